@@ -33,11 +33,11 @@ fn main() -> Result<(), Failure> {
         subject.kill()?;
         subject.wait()?;
     }
-    for (hertz, mut shares, edge) in measured? {
+    for (hertz, mut shares, snapshot) in measured? {
         shares.sort_by(f64::total_cmp);
         let percent = |at: usize| shares[at] * 100.0;
         println!(
-            "{hertz:>3} Hz over {PROCESSES} processes: {:.3} % of a core (median of {ROUNDS}; {:.3} to {:.3}); an edge takes {edge}",
+            "{hertz:>3} Hz over {PROCESSES} processes: {:.3} % of a core (median of {ROUNDS}; {:.3} to {:.3}); an edge takes {snapshot}",
             percent(ROUNDS / 2),
             percent(0),
             percent(ROUNDS - 1),
@@ -51,7 +51,7 @@ type Measured = (u32, Vec<f64>, prony_model::units::Nanos);
 fn measure(pids: &[u32]) -> Result<Vec<Measured>, Failure> {
     let mut all: Vec<Measured> = [10, 100].map(|hertz| (hertz, Vec::new(), Default::default())).into();
     for _ in 0..ROUNDS {
-        for (hertz, shares, edge) in &mut all {
+        for (hertz, shares, snapshot) in &mut all {
             let roots = pids.iter().map(|pid| Root::subject(*pid, "worker")).collect();
             let sampler = Sampler::start(roots, Settings { hertz: *hertz, ..Settings::default() })?;
             let began = monotonic();
@@ -60,13 +60,13 @@ fn measure(pids: &[u32]) -> Result<Vec<Measured>, Failure> {
             // Its cost is counted apart: an edge is no part of the rate.
             let other =
                 Sampler::start(pids.iter().map(|pid| Root::subject(*pid, "worker")).collect(), Settings::default())?;
-            *edge = other.edge().took;
+            *snapshot = other.snapshot().took;
             drop(other);
             let sampled = sampler.finish();
-            let seen: usize = sampled.series.iter().map(|process| process.samples.len()).sum();
+            let samples: usize = sampled.series.iter().map(|process| process.samples.len()).sum();
             let expected = PROCESSES * *hertz as usize * SPAN.as_secs() as usize;
-            if seen < expected * 9 / 10 {
-                eprintln!("only {seen} of {expected} samples at {hertz} Hz: {} instants missed", sampled.missed);
+            if samples < expected * 9 / 10 {
+                eprintln!("only {samples} of {expected} samples at {hertz} Hz: {} instants missed", sampled.missed);
             }
             let cpu = sampled.cpu.measured().ok_or("the sampler's thread panicked")?;
             shares.push(cpu.as_secs_f64() / wall.as_secs_f64());
@@ -87,7 +87,7 @@ fn start(awake: bool) -> Result<Child, Failure> {
 }
 
 fn subject(awake: bool) -> Result<(), Failure> {
-    let _held = Allocation::touched(Bytes::from_mib(8));
+    let _memory = Allocation::touched(Bytes::from_mib(8));
     for _ in 1..THREADS {
         std::thread::spawn(move || live(awake));
     }

@@ -23,8 +23,8 @@ function now() {
   return `${seconds}${`00000000${nanos}`.slice(-9)}`;
 }
 
-function mark(phase, edge, at) {
-  if (marks) appendFileSync(marks, `{"mark":"${phase}","edge":"${edge}","at":${at}}\n`);
+function mark(phase, boundary, at) {
+  if (marks) appendFileSync(marks, `{"mark":"${phase}","boundary":"${boundary}","at":${at}}\n`);
 }
 
 function sax(open, close) {

@@ -6,8 +6,8 @@ const fs = require('fs');
 const nodes = require('./nodes.js');
 
 // Times of marks are CLOCK_MONOTONIC, as hrtime is. Outside of prony nobody reads them.
-const mark = (name, edge) => {
-  const line = `{"mark":"${name}","edge":"${edge}","at":${process.hrtime.bigint()}}\n`;
+const mark = (name, boundary) => {
+  const line = `{"mark":"${name}","boundary":"${boundary}","at":${process.hrtime.bigint()}}\n`;
   if (process.env.PRONY_MARKS) fs.appendFileSync(process.env.PRONY_MARKS, line);
 };
 

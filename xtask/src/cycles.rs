@@ -117,10 +117,10 @@ fn find_cycle(graph: &Graph) -> Option<Vec<String>> {
     })
 }
 
-fn reaches(graph: &Graph, at: &str, goal: &str, path: &mut Vec<String>, seen: &mut BTreeSet<String>) -> bool {
+fn reaches(graph: &Graph, at: &str, goal: &str, path: &mut Vec<String>, visited: &mut BTreeSet<String>) -> bool {
     for next in graph.get(at).into_iter().flatten().filter(|next| *next != at) {
         path.push(next.clone());
-        if next == goal || (seen.insert(next.clone()) && reaches(graph, next, goal, path, seen)) {
+        if next == goal || (visited.insert(next.clone()) && reaches(graph, next, goal, path, visited)) {
             return true;
         }
         path.pop();

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_told_from_their_neighbours() {
+    fn linked_libraries_are_distinguished_from_similar_names() {
         for name in ["libclang.so", "libclang-14.so.1", "libclang.so.14", "libclang-14.so.14.0.6"] {
             assert!(is_library(name, "libclang"), "{name}");
         }

@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn lints_of_a_crate_come_from_the_workspace_alone() {
+    fn crate_lints_come_only_from_the_workspace() {
         assert!(inherits("[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n"));
         assert!(!inherits("[package]\nname = \"a\"\n"));
         assert!(!inherits("[lints.rust]\nmissing_docs = \"warn\"\n"));

@@ -14,15 +14,15 @@ use crate::cases::{CASES, Case, RECORDS};
 
 /// Who does the operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Arm {
+enum Variant {
     C,
     Prony,
     PronyEvery,
 }
 
 /// Every order of the three, so that none is always first.
-const ORDERS: [[Arm; 3]; 6] = {
-    use Arm::{C, Prony as P, PronyEvery as E};
+const ORDERS: [[Variant; 3]; 6] = {
+    use Variant::{C, Prony as P, PronyEvery as E};
     [[C, P, E], [E, P, C], [P, E, C], [C, E, P], [E, C, P], [P, C, E]]
 };
 
@@ -46,11 +46,11 @@ pub(crate) fn run(blocks: usize, only: &[&str]) -> Result<()> {
     for case in CASES.iter().filter(|case| only.is_empty() || only.contains(&case.name)) {
         let mut times: Vec<Block> = Vec::new();
         for block in 0..blocks {
-            let mut of_arms = Block::default();
-            for arm in ORDERS[block % ORDERS.len()] {
-                of_arms[arm as usize] = trial(case, arm, &c, &scratch)?;
+            let mut of_variants = Block::default();
+            for variant in ORDERS[block % ORDERS.len()] {
+                of_variants[variant as usize] = trial(case, variant, &c, &scratch)?;
             }
-            times.push(of_arms);
+            times.push(of_variants);
         }
         print_case(case, &times);
     }
@@ -60,25 +60,25 @@ pub(crate) fn run(blocks: usize, only: &[&str]) -> Result<()> {
 
 fn print_case(case: &Case, blocks: &[Block]) {
     let every = |value: &dyn Fn(&Block) -> f64| interval(blocks.iter().map(value).collect());
-    let rate = every(&|block| RECORDS as f64 / block[Arm::C as usize].wall * 1e9);
+    let rate = every(&|block| RECORDS as f64 / block[Variant::C as usize].wall * 1e9);
     println!("{} ({:.0} a second in C)", case.title, rate.median);
     for (name, of) in [("wall", (|t| t.wall) as fn(Times) -> f64), ("CPU", |t| t.cpu)] {
-        let ratio = |a: Arm, b: Arm| every(&|block| of(block[a as usize]) / of(block[b as usize])).text();
+        let ratio = |a: Variant, b: Variant| every(&|block| of(block[a as usize]) / of(block[b as usize])).text();
         let extra = every(&|block| (of(block[2]) - of(block[1])) / RECORDS as f64);
         println!(
             "  {name:<5} prony / C {}   every operation timed / none {} = {:+.0} ns an operation",
-            ratio(Arm::Prony, Arm::C),
-            ratio(Arm::PronyEvery, Arm::Prony),
+            ratio(Variant::Prony, Variant::C),
+            ratio(Variant::PronyEvery, Variant::Prony),
             extra.median,
         );
     }
 }
 
 /// Runs one arm in a fresh process on a fresh store.
-fn trial(case: &Case, arm: Arm, c: &Path, scratch: &Path) -> Result<Times> {
+fn trial(case: &Case, variant: Variant, c: &Path, scratch: &Path) -> Result<Times> {
     let dir = scratch.join("store");
     std::fs::create_dir(&dir)?;
-    let mut command = command(case, arm, c, scratch, &dir)?;
+    let mut command = command(case, variant, c, scratch, &dir)?;
     let output = command.output()?;
     std::fs::remove_dir_all(&dir)?;
     // What one trial left to be written must not be written in the next one's time.
@@ -88,17 +88,18 @@ fn trial(case: &Case, arm: Arm, c: &Path, scratch: &Path) -> Result<Times> {
     match numbers[..] {
         [wall, cpu, RECORDS] if output.status.success() => Ok(Times { wall: wall as f64, cpu: cpu as f64 }),
         _ => {
-            Err(format!("{arm:?} of `{}` failed: {text}{}", case.name, String::from_utf8_lossy(&output.stderr)).into())
+            Err(format!("{variant:?} of `{}` failed: {text}{}", case.name, String::from_utf8_lossy(&output.stderr))
+                .into())
         }
     }
 }
 
-fn command(case: &Case, arm: Arm, c: &Path, scratch: &Path, dir: &Path) -> Result<Command> {
-    let mut command = Command::new(if arm == Arm::C { c.to_owned() } else { std::env::current_exe()? });
-    match arm {
-        Arm::C => command.args(case.c_arguments(dir, scratch)?),
-        Arm::Prony => command.args(["trial", case.name]).arg(dir).arg("none"),
-        Arm::PronyEvery => command.args(["trial", case.name]).arg(dir).arg("every"),
+fn command(case: &Case, variant: Variant, c: &Path, scratch: &Path, dir: &Path) -> Result<Command> {
+    let mut command = Command::new(if variant == Variant::C { c.to_owned() } else { std::env::current_exe()? });
+    match variant {
+        Variant::C => command.args(case.c_arguments(dir, scratch)?),
+        Variant::Prony => command.args(["trial", case.name]).arg(dir).arg("none"),
+        Variant::PronyEvery => command.args(["trial", case.name]).arg(dir).arg("every"),
     };
     Ok(command)
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use prony_bench_verdicts::measure::{self, INSIDE, LASTING, Null, SEQUENTIAL};
 use prony_bench_verdicts::noise::recorded;
 use prony_bench_verdicts::record;
-use prony_stats::simulation::{Arm, Campaigns, Noise, Rate, Rng, Setting, Simulation, draw, family};
+use prony_stats::simulation::{Campaigns, Noise, Rate, Rng, Setting, Simulation, Variant, draw, family};
 use prony_stats::{InterimAnalyses, compare_family};
 
 const FAMILIES: [usize; 3] = [1, 5, 20];
@@ -45,7 +45,7 @@ fn tables() {
         ("injected", injected, 5),
         ("smallest", smallest, 4),
         ("candidates", candidates, 4),
-        ("others", others, 4),
+        ("others", recordings, 4),
         ("speed", speed, 1),
     ];
     for (_, print, part) in tables.iter().filter(|(name, ..)| only.as_deref().is_none_or(|o| o == *name)) {
@@ -56,14 +56,14 @@ fn tables() {
 fn false_verdicts(noises: &[Noise], many: u32) {
     println!("## False verdicts of whole campaigns, 6 to 30 blocks with looks ({many} campaigns a cell)\n");
     println!("| noise | arms | family of 1 | of 5 | of 20 | mean blocks |\n|---|---|---|---|---|---|");
-    let looks = InterimAnalyses::new(6, 30);
+    let analyses = InterimAnalyses::new(6, 30);
     for noise in noises {
         for null in measure::nulls(noise) {
             let mut cells = Vec::new();
             let mut blocks = Vec::new();
             for size in FAMILIES {
                 let mut rng = Rng::new(size as u64);
-                let all = Simulation::new(noise, &looks).campaigns(&null.setting(size), many, &mut rng);
+                let all = Simulation::new(noise, &analyses).campaigns(&null.setting(size), many, &mut rng);
                 cells.push(all.any_difference.to_string());
                 blocks.push(format!("{:.0}", all.mean_blocks()));
             }
@@ -111,12 +111,12 @@ fn injected(noises: &[Noise], many: u32) {
     println!(
         "| noise | family | slower by | seen as slower | beyond the margin | mean blocks |\n|---|---|---|---|---|---|"
     );
-    let looks = InterimAnalyses::new(6, 30);
+    let analyses = InterimAnalyses::new(6, 30);
     for noise in noises {
         for size in FAMILIES {
             for effect in EFFECTS {
-                let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(effect), size);
-                let all = Simulation::new(noise, &looks).campaigns(&setting, many, &mut Rng::new(7));
+                let setting = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(effect), size);
+                let all = Simulation::new(noise, &analyses).campaigns(&setting, many, &mut Rng::new(7));
                 let (name, percent) = (noise.name, 100.0 * effect);
                 let (worse, beyond, blocks) = (all.worse, all.beyond_margin, all.mean_blocks());
                 println!("| {name} | {size} | {percent:.0} % | {worse} | {beyond} | {blocks:.1} |");
@@ -133,11 +133,11 @@ fn smallest(noises: &[Noise], many: u32) {
     for noise in noises {
         for size in FAMILIES {
             for blocks in [6, 8, 11, 15, 20, 30] {
-                let looks = InterimAnalyses::new(blocks, blocks);
-                let found = |same| Simulation::new(noise, &looks).advertised(size, same, many, &mut Rng::new(11));
+                let analyses = InterimAnalyses::new(blocks, blocks);
+                let found = |same| Simulation::new(noise, &analyses).advertised(size, same, many, &mut Rng::new(11));
                 let (here, anywhere) = (found(true), found(false));
                 let (name, percent) = (noise.name, 100.0 * here.effect.unwrap_or(f64::NAN));
-                println!("| {name} | {size} | {blocks} | {percent:.1} % | {} | {} |", here.seen, anywhere.seen);
+                println!("| {name} | {size} | {blocks} | {percent:.1} % | {} | {} |", here.detected, anywhere.detected);
             }
         }
     }
@@ -163,7 +163,7 @@ fn candidates(noises: &[Noise], many: u32) {
     println!("| noise | slower by | blocks | {} |\n|---|---|---|{}", INSIDE.join(" | "), "---|".repeat(INSIDE.len()));
     for noise in noises {
         for (effect, blocks) in [(0.05, 10), (0.05, 30), (0.2, 10), (0.2, 30), (0.5, 10)] {
-            let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(effect), 1);
+            let setting = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(effect), 1);
             let rates = measure::inside(noise, &setting, blocks, many, &mut Rng::new(17));
             let cells: Vec<String> = rates.iter().map(ToString::to_string).collect();
             println!("| {} | {:.0} % | {blocks} | {} |", noise.name, 100.0 * effect, cells.join(" | "));
@@ -171,7 +171,7 @@ fn candidates(noises: &[Noise], many: u32) {
     }
 }
 
-fn others(noises: &[Noise], many: u32) {
+fn recordings(noises: &[Noise], many: u32) {
     println!("\n## Other tools' ways: all runs of one command, then all of the same again ({many} a cell)\n");
     println!(
         "| noise | family | runs | {} |\n|---|---|---|{}",
@@ -181,7 +181,7 @@ fn others(noises: &[Noise], many: u32) {
     for noise in noises {
         for size in [1, 5, 20] {
             for runs in [10, 20, 30] {
-                let rates = measure::sequential(noise, Arm::PLAIN, size, runs, many, &mut Rng::new(19));
+                let rates = measure::sequential(noise, Variant::PLAIN, size, runs, many, &mut Rng::new(19));
                 let cells: Vec<String> = rates.iter().map(ToString::to_string).collect();
                 println!("| {} | {size} | {runs} | {} |", noise.name, cells.join(" | "));
             }
@@ -191,12 +191,12 @@ fn others(noises: &[Noise], many: u32) {
 
 /// How long it takes to compare 11,200 trials: 20 variants in 400 blocks of 4 sub-blocks with two baselines each.
 fn speed(noises: &[Noise], _: u32) {
-    let setting = Setting::of(Arm::PLAIN, Arm::PLAIN, 5);
-    let looks = InterimAnalyses::new(6, 400);
-    let mut whole = family(&[], &looks);
+    let setting = Setting::of(Variant::PLAIN, Variant::PLAIN, 5);
+    let analyses = InterimAnalyses::new(6, 400);
+    let mut whole = family(&[], &analyses);
     for _ in 0..4 {
         let values = draw(&noises[0], &setting, 400, 0, &mut Rng::new(47));
-        whole.members.extend(family(&values, &looks).members);
+        whole.members.extend(family(&values, &analyses).members);
     }
     let began = Instant::now();
     let found = compare_family(&whole);

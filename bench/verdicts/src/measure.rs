@@ -2,7 +2,7 @@
 
 use prony_stats::sign::{Bracket, SignTest};
 use prony_stats::simulation::{
-    ALPHA, Arm, Campaigns, MARGIN, Noise, Rate, Rng, Setting, Simulation, draw, family, start,
+    ALPHA, Campaigns, MARGIN, Noise, Rate, Rng, Setting, Simulation, Variant, draw, family, start,
 };
 use prony_stats::{InterimAnalyses, MIN_BLOCKS, compare_family};
 
@@ -16,8 +16,8 @@ const LONG: &str = "the recordings are longer than any campaign";
 pub struct Null {
     /// What it is called in the tables.
     pub name: &'static str,
-    baseline: Arm,
-    variant: Arm,
+    baseline: Variant,
+    variant: Variant,
     drift: f64,
 }
 
@@ -32,21 +32,21 @@ impl Null {
 /// whose own medians agree, which is not quite the same (`docs/verdicts.md`).
 pub fn nulls(noise: &Noise) -> Vec<Null> {
     let by_ratio = |name, baseline: f64, variant: f64| {
-        let (baseline, variant) = (Arm::spread(baseline), Arm::spread(variant));
+        let (baseline, variant) = (Variant::spread(baseline), Variant::spread(variant));
         Null { name, baseline, variant: paired(noise, baseline, variant), drift: 0.0 }
     };
     let by_medians = |name, baseline: f64, variant: f64| Null {
         name,
-        baseline: centred(noise, Arm::spread(baseline)),
-        variant: centred(noise, Arm::spread(variant)),
+        baseline: centred(noise, Variant::spread(baseline)),
+        variant: centred(noise, Variant::spread(variant)),
         drift: 0.0,
     };
     vec![
-        Null { name: "identical", baseline: Arm::PLAIN, variant: Arm::PLAIN, drift: 0.0 },
+        Null { name: "identical", baseline: Variant::PLAIN, variant: Variant::PLAIN, drift: 0.0 },
         Null {
             name: "identical, twice as slow at the end",
-            baseline: Arm::PLAIN,
-            variant: Arm::PLAIN,
+            baseline: Variant::PLAIN,
+            variant: Variant::PLAIN,
             drift: 2f64.ln(),
         },
         by_ratio("variant 3 times the spread", 1.0, 3.0),
@@ -80,11 +80,11 @@ pub const INSIDE: [&str; 5] =
 /// Campaigns in which each of [`INSIDE`] claims a difference, with a fixed number of blocks.
 pub fn inside(noise: &Noise, setting: &Setting, blocks: u32, many: u32, rng: &mut Rng) -> [Rate; 5] {
     let mut rates = [Rate::default(); 5];
-    let looks = InterimAnalyses::new(blocks, blocks);
+    let analyses = InterimAnalyses::new(blocks, blocks);
     for _ in 0..many {
         let start = start(noise, setting, blocks, rng).expect(LONG);
         let values = draw(noise, setting, blocks, start, rng);
-        let found = compare_family(&family(&values, &looks));
+        let found = compare_family(&family(&values, &analyses));
         rates[0].count(found.iter().any(|c| c.verdict.is_difference()));
         // The first step of Holm's correction decides whether anything is claimed at all.
         let size = setting.variants.len();
@@ -112,18 +112,18 @@ pub const SEQUENTIAL: [&str; 4] = ["Welch, 5 %", "Mann-Whitney, 5 %", "bootstrap
 
 /// Families in which each of [`SEQUENTIAL`] claims a difference between identical commands, or, with a slower
 /// variant, sees it. No correction, as those tools make none.
-pub fn sequential(noise: &Noise, variant: Arm, size: usize, runs: usize, many: u32, rng: &mut Rng) -> [Rate; 4] {
+pub fn sequential(noise: &Noise, variant: Variant, size: usize, runs: usize, many: u32, rng: &mut Rng) -> [Rate; 4] {
     let mut rates = [Rate::default(); 4];
     for _ in 0..many {
         let start = rng.below(noise.runs() - (size + 1) * runs);
-        let arm = |k: usize| -> Vec<f64> {
-            let bent = if k == 0 { Arm::PLAIN } else { variant };
-            (0..runs).map(|i| noise.seen(start + k * runs + i, bent).exp()).collect()
+        let values = |k: usize| -> Vec<f64> {
+            let bent = if k == 0 { Variant::PLAIN } else { variant };
+            (0..runs).map(|i| noise.log_value(start + k * runs + i, bent).exp()).collect()
         };
-        let base = arm(0);
+        let base = values(0);
         let mut hits = [false; 4];
         for k in 1..=size {
-            let other = arm(k);
+            let other = values(k);
             hits[0] |= rivals::welch(&other, &base) <= 0.05;
             hits[1] |= rivals::mann_whitney(&other, &base) <= 0.05;
             hits[2] |= rivals::bootstrap_differs(&other, &base, rng);

@@ -1,6 +1,6 @@
 //! The recordings, and arms that are equal though bent.
 
-use prony_stats::simulation::{Arm, Noise};
+use prony_stats::simulation::{Noise, Variant};
 use serde::Deserialize;
 
 /// Pairs of runs nearer than this are taken as of one block when the median ratio is set to 1.
@@ -41,13 +41,13 @@ pub fn recorded() -> Vec<Noise> {
 }
 
 /// The arm moved so that its median over the recording is the level's.
-pub fn centred(noise: &Noise, arm: Arm) -> Arm {
-    let values: Vec<f64> = noise.rest().iter().map(|rest| arm.bend(*rest)).collect();
-    Arm { shift: arm.shift - median(&values), ..arm }
+pub fn centred(noise: &Noise, variant: Variant) -> Variant {
+    let values: Vec<f64> = noise.rest().iter().map(|rest| variant.bend(*rest)).collect();
+    Variant { shift: variant.shift - median(&values), ..variant }
 }
 
 /// The variant moved so that the median of its log-ratio to the baseline, over near runs, is nought.
-pub fn paired(noise: &Noise, baseline: Arm, variant: Arm) -> Arm {
+pub fn paired(noise: &Noise, baseline: Variant, variant: Variant) -> Variant {
     let rest = noise.rest();
     let gaps = (0..rest.len()).flat_map(|t| (1..=NEAR).map(move |d| (t, d)));
     let gaps = gaps.filter_map(|(t, d)| {
@@ -57,7 +57,7 @@ pub fn paired(noise: &Noise, baseline: Arm, variant: Arm) -> Arm {
         Some([forth, back])
     });
     let gaps: Vec<f64> = gaps.flatten().collect();
-    Arm { shift: variant.shift - median(&gaps), ..variant }
+    Variant { shift: variant.shift - median(&gaps), ..variant }
 }
 
 /// The middle of some values.
@@ -83,12 +83,12 @@ mod tests {
     #[test]
     fn arms_are_centred_as_asked() {
         for noise in recorded() {
-            let arm = centred(&noise, Arm::spread(-3.0));
-            let values: Vec<f64> = noise.rest().iter().map(|e| arm.bend(*e)).collect();
+            let variant = centred(&noise, Variant::spread(-3.0));
+            let values: Vec<f64> = noise.rest().iter().map(|e| variant.bend(*e)).collect();
             assert!(median(&values).abs() < 1e-9);
-            let same = paired(&noise, Arm::PLAIN, Arm::PLAIN);
+            let same = paired(&noise, Variant::PLAIN, Variant::PLAIN);
             assert!(same.shift.abs() < 1e-9, "equal arms need no shift");
-            let moved = paired(&noise, Arm::PLAIN, Arm::PLAIN.slower(0.5));
+            let moved = paired(&noise, Variant::PLAIN, Variant::PLAIN.slower(0.5));
             assert!(moved.shift.abs() < 1e-9, "a shift is taken out again");
         }
     }

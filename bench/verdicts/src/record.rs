@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn five_digits_are_kept() {
+    fn record_rounds_to_five_digits() {
         assert_eq!([rounded(12.345_678), rounded(0.001_234_567), rounded(0.0)], [12.346, 0.001_234_6, 0.0]);
     }
 }

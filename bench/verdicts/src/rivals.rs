@@ -44,8 +44,8 @@ pub fn bootstrap_differs(a: &[f64], b: &[f64], rng: &mut Rng) -> bool {
     let mut mean = |values: &[f64]| (0..values.len()).map(|_| values[rng.below(values.len())]).sum::<f64>();
     let mut ratios: Vec<f64> = (0..RESAMPLES).map(|_| mean(a) / mean(b)).collect();
     ratios.sort_by(f64::total_cmp);
-    let edge = RESAMPLES / 40;
-    ratios[edge] > 1.0 || ratios[RESAMPLES - 1 - edge] < 1.0
+    let tail = RESAMPLES / 40;
+    ratios[tail] > 1.0 || ratios[RESAMPLES - 1 - tail] < 1.0
 }
 
 /// Whether the medians differ by more than 1 %: a gate without a test.
@@ -122,9 +122,9 @@ mod tests {
     fn signed_rank_agrees_with_enumeration() {
         let d = [0.3, -0.1, 0.7, 1.1, -0.2, 0.9, 1.3];
         let ranks = [3, 1, 4, 6, 2, 5, 7];
-        let seen: i64 = ranks.iter().zip(d).map(|(r, d)| if d > 0.0 { *r } else { -*r }).sum();
+        let observed: i64 = ranks.iter().zip(d).map(|(r, d)| if d > 0.0 { *r } else { -*r }).sum();
         let sum = |word: u32| -> i64 { (0..7).map(|i| if word >> i & 1 == 1 { i + 1 } else { -(i + 1) }).sum() };
-        let hits = (0u32..128).filter(|w| sum(*w).abs() >= seen.abs()).count();
+        let hits = (0u32..128).filter(|w| sum(*w).abs() >= observed.abs()).count();
         close(signed_rank(&d), hits as f64 / 128.0);
         close(signed_rank(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 2f64.powi(-5));
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clear_difference_is_seen_by_all() {
+    fn clear_difference_is_found_by_every_test() {
         let a: Vec<f64> = (0..10).map(|i| 100.0 + f64::from(i)).collect();
         let b: Vec<f64> = a.iter().map(|v| v * 2.0).collect();
         assert!(welch(&a, &b) < 1e-6 && mann_whitney(&a, &b) < 1e-3 && gate(&a, &b));

@@ -254,18 +254,18 @@ mod tests {
     fn phases_that_contain_or_follow_failed_operations_do_not_count_whatever_their_order_in_the_file() {
         let before = || at((0, 1), observed("before", Reached::OwnEnd, None));
         let work = || at((1, 3), observed("work", Reached::OwnEnd, Some((90, 10))));
-        let around = || at((0, 4), observed("around", Reached::OwnEnd, None));
+        let enclosing = || at((0, 4), observed("around", Reached::OwnEnd, None));
         let run = || at((0, 5), observed("run", Reached::SubjectEnd, None));
         let of = |phases: Vec<Observed>| {
             let (how, phases) = conclude(&[], AllowedErrors::default(), ending(Outcome::Ok), phases);
             assert_eq!(how.outcome, Outcome::Failed { code: None });
             phases.into_iter().map(|phase| (phase.name, phase.completion)).collect::<BTreeMap<String, Completion>>()
         };
-        let found = of(vec![before(), work(), around(), run()]);
+        let found = of(vec![before(), work(), enclosing(), run()]);
         use Completion::{AfterFailure, Complete, Failed, Partial};
-        let told = ["before", "work", "around", "run"].map(|name| found[name]);
-        assert_eq!(told, [Complete, Failed, AfterFailure, Partial]);
-        assert_eq!(of(vec![run(), around(), work(), before()]), found);
+        let completions = ["before", "work", "around", "run"].map(|name| found[name]);
+        assert_eq!(completions, [Complete, Failed, AfterFailure, Partial]);
+        assert_eq!(of(vec![run(), enclosing(), work(), before()]), found);
         let by_the_end = || at((1, 5), observed("work", Reached::SubjectEnd, Some((90, 10))));
         let found = of(vec![by_the_end(), run()]);
         assert_eq!([found["work"], found["run"]], [Failed, Partial], "its counts are counts of what it did");
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn full_disk_is_named_and_an_earlier_end_is_kept() {
+    fn full_disk_is_named_and_an_earlier_outcome_takes_precedence() {
         let specs = [spec("write", Amount::Records)];
         let full = || vec![Observed { disk_full: 3, ..observed("write", Reached::OwnEnd, Some((97, 3))) }];
         let of = |outcome| conclude(&specs, AllowedErrors::default(), ending(outcome), full()).0;

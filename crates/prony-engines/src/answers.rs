@@ -115,15 +115,15 @@ mod tests {
     fn every_cache_line_and_the_length_count_in_a_fold() {
         for length in [1, 7, 8, 63, 64, 65, 255, 256, 257, 1000, 40_000] {
             let value = vec![7u8; length];
-            let mut seen = HashSet::from([fold(&value), fold(&vec![7; length + 1]), fold(&vec![7; length - 1])]);
-            assert_eq!(seen.len(), 3, "{length}");
+            let mut digests = HashSet::from([fold(&value), fold(&vec![7; length + 1]), fold(&vec![7; length - 1])]);
+            assert_eq!(digests.len(), 3, "{length}");
             for line in (0..length).step_by(64).chain([length - 1]) {
                 let mut other = value.clone();
                 other[line] ^= 1;
-                seen.insert(fold(&other));
+                digests.insert(fold(&other));
             }
             let last_is_a_lines_first = (length - 1).is_multiple_of(64);
-            assert_eq!(seen.len(), 3 + length.div_ceil(64) + usize::from(!last_is_a_lines_first), "{length}");
+            assert_eq!(digests.len(), 3 + length.div_ceil(64) + usize::from(!last_is_a_lines_first), "{length}");
         }
     }
 

@@ -155,9 +155,9 @@ fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
 impl Config {
     fn values(&self) -> NamedSettings {
         let flags = FLAGS.iter().map(|(name, flag, _)| ((*name).to_owned(), Setting::from(self.flags.contains(*flag))));
-        let others = [("map_size", Setting::from(self.map_size)), ("max_readers", Setting::from(self.max_readers))];
-        let others = others.into_iter().chain([("append", Setting::from(self.append))]);
-        flags.chain(others.map(|(name, value)| (name.to_owned(), value))).collect()
+        let settings = [("map_size", Setting::from(self.map_size)), ("max_readers", Setting::from(self.max_readers))];
+        let settings = settings.into_iter().chain([("append", Setting::from(self.append))]);
+        flags.chain(settings.map(|(name, value)| (name.to_owned(), value))).collect()
     }
 }
 

@@ -267,13 +267,18 @@ impl<W: Write> Step<W> for Writing {
 /// misses its set, which takes a write transaction. A read-modify-write is one write transaction where the engine sees
 /// its own writes, else a read and a write transaction.
 #[inline(always)]
-fn alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads, own_reads: bool) -> Result<u64, EngineError> {
+fn in_own_transactions<S: Session>(
+    session: &mut S,
+    op: Op<'_>,
+    reads: &mut Reads,
+    own_reads: bool,
+) -> Result<u64, EngineError> {
     match op.kind {
-        Kind::Read | Kind::Scan => read_alone(session, op, reads).map(|_| 1),
-        Kind::Put | Kind::Append => write_alone(session, op, reads).map(|()| 1),
+        Kind::Read | Kind::Scan => read_in_own_transaction(session, op, reads).map(|_| 1),
+        Kind::Put | Kind::Append => write_in_own_transaction(session, op, reads).map(|()| 1),
         Kind::Compute | Kind::ReadModifyWrite | Kind::Delete => {
             let read = *reads;
-            let done = look_and_write(session, op, reads, own_reads);
+            let done = read_and_write(session, op, reads, own_reads);
             // What an operation saw before it failed is no answer of the phase.
             if done.is_err() {
                 *reads = read;
@@ -285,7 +290,7 @@ fn alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads, own_reads: 
 
 /// One operation that looks before it writes; returns how many transactions it took.
 #[inline(always)]
-fn look_and_write<S: Session>(
+fn read_and_write<S: Session>(
     session: &mut S,
     op: Op<'_>,
     reads: &mut Reads,
@@ -293,23 +298,23 @@ fn look_and_write<S: Session>(
 ) -> Result<u64, EngineError> {
     match op.kind {
         Kind::Compute => {
-            if read_alone(session, op, reads)? {
+            if read_in_own_transaction(session, op, reads)? {
                 return Ok(1);
             }
-            write_alone(session, Op { kind: Kind::Put, ..op }, reads)?;
+            write_in_own_transaction(session, Op { kind: Kind::Put, ..op }, reads)?;
             reads.stored(op.key, op.value);
             Ok(2)
         }
         Kind::ReadModifyWrite if !own_reads => {
-            read_alone(session, op, reads)?;
-            write_alone(session, Op { kind: Kind::Put, ..op }, reads).map(|()| 2)
+            read_in_own_transaction(session, op, reads)?;
+            write_in_own_transaction(session, Op { kind: Kind::Put, ..op }, reads).map(|()| 2)
         }
-        _ => write_alone(session, op, reads).map(|()| 1),
+        _ => write_in_own_transaction(session, op, reads).map(|()| 1),
     }
 }
 
 #[inline(always)]
-fn read_alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<bool, EngineError> {
+fn read_in_own_transaction<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<bool, EngineError> {
     let mut txn = session.read()?;
     let found = match op.kind {
         Kind::Scan => scan(&mut txn, op, reads).map(|()| true)?,
@@ -320,7 +325,7 @@ fn read_alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Res
 }
 
 #[inline(always)]
-fn write_alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
+fn write_in_own_transaction<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
     let mut txn = session.write()?;
     match Writing::step(&mut txn, op, reads) {
         Ok(()) => txn.commit(),
@@ -351,7 +356,7 @@ pub fn each<S: Session, T: Timing>(
     while feed.more(timing) {
         for index in feed.take(u64::MAX) {
             timing.before(index);
-            let done = alone(session, feed.op(index), &mut tally.reads, own_reads);
+            let done = in_own_transactions(session, feed.op(index), &mut tally.reads, own_reads);
             timing.after(index, done.is_ok());
             match done {
                 Ok(transactions) => tally.succeeded(1, transactions),
@@ -536,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_few_error_texts_are_kept() {
+    fn only_the_first_error_texts_are_recorded() {
         let mut tally = Tally::default();
         (0..50).for_each(|n| tally.failed(1, refused(&format!("page {n}"))).unwrap());
         let mut other = Tally::default();

@@ -131,7 +131,7 @@ fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
         match grammar::ROOT.field(&entry.key) {
             Some(_) if entry.key == "phase" => walk.value(&entry.key, &entry.node, phase_shape(&raw.root)),
             Some(field) => walk.value(&entry.key, &entry.node, &field.shape),
-            None => walk.stranger(&raw.root, entry, &grammar::ROOT),
+            None => walk.unknown_key(&raw.root, entry, &grammar::ROOT),
         }
     }
     let mut walk = Walk { problems, file: &raw.text, factors: names, holes: Holes::None };

@@ -214,7 +214,7 @@ impl fmt::Display for AllowedErrors {
 
 impl Compare {
     /// The interim analyses of what runs in so many blocks: fixed before the first of them.
-    pub fn looks(&self, blocks: Blocks) -> InterimAnalyses {
+    pub fn analyses(&self, blocks: Blocks) -> InterimAnalyses {
         match self.budget {
             Some(_) => InterimAnalyses::timed(blocks.min, blocks.max),
             None => InterimAnalyses::new(blocks.min, blocks.max),

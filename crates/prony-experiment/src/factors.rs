@@ -176,8 +176,8 @@ fn leave_one_out(factors: &mut [FactorDef], wanted: &Node, problems: &mut Proble
         return problems.add(problem.hint("give it a table of two changes or more, each under its name"));
     }
     let of = |label: String, left_out: Option<usize>| {
-        let kept = factor.levels.iter().enumerate().filter(|(at, _)| Some(*at) != left_out);
-        let all = kept.flat_map(|(_, level)| level.node.list().unwrap_or(std::slice::from_ref(&level.node)));
+        let remaining = factor.levels.iter().enumerate().filter(|(at, _)| Some(*at) != left_out);
+        let all = remaining.flat_map(|(_, level)| level.node.list().unwrap_or(std::slice::from_ref(&level.node)));
         list(label, factor.span.clone(), all.cloned().collect())
     };
     let each = factor.levels.iter().enumerate().map(|(at, level)| of(format!("{WITHOUT}{}", level.label), Some(at)));

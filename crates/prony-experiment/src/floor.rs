@@ -57,8 +57,8 @@ fn fault_of(combinations: &[Combination], floor: &BTreeMap<usize, usize>) -> Opt
         let hint = "`[design]` leaves these levels out; name others, or let them run";
         return Some(("no variant is the floor, so nothing can be set above it", hint));
     }
-    let mut others = combinations.iter().filter(|levels| !is_floor(levels));
-    if !others.any(|levels| combinations.contains(&like(levels))) {
+    let mut measured = combinations.iter().filter(|levels| !is_floor(levels));
+    if !measured.any(|levels| combinations.contains(&like(levels))) {
         let hint = "let it run at the levels of the others, or name those levels in `floor` too";
         return Some(("the floor runs at no levels of any other variant, so nothing can be set above it", hint));
     }

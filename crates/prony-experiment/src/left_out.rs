@@ -23,19 +23,19 @@ impl Experiment {
         if self.records_commands() {
             return Cow::Borrowed(self);
         }
-        let mut kept = self.clone();
-        kept.source = recorded_source(&self.source);
-        for level in kept.factors.iter_mut().flat_map(|factor| &mut factor.levels) {
+        let mut recorded = self.clone();
+        recorded.source = recorded_source(&self.source);
+        for level in recorded.factors.iter_mut().flat_map(|factor| &mut factor.levels) {
             if level.value.is_object() || level.value.is_array() {
                 level.value = Value::Null;
             }
         }
-        for variant in &mut kept.variants {
+        for variant in &mut recorded.variants {
             if let Subject::Program(program) = &mut variant.spec.subject {
                 leave_out(program);
             }
         }
-        Cow::Owned(kept)
+        Cow::Owned(recorded)
     }
 
     /// Whether a text is the file of which this experiment was made, as far as the record tells.

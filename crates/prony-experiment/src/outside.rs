@@ -72,8 +72,8 @@ impl<'a> Outside<'a> {
 
     fn replicas(self, node: &mut Node, problems: &mut Problems<'_>) {
         for key in entries(node).iter_mut().filter(|key| key.key != "read") {
-            let told = WITH_INSTANCE.contains(&key.key.as_str());
-            self.telling(told, told).node(&mut key.node, problems);
+            let with_instance = WITH_INSTANCE.contains(&key.key.as_str());
+            self.telling(with_instance, with_instance).node(&mut key.node, problems);
         }
     }
 

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holes_and_escapes_are_told_apart() {
+    fn placeholders_and_escapes_are_distinguished() {
         let hole = |name: &str, at| Part::Hole(name.to_owned(), at);
         let text = |text: &str| Part::Text(text.to_owned());
         assert_eq!(split("a{b}c").unwrap(), [text("a"), hole("b", 1..4), text("c")]);

@@ -82,14 +82,13 @@ fn sub_blocks(present: &[&Variant], twice: bool, draw: Draw) -> Vec<Vec<(usize, 
     for stratum in strata {
         let of_stratum = || present.iter().filter(|variant| variant.stratum == stratum);
         let baseline = of_stratum().find(|variant| variant.baseline).map(|variant| variant.id);
-        let mut others: Vec<usize> =
-            of_stratum().filter(|variant| !variant.baseline).map(|variant| variant.id).collect();
-        draw.shuffle("variants", &mut others, |id| *id as u64);
+        let mut rest: Vec<usize> = of_stratum().filter(|variant| !variant.baseline).map(|variant| variant.id).collect();
+        draw.shuffle("variants", &mut rest, |id| *id as u64);
         let Some(baseline) = baseline else {
-            parts.push(others.into_iter().map(|id| (id, Label::A)).collect());
+            parts.push(rest.into_iter().map(|id| (id, Label::A)).collect());
             continue;
         };
-        for share in shares(&others) {
+        for share in shares(&rest) {
             let mut runs: Vec<(usize, Label)> = share.iter().map(|id| (*id, Label::A)).collect();
             runs.push((baseline, Label::A));
             runs.extend(twice.then_some((baseline, Label::A2)));
@@ -103,9 +102,9 @@ fn sub_blocks(present: &[&Variant], twice: bool, draw: Draw) -> Vec<Vec<(usize, 
 }
 
 /// Cuts into as few shares as hold at most five each, as equal as can be; one empty share where there is nothing.
-fn shares(others: &[usize]) -> Vec<&[usize]> {
-    let parts = others.len().div_ceil(MOST_BESIDE_BASELINE).max(1);
-    (0..parts).map(|part| &others[others.len() * part / parts..others.len() * (part + 1) / parts]).collect()
+fn shares(rest: &[usize]) -> Vec<&[usize]> {
+    let parts = rest.len().div_ceil(MOST_BESIDE_BASELINE).max(1);
+    (0..parts).map(|part| &rest[rest.len() * part / parts..rest.len() * (part + 1) / parts]).collect()
 }
 
 /// The chance of one block: a hash of seed, block and what is drawn.

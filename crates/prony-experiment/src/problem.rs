@@ -64,7 +64,7 @@ impl Problem {
 #[derive(Debug)]
 pub(crate) struct Problems<'t> {
     text: &'t str,
-    seen: BTreeSet<(usize, usize, String)>,
+    reported: BTreeSet<(usize, usize, String)>,
     list: Vec<Problem>,
     note: Option<String>,
     raised: usize,
@@ -73,7 +73,7 @@ pub(crate) struct Problems<'t> {
 impl<'t> Problems<'t> {
     /// None so far, for a file with this text.
     pub(crate) fn new(text: &'t str) -> Self {
-        Self { text, seen: BTreeSet::new(), list: Vec::new(), note: None, raised: 0 }
+        Self { text, reported: BTreeSet::new(), list: Vec::new(), note: None, raised: 0 }
     }
 
     /// The note that problems get from now on, unless they have one.
@@ -92,7 +92,7 @@ impl<'t> Problems<'t> {
         cut(&mut problem.message, LONGEST);
         problem.hint.iter_mut().for_each(|text| cut(text, LONGEST));
         problem.labels.iter_mut().for_each(|label| cut(&mut label.text, LONGEST));
-        if !self.seen.insert((problem.span.start, problem.span.end, problem.message.clone())) {
+        if !self.reported.insert((problem.span.start, problem.span.end, problem.message.clone())) {
             return;
         }
         problem.note = problem.note.or_else(|| self.note.clone());
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn problem_in_a_long_line_shows_the_part_around_it() {
+    fn problem_in_a_long_line_shows_an_excerpt() {
         let text = format!("a = [{}\"x\"{}]\n", "\"é\", ".repeat(1_000), ", 1".repeat(1_000));
         let at = text.find("\"x\"").unwrap();
         let mut problems = Problems::new(&text);

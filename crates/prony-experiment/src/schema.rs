@@ -162,16 +162,16 @@ mod tests {
 
     #[test]
     fn no_two_tables_share_a_name() {
-        fn visit(shape: &'static Shape, seen: &mut Vec<&'static TableShape>) {
+        fn visit(shape: &'static Shape, visited: &mut Vec<&'static TableShape>) {
             match shape {
-                Shape::Table(table) if !seen.iter().any(|other| std::ptr::eq(*other, *table)) => {
-                    assert!(seen.iter().all(|other| other.name != table.name), "`{}` twice", table.name);
-                    seen.push(table);
-                    table.all().for_each(|field| visit(&field.shape, seen));
-                    table.rest.into_iter().for_each(|rest| visit(rest, seen));
+                Shape::Table(table) if !visited.iter().any(|other| std::ptr::eq(*other, *table)) => {
+                    assert!(visited.iter().all(|other| other.name != table.name), "`{}` twice", table.name);
+                    visited.push(table);
+                    table.all().for_each(|field| visit(&field.shape, visited));
+                    table.rest.into_iter().for_each(|rest| visit(rest, visited));
                 }
-                Shape::List(inner) | Shape::Pair(inner) | Shape::Map(inner) => visit(inner, seen),
-                Shape::Either(shapes) => shapes.iter().for_each(|shape| visit(shape, seen)),
+                Shape::List(inner) | Shape::Pair(inner) | Shape::Map(inner) => visit(inner, visited),
+                Shape::Either(shapes) => shapes.iter().for_each(|shape| visit(shape, visited)),
                 _ => {}
             }
         }

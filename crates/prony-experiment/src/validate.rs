@@ -88,24 +88,24 @@ impl Walk<'_, '_> {
         let Some(entries) = node.table() else {
             return self.mismatch(key, node, &Shape::Table(shape));
         };
-        let mut strangers = 0;
+        let mut unknown = 0;
         for entry in entries {
             match (shape.field(&entry.key), shape.rest) {
                 (Some(field), _) => self.value(&entry.key, &entry.node, &field.shape),
                 (None, Some(rest)) => self.value(&entry.key, &entry.node, rest),
                 (None, None) => {
-                    strangers += 1;
-                    self.stranger(node, entry, shape);
+                    unknown += 1;
+                    self.unknown_key(node, entry, shape);
                 }
             }
         }
-        if strangers == 0 {
+        if unknown == 0 {
             self.complete(node, shape);
         }
     }
 
     /// A key that the table does not know.
-    pub(crate) fn stranger(&mut self, table: &Node, entry: &Entry, shape: &'static TableShape) {
+    pub(crate) fn unknown_key(&mut self, table: &Node, entry: &Entry, shape: &'static TableShape) {
         let hint = known_hint(&entry.key, shape.all().map(|field| field.name));
         let problem = Problem::new(entry.key_span.clone(), format!("unknown key `{}`", entry.key));
         self.problems.add_harmless(via(table, problem.maybe_hint(hint)));

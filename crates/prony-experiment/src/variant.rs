@@ -240,8 +240,8 @@ fn observed(context: &Context<'_>, levels: &Combination, frame: &Frame, problems
             Some(phase) => {
                 all.sound.push(phase);
                 order::ends_later(&filled, &all, frame, problems);
-                order::reads_alone(&filled, &all, problems);
-                order::suspends_alone(&filled, &all, problems);
+                order::no_shared_read(&filled, &all, problems);
+                order::no_shared_suspension(&filled, &all, problems);
             }
             None => all.at_fault.push(name),
         }

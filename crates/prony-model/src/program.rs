@@ -66,12 +66,14 @@ pub struct ProgramSpec {
 impl ProgramSpec {
     /// The program as its replica of this number, from 1 on, is started.
     pub fn replica(&self, replicas: &ReplicasSpec, number: u32) -> Self {
-        let told = |text: &String| text.replace(INSTANCE, &number.to_string());
+        let numbered = |text: &String| text.replace(INSTANCE, &number.to_string());
         let mut copy = Self { name: replica_instance(number), replicas: None, ..self.clone() };
-        copy.env.extend(replicas.env.iter().map(|(name, value)| (name.clone(), told(value))));
+        copy.env.extend(replicas.env.iter().map(|(name, value)| (name.clone(), numbered(value))));
         copy.command = match replicas.command.as_ref().unwrap_or(&self.command) {
-            CommandLine::Words(words) => CommandLine::Words(words.iter().map(told).collect()),
-            CommandLine::Shell { shell, script } => CommandLine::Shell { shell: shell.clone(), script: told(script) },
+            CommandLine::Words(words) => CommandLine::Words(words.iter().map(numbered).collect()),
+            CommandLine::Shell { shell, script } => {
+                CommandLine::Shell { shell: shell.clone(), script: numbered(script) }
+            }
         };
         copy
     }

@@ -263,7 +263,7 @@ pub struct Answer {
     /// Rows returned; `None` where a program tells a digest and no number.
     pub rows: Option<u64>,
     /// Order-independent digest of the rows, hexadecimal, after what was digested: `lines:` for number, length and
-    /// eight bytes of each cache line, `lengths:` for number and length, `bytes:` for everything, `told:` for what a
+    /// eight bytes of each cache line, `lengths:` for number and length, `bytes:` for everything, `reported:` for what a
     /// program says of itself, `rows:` and nothing for one that tells no more than the number. Only digests of one kind
     /// can be compared.
     pub digest: String,
@@ -350,11 +350,11 @@ mod base64_text {
         #[test]
         fn bytes_survive_json() {
             #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-            struct Holder(#[serde(with = "super")] Vec<u8>);
-            let (bytes, text) = (Holder(b"any carnal pleas".to_vec()), "\"YW55IGNhcm5hbCBwbGVhcw==\"");
+            struct SuspendedThread(#[serde(with = "super")] Vec<u8>);
+            let (bytes, text) = (SuspendedThread(b"any carnal pleas".to_vec()), "\"YW55IGNhcm5hbCBwbGVhcw==\"");
             assert_eq!(serde_json::to_string(&bytes).unwrap(), text);
-            assert_eq!(serde_json::from_str::<Holder>(text).unwrap(), bytes);
-            assert!(serde_json::from_str::<Holder>("\"not base64\"").is_err());
+            assert_eq!(serde_json::from_str::<SuspendedThread>(text).unwrap(), bytes);
+            assert!(serde_json::from_str::<SuspendedThread>("\"not base64\"").is_err());
         }
     }
 }

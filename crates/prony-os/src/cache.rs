@@ -55,21 +55,21 @@ impl Residency {
 /// are not followed. What disappears during the walk is left out: a store may be merging its files.
 fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let mut seen = BTreeSet::new();
+    let mut visited = BTreeSet::new();
     let mut open = vec![path.to_owned()];
     while let Some(path) = open.pop() {
-        let first = seen.is_empty();
-        let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound && !first;
+        let first = visited.is_empty();
+        let vanished = |error: &io::Error| error.kind() == io::ErrorKind::NotFound && !first;
         let metadata = match if first { fs::metadata(&path) } else { fs::symlink_metadata(&path) } {
-            Err(error) if gone(&error) => continue,
+            Err(error) if vanished(&error) => continue,
             result => result?,
         };
-        if !seen.insert((metadata.dev(), metadata.ino())) {
+        if !visited.insert((metadata.dev(), metadata.ino())) {
             continue;
         }
         if metadata.is_dir() {
             match fs::read_dir(&path) {
-                Err(error) if gone(&error) => {}
+                Err(error) if vanished(&error) => {}
                 entries => {
                     open.extend(entries?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()?)
                 }

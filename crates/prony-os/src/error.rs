@@ -16,7 +16,7 @@ pub enum Error {
     },
     /// The supervisor ended without a word; its tree has been killed as far as it could be found.
     #[error("the supervisor of `{program}` ended unexpectedly")]
-    SupervisorGone {
+    SupervisorEnded {
         /// The subject's program.
         program: String,
     },

@@ -120,7 +120,7 @@ mod tests {
     fn lock_on_a_fifo_or_a_link_is_refused_at_once() {
         let top = tempfile::tempdir().unwrap();
         let (fifo, link) = (top.path().join("fifo"), top.path().join("link"));
-        crate::shared::fifo(&fifo, crate::shared::Others::Write).unwrap();
+        crate::shared::fifo(&fifo, crate::shared::Access::Write).unwrap();
         std::os::unix::fs::symlink(top.path(), &link).unwrap();
         assert_eq!(Lock::exclusive(&fifo).unwrap_err().kind(), ErrorKind::InvalidInput);
         assert!(Lock::shared(&link).is_err());
@@ -135,21 +135,21 @@ mod tests {
         }
         let top = tempfile::tempdir().unwrap();
         let path = top.path().join("x");
-        let make = |path: &Path| crate::shared::fifo(path, crate::shared::Others::Write);
+        let make = |path: &Path| crate::shared::fifo(path, crate::shared::Access::Write);
         assert_eq!(Lock::of_new(&path, &make).unwrap_err().kind(), ErrorKind::InvalidInput);
         assert!(!path.exists());
     }
 
     #[test]
-    fn shared_locks_keep_others_from_holding_it_alone() {
+    fn shared_locks_exclude_an_exclusive_lock() {
         let dir = tempfile::tempdir().unwrap();
         let (a, b) = (Lock::shared(dir.path()).unwrap(), Lock::shared(dir.path()).unwrap());
         drop(a);
         assert_eq!(Lock::exclusive(dir.path()).unwrap_err().kind(), ErrorKind::WouldBlock);
         drop(b);
-        let alone = soon(|| Lock::exclusive(dir.path()));
+        let exclusive = soon(|| Lock::exclusive(dir.path()));
         assert_eq!(Lock::shared(dir.path()).unwrap_err().kind(), ErrorKind::WouldBlock);
-        drop(alone);
+        drop(exclusive);
         soon(|| Lock::shared(dir.path()));
     }
 
@@ -173,10 +173,10 @@ mod tests {
         let lock = Lock::shared(dir.path()).unwrap();
         let mut child = std::process::Command::new("sleep").arg("3600").spawn().unwrap();
         let open = fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap().flatten();
-        let held = open.filter(|fd| fs::read_link(fd.path()).is_ok_and(|path| path == dir.path())).count();
+        let open_locks = open.filter(|fd| fs::read_link(fd.path()).is_ok_and(|path| path == dir.path())).count();
         child.kill().unwrap();
         child.wait().unwrap();
         drop(lock);
-        assert_eq!(held, 0);
+        assert_eq!(open_locks, 0);
     }
 }

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_both_kinds_are_kept_once() {
+    fn mount_options_of_both_kinds_are_listed_once() {
         let mount = find(INFO, Path::new("/x")).unwrap();
         assert_eq!(mount.options, ["rw", "relatime", "discard", "errors=remount-ro"]);
         assert_eq!((mount.source.as_str(), mount.is_in_memory()), ("/dev/vda", false));

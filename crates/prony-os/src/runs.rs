@@ -29,7 +29,7 @@ pub struct Announced {
 
 /// Which other runs there are at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Others {
+pub struct OtherRuns {
     /// Runs of other processes.
     pub count: usize,
     /// When a run last began or ended.
@@ -37,7 +37,7 @@ pub struct Others {
     by_us: u64,
 }
 
-impl Others {
+impl OtherRuns {
     /// Whether a run of another process was under way between then and now.
     pub fn any_since(&self, then: &Self) -> bool {
         self.count > 0 || then.count > 0 || (self.changed != then.changed && self.by_us == then.by_us)
@@ -77,14 +77,14 @@ impl Announced {
     }
 
     /// Searches for other runs.
-    pub fn others(&self) -> Others {
+    pub fn other_runs(&self) -> OtherRuns {
         // One that may not be examined is taken to be under way.
         let taken =
             |error: io::Error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::PermissionDenied);
         let live = |path: &PathBuf| Lock::exclusive(path).is_err_and(taken);
         let count = entries(&self.directory, &self.ours).filter(live).count();
         let changed = fs::metadata(&self.directory).and_then(|about| about.modified()).ok();
-        Others { count, changed, by_us: CHANGES.load(Ordering::Relaxed) }
+        OtherRuns { count, changed, by_us: CHANGES.load(Ordering::Relaxed) }
     }
 }
 
@@ -118,13 +118,13 @@ mod tests {
         let dir = top.path().join("runs");
         let ours = Announced::new(&dir).unwrap();
         let second = Announced::new(&dir).unwrap();
-        assert_eq!(ours.others().count, 0, "runs of this process");
+        assert_eq!(ours.other_runs().count, 0, "runs of this process");
         let path = dir.join(ProcessId { pid: i32::MAX, start: 1 }.next_name());
         fs::write(&path, "").unwrap();
-        assert_eq!(ours.others().count, 0, "nobody holds its lock");
-        let before = ours.others();
+        assert_eq!(ours.other_runs().count, 0, "nobody holds its lock");
+        let before = ours.other_runs();
         let lock = soon(|| Lock::shared(&path));
-        assert!(ours.others().count == 1 && ours.others().any_since(&before));
+        assert!(ours.other_runs().count == 1 && ours.other_runs().any_since(&before));
         drop(lock);
         drop(second);
         soon(|| Lock::exclusive(&path));
@@ -140,13 +140,13 @@ mod tests {
 
     #[test]
     fn a_run_that_began_and_ended_in_between_is_noticed() {
-        let seen = |at: u64, by_us: u64| {
+        let runs_at = |at: u64, by_us: u64| {
             let changed = Some(SystemTime::UNIX_EPOCH + std::time::Duration::from_nanos(at));
-            Others { count: 0, changed, by_us }
+            OtherRuns { count: 0, changed, by_us }
         };
-        assert!(seen(2, 5).any_since(&seen(1, 5)));
-        assert!(!seen(2, 6).any_since(&seen(1, 5)), "it may have been this process");
-        assert!(!seen(1, 5).any_since(&seen(1, 5)));
+        assert!(runs_at(2, 5).any_since(&runs_at(1, 5)));
+        assert!(!runs_at(2, 6).any_since(&runs_at(1, 5)), "it may have been this process");
+        assert!(!runs_at(1, 5).any_since(&runs_at(1, 5)));
     }
 
     #[test]

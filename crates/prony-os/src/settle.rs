@@ -39,7 +39,7 @@ pub struct Activity {
 /// Where looks come from: a tree and its store, or a script in tests.
 pub trait Probe {
     /// How things stand now.
-    fn look(&mut self) -> Activity;
+    fn poll(&mut self) -> Activity;
 }
 
 /// A sampled tree and the directory of its store.
@@ -61,7 +61,7 @@ impl<'a> TreeProbe<'a> {
 }
 
 impl Probe for TreeProbe<'_> {
-    fn look(&mut self) -> Activity {
+    fn poll(&mut self) -> Activity {
         let mut totals = self.sampler.glance();
         let counters = totals.remove("").unwrap_or_default();
         let roles = totals.into_iter().map(|(role, counters)| (role, counters.on_cpu)).collect();
@@ -88,10 +88,10 @@ pub fn watch(
     clock: &impl Clock,
     mut stop: impl FnMut() -> bool,
 ) -> Option<SettleResult> {
-    let mut watch = Watch::begin(*spec, clock.now(), probe.look());
+    let mut watch = Watch::begin(*spec, clock.now(), probe.poll());
     while !stop() {
         clock.sleep(watch.interval());
-        if let Some(result) = watch.look(clock.now(), probe.look()) {
+        if let Some(result) = watch.poll(clock.now(), probe.poll()) {
             return Some(result);
         }
     }
@@ -102,7 +102,7 @@ pub fn watch(
 #[derive(Clone, Debug)]
 pub struct Watch {
     spec: SettleSpec,
-    looks: Vec<Look>,
+    polls: Vec<Poll>,
     /// How many looks there were when all that counts was quiet.
     settled: Option<usize>,
     left_out: LeftOut,
@@ -138,36 +138,36 @@ impl LeftOut {
         self.written = self.written.clone().and(written, |sum, written| sum + written);
     }
 
-    fn without(&self, mut look: Activity) -> Activity {
-        for (role, cpu) in &mut look.roles {
+    fn without(&self, mut poll: Activity) -> Activity {
+        for (role, cpu) in &mut poll.roles {
             if let Some(left_out) = self.roles.get(role) {
                 *cpu = cpu.clone().and(left_out.clone(), Nanos::since);
             }
         }
         Activity {
-            cpu: look.cpu.and(self.cpu.clone(), Nanos::since),
-            written: look.written.and(self.written.clone(), added),
-            ..look
+            cpu: poll.cpu.and(self.cpu.clone(), Nanos::since),
+            written: poll.written.and(self.written.clone(), added),
+            ..poll
         }
     }
 }
 
 impl Watch {
     /// Begins with a first look.
-    pub fn begin(spec: SettleSpec, now: Nanos, look: Activity) -> Self {
-        Self { spec, looks: vec![(now, look)], settled: None, left_out: LeftOut::nothing(), paused: None }
+    pub fn begin(spec: SettleSpec, now: Nanos, poll: Activity) -> Self {
+        Self { spec, polls: vec![(now, poll)], settled: None, left_out: LeftOut::nothing(), paused: None }
     }
 
     /// From here until it goes on neither time nor activity counts: the program is held, and a rest that it is forced to
     /// is none of its own.
-    pub fn pause(&mut self, now: Nanos, look: Activity) {
-        self.paused.get_or_insert((now, look));
+    pub fn pause(&mut self, now: Nanos, poll: Activity) {
+        self.paused.get_or_insert((now, poll));
     }
 
     /// Goes on after a pause.
-    pub fn go_on(&mut self, now: Nanos, look: Activity) {
+    pub fn go_on(&mut self, now: Nanos, poll: Activity) {
         if let Some(from) = self.paused.take() {
-            self.left_out.add(&from, &(now, look));
+            self.left_out.add(&from, &(now, poll));
         }
     }
 
@@ -183,14 +183,14 @@ impl Watch {
     }
 
     /// Takes another look; the result when there is one.
-    pub fn look(&mut self, now: Nanos, look: Activity) -> Option<SettleResult> {
-        self.looks.push((now.since(self.left_out.time), self.left_out.without(look)));
-        decide(&self.looks, &mut self.settled, &self.spec)
+    pub fn poll(&mut self, now: Nanos, poll: Activity) -> Option<SettleResult> {
+        self.polls.push((now.since(self.left_out.time), self.left_out.without(poll)));
+        decide(&self.polls, &mut self.settled, &self.spec)
     }
 }
 
 /// What is known of the process tree at an instant.
-type Look = (Nanos, Activity);
+type Poll = (Nanos, Activity);
 
 /// What is judged: a sign of the whole tree, or the CPU time of one role.
 #[derive(Clone, Copy)]
@@ -200,35 +200,35 @@ enum Source<'a> {
 }
 
 /// Where the window that ends with the last look begins; `None` while there is none.
-fn window(looks: &[Look], spec: &SettleSpec) -> Option<usize> {
-    let now = looks.last()?.0;
-    looks.iter().rposition(|(at, _)| now.since(*at) >= spec.quiet)
+fn window(polls: &[Poll], spec: &SettleSpec) -> Option<usize> {
+    let now = polls.last()?.0;
+    polls.iter().rposition(|(at, _)| now.since(*at) >= spec.quiet)
 }
 
 /// What the looks so far say; `None` while it is too early to say. `settled` is how many looks there were when all signs that
 /// count were quiet for the first time: what processes do while the kernel is waited for is not part of `settle.time`, which
 /// would depend on the kernel otherwise.
-fn decide(looks: &[Look], settled: &mut Option<usize>, spec: &SettleSpec) -> Option<SettleResult> {
-    let ((began, first), (now, last)) = (looks.first()?, looks.last()?);
+fn decide(polls: &[Poll], settled: &mut Option<usize>, spec: &SettleSpec) -> Option<SettleResult> {
+    let ((began, first), (now, last)) = (polls.first()?, polls.last()?);
     let watched = now.since(*began);
-    let window = window(looks, spec);
-    let seen = |signs: Signs| signs.iter().filter(move |sign| Source::Sign(*sign).unseen(last).is_none());
-    let quiet = |sign| window.is_some_and(|window| Source::Sign(sign).is_quiet(&looks[window..], spec));
-    if seen(spec.of).next().is_some() && seen(spec.of).all(quiet) {
-        settled.get_or_insert(looks.len());
+    let window = window(polls, spec);
+    let observed = |signs: Signs| signs.iter().filter(move |sign| Source::Sign(*sign).unseen(last).is_none());
+    let quiet = |sign| window.is_some_and(|window| Source::Sign(sign).is_quiet(&polls[window..], spec));
+    if observed(spec.of).next().is_some() && observed(spec.of).all(quiet) {
+        settled.get_or_insert(polls.len());
     }
-    if !(settled.is_some() && seen(spec.beside).all(quiet)) && watched < spec.within {
+    if !(settled.is_some() && observed(spec.beside).all(quiet)) && watched < spec.within {
         return None;
     }
-    let until = &looks[..settled.unwrap_or(looks.len())];
-    let of_sign = |sign| Source::Sign(sign).last_active(if spec.of.contains(sign) { until } else { looks }, spec);
+    let until = &polls[..settled.unwrap_or(polls.len())];
+    let of_sign = |sign| Source::Sign(sign).last_active(if spec.of.contains(sign) { until } else { polls }, spec);
     let signs: BTreeMap<_, _> = Sign::ALL.into_iter().map(|sign| (sign, of_sign(sign))).collect();
     Some(SettleResult {
         settled: settled.is_some(),
-        time: latest(seen(spec.of).map(|sign| signs[&sign].clone()), spec),
+        time: latest(observed(spec.of).map(|sign| signs[&sign].clone()), spec),
         roles: last.roles.keys().map(|role| (role.clone(), Source::Role(role).last_active(until, spec))).collect(),
         watched,
-        step: looks.windows(2).map(|pair| pair[1].0.since(pair[0].0)).max().unwrap_or_default(),
+        step: polls.windows(2).map(|pair| pair[1].0.since(pair[0].0)).max().unwrap_or_default(),
         cpu: last.cpu.clone().and(first.cpu.clone(), Nanos::since),
         written: last.written.clone().and(first.written.clone(), added),
         blind: blind(last),
@@ -246,8 +246,8 @@ fn latest(times: impl Iterator<Item = Reading<Nanos>>, spec: &SettleSpec) -> Rea
 }
 
 /// The signs that were not seen, those apart that there are none of.
-fn blind(look: &Activity) -> Vec<String> {
-    let named = |sign: Sign| match Source::Sign(sign).unseen(look)? {
+fn blind(poll: &Activity) -> Vec<String> {
+    let named = |sign: Sign| match Source::Sign(sign).unseen(poll)? {
         Why::NotApplicable => None,
         why => Some(format!("{}: {why}", sign.what())),
     };
@@ -267,7 +267,7 @@ impl Source<'_> {
     }
 
     /// Why a look does not have it; `None` where it does.
-    fn unseen(self, look: &Activity) -> Option<Why> {
+    fn unseen(self, poll: &Activity) -> Option<Why> {
         fn why<T>(reading: &Reading<T>) -> Option<Why> {
             match reading {
                 Reading::Measured(_) => None,
@@ -275,17 +275,17 @@ impl Source<'_> {
             }
         }
         match self {
-            Self::Sign(Sign::Cpu) => why(&look.cpu),
-            Self::Sign(Sign::Written) => why(&look.written),
-            Self::Sign(Sign::Disk) => why(&look.store),
-            Self::Sign(Sign::Dirty) => why(&look.unwritten),
-            Self::Role(role) => why(look.roles.get(role).unwrap_or(&Reading::Missing(Why::NotReached))),
+            Self::Sign(Sign::Cpu) => why(&poll.cpu),
+            Self::Sign(Sign::Written) => why(&poll.written),
+            Self::Sign(Sign::Disk) => why(&poll.store),
+            Self::Sign(Sign::Dirty) => why(&poll.unwritten),
+            Self::Role(role) => why(poll.roles.get(role).unwrap_or(&Reading::Missing(Why::NotReached))),
         }
     }
 
     /// Whether it was above its threshold between two looks: a counter rose faster, a level is higher at the second. What is
     /// not seen is not active.
-    fn is_active(self, from: &Look, to: &Look, spec: &SettleSpec) -> bool {
+    fn is_active(self, from: &Poll, to: &Poll, spec: &SettleSpec) -> bool {
         let seconds = to.0.since(from.0).as_secs_f64();
         let above = |amount: Reading<f64>, threshold: f64| {
             amount.measured().is_some_and(|amount| *amount > threshold * seconds)
@@ -297,7 +297,7 @@ impl Source<'_> {
             Self::Sign(Sign::Cpu) => above(cpu(to.cpu.clone(), from.cpu.clone()), spec.cpu.get()),
             Self::Role(role) => {
                 // A role that comes later begins with nothing.
-                let of = |look: &Activity| look.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
+                let of = |poll: &Activity| poll.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
                 above(cpu(of(to), of(from)), spec.cpu.get())
             }
             Self::Sign(Sign::Written) => {
@@ -313,26 +313,26 @@ impl Source<'_> {
     }
 
     /// Whether it was quiet in a window: a counter on average, a level at every look.
-    fn is_quiet(self, window: &[Look], spec: &SettleSpec) -> bool {
+    fn is_quiet(self, window: &[Poll], spec: &SettleSpec) -> bool {
         match (self, window.first(), window.last()) {
-            (Self::Sign(Sign::Dirty), ..) => !window.iter().any(|look| self.is_active(look, look, spec)),
+            (Self::Sign(Sign::Dirty), ..) => !window.iter().any(|poll| self.is_active(poll, poll, spec)),
             (_, Some(first), Some(last)) => !self.is_active(first, last, spec),
             _ => false,
         }
     }
 
     /// From the first look to the last activity before the window that ends with the last look, where that is quiet.
-    fn last_active(self, looks: &[Look], spec: &SettleSpec) -> Reading<Nanos> {
-        let ([(began, _), ..], [.., (now, last)]) = (looks, looks) else { return Reading::Missing(Why::NotReached) };
+    fn last_active(self, polls: &[Poll], spec: &SettleSpec) -> Reading<Nanos> {
+        let ([(began, _), ..], [.., (now, last)]) = (polls, polls) else { return Reading::Missing(Why::NotReached) };
         if let Some(why) = self.unseen(last) {
             return Reading::Missing(why);
         }
-        let Some(window) = window(looks, spec).filter(|window| self.is_quiet(&looks[*window..], spec)) else {
+        let Some(window) = window(polls, spec).filter(|window| self.is_quiet(&polls[*window..], spec)) else {
             return Reading::Missing(not_settled(self.what(), now.since(*began), spec.within));
         };
         // Activity may reach a little into a window that is quiet on average; what follows a pause there is a blip.
         let steps: Vec<_> =
-            looks.windows(2).map(|pair| (pair[1].0, self.is_active(&pair[0], &pair[1], spec))).collect();
+            polls.windows(2).map(|pair| (pair[1].0, self.is_active(&pair[0], &pair[1], spec))).collect();
         let before = steps[..window].iter().rev().find(|(_, active)| *active);
         let into = steps[window..].iter().take_while(|(_, active)| *active).last();
         Reading::Measured(into.or(before).map_or(Nanos::ZERO, |(at, _)| at.since(*began)))
@@ -365,7 +365,7 @@ mod tests {
     struct Scripted<'a, F>(&'a Script, F);
 
     impl<F: FnMut(u64) -> Activity> Probe for Scripted<'_, F> {
-        fn look(&mut self) -> Activity {
+        fn poll(&mut self) -> Activity {
             (self.1)(self.0.now().as_nanos() / 1_000_000)
         }
     }
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_is_named_and_quiet_needs_at_least_one_sign() {
+    fn unobserved_signs_are_named_and_quiet_needs_one_sign() {
         let missing = || Why::NotPermitted("`/proc/7/io`".into());
         let partly = found(|ms| Activity { written: Reading::Missing(missing()), ..cpu(ms.min(500)) });
         near(&partly, 500);
@@ -548,11 +548,11 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_step_between_two_looks_is_told() {
+    fn longest_step_between_two_polls_is_reported() {
         assert_eq!(found(|_| idle()).step, Nanos::from_millis(100), "a twentieth of the window");
         let mut watch = Watch::begin(spec(), Nanos::ZERO, idle());
-        let looks = [100, 200, 1700, 1800, 2100].map(|ms| watch.look(Nanos::from_millis(ms), idle()));
-        let [.., Some(last)] = looks else { panic!("it has been quiet for the window") };
+        let polls = [100, 200, 1700, 1800, 2100].map(|ms| watch.poll(Nanos::from_millis(ms), idle()));
+        let [.., Some(last)] = polls else { panic!("it has been quiet for the window") };
         assert_eq!((last.settled, last.step), (true, Nanos::from_millis(1500)), "one look took long");
     }
 
@@ -569,7 +569,7 @@ mod tests {
             if watch.is_paused() {
                 continue;
             }
-            if let Some(result) = watch.look(at(ms), activity(ms)) {
+            if let Some(result) = watch.poll(at(ms), activity(ms)) {
                 return result;
             }
         }

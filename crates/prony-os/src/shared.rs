@@ -13,13 +13,13 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 static OPEN: AtomicBool = AtomicBool::new(false);
 
 /// From now on other users may enter scratch directories and read results: the user asked for it.
-pub fn open_to_others() {
+pub fn open_to_other_users() {
     OPEN.store(true, Ordering::Relaxed);
 }
 
 /// The mode of what prony makes where it is for the user alone, or else the one where others may use it.
-fn mode(alone: u32, open: u32) -> u32 {
-    if OPEN.load(Ordering::Relaxed) { open } else { alone }
+fn mode(private: u32, open: u32) -> u32 {
+    if OPEN.load(Ordering::Relaxed) { open } else { private }
 }
 
 /// The mode of a file of results, before the umask.
@@ -51,7 +51,7 @@ pub fn directory(path: &Path) -> io::Result<()> {
 
 /// What others than the maker of a FIFO may do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Others {
+pub enum Access {
     /// Write what is read here.
     Write,
     /// Read what is written here.
@@ -62,10 +62,10 @@ pub enum Others {
 ///
 /// # Errors
 /// Where it cannot be made, or there is something by its name.
-pub fn fifo(path: &Path, others: Others) -> io::Result<()> {
-    let mode = match others {
-        Others::Write => 0o622,
-        Others::Read => 0o644,
+pub fn fifo(path: &Path, access: Access) -> io::Result<()> {
+    let mode = match access {
+        Access::Write => 0o622,
+        Access::Read => 0o644,
     };
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
     fs::set_permissions(path, Permissions::from_mode(mode))
@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn others_may_use_what_is_shared_and_no_more() {
+    fn shared_files_grant_other_users_only_their_direction() {
         let top = tempfile::tempdir().unwrap();
-        let (dir, marks, hold) = (top.path().join("tmp"), top.path().join("marks"), top.path().join("hold"));
+        let (dir, marks, commands) = (top.path().join("tmp"), top.path().join("marks"), top.path().join("commands"));
         directory(&dir).unwrap();
-        fifo(&marks, Others::Write).unwrap();
-        fifo(&hold, Others::Read).unwrap();
-        assert_eq!([&dir, &marks, &hold].map(|path| mode(path)), [0o1777, 0o622, 0o644]);
-        assert_eq!(fifo(&marks, Others::Write).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        fifo(&marks, Access::Write).unwrap();
+        fifo(&commands, Access::Read).unwrap();
+        assert_eq!([&dir, &marks, &commands].map(|path| mode(path)), [0o1777, 0o622, 0o644]);
+        assert_eq!(fifo(&marks, Access::Write).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }
 
     #[test]

@@ -364,11 +364,11 @@ fn disagreeing(data: &RunData, trials: &BTreeMap<usize, Vec<&TrialRecord>>) -> B
     let mut alike: BTreeMap<String, Vec<VariantTrials<'_>>> = BTreeMap::new();
     for (variant, trials) in trials {
         let Some(variant) = data.experiment.variants().get(*variant) else { continue };
-        let arm = VariantTrials { name: String::new(), spec: &variant.spec, trials: trials.clone() };
-        alike.entry(work(variant)).or_default().push(arm);
+        let of_variant = VariantTrials { name: String::new(), spec: &variant.spec, trials: trials.clone() };
+        alike.entry(work(variant)).or_default().push(of_variant);
     }
     let pairs = alike.values().filter_map(|arms| arms.split_first());
-    let found = pairs.flat_map(|(first, others)| others.iter().flat_map(|other| answers_differ(first, other)));
+    let found = pairs.flat_map(|(first, rest)| rest.iter().flat_map(|other| answers_differ(first, other)));
     found.filter_map(|finding| finding.phase).collect()
 }
 

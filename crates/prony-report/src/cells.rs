@@ -70,18 +70,18 @@ pub(super) fn fill(
     notes: &mut Notes,
 ) -> Filled {
     let Plan { parts, statistic } = *plan;
-    let alone = is_alone(parts);
+    let single = is_single(parts);
     let cells = sources
         .iter()
         .zip(said)
         .map(|(source, said)| {
             let summaries = &summaries(parts, source);
-            let mut cell = Writer { parts, statistic, scales, summaries, alone }.cell(source, said, notes);
+            let mut cell = Writer { parts, statistic, scales, summaries, single }.cell(source, said, notes);
             cell.figures = numbers(parts, statistic, summaries);
             cell
         })
         .collect();
-    let unit = match (alone, scales.first()) {
+    let unit = match (single, scales.first()) {
         (true, Some(scale)) => scale.name,
         _ => "",
     };
@@ -102,7 +102,7 @@ pub(super) fn scales(plan: &Plan<'_>, sources: &[Source<'_>]) -> Vec<Scale> {
 }
 
 /// Whether the cells hold one figure and no text, so that its unit can stand in the heading.
-fn is_alone(parts: &[CellPart]) -> bool {
+fn is_single(parts: &[CellPart]) -> bool {
     matches!(parts, [CellPart::Figure { .. }])
 }
 
@@ -142,7 +142,7 @@ struct Writer<'a> {
     statistic: Statistic,
     scales: &'a [Scale],
     summaries: &'a [Summary<'a>],
-    alone: bool,
+    single: bool,
 }
 
 impl Writer<'_> {
@@ -211,7 +211,7 @@ impl Writer<'_> {
     /// A unit stands in the heading, in the text around the figure, or behind the figure.
     fn with_unit(&self, scale: &Scale, number: String) -> String {
         let formatted = expressions(self.parts).any(|(_, format)| format.is_some());
-        if self.alone || formatted || scale.name.is_empty() { number } else { format!("{number} {}", scale.name) }
+        if self.single || formatted || scale.name.is_empty() { number } else { format!("{number} {}", scale.name) }
     }
 
     /// Least and greatest trial of the first figure.

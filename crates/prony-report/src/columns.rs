@@ -42,12 +42,12 @@ const STORAGE: &[MetricKey] =
 
 /// The figures that are judged, then the memory of their phases.
 pub(super) fn judged(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<ColumnPlan> {
-    let seen = Seen { trials };
+    let figures = Figures { trials };
     let judged = verdicts::declared(experiment);
     let anon = MetricKey::gauge(Metric::Anon, Stat::Max);
     let mut phases: Vec<&str> = judged.iter().map(|name| name.phase.as_str()).collect();
     phases.dedup();
-    let measured = |phase: &&str| seen.readings(phase, anon).any(|reading| reading.measured().is_some());
+    let measured = |phase: &&str| figures.readings(phase, anon).any(|reading| reading.measured().is_some());
     let is_judged = |phase: &&str| judged.iter().any(|name| name.phase == *phase && name.key == anon);
     let memory = phases.into_iter().filter(|phase| measured(phase) && !is_judged(phase));
     let memory: Vec<ColumnPlan> = memory.map(|phase| plan(phase, anon, Topic::Memory)).collect();
@@ -60,14 +60,14 @@ pub(super) fn derived(
     trials: &[TrialRecord],
     shown: &[String],
 ) -> (Vec<ColumnPlan>, Vec<String>) {
-    let seen = Seen { trials };
+    let figures = Figures { trials };
     let phases = timed_phases(experiment, trials);
     let mut columns = Vec::new();
     let mut absent = Vec::new();
     for (topic, keys) in [(Topic::Time, TIME), (Topic::Memory, MEMORY), (Topic::Storage, STORAGE)] {
         for phase in shown {
-            for key in keys.iter().filter(|key| seen.tells(phase, **key, &phases)) {
-                match seen.reason(phase, *key) {
+            for key in keys.iter().filter(|key| figures.tells(phase, **key, &phases)) {
+                match figures.reason(phase, *key) {
                     None => columns.push(plan(phase, *key, topic)),
                     Some(why) => note_absent(&mut absent, *key, &why),
                 }
@@ -156,11 +156,11 @@ pub(super) fn timed_phases(experiment: &Experiment, trials: &[TrialRecord]) -> V
 }
 
 /// What the trials have.
-struct Seen<'a> {
+struct Figures<'a> {
     trials: &'a [TrialRecord],
 }
 
-impl Seen<'_> {
+impl Figures<'_> {
     fn readings(&self, phase: &str, key: MetricKey) -> impl Iterator<Item = &Reading<f64>> {
         let phases = self.trials.iter().flat_map(|t| &t.phases).filter(move |p| p.name == phase);
         phases.filter_map(move |p| p.readings.get("")?.get(&MetricKeyText(key)))

@@ -47,11 +47,11 @@ impl<'a> Line<'a> {
     fn nothing(&self) -> String {
         let (own, floor) = (self.summary(&self.own), self.summary(&self.floor));
         let names = &self.above.pair.names;
-        let arms = || [(&names.variant, &own), (&names.baseline, &floor)];
-        let unfinished = arms().into_iter().filter(|(_, arm)| !arm.ended.is_empty());
-        let told = |(name, arm): (&String, &Summary<'_>)| format!("`{name}`: {}", ended(&arm.ended));
-        let unfinished: Vec<String> = unfinished.map(told).collect();
-        let unmeasured = arms().into_iter().find_map(|(name, arm)| Some((name, arm.missing.first()?)));
+        let summaries = || [(&names.variant, &own), (&names.baseline, &floor)];
+        let unfinished = summaries().into_iter().filter(|(_, summary)| !summary.ended.is_empty());
+        let failed_of = |(name, summary): (&String, &Summary<'_>)| format!("`{name}`: {}", ended(&summary.ended));
+        let unfinished: Vec<String> = unfinished.map(failed_of).collect();
+        let unmeasured = summaries().into_iter().find_map(|(name, summary)| Some((name, summary.missing.first()?)));
         match (unfinished.as_slice(), unmeasured) {
             ([], Some((name, why))) => format!("`{name}` has no figure: {why}"),
             ([], None) => "a figure of 0 is no part of anything".to_owned(),

@@ -55,10 +55,10 @@ impl Layout {
             let (tables, rows) = varying.split_at(usize::from(long));
             return Self { tables: tables.to_vec(), rows: rows.to_vec(), columns: vec![], variants };
         };
-        let mut others: Vec<usize> = varying.into_iter().filter(|f| *f != row).collect();
-        let tables = if others.is_empty() { vec![] } else { vec![others.remove(0)] };
-        others.push(row);
-        Self { tables, rows: others, columns: vec![], variants }
+        let mut rest: Vec<usize> = varying.into_iter().filter(|f| *f != row).collect();
+        let tables = if rest.is_empty() { vec![] } else { vec![rest.remove(0)] };
+        rest.push(row);
+        Self { tables, rows: rest, columns: vec![], variants }
     }
 
     /// As a table asks; a factor that it forgets and that varies labels the rows, so that no two

@@ -41,11 +41,11 @@ fn table(metric: &MetricName, rows: &[&LeftOut<'_>], margin: f64) -> Table {
         marks: Vec::new(),
     };
     let mut notes = Notes::default();
-    let others = rows.first().map(|row| row.at.as_slice()).unwrap_or_default();
+    let other_levels = rows.first().map(|row| row.at.as_slice()).unwrap_or_default();
     Table {
         title: Some(format!("What each change does where the others are there: {metric}")),
         caption: caption(metric),
-        labels: others.iter().map(|(factor, _)| *factor).chain(["change"]).map(str::to_owned).collect(),
+        labels: other_levels.iter().map(|(factor, _)| *factor).chain(["change"]).map(str::to_owned).collect(),
         columns: vec![
             column("without it", times(metric.key.metric), Align::Right),
             column("without it", "", Align::Left),

@@ -103,9 +103,9 @@ impl Database {
             .map_err(Fault::Sql)
             .and_then(|mut connection| {
                 connection.busy_timeout(BUSY)?;
-                let held = schema::check(&connection)?;
+                let content = schema::check(&connection)?;
                 prepare(&connection)?;
-                if held == Holds::Nothing {
+                if content == Holds::Nothing {
                     schema::create(&mut connection)?;
                 }
                 Ok(Self {

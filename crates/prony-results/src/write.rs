@@ -121,9 +121,9 @@ impl Database {
         let mut names = std::mem::take(&mut self.names);
         let (refused, names) = self.write("keep a trial", |tx| {
             for record in records {
-                match standing(tx, run, record.trial.position)? {
-                    Standing::Free => {}
-                    standing => return Ok((Some((standing, record.trial.position)), names)),
+                match position_state(tx, run, record.trial.position)? {
+                    PositionState::Free => {}
+                    position_state => return Ok((Some((position_state, record.trial.position)), names)),
                 }
             }
             records.iter().try_for_each(|record| insert_record(tx, run, record, &mut names))?;
@@ -132,7 +132,7 @@ impl Database {
         self.names = names;
         match refused {
             None => Ok(()),
-            Some((Standing::NoRun, _)) => self.must_have_run(run, 0),
+            Some((PositionState::NoRun, _)) => self.must_have_run(run, 0),
             Some((_, position)) => Err(Error::TrialExists { run: run.0, position }),
         }
     }
@@ -159,20 +159,20 @@ impl Database {
 
 /// Whether a trial can be appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum PositionState {
     Free,
     Taken,
     NoRun,
 }
 
-fn standing(tx: &Connection, run: RunId, position: u32) -> rusqlite::Result<Standing> {
+fn position_state(tx: &Connection, run: RunId, position: u32) -> rusqlite::Result<PositionState> {
     let there = "SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?1),
                         EXISTS (SELECT 1 FROM trials WHERE run = ?1 AND position = ?2)";
     let there = tx.prepare_cached(there)?.query_row(params![run.0, position], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(match there {
-        (false, _) => Standing::NoRun,
-        (true, true) => Standing::Taken,
-        (true, false) => Standing::Free,
+        (false, _) => PositionState::NoRun,
+        (true, true) => PositionState::Taken,
+        (true, false) => PositionState::Free,
     })
 }
 

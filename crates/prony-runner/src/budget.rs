@@ -40,8 +40,8 @@ impl Bought {
     pub fn of(experiment: &Experiment, outline: &Outline, estimate: &Estimate) -> Option<Self> {
         let budget = experiment.compare().budget?;
         let alpha = experiment.compare().alpha.get();
-        let looks = experiment.compare().looks(outline.blocks);
-        let needed = blocks_before_any_verdict(outline.family as usize, alpha, &looks);
+        let analyses = experiment.compare().analyses(outline.blocks);
+        let needed = blocks_before_any_verdict(outline.family as usize, alpha, &analyses);
         let block = estimate.block.filter(|_| estimate.basis != Basis::Unknown);
         let room = budget.since(estimate.once).as_nanos();
         let fit = |block: Nanos| u32::try_from(room / block.as_nanos().max(1)).unwrap_or(u32::MAX);

@@ -64,7 +64,7 @@ pub enum Error {
     },
     /// A symbolic link leads out of a directory that is to be copied: what writes through it in the copy would change
     /// what is the user's.
-    #[error("`{}` leads out of the directory `{}`, to `{}`{}", .link.display(), .directory.display(), .to.display(), others(*.more))]
+    #[error("`{}` leads out of the directory `{}`, to `{}`{}", .link.display(), .directory.display(), .to.display(), more_links(*.more))]
     LinkOut {
         /// The link.
         link: PathBuf,
@@ -126,7 +126,7 @@ impl Error {
                     .to_owned(),
             ),
             Self::Refused { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
-            Self::Os(prony_os::Error::SupervisorGone { .. }) => Some(GO_ON.to_owned()),
+            Self::Os(prony_os::Error::SupervisorEnded { .. }) => Some(GO_ON.to_owned()),
             _ => None,
         }
     }
@@ -162,7 +162,7 @@ pub fn message(error: &dyn std::error::Error, hint: Option<String>) -> String {
     text
 }
 
-fn others(more: usize) -> String {
+fn more_links(more: usize) -> String {
     if more == 0 { String::new() } else { format!("; {more} more lead out, too") }
 }
 

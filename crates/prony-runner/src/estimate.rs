@@ -22,7 +22,7 @@ const PAIRS: usize = 4;
 /// The median of the absolute value of a standard normal variable.
 const NORMAL: f64 = 0.674_49;
 /// What a trial costs beside its phases: two processes, canaries, quiet between trials.
-const AROUND: Nanos = Nanos::from_millis(250);
+const TRIAL_OVERHEAD: Nanos = Nanos::from_millis(250);
 /// A phase of which nothing else is known.
 const BRIEF: Nanos = Nanos::from_millis(20);
 /// A commit that waits for the disk.
@@ -113,19 +113,19 @@ impl Earlier {
 
 /// The time of the whole plan.
 pub fn of(experiment: &Experiment, outline: &Outline, database: &Path) -> Estimate {
-    let seen = earlier(experiment, database).unwrap_or_default();
-    let known = |variant: &Variant| seen.of(&variant.spec).and_then(|times| times.mean(0));
+    let past = earlier(experiment, database).unwrap_or_default();
+    let known = |variant: &Variant| past.of(&variant.spec).and_then(|times| times.mean(0));
     let means: Vec<Nanos> = experiment.variants().iter().filter_map(known).collect();
     // A program of which nothing is known takes as long as the others do.
     let typical = means.iter().map(|mean| mean.as_nanos()).sum::<u64>().checked_div(means.len() as u64);
-    let trials: u32 = experiment.variants().iter().filter_map(|v| seen.of(&v.spec)).map(Times::count).sum();
+    let trials: u32 = experiment.variants().iter().filter_map(|v| past.of(&v.spec)).map(Times::count).sum();
     let blind = experiment.variants().iter().any(|v| v.spec.subject.program().is_some());
     let basis = match (means.is_empty(), blind) {
         (false, _) => Basis::Trials(trials as usize),
         (true, true) => Basis::Unknown,
         (true, false) => Basis::Crude,
     };
-    let mut estimate = Estimate { once: seen.once, basis, spread: seen.spread, ..Estimate::default() };
+    let mut estimate = Estimate { once: past.once, basis, spread: past.spread, ..Estimate::default() };
     let care = experiment.observe().care;
     let mut block = Nanos::ZERO;
     for (variant, planned) in experiment.variants().iter().zip(&outline.variants) {
@@ -186,7 +186,7 @@ fn crude(spec: &TrialSpec, data_bytes: f64, care: Care) -> Nanos {
     let records = spec.data.as_ref().map_or(0, |data| data.records);
     let per_record = if records > 0 { data_bytes / records as f64 } else { 0.0 };
     let phases = spec.phases.iter().map(|phase| crude_phase(phase, records, per_record, synced));
-    phases.fold(if care == Care::Light { Nanos::ZERO } else { AROUND }, |sum, time| sum + time)
+    phases.fold(if care == Care::Light { Nanos::ZERO } else { TRIAL_OVERHEAD }, |sum, time| sum + time)
 }
 
 fn crude_phase(phase: &PhaseSpec, records: u64, per_record: f64, synced: bool) -> Nanos {
@@ -194,9 +194,9 @@ fn crude_phase(phase: &PhaseSpec, records: u64, per_record: f64, synced: bool) -
         Action::Pause(time) => *time,
         Action::Settle(settle) => settle.quiet,
         Action::Observe(observe) => {
-            let held = observe.at_end.as_ref();
-            let settles = observe.settle().into_iter().chain(held.and_then(|held| held.settle.as_ref()));
-            let waits = held.and_then(|held| held.wait).unwrap_or_default();
+            let at_end = observe.at_end.as_ref();
+            let settles = observe.settle().into_iter().chain(at_end.and_then(|at_end| at_end.settle.as_ref()));
+            let waits = at_end.and_then(|at_end| at_end.wait).unwrap_or_default();
             settles.fold(waits, |sum, settle| sum + settle.quiet)
         }
         Action::Verify => crude_bytes(records as f64 * per_record),

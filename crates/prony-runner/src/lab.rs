@@ -37,7 +37,7 @@ pub struct Lab<'a> {
     pub tracepoints: Tracing,
     /// What one trial of a program leaves for the next, with light care. Below the tracepoints: its supervisor, which
     /// holds them too, is to be the last, so that nobody waits for their closing.
-    pub stages: Environments,
+    pub environments: Environments,
     /// Small fixed pieces of work beside each trial; their memory is touched when they are first wanted.
     canaries: OnceCell<Canaries>,
     /// What they took last, and when.
@@ -91,9 +91,9 @@ impl<'a> Lab<'a> {
         startable(experiment)?;
         let places = Places::of_experiment(experiment, own)?;
         sweep(near, observer)?;
-        let (stages, tracepoints) = (Environments::default(), Tracing::of(experiment));
+        let (environments, tracepoints) = (Environments::default(), Tracing::of(experiment));
         if experiment.variants().iter().any(|variant| stands(experiment, variant)) {
-            stages.begin(near, &launcher, &tracepoints);
+            environments.begin(near, &launcher, &tracepoints);
         }
         // Before the machine's limits are measured: that disturbs others most.
         let announced = runs::directory().map(|directory| Announced::new(&directory)).transpose();
@@ -121,7 +121,7 @@ impl<'a> Lab<'a> {
         Ok(Self {
             experiment,
             launcher,
-            stages,
+            environments,
             tracepoints,
             canaries: OnceCell::new(),
             sung: RefCell::new(None),

@@ -66,7 +66,7 @@ pub struct Common {
     /// Its files, kept open.
     pub files: Option<Arc<GroupFiles>>,
     /// The process that children are born from, which is no part of them.
-    pub stranger: ForeignProcess,
+    pub foreign: ForeignProcess,
     /// Counts their syncs.
     pub syncs: SyncCounters,
 }
@@ -123,11 +123,11 @@ impl ReusedEnvironment {
         let scratch = Scratch::create(near)?;
         let group = Group::for_counting();
         let counting = counting(&group);
-        let supervisor = launcher.reusable(Some(group), &tracepoints.held(), Some(scratch.path()))?;
-        let stranger = ForeignProcess::new(supervisor.spawner());
+        let supervisor = launcher.reusable(Some(group), &tracepoints.open_fds(), Some(scratch.path()))?;
+        let foreign = ForeignProcess::new(supervisor.spawner());
         let syncs = tracepoints.follow(supervisor.spawner());
         let files = counting.as_deref().and_then(GroupFiles::open).map(Arc::new);
-        Ok(Self { supervisor, common: Common { counting, files, stranger, syncs }, scratch })
+        Ok(Self { supervisor, common: Common { counting, files, foreign, syncs }, scratch })
     }
 }
 

@@ -221,7 +221,7 @@ pub fn elsewhere(near: &Path, database: &Path) -> Option<PathBuf> {
 pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observer) -> Result<Summary, Error> {
     let mut summary = Summary::default();
     observer.event(&began(&campaign, lab.experiment));
-    let looks = looks(lab.experiment);
+    let analyses = analyses(lab.experiment);
     let mut course = RunTime::new(lab.experiment, campaign.plan, campaign.began);
     if !campaign.done.is_empty() {
         course.earlier(campaign.plan, &campaign.database.load_run(campaign.run)?.trials);
@@ -230,7 +230,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
         campaign.database.sync_every(LAZY)?;
     }
     course.is_set_up(monotonic());
-    let ran = blocks(&mut campaign, lab, (&looks, &mut course), &mut summary, observer)
+    let ran = blocks(&mut campaign, lab, (&analyses, &mut course), &mut summary, observer)
         .and_then(|()| campaign.keep_gathered())
         .and_then(|()| {
             summary.interrupted = summary.interrupted || !profile::all(&mut campaign, lab, observer)?;
@@ -239,8 +239,8 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     if ran.is_ok() {
         summary.unclean = crate::trial::clean_up(lab).err().map(|error| error.to_string());
     }
-    let kept = campaign.keep_gathered();
-    if let Err(error) = ran.and(kept) {
+    let saved = campaign.keep_gathered();
+    if let Err(error) = ran.and(saved) {
         // What ended it is the error to tell; the run can be taken up again, as one that the user interrupted.
         let _ = campaign.database.sync_every(Duration::ZERO);
         let _ = campaign.database.end_run(campaign.run, RunStatus::Interrupted, unix_ms());
@@ -261,7 +261,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
 fn blocks(
     campaign: &mut Campaign<'_>,
     lab: &Lab<'_>,
-    (looks, course): (&[u32], &mut RunTime),
+    (analyses, course): (&[u32], &mut RunTime),
     summary: &mut Summary,
     observer: &mut dyn Observer,
 ) -> Result<(), Error> {
@@ -283,10 +283,10 @@ fn blocks(
             correct(lab.experiment, course, observer);
         }
         let blocks = block.first().map_or(0, |trial| trial.block + 1);
-        if looks.contains(&blocks) {
+        if analyses.contains(&blocks) {
             campaign.keep_gathered()?;
         }
-        if looks.contains(&blocks) && settled(campaign, observer, blocks)? {
+        if analyses.contains(&blocks) && settled(campaign, observer, blocks)? {
             break;
         }
     }
@@ -327,13 +327,13 @@ fn one_block(
 }
 
 /// The blocks, fixed in advance, after which the run may stop early (METHOD 4.7); none where their number is fixed.
-fn looks(experiment: &Experiment) -> Vec<u32> {
+fn analyses(experiment: &Experiment) -> Vec<u32> {
     let bound = |bound: fn(&Variant) -> u32| experiment.variants().iter().map(bound).max().unwrap_or(0);
     let (min, max) = (bound(|variant| variant.blocks.min), bound(|variant| variant.blocks.max));
     if min == max || experiment.compare().baseline.is_empty() {
         return Vec::new();
     }
-    experiment.compare().looks(Blocks { min, max }).at().iter().copied().filter(|at| *at < max).collect()
+    experiment.compare().analyses(Blocks { min, max }).at().iter().copied().filter(|at| *at < max).collect()
 }
 
 /// Whether every comparison has said all that more blocks could make it say.

@@ -191,7 +191,7 @@ mod tests {
         experiment: &Experiment,
         took: impl Fn(&PlannedTrial) -> f64,
         once: impl Fn(&PlannedTrial) -> f64,
-        mut seen: impl FnMut(&RunTime, f64),
+        mut each: impl FnMut(&RunTime, f64),
     ) -> (f64, u32) {
         let plan = plan(experiment);
         let mut course = RunTime::new(experiment, &plan, at(1000.0));
@@ -205,7 +205,7 @@ mod tests {
                 done_once += once(trial);
                 clock += once(trial) + took(trial);
                 course.trial_ended(trial.variant, at(clock), at(done_once));
-                seen(&course, clock);
+                each(&course, clock);
             }
             course.block_ended();
         }

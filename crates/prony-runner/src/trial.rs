@@ -52,15 +52,15 @@ pub fn run_with(
     mut recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
 ) -> Result<TrialRecord, Error> {
-    let others = || lab.announced.as_ref().map(Announced::others);
-    let before = others();
+    let other_runs = || lab.announced.as_ref().map(Announced::other_runs);
+    let before = other_runs();
     let mut record = match attempt(lab, trial, recorder.as_deref_mut(), observer) {
         // A supervisor that was killed before its subject began: nothing was measured, and another takes its place.
         // One that is killed later is an end that says so, or, after an end, a problem: neither comes here.
-        Err(Error::Os(prony_os::Error::SupervisorGone { .. })) => attempt(lab, trial, recorder, observer)?,
+        Err(Error::Os(prony_os::Error::SupervisorEnded { .. })) => attempt(lab, trial, recorder, observer)?,
         attempted => attempted?,
     };
-    let beside = before.zip(others()).filter(|(before, after)| after.any_since(before));
+    let beside = before.zip(other_runs()).filter(|(before, after)| after.any_since(before));
     record.findings.extend(beside.map(|(before, after)| guard::trial::other_run(before.count.max(after.count))));
     let program = lab.experiment.variants()[trial.variant].spec.subject.program();
     let changed = program.and_then(|program| lab.places.source_changed(program, lab.experiment.observe().care));
@@ -83,7 +83,7 @@ fn attempt(
     let mut environment = Environment::set(lab, spec, reusable)?;
     let scratch = environment.scratch().to_path_buf();
     let mut program = placed.map(|(program, place)| Prepared::new(lab, program, &place, &scratch)).transpose()?;
-    let around = BeforeAfter::before(lab);
+    let before_after = BeforeAfter::before(lab);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let MainRole { role, launch, ends, on_disk, probing, worker } = match &program {
         Some(program) => program.launch(lab, spec, recorder.as_deref())?,
@@ -97,8 +97,8 @@ fn attempt(
     if let Some(recorder) = recorder.as_deref_mut() {
         recorder.attach(&suspended.pid().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
     }
-    let seen = Observation::new(spec, &sampler, probing.hold.clone(), trial.position, observer);
-    let watched = watch(suspended, ends, seen, replicas, worker, spec.limits.trial, &lab.interrupt);
+    let observation = Observation::new(spec, &sampler, probing.commands.clone(), trial.position, observer);
+    let watched = watch(suspended, ends, observation, replicas, worker, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
     let mut record = blank(trial, started_unix_ms);
     record.sampler_cpu = sampled.cpu;
@@ -126,7 +126,7 @@ fn attempt(
         }
     }
     record.took = monotonic().since(began);
-    record.conditions.machine = around.after(lab);
+    record.conditions.machine = before_after.after(lab);
     let remarks = std::mem::take(&mut record.findings);
     record.findings = guard::trial::check(spec, &record, lab.clock_cost);
     record.findings.extend(remarks);

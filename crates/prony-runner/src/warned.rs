@@ -10,7 +10,7 @@ use prony_model::record::TrialRecord;
 /// The warnings of a run that were told, by guard and phase.
 #[derive(Debug, Default)]
 pub struct Warned {
-    told: BTreeSet<(String, Option<String>)>,
+    reported: BTreeSet<(String, Option<String>)>,
 }
 
 impl Warned {
@@ -19,7 +19,7 @@ impl Warned {
     pub fn news(&mut self, record: &TrialRecord, care: Care) -> Vec<Event> {
         let warning = |finding: &&Finding| finding.severity == Severity::Warning && care == Care::Full;
         let warnings = record.findings.iter().filter(warning);
-        let new = warnings.filter(|finding| self.told.insert((finding.guard.clone(), finding.phase.clone())));
+        let new = warnings.filter(|finding| self.reported.insert((finding.guard.clone(), finding.phase.clone())));
         new.map(notice).collect()
     }
 }

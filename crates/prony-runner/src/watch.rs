@@ -24,7 +24,7 @@ use crate::roles::worker::Worker;
 use crate::watched::Watched;
 
 /// How often a wait looks whether the user asked to stop.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a program that was asked to end by SIGTERM may take.
 const GRACE: Duration = Duration::from_secs(5);
@@ -39,41 +39,42 @@ const LAST_TURNS: usize = 256;
 pub fn watch(
     suspended: Suspended,
     ends: Ends,
-    mut seen: Observation<'_>,
+    mut observation: Observation<'_>,
     replicas: Replicas,
     mut worker: Option<Worker<'_>>,
     limit: Option<Nanos>,
     interrupt: &Interrupt,
 ) -> Result<(Watched, Box<dyn Process>), Error> {
-    let (listens, reads) = (seen.tracker.listens(), seen.tracker.reads());
-    let (process, started) = suspended.release(seen.sampler, &ends, &mut seen.edges[0])?;
+    let (listens, reads) = (observation.tracker.listens(), observation.tracker.reads());
+    let (process, started) = suspended.release(observation.sampler, &ends, &mut observation.snapshots[0])?;
     let Started { released, executed, executable, .. } = started;
-    seen.released = released;
-    let change = seen.tracker.start(released);
-    seen.note(&change);
+    observation.released = released;
+    let change = observation.tracker.start(released);
+    observation.note(&change);
     worker.iter_mut().for_each(Worker::plan);
     let [stdout, stderr] = [ends.stdout, ends.stderr].map(|source| Stream::new(source, listens));
     let streams = [stdout, stderr, Stream::new(ends.marks, true)];
     let deadline = limit.map(|limit| Instant::now() + limit.to_duration());
     let buffer = vec![0; 64 << 10];
     let mut turn = Turn { process, replicas, worker, streams, buffer, deadline, noticed: executed, reads };
-    let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
+    let (ended, stopped) = turn.until_the_end(&mut observation, interrupt)?;
     if stopped.and_then(Stopped::decided).is_some() {
         turn.worker.iter_mut().for_each(Worker::leave);
     }
-    turn.rest(&mut seen);
+    turn.rest(&mut observation);
     if matches!(stopped, None | Some(Stopped::Asked)) {
         turn.replicas.wind_up(&mut turn.buffer)?;
     }
     let replicas = std::mem::take(&mut turn.replicas).finish(&mut turn.buffer)?;
-    seen.finish(ended.at, replicas.ended);
-    let Observation { tracker, edges, begin, end, threads, holds, settling, looks, cut, .. } = seen;
+    observation.finish(ended.at, replicas.ended);
+    let Observation { tracker, snapshots, begin, end, threads, suspensions, settling, polls_took, cut, .. } =
+        observation;
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];
-    let (holds, settled) = (holds.all, settling.over);
+    let (suspensions, settled) = (suspensions.all, settling.over);
     let watched = Watched {
         tracker,
-        edges,
+        snapshots,
         begin,
         end,
         released,
@@ -83,12 +84,12 @@ pub fn watch(
         stopped,
         output,
         threads,
-        holds,
+        suspensions,
         replicas,
         worker: turn.worker.map(|worker| worker.report),
         cut,
         settled,
-        looks,
+        polls_took,
     };
     Ok((watched, turn.process))
 }
@@ -114,45 +115,50 @@ type Line = (String, Nanos);
 impl Turn<'_> {
     fn until_the_end(
         &mut self,
-        seen: &mut Observation<'_>,
+        observation: &mut Observation<'_>,
         interrupt: &Interrupt,
     ) -> Result<(End, Option<Stopped>), Error> {
         let mut grace = None;
         loop {
-            if let Some(why) = self.must_end(seen, interrupt, grace) {
+            if let Some(why) = self.must_end(observation, interrupt, grace) {
                 let stopped = if grace.is_some() { Stopped::Asked } else { why };
-                self.replicas.turn(seen, &mut self.buffer)?;
+                self.replicas.turn(observation, &mut self.buffer)?;
                 if self.worker.is_some() {
-                    seen.cut();
+                    observation.cut();
                 }
                 return Ok((self.process.kill_tree()?, Some(stopped)));
             }
-            self.replicas.begin(seen)?;
-            let earliest = self.wait(seen, grace);
+            self.replicas.begin(observation)?;
+            let earliest = self.wait(observation, grace);
             // The end is looked for before the streams, so that all of the output is there when it is found.
             let end = self.process.wait(Some(Duration::ZERO))?;
-            self.read(seen, earliest);
-            self.replicas.turn(seen, &mut self.buffer)?;
+            self.read(observation, earliest);
+            self.replicas.turn(observation, &mut self.buffer)?;
             if let Some(end) = end {
-                return Ok((end, (grace.is_some() || seen.told_to_stop).then_some(Stopped::Asked)));
+                return Ok((end, (grace.is_some() || observation.asked_to_stop).then_some(Stopped::Asked)));
             }
-            seen.due();
-            self.worker.iter_mut().for_each(|worker| worker.lead(seen));
-            if seen.stop && grace.is_none() {
+            observation.due();
+            self.worker.iter_mut().for_each(|worker| worker.lead(observation));
+            if observation.stop && grace.is_none() {
                 self.process.signal(rustix::process::Signal::TERM.as_raw())?;
                 grace = Some(Instant::now() + GRACE);
             }
         }
     }
 
-    fn must_end(&self, seen: &Observation<'_>, interrupt: &Interrupt, grace: Option<Instant>) -> Option<Stopped> {
+    fn must_end(
+        &self,
+        observation: &Observation<'_>,
+        interrupt: &Interrupt,
+        grace: Option<Instant>,
+    ) -> Option<Stopped> {
         if interrupt.asked() {
             return Some(Stopped::Interrupted);
         }
-        if seen.threads.ambiguous().is_some() {
+        if observation.threads.ambiguous().is_some() {
             return Some(Stopped::Asked);
         }
-        let limits = self.limits(seen);
+        let limits = self.limits(observation);
         if self.ending().is_some() {
             return (Instant::now() >= limits?).then_some(Stopped::Overdue);
         }
@@ -168,8 +174,8 @@ impl Turn<'_> {
 
     /// Until when this may last: by the limits of phases and of the trial. Closing a store, or ending after a fault, belongs to
     /// no phase and to no limit but its own.
-    fn limits(&self, seen: &Observation<'_>) -> Option<Instant> {
-        self.ending().or_else(|| [seen.deadline(), self.deadline].into_iter().flatten().min())
+    fn limits(&self, observation: &Observation<'_>) -> Option<Instant> {
+        self.ending().or_else(|| [observation.deadline(), self.deadline].into_iter().flatten().min())
     }
 
     /// Waits for anything; returns an instant before which nothing of what is there now had come.
@@ -178,7 +184,7 @@ impl Turn<'_> {
     /// slept since it found nothing: its wait for a processor and its time on one, by the kernel's account. This is read
     /// before that and after the clock, so that no preemption in between is left out. Where the kernel keeps no such account,
     /// it came after the wait before.
-    fn wait(&mut self, seen: &Observation<'_>, grace: Option<Instant>) -> Nanos {
+    fn wait(&mut self, observation: &Observation<'_>, grace: Option<Instant>) -> Nanos {
         let sources: Vec<BorrowedFd<'_>> = self.sources().collect();
         let mut fds: Vec<PollFd<'_>> = sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
         let before = self.noticed;
@@ -189,9 +195,9 @@ impl Turn<'_> {
             self.noticed = monotonic();
             return before;
         }
-        let first = [self.limits(seen), seen.next(), self.replicas.next(), grace];
+        let first = [self.limits(observation), observation.next(), self.replicas.next(), grace];
         let first = first.into_iter().flatten().min();
-        let left = first.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK));
+        let left = first.map_or(POLL_INTERVAL, |at| at.saturating_duration_since(Instant::now()).min(POLL_INTERVAL));
         let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
         // A signal or an error shows in the next turn.
         let _ = poll(&mut fds, Some(&time));
@@ -210,17 +216,17 @@ impl Turn<'_> {
     ///
     /// Lines and marks come by two ways. Lines are read first and told after the begins of phases, so that a line is never
     /// told before the mark or the call that was there when it was written; the other marks are told after the lines.
-    fn read(&mut self, seen: &mut Observation<'_>, earliest: Nanos) -> bool {
-        self.worker.iter_mut().for_each(|worker| worker.turn(seen));
+    fn read(&mut self, observation: &mut Observation<'_>, earliest: Nanos) -> bool {
+        self.worker.iter_mut().for_each(|worker| worker.turn(observation));
         let (mut lines, mut more) = (Vec::new(), false);
         for stream in &mut self.streams[..2] {
             let line = &mut |line: &str, at| lines.push((line.to_owned(), at));
             more |= stream.take(&mut self.buffer, line) == Taken::More;
         }
-        let (begins, others, too) = self.marks();
-        begins.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
-        lines.iter().for_each(|(line, at)| seen.line(line, earliest, *at));
-        others.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
+        let (begins, rest, too) = self.marks();
+        begins.iter().for_each(|(text, at)| observation.mark(text, earliest, *at));
+        lines.iter().for_each(|(line, at)| observation.line(line, earliest, *at));
+        rest.iter().for_each(|(text, at)| observation.mark(text, earliest, *at));
         more | too
     }
 
@@ -230,16 +236,16 @@ impl Turn<'_> {
         let line = &mut |line: &str, at| texts.push((line.to_owned(), at));
         let more = self.streams[2].take(&mut self.buffer, line) == Taken::More;
         let is_begin = |(text, _): &Line| {
-            begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.edge == marks::Boundary::Begin)
+            begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.boundary == marks::Boundary::Begin)
         };
-        let (begins, others) = texts.into_iter().partition(is_begin);
-        (begins, others, more)
+        let (begins, rest) = texts.into_iter().partition(is_begin);
+        (begins, rest, more)
     }
 
     /// Takes what is left over after the end.
-    fn rest(&mut self, seen: &mut Observation<'_>) {
+    fn rest(&mut self, observation: &mut Observation<'_>) {
         for _ in 0..LAST_TURNS {
-            if !self.read(seen, self.noticed) {
+            if !self.read(observation, self.noticed) {
                 return;
             }
         }

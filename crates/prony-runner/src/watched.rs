@@ -9,7 +9,7 @@ use prony_os::sample::Snapshot;
 
 use crate::boundaries::limits::Stopped;
 use crate::boundaries::settling::Settled;
-use crate::boundaries::suspending::Hold;
+use crate::boundaries::suspending::Suspension;
 use crate::boundaries::suspensions::Suspensions;
 use crate::boundaries::threads::Threads;
 use crate::boundaries::tracker::Tracker;
@@ -20,15 +20,15 @@ use crate::roles::report::Report;
 pub struct Watched {
     /// Its phases.
     pub tracker: Tracker,
-    /// Every edge, in order; the first while it was held, the last after its end.
-    pub edges: Vec<Snapshot>,
-    /// Index of the edge at which each phase began.
+    /// Every snapshot, in order; the first while it was suspended, the last after its end.
+    pub snapshots: Vec<Snapshot>,
+    /// Index of the snapshot at which each phase began.
     pub begin: Vec<Option<usize>>,
-    /// Index of the edge at which each phase ended.
+    /// Index of the snapshot at which each phase ended.
     pub end: Vec<Option<usize>>,
     /// When it was released.
     pub released: Nanos,
-    /// When its program was seen to be executed.
+    /// When its program was found executed.
     pub executed: Nanos,
     /// The file that was executed, where that is known.
     pub executable: Option<PathBuf>,
@@ -38,37 +38,37 @@ pub struct Watched {
     pub stopped: Option<Stopped>,
     /// Standard output and error.
     pub output: [Captured; 2],
-    /// What probes said.
+    /// What probes reported.
     pub threads: Threads,
-    /// When threads were held.
-    pub holds: Vec<Hold>,
+    /// When threads were suspended.
+    pub suspensions: Vec<Suspension>,
     /// Further copies of the program that were started.
     pub replicas: Replicated,
     /// What a store's worker reported beside its phases; `None` of any other subject.
     pub worker: Option<Report>,
-    /// When a store's trial was cut short while its worker was there, and the index of the edge then.
+    /// When a store's trial was cut short while its worker was there, and the index of the snapshot then.
     pub cut: Option<(Nanos, usize)>,
     /// What was found in phases that end when the tree is quiet, by the phase's index.
     pub settled: BTreeMap<usize, Settled>,
-    /// How long looks at the program's data took that were taken for those.
-    pub looks: Nanos,
+    /// How long the polls of the program's data took for those.
+    pub polls_took: Nanos,
 }
 
 impl Watched {
-    /// When it was over, and the index of the edge then: when it was cut short, else when the main process ended.
+    /// When it was over, and the index of the snapshot then: when it was cut short, else when the main process ended.
     pub fn over(&self) -> (Nanos, usize) {
-        self.cut.unwrap_or((self.ended.at, self.edges.len() - 1))
+        self.cut.unwrap_or((self.ended.at, self.snapshots.len() - 1))
     }
 
     /// When the program was suspended, by those of its suspensions of which `which` is true.
-    pub fn suspensions(&self, which: impl Fn(&Hold) -> bool) -> Suspensions {
-        let all = self.holds.iter().filter(|hold| which(hold));
-        Suspensions::new(all.map(|hold| (hold.from, self.hold_ended(hold))).collect())
+    pub fn suspended_times(&self, which: impl Fn(&Suspension) -> bool) -> Suspensions {
+        let all = self.suspensions.iter().filter(|suspension| which(suspension));
+        Suspensions::new(all.map(|suspension| (suspension.from, self.suspension_ended(suspension))).collect())
     }
 
-    /// When a hold ended: as the thread told, else when its thread or the program ended.
-    pub fn hold_ended(&self, hold: &Hold) -> Nanos {
-        let thread = self.threads.all().iter().rev().find(|thread| thread.source == hold.source);
-        hold.until.or(thread.map(|thread| thread.ended)).unwrap_or(self.ended.at)
+    /// When a suspension ended: as the thread reported, else when its thread or the program ended.
+    pub fn suspension_ended(&self, suspension: &Suspension) -> Nanos {
+        let thread = self.threads.all().iter().rev().find(|thread| thread.source == suspension.source);
+        suspension.until.or(thread.map(|thread| thread.ended)).unwrap_or(self.ended.at)
     }
 }

@@ -66,13 +66,13 @@ fn death(text: &str, epoch: u64) -> Option<ProbeLine> {
         return None;
     }
     let wall = Nanos::from_millis(header.dump_event_time_stamp.parse().ok()?);
-    let told = json!({
+    let figures = json!({
         "used": heap.used_memory,
         "total": heap.total_committed_memory,
         "limit": heap.memory_limit,
         "external": heap.external_memory,
     });
-    let mut heap: HeapFigures = serde_json::from_value(told).ok()?;
+    let mut heap: HeapFigures = serde_json::from_value(figures).ok()?;
     if heap
         .used
         .measured()

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// What a runtime says of its heap at an instant.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(from = "Told")]
+#[serde(from = "RawFigures")]
 pub struct HeapFigures {
     /// Used by objects, live or not collected yet.
     pub used: Reading<Bytes>,
@@ -49,7 +49,7 @@ impl From<(u64, u64, u64, u64)> for GcFigures {
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct RawFigures {
     used: Option<u64>,
     total: Option<u64>,
     limit: Option<u64>,
@@ -74,11 +74,11 @@ fn bytes(value: Option<u64>, what: &str) -> Reading<Bytes> {
     reading(value, what).map(Bytes::from_bytes)
 }
 
-impl From<Told> for HeapFigures {
-    fn from(told: Told) -> Self {
+impl From<RawFigures> for HeapFigures {
+    fn from(raw: RawFigures) -> Self {
         let gc = || {
-            let (count, major) = (told.gc_count?, told.gc_major?);
-            let (time, until) = (Nanos::from_nanos(told.gc_time?), Nanos::from_nanos(told.gc_until?));
+            let (count, major) = (raw.gc_count?, raw.gc_major?);
+            let (time, until) = (Nanos::from_nanos(raw.gc_time?), Nanos::from_nanos(raw.gc_until?));
             Some(GcFigures { count, major, time, until })
         };
         Self {
@@ -90,13 +90,13 @@ impl From<Told> for HeapFigures {
                 },
                 Reading::Measured,
             ),
-            used: bytes(told.used, "the bytes that its objects use"),
-            total: bytes(told.total, "the size of its heap"),
-            limit: bytes(told.limit, "a limit of its heap"),
-            external: bytes(told.external, "memory outside its heap"),
-            array_buffers: bytes(told.array_buffers, "the memory of array buffers; Node 12.17 and later do"),
-            rss: bytes(told.rss, "its resident set"),
-            blocks: reading(told.blocks, "the blocks of its allocator"),
+            used: bytes(raw.used, "the bytes that its objects use"),
+            total: bytes(raw.total, "the size of its heap"),
+            limit: bytes(raw.limit, "a limit of its heap"),
+            external: bytes(raw.external, "memory outside its heap"),
+            array_buffers: bytes(raw.array_buffers, "the memory of array buffers; Node 12.17 and later do"),
+            rss: bytes(raw.rss, "its resident set"),
+            blocks: reading(raw.blocks, "the blocks of its allocator"),
         }
     }
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_told_is_missing_with_its_reason() {
+    fn unreported_heap_figure_is_missing_with_a_reason() {
         let figures: HeapFigures = serde_json::from_str(r#"{"used":5,"gc_count":1,"gc_major":0,"gc_time":7}"#).unwrap();
         assert_eq!(figures.used, Reading::Measured(Bytes::from_bytes(5)));
         assert!(

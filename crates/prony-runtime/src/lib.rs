@@ -10,12 +10,12 @@
 mod deaths;
 pub mod error;
 mod figures;
-mod hold;
 mod matches;
 mod node;
 pub mod profile;
 mod protocol;
 mod python;
+mod suspend;
 mod tally;
 
 use std::collections::BTreeMap;
@@ -27,11 +27,11 @@ use serde::Serialize;
 
 pub use error::Error;
 pub use figures::{GcFigures, HeapFigures};
-pub use hold::{HoldCommand, Holder};
 pub use matches::{matches, names};
 pub use prony_model::program::Runtime;
 pub use prony_model::record::probe::{Because, Role};
 pub use protocol::{Boundary, Hello, Line, Mark, Occasion, ProbeEvent, ProbeLine, Source, Tallied, Unsupported, parse};
+pub use suspend::{SuspendedThread, SuspensionCommand};
 pub use tally::{Bucket, CallTotals, Roles, Tallies};
 
 use prony_os::shared;
@@ -53,7 +53,7 @@ pub struct CallSpec {
     /// Python: `PACKAGE.MODULE:FUNCTION` or `PACKAGE.MODULE:CLASS.METHOD`.
     pub call: String,
     /// Whether the program is held each time when no invocation of it is open any more.
-    pub hold_at_end: bool,
+    pub suspend_at_end: bool,
 }
 
 /// What a probe is to do, and where its files lie. All paths are absolute.
@@ -65,8 +65,8 @@ pub struct ProbeSpec<'a> {
     pub dir: &'a Path,
     /// The file or FIFO that lines are appended to. A FIFO must be open for reading before the program starts.
     pub marks: &'a Path,
-    /// The directory where held processes wait for their [`Holder`]; made where it is missing.
-    pub hold: &'a Path,
+    /// The directory where held processes wait for their [`SuspendedThread`]; made where it is missing.
+    pub commands: &'a Path,
     /// The program's working directory, from which paths and packages of calls are resolved.
     pub directory: &'a Path,
     /// How many invocations are told one by one, for each call and thread; later ones are counted. See [`DETAIL`].
@@ -108,7 +108,7 @@ fn check(runtime: Runtime, call: &CallSpec) -> Result<(), Error> {
 #[derive(Serialize)]
 struct Written<'a> {
     marks: &'a str,
-    hold: &'a str,
+    commands: &'a str,
     reports: &'a str,
     directory: &'a str,
     detail: u32,
@@ -119,12 +119,12 @@ struct Written<'a> {
 struct WrittenCall<'a> {
     id: &'a str,
     call: &'a str,
-    hold: u8,
+    suspend: u8,
 }
 
 impl<'a> WrittenCall<'a> {
     fn of(spec: &'a CallSpec) -> Self {
-        Self { id: &spec.id, call: &spec.call, hold: u8::from(spec.hold_at_end) }
+        Self { id: &spec.id, call: &spec.call, suspend: u8::from(spec.suspend_at_end) }
     }
 }
 
@@ -141,7 +141,7 @@ pub fn prepare(
     spec.calls.iter().try_for_each(|call| check(runtime, call))?;
     let reports = spec.dir.join("reports");
     let text = written(spec, &reports)?;
-    for made in [spec.dir, spec.hold] {
+    for made in [spec.dir, spec.commands] {
         fs::create_dir_all(made).map_err(Error::file("create", made))?;
     }
     shared::directory(&reports).map_err(Error::file("create", &reports))?;
@@ -156,7 +156,7 @@ pub fn prepare(
 fn written(spec: &ProbeSpec<'_>, reports: &Path) -> Result<String, Error> {
     let written = Written {
         marks: utf8(spec.marks)?,
-        hold: utf8(spec.hold)?,
+        commands: utf8(spec.commands)?,
         reports: utf8(reports)?,
         directory: utf8(spec.directory)?,
         detail: spec.detail,
@@ -167,8 +167,8 @@ fn written(spec: &ProbeSpec<'_>, reports: &Path) -> Result<String, Error> {
 
 /// A path as a probe can be told it.
 pub(crate) fn utf8(path: &Path) -> Result<&str, Error> {
-    let told = path.to_str().filter(|text| path.is_absolute() && !text.contains(['\n', '\0']));
-    told.ok_or_else(|| Error::ProbePath { path: path.to_owned() })
+    let utf8_path = path.to_str().filter(|text| path.is_absolute() && !text.contains(['\n', '\0']));
+    utf8_path.ok_or_else(|| Error::ProbePath { path: path.to_owned() })
 }
 
 /// Writes files below a directory, with the directories that they lie in.
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     fn call(call: &str) -> CallSpec {
-        CallSpec { id: "source".into(), call: call.into(), hold_at_end: true }
+        CallSpec { id: "source".into(), call: call.into(), suspend_at_end: true }
     }
 
     fn prepared(
@@ -202,8 +202,9 @@ mod tests {
     ) -> Result<tempfile::TempDir, Error> {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
-        let (probe, marks, hold) = (root.join("a \"probe\""), root.join("marks"), root.join("hold"));
-        let spec = ProbeSpec { calls, dir: &probe, marks: &marks, hold: &hold, directory: root, detail: DETAIL };
+        let (probe, marks, commands) = (root.join("a \"probe\""), root.join("marks"), root.join("commands"));
+        let spec =
+            ProbeSpec { calls, dir: &probe, marks: &marks, commands: &commands, directory: root, detail: DETAIL };
         prepare(runtime, &spec, env).map(|_| dir)
     }
 
@@ -240,9 +241,9 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_cannot_be_told_is_refused() {
+    fn unrepresentable_probe_path_is_refused() {
         let here = Path::new("relative");
-        let spec = ProbeSpec { calls: &[], dir: here, marks: here, hold: here, directory: here, detail: 1 };
+        let spec = ProbeSpec { calls: &[], dir: here, marks: here, commands: here, directory: here, detail: 1 };
         let error = prepare(Runtime::Node, &spec, &mut BTreeMap::new()).unwrap_err();
         assert!(matches!(error, Error::ProbePath { path } if path == here));
         assert!(!here.exists());

@@ -14,7 +14,7 @@ const FILES: [(&str, &str); 11] = [
     ("gc.cjs", include_str!("node/gc.cjs")),
     ("heap.cjs", include_str!("node/heap.cjs")),
     ("histogram.cjs", include_str!("node/histogram.cjs")),
-    ("hold.cjs", include_str!("node/hold.cjs")),
+    ("suspend.cjs", include_str!("node/suspend.cjs")),
     ("calls.cjs", include_str!("node/calls.cjs")),
     ("targets.cjs", include_str!("node/targets.cjs")),
     ("modules.cjs", include_str!("node/modules.cjs")),

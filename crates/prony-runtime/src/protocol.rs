@@ -17,20 +17,21 @@ pub enum Line {
     Probe(ProbeLine),
 }
 
-/// A mark: `{"mark":"NAME","edge":"begin","at":NANOSECONDS,"pid":PID}`.
+/// A mark: `{"mark":"NAME","boundary":"begin","at":NANOSECONDS,"pid":PID}`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Mark {
     /// The phase.
     pub mark: String,
     /// Its begin or its end.
-    pub edge: Boundary,
-    /// The instant of `CLOCK_MONOTONIC`; where a program does not tell, that of reading the line must do.
+    pub boundary: Boundary,
+    /// The instant of `CLOCK_MONOTONIC`; `None` where the program does not state it: then the instant at which the line is
+    /// read is used.
     pub at: Option<Nanos>,
     /// The process.
     pub pid: Option<u32>,
 }
 
-/// An edge of a phase.
+/// The begin or the end of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Boundary {
@@ -109,15 +110,15 @@ pub enum ProbeEvent {
     /// All invocations of a hot function that were not told one by one, since the thread's start; each such line
     /// replaces the one before. They come at most once a second, and at an orderly end.
     Calls(Tallied),
-    /// The thread waits for a [`super::Holder`].
-    Held {
+    /// The thread waits for a [`super::SuspendedThread`].
+    Suspended {
         /// The call whose end it is.
         call: String,
         /// The number of the invocation.
         n: u64,
-        /// The number of the hold in this thread, from 1; the [`super::Holder`] needs it.
-        hold: u64,
-        /// It went on after an earlier hold, to be collected here: see [`Because::Later`].
+        /// The number of the suspension in this thread, from 1; the [`super::SuspendedThread`] needs it.
+        suspension: u64,
+        /// It continued after an earlier suspension, to be collected here: see [`Because::Later`].
         #[serde(default)]
         later: bool,
         /// The heap as it stood.
@@ -266,12 +267,12 @@ mod tests {
             Ok(Line::Mark(mark)) => mark,
             other => panic!("{other:?}"),
         };
-        let mark = parsed(r#"{"mark":"source","edge":"end","at":7,"pid":9}"#);
+        let mark = parsed(r#"{"mark":"source","boundary":"end","at":7,"pid":9}"#);
         assert_eq!(
             mark,
-            Mark { mark: "source".into(), edge: Boundary::End, at: Some(Nanos::from_nanos(7)), pid: Some(9) }
+            Mark { mark: "source".into(), boundary: Boundary::End, at: Some(Nanos::from_nanos(7)), pid: Some(9) }
         );
-        assert_eq!(parsed(r#"{"mark":"x","edge":"begin"}"#).at, None);
+        assert_eq!(parsed(r#"{"mark":"x","boundary":"begin"}"#).at, None);
     }
 
     #[test]
@@ -302,7 +303,7 @@ mod tests {
             "",
             "begin source",
             "{}",
-            r#"{"mark":"x","edge":"middle"}"#,
+            r#"{"mark":"x","boundary":"middle"}"#,
             r#"{"probe":"dying","at":1,"pid":1,"thread":0}"#,
         ] {
             assert!(matches!(parse(line), Err(Error::ProbeLine { .. })), "{line}");

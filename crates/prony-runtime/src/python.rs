@@ -12,7 +12,7 @@ const FILES: [(&str, &str); 8] = [
     ("_prony_probe/__init__.py", include_str!("python/_prony_probe/__init__.py")),
     ("_prony_probe/channel.py", include_str!("python/_prony_probe/channel.py")),
     ("_prony_probe/heap.py", include_str!("python/_prony_probe/heap.py")),
-    ("_prony_probe/hold.py", include_str!("python/_prony_probe/hold.py")),
+    ("_prony_probe/suspend.py", include_str!("python/_prony_probe/suspend.py")),
     ("_prony_probe/calls.py", include_str!("python/_prony_probe/calls.py")),
     ("_prony_probe/modules.py", include_str!("python/_prony_probe/modules.py")),
     ("_prony_probe/children.py", include_str!("python/_prony_probe/children.py")),

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_nothing_seen_is_the_rule_of_three() {
+    fn interval_of_zero_hits_is_the_rule_of_three() {
         let (low, high) = binomial_interval(0, 100, 0.95);
         assert_eq!(low, 0.0);
         assert!((high - (1.0 - 0.025f64.powf(0.01))).abs() < 1e-9);

@@ -59,7 +59,7 @@ pub struct Comparison {
 impl Family {
     /// How many comparisons the correction counts: those whose plan has a look.
     pub fn size(&self) -> usize {
-        self.members.iter().filter(|contrast| !contrast.looks.at().is_empty()).count()
+        self.members.iter().filter(|contrast| !contrast.analyses.at().is_empty()).count()
     }
 }
 
@@ -144,7 +144,7 @@ impl Evidence {
 
     fn of_brackets(contrast: &Contrast, brackets: Vec<Bracket>, each: f64, laws: &mut Laws) -> Self {
         let n = brackets.len() as u32;
-        let first = contrast.looks.at_or_after(n).map_or(each, |(_, share)| each * share);
+        let first = contrast.analyses.at_or_after(n).map_or(each, |(_, share)| each * share);
         let test = laws.test(&brackets);
         let mut so_far = Self {
             interval: test.interval(first),
@@ -158,9 +158,9 @@ impl Evidence {
             side: 0.0,
             of_finished: None,
         };
-        for (at, share) in contrast.looks.reached(n) {
+        for (at, share) in contrast.analyses.reached(n) {
             let test = laws.test(&so_far.brackets[..at as usize]);
-            so_far.look(test, share, each * share);
+            so_far.analyse(test, share, each * share);
         }
         so_far.close(contrast, each);
         so_far
@@ -171,13 +171,13 @@ impl Evidence {
     fn close(&mut self, contrast: &Contrast, each: f64) {
         let n = self.brackets.len() as u32;
         let able = |share: &f64| n >= super::MIN_BLOCKS.max(blocks_by_counts(each * share));
-        if let Some(share) = contrast.looks.closing().filter(able) {
+        if let Some(share) = contrast.analyses.closing().filter(able) {
             self.closing = true;
-            self.look(SignTest::by_counts(&self.brackets), share, each * share);
+            self.analyse(SignTest::by_counts(&self.brackets), share, each * share);
         }
     }
 
-    fn look(&mut self, test: SignTest, share: f64, spent: f64) {
+    fn analyse(&mut self, test: SignTest, share: f64, spent: f64) {
         let now = test.interval(spent);
         let both = (now.0.max(self.interval.0), now.1.min(self.interval.1));
         // Interim analyses that contradict each other happen with the probability that was spent; the later one counts.
@@ -240,7 +240,7 @@ impl Evidence {
 
     fn verdict(&self, contrast: &Contrast, interval: (f64, f64), differs: bool, margin: f64) -> Verdict {
         if self.at == 0 {
-            let first = contrast.looks.at().first().copied().unwrap_or(super::MIN_BLOCKS);
+            let first = contrast.analyses.at().first().copied().unwrap_or(super::MIN_BLOCKS);
             let more = first.saturating_sub(self.brackets.len() as u32).max(1);
             let more_blocks = match self.brackets.len() {
                 // No block of those that ran says anything; more of the kind would not either. A figure that is not
@@ -274,19 +274,19 @@ impl Evidence {
     }
 
     fn too_few(&self, contrast: &Contrast) -> Why {
-        let need = contrast.looks.at().first().copied().unwrap_or(super::MIN_BLOCKS);
+        let need = contrast.analyses.at().first().copied().unwrap_or(super::MIN_BLOCKS);
         Why::TooFew { have: self.brackets.len() as u64, need: need.into() }
     }
 
     fn method(&self, contrast: &Contrast, family: &Family) -> String {
-        let looks = contrast.looks.at();
-        let analysis = match looks.iter().position(|at| *at == self.at) {
+        let analyses = contrast.analyses.at();
+        let analysis = match analyses.iter().position(|at| *at == self.at) {
             _ if self.closing => "the closing analysis of a time budget,".to_owned(),
-            Some(look) if contrast.looks.is_timed() => format!("look {} before the time budget ends,", look + 1),
-            Some(look) => format!("look {} of {}", look + 1, looks.len()),
+            Some(number) if contrast.analyses.is_timed() => format!("look {} before the time budget ends,", number + 1),
+            Some(number) => format!("look {} of {}", number + 1, analyses.len()),
             None => {
                 let first =
-                    looks.first().map_or("no look is planned".to_owned(), |at| format!("the first look is at {at}"));
+                    analyses.first().map_or("no look is planned".to_owned(), |at| format!("the first look is at {at}"));
                 return format!("none: {} complete blocks, {first}", self.brackets.len());
             }
         };
@@ -363,13 +363,13 @@ mod tests {
 
     /// Blocks whose baselines are 100 to 100.5 and a variant of `ratio` times that.
     fn blocks(n: u32, ratio: f64) -> Vec<Block> {
-        let value = |i: u32, arm: usize| Observation::Value(100.0 + 0.2 * ORDERS[i as usize % 6][arm]);
+        let value = |i: u32, place: usize| Observation::Value(100.0 + 0.2 * ORDERS[i as usize % 6][place]);
         let times = |o| if let Observation::Value(v) = o { Observation::Value(v * ratio) } else { o };
         (0..n).map(|i| Block::pair(times(value(i, 2)), &[value(i, 0), value(i, 1)])).collect()
     }
 
     fn contrast(blocks: Vec<Block>) -> Contrast {
-        Contrast { looks: InterimAnalyses::new(6, 30), ..Contrast::described(Better::Lower, blocks) }
+        Contrast { analyses: InterimAnalyses::new(6, 30), ..Contrast::described(Better::Lower, blocks) }
     }
 
     /// The same blocks with these trials in place of the variant's and the baselines'; `None` keeps them.
@@ -383,7 +383,7 @@ mod tests {
         Family { alpha: 0.05, margin: 0.03, members }
     }
 
-    fn alone(blocks: Vec<Block>) -> Comparison {
+    fn one_comparison(blocks: Vec<Block>) -> Comparison {
         compare_family(&family(vec![contrast(blocks)])).remove(0)
     }
 
@@ -393,11 +393,11 @@ mod tests {
 
     #[test]
     fn plain_cases_have_plain_verdicts() {
-        assert_eq!(alone(blocks(30, 1.0)).verdict, Verdict::NoDifference);
-        assert_eq!(alone(blocks(30, 2.0)).verdict, Verdict::Worse);
-        assert_eq!(alone(blocks(30, 0.5)).verdict, Verdict::Better);
-        assert_eq!(alone(blocks(30, 1.02)).verdict, Verdict::DiffersWithinMargin);
-        let c = alone(blocks(30, 2.0));
+        assert_eq!(one_comparison(blocks(30, 1.0)).verdict, Verdict::NoDifference);
+        assert_eq!(one_comparison(blocks(30, 2.0)).verdict, Verdict::Worse);
+        assert_eq!(one_comparison(blocks(30, 0.5)).verdict, Verdict::Better);
+        assert_eq!(one_comparison(blocks(30, 1.02)).verdict, Verdict::DiffersWithinMargin);
+        let c = one_comparison(blocks(30, 2.0));
         assert!((c.ratio.measured().unwrap() - 2.0).abs() < 0.01);
         assert!(*c.p_adjusted.measured().unwrap() < 0.001 && c.blocks == 30);
         assert!(c.method.contains("look 4 of 4 at 30 blocks"), "{}", c.method);
@@ -407,12 +407,12 @@ mod tests {
     fn comparison_without_any_paired_block_is_not_helped_by_more_blocks() {
         let silent = |n| {
             let blocks = blocks(n, 1.0).into_iter();
-            alone(blocks.map(|block| with(block, Some(Observation::Disturbed), None)).collect())
+            one_comparison(blocks.map(|block| with(block, Some(Observation::Disturbed), None)).collect())
         };
         assert_eq!(silent(6).verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) });
         assert_eq!(silent(2).verdict, Verdict::CantTell { more_blocks: Reading::Measured(6) });
         let unmeasured = blocks(2, 1.0).into_iter().map(|block| with(block, Some(Observation::Unmeasured), None));
-        let verdict = alone(unmeasured.collect()).verdict;
+        let verdict = one_comparison(unmeasured.collect()).verdict;
         assert_eq!(verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) });
     }
 
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_family_sees_a_tenfold_difference_at_the_first_look() {
+    fn large_family_finds_a_tenfold_difference_at_the_first_interim_analysis() {
         let members = vec![contrast(blocks(6, 10.0)); 20];
         for c in compare_family(&family(members)) {
             assert_eq!(c.verdict, Verdict::Worse, "{c:?}");
@@ -437,25 +437,25 @@ mod tests {
 
     #[test]
     fn too_few_blocks_tell_nothing_and_say_how_many_more() {
-        let c = alone(blocks(4, 2.0));
+        let c = one_comparison(blocks(4, 2.0));
         assert_eq!(c.verdict, Verdict::CantTell { more_blocks: Reading::Measured(2) });
         assert_eq!(c.p_adjusted, Reading::Missing(Why::TooFew { have: 4, need: 6 }));
         assert!(c.ratio.measured().is_some());
-        let none = alone(Vec::new());
+        let none = one_comparison(Vec::new());
         assert_eq!(none.verdict, Verdict::CantTell { more_blocks: Reading::Measured(6) });
         assert!(none.interval.measured().is_none() && none.ratio.measured().is_none());
     }
 
     #[test]
-    fn blocks_after_the_last_look_do_not_count() {
-        let (at, after) = (alone(blocks(11, 1.5)), alone(blocks(17, 1.5)));
+    fn blocks_after_the_last_interim_analysis_do_not_count() {
+        let (at, after) = (one_comparison(blocks(11, 1.5)), one_comparison(blocks(17, 1.5)));
         assert_eq!((at.interval, at.p_adjusted), (after.interval, after.p_adjusted));
         assert!(after.notes.iter().any(|note| note.starts_with("6 of 17 blocks lie after")));
     }
 
     #[test]
     fn no_difference_is_refused_for_a_margin_below_the_smallest_effect() {
-        let c = alone(blocks(30, 1.0));
+        let c = one_comparison(blocks(30, 1.0));
         let effect = *c.smallest_effect.measured().unwrap();
         let with_margin = |margin| {
             let family = Family { margin, ..family(vec![contrast(blocks(30, 1.0))]) };
@@ -468,13 +468,16 @@ mod tests {
     #[test]
     fn outcomes_come_first() {
         let oom = |b: Block| with(b, Some(Observation::Unfinished), None);
-        let c = alone(blocks(6, 1.0).into_iter().map(oom).collect());
+        let c = one_comparison(blocks(6, 1.0).into_iter().map(oom).collect());
         assert_eq!(c.verdict, Verdict::DoesNotFinish);
         assert_eq!((c.variant, c.baseline), (Counts { finished: 0, trials: 6 }, Counts { finished: 12, trials: 12 }));
         let turned = |b: Block| with(b, None, Some(Observation::Unfinished));
-        assert_eq!(alone(blocks(6, 1.0).into_iter().map(turned).collect()).verdict, Verdict::BaselineDoesNotFinish);
+        assert_eq!(
+            one_comparison(blocks(6, 1.0).into_iter().map(turned).collect()).verdict,
+            Verdict::BaselineDoesNotFinish
+        );
         let neither = |b: Block| oom(turned(b));
-        assert_eq!(alone(blocks(6, 1.0).into_iter().map(neither).collect()).verdict, Verdict::NeitherFinishes);
+        assert_eq!(one_comparison(blocks(6, 1.0).into_iter().map(neither).collect()).verdict, Verdict::NeitherFinishes);
     }
 
     #[test]
@@ -484,7 +487,7 @@ mod tests {
         for (i, block) in some.iter_mut().enumerate() {
             block.trials[0] = if i % 3 == 0 { block.trials[0] } else { Observation::Unfinished };
         }
-        let c = alone(some);
+        let c = one_comparison(some);
         assert!(c.verdict.is_worse(), "{c:?}");
         assert_eq!(c.interval.measured().unwrap().high, None);
         assert_eq!(c.ratio, Reading::Missing(Why::NotReached));
@@ -494,7 +497,7 @@ mod tests {
     fn wrong_answers_and_guards_refuse() {
         let mut wrong = blocks(30, 2.0);
         wrong[3].trials[0] = Observation::WrongAnswer;
-        assert_eq!(alone(wrong).verdict, Verdict::Refused { why: "an answer is wrong".into() });
+        assert_eq!(one_comparison(wrong).verdict, Verdict::Refused { why: "an answer is wrong".into() });
         let guarded = Contrast { refused: Some("answers differ".into()), ..contrast(blocks(30, 2.0)) };
         let found = compare_family(&family(vec![guarded])).remove(0);
         assert_eq!(found.verdict, Verdict::Refused { why: "answers differ".into() });
@@ -504,7 +507,7 @@ mod tests {
     fn disturbed_blocks_are_not_paired_and_noted() {
         let mut some = blocks(8, 2.0);
         some[2].trials[2] = Observation::Disturbed;
-        let c = alone(some);
+        let c = one_comparison(some);
         assert_eq!(c.blocks, 6);
         assert!(c.notes.iter().any(|note| note.starts_with("1 of 8 blocks are not paired")), "{:?}", c.notes);
     }
@@ -520,11 +523,11 @@ mod tests {
 
     #[test]
     fn the_second_label_of_the_baseline_is_shown() {
-        let c = alone(blocks(30, 2.0));
+        let c = one_comparison(blocks(30, 2.0));
         let aa = c.aa.measured().unwrap();
         assert!((aa.ratio - 1.0).abs() < 0.01 && aa.interval.low < 1.0 && aa.interval.high.unwrap() > 1.0);
         let once = blocks(30, 2.0).into_iter().map(|b| Block::pair(b.trials[0], &b.trials[1..2])).collect();
-        let c = alone(once);
+        let c = one_comparison(once);
         assert!(c.aa.measured().is_none() && c.verdict == Verdict::Worse);
         assert!(c.notes.iter().any(|note| note.contains("ran once a block")));
     }
@@ -541,12 +544,12 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_without_a_look_do_not_count_in_the_family() {
-        let shown = Contrast { looks: InterimAnalyses::new(1, 1), ..contrast(blocks(1, 2.0)) };
+    fn comparisons_without_interim_analyses_are_outside_the_family() {
+        let shown = Contrast { analyses: InterimAnalyses::new(1, 1), ..contrast(blocks(1, 2.0)) };
         let family = family(vec![contrast(blocks(30, 2.0)), shown]);
         assert_eq!(family.size(), 1);
         let found = compare_family(&family);
-        assert_eq!(found[0], alone(blocks(30, 2.0)));
+        assert_eq!(found[0], one_comparison(blocks(30, 2.0)));
         assert!(matches!(found[1].verdict, Verdict::CantTell { .. }) && found[1].ratio.measured().is_some());
     }
 
@@ -563,9 +566,9 @@ mod tests {
     #[test]
     fn holm_cuts_an_interval_that_still_holds_one() {
         // Nine comparisons beyond doubt leave nearly the whole error to the tenth.
-        let one_look = |blocks| Contrast { looks: InterimAnalyses::new(12, 12), ..contrast(blocks) };
-        let mut members = vec![one_look(mostly_above(12, 1.0)); 9];
-        members.push(one_look(mostly_above(8, 0.2)));
+        let one_analysis = |blocks| Contrast { analyses: InterimAnalyses::new(12, 12), ..contrast(blocks) };
+        let mut members = vec![one_analysis(mostly_above(12, 1.0)); 9];
+        members.push(one_analysis(mostly_above(8, 0.2)));
         let found = compare_family(&family(members));
         let last = &found[9];
         assert!(*last.p_adjusted.measured().unwrap() <= 0.05, "{last:?}");
@@ -573,15 +576,15 @@ mod tests {
         assert_eq!(last.interval.measured().unwrap().low, 1.0);
         assert_eq!(last.verdict, Verdict::WorseUncertain);
         // Alone among undecided ones it is not claimed.
-        let members = vec![one_look(mostly_above(8, 0.2)); 10];
+        let members = vec![one_analysis(mostly_above(8, 0.2)); 10];
         assert!(compare_family(&family(members)).iter().all(|c| matches!(c.verdict, Verdict::CantTell { .. })));
     }
 
     #[test]
-    fn more_looks_only_narrow_the_interval_and_lose_no_claim() {
+    fn more_interim_analyses_only_narrow_the_interval() {
         let mut before: Option<Comparison> = None;
         for n in [6, 11, 18, 30] {
-            let now = alone(blocks(n, 1.3));
+            let now = one_comparison(blocks(n, 1.3));
             if let Some(before) = &before {
                 let (a, b) = (before.interval.measured().unwrap(), now.interval.measured().unwrap());
                 assert!(b.low >= a.low && b.high.unwrap() <= a.high.unwrap(), "{a:?} {b:?}");
@@ -592,7 +595,7 @@ mod tests {
         // A claim of the second look stands though the blocks after it say nothing.
         let mut late = blocks(11, 3.0);
         late.extend(blocks(19, 1.0));
-        assert!(alone(late).verdict.is_worse());
+        assert!(one_comparison(late).verdict.is_worse());
     }
 
     #[test]
@@ -611,7 +614,7 @@ mod tests {
         for block in some.iter_mut().take(3) {
             block.trials = vec![Observation::Unfinished; 3];
         }
-        let c = alone(some);
+        let c = one_comparison(some);
         assert_eq!((c.blocks, c.variant.finished, c.baseline.finished), (11, 9, 18));
         assert!(c.verdict.is_worse() || matches!(c.verdict, Verdict::CantTell { .. }));
         let ratio = *c.ratio.measured().unwrap();
@@ -622,15 +625,15 @@ mod tests {
     fn unsupported_arms_are_not_compared() {
         let mut some = blocks(8, 1.0);
         some[0].trials[0] = Observation::Unsupported;
-        assert_eq!(alone(some).verdict, Verdict::Refused { why: "not supported".into() });
+        assert_eq!(one_comparison(some).verdict, Verdict::Refused { why: "not supported".into() });
     }
 
     #[test]
     fn a_zero_beside_a_zero_is_equal_and_beside_more_is_better() {
         let zero = |variant| Block::pair(Observation::Value(variant), &[Observation::Value(0.0); 2]);
-        let equal = alone(vec![zero(0.0); 30]);
+        let equal = one_comparison(vec![zero(0.0); 30]);
         assert_eq!((equal.ratio, equal.verdict), (Reading::Measured(1.0), Verdict::NoDifference));
-        assert!(alone(vec![zero(5.0); 30]).verdict.is_worse());
+        assert!(one_comparison(vec![zero(5.0); 30]).verdict.is_worse());
     }
 
     #[test]
@@ -642,7 +645,7 @@ mod tests {
 
     #[test]
     fn comparisons_survive_json() {
-        let c = alone(blocks(30, 2.0));
+        let c = one_comparison(blocks(30, 2.0));
         let text = serde_json::to_string(&c).unwrap();
         assert_eq!(serde_json::from_str::<Comparison>(&text).unwrap().verdict, c.verdict);
     }
@@ -665,7 +668,7 @@ mod tests {
         #[test]
         fn scaling_does_nothing(data in noisy(), power in -30i32..30) {
             // Powers of two, so that no rounding moves a tie.
-            let (a, b) = (alone(data.clone()), alone(map_values(&data, |v| v * 2f64.powi(power))));
+            let (a, b) = (one_comparison(data.clone()), one_comparison(map_values(&data, |v| v * 2f64.powi(power))));
             // A logarithm may round otherwise after a scaling, and the last place of p with it.
             for (one, other) in [(&a.p, &b.p), (&a.ratio, &b.ratio)] {
                 prop_assert_eq!(one.measured().is_some(), other.measured().is_some());
@@ -679,8 +682,8 @@ mod tests {
         #[test]
         fn swapping_the_arms_inverts_the_ratio(values in prop::collection::vec((1.0..50.0f64, 1.0..50.0f64), 6..30)) {
             let block = |(b, v): &(f64, f64)| Block::pair(Observation::Value(*v), &[Observation::Value(*b)]);
-            let forth = alone(values.iter().map(block).collect());
-            let back = alone(values.iter().map(|(b, v)| block(&(*v, *b))).collect());
+            let forth = one_comparison(values.iter().map(block).collect());
+            let back = one_comparison(values.iter().map(|(b, v)| block(&(*v, *b))).collect());
             let product = forth.ratio.measured().unwrap() * back.ratio.measured().unwrap();
             prop_assert!((product - 1.0).abs() < 1e-9);
             let (f, b) = (forth.interval.measured().unwrap(), back.interval.measured().unwrap());
@@ -691,11 +694,11 @@ mod tests {
 
         #[test]
         fn stopping_to_finish_never_turns_worse_into_better(data in noisy(), which in 0usize..30) {
-            let before = alone(data.clone());
+            let before = one_comparison(data.clone());
             let mut worse = data;
             let place = which % worse.len();
             worse[place].trials[0] = Observation::Unfinished;
-            let after = alone(worse);
+            let after = one_comparison(worse);
             prop_assert!(before.verdict.is_better() || !after.verdict.is_better(), "{before:?} {after:?}");
         }
 

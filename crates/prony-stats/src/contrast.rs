@@ -35,7 +35,7 @@ pub struct Contrast {
     /// Which end of the metric's scale is better.
     pub better: Better,
     /// The analyses that are planned; none where the contrast is only described.
-    pub looks: InterimAnalyses,
+    pub analyses: InterimAnalyses,
     /// The blocks in the order in which they ran.
     pub blocks: Vec<Block>,
     /// A guard's refusal, where one refuses the comparison.
@@ -124,7 +124,7 @@ impl Block {
 impl Contrast {
     /// A contrast that is only described.
     pub fn described(better: Better, blocks: Vec<Block>) -> Self {
-        Self { better, looks: InterimAnalyses::default(), blocks, refused: None }
+        Self { better, analyses: InterimAnalyses::default(), blocks, refused: None }
     }
 
     /// The blocks in which every trial says something.

@@ -118,11 +118,11 @@ impl InterimAnalyses {
 /// budget, the least number of blocks of which the closing analysis can say anything.
 ///
 /// `None` where no look of the plan reaches that.
-pub fn blocks_before_any_verdict(comparisons: usize, alpha: f64, looks: &InterimAnalyses) -> Option<u32> {
+pub fn blocks_before_any_verdict(comparisons: usize, alpha: f64, analyses: &InterimAnalyses) -> Option<u32> {
     let each = alpha / comparisons.max(1) as f64;
-    let look = (0..looks.at.len()).find(|i| gap_needed(looks.at[*i], each * looks.share(*i)) <= 1.0);
-    let closing = looks.closing.map(|_| blocks_by_counts(each * CLOSING).max(MIN_BLOCKS));
-    look.map(|i| looks.at[i]).into_iter().chain(closing).min()
+    let first = (0..analyses.at.len()).find(|i| gap_needed(analyses.at[*i], each * analyses.share(*i)) <= 1.0);
+    let closing = analyses.closing.map(|_| blocks_by_counts(each * CLOSING).max(MIN_BLOCKS));
+    first.map(|i| analyses.at[i]).into_iter().chain(closing).min()
 }
 
 /// The fewest blocks whose counts alone can reject at a two-sided error: the least `n` with `2^(1 - n) <= alpha`.
@@ -136,7 +136,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn looks_of_the_default_plans() {
+    fn interim_analyses_of_the_default_plans() {
         assert_eq!(InterimAnalyses::new(6, 30).at(), [6, 11, 18, 30]);
         assert_eq!(InterimAnalyses::new(10, 10).at(), [10]);
         assert_eq!(InterimAnalyses::new(6, 7).at(), [6]);
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn looks_of_a_time_budget_depend_on_no_estimate_and_leave_half_of_the_error() {
-        let looks = InterimAnalyses::timed(6, 10_000);
-        assert_eq!(looks.at()[..6], [6, 10, 17, 29, 49, 83]);
-        assert!(looks.at().iter().all(|at| *at < 10_000));
-        let spent: f64 = looks.reached(10_000).map(|(_, share)| share).sum();
+    fn timed_interim_analyses_need_no_estimate_and_leave_half_of_the_error() {
+        let analyses = InterimAnalyses::timed(6, 10_000);
+        assert_eq!(analyses.at()[..6], [6, 10, 17, 29, 49, 83]);
+        assert!(analyses.at().iter().all(|at| *at < 10_000));
+        let spent: f64 = analyses.reached(10_000).map(|(_, share)| share).sum();
         assert!(spent < 0.5 && spent > 0.45, "{spent}");
-        assert_eq!((looks.closing(), looks.clone().ended().closing()), (None, Some(0.5)));
-        assert_eq!(looks.at(), looks.clone().ended().at());
+        assert_eq!((analyses.closing(), analyses.clone().ended().closing()), (None, Some(0.5)));
+        assert_eq!(analyses.at(), analyses.clone().ended().at());
         // A plan without a budget has none, whatever ends it.
         assert_eq!(InterimAnalyses::new(6, 30).ended(), InterimAnalyses::new(6, 30));
         assert_eq!(
@@ -183,19 +183,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn looks_rise_end_at_the_most_and_spend_the_error_once(min in 1u32..60, more in 0u32..200) {
+        fn interim_analyses_rise_to_the_maximum_and_spend_the_error_once(min in 1u32..60, more in 0u32..200) {
             let max = min + more;
-            let looks = InterimAnalyses::new(min, max);
+            let analyses = InterimAnalyses::new(min, max);
             if max < MIN_BLOCKS {
-                prop_assert!(looks.at().is_empty());
+                prop_assert!(analyses.at().is_empty());
                 return Ok(());
             }
-            prop_assert!(looks.at().windows(2).all(|pair| pair[0] < pair[1]));
-            prop_assert!(looks.at()[0] >= min.max(MIN_BLOCKS).min(max));
-            prop_assert!(*looks.at().last().unwrap() <= max);
-            let spent: f64 = looks.reached(max).map(|(_, share)| share).sum();
+            prop_assert!(analyses.at().windows(2).all(|pair| pair[0] < pair[1]));
+            prop_assert!(analyses.at()[0] >= min.max(MIN_BLOCKS).min(max));
+            prop_assert!(*analyses.at().last().unwrap() <= max);
+            let spent: f64 = analyses.reached(max).map(|(_, share)| share).sum();
             prop_assert!((spent - 1.0).abs() < 1e-12);
-            prop_assert!(looks.reached(looks.at()[0] - 1).next().is_none());
+            prop_assert!(analyses.reached(analyses.at()[0] - 1).next().is_none());
         }
     }
 }

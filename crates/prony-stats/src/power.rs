@@ -111,8 +111,8 @@ mod tests {
     #[test]
     fn blocks_for_an_effect_is_the_least_that_is_enough() {
         let n = blocks_for_effect(0.05, 0.05, 5, 0.05).unwrap();
-        let seen = |n| effect_of_blocks(n, 0.05, 0.01);
-        assert!(seen(n) <= 0.05 && seen(n - 1) > 0.05);
+        let detected = |n| effect_of_blocks(n, 0.05, 0.01);
+        assert!(detected(n) <= 0.05 && detected(n - 1) > 0.05);
     }
 
     /// Normal noise from a fixed seed, by the sum of twelve uniform numbers.
@@ -153,11 +153,11 @@ mod tests {
             let n = blocks_for_effect(effect, 0.05, comparisons, 0.05).unwrap();
             let mut noise = noise(9);
             let level = 0.05 / comparisons as f64;
-            let seen = |_: &u32| {
+            let detected = |_: &u32| {
                 let brackets = campaign(n, 0.05, f64::ln_1p(effect), &mut noise);
                 SignTest::with_law(&brackets, Law::tabulated(n)).interval(level).0 > 0.0
             };
-            let hits = (0..300).filter(seen).count() as u32;
+            let hits = (0..300).filter(detected).count() as u32;
             let (low, _) = binomial_interval(hits, 300, 0.95);
             assert!(low >= 0.75, "{effect} in a family of {comparisons}: {n} blocks saw {hits} of 300");
         }

@@ -108,8 +108,8 @@ mod tests {
     fn kendall_agrees_with_enumeration() {
         for n in 2..8 {
             let all = permutations(n);
-            for seen in &all {
-                let s = score(seen);
+            for observed in &all {
+                let s = score(observed);
                 let extreme = all.iter().filter(|o| score(o).abs() >= s.abs()).count();
                 let expected = extreme as f64 / all.len() as f64;
                 assert!((kendall_p(s, n) - expected).abs() < 1e-12, "n {n}, score {s}");

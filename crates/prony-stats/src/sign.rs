@@ -242,18 +242,18 @@ mod tests {
     fn ps_within(time: f64, above: &[u64], below: &[u64]) -> Vec<f64> {
         let p = |word: u32| {
             let (mut budget, mut clock) = (Budget::new(Nanos::from_nanos(time as u64)), Nanos::ZERO);
-            let mut seen = [0usize; 2];
+            let mut taken = [0usize; 2];
             for block in 0..above.len() {
                 if !budget.holds_another(clock, 0.0) {
                     break;
                 }
                 let side = (word >> block & 1) as usize;
-                let took = Nanos::from_nanos([below, above][side][seen[side]]);
-                (clock, seen[side]) = (clock + took, seen[side] + 1);
+                let took = Nanos::from_nanos([below, above][side][taken[side]]);
+                (clock, taken[side]) = (clock + took, taken[side] + 1);
                 budget.block(took);
             }
             let pairs: Vec<(f64, f64)> =
-                [(-2.0, -1.0), (1.0, 2.0)].iter().zip(seen).flat_map(|(p, n)| vec![*p; n]).collect();
+                [(-2.0, -1.0), (1.0, 2.0)].iter().zip(taken).flat_map(|(p, n)| vec![*p; n]).collect();
             let brackets = pairs.iter().map(|(low, high)| Bracket { low: *low, high: *high });
             SignTest::by_counts(&brackets.collect::<Vec<_>>()).p(0.0)
         };
@@ -436,7 +436,7 @@ mod tests {
         }
 
         #[test]
-        fn a_variant_that_stops_finishing_never_looks_better(
+        fn variant_that_stops_finishing_never_ranks_better(
             blocks in prop::collection::vec(block(), 2..20), which in 0usize..20, alpha in 0.001..0.2f64,
         ) {
             let before = SignTest::new(&brackets(&blocks));

@@ -151,14 +151,14 @@ pub const fn directions(metric: Metric) -> (&'static str, &'static str) {
 
 /// The verdict by METHOD 4.6 from an interval of the log-ratio of cost; `differs` where the corrected test rejects 1.
 pub(crate) fn judge((low, high): (f64, f64), differs: bool, margin: f64, more_blocks: Reading<u32>) -> Verdict {
-    let edge = margin.ln_1p();
+    let bound = margin.ln_1p();
     match (low, high) {
-        _ if high < -edge => Verdict::Better,
-        _ if low > edge => Verdict::Worse,
-        _ if differs && low >= -edge && high <= edge => Verdict::DiffersWithinMargin,
+        _ if high < -bound => Verdict::Better,
+        _ if low > bound => Verdict::Worse,
+        _ if differs && low >= -bound && high <= bound => Verdict::DiffersWithinMargin,
         _ if differs && high <= 0.0 => Verdict::BetterUncertain,
         _ if differs && low >= 0.0 => Verdict::WorseUncertain,
-        _ if !differs && low >= -edge && high <= edge => Verdict::NoDifference,
+        _ if !differs && low >= -bound && high <= bound => Verdict::NoDifference,
         _ => Verdict::CantTell { more_blocks },
     }
 }

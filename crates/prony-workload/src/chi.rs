@@ -8,14 +8,14 @@ pub(super) fn deviation(observed: &[u64], probabilities: &[f64]) -> f64 {
     let sum: f64 = probabilities.iter().sum();
     assert!((sum - 1.0).abs() < 1e-6, "probabilities sum to {sum}");
     let (mut chi, mut cells) = (0.0, 0.0);
-    let (mut seen, mut expected) = (0.0, 0.0);
+    let (mut counted, mut expected) = (0.0, 0.0);
     for (count, probability) in observed.iter().zip(probabilities) {
-        seen += *count as f64;
+        counted += *count as f64;
         expected += probability * total as f64;
         if expected >= 5.0 {
-            chi += (seen - expected).powi(2) / expected;
+            chi += (counted - expected).powi(2) / expected;
             cells += 1.0;
-            (seen, expected) = (0.0, 0.0);
+            (counted, expected) = (0.0, 0.0);
         }
     }
     let freedom: f64 = cells - 1.0;

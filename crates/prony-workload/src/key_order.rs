@@ -136,8 +136,8 @@ impl Passes {
     }
 
     fn gather(&mut self, hashed: &Hashed, count: u64) {
-        let edge = |pass: u64| (u128::from(pass) << 64) / u128::from(self.passes);
-        let (low, high) = (edge(self.pass) as u64, (edge(self.pass + 1) - 1) as u64);
+        let bound = |pass: u64| (u128::from(pass) << 64) / u128::from(self.passes);
+        let (low, high) = (bound(self.pass) as u64, (bound(self.pass + 1) - 1) as u64);
         let words = (0..count).map(|number| hashed.word(number));
         self.words.extend(words.filter(|word| (low..=high).contains(word)));
         self.words.sort_unstable_by(|a, b| b.cmp(a));

@@ -38,7 +38,7 @@ pub enum Operation {
 pub struct Mix {
     positions: Positions,
     /// Upper edges of the operations' shares, in the order of [`Mix::KINDS`]; the last is 1.
-    edges: [f64; 6],
+    bounds: [f64; 6],
     choices: Stream,
     lengths: Stream,
     scan_length: ScanLength,
@@ -65,11 +65,11 @@ impl Mix {
     /// The operations of one client.
     pub fn new(spec: &MixSpec, records: &Records, seed: u64, share: Share) -> Self {
         let part = u64::from(share.index);
-        let edges = edges(&spec.weights);
-        let room = share.count(room(spec, records.count(), edges[2] - edges[1]));
+        let bounds = bounds(&spec.weights);
+        let room = share.count(room(spec, records.count(), bounds[2] - bounds[1]));
         Self {
             positions: Positions::with_room(&spec.ops.order, records, seed, share, room),
-            edges,
+            bounds,
             choices: Stream::new(derive(seed, Purpose::Choice, part)),
             lengths: Stream::new(derive(seed, Purpose::ScanLength, part)),
             scan_length: spec.scan_length,
@@ -111,7 +111,7 @@ impl Mix {
 
     fn choose(&mut self) -> Choice {
         let unit = self.choices.unit();
-        let at = self.edges.iter().position(|edge| unit < *edge).unwrap_or(0);
+        let at = self.bounds.iter().position(|bound| unit < *bound).unwrap_or(0);
         Self::KINDS[at]
     }
 
@@ -141,7 +141,7 @@ impl Mix {
 }
 
 /// Upper edges of each operation's share of [0, 1); past the last weight above zero they are 1.
-fn edges(weights: &MixWeights) -> [f64; 6] {
+fn bounds(weights: &MixWeights) -> [f64; 6] {
     let w = [weights.read, weights.update, weights.insert, weights.scan, weights.read_modify_write, weights.delete];
     let total: f64 = w.iter().sum();
     let last = w.iter().rposition(|weight| *weight > 0.0).unwrap_or(0);
@@ -387,8 +387,8 @@ mod tests {
     #[test]
     fn an_operation_without_weight_never_comes() {
         let weights = MixWeights { update: 3.0, delete: 1.0, ..MixWeights::default() };
-        let edges = edges(&weights);
-        assert_eq!(edges, [0.0, 0.75, 0.75, 0.75, 0.75, 1.0]);
+        let bounds = bounds(&weights);
+        assert_eq!(bounds, [0.0, 0.75, 0.75, 0.75, 0.75, 1.0]);
         let spec = spec(weights, Order::Uniform, Amount::Records);
         assert!(operations(&spec).iter().all(|op| matches!(op, Operation::Update(_) | Operation::Delete(_))));
     }

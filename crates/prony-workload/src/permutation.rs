@@ -102,7 +102,7 @@ mod tests {
         }
 
         #[test]
-        fn large_ranges_are_kept_and_distinct(n in 1u64 << 33..1 << 61, seed: u64) {
+        fn permutation_of_a_large_range_stays_inside_and_is_distinct(n in 1u64 << 33..1 << 61, seed: u64) {
             let shuffle = Shuffle::new(n, seed);
             let mut some: Vec<u64> = (n - 500..n).map(|i| shuffle.at(i)).collect();
             prop_assert!(some.iter().all(|x| *x < n));

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn values_shrink_by_their_share_alone() {
+    fn values_compress_by_their_declared_share() {
         for share in [0.0, 0.3, 0.6, 0.9] {
             for number in 0..20 {
                 // A single small value pays for the code tables.

@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn a_run_that_lost_its_supervisor_can_go_on() {
-        let gone = prony_runner::Error::from(prony_os::Error::SupervisorGone { program: "x".to_owned() });
-        let text = Error::from(gone).text();
+        let ended = prony_runner::Error::from(prony_os::Error::SupervisorEnded { program: "x".to_owned() });
+        let text = Error::from(ended).text();
         assert!(text.contains("prony run --resume"), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use prony_bench_verdicts::measure;
 use prony_bench_verdicts::noise::recorded;
-use prony_stats::simulation::{ALPHA, Arm, Rate, Rng, Setting, Simulation};
+use prony_stats::simulation::{ALPHA, Rate, Rng, Setting, Simulation, Variant};
 use prony_stats::{InterimAnalyses, binomial_interval};
 
 fn together(rates: &[Rate]) -> Rate {
@@ -16,12 +16,12 @@ fn bounds(rate: Rate) -> (f64, f64) {
 
 #[test]
 fn whole_campaigns_on_equal_arms_keep_the_promised_error() {
-    let looks = InterimAnalyses::new(6, 30);
+    let analyses = InterimAnalyses::new(6, 30);
     let mut all = Vec::new();
     for noise in recorded() {
         for null in measure::nulls(&noise) {
             for size in [1, 5, 20] {
-                let found = Simulation::new(&noise, &looks).campaigns(&null.setting(size), 60, &mut Rng::new(23));
+                let found = Simulation::new(&noise, &analyses).campaigns(&null.setting(size), 60, &mut Rng::new(23));
                 let (low, _) = bounds(found.any_difference);
                 assert!(low <= ALPHA, "{}, {}, family of {size}: {}", noise.name, null.name, found.any_difference);
                 all.push(found.any_difference);
@@ -59,15 +59,15 @@ fn campaigns_that_a_time_budget_ends_keep_the_promised_error() {
 }
 
 #[test]
-fn the_advertised_smallest_effect_is_seen_in_four_of_five() {
+fn minimum_detectable_effect_is_found_in_four_of_five() {
     let mut all = Vec::new();
     for noise in recorded() {
         for (size, blocks) in [(1, 6), (1, 11), (1, 30), (5, 11), (20, 11), (20, 30)] {
-            let looks = InterimAnalyses::new(blocks, blocks);
-            let seen = Simulation::new(&noise, &looks).advertised(size, true, 60, &mut Rng::new(29)).seen;
-            let (_, high) = bounds(seen);
-            assert!(high >= 0.8, "{}, family of {size}, {blocks} blocks: {seen}", noise.name);
-            all.push(seen);
+            let analyses = InterimAnalyses::new(blocks, blocks);
+            let detected = Simulation::new(&noise, &analyses).advertised(size, true, 60, &mut Rng::new(29)).detected;
+            let (_, high) = bounds(detected);
+            assert!(high >= 0.8, "{}, family of {size}, {blocks} blocks: {detected}", noise.name);
+            all.push(detected);
         }
     }
     let (low, _) = bounds(together(&all));
@@ -75,9 +75,9 @@ fn the_advertised_smallest_effect_is_seen_in_four_of_five() {
 }
 
 #[test]
-fn a_tenfold_slowdown_is_always_seen_and_soon() {
+fn tenfold_slowdown_is_always_found_early() {
     for noise in recorded() {
-        let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(10.0), 20);
+        let setting = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(10.0), 20);
         let found = Simulation::new(&noise, &InterimAnalyses::new(6, 30)).campaigns(&setting, 40, &mut Rng::new(31));
         assert_eq!(found.beyond_margin.hits, 40, "{}", noise.name);
         // Synced writes recorded on a machine under ten times its load differ by more than tenfold among themselves.
@@ -87,13 +87,13 @@ fn a_tenfold_slowdown_is_always_seen_and_soon() {
 }
 
 #[test]
-fn more_of_a_larger_effect_is_seen() {
+fn power_rises_with_the_effect() {
     let noise = &recorded()[1];
-    let seen = |effect| {
-        let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(effect), 5);
+    let detected = |effect| {
+        let setting = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(effect), 5);
         Simulation::new(noise, &InterimAnalyses::new(6, 30)).campaigns(&setting, 60, &mut Rng::new(37)).worse.hits
     };
-    let (little, more, much) = (seen(0.005), seen(0.02), seen(0.1));
+    let (little, more, much) = (detected(0.005), detected(0.02), detected(0.1));
     assert!(little < more && more < much, "{little} {more} {much}");
 }
 
@@ -102,7 +102,7 @@ fn more_of_a_larger_effect_is_seen() {
 fn other_ways_are_wrong_more_often_than_they_say() {
     // Noise that hardly depends on the run before it, as that of our own recordings, spares Welch's test for one pair.
     for noise in recorded().into_iter().take(3) {
-        let rates = measure::sequential(&noise, Arm::PLAIN, 1, 20, 150, &mut Rng::new(41));
+        let rates = measure::sequential(&noise, Variant::PLAIN, 1, 20, 150, &mut Rng::new(41));
         for (rate, name) in rates.iter().zip(measure::SEQUENTIAL) {
             assert!(bounds(*rate).0 > ALPHA, "{}, {name}: {rate}", noise.name);
         }

@@ -69,27 +69,29 @@ impl Disturbances {
 }
 
 /// Why a trial counts as disturbed, in words; empty where it does not. `usual` are the run's median canaries.
-fn signs(weather: &Disturbances, usual: &[(String, f64)]) -> Vec<String> {
+fn signs(disturbances: &Disturbances, usual: &[(String, f64)]) -> Vec<String> {
     let slow = |(name, took): &(String, f64)| {
         let (_, median) = usual.iter().find(|(other, _)| other == name)?;
         (*took > CANARY * median).then(|| format!("the {name} canary took {:.2} times as long as usual", took / median))
     };
-    let mut signs: Vec<String> = weather.canaries.iter().filter_map(slow).collect();
+    let mut signs: Vec<String> = disturbances.canaries.iter().filter_map(slow).collect();
     let share = |value: Option<f64>, most: f64, what: &str| {
         value.filter(|v| *v > most).map(|v| format!("{} of the {what}", percent(v)))
     };
-    signs.extend(share(weather.steal, STEAL, "processors' time went to other machines"));
-    signs.extend(share(weather.pressure_memory, MEMORY_PRESSURE, "time went by waiting for memory"));
-    signs.extend(weather.swapped.filter(|n| *n > 0.0).map(|n| format!("{n:.0} pages swapped")));
-    signs.extend(weather.throttled_thermal.filter(|n| *n > 0.0).map(|n| format!("throttled {n:.0} times by heat")));
+    signs.extend(share(disturbances.steal, STEAL, "processors' time went to other machines"));
+    signs.extend(share(disturbances.pressure_memory, MEMORY_PRESSURE, "time went by waiting for memory"));
+    signs.extend(disturbances.swapped.filter(|n| *n > 0.0).map(|n| format!("{n:.0} pages swapped")));
+    signs
+        .extend(disturbances.throttled_thermal.filter(|n| *n > 0.0).map(|n| format!("throttled {n:.0} times by heat")));
     signs
 }
 
 /// The trials beside which the machine was not as usual, by position in the plan, each with why.
 fn marked(trials: &[&TrialRecord]) -> Vec<(u32, Vec<String>)> {
-    let weathers: Vec<Disturbances> = trials.iter().map(|t| Disturbances::of(&t.conditions)).collect();
-    let usual = usual(&weathers);
-    let signed = trials.iter().zip(&weathers).map(|(t, weather)| (t.trial.position, signs(weather, &usual)));
+    let all_disturbances: Vec<Disturbances> = trials.iter().map(|t| Disturbances::of(&t.conditions)).collect();
+    let usual = usual(&all_disturbances);
+    let signed =
+        trials.iter().zip(&all_disturbances).map(|(t, disturbances)| (t.trial.position, signs(disturbances, &usual)));
     signed.filter(|(_, signs)| !signs.is_empty()).collect()
 }
 
@@ -116,9 +118,9 @@ pub fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
 }
 
 /// The median of each canary over a run.
-fn usual(weathers: &[Disturbances]) -> Vec<(String, f64)> {
+fn usual(all_disturbances: &[Disturbances]) -> Vec<(String, f64)> {
     let median = |name: &str| {
-        let all = weathers.iter().flat_map(|w| &w.canaries).filter(|(other, _)| other == name);
+        let all = all_disturbances.iter().flat_map(|w| &w.canaries).filter(|(other, _)| other == name);
         let took: Vec<f64> = all.map(|(_, took)| *took).collect();
         Some((name.to_owned(), summary(&took)?.median))
     };

@@ -35,7 +35,10 @@ pub fn of_run(
     let mut found: Vec<Finding> = run::trials_failed(experiment, trials).into_iter().collect();
     found.extend(disturbances::disturbed_trials(&trials.iter().collect::<Vec<_>>()));
     for (variant, baseline) in pairs(experiment) {
-        found.extend(variants::check(&arm(experiment, trials, baseline), &arm(experiment, trials, variant)));
+        found.extend(variants::check(
+            &variant_trials(experiment, trials, baseline),
+            &variant_trials(experiment, trials, variant),
+        ));
     }
     found.extend(of_baselines(experiment, trials, primary, done));
     found.extend(run::answers_unchecked(experiment, trials));
@@ -56,9 +59,9 @@ fn of_baselines(
         let mut own: Vec<&TrialRecord> = trials.iter().filter(|t| t.trial.variant == baseline.id).collect();
         own.sort_by_key(|t| t.trial.position);
         let blocks: BTreeSet<u32> = own.iter().map(|t| t.trial.block).collect();
-        let looks = experiment.compare().looks(baseline.blocks);
-        let needed = blocks_before_any_verdict(family, alpha, &looks).unwrap_or(MIN_BLOCKS);
-        let few = run::too_few_blocks(blocks.len() as u32, baseline.blocks.max, &looks, needed, done);
+        let analyses = experiment.compare().analyses(baseline.blocks);
+        let needed = blocks_before_any_verdict(family, alpha, &analyses).unwrap_or(MIN_BLOCKS);
+        let few = run::too_few_blocks(blocks.len() as u32, baseline.blocks.max, &analyses, needed, done);
         found.extend(few.filter(|finding| !found.contains(finding)));
         let values = |metric| own.iter().filter_map(|t| t.figure(metric).measured().copied()).collect::<Vec<f64>>();
         let drift = primary.and_then(|metric| run::drifting(&values(metric), experiment.compare().margin.get()));
@@ -77,7 +80,7 @@ fn of_trials(experiment: &Experiment, trials: &[TrialRecord], clock: Nanos) -> V
         let spec = &experiment.variants()[record.trial.variant].spec;
         let own = match record.findings.as_slice() {
             [] => trial::check(spec, record, clock),
-            kept => kept.to_vec(),
+            recorded => recorded.to_vec(),
         };
         for finding in own {
             let kind = (record.trial.variant, finding.guard.clone(), finding.phase.clone());
@@ -99,7 +102,11 @@ fn pairs(experiment: &Experiment) -> impl Iterator<Item = (&Variant, &Variant)> 
 }
 
 /// A variant with its trials of a run.
-pub fn arm<'a>(experiment: &'a Experiment, trials: &'a [TrialRecord], variant: &'a Variant) -> VariantTrials<'a> {
+pub fn variant_trials<'a>(
+    experiment: &'a Experiment,
+    trials: &'a [TrialRecord],
+    variant: &'a Variant,
+) -> VariantTrials<'a> {
     let own = trials.iter().filter(|t| t.trial.variant == variant.id).collect();
     VariantTrials { name: name(experiment, variant), spec: &variant.spec, trials: own }
 }
@@ -237,11 +244,11 @@ mod tests {
     fn what_a_record_already_holds_is_not_looked_for_again() {
         let experiment = experiment(6);
         let mut all = trials(&experiment);
-        let kept = Finding { phase: Some("write".into()), ..trial_finding() };
-        all[0].findings.push(kept.clone());
+        let recorded = Finding { phase: Some("write".into()), ..trial_finding() };
+        all[0].findings.push(recorded.clone());
         let found = found(&experiment, &all);
         assert_eq!(found.len(), 1);
-        assert!(found[0].message.ends_with(&kept.message) && found[0].guard == kept.guard);
+        assert!(found[0].message.ends_with(&recorded.message) && found[0].guard == recorded.guard);
     }
 
     fn trial_finding() -> Finding {

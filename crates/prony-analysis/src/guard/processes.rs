@@ -54,8 +54,8 @@ pub fn check(record: &TrialRecord) -> Option<Finding> {
     let parts = all.into_iter().filter_map(|instance| {
         let (cpu, memory) = (cpu(record, instance), memory(record, instance));
         let busy = cpu.is_some_and(|part| part.is_large(LEAST_CPU.as_nanos() as f64));
-        let held = memory.is_some_and(|part| part.is_large(LEAST_MEMORY.as_bytes() as f64));
-        (busy || held && lasted(record, &names, instance)).then(|| (name(instance).unwrap_or(instance), cpu, memory))
+        let large = memory.is_some_and(|part| part.is_large(LEAST_MEMORY.as_bytes() as f64));
+        (busy || large && lasted(record, &names, instance)).then(|| (name(instance).unwrap_or(instance), cpu, memory))
     });
     let parts: Vec<_> = parts.collect();
     let named: Vec<String> = parts.iter().map(|(name, cpu, memory)| sentence(name, *cpu, *memory)).collect();

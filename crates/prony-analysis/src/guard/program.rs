@@ -169,8 +169,8 @@ fn unread(gap: Nanos, dropped: u64) -> (String, &'static str) {
 
 /// A program that was to be held at the end of a call and went on by itself, or ended.
 pub fn went_on(record: &TrialRecord) -> Option<Finding> {
-    let holds = &record.conditions.probe.as_ref()?.holds;
-    let first = holds.iter().find(|hold| hold.by_itself() || hold.fault.is_some())?;
+    let suspensions = &record.conditions.probe.as_ref()?.suspensions;
+    let first = suspensions.iter().find(|suspension| suspension.by_itself() || suspension.fault.is_some())?;
     let why = first.fault.as_deref().or(first.went_on.map(Because::text)).unwrap_or_default();
     let message = format!("the program was to be held at the end of a call, and this went wrong: {why}");
     let hint = "memory at the phase's end was not read as asked; run it again on a machine with less load";
@@ -191,12 +191,17 @@ pub fn suspended_inside(record: &TrialRecord) -> Vec<Finding> {
 
 /// External memory that was read while a program was held: what callbacks of finalizers would release is still in it.
 pub fn finalizers_not_run(record: &TrialRecord) -> Vec<Finding> {
-    let holds = record.conditions.probe.iter().flat_map(|probe| &probe.holds);
-    let held: BTreeSet<&str> = holds.filter(|hold| hold.collected.is_some()).map(|hold| hold.phase.as_str()).collect();
+    let suspensions = record.conditions.probe.iter().flat_map(|probe| &probe.suspensions);
+    let collected: BTreeSet<&str> = suspensions
+        .filter(|suspension| suspension.collected.is_some())
+        .map(|suspension| suspension.phase.as_str())
+        .collect();
     let finding = |phase: &PhaseRecord| {
         let end = |metric| phase.reading(MetricKey::gauge(metric, Stat::End))?.measured().copied();
         let (external, used) = (end(Metric::External)?, end(Metric::HeapUsed)?);
-        if !held.contains(phase.name.as_str()) || external < (EXTERNAL.as_bytes() as f64).max(EXTERNAL_SHARE * used) {
+        if !collected.contains(phase.name.as_str())
+            || external < (EXTERNAL.as_bytes() as f64).max(EXTERNAL_SHARE * used)
+        {
             return None;
         }
         let size = Bytes::from_bytes(external as u64);
@@ -257,7 +262,7 @@ pub fn store_read_long(record: &TrialRecord) -> Option<Finding> {
     let hint = "name a smaller part of it as `store`: what reads it takes a processor and the disk's attention";
     Some(
         Finding::of("store_read_long", Severity::Warning, message, hint)
-            .with(json!({ "reading_ns": store.reading, "looks_ns": store.looks })),
+            .with(json!({ "reading_ns": store.reading, "settling_ns": store.settling })),
     )
 }
 
@@ -353,13 +358,13 @@ pub(super) mod tests {
         TrialRecord { conditions, ..record(Outcome::Ok, EffectiveProgram::default()) }
     }
 
-    fn hold(phase: &str) -> SuspensionReport {
+    fn suspension(phase: &str) -> SuspensionReport {
         SuspensionReport {
             phase: phase.into(),
             pid: 7,
             thread: 0,
             from: Nanos::ZERO,
-            held: None,
+            suspended: None,
             late: None,
             collected: None,
             settled: None,
@@ -370,7 +375,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn source_changed_names_the_first_path_and_counts_the_others() {
+    fn source_changed_names_the_first_path_and_counts_the_rest() {
         let found = |paths: &[&str]| {
             let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
             source_changed(Path::new("/home/site"), &paths).map(|finding| finding.message)
@@ -382,7 +387,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn quiet_that_was_not_seen_whole_is_named() {
+    fn quiet_not_observed_completely_is_reported() {
         let settled = |blind: &[&str]| {
             let blind = blind.iter().map(|sign| (*sign).to_owned()).collect();
             let result = Some(SettleResult { blind, ..SettleResult::default() });
@@ -428,7 +433,10 @@ pub(super) mod tests {
             phases: Vec::new(),
             ..probed(ProbeReport {
                 lines_lost: 3,
-                holds: vec![hold("b"), SuspensionReport { went_on: Some(Because::Unanswered), ..hold("b") }],
+                suspensions: vec![
+                    suspension("b"),
+                    SuspensionReport { went_on: Some(Because::Unanswered), ..suspension("b") },
+                ],
                 deaths: vec![death],
                 suspended_inside: BTreeMap::from([("whole".to_owned(), "load".to_owned())]),
                 ..ProbeReport::default()
@@ -445,8 +453,8 @@ pub(super) mod tests {
     fn large_external_memory_of_a_collected_phase_is_named() {
         let of = |external: f64, collected: Option<u64>| {
             let collected = collected.map(Nanos::from_nanos);
-            let holds = vec![SuspensionReport { collected, ..hold("b") }];
-            let mut trial = probed(ProbeReport { holds, ..ProbeReport::default() });
+            let suspensions = vec![SuspensionReport { collected, ..suspension("b") }];
+            let mut trial = probed(ProbeReport { suspensions, ..ProbeReport::default() });
             let end = |metric, value| (MetricKeyText(MetricKey::gauge(metric, Stat::End)), Reading::Measured(value));
             let readings = BTreeMap::from([end(Metric::External, external), end(Metric::HeapUsed, 70e6)]);
             for phase in &mut trial.phases {
@@ -489,7 +497,7 @@ pub(super) mod tests {
         let store = |found, blocks: Option<u64>, of_the_trial, reading| {
             let usage = |blocks| DiskUsage { blocks: Bytes::from_bytes(blocks), ..DiskUsage::default() };
             let (at_begin, reading) = (blocks.map(usage), Nanos::from_nanos(reading));
-            Some(ProgramStore { path: "/x".into(), of_the_trial, at_begin, found, reading, looks: Nanos::ZERO })
+            Some(ProgramStore { path: "/x".into(), of_the_trial, at_begin, found, reading, settling: Nanos::ZERO })
         };
         let some = Some(4096);
         assert_eq!(of(Outcome::Ok, store(false, None, false, 0)), ["store_not_found"]);

@@ -17,7 +17,7 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
     let (phase, copies) = (replicas.phase.as_str(), replicas.copies.as_slice());
     let mut findings = Vec::new();
     findings.extend(cut_off(record, copies));
-    findings.extend(told_nothing(copies));
+    findings.extend(without_report(copies));
     findings.extend(left_behind(copies));
     findings.extend(released_apart(record, phase, replicas.released_within));
     findings.into_iter().map(|finding| finding.in_phase(phase)).collect()
@@ -32,15 +32,15 @@ fn names(copies: &[Replica], is: impl Fn(&Replica) -> bool) -> Option<String> {
 
 /// Replicas were still at work when the program ended, and were ended with it.
 pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
-    let names = names(copies, |copy| copy.fate == ReplicaEnd::CutOff).filter(|_| record.ending.outcome.is_ok())?;
+    let names = names(copies, |copy| copy.end == ReplicaEnd::CutOff).filter(|_| record.ending.outcome.is_ok())?;
     let message = format!("the program ended while replicas were at work, and they were ended with it: {names}");
     let hint = "let the program wait for them, and end the phase by `end = { replicas = \"ended\" }`";
     Some(Finding::of("replicas_cut_off", Severity::Warning, message, hint))
 }
 
 /// Lines of replicas were to be read, and none of them matched.
-pub fn told_nothing(copies: &[Replica]) -> Option<Finding> {
-    let names = names(copies, |copy| copy.fate == ReplicaEnd::Ended && copy.heard_nothing)?;
+pub fn without_report(copies: &[Replica]) -> Option<Finding> {
+    let names = names(copies, |copy| copy.end == ReplicaEnd::Ended && copy.heard_nothing)?;
     let message = format!("no line of {names} matched `read`: what it was to tell is in no figure");
     let hint = "compare the pattern with what they write; their output is in the record";
     Some(Finding::of("replicas_told_nothing", Severity::Warning, message, hint))
@@ -119,9 +119,9 @@ mod tests {
         findings.into_iter().map(|finding| (finding.guard, finding.message)).collect()
     }
 
-    fn copy(number: u32, fate: ReplicaEnd, heard_nothing: bool, left: u64) -> Replica {
+    fn copy(number: u32, end: ReplicaEnd, heard_nothing: bool, left: u64) -> Replica {
         let instance = format!("replica.{number}");
-        Replica { instance, fate, heard_nothing, left_behind: Some(left), ..Replica::default() }
+        Replica { instance, end, heard_nothing, left_behind: Some(left), ..Replica::default() }
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_leftovers_and_releases_apart_are_told() {
+    fn silent_leftover_and_late_replicas_are_reported() {
         let copies = [copy(1, ReplicaEnd::Ended, true, 0), copy(2, ReplicaEnd::Ended, false, 3)];
         let all = found(Outcome::Ok, 100e6, 6_000_000, &copies);
         let guards: Vec<&str> = all.iter().map(|(guard, _)| guard.as_str()).collect();

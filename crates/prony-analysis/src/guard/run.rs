@@ -68,26 +68,26 @@ pub fn trials_failed(experiment: &Experiment, trials: &[TrialRecord]) -> Option<
 pub fn too_few_blocks(
     complete: u32,
     planned: u32,
-    looks: &InterimAnalyses,
+    analyses: &InterimAnalyses,
     needed: u32,
     done: bool,
 ) -> Option<Finding> {
-    let data = json!({ "complete": complete, "planned": planned, "looks": looks.at() });
+    let data = json!({ "complete": complete, "planned": planned, "analyses": analyses.at() });
     let resume = "go on with `prony run --resume`";
-    let (message, hint) = match looks.at().first() {
+    let (message, hint) = match analyses.at().first() {
         None => (
             format!("{} planned, and a verdict needs at least {}", blocks(planned), prony_stats::MIN_BLOCKS),
             "set `blocks` to 6 or more; until then figures stand without a verdict",
         ),
-        Some(_) if looks.is_timed() && done && complete < needed => (
+        Some(_) if analyses.is_timed() && done && complete < needed => (
             format!("{} complete within the time budget and a verdict takes at least {needed}", blocks(complete)),
             "give the run a longer budget; until then figures stand without a verdict",
         ),
-        Some(first) if looks.is_timed() && !done && complete < *first => (
+        Some(first) if analyses.is_timed() && !done && complete < *first => (
             format!("{} complete and the first analysis comes at {first}, or where the time ends", blocks(complete)),
             resume,
         ),
-        Some(first) if !looks.is_timed() && complete < *first => {
+        Some(first) if !analyses.is_timed() && complete < *first => {
             (format!("{} complete and the first verdict comes at {first}", blocks(complete)), resume)
         }
         _ => return None,
@@ -145,7 +145,7 @@ mod tests {
     use prony_model::record::effective::Source;
 
     #[test]
-    fn a_baseline_that_warms_up_is_seen() {
+    fn warming_baseline_is_reported() {
         let rising: Vec<f64> = (0..20).map(|i| 100.0 + f64::from(i) * 2.0 + f64::from(i % 3)).collect();
         let found = drifting(&rising, 0.03).unwrap();
         assert_eq!((found.guard.as_str(), found.severity), ("drift", Severity::Note));
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn too_few_blocks_say_what_is_missing() {
-        let few = |complete, planned, looks| too_few_blocks(complete, planned, &looks, 6, false);
+        let few = |complete, planned, analyses| too_few_blocks(complete, planned, &analyses, 6, false);
         assert!(few(3, 3, InterimAnalyses::new(1, 3)).unwrap().message.contains("needs at least 6"));
         assert!(few(4, 30, InterimAnalyses::new(6, 30)).unwrap().message.contains("first verdict comes at 6"));
         assert_eq!(few(6, 30, InterimAnalyses::new(6, 30)), None);

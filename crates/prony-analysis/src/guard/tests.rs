@@ -276,7 +276,7 @@ fn a_disk_is_nearly_full_by_share_or_by_need() {
 
 /// A settle phase's spec is data too: nothing about it may trip the guards of timed work.
 #[test]
-fn phases_not_reached_are_left_alone() {
+fn unreached_phases_yield_no_finding() {
     let within = SettleSpec { quiet: Nanos::from_secs(5), within: Nanos::from_secs(60), ..SettleSpec::default() };
     let mut with_settle = spec("lmdb");
     with_settle.phases.push(phase_spec("settle", Action::Settle(within)));
@@ -292,13 +292,13 @@ fn answered(digest: &str, rows: impl Into<Option<u64>>) -> TrialRecord {
     with
 }
 
-fn arm<'a>(name: &str, spec: &'a TrialSpec, trial: &'a TrialRecord) -> VariantTrials<'a> {
+fn variant_trials<'a>(name: &str, spec: &'a TrialSpec, trial: &'a TrialRecord) -> VariantTrials<'a> {
     VariantTrials { name: name.to_owned(), spec, trials: vec![trial] }
 }
 
 fn answers(a: &TrialRecord, b: &TrialRecord) -> Vec<Finding> {
     let spec = spec("lmdb");
-    variants::answers_differ(&arm("lmdb", &spec, a), &arm("redb", &spec, b))
+    variants::answers_differ(&variant_trials("lmdb", &spec, a), &variant_trials("redb", &spec, b))
 }
 
 #[test]
@@ -313,19 +313,19 @@ fn answers_that_differ_refuse_the_comparison() {
 
 #[test]
 fn answers_that_programs_tell_must_agree_too() {
-    assert_eq!(answers(&answered("told:aa", None), &answered("told:aa", None)), []);
+    assert_eq!(answers(&answered("reported:aa", None), &answered("reported:aa", None)), []);
     assert_eq!(
-        answers(&answered("told:aa", None), &answered("told:aa", 7)),
+        answers(&answered("reported:aa", None), &answered("reported:aa", 7)),
         [],
         "one has no number, the digests agree"
     );
-    let zero = answers(&answered("told:aa", 0), &answered("told:aa", 7));
+    let zero = answers(&answered("reported:aa", 0), &answered("reported:aa", 7));
     assert_eq!(zero[0].message, "`lmdb` returned 0 rows and `redb` 7", "no rows is a number");
-    let found = answers(&answered("told:aa", None), &answered("told:ab", 7));
+    let found = answers(&answered("reported:aa", None), &answered("reported:ab", 7));
     assert_eq!(found[0].severity, Severity::Refusal);
     assert_eq!(found[0].message, "`lmdb` and `redb` say that they answered differently: `aa` and `ab`");
-    assert_eq!(answers(&answered("rows:", 5), &answered("told:aa", 5)), [], "one tells more than the other");
-    let nothing_shared = answers(&answered("rows:", 5), &answered("told:aa", None));
+    assert_eq!(answers(&answered("rows:", 5), &answered("reported:aa", 5)), [], "one tells more than the other");
+    let nothing_shared = answers(&answered("rows:", 5), &answered("reported:aa", None));
     assert_eq!(nothing_shared[0].severity, Severity::Refusal);
     assert!(nothing_shared[0].message.contains("nothing shows whether they agree"), "{}", nothing_shared[0].message);
     let rows = answers(&answered("rows:", 5), &answered("rows:", 4));
@@ -341,7 +341,9 @@ fn answers_to_different_questions_do_not_differ() {
         phases: vec![phase_spec(&name, Action::Get(Ops { order, threads, ..ops(amount) }))],
         ..spec("lmdb")
     };
-    let differ = |x: &TrialSpec, y: &TrialSpec| variants::answers_differ(&arm("x", x, &a), &arm("y", y, &b)).len();
+    let differ = |x: &TrialSpec, y: &TrialSpec| {
+        variants::answers_differ(&variant_trials("x", x, &a), &variant_trials("y", y, &b)).len()
+    };
     let drawn = asked(Amount::Count(10), Order::Uniform, 1);
     assert_eq!(differ(&drawn, &drawn), 1);
     assert_eq!(differ(&drawn, &asked(Amount::Count(10), Order::Uniform, 4)), 0, "other clients draw other records");
@@ -386,14 +388,14 @@ fn worked(amounts: &[(Metric, f64)]) -> TrialRecord {
 fn work_that_nothing_explains_is_named() {
     let (a, b) = (worked(&[(Metric::UserBytes, 128e3)]), worked(&[(Metric::UserBytes, 20e3)]));
     let spec = spec("lmdb");
-    let found = variants::work_differs(&arm("x", &spec, &a), &arm("y", &spec, &b));
+    let found = variants::work_differs(&variant_trials("x", &spec, &a), &variant_trials("y", &spec, &b));
     assert_eq!(names(&found), ["work_differs"]);
     assert!(
         found[0].message.contains("user.bytes") && found[0].message.ends_with("84 % apart"),
         "{}",
         found[0].message
     );
-    assert_eq!(variants::work_differs(&arm("x", &spec, &a), &arm("y", &spec, &a)), []);
+    assert_eq!(variants::work_differs(&variant_trials("x", &spec, &a), &variant_trials("y", &spec, &a)), []);
 }
 
 #[test]
@@ -402,15 +404,18 @@ fn work_that_a_factor_explains_is_not() {
     let one = spec("lmdb");
     let mut batches = spec("lmdb");
     batches.phases[0].action = Action::Put(Ops { transaction: Grouping::Batch(100), ..ops(Amount::Records) });
-    assert_eq!(variants::work_differs(&arm("x", &one, &a), &arm("y", &batches, &b)), []);
+    assert_eq!(variants::work_differs(&variant_trials("x", &one, &a), &variant_trials("y", &batches, &b)), []);
     let (a, b) = (worked(&[(Metric::Fsyncs, 2000.0)]), worked(&[(Metric::Fsyncs, 1000.0)]));
     let other = spec("redb");
     assert_eq!(
-        variants::work_differs(&arm("x", &one, &a), &arm("y", &other, &b)),
+        variants::work_differs(&variant_trials("x", &one, &a), &variant_trials("y", &other, &b)),
         [],
         "another engine syncs otherwise"
     );
-    assert_eq!(names(&variants::work_differs(&arm("x", &one, &a), &arm("y", &one, &b))), ["work_differs"]);
+    assert_eq!(
+        names(&variants::work_differs(&variant_trials("x", &one, &a), &variant_trials("y", &one, &b))),
+        ["work_differs"]
+    );
 }
 
 #[test]
@@ -419,8 +424,11 @@ fn work_bounded_by_time_is_compared_per_operation() {
     timed.phases[0].action = Action::Put(ops(Amount::Duration(Nanos::from_secs(1))));
     let done = |n: f64, bytes: f64| worked(&[(Metric::Operations, n), (Metric::UserBytes, n * bytes)]);
     let (fast, slow, odd) = (done(5000.0, 128.0), done(1000.0, 128.0), done(1000.0, 20.0));
-    assert_eq!(variants::work_differs(&arm("x", &timed, &fast), &arm("y", &timed, &slow)), []);
-    assert_eq!(variants::work_differs(&arm("x", &timed, &fast), &arm("y", &timed, &odd)).len(), 1);
+    assert_eq!(variants::work_differs(&variant_trials("x", &timed, &fast), &variant_trials("y", &timed, &slow)), []);
+    assert_eq!(
+        variants::work_differs(&variant_trials("x", &timed, &fast), &variant_trials("y", &timed, &odd)).len(),
+        1
+    );
 }
 
 #[test]
@@ -428,11 +436,18 @@ fn durability_is_compared_as_it_is_in_force() {
     let promised = |class| TrialRecord { effective: Some(store(class)), ..calm() };
     let (strict, none) = (promised(Durability::Strict), promised(Durability::None));
     let spec = spec("lmdb");
-    let found = variants::durability_differs(&arm("a", &spec, &strict), &arm("b", &spec, &none)).unwrap();
+    let found =
+        variants::durability_differs(&variant_trials("a", &spec, &strict), &variant_trials("b", &spec, &none)).unwrap();
     assert!(found.message.starts_with("`a` is strict and `b` is none"), "{}", found.message);
-    assert_eq!(variants::durability_differs(&arm("a", &spec, &strict), &arm("b", &spec, &strict)), None);
-    assert_eq!(variants::durability_differs(&arm("a", &spec, &strict), &arm("b", &spec, &calm())), None);
-    let all = variants::check(&arm("a", &spec, &strict), &arm("b", &spec, &none));
+    assert_eq!(
+        variants::durability_differs(&variant_trials("a", &spec, &strict), &variant_trials("b", &spec, &strict)),
+        None
+    );
+    assert_eq!(
+        variants::durability_differs(&variant_trials("a", &spec, &strict), &variant_trials("b", &spec, &calm())),
+        None
+    );
+    let all = variants::check(&variant_trials("a", &spec, &strict), &variant_trials("b", &spec, &none));
     assert_eq!(names(&all), ["durability_differs"]);
 }
 
@@ -468,10 +483,10 @@ fn conditions(cpu: u64, steal: Reading<f64>) -> Conditions {
 
 #[test]
 fn conditions_are_read_as_recorded_and_absence_is_not_zero() {
-    let weather = Disturbances::of(&conditions(30, Reading::Missing(Why::NotSupported("x".into()))));
-    assert_eq!(weather.canaries[0], ("cpu".to_owned(), 3e7));
-    assert_eq!(weather.canaries[2], ("fsync".to_owned(), 4e6));
-    assert_eq!((weather.steal, weather.swapped), (None, Some(0.0)));
+    let disturbances = Disturbances::of(&conditions(30, Reading::Missing(Why::NotSupported("x".into()))));
+    assert_eq!(disturbances.canaries[0], ("cpu".to_owned(), 3e7));
+    assert_eq!(disturbances.canaries[2], ("fsync".to_owned(), 4e6));
+    assert_eq!((disturbances.steal, disturbances.swapped), (None, Some(0.0)));
     assert_eq!(Disturbances::of(&Conditions::default()), Disturbances::default());
 }
 

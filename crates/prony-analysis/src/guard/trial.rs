@@ -213,8 +213,8 @@ pub fn other_run(count: usize) -> Finding {
 }
 
 /// The processor or the control group held the trial back.
-pub fn throttled(weather: &Disturbances) -> Option<Finding> {
-    let (thermal, limit) = (weather.throttled_thermal.unwrap_or(0.0), weather.throttled_limit.unwrap_or(0.0));
+pub fn throttled(disturbances: &Disturbances) -> Option<Finding> {
+    let (thermal, limit) = (disturbances.throttled_thermal.unwrap_or(0.0), disturbances.throttled_limit.unwrap_or(0.0));
     if thermal + limit == 0.0 {
         return None;
     }

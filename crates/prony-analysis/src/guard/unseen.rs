@@ -75,7 +75,7 @@ fn replicas(record: &TrialRecord, began: Option<Nanos>) -> Said {
     let replicas = record.program().and_then(|program| program.replicas.as_ref());
     let (phase, copies) =
         replicas.map_or(("", &[][..]), |replicas| (replicas.phase.as_str(), replicas.copies.as_slice()));
-    let cut_off = copies.iter().filter(|copy| copy.fate == ReplicaEnd::CutOff);
+    let cut_off = copies.iter().filter(|copy| copy.end == ReplicaEnd::CutOff);
     let at_work: Vec<&str> = cut_off.map(|copy| copy.instance.as_str()).collect();
     let last = copies.iter().filter_map(|copy| copy.ended).max();
     if copies.is_empty() {
@@ -220,9 +220,9 @@ mod tests {
         };
         let none = "no replica was started, for the phase with which they start, `q`, never began";
         assert_eq!(with(&[], 0), [none, none]);
-        let copy = |name: &str, fate, ended| Replica {
+        let copy = |name: &str, end, ended| Replica {
             instance: name.to_owned(),
-            fate,
+            end,
             ended: Some(Nanos::from_nanos(ended)),
             ..Replica::default()
         };
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_was_not_seen_says_why() {
+    fn missing_function_has_a_reason() {
         let never = calls(&[("c", "a.js#f", NOT_LOADED), ("b", "a.js#g", None)]);
         assert_eq!(
             said(&spec(line(), line()), never),

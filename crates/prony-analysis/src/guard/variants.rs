@@ -45,7 +45,7 @@ pub fn refusal(findings: &[Finding]) -> Option<String> {
 
 /// Answers that should agree and do not: in one block both arms do the same work on the same data (METHOD 1.5).
 pub fn answers_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
-    let mut seen = BTreeSet::new();
+    let mut checked = BTreeSet::new();
     let mut findings = Vec::new();
     for (ours, theirs) in same_work(baseline, variant) {
         for phase in ours.phases.iter().filter(|p| p.completion == Completion::Complete) {
@@ -54,7 +54,7 @@ pub fn answers_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>)
             }
             let other = theirs.phases.iter().find(|p| p.name == phase.name && p.completion == Completion::Complete);
             let Some((a, b)) = other.and_then(|other| differing(phase, other)) else { continue };
-            if seen.insert(phase.name.clone()) {
+            if checked.insert(phase.name.clone()) {
                 findings.push(disagreement(baseline, variant, &phase.name, a, b));
             }
         }
@@ -90,8 +90,9 @@ fn is_stored_by_speed(spec: &TrialSpec, phase: &str) -> bool {
 pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
     let per_operation =
         matches!(name.key.metric, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax);
-    let action =
-        |arm: &VariantTrials<'_>| arm.spec.phases.iter().find(|p| p.name == name.phase).map(|p| p.action.clone());
+    let action = |variant: &VariantTrials<'_>| {
+        variant.spec.phases.iter().find(|p| p.name == name.phase).map(|p| p.action.clone())
+    };
     let (a, b) = (action(baseline)?, action(variant)?);
     let stored = a.ops().zip(b.ops()).map(|(a, b)| a.amount == b.amount && !matches!(a.amount, Amount::Duration(_)));
     let needs = match (stored, name.key.metric.unit()) {
@@ -167,16 +168,18 @@ fn disagreement(
     b: &Answer,
 ) -> Finding {
     let (left, right) = (&baseline.name, &variant.name);
-    let told = |answer: &'_ Answer| answer.digest.strip_prefix("told:").map(str::to_owned);
-    let message = match (a.rows.zip(b.rows), told(a).zip(told(b))) {
-        (Some((rows, others)), _) if rows != others => format!("`{left}` returned {rows} rows and `{right}` {others}"),
+    let reported = |answer: &'_ Answer| answer.digest.strip_prefix("reported:").map(str::to_owned);
+    let message = match (a.rows.zip(b.rows), reported(a).zip(reported(b))) {
+        (Some((rows, other_rows)), _) if rows != other_rows => {
+            format!("`{left}` returned {rows} rows and `{right}` {other_rows}")
+        }
         (_, Some((x, y))) => format!("`{left}` and `{right}` say that they answered differently: `{x}` and `{y}`"),
         (Some((rows, _)), None) => format!("`{left}` and `{right}` returned {rows} rows each, and not the same ones"),
         (None, None) => format!(
             "one of `{left}` and `{right}` tells its rows and the other a digest, so that nothing shows whether they agree"
         ),
     };
-    let hint = if a.digest.starts_with("told:") || a.digest.starts_with("rows:") {
+    let hint = if a.digest.starts_with("reported:") || a.digest.starts_with("rows:") {
         "one of them is wrong or they do different work: compare no speeds until their `digest` and `rows` agree"
     } else {
         "one of them is wrong or they do different work: add a `verify` phase, and compare no speeds until they agree"
@@ -217,7 +220,7 @@ fn unexplained(
 ) -> Option<Finding> {
     let (a, b) = (typical(baseline, phase, metric)?, typical(variant, phase, metric)?);
     // Phases bounded by time do as much as they can: then work is compared per operation.
-    let per = |arm: &VariantTrials<'_>| typical(arm, phase, Metric::Operations).filter(|n| *n > 0.0);
+    let per = |variant: &VariantTrials<'_>| typical(variant, phase, Metric::Operations).filter(|n| *n > 0.0);
     let (a, b) = match (metric, bounded_by_time(baseline, phase), per(baseline), per(variant)) {
         (Metric::Operations | Metric::Distinct, true, ..) => return None,
         (_, true, Some(x), Some(y)) => (a / x, b / y),
@@ -235,14 +238,14 @@ fn unexplained(
     Some(found.with(json!({ "metric": name, "baseline": a, "variant": b })))
 }
 
-fn bounded_by_time(arm: &VariantTrials<'_>, phase: &str) -> bool {
-    let spec = arm.spec.phases.iter().find(|p| p.name == phase);
+fn bounded_by_time(variant: &VariantTrials<'_>, phase: &str) -> bool {
+    let spec = variant.spec.phases.iter().find(|p| p.name == phase);
     spec.and_then(|p| p.action.ops()).is_some_and(|ops| matches!(ops.amount, Amount::Duration(_)))
 }
 
 /// The median over an arm's trials that completed the phase.
-fn typical(arm: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> {
-    let phases = arm.trials.iter().flat_map(|t| &t.phases);
+fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> {
+    let phases = variant.trials.iter().flat_map(|t| &t.phases);
     let complete = phases.filter(|p| p.name == phase && p.completion == Completion::Complete);
     let values: Vec<f64> = complete.filter_map(|p| amount(p, metric)).collect();
     Some(summary(&values)?.median)
@@ -250,7 +253,7 @@ fn typical(arm: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> 
 
 /// The two promise different things: speed is compared with safety (METHOD 5.2).
 pub fn durability_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<Finding> {
-    let class = |arm: &VariantTrials<'_>| arm.trials.iter().find_map(|t| Some(t.store()?.durability.name()));
+    let class = |variant: &VariantTrials<'_>| variant.trials.iter().find_map(|t| Some(t.store()?.durability.name()));
     let (a, b) = (class(baseline)?, class(variant)?);
     if a == b {
         return None;

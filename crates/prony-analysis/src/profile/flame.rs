@@ -36,7 +36,7 @@ pub enum What {
     /// Everything in a thread, where there are several.
     Thread(usize),
     /// Everything in so many threads, each too small to be seen by itself: their calls are those of all of them.
-    Others(usize),
+    Rest(usize),
     /// A call of a function.
     Function(usize),
 }
@@ -61,8 +61,8 @@ impl Flame {
             flame.grow(selection, &sums(selection, &[*only]), None, least);
             return flame;
         }
-        let (seen, small): (Vec<_>, Vec<_>) = threads.into_iter().partition(|(_, time)| *time > 0 && *time >= least);
-        for (thread, time) in seen {
+        let (visible, small): (Vec<_>, Vec<_>) = threads.into_iter().partition(|(_, time)| *time > 0 && *time >= least);
+        for (thread, time) in visible {
             flame.add(selection, What::Thread(thread), &[thread], (time, least));
         }
         let time = small.iter().map(|(_, time)| time).sum();
@@ -70,7 +70,7 @@ impl Flame {
         match small.as_slice() {
             [] => {}
             [one] => flame.add(selection, What::Thread(*one), &small, (time, least)),
-            all => flame.add(selection, What::Others(all.len()), all, (time, least)),
+            all => flame.add(selection, What::Rest(all.len()), all, (time, least)),
         }
         flame
     }

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_have_symbols_with_blanks_and_libraries_that_are_gone() {
+    fn perf_lines_accept_symbols_with_blanks_and_deleted_libraries() {
         assert_eq!(call("\t   f89f0 __close (/lib/libc.so.6)"), Some(("__close", "/lib/libc.so.6")));
         assert_eq!(call("\t 1 f(int, char (*)()) (/lib/x y.so)"), Some(("f(int, char (*)())", "/lib/x y.so")));
         assert_eq!(call("\t 7a [unknown] (/tmp/a (deleted))"), Some(("[unknown]", "/tmp/a (deleted)")));

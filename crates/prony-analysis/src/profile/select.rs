@@ -134,8 +134,8 @@ impl Tally {
 
     fn shares(&self) -> Vec<Share> {
         let times = self.own.iter().zip(&self.total).enumerate();
-        let seen = times.filter(|(of, _)| self.last[*of] > 0);
-        let mut shares: Vec<Share> = seen
+        let sampled = times.filter(|(of, _)| self.last[*of] > 0);
+        let mut shares: Vec<Share> = sampled
             .map(|(of, (own, total))| Share { of, own: Nanos::from_nanos(*own), total: Nanos::from_nanos(*total) })
             .collect();
         shares.sort_by_key(|share| (std::cmp::Reverse((share.own, share.total)), share.of));

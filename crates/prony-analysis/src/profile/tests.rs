@@ -87,11 +87,14 @@ fn own_and_total_times_by_function_count_recursion_once() {
 fn packages_have_the_time_of_all_that_they_call() {
     let profile = of(BUILD);
     let packages = profile.during(None).times().packages;
-    let told: Vec<(&str, u64, u64)> = packages
+    let summary: Vec<(&str, u64, u64)> = packages
         .iter()
         .map(|s| (profile.packages[s.of].as_str(), s.own.as_nanos() / 1_000, s.total.as_nanos() / 1_000))
         .collect();
-    assert_eq!(told, [("lmdb", 40, 43), ("the program", 35, 78), ("(garbage collector)", 3, 3), ("(program)", 2, 2)]);
+    assert_eq!(
+        summary,
+        [("lmdb", 40, 43), ("the program", 35, 78), ("(garbage collector)", 3, 3), ("(program)", 2, 2)]
+    );
 }
 
 #[test]
@@ -224,19 +227,19 @@ fn speedscope_gets_a_profile_for_each_thread() {
 }
 
 #[test]
-fn a_flame_graph_leaves_out_what_cannot_be_seen() {
+fn flame_graph_leaves_out_invisible_frames() {
     let profile = of(BUILD);
     let selection = profile.during(None);
     let whole = Flame::of(&selection, 0.0);
-    let shown: Vec<(&str, u64, u64)> = whole.nodes.iter().map(|node| told(&profile, node)).collect();
+    let shown: Vec<(&str, u64, u64)> = whole.nodes.iter().map(|node| summary(&profile, node)).collect();
     assert_eq!(whole.left_out, 0);
     assert!(shown.contains(&("walk", 30, 10)) && shown.contains(&("walk", 20, 20)), "{shown:?}");
     let cut = Flame::of(&selection, 0.05);
     assert_eq!(cut.left_out, 2, "the garbage collector and (program)");
-    assert_eq!(told(&profile, cut.nodes.iter().find(|n| told(&profile, n).0 == "put").unwrap()), ("put", 43, 40));
+    assert_eq!(summary(&profile, cut.nodes.iter().find(|n| summary(&profile, n).0 == "put").unwrap()), ("put", 43, 40));
 }
 
-fn told<'p>(profile: &'p Profile, node: &FlameNode) -> (&'p str, u64, u64) {
+fn summary<'p>(profile: &'p Profile, node: &FlameNode) -> (&'p str, u64, u64) {
     let What::Function(function) = node.what else { panic!("one thread has no root of its own") };
     (&profile.functions[function].name, node.total.as_nanos() / 1_000, node.own.as_nanos() / 1_000)
 }
@@ -268,7 +271,7 @@ fn small_threads_are_one_root_together() {
     let flame = Flame::of(&selection, 0.001);
     let whole = Nanos::from_secs(5);
     assert_eq!(flame.nodes.len(), 3, "a root, `main` and `step`: {:?}", &flame.nodes[..3]);
-    assert_eq!((flame.nodes[0].what, flame.nodes[0].total, selection.busy), (What::Others(5_000), whole, whole));
+    assert_eq!((flame.nodes[0].what, flame.nodes[0].total, selection.busy), (What::Rest(5_000), whole, whole));
     assert_eq!(flame.nodes[1..].iter().map(|n| n.total.as_nanos() / 1_000_000).collect::<Vec<_>>(), [5_000, 2_500]);
     assert_eq!(Flame::of(&selection, 0.0).nodes.len(), 5_000 + 5_000 + 2_500, "all of it where nothing is too small");
     assert_eq!(Flame::of(&selection, 2.0).nodes.len(), 1);
@@ -279,7 +282,7 @@ fn one_small_thread_among_large_ones_keeps_its_name() {
     let profile = many_threads(3);
     let flame = Flame::of(&profile.during(None), 0.4);
     let roots: Vec<What> = flame.nodes.iter().filter(|n| n.parent.is_none()).map(|n| n.what).collect();
-    assert_eq!(roots, [What::Others(3)], "each has a third");
+    assert_eq!(roots, [What::Rest(3)], "each has a third");
     let mut builder = Builder::default();
     builder.add_perf_script(PERF).unwrap();
     let profile = builder.finish();
@@ -301,7 +304,7 @@ fn built(stacks: &[(Vec<&'static str>, u64)]) -> Profile {
 
 proptest! {
     #[test]
-    fn own_times_add_up_and_totals_hold_them(stacks in stacks()) {
+    fn own_times_add_up_to_totals(stacks in stacks()) {
         let profile = built(&stacks);
         let selection = profile.during(None);
         let times = selection.times();

@@ -24,7 +24,7 @@ struct File {
     samples: Vec<u64>,
     #[serde(default)]
     time_deltas: Vec<f64>,
-    prony: Option<Told>,
+    prony: Option<ThreadInfo>,
 }
 
 #[derive(Deserialize)]
@@ -50,7 +50,7 @@ struct CallFrame {
 
 /// What the preload knows of the thread. Instants are nanoseconds of `CLOCK_MONOTONIC`.
 #[derive(Deserialize)]
-struct Told {
+struct ThreadInfo {
     pid: u32,
     thread: u32,
     name: String,
@@ -69,7 +69,7 @@ impl Builder {
     pub fn add_cpuprofile(&mut self, text: &str) -> Result<(), Damaged> {
         let file: File = serde_json::from_str(text).map_err(|error| Damaged(error.to_string()))?;
         let (name, pid, tid) = match &file.prony {
-            Some(told) => (told.name.clone(), told.pid, told.thread),
+            Some(info) => (info.name.clone(), info.pid, info.thread),
             None => ("node".to_owned(), 0, 0),
         };
         let thread = self.thread(Thread { pid, tid, name });
@@ -138,9 +138,9 @@ struct Clock {
 
 impl Clock {
     fn of(file: &File) -> Self {
-        let Some(told) = &file.prony else { return Self { low: 0.0, high: 0.0 } };
+        let Some(info) = &file.prony else { return Self { low: 0.0, high: 0.0 } };
         let bounds = |[before, after]: [u64; 2], v8: f64| (before as f64 - v8 * 1e3, after as f64 - v8 * 1e3);
-        let (start, stop) = (bounds(told.started, file.start_time), bounds(told.stopped, file.end_time));
+        let (start, stop) = (bounds(info.started, file.start_time), bounds(info.stopped, file.end_time));
         Self { low: start.0.max(stop.0), high: start.1.min(stop.1) }
     }
 

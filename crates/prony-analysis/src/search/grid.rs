@@ -35,25 +35,25 @@ pub fn coarse(ranges: &[Range], points: u32, seed: u64) -> Vec<Point> {
 
 /// The neighbours of a point at a step, given as a share of each range: all around with one or two axes, along each
 /// axis alone with more. The point itself is not among them.
-pub fn around(ranges: &[Range], centre: &[f64], step: f64) -> Vec<Point> {
+pub fn neighbours(ranges: &[Range], centre: &[f64], step: f64) -> Vec<Point> {
     let beside = |(range, value): (&Range, &f64)| {
         let share = range.share(*value);
         distinct([*value, range.at(share - step), range.at(share + step)].into_iter())
     };
     let axes: Vec<Vec<f64>> = ranges.iter().zip(centre).map(beside).collect();
-    let others = |point: &Point| point.iter().zip(centre).filter(|(a, b)| a != b).count();
+    let moved = |point: &Point| point.iter().zip(centre).filter(|(a, b)| a != b).count();
     let most = if ranges.len() <= 2 { ranges.len() } else { 1 };
-    cross(&axes).into_iter().filter(|point| (1..=most).contains(&others(point))).collect()
+    cross(&axes).into_iter().filter(|point| (1..=most).contains(&moved(point))).collect()
 }
 
 fn distinct(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut kept: Vec<f64> = Vec::new();
+    let mut distinct: Vec<f64> = Vec::new();
     for value in values {
-        if !kept.contains(&value) {
-            kept.push(value);
+        if !distinct.contains(&value) {
+            distinct.push(value);
         }
     }
-    kept
+    distinct
 }
 
 fn cross(axes: &[Vec<f64>]) -> Vec<Point> {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_grid_is_thinned_by_the_seed_alone() {
+    fn large_grid_is_thinned_by_the_seed_only() {
         let five = ranges(&["a=0..100", "b=0..100", "c=0..100", "d=0..100", "e=0..100"]);
         let grid = coarse(&five, per_axis(5), 7);
         assert_eq!(grid.len(), MOST);
@@ -112,21 +112,21 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_stand_around_and_within_the_bounds() {
+    fn neighbours_surround_the_centre_within_the_bounds() {
         let two = ranges(&["a=0..100", "b=0..100"]);
-        assert_eq!(around(&two, &[50.0, 50.0], 0.1).len(), 8);
-        assert_eq!(around(&two, &[0.0, 50.0], 0.1).len(), 5, "nothing lies below the bound");
+        assert_eq!(neighbours(&two, &[50.0, 50.0], 0.1).len(), 8);
+        assert_eq!(neighbours(&two, &[0.0, 50.0], 0.1).len(), 5, "nothing lies below the bound");
         let three = ranges(&["a=0..100", "b=0..100", "c=0..100"]);
-        assert_eq!(around(&three, &[50.0, 50.0, 50.0], 0.1).len(), 6);
-        assert!(around(&ranges(&["a=0..3"]), &[1.0], 0.01).is_empty(), "no whole value is so near");
+        assert_eq!(neighbours(&three, &[50.0, 50.0, 50.0], 0.1).len(), 6);
+        assert!(neighbours(&ranges(&["a=0..3"]), &[1.0], 0.01).is_empty(), "no whole value is so near");
     }
 
     #[test]
     fn neighbours_of_a_point_outside_of_the_range_lie_inside() {
         let log = ranges(&["a=10..1000,log"]);
-        assert_eq!(around(&log, &[1.0], 0.1), [[10.0]]);
+        assert_eq!(neighbours(&log, &[1.0], 0.1), [[10.0]]);
         assert!(
-            around(&log, &[0.0], 0.1).iter().all(|point| point[0] >= 10.0),
+            neighbours(&log, &[0.0], 0.1).iter().all(|point| point[0] >= 10.0),
             "zero has no place in a logarithmic one"
         );
     }
@@ -137,7 +137,7 @@ mod tests {
             let range: Range = format!("x={low}..{},log", low + span).parse().unwrap();
             let ranges = [range.clone(), range.clone()];
             let grid = coarse(&ranges, points, 3);
-            for point in grid.iter().chain(&around(&ranges, &grid[grid.len() / 2], step)) {
+            for point in grid.iter().chain(&neighbours(&ranges, &grid[grid.len() / 2], step)) {
                 prop_assert!(point.iter().all(|value| range.round(*value) == *value), "{:?}", point);
             }
         }

@@ -46,7 +46,7 @@ impl Tried {
         self.lived > 0 && self.died > 0
     }
 
-    const fn told(&self) -> u32 {
+    const fn concluded(&self) -> u32 {
         self.lived + self.died
     }
 }
@@ -82,7 +82,7 @@ pub struct Growth {
 #[serde(rename_all = "snake_case")]
 pub enum End {
     /// Both sides of the edge are known, as narrowly as asked.
-    Edge,
+    Bracketed,
     /// The first value dies already.
     NothingLives,
     /// Even the last value of the range lives.
@@ -100,7 +100,7 @@ pub struct Grow {
     /// The first value that died, from below.
     first_death: Option<f64>,
     /// Whether one look was taken above it.
-    looked: bool,
+    tried_above: bool,
     /// The value whose last trials were disturbed, and how many of them in a row: it is asked until they are too many.
     row: Option<(f64, u32)>,
 }
@@ -108,50 +108,50 @@ pub struct Grow {
 impl Grow {
     /// A search that has tried nothing yet.
     pub const fn new(settings: Settings) -> Self {
-        Self { settings, tried: Vec::new(), first_death: None, looked: false, row: None }
+        Self { settings, tried: Vec::new(), first_death: None, tried_above: false, row: None }
     }
 
     /// How many trials of a value have been told: the block of its next one.
     pub fn trials_of(&self, value: f64) -> u32 {
-        self.tried.iter().find(|tried| tried.value == value).map_or(0, |tried| tried.told() + tried.disturbed)
+        self.tried.iter().find(|tried| tried.value == value).map_or(0, |tried| tried.concluded() + tried.disturbed)
     }
 
     /// What to try now.
     pub fn ask(&self) -> Ask {
         if let Some(value) = self.given_up() {
             // The look above the first death comes last, when both sides of the edge are known: no more than it is lost.
-            let look = self.first_death.is_some_and(|first| value > first);
-            return self.done(if look { End::Edge } else { End::Disturbed });
+            let above = self.first_death.is_some_and(|first| value > first);
+            return self.done(if above { End::Bracketed } else { End::Disturbed });
         }
         // A disturbed trial is repeated before anything is concluded.
-        if let Some(tried) = self.tried.iter().find(|tried| tried.told() == 0) {
+        if let Some(tried) = self.tried.iter().find(|tried| tried.concluded() == 0) {
             return Ask::Try(tried.value);
         }
         match (self.lives(), self.dies()) {
             (None, None) => Ask::Try(self.settings.range.round(self.settings.range.low)),
             (Some(lives), None) => self.upwards(lives),
-            (None, Some(dies)) if dies.told() < self.settings.confirm => Ask::Try(dies.value),
+            (None, Some(dies)) if dies.concluded() < self.settings.confirm => Ask::Try(dies.value),
             (None, Some(_)) => self.done(End::NothingLives),
             (Some(lives), Some(dies)) => self.between(lives, dies),
         }
     }
 
     /// How a trial with this value ended.
-    pub fn tell(&mut self, value: f64, fate: TrialEnd) {
+    pub fn tell(&mut self, value: f64, end: TrialEnd) {
         let at = self.tried.partition_point(|tried| tried.value < value);
         if self.tried.get(at).is_none_or(|tried| tried.value != value) {
             self.tried.insert(at, Tried { value, lived: 0, died: 0, disturbed: 0 });
         }
         let tried = &mut self.tried[at];
-        match fate {
+        match end {
             TrialEnd::Lived => tried.lived += 1,
             TrialEnd::Died => tried.died += 1,
             TrialEnd::Disturbed => tried.disturbed += 1,
         }
         let before = self.row.filter(|(last, _)| *last == value).map_or(0, |(_, times)| times);
-        self.row = (fate == TrialEnd::Disturbed).then_some((value, before + 1));
-        self.looked |= self.first_death.is_some_and(|first| value > first);
-        if fate == TrialEnd::Died && self.first_death.is_none() {
+        self.row = (end == TrialEnd::Disturbed).then_some((value, before + 1));
+        self.tried_above |= self.first_death.is_some_and(|first| value > first);
+        if end == TrialEnd::Died && self.first_death.is_none() {
             self.first_death = Some(value);
         }
     }
@@ -189,12 +189,12 @@ impl Grow {
         if lives.lived < self.settings.confirm {
             return Ask::Try(lives.value);
         }
-        if dies.told() < self.settings.confirm {
+        if dies.concluded() < self.settings.confirm {
             return Ask::Try(dies.value);
         }
         match self.above() {
             Some(value) => Ask::Try(value),
-            None => self.done(End::Edge),
+            None => self.done(End::Bracketed),
         }
     }
 
@@ -210,7 +210,7 @@ impl Grow {
 
     /// One look above the first death: what lives there, though less died, is no edge.
     fn above(&self) -> Option<f64> {
-        let first = self.first_death.filter(|_| !self.looked)?;
+        let first = self.first_death.filter(|_| !self.tried_above)?;
         Some(self.settings.range.round(first * 2.0)).filter(|value| *value > first)
     }
 
@@ -233,7 +233,7 @@ mod tests {
     }
 
     /// Runs to the end; `fate(value, how many trials of it before)`.
-    fn grown(settings: Settings, mut fate: impl FnMut(f64, u32) -> TrialEnd) -> (Growth, Vec<f64>) {
+    fn grown(settings: Settings, mut end: impl FnMut(f64, u32) -> TrialEnd) -> (Growth, Vec<f64>) {
         let (mut grow, mut asked) = (Grow::new(settings), Vec::new());
         loop {
             match grow.ask() {
@@ -241,15 +241,15 @@ mod tests {
                 Ask::Try(value) => {
                     let before = grow.trials_of(value);
                     asked.push(value);
-                    grow.tell(value, fate(value, before));
+                    grow.tell(value, end(value, before));
                 }
             }
             assert!(asked.len() < 300, "it never ends: {asked:?}");
         }
     }
 
-    fn below(edge: f64) -> impl FnMut(f64, u32) -> TrialEnd {
-        move |value, _| if value <= edge { TrialEnd::Lived } else { TrialEnd::Died }
+    fn below(limit: f64) -> impl FnMut(f64, u32) -> TrialEnd {
+        move |value, _| if value <= limit { TrialEnd::Lived } else { TrialEnd::Died }
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(asked[..4], [1000.0, 2000.0, 4000.0, 8000.0]);
         let (lives, dies) = (growth.lives.unwrap(), growth.dies.unwrap());
         assert!(lives.value <= 5300.0 && dies.value > 5300.0 && dies.value <= lives.value * 1.05, "{growth:?}");
-        assert_eq!((growth.end, lives.lived, dies.died), (End::Edge, 3, 3));
+        assert_eq!((growth.end, lives.lived, dies.died), (End::Bracketed, 3, 3));
         assert_eq!(asked.last(), Some(&16_000.0), "one look above");
         assert!(growth.lives_above.is_empty() && asked.len() <= 14, "{asked:?}");
     }
@@ -281,7 +281,7 @@ mod tests {
             _ => TrialEnd::Died,
         };
         let (growth, asked) = grown(settings("n=1.."), flaky);
-        assert_eq!((growth.end, growth.lives.unwrap().value, growth.dies.unwrap().value), (End::Edge, 11.0, 12.0));
+        assert_eq!((growth.end, growth.lives.unwrap().value, growth.dies.unwrap().value), (End::Bracketed, 11.0, 12.0));
         assert_eq!(asked.iter().filter(|value| **value == 4.0).count(), 3);
         let (growth, asked) =
             grown(settings("n=1.."), |value, _| if value < 8.0 { TrialEnd::Lived } else { TrialEnd::Disturbed });
@@ -309,29 +309,29 @@ mod tests {
         };
         let (growth, _) = grown(Settings { confirm: 5, ..settings("n=1..") }, now_and_then);
         let lives = growth.lives.unwrap();
-        assert_eq!((growth.end, lives.lived, lives.disturbed, growth.given_up), (End::Edge, 5, 4, None));
+        assert_eq!((growth.end, lives.lived, lives.disturbed, growth.given_up), (End::Bracketed, 5, 4, None));
     }
 
     #[test]
-    fn a_disturbed_look_above_costs_nothing_but_itself() {
-        let fate = |value: f64, _| match value {
+    fn disturbed_trial_above_the_boundary_costs_only_itself() {
+        let end = |value: f64, _| match value {
             value if value <= 11.0 => TrialEnd::Lived,
             value if value <= 16.0 => TrialEnd::Died,
             _ => TrialEnd::Disturbed,
         };
-        let (growth, asked) = grown(settings("n=1.."), fate);
-        assert_eq!((growth.end, growth.given_up), (End::Edge, Some(32.0)));
+        let (growth, asked) = grown(settings("n=1.."), end);
+        assert_eq!((growth.end, growth.given_up), (End::Bracketed, Some(32.0)));
         assert_eq!((growth.lives.unwrap().lived, growth.dies.unwrap().died), (3, 3));
         assert_eq!(asked[asked.len() - 3..], [32.0; 3]);
     }
 
     #[test]
-    fn what_dies_when_asked_again_is_not_the_edge() {
+    fn value_that_fails_on_confirmation_is_not_the_limit() {
         // 8 lives once and dies at the second trial.
-        let fate = |value: f64, before: u32| {
+        let end = |value: f64, before: u32| {
             if value < 8.0 || (value < 8.5 && before == 0) { TrialEnd::Lived } else { TrialEnd::Died }
         };
-        let (growth, _) = grown(settings("n=1.."), fate);
+        let (growth, _) = grown(settings("n=1.."), end);
         assert_eq!((growth.lives.unwrap().value, growth.lives.unwrap().lived), (7.0, 3));
         let dies = growth.dies.unwrap();
         assert!(dies.value == 8.0 && dies.is_mixed(), "{dies:?}");
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn told_the_same_it_asks_the_same() {
+    fn search_is_deterministic_for_equal_results() {
         let (_, asked) = grown(settings("n=3..9000"), below(777.0));
         let mut again = Grow::new(settings("n=3..9000"));
         for value in asked {
@@ -358,17 +358,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_edge_is_bracketed_within_the_resolution_and_a_bound(
-            start in 1u32..1000, edge in 1u32..10_000_000, resolution in 0.01f64..0.5, confirm in 1u32..5,
+        fn limit_is_bracketed_within_the_resolution_and_a_bound(
+            start in 1u32..1000, limit in 1u32..10_000_000, resolution in 0.01f64..0.5, confirm in 1u32..5,
         ) {
             let settings = Settings { resolution, confirm, ..settings(&format!("n={start}..20_000_000")) };
-            let edge = f64::from(edge);
-            let (growth, asked) = grown(settings, below(edge));
-            if edge < f64::from(start) {
+            let limit = f64::from(limit);
+            let (growth, asked) = grown(settings, below(limit));
+            if limit < f64::from(start) {
                 prop_assert_eq!(growth.end, End::NothingLives);
             } else {
                 let (lives, dies) = (growth.lives.unwrap(), growth.dies.unwrap());
-                prop_assert!(lives.value <= edge && edge < dies.value);
+                prop_assert!(lives.value <= limit && limit < dies.value);
                 prop_assert!(dies.value <= (lives.value * (1.0 + resolution)).max(lives.value + 1.0));
                 prop_assert!(lives.lived >= confirm && dies.died >= confirm);
                 let (doublings, halvings) = (26.0, (1.0 / resolution).log2().ceil() + 3.0);
@@ -388,7 +388,7 @@ mod tests {
                 prop_assert!(lives.died == 0);
                 prop_assert!(growth.tried.iter().filter(|tried| tried.value < lives.value).all(|tried| tried.died == 0));
             }
-            prop_assert_eq!(growth.end == End::Edge, growth.lives.is_some() && growth.dies.is_some() && growth.end != End::Disturbed);
+            prop_assert_eq!(growth.end == End::Bracketed, growth.lives.is_some() && growth.dies.is_some() && growth.end != End::Disturbed);
         }
     }
 }

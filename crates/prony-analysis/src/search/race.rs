@@ -23,14 +23,14 @@ const ROUNDING: f64 = 1e-9;
 
 /// How a race stands.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Standing {
+pub(crate) struct RaceResult {
     /// Candidates with their place on the logarithmic scale, the best first; in ties the first of them.
     pub(crate) order: Vec<(usize, f64)>,
     /// A candidate further than this behind the best is a loser.
     pub(crate) margin: f64,
 }
 
-impl Standing {
+impl RaceResult {
     /// The candidates that are clearly behind.
     pub(crate) fn losers(&self) -> impl Iterator<Item = usize> + '_ {
         let best = self.order.first().map_or(0.0, |(_, effect)| *effect);
@@ -39,7 +39,7 @@ impl Standing {
 }
 
 /// How these candidates stand after their blocks.
-pub(crate) fn standing(lanes: &[Lane]) -> Standing {
+pub(crate) fn race_result(lanes: &[Lane]) -> RaceResult {
     let mut blocks: Vec<u32> = lanes.iter().flat_map(|(_, values)| values.iter().map(|(block, _)| *block)).collect();
     blocks.sort_unstable();
     blocks.dedup();
@@ -62,7 +62,7 @@ pub(crate) fn standing(lanes: &[Lane]) -> Standing {
         differences.extend(pairs);
     }
     order.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
-    Standing { order, margin: margin(differences, blocks.len()) }
+    RaceResult { order, margin: margin(differences, blocks.len()) }
 }
 
 /// How far behind is clearly behind, after so many blocks; after one, nothing is. The noise is read off the differences
@@ -102,21 +102,25 @@ pub(crate) mod tests {
     }
 
     /// `n` candidates over some blocks: `truth(candidate)` plus a level of the block plus noise.
-    fn race(n: usize, blocks: u32, noise: f64, seed: u64, truth: impl Fn(usize) -> f64) -> Standing {
+    fn race(n: usize, blocks: u32, noise: f64, seed: u64, truth: impl Fn(usize) -> f64) -> RaceResult {
         let mut state = seed;
         let levels: Vec<f64> = (0..blocks).map(|_| 3.0 * normal(&mut state)).collect();
         let mut lane = |id: usize| {
             let value = |block: u32| (block, truth(id) + levels[block as usize] + noise * normal(&mut state));
             (id, (0..blocks).map(value).collect())
         };
-        standing(&(0..n).map(&mut lane).collect::<Vec<_>>())
+        race_result(&(0..n).map(&mut lane).collect::<Vec<_>>())
     }
 
     #[test]
     fn the_levels_of_blocks_do_not_matter() {
-        let standing = race(5, 3, 0.0, 4, |id| id as f64 * 0.01);
-        assert_eq!(standing.order.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
-        assert_eq!(standing.losers().collect::<Vec<_>>(), [1, 2, 3, 4], "without noise the least difference is clear");
+        let race_result = race(5, 3, 0.0, 4, |id| id as f64 * 0.01);
+        assert_eq!(race_result.order.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+        assert_eq!(
+            race_result.losers().collect::<Vec<_>>(),
+            [1, 2, 3, 4],
+            "without noise the least difference is clear"
+        );
     }
 
     #[test]
@@ -138,14 +142,14 @@ pub(crate) mod tests {
         assert_eq!(race(8, 1, 0.1, 1, |id| id as f64).losers().count(), 0);
         let mut lanes: Vec<Lane> = (0..6).map(|id| (id, (0..5).map(|b| (b, 0.01 * id as f64)).collect())).collect();
         lanes[0].1[3].1 = 50.0;
-        assert_eq!(standing(&lanes).order[0].0, 0);
+        assert_eq!(race_result(&lanes).order[0].0, 0);
     }
 
     #[test]
     fn ties_go_to_the_first_and_lacking_values_are_borne() {
         let lanes: Vec<Lane> = vec![(3, vec![(0, 1.0), (1, 1.0)]), (1, vec![(0, 1.0)]), (2, vec![])];
-        let standing = standing(&lanes);
-        assert_eq!(standing.order, [(1, 0.0), (3, 0.0)], "one without a value has no place");
+        let race_result = race_result(&lanes);
+        assert_eq!(race_result.order, [(1, 0.0), (3, 0.0)], "one without a value has no place");
         assert_eq!(median(vec![]), None);
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
     }

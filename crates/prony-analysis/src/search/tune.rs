@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::grid::{self, Point};
-use super::race::{Lane, Standing, median, standing};
+use super::race::{Lane, RaceResult, median, race_result};
 use super::range::Range;
 use prony_experiment::plan::lone_block;
 use prony_model::units::Nanos;
@@ -49,7 +49,7 @@ pub struct Settings {
 
 /// What a trial of a setting showed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Seen {
+pub enum TrialResult {
     /// It ended well, kept every constraint, and the objective is this: of 0 no ratio can be stated.
     Good(f64),
     /// It ended well and broke a constraint.
@@ -99,7 +99,7 @@ pub struct Block {
     /// Its number, from 0.
     pub number: u32,
     /// The stage it belongs to, from 0.
-    pub stage: u32,
+    pub round: u32,
     /// Settings by number.
     pub order: Vec<usize>,
 }
@@ -144,7 +144,7 @@ pub enum End {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// The stage.
-    pub stage: u32,
+    pub round: u32,
     /// The block after which.
     pub block: u32,
     /// The setting that was ahead.
@@ -159,7 +159,7 @@ pub struct Decision {
 
 /// One grid and its race.
 #[derive(Clone, Debug, PartialEq)]
-struct Stage {
+struct Round {
     number: u32,
     /// Distance of neighbours, as a share of each range.
     step: f64,
@@ -169,7 +169,7 @@ struct Stage {
     alive: Vec<usize>,
     first_block: u32,
     /// Whether anyone was clearly behind, or broke something.
-    told_apart: bool,
+    separated: bool,
 }
 
 /// A search under way.
@@ -177,7 +177,7 @@ struct Stage {
 pub struct Tune {
     settings: Settings,
     candidates: Vec<Candidate>,
-    stage: Stage,
+    round: Round,
     /// Blocks asked for.
     blocks: u32,
     spent: Nanos,
@@ -192,13 +192,13 @@ impl Tune {
         let points = settings.grid.unwrap_or_else(|| grid::per_axis(settings.ranges.len())).max(2);
         let mut tune = Self {
             candidates: Vec::new(),
-            stage: Stage {
+            round: Round {
                 number: 0,
                 step: 1.0 / f64::from(points - 1),
                 size: 0,
                 alive: Vec::new(),
                 first_block: 0,
-                told_apart: false,
+                separated: false,
             },
             blocks: 0,
             spent: Nanos::ZERO,
@@ -242,28 +242,31 @@ impl Tune {
     }
 
     /// How a trial of a block went, and what it cost.
-    pub fn tell(&mut self, candidate: usize, seen: Seen, cost: Nanos) {
+    pub fn tell(&mut self, candidate: usize, result: TrialResult, cost: Nanos) {
         self.spent += cost;
         let block = self.blocks.saturating_sub(1);
         let sign = if self.settings.maximize { -1.0 } else { 1.0 };
         let this = &mut self.candidates[candidate];
         this.trials += 1;
-        let out = match seen {
-            Seen::Good(value) | Seen::Broke(value) if value > 0.0 && value.is_finite() => {
+        let out = match result {
+            TrialResult::Good(value) | TrialResult::Broke(value) if value > 0.0 && value.is_finite() => {
                 this.values.push((block, sign * value.ln()));
-                matches!(seen, Seen::Broke(_)).then_some(Out::Broke)
+                matches!(result, TrialResult::Broke(_)).then_some(Out::Broke)
             }
             // The logarithm of nothing: no ratio can be stated.
-            Seen::Good(0.0) => Some(Out::Zero),
-            Seen::Good(_) | Seen::Unread => Some(Out::Unread),
-            Seen::Broke(_) => Some(Out::Broke),
-            Seen::Died => Some(Out::Died),
-            Seen::Disturbed => {
+            TrialResult::Good(0.0) => Some(Out::Zero),
+            TrialResult::Good(_) | TrialResult::Unread => Some(Out::Unread),
+            TrialResult::Broke(_) => Some(Out::Broke),
+            TrialResult::Died => Some(Out::Died),
+            TrialResult::Disturbed => {
                 this.disturbed += 1;
                 (this.disturbed >= PATIENCE).then_some(Out::Disturbed)
             }
         };
-        this.failed += u32::from(matches!(seen, Seen::Died | Seen::Disturbed | Seen::Unread | Seen::Good(0.0)));
+        this.failed += u32::from(matches!(
+            result,
+            TrialResult::Died | TrialResult::Disturbed | TrialResult::Unread | TrialResult::Good(0.0)
+        ));
         this.out = this.out.or(out);
     }
 
@@ -272,7 +275,7 @@ impl Tune {
         if self.ran() > 0 {
             self.judge();
         }
-        while self.stage_is_over() {
+        while self.round_is_over() {
             if let Some(end) = self.advance() {
                 return self.done(end);
             }
@@ -285,12 +288,12 @@ impl Tune {
         self.blocks += 1;
         let (_, places) = lone_block(self.settings.seed, number, order.len());
         let order = places.into_iter().map(|at| order[at]).collect();
-        Step::Run(Block { number, stage: self.stage.number, order })
+        Step::Run(Block { number, round: self.round.number, order })
     }
 
     /// Blocks of this stage.
     fn ran(&self) -> u32 {
-        self.blocks - self.stage.first_block
+        self.blocks - self.round.first_block
     }
 
     fn enter(&mut self, point: Point) -> usize {
@@ -306,15 +309,15 @@ impl Tune {
         alive.retain(|id| self.candidates[*id].out.is_none());
         alive.sort_unstable();
         alive.dedup();
-        self.stage.size = alive.len();
-        self.stage.alive = alive;
-        self.stage.first_block = self.blocks;
-        self.stage.told_apart = false;
+        self.round.size = alive.len();
+        self.round.alive = alive;
+        self.round.first_block = self.blocks;
+        self.round.separated = false;
     }
 
     /// Who runs in a block: those still in, and the default, until it has failed too often.
     fn members(&self) -> Vec<usize> {
-        let mut members = self.stage.alive.clone();
+        let mut members = self.round.alive.clone();
         if !members.contains(&0) && self.candidates[0].failed < DEFAULT_TRIES {
             members.push(0);
         }
@@ -322,67 +325,69 @@ impl Tune {
         members
     }
 
-    fn standing(&self) -> Standing {
-        let from = self.stage.first_block;
-        let of_stage = |id: &usize| -> Lane {
+    fn race_result(&self) -> RaceResult {
+        let from = self.round.first_block;
+        let of_round = |id: &usize| -> Lane {
             let values = self.candidates[*id].values.iter().filter(|(block, _)| *block >= from);
             (*id, values.copied().collect())
         };
-        standing(&self.stage.alive.iter().map(of_stage).collect::<Vec<_>>())
+        race_result(&self.round.alive.iter().map(of_round).collect::<Vec<_>>())
     }
 
     /// After a block: who broke something leaves, who is clearly behind leaves, and of the rest the better half stays.
     fn judge(&mut self) {
-        let before = self.stage.alive.len();
+        let before = self.round.alive.len();
         let candidates = &self.candidates;
-        self.stage.alive.retain(|id| candidates[*id].out.is_none());
-        self.stage.told_apart |= self.stage.alive.len() < before;
-        let standing = self.standing();
-        let ahead = standing.order.first().map(|(id, _)| *id);
+        self.round.alive.retain(|id| candidates[*id].out.is_none());
+        self.round.separated |= self.round.alive.len() < before;
+        let race_result = self.race_result();
+        let ahead = race_result.order.first().map(|(id, _)| *id);
         let (mut behind, mut halved) = (Vec::new(), Vec::new());
         if self.ran() >= LEAST_BLOCKS {
-            behind = standing.losers().collect();
-            self.stage.told_apart |= !behind.is_empty();
-            let keep = self.stage.size.div_ceil(1 << (self.ran() - 1)).max(1);
-            let rest = standing.order.iter().map(|(id, _)| *id).filter(|id| !behind.contains(id));
+            behind = race_result.losers().collect();
+            self.round.separated |= !behind.is_empty();
+            let keep = self.round.size.div_ceil(1 << (self.ran() - 1)).max(1);
+            let rest = race_result.order.iter().map(|(id, _)| *id).filter(|id| !behind.contains(id));
             halved = rest.skip(keep).collect();
-            self.stage.alive.retain(|id| !behind.contains(id) && !halved.contains(id));
+            self.round.alive.retain(|id| !behind.contains(id) && !halved.contains(id));
         }
-        let (stage, block) = (self.stage.number, self.blocks - 1);
-        self.decisions.push(Decision { stage, block, ahead, behind, halved, on: self.stage.alive.clone() });
+        let (round, block) = (self.round.number, self.blocks - 1);
+        self.decisions.push(Decision { round, block, ahead, behind, halved, on: self.round.alive.clone() });
         if let Some(ahead) = ahead {
             self.ranking = std::iter::once(ahead)
-                .chain(standing.order.iter().skip(1).map(|(id, _)| *id))
-                .chain(self.ranking.iter().copied().filter(|id| !standing.order.iter().any(|(known, _)| known == id)))
+                .chain(race_result.order.iter().skip(1).map(|(id, _)| *id))
+                .chain(
+                    self.ranking.iter().copied().filter(|id| !race_result.order.iter().any(|(known, _)| known == id)),
+                )
                 .collect();
         }
     }
 
-    fn stage_is_over(&self) -> bool {
-        let alone = self.stage.alive.len() <= 1 && self.ran() >= LEAST_BLOCKS;
-        self.stage.alive.is_empty() || alone || self.ran() >= MOST_BLOCKS
+    fn round_is_over(&self) -> bool {
+        let single = self.round.alive.len() <= 1 && self.ran() >= LEAST_BLOCKS;
+        self.round.alive.is_empty() || single || self.ran() >= MOST_BLOCKS
     }
 
     /// The next stage, or why there is none.
     fn advance(&mut self) -> Option<End> {
         let Some(centre) = self.best() else { return Some(End::NothingFeasible) };
-        if !self.stage.alive.is_empty() && !self.stage.told_apart {
+        if !self.round.alive.is_empty() && !self.round.separated {
             return Some(End::Noise);
         }
         // Where all of a stage broke something, the next best place gets the same step.
-        let again = self.stage.alive.is_empty();
-        let mut coarser = self.stage.step * if again { 2.0 } else { 1.0 };
+        let again = self.round.alive.is_empty();
+        let mut coarser = self.round.step * if again { 2.0 } else { 1.0 };
         loop {
             if coarser <= self.settings.resolution {
                 return Some(End::Fine);
             }
             let step = coarser / 2.0;
-            let around = grid::around(&self.settings.ranges, &self.candidates[centre].point, step);
-            let mut alive: Vec<usize> = around.into_iter().map(|point| self.enter(point)).collect();
+            let neighbours = grid::neighbours(&self.settings.ranges, &self.candidates[centre].point, step);
+            let mut alive: Vec<usize> = neighbours.into_iter().map(|point| self.enter(point)).collect();
             alive.retain(|id| self.candidates[*id].out.is_none());
             if !alive.is_empty() {
                 alive.push(centre);
-                self.stage = Stage { number: self.stage.number + 1, step, ..self.stage.clone() };
+                self.round = Round { number: self.round.number + 1, step, ..self.round.clone() };
                 self.begin(alive);
                 return None;
             }

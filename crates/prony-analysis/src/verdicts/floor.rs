@@ -138,10 +138,10 @@ pub fn nowhere(experiment: &Experiment) -> Option<String> {
 fn bare_settings(experiment: &Experiment) -> Vec<String> {
     let floor = &experiment.compare().floor;
     let named = |factor: &usize| floor.contains_key(&experiment.factors()[*factor].name);
-    let others: Vec<usize> = names::varying(experiment).into_iter().filter(|factor| !named(factor)).collect();
+    let other_factors: Vec<usize> = names::varying(experiment).into_iter().filter(|factor| !named(factor)).collect();
     let mut settings: Vec<String> = Vec::new();
     for variant in (0..experiment.variants().len()).filter(|variant| experiment.floor_of(*variant).is_none()) {
-        let setting = names::levels(experiment, variant, &others);
+        let setting = names::levels(experiment, variant, &other_factors);
         if !settings.contains(&setting) {
             settings.push(setting);
         }

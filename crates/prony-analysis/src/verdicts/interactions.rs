@@ -26,7 +26,7 @@ pub struct Interactions {
     /// How certain all of these intervals are together, where the run was looked at once.
     pub confidence: f64,
     /// How often the run may have looked at its verdicts, and so may have ended because of what it saw.
-    pub looks: usize,
+    pub analyses: usize,
 }
 
 /// The effect of one factor at several levels of another.
@@ -65,8 +65,9 @@ impl Interaction {
     /// As a sentence without a full stop; names stand in backticks, as they came.
     pub fn sentence(&self) -> String {
         let at = if self.at.is_empty() { String::new() } else { format!(" at `{}`", self.at) };
-        let told = |label: &String| self.effects.len() <= LISTED || [&self.between.0, &self.between.1].contains(&label);
-        let effects = self.effects.iter().filter(|(label, _)| told(label));
+        let listed =
+            |label: &String| self.effects.len() <= LISTED || [&self.between.0, &self.between.1].contains(&label);
+        let effects = self.effects.iter().filter(|(label, _)| listed(label));
         let effects: Vec<String> =
             effects.map(|(label, effect)| format!("{} at `{}={label}`", times(*effect), self.on)).collect();
         let Self { factor, level, reference, on, metric, .. } = self;
@@ -98,13 +99,13 @@ impl Interactions {
     pub fn note(&self) -> String {
         let pairs =
             if self.looked_at == 1 { "the one pair".to_owned() } else { format!("all {} pairs", self.looked_at) };
-        let (hold, looks) = match self.looks {
+        let (verb, analyses) = match self.analyses {
             0 | 1 => ("hold", String::new()),
             n => ("would at one look hold", format!(" (this run looked up to {n} times)")),
         };
         format!(
             "no verdicts: interactions are not declared and do not count in the family; the intervals of the changes \
-             {hold} together with probability {:.0} % over {pairs} of effects looked at{looks}, those of single effects \
+             {verb} together with probability {:.0} % over {pairs} of effects looked at{analyses}, those of single effects \
              with 95 % each",
             100.0 * self.confidence
         )
@@ -130,7 +131,7 @@ pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
     let confidence = 1.0 - verdicts.alpha;
     if data.experiment.explores() {
         // A search keeps on asking what did well: its figures are biased, and differently at each level.
-        return Interactions { confidence, looks: looks(data, verdicts), ..Interactions::default() };
+        return Interactions { confidence, analyses: analyses(data, verdicts), ..Interactions::default() };
     }
     let metrics = declared(&data.experiment);
     let cells: Vec<Cells<'_>> = metrics.iter().map(|m| Cells::of(data, m, &refused(verdicts, m))).collect();
@@ -145,19 +146,19 @@ pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
             found.push((candidate, change));
         }
     }
-    let tell = |(c, change): (Candidate<'_>, Estimate)| told(data, &cells[c.cells], &c, (change, error));
+    let tell = |(c, change): (Candidate<'_>, Estimate)| interaction(data, &cells[c.cells], &c, (change, error));
     let found = strongest(found).into_iter().map(tell).collect();
-    Interactions { found, looked_at, confidence, looks: looks(data, verdicts) }
+    Interactions { found, looked_at, confidence, analyses: analyses(data, verdicts) }
 }
 
 /// The most looks of any comparison; where there is none, nothing ends a run but its plan.
-fn looks(data: &RunData, verdicts: &Verdicts) -> usize {
-    let looks = verdicts.lines.iter().map(|line| {
-        let (planned, blocks) = (super::observe::looks(&data.experiment, &line.pair), line.comparison.blocks);
+fn analyses(data: &RunData, verdicts: &Verdicts) -> usize {
+    let analyses = verdicts.lines.iter().map(|line| {
+        let (planned, blocks) = (super::observe::analyses(&data.experiment, &line.pair), line.comparison.blocks);
         // A time budget has more than it will ever reach, and the closing one.
         if planned.is_timed() { planned.reached(blocks).count() + 1 } else { planned.at().len() }
     });
-    looks.max().unwrap_or_default().max(1)
+    analyses.max().unwrap_or_default().max(1)
 }
 
 /// Variants whose comparison in the metric is refused.
@@ -192,21 +193,26 @@ fn beyond(change: Estimate, margin: f64) -> bool {
 /// Of each effect the greatest change, the greatest of all first.
 fn strongest(mut found: Vec<(Candidate<'_>, Estimate)>) -> Vec<(Candidate<'_>, Estimate)> {
     found.sort_by(|a, b| b.1.ratio.ln().abs().total_cmp(&a.1.ratio.ln().abs()));
-    let mut kept: Vec<(Candidate<'_>, Estimate)> = Vec::new();
+    let mut chosen: Vec<(Candidate<'_>, Estimate)> = Vec::new();
     for (candidate, change) in found {
         // The reference level of `on` is the same in all of one effect: so are the first two corners.
         let same = |(k, _): &(Candidate<'_>, Estimate)| {
             (k.cells, k.roles, &k.corners[..2]) == (candidate.cells, candidate.roles, &candidate.corners[..2])
         };
-        if !kept.iter().any(same) {
-            kept.push((candidate, change));
+        if !chosen.iter().any(same) {
+            chosen.push((candidate, change));
         }
     }
-    kept
+    chosen
 }
 
 /// With the change, and the error at which its interval is.
-fn told(data: &RunData, cells: &Cells<'_>, candidate: &Candidate<'_>, (change, error): (Estimate, f64)) -> Interaction {
+fn interaction(
+    data: &RunData,
+    cells: &Cells<'_>,
+    candidate: &Candidate<'_>,
+    (change, error): (Estimate, f64),
+) -> Interaction {
     let experiment = &data.experiment;
     let Candidate { roles, corners, .. } = candidate;
     let blocks = candidate.contrast.blocks.len() as u32;
@@ -215,7 +221,7 @@ fn told(data: &RunData, cells: &Cells<'_>, candidate: &Candidate<'_>, (change, e
         factor_of.levels[experiment.variants()[variant].levels[factor]].label.clone()
     };
     let (of, on) = (roles.of, roles.on);
-    let pairs = cross::along(experiment, *roles, corners[0], corners[1]);
+    let pairs = cross::pairs(experiment, *roles, corners[0], corners[1]);
     let effects = pairs.into_iter().filter_map(|(reference, variant)| {
         Some((label(variant, on), cells.effect(variant, reference, roles.relative)?))
     });
@@ -225,7 +231,7 @@ fn told(data: &RunData, cells: &Cells<'_>, candidate: &Candidate<'_>, (change, e
         level: label(corners[1], of),
         reference: label(corners[0], of),
         on: experiment.factors()[on].name.clone(),
-        at: cross::others(experiment, *roles, corners[0]),
+        at: cross::other_levels(experiment, *roles, corners[0]),
         effects: effects.collect(),
         between: (label(corners[0], on), label(corners[2], on)),
         change,

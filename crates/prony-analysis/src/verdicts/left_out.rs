@@ -30,15 +30,16 @@ pub fn of<'a>(experiment: &'a Experiment, verdicts: &'a Verdicts) -> Vec<LeftOut
     let factors = experiment.factors();
     let level = |factor: usize, variant: usize| experiment.variants()[variant].levels[factor];
     let label = |factor: usize, variant: usize| factors[factor].levels[level(factor, variant)].label.as_str();
-    let others: Vec<usize> = names::varying(experiment).into_iter().filter(|factor| *factor != left_out).collect();
+    let other_factors: Vec<usize> =
+        names::varying(experiment).into_iter().filter(|factor| *factor != left_out).collect();
     let one = |(place, line): (usize, &'a Line)| {
         let (variant, baseline) = (line.pair.variant, line.pair.baseline);
         let change = match label(left_out, variant) {
             NONE => None,
             label => Some(label.strip_prefix(WITHOUT)?),
         };
-        let alike = others.iter().all(|factor| level(*factor, variant) == level(*factor, baseline));
-        let at = others.iter().map(|factor| (factors[*factor].name.as_str(), label(*factor, variant))).collect();
+        let alike = other_factors.iter().all(|factor| level(*factor, variant) == level(*factor, baseline));
+        let at = other_factors.iter().map(|factor| (factors[*factor].name.as_str(), label(*factor, variant))).collect();
         let factor = factors[left_out].name.as_str();
         (label(left_out, baseline) == ALL && alike).then_some(LeftOut { factor, change, at, place, line })
     };

@@ -242,13 +242,13 @@ fn failed(data: &RunData, pair: &Pair) -> sentence::Failed {
 /// Pairs that have too few blocks for any verdict do not count in the family of the others.
 fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: bool) -> Vec<Line> {
     let index = Index::new(data);
-    let most = |pair: &Pair| observe::looks(&data.experiment, pair).at().last().copied().unwrap_or(0);
+    let most = |pair: &Pair| observe::analyses(&data.experiment, pair).at().last().copied().unwrap_or(0);
     let able: Vec<bool> = pairs.iter().map(|pair| most(pair) >= MIN_BLOCKS).collect();
     let compared = |wanted: bool| {
         let chosen = pairs.iter().zip(&able).filter(|(_, able)| **able == wanted);
         let due = |pair: &Pair| {
             let contrast = index.contrast(pair, Within::SubBlock);
-            Contrast { looks: if ended { contrast.looks.ended() } else { contrast.looks }, ..contrast }
+            Contrast { analyses: if ended { contrast.analyses.ended() } else { contrast.analyses }, ..contrast }
         };
         let members = chosen.map(|(pair, _)| due(pair)).collect();
         compare_family(&Family { alpha, margin, members }).into_iter()

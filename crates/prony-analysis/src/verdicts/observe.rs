@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 
-use crate::guard::findings::arm;
+use crate::guard::findings::variant_trials;
 use crate::guard::{Severity, variants};
 use prony_experiment::design::{Blocks, Experiment};
 use prony_model::metric::MetricName;
@@ -61,9 +61,9 @@ impl<'a> Pairing<'a> {
 }
 
 /// The looks of the plan for a pair: of the one of the two that runs in fewer blocks.
-pub(super) fn looks(experiment: &Experiment, pair: &Pair) -> InterimAnalyses {
+pub(super) fn analyses(experiment: &Experiment, pair: &Pair) -> InterimAnalyses {
     let (a, b) = (experiment.variants()[pair.variant].blocks, experiment.variants()[pair.baseline].blocks);
-    experiment.compare().looks(Blocks { min: a.min.min(b.min), max: a.max.min(b.max) })
+    experiment.compare().analyses(Blocks { min: a.min.min(b.min), max: a.max.min(b.max) })
 }
 
 impl<'a> Index<'a> {
@@ -88,7 +88,7 @@ impl<'a> Index<'a> {
             Within::Block => self.anywhere(pair),
         };
         Contrast {
-            looks: looks(self.experiment, pair),
+            analyses: analyses(self.experiment, pair),
             refused: self.refusal(pair, &blocks),
             ..described(pair, &blocks)
         }
@@ -100,8 +100,9 @@ impl<'a> Index<'a> {
         if let Some(refused) = findings.find(|f| f.severity == Severity::Refusal) {
             return Some(refused.message.clone());
         }
-        let arm = |variant: usize| arm(self.experiment, self.all, &self.experiment.variants()[variant]);
-        let (baseline, variant) = (arm(pair.baseline), arm(pair.variant));
+        let variant_trials =
+            |variant: usize| variant_trials(self.experiment, self.all, &self.experiment.variants()[variant]);
+        let (baseline, variant) = (variant_trials(pair.baseline), variant_trials(pair.variant));
         let mut refusals = self.refusals.borrow_mut();
         let refused = refusals
             .entry((pair.baseline, pair.variant))

@@ -142,7 +142,7 @@ pub(super) struct Rules {
     /// Distinct records are counted; not where the order tells, since it takes a cache line an operation.
     pub(super) counts_distinct: bool,
     /// There are other clients beside it.
-    pub(super) among_others: bool,
+    pub(super) of_several: bool,
 }
 
 /// One client of a phase.
@@ -157,7 +157,7 @@ pub(super) struct Client<'a> {
     pauses: Option<Pauses>,
     duration: Option<u64>,
     done: bool,
-    among_others: bool,
+    of_several: bool,
     shared: &'a Shared<'a>,
     pub(super) sections: Sections,
     pub(super) samples: Samples,
@@ -182,7 +182,7 @@ impl<'a> Client<'a> {
             pauses: rules.pause.map(|spec| Pauses { spec, left: spec.every.max(1), due: false }),
             duration: rules.duration,
             done: false,
-            among_others: rules.among_others,
+            of_several: rules.of_several,
             shared,
             sections: Sections::default(),
             samples: Samples::default(),
@@ -207,7 +207,7 @@ impl<'a> Client<'a> {
     /// A timed section begins; when it does. Waiting for the lock of the others' edges is not in it.
     fn enter(&self) -> u64 {
         let at = now();
-        if !self.among_others {
+        if !self.of_several {
             return at;
         }
         self.shared.busy.enter(at);
@@ -248,7 +248,7 @@ impl<'a> Client<'a> {
     /// Ends the timed section and enters what it left into the books.
     fn stop<T: Sampler>(&mut self, timing: &mut T, stopped: u64) {
         timing.end(stopped);
-        if self.among_others {
+        if self.of_several {
             self.shared.busy.leave(stopped);
         }
         let Sections { began, started, .. } = self.sections;
@@ -263,7 +263,7 @@ impl<'a> Client<'a> {
             let span = (started - began, stopped - began);
             self.series.add(span.0, span.1, ran - closed.lost.operations);
             self.stored += self.chunk.bytes_to_store(0..self.next) - closed.lost.bytes;
-            self.undoing.hold(closed.open, span, self.series.interval());
+            self.undoing.add(closed.open, span, self.series.interval());
             self.shared.operations.fetch_add(ran, Relaxed);
             self.adapt(stopped - started);
         }
@@ -414,8 +414,8 @@ mod tests {
     #[test]
     fn time_is_busy_where_any_client_is_in_a_section() {
         let busy = Busy::default();
-        let edges = [(100, true), (150, true), (200, false), (260, false), (300, true), (340, false)];
-        edges.into_iter().for_each(|(at, enters)| if enters { busy.enter(at) } else { busy.leave(at) });
+        let events = [(100, true), (150, true), (200, false), (260, false), (300, true), (340, false)];
+        events.into_iter().for_each(|(at, enters)| if enters { busy.enter(at) } else { busy.leave(at) });
         assert_eq!(busy.time_and_gap(), (160 + 40, 40));
     }
 
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_that_arrive_out_of_order_count_no_time_twice() {
+    fn out_of_order_timestamps_count_no_time_twice() {
         let busy = Busy::default();
         busy.enter(100);
         busy.leave(200);

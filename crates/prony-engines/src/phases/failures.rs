@@ -90,7 +90,7 @@ fn in_an_open_loop_both_latencies_know_of_failures() {
 }
 
 #[test]
-fn alone_and_between_clients_only_what_failed_is_lost() {
+fn failed_operation_loses_only_itself_in_own_and_shared_transactions() {
     for threads in [1, 3] {
         let each = Ops { threads, sample: Sampling::Every, ..ops(Order::Record) };
         let [put, get, _] = put_and_get(999, each, "fail_every", 9);
@@ -129,8 +129,8 @@ fn what_undone_transactions_read_is_no_answer() {
 
 #[test]
 fn what_an_operation_saw_before_it_failed_is_no_answer_either() {
-    let alone = |weights| MixSpec { ops: ops(Order::Record), weights, scan_length: ScanLength::Fixed(1) };
-    let modify = || Action::Mix(alone(MixWeights { read_modify_write: 1.0, ..MixWeights::default() }));
+    let single = |weights| MixSpec { ops: ops(Order::Record), weights, scan_length: ScanLength::Fixed(1) };
+    let modify = || Action::Mix(single(MixWeights { read_modify_write: 1.0, ..MixWeights::default() }));
     // After a thousand puts the 7th commit of the mix fails, or its 5th put, where the read has been done.
     for (fault, every) in [("fail_commit_every", 1007), ("fail_every", 1005)] {
         let plan = || option(plan(1000, [Action::Put(ops(Order::Record)), modify()]), fault, OptionValue::Int(every));

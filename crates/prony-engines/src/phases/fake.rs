@@ -315,7 +315,7 @@ pub(super) fn option(mut plan: Plan, name: &str, value: OptionValue) -> Plan {
 #[derive(Default)]
 pub(super) struct Script {
     pub(super) asks: VecDeque<ToWorker>,
-    pub(super) told: Vec<FromWorker>,
+    pub(super) sent: Vec<FromWorker>,
 }
 
 impl Link for Script {
@@ -324,7 +324,7 @@ impl Link for Script {
     }
 
     fn send(&mut self, message: FromWorker) -> Result<(), LinkError> {
-        self.told.push(message);
+        self.sent.push(message);
         Ok(())
     }
 }
@@ -345,9 +345,9 @@ pub(super) fn run<const FULL: bool>(plan: &Plan) -> (Vec<PhaseReport>, Result<()
 /// The same on another engine.
 pub(super) fn run_on<D: Driver>(plan: &Plan) -> (Vec<PhaseReport>, Result<(), HostError>) {
     let asks = (0..plan.spec.phases.len()).map(|index| ToWorker::Phase { index }).chain([ToWorker::Stop]).collect();
-    let mut script = Script { asks, told: Vec::new() };
+    let mut script = Script { asks, sent: Vec::new() };
     let ended = host::<D>(&mut script, &Still, plan, &Progress::default());
-    let reports = script.told.into_iter().filter_map(|message| match message {
+    let reports = script.sent.into_iter().filter_map(|message| match message {
         FromWorker::Ended { report, .. } => Some(*report),
         _ => None,
     });

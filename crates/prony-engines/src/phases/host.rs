@@ -36,12 +36,12 @@ pub fn host<D: Driver>(
     let records = plan.spec.data.as_ref().map(|data| Records::new(data, plan.seed));
     let keys = plan.spec.data.as_ref().map(|data| &data.key);
     let Subject::Store(store) = &plan.spec.subject else {
-        let trouble = Stop::Order { phase: "the first phase".to_owned(), why: "a worker hosts stores only" };
-        return Err(HostError { phase: None, trouble });
+        let cause = Stop::Order { phase: "the first phase".to_owned(), why: "a worker hosts stores only" };
+        return Err(HostError { phase: None, cause });
     };
     let engine = D::describe();
     let host = Host { link, machine, plan, progress, engine, store, keys, records, ledger: Ledger::default() };
-    host.run::<D>().map_err(|trouble| HostError { phase: progress.phase(), trouble })
+    host.run::<D>().map_err(|cause| HostError { phase: progress.phase(), cause })
 }
 
 struct Host<'h> {

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn stripes_of_several_clients_are_told_apart() {
+    fn stripes_of_several_clients_are_distinguished() {
         let mut ledger = Ledger::default();
         note(&mut ledger, Action::Put(ops(Order::Record)), &[3, 1]);
         let present: Vec<u64> = (0..10).filter(|n| !ledger.state(*n, 10).absent).collect();

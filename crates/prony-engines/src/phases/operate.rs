@@ -218,11 +218,11 @@ impl Job<'_> {
             drop(ready);
             // Nobody sends: it ends when the last client has dropped its end.
             let _ = all_ready.recv();
-            let told = if clients.is_ok() { began() } else { Ok(()) };
-            self.shared.stop.fetch_or(told.is_err() || clients.is_err(), Relaxed);
+            let announced = if clients.is_ok() { began() } else { Ok(()) };
+            self.shared.stop.fetch_or(announced.is_err() || clients.is_err(), Relaxed);
             drop(closed);
             let ends: Vec<_> = clients?.into_iter().map(|client| client.join()).collect();
-            told?;
+            announced?;
             // A panic of an engine in a client's thread is the trial's end like one in the worker's own thread.
             ends.into_iter().map(|end| end.unwrap_or_else(|panic| resume_unwind(panic))).collect()
         })
@@ -268,7 +268,7 @@ impl Job<'_> {
                 Amount::Records | Amount::Count(_) => None,
             },
             counts_distinct: !self.visits_each() && !matches!(self.action, Action::Scan(_)),
-            among_others: share.of > 1,
+            of_several: share.of > 1,
         };
         Ok(Client::new(source, rules, Series::new(self.throughput), self.shared))
     }

@@ -29,14 +29,14 @@ impl Sampler for Untimed {}
 /// later one. The commit of a shared transaction is recorded by itself.
 pub(super) struct Every {
     last: u64,
-    stamps: Timestamps,
+    timestamps: Timestamps,
     ends: Vec<End>,
 }
 
 impl Every {
     /// `holds` where operations succeed only with their transaction.
     pub(super) fn new(holds: bool) -> Self {
-        Self { last: 0, stamps: Timestamps::new(LatencyKind::Service, holds), ends: room_for_ends() }
+        Self { last: 0, timestamps: Timestamps::new(LatencyKind::Service, holds), ends: room_for_ends() }
     }
 }
 
@@ -49,7 +49,7 @@ impl Timing for Every {
     #[inline(always)]
     fn after(&mut self, index: usize, succeeded: bool) {
         let at = now();
-        self.stamps.of[index] = if succeeded { at - self.last } else { FAILED };
+        self.timestamps.of[index] = if succeeded { at - self.last } else { FAILED };
         self.last = at;
     }
 
@@ -69,12 +69,12 @@ impl Timing for Every {
 
 impl Sampler for Every {
     fn collect(&mut self, chunk: &Chunk, samples: &mut Samples) {
-        self.stamps.collect(chunk, &self.ends, samples);
+        self.timestamps.collect(chunk, &self.ends, samples);
         self.ends.drain(..).for_each(|end| samples.latency(Label::Commit, LatencyKind::Service, end.commit));
     }
 
     fn finish(&mut self, samples: &mut Samples) {
-        self.stamps.decide(true, samples);
+        self.timestamps.decide(true, samples);
     }
 }
 
@@ -83,15 +83,15 @@ pub(super) struct OneIn {
     every: u64,
     left: u64,
     started: Option<u64>,
-    stamps: Timestamps,
+    timestamps: Timestamps,
     ends: Vec<End>,
 }
 
 impl OneIn {
     /// `holds` where operations succeed only with their transaction.
     pub(super) fn new(every: u64, holds: bool) -> Self {
-        let stamps = Timestamps::new(LatencyKind::Service, holds);
-        Self { every, left: 0, started: None, stamps, ends: room_for_ends() }
+        let timestamps = Timestamps::new(LatencyKind::Service, holds);
+        Self { every, left: 0, started: None, timestamps, ends: room_for_ends() }
     }
 }
 
@@ -108,7 +108,7 @@ impl Timing for OneIn {
     #[inline(always)]
     fn after(&mut self, index: usize, succeeded: bool) {
         if let Some(started) = self.started.take() {
-            self.stamps.of[index] = if succeeded { now() - started } else { FAILED };
+            self.timestamps.of[index] = if succeeded { now() - started } else { FAILED };
         }
     }
 
@@ -125,12 +125,12 @@ impl Timing for OneIn {
 
 impl Sampler for OneIn {
     fn collect(&mut self, chunk: &Chunk, samples: &mut Samples) {
-        self.stamps.collect(chunk, &self.ends, samples);
+        self.timestamps.collect(chunk, &self.ends, samples);
         self.ends.clear();
     }
 
     fn finish(&mut self, samples: &mut Samples) {
-        self.stamps.decide(true, samples);
+        self.timestamps.decide(true, samples);
     }
 }
 
@@ -152,10 +152,10 @@ impl Grouped {
     }
 
     fn add_up(&mut self, now: u64) {
-        let edge = (now, (self.cpu)());
-        self.sum.0 += edge.0.saturating_sub(self.since.0);
-        self.sum.1 += edge.1.saturating_sub(self.since.1);
-        self.since = edge;
+        let instants = (now, (self.cpu)());
+        self.sum.0 += instants.0.saturating_sub(self.since.0);
+        self.sum.1 += instants.1.saturating_sub(self.since.1);
+        self.since = instants;
     }
 
     fn close(&mut self) {
@@ -379,7 +379,7 @@ mod tests {
                 sampler.before(index);
                 sampler.after(index, true);
             }
-            stamped.extend((0..6).filter(|i| sampler.stamps.of[*i] != NONE).map(|i| start + i));
+            stamped.extend((0..6).filter(|i| sampler.timestamps.of[*i] != NONE).map(|i| start + i));
             sampler.collect(&chunk(6), &mut Samples::default());
         }
         assert_eq!(stamped, [0, 4, 8]);

@@ -95,7 +95,7 @@ impl Series {
 pub(super) struct GroupSeries {
     size: u64,
     one_in: u64,
-    seen: u64,
+    count: u64,
     most: usize,
     wall: Vec<u64>,
     cpu: Vec<u64>,
@@ -103,20 +103,20 @@ pub(super) struct GroupSeries {
 
 impl GroupSeries {
     pub(super) fn new(size: u64) -> Self {
-        Self { size, one_in: 1, seen: 0, most: MOST_GROUPS, wall: Vec::new(), cpu: Vec::new() }
+        Self { size, one_in: 1, count: 0, most: MOST_GROUPS, wall: Vec::new(), cpu: Vec::new() }
     }
 
     pub(super) fn add(&mut self, wall: u64, cpu: u64) {
-        if self.seen.is_multiple_of(self.one_in) {
+        if self.count.is_multiple_of(self.one_in) {
             if self.wall.len() >= self.most {
                 self.thin();
             }
-            if self.seen.is_multiple_of(self.one_in) {
+            if self.count.is_multiple_of(self.one_in) {
                 self.wall.push(wall);
                 self.cpu.push(cpu);
             }
         }
-        self.seen += 1;
+        self.count += 1;
     }
 
     fn thin(&mut self) {
@@ -137,7 +137,7 @@ impl GroupSeries {
         while other.one_in < self.one_in {
             other.thin();
         }
-        self.seen += other.seen;
+        self.count += other.count;
         self.wall.append(&mut other.wall);
         self.cpu.append(&mut other.cpu);
     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_all_kept_until_there_are_too_many_then_one_in_so_many() {
+    fn groups_are_recorded_fully_then_one_in_n() {
         let mut groups = GroupSeries { most: 100, ..GroupSeries::new(10) };
         for n in 0..100 {
             groups.add(n, n + 1);
@@ -200,9 +200,9 @@ mod tests {
             groups.add(n, n + 1);
         }
         assert_eq!(groups.one_in(), 16);
-        let kept = groups.into_groups();
-        assert_eq!(kept.wall, (0..1000).step_by(16).collect::<Vec<_>>());
-        assert_eq!(kept.cpu[3], kept.wall[3] + 1);
+        let recorded = groups.into_groups();
+        assert_eq!(recorded.wall, (0..1000).step_by(16).collect::<Vec<_>>());
+        assert_eq!(recorded.cpu[3], recorded.wall[3] + 1);
     }
 
     #[test]

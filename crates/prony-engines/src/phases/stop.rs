@@ -73,24 +73,24 @@ pub enum Stop {
 
 /// A hosted trial that ended before its plan.
 #[derive(Debug, thiserror::Error)]
-#[error("{trouble}")]
+#[error("{cause}")]
 pub struct HostError {
     /// The phase under way, where there was one.
     pub phase: Option<usize>,
     /// What ended it.
     #[source]
-    pub trouble: Stop,
+    pub cause: Stop,
 }
 
 impl HostError {
     /// Whether there is nobody to tell.
     pub fn is_link(&self) -> bool {
-        matches!(self.trouble, Stop::Link(_))
+        matches!(self.cause, Stop::Link(_))
     }
 
     /// What the runner is told.
     pub fn to_message(&self) -> FromWorker {
-        FromWorker::Failed { index: self.phase, failure: self.trouble.failure(), message: chain(&self.trouble) }
+        FromWorker::Failed { index: self.phase, failure: self.cause.failure(), message: chain(&self.cause) }
     }
 }
 

@@ -98,7 +98,7 @@ fn digests_tell_other_contents_and_other_kinds_of_digest_apart() {
 }
 
 #[test]
-fn distinct_records_are_told_by_the_order_or_counted() {
+fn distinct_records_are_known_from_the_order_or_counted() {
     let count = |order, count, threads| Action::Get(Ops { amount: Amount::Count(count), threads, ..ops(order) });
     let plan = plan(
         100,
@@ -164,7 +164,7 @@ fn a_transaction_stays_open_over_phases_until_the_commit() {
 }
 
 #[test]
-fn what_was_not_committed_is_gone() {
+fn uncommitted_records_are_lost() {
     let open = Ops { transaction: Grouping::Open, ..ops(Order::Record) };
     let plan = plan(N, [Action::Put(open)]);
     reports(&plan);
@@ -223,9 +223,9 @@ fn verify_says_where_it_cannot_be_strict() {
     let delete = Action::Delete(Ops { amount: Amount::Count(5), ..ops(Order::Shuffled) });
     let [_, _, deleted, verified] = reports(&plan(100, [put(), update, delete, Action::Verify])).try_into().unwrap();
     assert_eq!(deleted.misses, Some(0));
-    let kept = 95;
-    let expected = Verified { exact: 0, one_of_several: kept, may_be_absent: 100, extra_rows: true };
-    assert_eq!((verified.verified, verified.rows), (Some(expected), Some(kept)));
+    let verified_rows = 95;
+    let expected = Verified { exact: 0, one_of_several: verified_rows, may_be_absent: 100, extra_rows: true };
+    assert_eq!((verified.verified, verified.rows), (Some(expected), Some(verified_rows)));
     assert_eq!(verified.notes.len(), 2);
     let (unordered, ended) = run::<false>(&plan(10, [put(), Action::Verify]));
     ended.unwrap();
@@ -268,9 +268,9 @@ fn sampling_keeps_what_it_says() {
     let [every, one_in, groups, none] = reports(&plan).try_into().unwrap();
     assert_eq!((succeeded(&every, "put"), succeeded(&every, "commit")), (N, N / 100));
     assert_eq!(succeeded(&one_in, "put"), N.div_ceil(7));
-    let kept = groups.groups.unwrap();
-    assert_eq!((kept.operations, kept.wall.len(), kept.cpu.len()), (10, 300, 300));
-    assert!(kept.wall.iter().sum::<u64>() <= groups.time.as_nanos());
+    let recorded = groups.groups.unwrap();
+    assert_eq!((recorded.operations, recorded.wall.len(), recorded.cpu.len()), (10, 300, 300));
+    assert!(recorded.wall.iter().sum::<u64>() <= groups.time.as_nanos());
     assert!(none.histograms.is_empty() && none.groups.is_none());
 }
 
@@ -396,21 +396,21 @@ fn the_store_can_be_closed_evicted_and_reopened() {
 fn the_runner_leads() {
     let plan = plan(10, [put(), Action::Verify]);
     let asks = [ToWorker::Phase { index: 1 }, ToWorker::Phase { index: 0 }, ToWorker::Phase { index: 2 }].into();
-    let mut script = Script { asks, told: Vec::new() };
+    let mut script = Script { asks, sent: Vec::new() };
     let ended = host::<Fake<true>>(&mut script, &Still, &plan, &Progress::default());
     assert_eq!(failure(&ended).2, "the runner asked for what is not in the plan: phase 2");
-    let told = script.told.iter().map(|message| match message {
+    let sent = script.sent.iter().map(|message| match message {
         FromWorker::Ready { version, .. } => ("ready", *version as usize),
         FromWorker::Began { index, .. } => ("began", *index),
         FromWorker::Ended { index, .. } => ("ended", *index),
         _ => ("else", 0),
     });
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        sent.collect::<Vec<_>>(),
         [("ready", VERSION as usize), ("began", 1), ("ended", 1), ("began", 0), ("ended", 0)]
     );
-    let mut gone = Script::default();
-    assert!(host::<Fake<true>>(&mut gone, &Still, &plan, &Progress::default()).unwrap_err().is_link());
+    let mut link = Script::default();
+    assert!(host::<Fake<true>>(&mut link, &Still, &plan, &Progress::default()).unwrap_err().is_link());
 }
 
 /// Runs a plan on a real engine.

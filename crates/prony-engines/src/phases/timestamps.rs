@@ -109,14 +109,14 @@ impl Timestamps {
         for index in from..chunk.len() {
             let stamp = std::mem::replace(&mut self.of[index], NONE);
             if self.holds {
-                self.hold(chunk.label(index), stamp);
+                self.buffer(chunk.label(index), stamp);
             } else {
                 samples.latency(chunk.label(index), self.kind, stamp);
             }
         }
     }
 
-    fn hold(&mut self, label: Label, stamp: u64) {
+    fn buffer(&mut self, label: Label, stamp: u64) {
         if stamp == NONE {
             return;
         }
@@ -144,12 +144,12 @@ impl Timestamps {
         for (label, stamp) in self.few.drain(..) {
             samples.latency(label, self.kind, if committed { stamp } else { FAILED });
         }
-        for (label, held) in self.many.drain(..) {
+        for (label, buffered) in self.many.drain(..) {
             let recorder = samples.recorder(label, self.kind);
             if committed {
-                recorder.merge(&held);
+                recorder.merge(&buffered);
             } else {
-                (0..held.succeeded() + held.failed()).for_each(|_| recorder.record_failed());
+                (0..buffered.succeeded() + buffered.failed()).for_each(|_| recorder.record_failed());
             }
         }
     }
@@ -181,53 +181,53 @@ mod tests {
         End { next, committed, commit: NONE }
     }
 
-    fn fill(stamps: &mut Timestamps, operations: usize) {
-        stamps.of[..operations].iter_mut().for_each(|stamp| *stamp = 500);
+    fn fill(timestamps: &mut Timestamps, operations: usize) {
+        timestamps.of[..operations].iter_mut().for_each(|stamp| *stamp = 500);
     }
 
     #[test]
     fn each_transaction_of_a_chunk_counts_as_it_ended() {
-        let (mut stamps, mut samples) = (Timestamps::new(LatencyKind::Service, true), Samples::default());
-        fill(&mut stamps, 10);
-        stamps.collect(&chunk(10), &[end(4, true), end(8, false)], &mut samples);
+        let (mut timestamps, mut samples) = (Timestamps::new(LatencyKind::Service, true), Samples::default());
+        fill(&mut timestamps, 10);
+        timestamps.collect(&chunk(10), &[end(4, true), end(8, false)], &mut samples);
         assert_eq!(counts(&samples), [("put", 2, 2), ("delete", 2, 2)], "two are not decided yet");
-        stamps.collect(&chunk(0), &[end(0, true)], &mut samples);
+        timestamps.collect(&chunk(0), &[end(0, true)], &mut samples);
         assert_eq!(counts(&samples), [("put", 3, 2), ("delete", 3, 2)]);
     }
 
     #[test]
     fn a_transaction_over_chunks_fails_whole_however_long_it_is() {
         for chunks in [2, 10, 40] {
-            let (mut stamps, mut samples) = (Timestamps::new(LatencyKind::Service, true), Samples::default());
+            let (mut timestamps, mut samples) = (Timestamps::new(LatencyKind::Service, true), Samples::default());
             for _ in 0..chunks {
-                fill(&mut stamps, 200);
-                stamps.collect(&chunk(200), &[], &mut samples);
+                fill(&mut timestamps, 200);
+                timestamps.collect(&chunk(200), &[], &mut samples);
             }
             assert_eq!(counts(&samples), []);
-            stamps.of[0] = FAILED;
-            stamps.collect(&chunk(1), &[end(1, false)], &mut samples);
+            timestamps.of[0] = FAILED;
+            timestamps.collect(&chunk(1), &[end(1, false)], &mut samples);
             assert_eq!(counts(&samples), [("put", 0, chunks * 100 + 1), ("delete", 0, chunks * 100)]);
         }
     }
 
     #[test]
     fn a_long_transaction_that_is_committed_keeps_its_latencies() {
-        let (mut stamps, mut samples) = (Timestamps::new(LatencyKind::Service, true), Samples::default());
+        let (mut timestamps, mut samples) = (Timestamps::new(LatencyKind::Service, true), Samples::default());
         for _ in 0..20 {
-            fill(&mut stamps, 200);
-            stamps.of[3] = FAILED;
-            stamps.of[5] = NONE;
-            stamps.collect(&chunk(200), &[], &mut samples);
+            fill(&mut timestamps, 200);
+            timestamps.of[3] = FAILED;
+            timestamps.of[5] = NONE;
+            timestamps.collect(&chunk(200), &[], &mut samples);
         }
-        stamps.decide(true, &mut samples);
+        timestamps.decide(true, &mut samples);
         assert_eq!(counts(&samples), [("put", 2000, 0), ("delete", 1960, 20)]);
     }
 
     #[test]
-    fn without_shared_transactions_nothing_is_held() {
-        let (mut stamps, mut samples) = (Timestamps::new(LatencyKind::Service, false), Samples::default());
-        fill(&mut stamps, 2);
-        stamps.collect(&chunk(2), &[], &mut samples);
+    fn timestamps_are_not_buffered_without_shared_transactions() {
+        let (mut timestamps, mut samples) = (Timestamps::new(LatencyKind::Service, false), Samples::default());
+        fill(&mut timestamps, 2);
+        timestamps.collect(&chunk(2), &[], &mut samples);
         assert_eq!(counts(&samples), [("put", 1, 0), ("delete", 1, 0)]);
     }
 }

@@ -41,18 +41,18 @@ pub(super) struct Undoing {
     /// The transaction that `held` is of is undone.
     take_back: bool,
     failed: Vec<Range<usize>>,
-    held: Held,
+    pending: Pending,
 }
 
 /// What earlier chunks entered of the open transaction.
 #[derive(Debug, Default)]
-struct Held {
+struct Pending {
     bytes: u64,
     /// Begin and end as offsets from the phase's begin, and operations.
     spans: Vec<(u64, u64, u64)>,
 }
 
-impl Held {
+impl Pending {
     fn clear(&mut self) {
         self.bytes = 0;
         self.spans.clear();
@@ -83,11 +83,11 @@ impl Undoing {
     /// Takes back what is undone of earlier chunks, and says what counts of the first `ran` operations of this one.
     pub(super) fn close(&mut self, chunk: &Chunk, ran: usize, series: &mut Series, stored: &mut u64) -> Closed {
         if self.take_back {
-            self.held.spans.iter().for_each(|(_, to, operations)| series.take_back(*to, *operations));
-            *stored -= self.held.bytes;
+            self.pending.spans.iter().for_each(|(_, to, operations)| series.take_back(*to, *operations));
+            *stored -= self.pending.bytes;
         }
         if self.take_back || self.fresh || self.from.is_none() {
-            self.held.clear();
+            self.pending.clear();
         }
         let mut closed = Closed::default();
         self.failed.iter().for_each(|range| closed.lost.add(Sum::of(chunk, range.clone())));
@@ -113,14 +113,14 @@ impl Undoing {
 
     /// What the open transaction has entered, between two offsets from the phase's begin. Spans shorter than `interval`
     /// are joined, so that they take no more room than the series.
-    pub(super) fn hold(&mut self, open: Sum, (from, to): (u64, u64), interval: u64) {
+    pub(super) fn add(&mut self, open: Sum, (from, to): (u64, u64), interval: u64) {
         if open == Sum::default() {
             return;
         }
-        self.held.bytes += open.bytes;
-        match self.held.spans.last_mut() {
+        self.pending.bytes += open.bytes;
+        match self.pending.spans.last_mut() {
             Some(last) if to - last.0 <= interval => (last.1, last.2) = (to, last.2 + open.operations),
-            _ => self.held.spans.push((from, to, open.operations)),
+            _ => self.pending.spans.push((from, to, open.operations)),
         }
     }
 }
@@ -160,7 +160,7 @@ mod tests {
             let (from, to) = (self.at, self.at + 1_000_000);
             self.series.add(from, to, 10 - closed.lost.operations);
             self.stored += 100 - closed.lost.bytes;
-            self.undoing.hold(closed.open, (from, to), 1_000_000);
+            self.undoing.add(closed.open, (from, to), 1_000_000);
             self.at = to;
         }
 
@@ -209,18 +209,18 @@ mod tests {
         books.undoing.open(0);
         books.undoing.failed(0);
         books.end_chunk();
-        assert_eq!((books.stored, books.undoing.held.bytes), (90, 90));
+        assert_eq!((books.stored, books.undoing.pending.bytes), (90, 90));
         books.undoing.undone(10);
         books.end_chunk();
         assert_eq!(books.end(), (0, 0));
     }
 
     #[test]
-    fn what_is_held_takes_no_more_room_than_the_series() {
+    fn undo_log_is_bounded_by_the_series() {
         let mut undoing = Undoing::default();
         let sum = Sum { operations: 10, bytes: 100 };
-        (0..1000).for_each(|i| undoing.hold(sum, (i * 1000, i * 1000 + 900), 100_000));
-        assert!(undoing.held.spans.len() <= 11, "{:?}", undoing.held.spans);
-        assert_eq!(undoing.held.spans.iter().map(|s| s.2).sum::<u64>(), 10_000);
+        (0..1000).for_each(|i| undoing.add(sum, (i * 1000, i * 1000 + 900), 100_000));
+        assert!(undoing.pending.spans.len() <= 11, "{:?}", undoing.pending.spans);
+        assert_eq!(undoing.pending.spans.iter().map(|s| s.2).sum::<u64>(), 10_000);
     }
 }

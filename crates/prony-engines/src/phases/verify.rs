@@ -18,7 +18,7 @@ use crate::answers::hash_key;
 use crate::driver::{EngineError, Read};
 
 /// Keys whose hashes are held at a time while an extra row is searched for.
-const KEYS_HELD: u64 = 500_000;
+const KEYS_IN_MEMORY: u64 = 500_000;
 
 /// Records between two notes of progress.
 const STRIDE: u64 = 4096;
@@ -168,7 +168,7 @@ impl Check<'_> {
 
     /// The first row, in key order, that is of no record. In several passes, so that few keys are held at a time.
     fn extra_row<R: Read>(&mut self, txn: &mut R) -> Result<Stop, EngineError> {
-        let parts = self.numbers().end.div_ceil(KEYS_HELD).max(1);
+        let parts = self.numbers().end.div_ceil(KEYS_IN_MEMORY).max(1);
         let mut first: Option<Vec<u8>> = None;
         for part in 0..parts {
             let known = self.hashes(part, parts);

@@ -234,9 +234,9 @@ pub(crate) fn what_is_committed_survives_a_reopening<D: Driver>() {
         drop(session);
         store.close().unwrap();
         let store = open::<D>(&dir, &spec);
-        let kept =
+        let surviving =
             if capabilities::<D>().persistent { vec![b"a".to_vec(), b"b".to_vec()] } else { vec![b"a".to_vec()] };
-        assert_eq!(keys_from(&store, b"a", 9), kept, "durability {}", promise.class.name());
+        assert_eq!(keys_from(&store, b"a", 9), surviving, "durability {}", promise.class.name());
         store.close().unwrap();
     }
 }
@@ -314,11 +314,11 @@ fn read_generations<S: Store>(store: &S, done: &AtomicBool) -> u64 {
     loop {
         let last = done.load(Ordering::Acquire);
         let mut txn = session.read().unwrap();
-        let mut seen: BTreeSet<Vec<u8>> = (0..ROWS / 2).filter_map(|row| get_in(&mut txn, &[row])).collect();
-        txn.scan(&[ROWS / 2], u64::MAX, |_, value| _ = seen.insert(value.to_vec())).unwrap();
+        let mut values: BTreeSet<Vec<u8>> = (0..ROWS / 2).filter_map(|row| get_in(&mut txn, &[row])).collect();
+        txn.scan(&[ROWS / 2], u64::MAX, |_, value| _ = values.insert(value.to_vec())).unwrap();
         txn.finish().unwrap();
-        assert_eq!(seen.len(), 1, "a reader saw parts of two commits");
-        let number = seen.pop_first().and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes).unwrap();
+        assert_eq!(values.len(), 1, "a reader saw parts of two commits");
+        let number = values.pop_first().and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes).unwrap();
         assert!(number >= latest, "a reader went back from {latest} to {number}");
         latest = number;
         if last {

@@ -55,7 +55,7 @@ impl<'a, 'n, 't> Cells<'a, 'n, 't> {
     }
 
     /// A column that is one figure, named by itself; `others` are what it might have been meant for.
-    pub(crate) fn figure<'k>(&mut self, node: &Node, others: impl Iterator<Item = &'k str>) -> Option<Column> {
+    pub(crate) fn figure<'k>(&mut self, node: &Node, names: impl Iterator<Item = &'k str>) -> Option<Column> {
         let text = node.text()?;
         match self.expression(text) {
             Ok(part) => {
@@ -63,7 +63,7 @@ impl<'a, 'n, 't> Cells<'a, 'n, 't> {
                 Some(Column { title: title.trim().to_owned(), parts: vec![part] })
             }
             Err(mut fault) => {
-                let near = nearest(text, others).map(|near| format!("did you mean `{near}`?"));
+                let near = nearest(text, names).map(|near| format!("did you mean `{near}`?"));
                 fault.hint = near.or(fault.hint);
                 self.problems.add(fault.at(node));
                 None

@@ -115,7 +115,7 @@ pub(crate) fn ends_later(node: &Node, phases: &Phases, frame: &Frame, problems: 
 
 /// Nothing but its `read` tells which lines are those of a phase that marks or calls bound, so that no other phase has the
 /// same. `node` is that of the last of the phases.
-pub(crate) fn reads_alone(node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
+pub(crate) fn no_shared_read(node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
     let (Some(place), Some((last, earlier))) = (node.get("read"), phases.sound.split_last()) else { return };
     let Some(own) = observed(last) else { return };
     let same = |other: &ObserveSpec| other.read == own.read && (other.is_marked() || own.is_marked());
@@ -131,7 +131,7 @@ pub(crate) fn reads_alone(node: &Node, phases: &Phases, problems: &mut Problems<
 
 /// While `at_end` of a phase suspends the program no other phase is under way, as far as that is known: one that ends with
 /// the program and has begun by then would have the suspension inside it. `node` is that of the last of the phases.
-pub(crate) fn suspends_alone(node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
+pub(crate) fn no_shared_suspension(node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
     let Some((last, earlier)) = phases.sound.split_last() else { return };
     for other in earlier {
         for (one, two) in [(last, other), (other, last)] {

@@ -309,12 +309,12 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
     let name = name(node, problems)?;
     one_way(node, problems);
     let frame = &Frame { limit: view.time("limit").or(frame.limit), ..*frame };
-    let edge = |key: &str, shape: &'static TableShape, problems: &mut Problems<'_>| {
+    let bound = |key: &str, shape: &'static TableShape, problems: &mut Problems<'_>| {
         view.get(key).and_then(|node| trigger(node, shape, frame, problems))
     };
-    let (begin, end) = (edge("begin", &grammar::BEGIN, problems), edge("end", &grammar::END, problems));
-    let told = ["begin", "end", "mark", "read", "call"].iter().any(|key| node.entry(key).is_some());
-    let mark = view.text("mark").or_else(|| (!told).then(|| name.clone())).map(Trigger::Mark);
+    let (begin, end) = (bound("begin", &grammar::BEGIN, problems), bound("end", &grammar::END, problems));
+    let has_bound = ["begin", "end", "mark", "read", "call"].iter().any(|key| node.entry(key).is_some());
+    let mark = view.text("mark").or_else(|| (!has_bound).then(|| name.clone())).map(Trigger::Mark);
     let both = view.text("call").map(Trigger::Call).or(mark);
     if let Some(node) = view.get("call") {
         call(node, frame.runtime, problems);
@@ -346,12 +346,12 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
 
 /// A phase is told by one means only.
 fn one_way(node: &Node, problems: &mut Problems<'_>) {
-    let edge = node.entry("begin").or(node.entry("end"));
-    if let (Some(mark), true) = (node.entry("mark"), edge.is_some()) {
+    let bound = node.entry("begin").or(node.entry("end"));
+    if let (Some(mark), true) = (node.entry("mark"), bound.is_some()) {
         let problem = Problem::new(mark.key_span.clone(), "`mark` stands for begin and end, one of which is there too");
         problems.add(problem.hint("write `begin = { mark = \"NAME\" }`"));
     }
-    let other = edge.or(node.entry("mark"));
+    let other = bound.or(node.entry("mark"));
     if let (Some(call), Some(other)) = (node.entry("call"), other) {
         let message = format!("`call` is begin and end of the phase, and `{}` is there too", other.key);
         let hint = "write `begin = { call = \"...\" }` and an `end`, or make two phases of them";

@@ -9,7 +9,7 @@ use prony_model::catalog::Overrides;
 
 /// An experiment over `engines` and `sizes`, compared with the memory engine.
 fn experiment(engines: usize, sizes: usize, blocks: u32, seed: u64, compared: bool) -> Experiment {
-    let others: Vec<String> = (1..engines).map(|n| format!("m{n} = {{ engine = \"lmdb\" }}\n")).collect();
+    let rest: Vec<String> = (1..engines).map(|n| format!("m{n} = {{ engine = \"lmdb\" }}\n")).collect();
     let sizes: Vec<String> = (1..=sizes).map(|n| (n * 1000).to_string()).collect();
     let baseline = if compared { "baseline = { store = \"base\" }" } else { "" };
     let text = format!(
@@ -17,7 +17,7 @@ fn experiment(engines: usize, sizes: usize, blocks: u32, seed: u64, compared: bo
          [compare]\n{baseline}\nblocks = {blocks}\n[store]\nuse = \"{{store}}\"\n[data]\nrecords = \"{{size}}\"\n\
          [[phase]]\nname = \"write\"\nput = {{}}\n",
         sizes.join(", "),
-        others.concat()
+        rest.concat()
     );
     let raw = parse(&text, "plan.toml").expect("it parses");
     check(&raw, &Engines, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:#?}"))

@@ -12,14 +12,14 @@ fn file(compare: &str) -> String {
 }
 
 /// `engine size batch` of a variant.
-fn told(experiment: &Experiment, variant: usize) -> String {
+fn labels(experiment: &Experiment, variant: usize) -> String {
     let levels = experiment.factors().iter().zip(&experiment.variants()[variant].levels);
     levels.map(|(factor, level)| factor.levels[*level].label.as_str()).collect::<Vec<_>>().join(" ")
 }
 
 /// Each variant with its floor.
 fn floors(experiment: &Experiment) -> Vec<(String, Option<String>)> {
-    let of = |v: usize| (told(experiment, v), experiment.floor_of(v).map(|floor| told(experiment, floor)));
+    let of = |v: usize| (labels(experiment, v), experiment.floor_of(v).map(|floor| labels(experiment, floor)));
     (0..experiment.variants().len()).map(of).collect()
 }
 
@@ -38,8 +38,8 @@ fn a_floor_has_the_same_levels_of_all_that_it_does_not_name() {
         assert_eq!(floor.unwrap(), format!("memory {rest}"), "of {variant}; a floor's own is itself");
     }
     assert!(experiment.compare().baseline.is_empty(), "a floor needs no baseline");
-    let kept: Experiment = serde_json::from_str(&serde_json::to_string(&experiment).unwrap()).unwrap();
-    assert_eq!(kept, experiment);
+    let decoded: Experiment = serde_json::from_str(&serde_json::to_string(&experiment).unwrap()).unwrap();
+    assert_eq!(decoded, experiment);
 }
 
 #[test]

@@ -70,8 +70,8 @@ fn a_phase_may_end_when_the_program_is_quiet() {
             (&Some(Trigger::After("settle".into())), &None)
         );
     }
-    let alone = "[program.x]\ncommand = \"x\"\n[[phase]]\nname = \"a\"\nend = { settle = {} }\n";
-    assert_eq!(observe(&phases(alone, 0)[0]).begin, None, "from the program's own begin");
+    let text = "[program.x]\ncommand = \"x\"\n[[phase]]\nname = \"a\"\nend = { settle = {} }\n";
+    assert_eq!(observe(&phases(text, 0)[0]).begin, None, "from the program's own begin");
 }
 
 #[test]
@@ -202,9 +202,9 @@ fn a_rest_that_cannot_come_is_refused() {
     let said = faults(&format!("{limits}{store}settle = {{ quiet = \"1 h\", within = \"1 min\" }}\n"));
     assert!(said.starts_with("7:20 `quiet`, 60 min 0 s, has no room in `within`, 60.000 s"), "{said}");
     assert!(faults(&format!("{limits}{store}settle = {{}}\n")).starts_with("7:10 `within`, which is 10 min 0 s"));
-    let held = "[program.x]\ncommand = \"x\"\nruntime = \"node\"\n[limits]\ntime = { phase = \"1 min\" }\n[[phase]]\nname = \"a\"\n\
+    let text = "[program.x]\ncommand = \"x\"\nruntime = \"node\"\n[limits]\ntime = { phase = \"1 min\" }\n[[phase]]\nname = \"a\"\n\
                 call = \"a.js#f\"\nat_end = { settle = { quiet = \"20 min\" } }\n";
-    let said = faults(held);
+    let said = faults(text);
     assert!(said.starts_with("9:31 `quiet`, 20 min 0 s, has no room"), "{said}");
     assert!(!said.contains("beyond the limit"), "that time is in no limit: {said}");
 }

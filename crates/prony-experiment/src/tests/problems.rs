@@ -3,7 +3,7 @@
 use super::*;
 
 /// A sound file around `body`, which may hold any sections but these.
-fn around(body: &str) -> String {
+fn completed(body: &str) -> String {
     let defaults = [
         ("[store]", "[store]\nengine = \"lmdb\"\n"),
         ("[data]", "[data]\nrecords = 100\n"),
@@ -13,8 +13,8 @@ fn around(body: &str) -> String {
     format!("{body}\n{}", missing.collect::<String>())
 }
 
-fn faults_around(body: &str) -> String {
-    faults(&around(body))
+fn faults_of_body(body: &str) -> String {
+    faults(&completed(body))
 }
 
 #[test]
@@ -124,7 +124,7 @@ none = []
 [design]
 skip = [{ sise = 1 }, { size = 3 }, {}, { size = [1, 2], engine = "lmdb" }]
 "#;
-    insta::assert_snapshot!(faults_around(text), @r#"
+    insta::assert_snapshot!(faults_of_body(text), @r#"
     3:1 factor `engine` is used nowhere, so its levels do not differ | put `{engine}` where it belongs, or take it out
     3:10 factor `engine` is a text, not a list of levels | write `engine = ["lmdb"]`, or a table of labels and values
     4:1 factor `size` is used nowhere, so its levels do not differ | put `{size}` where it belongs, or take it out
@@ -141,7 +141,7 @@ skip = [{ sise = 1 }, { size = 3 }, {}, { size = [1, 2], engine = "lmdb" }]
 #[test]
 fn designs_are_checked() {
     let head = "[factors]\na = [1, 2]\nb = [1, 2]\n[data]\nrecords = \"{a}\"\nkey = \"{b}{i}\"\n";
-    let design = |text: &str| faults_around(&format!("{head}{text}"));
+    let design = |text: &str| faults_of_body(&format!("{head}{text}"));
     insta::assert_snapshot!(design("[design]\nvary = \"one at a time\"\n"), @r#"8:8 `vary = "one at a time"` needs a baseline to vary around | write `[compare] baseline = { factor = level }`"#);
     insta::assert_snapshot!(design("[design]\nvary = \"all\"\n[[design.grid]]\na = 1\n"), @"
     8:1 `vary` and `grid` exclude each other
@@ -157,12 +157,12 @@ fn designs_are_checked() {
         big.join("\n"),
         uses.concat()
     );
-    insta::assert_snapshot!(faults_around(&text), @"1:2 the factors make more than 100000 combinations");
+    insta::assert_snapshot!(faults_of_body(&text), @"1:2 the factors make more than 100000 combinations");
 }
 
 #[test]
 fn stores_are_checked_by_their_engine() {
-    let store = |text: &str| faults_around(&format!("[store]\n{text}\n"));
+    let store = |text: &str| faults_of_body(&format!("[store]\n{text}\n"));
     insta::assert_snapshot!(store("durability = \"strict\""), @"1:1 `store` needs the key `engine` | the driver's name");
     insta::assert_snapshot!(store("engine = \"rocksdb\""), @"2:10 engine `rocksdb` is not in this build | build with `--features rocksdb`");
     insta::assert_snapshot!(store("engine = \"lmbd\""), @"2:10 unknown engine `lmbd` | did you mean `lmdb`?");
@@ -182,7 +182,7 @@ fn stores_are_checked_by_their_engine() {
 #[test]
 fn a_fault_in_a_level_points_at_the_level_and_its_use() {
     let text = "[factors.store]\nsync = { engine = \"lmdb\", durability = \"strikt\" }\n[store]\nuse = \"{store}\"\n";
-    let text = around(text);
+    let text = completed(text);
     let problems = parse(&text, "x").and_then(|raw| check(&raw, &Engines, &Overrides::default())).unwrap_err();
     assert_eq!(problems.len(), 1);
     assert_eq!(&text[problems[0].span.clone()], "\"strikt\"");
@@ -192,12 +192,12 @@ fn a_fault_in_a_level_points_at_the_level_and_its_use() {
 
 #[test]
 fn a_budget_cannot_be_zero() {
-    insta::assert_snapshot!(faults_around("[compare]\nbudget = \"0 s\"\n"), @r#"2:10 `budget` cannot be zero | expected a time above zero such as `"5 s"`"#);
+    insta::assert_snapshot!(faults_of_body("[compare]\nbudget = \"0 s\"\n"), @r#"2:10 `budget` cannot be zero | expected a time above zero such as `"5 s"`"#);
 }
 
 #[test]
 fn data_is_checked() {
-    let data = |text: &str| faults_around(&format!("[data]\nrecords = 5_000_000_000\n{text}\n"));
+    let data = |text: &str| faults_of_body(&format!("[data]\nrecords = 5_000_000_000\n{text}\n"));
     insta::assert_snapshot!(data("key = \"same\"\nvalue = { bytes = { uniform = [\"2 kB\", \"1 kB\"] } }"), @"
     3:7 every record would have the same key | put `{i}`, the record's number, into the text
     4:31 `uniform` goes from the shortest to the longest
@@ -221,7 +221,7 @@ fn data_is_checked() {
 
 #[test]
 fn phases_are_checked() {
-    let phases = |text: &str| faults_around(&format!("[[phase]]\n{text}\n"));
+    let phases = |text: &str| faults_of_body(&format!("[[phase]]\n{text}\n"));
     insta::assert_snapshot!(phases("name = \"a.b\"\nput = {}\nget = {}"), @"4:1 `phase` takes one of `put` and `get`, not both");
     insta::assert_snapshot!(phases("name = \"a\""), @"1:1 `phase` needs one of `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`");
     insta::assert_snapshot!(phases("name = \"a\"\nput = {}\n[[phase]]\nname = \"a\"\nget = {}"), @"5:8 phase `a` is there twice | figures are named by phase: give each a name of its own");
@@ -249,7 +249,7 @@ fn transactions_that_stay_open_are_checked() {
     let engine = |name: &str, phases: &[&str]| {
         let phases: Vec<String> =
             phases.iter().enumerate().map(|(at, action)| format!("[[phase]]\nname = \"p{at}\"\n{action}\n")).collect();
-        faults_around(&format!("[store]\nengine = \"{name}\"\n{}", phases.concat()))
+        faults_of_body(&format!("[store]\nengine = \"{name}\"\n{}", phases.concat()))
     };
     let open = "put = { transaction = \"open\" }";
     let single = "put = { transaction = \"single\" }";
@@ -311,7 +311,7 @@ fn comparisons_are_checked() {
 fn tables_are_checked() {
     let head = "[factors]\nengine = [\"lmdb\", \"redb\"]\n[store]\nengine = \"{engine}\"\n\
                 [[phase]]\nname = \"page reads\"\nget = {}\n[[report.table]]\n";
-    let table = |text: &str| faults_around(&format!("{head}{text}\n"));
+    let table = |text: &str| faults_of_body(&format!("{head}{text}\n"));
     insta::assert_snapshot!(table("rows = \"engin\""), @r#"
     8:1 the table has no columns | write `columns = ["write.time"]`, or `cells`
     9:8 unknown factor `engin` | did you mean `engine`?
@@ -343,7 +343,7 @@ fn tables_are_checked() {
 
 #[test]
 fn the_command_line_is_checked_like_the_file() {
-    let text = around(
+    let text = completed(
         "[factors]\nsize = [1, 2]\n[factors.store]\na = { engine = \"lmdb\" }\n[store]\nuse = \"{store}\"\n[data]\nrecords = \"{size}\"\n",
     );
     let pair = |factor: &str, level: &str| (factor.to_owned(), vec![level.to_owned()]);
@@ -359,7 +359,7 @@ fn the_command_line_is_checked_like_the_file() {
 
 #[test]
 fn a_baseline_that_the_command_line_takes_out_is_named() {
-    let text = around(
+    let text = completed(
         "[factors]\nsize = [1, 2]\n[compare]\nbaseline = { size = 2 }\n[store]\nengine = \"lmdb\"\n[data]\nrecords = \"{size}\"\n",
     );
     let pair = |levels: &[&str]| vec![("size".to_owned(), levels.iter().map(|l| (*l).to_owned()).collect())];
@@ -371,9 +371,9 @@ fn a_baseline_that_the_command_line_takes_out_is_named() {
 }
 
 #[test]
-fn records_that_no_file_can_hold_are_refused() {
+fn records_larger_than_any_file_are_refused() {
     let data = |data: &str| {
-        faults_around(&format!("[store]\nengine = \"lmdb\"\n[data]\n{data}\n[[phase]]\nname = \"p\"\nput = {{}}\n"))
+        faults_of_body(&format!("[store]\nengine = \"lmdb\"\n[data]\n{data}\n[[phase]]\nname = \"p\"\nput = {{}}\n"))
     };
     insta::assert_snapshot!(data("records = 9_000_000_000_000_000_000\nvalue = { bytes = 100 }"), @"4:11 9000000000000000000 records of 100 bytes or more make 900.0 EB, and no file holds more than 9.2 EB | take fewer records");
     insta::assert_snapshot!(data("records = 100_000_000_000_000_000\nkey = { integer = 8 }\nvalue = { bytes = 100 }"), @"4:11 100000000000000000 records of 108 bytes or more make 10.8 EB, and no file holds more than 9.2 EB | take fewer records");

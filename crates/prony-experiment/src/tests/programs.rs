@@ -368,8 +368,8 @@ fn changes_are_left_out_one_by_one() {
     assert_eq!(experiment.leave_one_out(), Some(0));
     let untold = sound(&text.replace("[compare]\nbaseline = { code = \"all\" }\n", ""));
     assert_eq!(untold.compare().baseline, experiment.compare().baseline, "`all` unless told");
-    let told = sound(&text.replace("code = \"all\"", "code = \"none\""));
-    assert_eq!(told.compare().baseline["code"], "none");
+    let checked = sound(&text.replace("code = \"all\"", "code = \"none\""));
+    assert_eq!(checked.compare().baseline["code"], "none");
     let set = Overrides { set: vec![("code".to_owned(), vec!["none".to_owned()])], ..Overrides::default() };
     let aside = faults_with(&text.replace("[compare]\nbaseline = { code = \"all\" }\n", ""), &set);
     assert!(aside.starts_with("10:17 --set code=none takes out `all`, the baseline"), "{aside}");
@@ -381,7 +381,7 @@ fn changes_are_left_out_one_by_one() {
 }
 
 #[test]
-fn programs_are_told_their_directory_and_variables() {
+fn programs_get_their_directory_and_variables() {
     let text = "[program.x]\ncommand = [\"a\", \"--in={dir}/x\", \"{{dir}}\"]\ndirectory = \"{env.PLACE}\"\n\
                 env = { TOKEN = \"<{env.TOKEN}>\" }\n";
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -405,7 +405,7 @@ fn programs_are_told_their_directory_and_variables() {
 }
 
 #[test]
-fn changes_of_variables_are_told_the_directory() {
+fn change_variables_resolve_the_directory() {
     let variable = |text: &str| programs(text)[0].env["A"].clone();
     let here = format!("{DIR}/x");
     let table = "{ env = { A = \"{dir}/x\" } }";

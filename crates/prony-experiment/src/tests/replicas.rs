@@ -105,8 +105,8 @@ fn phases_end_with_replicas_where_there_are_any() {
                 leave the phase out by its `when`";
     assert_eq!(of(""), none);
     assert_eq!(of("replicas = { count = 0, phase = \"queries\" }"), none);
-    let gone = faults(&format!("[program.x]\ncommand = \"a\"\n{}", ends.replace("ended", "gone")));
-    assert!(gone.contains("`replicas` cannot be `gone`"), "{gone}");
+    let found = faults(&format!("[program.x]\ncommand = \"a\"\n{}", ends.replace("ended", "gone")));
+    assert!(found.contains("`replicas` cannot be `gone`"), "{found}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn no_phase_ends_by_what_it_waited_for() {
 }
 
 #[test]
-fn faults_of_phases_hide_no_others() {
+fn phase_faults_hide_no_other_faults() {
     let broken = phase("a", "begin = { lime = 3, line = 3 }");
     let follows = phase("b", "begin = { after = \"c\" }");
     let said = started("querys", &format!("{broken}{follows}{}", phase("queries", "")));

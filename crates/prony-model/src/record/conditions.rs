@@ -60,8 +60,8 @@ mod tests {
     #[test]
     fn spent_time_is_that_of_the_trial_where_none_was_recorded() {
         let (spent, took) = (Spent { time: Nanos::from_secs(9), once: Nanos::from_secs(40) }, Nanos::from_secs(2));
-        let kept = |spent| Spent::of(&Conditions { spent, ..Conditions::default() }, took);
-        assert_eq!(kept(None), Spent { time: took, once: Nanos::ZERO });
-        assert_eq!(kept(Some(spent)), spent);
+        let spent_of = |spent| Spent::of(&Conditions { spent, ..Conditions::default() }, took);
+        assert_eq!(spent_of(None), Spent { time: took, once: Nanos::ZERO });
+        assert_eq!(spent_of(Some(spent)), spent);
     }
 }

@@ -290,7 +290,7 @@ pub struct ProgramStore {
     /// What reading its size took while the program ran.
     pub reading: Nanos,
     /// The part of it while a phase waited for quiet.
-    pub looks: Nanos,
+    pub settling: Nanos,
 }
 
 /// Further copies of a program that start together.
@@ -329,7 +329,7 @@ pub struct Replica {
     /// Variables of its environment that are not the program's.
     pub env: BTreeMap<String, String>,
     /// What became of it.
-    pub fate: ReplicaEnd,
+    pub end: ReplicaEnd,
     /// Why it did not begin, where it did not.
     pub why: Option<String>,
     /// How its process ended.

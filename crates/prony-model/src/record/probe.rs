@@ -21,7 +21,7 @@ pub struct ProbeReport {
     /// Figures of heaps that were not kept, for there were too many.
     pub samples_dropped: u64,
     /// Every hold of a thread at the end of a call.
-    pub holds: Vec<SuspensionReport>,
+    pub suspensions: Vec<SuspensionReport>,
     /// Phases that were under way while `at_end` of another one suspended the program, with that other phase.
     pub suspended_inside: BTreeMap<String, String>,
     /// The longest time in each phase for which no heap was read.
@@ -104,7 +104,7 @@ impl Role {
     }
 }
 
-/// One hold of one thread at the end of a call.
+/// One suspension of one thread at the end of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SuspensionReport {
     /// The phase that the call ends.
@@ -115,45 +115,45 @@ pub struct SuspensionReport {
     pub thread: u32,
     /// When the invocation ended, by `CLOCK_MONOTONIC`.
     pub from: Nanos,
-    /// For how long; `None` where it never went on.
-    pub held: Option<Nanos>,
-    /// How long the thread had gone on before, where it is held at a later turn of its event loop.
+    /// For how long; `None` where the thread never continued.
+    pub suspended: Option<Nanos>,
+    /// How long the thread had continued before, where it is suspended at a later turn of its event loop.
     pub late: Option<Nanos>,
     /// What the forced collection took, where there was one.
     pub collected: Option<Nanos>,
     /// What the watch for quiet found, where there was one.
     pub settled: Option<SettleResult>,
-    /// It ends no phase, and was let go at once.
+    /// It ended no phase, and the thread was released at once.
     pub passed: bool,
-    /// Why it went on; `None` where it never did.
+    /// Why the thread continued; `None` where it never did.
     pub went_on: Option<Because>,
     /// What went wrong.
     pub fault: Option<String>,
 }
 
 impl SuspensionReport {
-    /// Whether it went on because nobody told it anything.
+    /// Whether the thread continued without a command.
     pub fn by_itself(&self) -> bool {
-        matches!(self.went_on, Some(Because::Unanswered | Because::Gone))
+        matches!(self.went_on, Some(Because::Unanswered | Because::RunnerEnded))
     }
 }
 
-/// Why a thread goes on.
+/// Why a suspended thread continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Because {
-    /// It was told to.
+    /// Commanded to continue.
     Go,
-    /// It was told to, and not to be held at this call again.
+    /// Commanded to continue and not to suspend at this call again.
     Release,
-    /// It was told to end.
+    /// Commanded to end its process.
     Stop,
-    /// It will be held again at the next turn of its event loop, where a collection frees what only weak references hold.
+    /// It suspends again at the next turn of its event loop, where a collection frees weakly referenced objects.
     Later,
-    /// Nobody came to hold it.
+    /// The runner did not answer within ten seconds.
     Unanswered,
-    /// Who held it went away.
-    Gone,
+    /// The runner ended.
+    RunnerEnded,
 }
 
 impl Because {
@@ -164,7 +164,7 @@ impl Because {
             Self::Release => "told to go on, not to be held again",
             Self::Stop => "told to stop",
             Self::Unanswered => "nobody answered",
-            Self::Gone => "who held it went away",
+            Self::RunnerEnded => "who held it went away",
             Self::Later => "told to go on to the next turn of its event loop",
         }
     }

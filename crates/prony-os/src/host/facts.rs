@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_groups_are_told_apart() {
+    fn control_group_versions_are_distinguished() {
         let v1 = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
         let v2 = "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         assert_eq!(

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn short_streams_are_kept_whole() {
+    fn short_streams_are_captured_completely() {
         assert_eq!(capture(&[]), expected("", "", 0));
         assert_eq!(capture(&["ab", "cd"]), expected("abcd", "", 0));
         assert_eq!(capture(&["abcdefg"]).text(), "abcdefg");

@@ -112,7 +112,7 @@ impl Channel {
     pub(super) fn receive<T: DeserializeOwned>(
         &mut self,
         deadline: Option<Instant>,
-        others: &[BorrowedFd<'_>],
+        other_fds: &[BorrowedFd<'_>],
     ) -> io::Result<Received<T>> {
         loop {
             match self.receive_now()? {
@@ -123,7 +123,7 @@ impl Channel {
             if left == Some(Duration::ZERO) {
                 return Ok(Received::Nothing);
             }
-            if wait_readable(&self.socket, others, left)? {
+            if wait_readable(&self.socket, other_fds, left)? {
                 return Ok(Received::Nothing);
             }
         }
@@ -160,9 +160,9 @@ impl AsFd for Channel {
 }
 
 /// Waits until there is something to read or the time is over; `true` where it is only from others.
-fn wait_readable(fd: &impl AsFd, others: &[BorrowedFd<'_>], left: Option<Duration>) -> io::Result<bool> {
+fn wait_readable(fd: &impl AsFd, other_fds: &[BorrowedFd<'_>], left: Option<Duration>) -> io::Result<bool> {
     let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
-    let all = [fd.as_fd()].into_iter().chain(others.iter().copied());
+    let all = [fd.as_fd()].into_iter().chain(other_fds.iter().copied());
     let mut all: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
     match poll(&mut all, left.as_ref()) {
         Ok(ready) => Ok(ready > 0 && all[0].revents().is_empty()),
@@ -218,11 +218,11 @@ mod tests {
     fn what_can_be_read_elsewhere_ends_a_wait_and_a_message_goes_before_it() {
         let (a, mut b) = channels();
         let (reader, mut writer) = std::io::pipe().unwrap();
-        let others = [reader.as_fd()];
+        let other_fds = [reader.as_fd()];
         writer.write_all(b"x").unwrap();
-        assert!(matches!(b.receive::<u32>(None, &others).unwrap(), Received::Nothing), "not for ever");
+        assert!(matches!(b.receive::<u32>(None, &other_fds).unwrap(), Received::Nothing), "not for ever");
         a.send(&1u32, &[]).unwrap();
-        assert!(matches!(b.receive::<u32>(None, &others).unwrap(), Received::Message(1)));
+        assert!(matches!(b.receive::<u32>(None, &other_fds).unwrap(), Received::Message(1)));
     }
 
     #[test]

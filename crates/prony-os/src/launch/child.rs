@@ -77,7 +77,7 @@ fn unprepared(what: &str) -> impl FnOnce(Errno) -> Unprepared {
 impl Child {
     /// Has the subject made, to be held when it is ready.
     pub(super) fn make(spec: WireSpec, mut fds: VecDeque<OwnedFd>, spawner: &Spawner) -> Result<Self, Unprepared> {
-        let (hold, release) = cloexec_pipe()?;
+        let (wait, release) = cloexec_pipe()?;
         let (report_reader, report) = cloexec_pipe()?;
         set_nonblocking(&report_reader)?;
         let mut arranged = Vec::new();
@@ -93,7 +93,7 @@ impl Child {
             arranged.push((next_fd(&mut fds)?, *target));
         }
         let given = arranged.iter().map(|(fd, target)| (fd.as_fd(), *target)).collect();
-        let asked = spawner.hold(&texts(spec)?, &Fds { held: Some((hold.as_fd(), report.as_fd())), given });
+        let asked = spawner.suspend(&texts(spec)?, &Fds { suspended: Some((wait.as_fd(), report.as_fd())), given });
         asked.map_err(|error| Unprepared::unasked(&error))?;
         Ok(Self { pid: None, release: Some(release), report: Some(File::from(report_reader)), streams })
     }

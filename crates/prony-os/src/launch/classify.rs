@@ -117,8 +117,8 @@ fn out_of_memory(evidence: &Evidence, shown: &mut Vec<String>) -> Option<OutOfMe
         shown.push(format!("it said `{message}`"));
         return Some(OutOfMemory::Runtime);
     }
-    let by_a_stranger = evidence.ended_by_us.is_none() && evidence.killed.is_none();
-    if elsewhere > 0 && by_a_stranger && evidence.status == Status::Signalled(libc::SIGKILL) {
+    let by_foreign_process = evidence.ended_by_us.is_none() && evidence.killed.is_none();
+    if elsewhere > 0 && by_foreign_process && evidence.status == Status::Signalled(libc::SIGKILL) {
         shown.push(format!("meanwhile the kernel killed {} on this machine for lack of memory", processes(elsewhere)));
         return Some(OutOfMemory::Host);
     }

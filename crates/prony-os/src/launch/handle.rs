@@ -82,7 +82,7 @@ pub trait Process: Debug + Send + AsFd {
     ///
     /// # Errors
     /// [`Error::Exec`] with the program's name when it cannot be executed, [`Error::Directory`] when its directory cannot be
-    /// entered; [`Error::SupervisorGone`] where that was killed before anything began.
+    /// entered; [`Error::SupervisorEnded`] where that was killed before anything began.
     fn started(&mut self, ends: &[BorrowedFd<'_>]) -> Result<Started, Error>;
 
     /// Waits until the process itself has ended: forever without a timeout, not at all with a zero one. `None` when the time
@@ -196,12 +196,12 @@ impl Launch for Launcher {
         link.lingers = !open.is_empty();
         link.send(&ToSupervisor::Keep { group, scratch: scratch.into_iter().map(Text::new).collect() }, open)?;
         match link.receive(None)? {
-            Some(FromSupervisor::Kept { spawner }) => {
+            Some(FromSupervisor::Reusable { spawner }) => {
                 let socket = link.channel.take_fd().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
                 let client = SpawnerClient::new(spawner.unsigned_abs(), socket).map_err(failed)?;
                 Ok(Box::new(Reused { link, client }))
             }
-            Some(FromSupervisor::NotKept { why }) => Err(failed(io::Error::other(why))),
+            Some(FromSupervisor::NotReusable { why }) => Err(failed(io::Error::other(why))),
             other => Err(link.unexpected(other)),
         }
     }
@@ -240,7 +240,7 @@ impl SpawnerClient {
     /// Has a subject made that executes its program at once.
     fn launch(&mut self, texts: &Texts, fds: &[(Option<OwnedFd>, u8)]) -> io::Result<()> {
         let given = fds.iter().map(|(fd, target)| (fd.as_ref().unwrap_or(&self.null).as_fd(), *target)).collect();
-        spawner::launch(&self.socket, texts, &Fds { held: None, given })?;
+        spawner::launch(&self.socket, texts, &Fds { suspended: None, given })?;
         self.launched += 1;
         Ok(())
     }
@@ -302,7 +302,7 @@ impl Supervised {
     /// Sends what a supervisor that is gone need not hear: that shows when the end is waited for.
     fn send(&self, message: &ToSupervisor) -> Result<(), Error> {
         match self.link.send(message, &[]) {
-            Err(Error::SupervisorGone { .. }) => Ok(()),
+            Err(Error::SupervisorEnded { .. }) => Ok(()),
             sent => sent,
         }
     }
@@ -344,7 +344,7 @@ impl Process for Supervised {
 
     fn started(&mut self, ends: &[BorrowedFd<'_>]) -> Result<Started, Error> {
         let answer = match self.first_answer(ends) {
-            Err(Error::SupervisorGone { .. }) => {
+            Err(Error::SupervisorEnded { .. }) => {
                 Some(FromSupervisor::Ended { end: Box::new(self.link.lost()), ready: false })
             }
             answer => answer?,
@@ -372,7 +372,7 @@ impl Process for Supervised {
                 Ok(Some(FromSupervisor::Ended { end, ready })) => (self.end, self.ready) = (Some(*end), ready),
                 Ok(Some(other)) => return Err(self.link.unexpected(Some(other))),
                 Ok(None) => return Ok(None),
-                Err(Error::SupervisorGone { .. }) => self.end = Some(self.link.lost()),
+                Err(Error::SupervisorEnded { .. }) => self.end = Some(self.link.lost()),
                 Err(error) => return Err(error),
             }
         }
@@ -386,7 +386,7 @@ impl Process for Supervised {
 
     fn kill_tree(&mut self) -> Result<End, Error> {
         self.send(&ToSupervisor::Kill { nth: self.nth() })?;
-        self.wait(None)?.ok_or_else(|| self.link.gone())
+        self.wait(None)?.ok_or_else(|| self.link.supervisor_ended())
     }
 
     fn finish(self: Box<Self>) -> Result<(Finished, Option<Box<dyn Reusable>>), Error> {
@@ -398,7 +398,7 @@ impl Process for Supervised {
             return Ok((Finished::default(), None));
         }
         let finished = match link.finish() {
-            Err(Error::SupervisorGone { .. }) if end.is_some() => {
+            Err(Error::SupervisorEnded { .. }) if end.is_some() => {
                 let how = link.lost().lost.unwrap_or_default();
                 let problem = format!("its supervisor was ended from outside after it had ended ({how})");
                 Ok(Finished { killed: 0, problems: vec![problem] })
@@ -449,7 +449,7 @@ mod tests {
         let launcher = Launcher::this_program(args).env(ROLE, "");
         let mut link = launcher.connect("subject".to_owned(), None).unwrap();
         link.send(&ToSupervisor::Keep { group: None, scratch: Vec::new() }, &[]).unwrap();
-        let Some(FromSupervisor::Kept { spawner }) = link.receive(None).unwrap() else { panic!("no spawner") };
+        let Some(FromSupervisor::Reusable { spawner }) = link.receive(None).unwrap() else { panic!("no spawner") };
         let signal = |signal| kill_process(Pid::from_raw(spawner).unwrap(), signal).unwrap();
         let ask = |link: &Link| {
             let (spec, _) = LaunchSpec::new("/bin/true", "/").into_wire().unwrap();
@@ -478,7 +478,7 @@ mod tests {
     fn spawner_that_has_ended_is_no_fault_of_the_subject() {
         for asked in [false, true] {
             let error = suspended_without_spawner(asked);
-            assert!(matches!(error, Error::SupervisorGone { .. }), "{asked}: {error:?}");
+            assert!(matches!(error, Error::SupervisorEnded { .. }), "{asked}: {error:?}");
         }
     }
 }

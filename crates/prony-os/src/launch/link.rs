@@ -55,8 +55,8 @@ impl Link {
         Self { channel, process: Some(process), program, directory, group, lingers: false, farewell }
     }
 
-    pub(super) fn gone(&self) -> Error {
-        Error::SupervisorGone { program: self.program.clone() }
+    pub(super) fn supervisor_ended(&self) -> Error {
+        Error::SupervisorEnded { program: self.program.clone() }
     }
 
     pub(super) fn send(&self, message: &ToSupervisor, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
@@ -66,7 +66,7 @@ impl Link {
     /// The error that a message stands for that could not be sent, to the supervisor or to its spawner.
     pub(super) fn unsent(&self, source: io::Error) -> Error {
         match source.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => self.gone(),
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => self.supervisor_ended(),
             _ => Error::Channel { program: self.program.clone(), source },
         }
     }
@@ -79,12 +79,12 @@ impl Link {
     pub(super) fn receive_beside(
         &mut self,
         deadline: Option<Instant>,
-        others: &[BorrowedFd<'_>],
+        other_fds: &[BorrowedFd<'_>],
     ) -> Result<Option<FromSupervisor>, Error> {
-        match self.channel.receive(deadline, others) {
+        match self.channel.receive(deadline, other_fds) {
             Ok(Received::Message(message)) => Ok(Some(message)),
             Ok(Received::Nothing) => Ok(None),
-            Ok(Received::Closed) => Err(self.gone()),
+            Ok(Received::Closed) => Err(self.supervisor_ended()),
             Err(source) => Err(Error::Channel { program: self.program.clone(), source }),
         }
     }
@@ -134,7 +134,7 @@ impl Link {
                 match refusal {
                     Refusal::Exec => Error::Exec { program, source },
                     Refusal::Directory => Error::Directory { program, directory: self.directory.clone(), source },
-                    Refusal::Spawner => self.gone(),
+                    Refusal::Spawner => self.supervisor_ended(),
                     Refusal::Other(what) => Error::Prepare { program, what, source },
                 }
             }

@@ -24,8 +24,8 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use super::spec::TARGETS_END;
 use super::texts::{Cut, Texts};
 use crate::sys::process::{
-    ChildPlan, ChildStack, Hold, SpawnPage, Step, altered_signals, clone_child, enter_groups, forget_code, fork_into,
-    report,
+    ChildPlan, ChildStack, SpawnPage, Step, SuspendPipes, altered_signals, clone_child, enter_groups, forget_code,
+    fork_into, report,
 };
 
 /// Descriptors that go with one plan: hold, report, three streams, and all that a subject may be given.
@@ -42,7 +42,7 @@ const WHAT: usize = 6;
 /// A child that executes its program at once.
 const AT_ONCE: usize = 0;
 /// A child that is suspended before it executes its program.
-const HELD: usize = 1;
+const SUSPENDED: usize = 1;
 /// No child: the spawner moves itself into groups.
 const ENTER: usize = 2;
 
@@ -52,7 +52,7 @@ pub(super) struct Spawner {
     /// Its process.
     pub(super) pid: Pid,
     /// It has ended and was reaped.
-    pub(super) gone: bool,
+    pub(super) ended: bool,
     socket: OwnedFd,
     /// Where the last child reports how it was spawned.
     pub(super) spawn: Rc<SpawnPage>,
@@ -62,7 +62,7 @@ pub(super) struct Spawner {
 #[derive(Debug)]
 pub(super) struct Fds<'a> {
     /// Where it reads one byte before exec, and where it reports; `None` where it is not held.
-    pub(super) held: Option<(BorrowedFd<'a>, BorrowedFd<'a>)>,
+    pub(super) suspended: Option<(BorrowedFd<'a>, BorrowedFd<'a>)>,
     /// What the program is given, and under which numbers.
     pub(super) given: Vec<(BorrowedFd<'a>, u8)>,
 }
@@ -75,12 +75,12 @@ impl Spawner {
         let parent = getpid();
         let (ours, page) = (socket.as_raw_fd(), Rc::clone(&spawn));
         let pid = fork_into(|| serve(&theirs, ours, parent, &page))?;
-        Ok(Self { pid, gone: false, socket, spawn })
+        Ok(Self { pid, ended: false, socket, spawn })
     }
 
     /// Ends it: it spawns nothing any more.
     pub(super) fn end(&mut self) {
-        if !std::mem::replace(&mut self.gone, true) {
+        if !std::mem::replace(&mut self.ended, true) {
             // It is our child and not reaped: the number is its own.
             let _ = kill_process(self.pid, Signal::KILL);
             let _ = waitpid(Some(self.pid), WaitOptions::empty());
@@ -88,7 +88,7 @@ impl Spawner {
     }
 
     /// Has a child made that is held, and reports when it is ready.
-    pub(super) fn hold(&self, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
+    pub(super) fn suspend(&self, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
         self.spawn.clear();
         launch(&self.socket, texts, fds)
     }
@@ -97,7 +97,7 @@ impl Spawner {
     pub(super) fn enter(&self, entrances: &[PathBuf]) -> io::Result<()> {
         let texts = Texts::default().entering(entrances.iter().cloned());
         let texts = texts.map_err(|Cut(what)| io::Error::new(io::ErrorKind::InvalidInput, what))?;
-        tell(&self.socket, ENTER, &texts, &Fds { held: None, given: Vec::new() })?;
+        tell(&self.socket, ENTER, &texts, &Fds { suspended: None, given: Vec::new() })?;
         let mut errno = [0; 4];
         let got = retry_on_intr(|| read(&self.socket, &mut errno))?;
         match (got, c_int::from_ne_bytes(errno)) {
@@ -115,7 +115,7 @@ impl Spawner {
 
 /// Has a child made by the spawner behind a socket.
 pub(super) fn launch(socket: &OwnedFd, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
-    tell(socket, if fds.held.is_some() { HELD } else { AT_ONCE }, texts, fds)
+    tell(socket, if fds.suspended.is_some() { SUSPENDED } else { AT_ONCE }, texts, fds)
 }
 
 fn tell(socket: &OwnedFd, what: usize, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
@@ -131,8 +131,8 @@ fn tell(socket: &OwnedFd, what: usize, texts: &Texts, fds: &Fds<'_>) -> io::Resu
         let number = u32::try_from(number).map_err(|_| io::Error::from(Errno::TOOBIG))?;
         message[4 * at..4 * at + 4].copy_from_slice(&number.to_ne_bytes());
     }
-    let held = fds.held.into_iter().flat_map(|(hold, report)| [hold, report]);
-    let all: Vec<BorrowedFd<'_>> = held.chain(fds.given.iter().map(|(fd, _)| *fd)).collect();
+    let suspended = fds.suspended.into_iter().flat_map(|(wait, report)| [wait, report]);
+    let all: Vec<BorrowedFd<'_>> = suspended.chain(fds.given.iter().map(|(fd, _)| *fd)).collect();
     send(socket, &message, &all)
 }
 
@@ -269,7 +269,7 @@ impl Spawning<'_> {
     /// Spawns one child; what prevents that is reported in its place.
     fn spawn(&mut self, message: &[u8], fds: Vec<OwnedFd>) {
         let pipe =
-            (number(message, WHAT) == HELD).then(|| fds.get(1).and_then(|pipe| fcntl_dupfd_cloexec(pipe, 0).ok()));
+            (number(message, WHAT) == SUSPENDED).then(|| fds.get(1).and_then(|pipe| fcntl_dupfd_cloexec(pipe, 0).ok()));
         let Err(errno) = self.make(message, fds) else { return };
         self.spawn.fail(Step::Clone, errno);
         // A supervisor that is gone needs no report.
@@ -279,15 +279,15 @@ impl Spawning<'_> {
     fn make(&mut self, message: &[u8], fds: Vec<OwnedFd>) -> Result<(), c_int> {
         let texts = Parsed::of(message).ok_or(libc::EMFILE)?;
         let fds = lifted(fds, texts.targets).map_err(Errno::raw_os_error)?;
-        let (held, given) = match fds.as_slice() {
-            [hold, report, given @ ..] if texts.held => {
-                (Some(Hold { hold: hold.as_raw_fd(), report: report.as_raw_fd() }), given)
+        let (suspended, given) = match fds.as_slice() {
+            [wait, report, given @ ..] if texts.suspended => {
+                (Some(SuspendPipes { wait: wait.as_raw_fd(), report: report.as_raw_fd() }), given)
             }
             given => (None, given),
         };
         let fds: Vec<(RawFd, RawFd)> =
             given.iter().zip(texts.targets).map(|(fd, target)| (fd.as_raw_fd(), RawFd::from(*target))).collect();
-        if held.is_none() {
+        if suspended.is_none() {
             self.spawn.wait_until_open();
         }
         let plan = ChildPlan {
@@ -297,7 +297,7 @@ impl Spawning<'_> {
             env: &texts.env,
             directory: texts.directory,
             fds: &fds,
-            held,
+            suspended,
             spawn: self.spawn,
             parent: self.parent,
             signals: &self.signals,
@@ -322,7 +322,7 @@ fn lifted(fds: Vec<OwnedFd>, targets: &[u8]) -> Result<Vec<OwnedFd>, Errno> {
 /// A message as exec wants it, its lists ended by null.
 struct Parsed<'a> {
     /// Its first two descriptors are those of a child that is held.
-    held: bool,
+    suspended: bool,
     targets: &'a [u8],
     directory: &'a CStr,
     entrances: Vec<&'a CStr>,
@@ -344,7 +344,15 @@ impl<'a> Parsed<'a> {
         let pointers = |texts: &[&CStr]| texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect();
         let entrances = list(1)?;
         let (candidates, args, env) = (pointers(&list(2)?), pointers(&list(3)?), pointers(&list(4)?));
-        Some(Self { held: number(message, WHAT) == HELD, targets, directory, entrances, candidates, args, env })
+        Some(Self {
+            suspended: number(message, WHAT) == SUSPENDED,
+            targets,
+            directory,
+            entrances,
+            candidates,
+            args,
+            env,
+        })
     }
 }
 
@@ -366,17 +374,17 @@ mod tests {
         let null = std::fs::File::open("/dev/null").unwrap();
         let env = (0..20_000).map(|n| CString::new(format!("VARIABLE_{n}={n:0100}")).unwrap()).collect();
         let pid = getpid();
-        let spawner = Spawner { pid, gone: false, socket: ours, spawn: Rc::new(SpawnPage::new().unwrap()) };
+        let spawner = Spawner { pid, ended: false, socket: ours, spawn: Rc::new(SpawnPage::new().unwrap()) };
         let reader = std::thread::spawn(move || {
             let (mut message, mut fds) = (Vec::new(), Vec::new());
             assert!(receive(&theirs, &mut message, &mut fds).unwrap());
             let parsed = Parsed::of(&message).unwrap();
             let lengths = [parsed.candidates.len(), parsed.args.len(), parsed.env.len()];
             assert_eq!(parsed.entrances, [c"/g/tasks"]);
-            (lengths, parsed.directory.to_owned(), parsed.targets.to_vec(), fds.len(), parsed.held)
+            (lengths, parsed.directory.to_owned(), parsed.targets.to_vec(), fds.len(), parsed.suspended)
         });
         let given = vec![(null.as_fd(), 1), (null.as_fd(), 9)];
-        spawner.hold(&texts(env), &Fds { held: Some((null.as_fd(), null.as_fd())), given }).unwrap();
+        spawner.suspend(&texts(env), &Fds { suspended: Some((null.as_fd(), null.as_fd())), given }).unwrap();
         let expected = ([3, 3, 20_001], CString::new("/").unwrap(), vec![1, 9], 4, true);
         assert_eq!(reader.join().unwrap(), expected);
     }
@@ -403,12 +411,12 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_entered_by_its_files_and_a_refusal_is_told() {
+    fn spawner_enters_groups_by_their_files_and_reports_refusal() {
         let dir = tempfile::tempdir().unwrap();
         let tasks = dir.path().join("tasks");
         std::fs::write(&tasks, "").unwrap();
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
-        let spawner = Spawner { pid: getpid(), gone: false, socket: ours, spawn: Rc::new(SpawnPage::new().unwrap()) };
+        let spawner = Spawner { pid: getpid(), ended: false, socket: ours, spawn: Rc::new(SpawnPage::new().unwrap()) };
         let answering = std::thread::spawn(move || {
             for _ in 0..2 {
                 let (mut message, mut fds) = (Vec::new(), Vec::new());

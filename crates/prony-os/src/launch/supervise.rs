@@ -72,13 +72,13 @@ pub fn supervise(socket: OwnedFd) -> ExitCode {
 
 /// How far the subject has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum State {
     /// Nothing was launched, or it was refused.
     Idle,
     /// On its way.
     Preparing,
     /// Made and waiting.
-    Held,
+    Suspended,
     /// Allowed to execute its program.
     Released,
     /// Executing its program.
@@ -95,13 +95,13 @@ struct Supervisor {
     wake: UnixStream,
     /// SIGTERM came: somebody wants this over.
     terminate: Arc<AtomicBool>,
-    stage: Stage,
+    state: State,
     /// What can be said together with the subject's end.
     unsaid: Option<FromSupervisor>,
     spawner: Spawner,
     /// Subjects start in the group, one after another, and the runner has them made: nobody is woken here before
     /// they end, or the runner asks.
-    kept: bool,
+    reused: bool,
     /// So many of them have ended.
     ended: u64,
     /// Which of them the runner waits to hear of.
@@ -110,7 +110,7 @@ struct Supervisor {
     spawned: Option<Pid>,
     children: Children,
     /// Kept open for the runner: what is dear to close.
-    held_open: Vec<OwnedFd>,
+    open_fds: Vec<OwnedFd>,
     /// A subject that is held, or was.
     child: Option<Child>,
     scratch: Vec<PathBuf>,
@@ -151,15 +151,15 @@ impl Supervisor {
             channel: Channel::new(socket),
             wake,
             terminate,
-            stage: Stage::Idle,
+            state: State::Idle,
             unsaid: None,
             spawner,
-            kept: false,
+            reused: false,
             ended: 0,
             asked: None,
             spawned: None,
             children: Children::open(),
-            held_open: Vec::new(),
+            open_fds: Vec::new(),
             child: None,
             scratch: Vec::new(),
             locks: Vec::new(),
@@ -177,7 +177,7 @@ impl Supervisor {
 
     /// Serves until the end; `true` where everything could be ended and removed.
     fn run(mut self) -> bool {
-        while self.stage != Stage::Over {
+        while self.state != State::Over {
             if self.wait().is_err() {
                 self.finish();
                 break;
@@ -190,7 +190,7 @@ impl Supervisor {
 
     /// Until the runner has closed its end: what it gave to be held open is closed by us, who keep nobody waiting.
     fn wait_for_runner(&mut self) {
-        while !self.held_open.is_empty() {
+        while !self.open_fds.is_empty() {
             let _ = poll(&mut [PollFd::new(&self.channel, PollFlags::IN)], None);
             if !matches!(self.channel.receive_now::<ToSupervisor>(), Ok(Received::Message(_) | Received::Nothing)) {
                 return;
@@ -224,17 +224,17 @@ impl Supervisor {
         if let Some(child) = &mut self.child {
             child.drain();
         }
-        self.look_at_report();
+        self.read_report();
         // One that ended between the first look and the reading of `wake`.
         self.reap_all();
         self.read_spawn_report();
-        self.look_at_memory();
+        self.check_memory();
         self.tell_end();
         self.say_unsaid();
         if self.terminate.load(Ordering::Relaxed) {
             return self.finish();
         }
-        while self.stage != Stage::Over {
+        while self.state != State::Over {
             match self.channel.receive_now() {
                 Ok(Received::Message(message)) => self.obey(message),
                 Ok(Received::Nothing) => break,
@@ -255,8 +255,8 @@ impl Supervisor {
             }
             ToSupervisor::Release => {
                 self.released = monotonic();
-                if self.stage == Stage::Held && self.child.as_mut().is_some_and(Child::release) {
-                    self.stage = Stage::Released;
+                if self.state == State::Suspended && self.child.as_mut().is_some_and(Child::release) {
+                    self.state = State::Released;
                 }
             }
             ToSupervisor::Signal { signal, nth } if !self.is_over(nth) => self.signal(signal),
@@ -273,17 +273,17 @@ impl Supervisor {
         self.lock_scratch();
         let entered = group.as_ref().map_or(Ok(()), |group| self.spawner.enter(&group.entrances()));
         self.group = group;
-        self.held_open = std::iter::from_fn(|| self.channel.take_fd()).collect();
+        self.open_fds = std::iter::from_fn(|| self.channel.take_fd()).collect();
         match entered {
             Ok(()) => {
-                self.kept = true;
+                self.reused = true;
                 self.watch = OomWatch::new(None);
                 self.spawner.spawn.open();
-                let kept = FromSupervisor::Kept { spawner: number(self.spawner.pid) };
+                let reused = FromSupervisor::Reusable { spawner: number(self.spawner.pid) };
                 // A runner that is gone shows as the end of the socket in the next turn.
-                let _ = self.channel.send(&kept, &[self.spawner.socket()]);
+                let _ = self.channel.send(&reused, &[self.spawner.socket()]);
             }
-            Err(error) => self.say(&FromSupervisor::NotKept { why: error.to_string() }),
+            Err(error) => self.say(&FromSupervisor::NotReusable { why: error.to_string() }),
         }
     }
 
@@ -299,13 +299,13 @@ impl Supervisor {
         self.watch = OomWatch::new(spec.group.as_ref().or(spec.beside.as_ref()));
         let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
         match Child::make(spec, fds, &self.spawner) {
-            Ok(child) => (self.stage, self.child) = (Stage::Preparing, Some(child)),
+            Ok(child) => (self.state, self.child) = (State::Preparing, Some(child)),
             Err(unprepared) => self.refuse(unprepared),
         }
     }
 
     fn refuse(&mut self, Unprepared(refusal, errno): Unprepared) {
-        self.stage = Stage::Idle;
+        self.state = State::Idle;
         // Dropping the child drops its release: it exits.
         self.child = None;
         self.say(&FromSupervisor::Refused { refusal, errno });
@@ -325,30 +325,30 @@ impl Supervisor {
 
     /// Whether nothing is left of the `nth` subject: what is said of it now came too late.
     fn is_over(&self, nth: Option<u64>) -> bool {
-        self.stage != Stage::Ended && nth.is_some_and(|nth| nth <= self.ended)
+        self.state != State::Ended && nth.is_some_and(|nth| nth <= self.ended)
     }
 
     fn is_alive(&self) -> bool {
-        matches!(self.stage, Stage::Held | Stage::Released | Stage::Running)
+        matches!(self.state, State::Suspended | State::Released | State::Running)
     }
 
-    fn look_at_report(&mut self) {
+    fn read_report(&mut self) {
         let Some(child) = &mut self.child else { return };
         match child.read_report() {
             Report::Silent => {}
             Report::Ready(pid) => {
                 child.pid = Some(pid);
-                self.stage = Stage::Held;
+                self.state = State::Suspended;
                 self.say(&FromSupervisor::Suspended { pid: number(pid) });
             }
-            Report::Closed if self.stage == Stage::Released => self.unsaid = Some(self.runs()),
+            Report::Closed if self.state == State::Released => self.unsaid = Some(self.runs()),
             // Neither ready nor failed: it was killed on its way, or the spawner was. Another may be made elsewhere.
-            Report::Closed if self.stage == Stage::Preparing => {
+            Report::Closed if self.state == State::Preparing => {
                 self.refuse(Unprepared(Refusal::Spawner, libc::ESRCH));
             }
             Report::Closed => {}
             Report::Failed(refusal, errno) => {
-                self.stage = Stage::Idle;
+                self.state = State::Idle;
                 self.say(&FromSupervisor::Refused { refusal, errno });
             }
         }
@@ -356,9 +356,9 @@ impl Supervisor {
 
     /// Checks whether the spawner has made a subject that the runner asked it for.
     fn notice(&mut self) {
-        if self.kept && self.stage == Stage::Idle {
+        if self.reused && self.state == State::Idle {
             self.spawned = self.spawner.spawn.pid();
-            self.stage = if self.spawned.is_some() { Stage::Released } else { Stage::Idle };
+            self.state = if self.spawned.is_some() { State::Released } else { State::Idle };
         }
     }
 
@@ -368,12 +368,12 @@ impl Supervisor {
             return;
         }
         self.notice();
-        let (spawn, gone) = (self.spawner.spawn.get(), self.spawner.gone);
-        match (self.stage, self.spawner.spawn.failed()) {
-            (Stage::Idle, Some((step, errno))) => self.refuse_spawned(refusal(Some(step)), errno),
-            (Stage::Idle, None) if gone => self.refuse_spawned(Refusal::Spawner, libc::ESRCH),
+        let (spawn, ended) = (self.spawner.spawn.get(), self.spawner.ended);
+        match (self.state, self.spawner.spawn.failed()) {
+            (State::Idle, Some((step, errno))) => self.refuse_spawned(refusal(Some(step)), errno),
+            (State::Idle, None) if ended => self.refuse_spawned(Refusal::Spawner, libc::ESRCH),
             // Without its spawner nobody tells that it was executed; it was about to be.
-            (Stage::Released, None) if spawn.is_some_and(|spawn| spawn.executed.is_some() || gone) => {
+            (State::Released, None) if spawn.is_some_and(|spawn| spawn.executed.is_some() || ended) => {
                 self.asked = None;
                 self.unsaid = Some(self.runs());
             }
@@ -383,7 +383,7 @@ impl Supervisor {
     }
 
     fn refuse_spawned(&mut self, refusal: Refusal, errno: i32) {
-        (self.stage, self.spawned, self.asked) = (Stage::Idle, None, None);
+        (self.state, self.spawned, self.asked) = (State::Idle, None, None);
         self.ended += 1;
         self.spawner.spawn.clear();
         self.say(&FromSupervisor::Refused { refusal, errno });
@@ -391,7 +391,7 @@ impl Supervisor {
 
     fn runs(&mut self) -> FromSupervisor {
         let pid = self.subject().map_or(0, number);
-        self.stage = Stage::Running;
+        self.state = State::Running;
         let spawn = self.spawner.spawn.get();
         let at = spawn.and_then(|spawn| spawn.executed).unwrap_or_else(monotonic);
         let released = spawn.map_or(self.released, |spawn| spawn.at);
@@ -400,7 +400,7 @@ impl Supervisor {
     }
 
     /// Version 1 kills one process of a group and leaves the others crippled: the rest follows here.
-    fn look_at_memory(&mut self) {
+    fn check_memory(&mut self) {
         if self.watch.take_event() {
             // The event comes just before the kill.
             self.alarm = Some(Instant::now() + ALARM_TIME);
@@ -418,7 +418,7 @@ impl Supervisor {
             let at = monotonic();
             if reaped.pid == number(self.spawner.pid) {
                 // Nothing can be launched any more: what is under way ends as it may.
-                self.spawner.gone = true;
+                self.spawner.ended = true;
                 continue;
             }
             self.cpu.add(&CpuTime::from(reaped.counts));
@@ -426,17 +426,17 @@ impl Supervisor {
             self.notice();
             if self.subject().is_none() {
                 // What ended may be what was on its way: it said that it was ready before it could end.
-                self.look_at_report();
+                self.read_report();
             }
             let ours = self.subject().is_some_and(|pid| number(pid) == reaped.pid);
             if ours && self.is_alive() {
                 // The report of a failed exec was written before the exit that we have just seen.
-                self.look_at_report();
+                self.read_report();
                 let failed =
-                    self.spawner.spawn.failed().filter(|_| self.spawned.is_some() && self.stage == Stage::Released);
+                    self.spawner.spawn.failed().filter(|_| self.spawned.is_some() && self.state == State::Released);
                 if let Some((step, errno)) = failed {
                     self.refuse_spawned(refusal(Some(step)), errno);
-                } else if self.stage == Stage::Released && self.spawner.spawn.get().is_some() {
+                } else if self.state == State::Released && self.spawner.spawn.get().is_some() {
                     // It executed its program, though the spawner has not yet closed its end of the report.
                     self.unsaid = Some(self.runs());
                 }
@@ -450,26 +450,26 @@ impl Supervisor {
     /// Tells how the subject ended, once.
     fn tell_end(&mut self) {
         let Some((status, at)) = self.status.take() else { return };
-        if let Some(FromSupervisor::Running { at: seen, .. }) = &mut self.unsaid {
+        if let Some(FromSupervisor::Running { at: executed_at, .. }) = &mut self.unsaid {
             // Its end was seen first; it was executed before that.
-            *seen = (*seen).min(at);
+            *executed_at = (*executed_at).min(at);
         }
-        (self.stage, self.asked) = (Stage::Ended, None);
+        (self.state, self.asked) = (State::Ended, None);
         self.ended += 1;
         let left = self.left_behind();
         let [stdout, stderr] = self.child.as_mut().map_or([None, None], |child| {
             child.drain();
             child.captured()
         });
-        let memory = self.watch.evidence(!self.kept || matches!(status, Status::Signalled(libc::SIGKILL)));
+        let memory = self.watch.evidence(!self.reused || matches!(status, Status::Signalled(libc::SIGKILL)));
         let complete = left.complete();
         let (cpu, usage) = (complete.clone().map(|()| self.cpu), complete.map(|()| self.usage));
         let (killed, leftover) = (self.killed, left.living);
         let end = Box::new(End { status, at, killed, cpu, usage, leftover, memory, stdout, stderr, lost: None });
         // Without descendants nothing of the tree is in the group either.
-        let ready = self.kept && !self.spawner.gone && left.is_none();
+        let ready = self.reused && !self.spawner.ended && left.is_none();
         if ready {
-            self.stage = Stage::Idle;
+            self.state = State::Idle;
             (self.spawned, self.killed) = (None, None);
             (self.cpu, self.usage) = (CpuTime::default(), Usage::default());
             self.spawner.spawn.clear();
@@ -519,7 +519,7 @@ impl Supervisor {
             if pids.is_empty() {
                 return;
             }
-            let spares = self.kept && !self.spawner.gone && began.elapsed() < MOST_SPARING;
+            let spares = self.reused && !self.spawner.ended && began.elapsed() < MOST_SPARING;
             match &self.group {
                 Some(group) if spares => group.kill_but(number(self.spawner.pid)),
                 Some(group) => group.kill(),
@@ -562,7 +562,7 @@ impl Supervisor {
         let scratch = self.scratch.iter().map(|path| remove_tree(path));
         let problems = group.chain(scratch).filter_map(Result::err).map(|error| error.to_string());
         self.finished.problems.extend(problems);
-        self.stage = Stage::Over;
+        self.state = State::Over;
         self.say(&FromSupervisor::Finished { finished: self.finished.clone() });
     }
 

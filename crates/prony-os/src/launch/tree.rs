@@ -107,8 +107,8 @@ impl Leftover {
 
 /// Children of the calling process; `None` where the kernel keeps no lists of them and there are any.
 fn children() -> Option<Vec<i32>> {
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    if matches!(waitid(WaitId::All, look), Err(rustix::io::Errno::CHILD)) {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    if matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD)) {
         return Some(Vec::new());
     }
     let mut pids = Vec::new();

@@ -41,9 +41,9 @@ pub(super) enum ToSupervisor {
 #[serde(rename_all = "snake_case", tag = "did")]
 pub(super) enum FromSupervisor {
     /// This process will spawn the subjects, in the group; where to ask it for them comes with the message.
-    Kept { spawner: i32 },
+    Reusable { spawner: i32 },
     /// The group cannot be used, or nothing can be kept.
-    NotKept { why: String },
+    NotReusable { why: String },
     /// The subject is forked and waits.
     Suspended { pid: i32 },
     /// The subject could not be prepared or executed.

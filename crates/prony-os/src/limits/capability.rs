@@ -105,10 +105,10 @@ pub fn capability() -> Capability {
     Capability { memory, cpus, pids, cpu_time, memory_peak, notes }
 }
 
-fn attempt(limits: &Limits, notes: &mut Vec<String>, look: impl FnOnce(&Group) -> Ability) -> Ability {
+fn attempt(limits: &Limits, notes: &mut Vec<String>, test: impl FnOnce(&Group) -> Ability) -> Ability {
     let looked = Group::create(limits).and_then(|group| {
         notes.extend(group.notes().iter().cloned());
-        let ability = look(&group);
+        let ability = test(&group);
         group.remove().map(|()| ability)
     });
     looked.unwrap_or_else(|error| Ability::Missing { why: explain(&error) })

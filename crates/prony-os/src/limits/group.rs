@@ -479,7 +479,7 @@ mod tests {
 
     /// Where there is no version 2, frozen or not, members are killed one by one. Needs permission to make groups.
     #[test]
-    fn version_1_alone_kills_all_members() {
+    fn version_1_kill_ends_all_members() {
         let v1 = Hierarchies::read().v1;
         let name = ProcessId::current().next_name();
         let hierarchies = Hierarchies { v1, v2: None };

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_2_alone_is_found() {
+    fn version_2_only_hierarchy_is_found() {
         let found = Hierarchies::parse(
             "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n22 1 8:1 / / rw - ext4 /dev/sda1 rw",
             "0::/user.slice/run-1.scope\n",

@@ -160,15 +160,15 @@ mod tests {
     }
 
     #[test]
-    fn only_who_is_alone_steps_aside() {
+    fn step_aside_moves_only_a_sole_member() {
         let me = ProcessId::current();
         let crowd = fake(&[("cgroup.procs", &format!("{}\n1\n", me.pid))]);
         assert!(step_aside(crowd.path()).is_err());
-        let alone = fake(&[("cgroup.procs", &format!("{}\n", me.pid))]);
-        let leaf = alone.path().join(leaf_name(me));
+        let sole = fake(&[("cgroup.procs", &format!("{}\n", me.pid))]);
+        let leaf = sole.path().join(leaf_name(me));
         fs::create_dir(&leaf).unwrap();
         fs::write(leaf.join("cgroup.procs"), "").unwrap();
-        step_aside(alone.path()).unwrap();
+        step_aside(sole.path()).unwrap();
         assert_eq!(fs::read_to_string(leaf.join("cgroup.procs")).unwrap(), me.pid.to_string());
     }
 

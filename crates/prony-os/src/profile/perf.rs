@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_told_apart_from_chatter() {
+    fn lost_samples_are_distinguished_from_other_messages() {
         let said = "Warning:\nProcessed 10 events and lost 2 chunks!\n\nCheck IO/CPU overload!\n";
         assert_eq!(losses(said), ["perf: Processed 10 events and lost 2 chunks!"]);
         assert_eq!(losses(""), Vec::<String>::new());

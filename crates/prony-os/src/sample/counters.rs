@@ -102,7 +102,7 @@ pub(crate) struct Round {
     /// Sum over live processes, each with its waited-for children.
     pub(crate) live: Counters,
     /// Processes gone since the last round, as last seen.
-    pub(crate) gone: Vec<Counters>,
+    pub(crate) ended: Vec<Counters>,
     /// Minor faults that live processes inherited from children since the last round. Every process
     /// that ever ran has dozens, so they tell whether a parent inherited it.
     pub(crate) inherited_faults: u64,
@@ -123,16 +123,16 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Takes in a round and returns the totals.
     pub(crate) fn take(&mut self, mut round: Round) -> &Counters {
-        round.gone.sort_by_key(|counters| counters.minor_faults);
+        round.ended.sort_by_key(|counters| counters.minor_faults);
         let mut inherited = round.inherited_faults;
-        for gone in &round.gone {
-            let kept = if gone.minor_faults <= inherited {
-                inherited -= gone.minor_faults;
-                gone.never_inherited()
+        for ended in &round.ended {
+            let remainder = if ended.minor_faults <= inherited {
+                inherited -= ended.minor_faults;
+                ended.never_inherited()
             } else {
-                gone.clone()
+                ended.clone()
             };
-            self.banked = self.banked.plus(&kept);
+            self.banked = self.banked.plus(&remainder);
         }
         self.total = round.live.plus(&self.banked).at_least(&self.total);
         &self.total
@@ -160,44 +160,44 @@ mod tests {
         }
     }
 
-    fn alone(live: Counters) -> Round {
+    fn live_only(live: Counters) -> Round {
         Round { live, ..Round::default() }
     }
 
     #[test]
     fn a_child_that_was_waited_for_is_counted_once() {
         let mut ledger = Ledger::default();
-        ledger.take(alone(counters(100, 1000, 50, 3).plus(&counters(400, 5000, 70, 9))));
+        ledger.take(live_only(counters(100, 1000, 50, 3).plus(&counters(400, 5000, 70, 9))));
         // The parent now holds its own 110 ms, the child's 400 and 20 that no sample saw.
         let round =
-            Round { live: counters(530, 6500, 130, 4), gone: vec![counters(400, 5000, 70, 9)], inherited_faults: 75 };
+            Round { live: counters(530, 6500, 130, 4), ended: vec![counters(400, 5000, 70, 9)], inherited_faults: 75 };
         let total = ledger.take(round);
         assert_eq!(*total, counters(530, 6500, 130, 13));
     }
 
     #[test]
-    fn a_child_whose_parent_ignores_it_is_banked_as_last_seen() {
+    fn unreaped_child_is_counted_with_its_last_counters() {
         let mut ledger = Ledger::default();
-        ledger.take(alone(counters(500, 6000, 120, 12)));
+        ledger.take(live_only(counters(500, 6000, 120, 12)));
         let round =
-            Round { live: counters(110, 1100, 52, 4), gone: vec![counters(400, 5000, 70, 9)], inherited_faults: 0 };
+            Round { live: counters(110, 1100, 52, 4), ended: vec![counters(400, 5000, 70, 9)], inherited_faults: 0 };
         assert_eq!(*ledger.take(round), counters(510, 6100, 122, 13));
-        assert_eq!(*ledger.take(alone(counters(120, 1100, 52, 4))), counters(520, 6100, 122, 13));
+        assert_eq!(*ledger.take(live_only(counters(120, 1100, 52, 4))), counters(520, 6100, 122, 13));
     }
 
     #[test]
     fn of_two_that_end_only_the_one_inherited_is_left_out() {
         let mut ledger = Ledger::default();
-        let gone = vec![counters(30, 0, 900, 0), counters(20, 0, 60, 0)];
-        let round = Round { live: counters(25, 0, 65, 0), gone, inherited_faults: 60 };
+        let ended = vec![counters(30, 0, 900, 0), counters(20, 0, 60, 0)];
+        let round = Round { live: counters(25, 0, 65, 0), ended, inherited_faults: 60 };
         assert_eq!(ledger.take(round).cpu_user, Nanos::from_millis(55));
     }
 
     #[test]
     fn totals_never_fall() {
         let mut ledger = Ledger::default();
-        ledger.take(alone(counters(100, 10, 10, 10)));
-        assert_eq!(ledger.take(alone(counters(90, 10, 10, 10))).cpu_user, Nanos::from_millis(100));
+        ledger.take(live_only(counters(100, 10, 10, 10)));
+        assert_eq!(ledger.take(live_only(counters(90, 10, 10, 10))).cpu_user, Nanos::from_millis(100));
         assert_eq!(ledger.total().cpu_user, Nanos::from_millis(100));
     }
 
@@ -230,15 +230,15 @@ mod tests {
         fn ends_lose_nothing(parent in any_counters(), ends in prop::collection::vec((any_counters(), any::<bool>()), 0..6)) {
             let mut ledger = Ledger::default();
             let all = ends.iter().fold(parent.clone(), |sum, (child, _)| sum.plus(child));
-            ledger.take(alone(all.clone()));
+            ledger.take(live_only(all.clone()));
             // Waited-for children pass on all but waits and switches.
             let inherited = ends.iter().filter(|(_, waited)| *waited);
             let live = inherited.clone().fold(parent, |sum, (child, _)| {
                 sum.plus(&Counters { switches_voluntary: 0, ..child.clone() })
             });
             let inherited_faults = inherited.map(|(child, _)| child.minor_faults).sum();
-            let gone = ends.iter().map(|(child, _)| child.clone()).collect();
-            let total = ledger.take(Round { live, gone, inherited_faults }).clone();
+            let ended = ends.iter().map(|(child, _)| child.clone()).collect();
+            let total = ledger.take(Round { live, ended, inherited_faults }).clone();
             prop_assert!(total.cpu_user >= all.cpu_user);
             prop_assert_eq!(total.switches_voluntary, all.switches_voluntary);
             prop_assert!(total.minor_faults >= all.minor_faults);

@@ -37,7 +37,7 @@ pub use tree::Root;
 
 use crate::clock::{monotonic, thread_cpu};
 use counters::Counters;
-use state::{Look, Ran, State};
+use state::{Ran, RoundKind, State};
 
 /// Samples a process tree until it is finished or dropped. Writes nothing while it does.
 #[derive(Debug)]
@@ -141,14 +141,14 @@ impl Sampler {
     }
 
     /// Reads everything now. Not cheap (PSS, the store's files): for the borders of phases.
-    pub fn edge(&self) -> Snapshot {
-        self.shared.lock().edge()
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.lock().snapshot()
     }
 
     /// Reads processes of these roles now, PSS among it, and nothing of the store: for what is read while a phase goes on. It
     /// leaves no trace in the series.
-    pub fn look(&self, roles: &[String]) -> Snapshot {
-        self.shared.lock().look(roles)
+    pub fn partial_snapshot(&self, roles: &[String]) -> Snapshot {
+        self.shared.lock().partial_snapshot(roles)
     }
 
     /// Counters of each role now and, under `""`, of the whole tree, ended processes included. Cheap, and leaves no trace in the
@@ -169,7 +169,7 @@ impl Sampler {
         let store = std::mem::replace(&mut state.store, series::Store::new(2));
         let Ran { cpu, rounds, missed } = state.ran;
         let cpu = if sound {
-            Reading::Measured(cpu + state.edges_cpu)
+            Reading::Measured(cpu + state.snapshots_cpu)
         } else {
             Reading::Missing(prony_model::reading::Why::Failed("the sampler's thread panicked".into()))
         };
@@ -197,7 +197,7 @@ fn run(shared: &Shared, period: Nanos, began: Nanos) {
     loop {
         let due = began + first + Nanos::from_nanos(period.as_nanos() * number);
         let Some(mut state) = wait_until(shared, due) else { break };
-        state.round(Look::Round(number));
+        state.round(RoundKind::Round(number));
         // Instants are fixed: a late round does not move those after it.
         let next = monotonic().since(began + first).as_nanos() / period.as_nanos() + 1;
         state.ran.rounds += 1;

@@ -189,8 +189,8 @@ pub struct GroupCpu {
 
 impl GroupCpu {
     /// Without what a stranger in the group used; how that is split is not known to the nanosecond.
-    pub(crate) fn without(self, stranger: Nanos) -> Self {
-        Self { total: self.total.since(stranger), ..self }
+    pub(crate) fn without(self, foreign: Nanos) -> Self {
+        Self { total: self.total.since(foreign), ..self }
     }
 }
 

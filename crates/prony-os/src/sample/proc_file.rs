@@ -63,7 +63,7 @@ mod tests {
     fn without_a_descriptor_it_is_opened_each_time() {
         let closed = ProcFile { path: "/proc/self/statm".into(), open: None };
         assert!(closed.text(&mut Vec::new()).is_ok());
-        let gone = ProcFile::new("/proc/no such process/stat".into());
-        assert!(ended(&gone.read(&mut Vec::new()).unwrap_err()));
+        let missing = ProcFile::new("/proc/no such process/stat".into());
+        assert!(ended(&missing.read(&mut Vec::new()).unwrap_err()));
     }
 }

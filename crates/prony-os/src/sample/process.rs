@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_holds_the_process_alone() {
+    fn sample_contains_only_the_process() {
         let sample = observed().sample(Nanos::from_secs(1)).unwrap();
         assert_eq!((sample.cpu_user, sample.minor_faults), (Nanos::from_millis(30), 7));
         assert_eq!((sample.rss(), sample.vsz, sample.threads), (Bytes::from_kib(8), Bytes::from_mib(3), 2));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_never_was_is_gone() {
+    fn nonexistent_process_is_reported_as_ended() {
         let mut process = Process::new(u32::MAX / 4, "worker".into(), true);
         let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, all: false };
         let error = process.observe(ask, &mut Vec::new()).unwrap_err();

@@ -41,7 +41,7 @@ struct Found {
     /// Anonymous and resident memory of all its processes at each instant.
     memory: BTreeMap<Nanos, (u64, u64)>,
     /// How many were seen.
-    seen: usize,
+    count: usize,
     /// Those that lived at the end.
     at_rest: Vec<ProcessSnapshot>,
 }
@@ -50,22 +50,22 @@ impl Processes<'_> {
     /// Figures by instance, [`NOT_ATTRIBUTED`] among them; nothing where one process is the whole tree. One that was sampled
     /// alone is not where it waited for children between two samples and much of the CPU time is not its own.
     pub fn readings(&self) -> BTreeMap<String, Readings> {
-        let alone = self.series.len() < 2;
-        if alone && !self.waited_for_children() {
+        let single = self.series.len() < 2;
+        if single && !self.waited_for_children() {
             return BTreeMap::new();
         }
         let mut found: BTreeMap<String, Found> = BTreeMap::new();
         for (at, name) in instances(self.series).into_iter().enumerate() {
             self.add(at, found.entry(name).or_default());
         }
-        found.retain(|_, found| found.seen > 0);
+        found.retain(|_, found| found.count > 0);
         let attributed: f64 = found.values().map(|found| found.cpu).sum();
         let mut all: BTreeMap<String, Readings> =
             found.into_iter().map(|(name, found)| (name, found.readings())).collect();
         // Clocks of processes are read some microseconds after the group's.
         let rest = self.cpu.clone().map(|cpu| (cpu - attributed).max(0.0));
         let large = rest.clone().and(self.cpu.clone(), |rest, cpu| rest > PART * cpu);
-        if alone && large != Reading::Measured(true) {
+        if single && large != Reading::Measured(true) {
             return BTreeMap::new();
         }
         let key = MetricKeyText(MetricKey::amount(Metric::Cpu));
@@ -74,7 +74,7 @@ impl Processes<'_> {
     }
 
     fn waited_for_children(&self) -> bool {
-        let faults = |edge: &Snapshot| edge.totals.get("").map_or(0, |total| total.child_faults);
+        let faults = |snapshot: &Snapshot| snapshot.totals.get("").map_or(0, |total| total.child_faults);
         faults(self.end) > faults(self.begin)
     }
 
@@ -86,7 +86,7 @@ impl Processes<'_> {
         if inside.is_empty() && at_rest.is_none() {
             return;
         }
-        found.seen += 1;
+        found.count += 1;
         for sample in inside {
             let sum = found.memory.entry(sample.at).or_default();
             *sum = (sum.0 + sample.anon.as_bytes(), sum.1 + sample.rss().as_bytes());
@@ -101,10 +101,11 @@ impl Processes<'_> {
         let (from, to) = self.between;
         let before = || series.samples.iter().rfind(|sample| sample.at <= from).map(cpu);
         let until = || series.samples.iter().rfind(|sample| sample.at <= to).map(cpu);
-        let edge = |edge: &Snapshot, by| self.of(at, &edge.processes, by).map(|process| cpu(&process.sample));
-        let begin = edge(self.begin, from).or_else(before).unwrap_or_default();
-        let end = edge(self.end, to).or_else(until).unwrap_or_default();
-        let left_out = self.left_out.iter().filter_map(|(begin, end)| Some((edge(begin, to)?, edge(end, to)?)));
+        let snapshot =
+            |snapshot: &Snapshot, by| self.of(at, &snapshot.processes, by).map(|process| cpu(&process.sample));
+        let begin = snapshot(self.begin, from).or_else(before).unwrap_or_default();
+        let end = snapshot(self.end, to).or_else(until).unwrap_or_default();
+        let left_out = self.left_out.iter().filter_map(|(begin, end)| Some((snapshot(begin, to)?, snapshot(end, to)?)));
         let left_out: u64 = left_out.map(|(begin, end)| end.saturating_sub(begin)).sum();
         end.saturating_sub(begin).saturating_sub(left_out)
     }
@@ -165,7 +166,7 @@ mod tests {
         ProcessSample { at: ms(at), on_cpu: Some(ms(cpu)), anon, file: Bytes::from_mib(1), ..ProcessSample::default() }
     }
 
-    fn edge(at: u64, processes: &[(u32, u64, u64)]) -> Snapshot {
+    fn snapshot(at: u64, processes: &[(u32, u64, u64)]) -> Snapshot {
         let process = |(pid, cpu, mb): &(u32, u64, u64)| ProcessSnapshot {
             pid: *pid,
             role: "site".into(),
@@ -211,14 +212,14 @@ mod tests {
 
     #[test]
     fn each_process_has_its_own_figures_and_the_rest_is_not_attributed() {
-        let (begin, end) = (edge(100, &[(1, 50, 10)]), edge(1_000, &[(1, 350, 12), (2, 400, 30)]));
-        let seen = [
+        let (begin, end) = (snapshot(100, &[(1, 50, 10)]), snapshot(1_000, &[(1, 350, 12), (2, 400, 30)]));
+        let sampled = [
             series(1, "node", &[(100, 50, 10), (500, 200, 40), (1_000, 350, 12)]),
             series(2, "node", &[(300, 20, 20), (500, 100, 25), (1_000, 400, 30)]),
             // It ended 80 ms after its last sample.
             series(3, "sh", &[(400, 5, 1), (500, 60, 2)]),
         ];
-        let all = readings(&begin, &end, &seen);
+        let all = readings(&begin, &end, &sampled);
         is(&all, "process.site.node", "cpu", 300e6);
         is(&all, "process.site.node.2", "cpu", 400e6);
         is(&all, "process.site.sh", "cpu", 60e6);
@@ -232,25 +233,25 @@ mod tests {
 
     #[test]
     fn a_pid_that_was_given_out_again_is_another_process() {
-        let (begin, end) = (edge(100, &[(1, 0, 1), (7, 300, 1)]), edge(1_000, &[(1, 0, 1), (7, 40, 1)]));
-        let seen = [
+        let (begin, end) = (snapshot(100, &[(1, 0, 1), (7, 300, 1)]), snapshot(1_000, &[(1, 0, 1), (7, 40, 1)]));
+        let sampled = [
             series(1, "sh", &[(100, 0, 1), (1_000, 0, 1)]),
             series(7, "a", &[(50, 200, 1), (100, 300, 1), (200, 350, 1)]),
             series(7, "b", &[(600, 10, 1), (1_000, 40, 1)]),
         ];
-        let all = readings(&begin, &end, &seen);
+        let all = readings(&begin, &end, &sampled);
         is(&all, "process.site.a", "cpu", 50e6);
         is(&all, "process.site.b", "cpu", 40e6);
     }
 
     #[test]
-    fn what_a_hold_used_is_in_no_process() {
-        let (begin, end) = (edge(100, &[(1, 0, 1), (2, 0, 1)]), edge(1_000, &[(1, 500, 1), (2, 300, 1)]));
-        let (from, to) = (edge(300, &[(1, 100, 1), (2, 100, 1)]), edge(400, &[(1, 350, 1), (2, 100, 1)]));
-        let seen = [series(1, "node", &[(100, 0, 1)]), series(2, "node", &[(100, 0, 1)])];
+    fn suspension_usage_is_deducted_from_processes() {
+        let (begin, end) = (snapshot(100, &[(1, 0, 1), (2, 0, 1)]), snapshot(1_000, &[(1, 500, 1), (2, 300, 1)]));
+        let (from, to) = (snapshot(300, &[(1, 100, 1), (2, 100, 1)]), snapshot(400, &[(1, 350, 1), (2, 100, 1)]));
+        let sampled = [series(1, "node", &[(100, 0, 1)]), series(2, "node", &[(100, 0, 1)])];
         let (cpu, between, left_out) = (&Reading::Measured(550e6), (begin.at, end.at), &[(&from, &to)]);
         let (begin, end, at_rest) = (&begin, &end, &end.processes[..]);
-        let all = Processes { begin, end, between, at_rest, left_out, series: &seen, cpu }.readings();
+        let all = Processes { begin, end, between, at_rest, left_out, series: &sampled, cpu }.readings();
         is(&all, "process.site.node", "cpu", 250e6);
         is(&all, "process.site.node.2", "cpu", 300e6);
         is(&all, NOT_ATTRIBUTED, "cpu", 0.0);
@@ -258,14 +259,14 @@ mod tests {
 
     #[test]
     fn one_process_is_the_whole_tree() {
-        let (begin, end) = (edge(100, &[(1, 0, 1)]), edge(1_000, &[(1, 900, 1)]));
+        let (begin, end) = (snapshot(100, &[(1, 0, 1)]), snapshot(1_000, &[(1, 900, 1)]));
         assert_eq!(readings(&begin, &end, &[series(1, "worker", &[(100, 0, 1)])]), BTreeMap::new());
     }
 
     #[test]
     fn children_that_no_sample_saw_are_not_attributed_where_they_used_much() {
         let of = |own: u64, child_faults: u64| {
-            let (begin, mut end) = (edge(100, &[(1, 0, 1)]), edge(1_000, &[(1, own, 1)]));
+            let (begin, mut end) = (snapshot(100, &[(1, 0, 1)]), snapshot(1_000, &[(1, own, 1)]));
             end.totals.insert(String::new(), Counters { child_faults, ..Counters::default() });
             readings(&begin, &end, &[series(1, "sh", &[(100, 0, 1)])])
         };

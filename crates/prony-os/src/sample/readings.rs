@@ -112,8 +112,9 @@ fn share(time: Reading<Nanos>, wall: Nanos) -> Reading<f64> {
 }
 
 fn syncs(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings) {
-    let followed = |edge: &Snapshot| -> Option<SyncCounts> {
-        let of = edge.syncs.iter().filter(|(of, _)| role.is_empty() || *of == role).map(|(_, counts)| counts.clone());
+    let followed = |snapshot: &Snapshot| -> Option<SyncCounts> {
+        let of =
+            snapshot.syncs.iter().filter(|(of, _)| role.is_empty() || *of == role).map(|(_, counts)| counts.clone());
         of.reduce(|a, b| a.plus(&b))
     };
     let Some(counts) = followed(end) else {
@@ -142,9 +143,9 @@ fn gauges(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str
             instants.entry(sample.at).or_default().push(*sample);
         }
     }
-    for edge in [begin, end] {
-        let alive = edge.processes.iter().filter(|process| within(&process.role));
-        instants.insert(edge.at, alive.map(|process| process.sample).collect());
+    for snapshot in [begin, end] {
+        let alive = snapshot.processes.iter().filter(|process| within(&process.role));
+        instants.insert(snapshot.at, alive.map(|process| process.sample).collect());
     }
     for (metric, value) in GAUGES {
         let sums = instants.iter().map(|(at, alive)| (*at, alive.iter().map(value).sum()));
@@ -192,12 +193,12 @@ fn mean(sums: &[(Nanos, f64)]) -> Option<f64> {
 /// The kernel's exact peak, where one process ran in the phase and lives at its end.
 fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str) -> Reading<f64> {
     let within = |role_of: &str| role.is_empty() || role_of == role;
-    let at_edges = [begin, end].into_iter().flat_map(|edge| &edge.processes);
-    let at_edges = at_edges.filter(|process| within(&process.role)).map(|process| process.pid);
-    let seen = |process: &&ProcessSeries| {
+    let in_snapshots = [begin, end].into_iter().flat_map(|snapshot| &snapshot.processes);
+    let in_snapshots = in_snapshots.filter(|process| within(&process.role)).map(|process| process.pid);
+    let sampled = |process: &&ProcessSeries| {
         within(&process.role) && process.samples.iter().any(|s| begin.at < s.at && s.at < end.at)
     };
-    let pids: BTreeSet<u32> = at_edges.chain(series.iter().filter(seen).map(|process| process.pid)).collect();
+    let pids: BTreeSet<u32> = in_snapshots.chain(series.iter().filter(sampled).map(|process| process.pid)).collect();
     let last = end.processes.iter().find(|process| within(&process.role));
     match (pids.len(), last) {
         (0, _) => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
@@ -223,9 +224,9 @@ fn peak_of(begin: &Snapshot, process: &ProcessSnapshot) -> Reading<f64> {
 fn pss(end: &Snapshot, role: &str, readings: &mut Readings) {
     let alive = end.processes.iter().filter(|process| role.is_empty() || process.role == role);
     let sum = alive.map(|process| process.pss.clone().map(bytes)).reduce(|a, b| a.and(b, |a, b| a + b));
-    let gone = || Reading::Missing(Why::Failed("no process was alive at the phase's end".into()));
+    let none_alive = || Reading::Missing(Why::Failed("no process was alive at the phase's end".into()));
     let key = |stat| MetricKeyText(MetricKey::gauge(Metric::Pss, stat));
-    readings.insert(key(Stat::End), sum.unwrap_or_else(gone));
+    readings.insert(key(Stat::End), sum.unwrap_or_else(none_alive));
     for stat in [Stat::Mean, Stat::Max, Stat::Min, Stat::Peak] {
         let dear = "read at the edges of phases only: it costs 5 us for each mapped MB and holds the memory map's lock";
         readings.insert(key(stat), Reading::Missing(Why::NotSupported(dear.into())));
@@ -259,7 +260,7 @@ mod tests {
         Counters { cpu_user: ms(cpu), on_cpu: Reading::Measured(ms(cpu)), minor_faults: 3 * cpu, ..Counters::default() }
     }
 
-    fn edge(at: u64, cpu: u64, processes: Vec<ProcessSnapshot>) -> Snapshot {
+    fn snapshot(at: u64, cpu: u64, processes: Vec<ProcessSnapshot>) -> Snapshot {
         Snapshot {
             at: ms(at),
             took: Nanos::ZERO,
@@ -298,8 +299,10 @@ mod tests {
     fn a_gauges_mean_is_weighted_by_time() {
         // 0 at 100 ms, 0 at 200, 4000 at 210, 4000 at 300: the burst of samples must not draw the mean.
         let samples = series(1, "worker", &[(50, 99), (100, 0), (200, 0), (210, 4000), (300, 4000), (400, 7)]);
-        let (begin, end) =
-            (edge(100, 0, vec![process(1, "worker", 100, 0)]), edge(300, 0, vec![process(1, "worker", 300, 4000)]));
+        let (begin, end) = (
+            snapshot(100, 0, vec![process(1, "worker", 100, 0)]),
+            snapshot(300, 0, vec![process(1, "worker", 300, 4000)]),
+        );
         let readings = phase_readings(&begin, &end, &[samples], "");
         is(&readings, "anon.mean", (10.0 * 2000.0 + 90.0 * 4000.0) / 200.0);
         is(&readings, "anon.max", 4000.0);
@@ -313,7 +316,7 @@ mod tests {
     #[test]
     fn several_processes_are_summed_at_each_instant_and_have_no_common_peak() {
         let both = [series(1, "worker", &[(200, 10)]), series(2, "mongo", &[(200, 300), (250, 500)])];
-        let at = |at, a, b| edge(at, 0, vec![process(1, "worker", at, a), process(2, "mongo", at, b)]);
+        let at = |at, a, b| snapshot(at, 0, vec![process(1, "worker", at, a), process(2, "mongo", at, b)]);
         let readings = phase_readings(&at(100, 10, 100), &at(300, 20, 200), &both, "");
         is(&readings, "anon.max", 500.0);
         is(&readings, "anon.end", 220.0);
@@ -326,8 +329,8 @@ mod tests {
     }
 
     #[test]
-    fn a_process_seen_only_between_the_edges_still_forbids_a_peak() {
-        let alive = |at| edge(at, 0, vec![process(1, "worker", at, 1)]);
+    fn process_sampled_only_between_snapshots_makes_the_peak_missing() {
+        let alive = |at| snapshot(at, 0, vec![process(1, "worker", at, 1)]);
         let short = series(9, "worker", &[(150, 700)]);
         let readings = phase_readings(&alive(100), &alive(300), &[short], "");
         assert!(matches!(get(&readings, "rss.peak"), Reading::Missing(Why::NotSupported(_))));
@@ -335,8 +338,8 @@ mod tests {
 
     #[test]
     fn a_peak_that_was_not_reset_belongs_to_earlier_phases() {
-        let mut begin = edge(100, 0, vec![process(1, "worker", 100, 1)]);
-        let end = edge(300, 0, vec![process(1, "worker", 300, 1)]);
+        let mut begin = snapshot(100, 0, vec![process(1, "worker", 100, 1)]);
+        let end = snapshot(300, 0, vec![process(1, "worker", 300, 1)]);
         begin.processes[0].peak_reset = false;
         let readings = phase_readings(&begin, &end, &[], "");
         assert!(matches!(get(&readings, "rss.peak"), Reading::Missing(Why::NotPermitted(_))));
@@ -346,8 +349,8 @@ mod tests {
 
     #[test]
     fn a_tree_that_ended_has_a_past_and_no_end() {
-        let begin = edge(100, 10, vec![process(1, "worker", 100, 50)]);
-        let end = edge(300, 40, vec![]);
+        let begin = snapshot(100, 10, vec![process(1, "worker", 100, 50)]);
+        let end = snapshot(300, 40, vec![]);
         let readings = phase_readings(&begin, &end, &[series(1, "worker", &[(200, 70)])], "");
         is(&readings, "anon.max", 70.0);
         is(&readings, "anon.mean", 60.0);
@@ -355,13 +358,13 @@ mod tests {
         for key in ["anon.end", "pss.end", "rss.peak"] {
             assert!(matches!(get(&readings, key), Reading::Missing(Why::Failed(_))), "{key}");
         }
-        let nobody = phase_readings(&edge(100, 0, vec![]), &edge(300, 0, vec![]), &[], "");
+        let nobody = phase_readings(&snapshot(100, 0, vec![]), &snapshot(300, 0, vec![]), &[], "");
         assert_eq!(*get(&nobody, "anon.max"), Reading::Missing(Why::TooFew { have: 0, need: 1 }));
     }
 
     #[test]
     fn amounts_are_differences_of_the_scope() {
-        let (begin, end) = (edge(100, 10, vec![]), edge(300, 40, vec![]));
+        let (begin, end) = (snapshot(100, 10, vec![]), snapshot(300, 40, vec![]));
         let tree = phase_readings(&begin, &end, &[], "");
         is(&tree, "cpu.user", 60e6);
         is(&tree, "faults.minor", 180.0);
@@ -377,9 +380,9 @@ mod tests {
     }
 
     #[test]
-    fn the_groups_cpu_goes_before_that_of_the_processes_seen() {
+    fn group_cpu_takes_precedence_over_process_cpu() {
         let group = |total| GroupCpu { total: ms(total), user: ms(total / 2), system: ms(total / 4) };
-        let (mut begin, mut end) = (edge(100, 10, vec![]), edge(300, 40, vec![]));
+        let (mut begin, mut end) = (snapshot(100, 10, vec![]), snapshot(300, 40, vec![]));
         begin.group = Reading::Measured(group(100));
         end.group = Reading::Measured(group(300));
         let tree = phase_readings(&begin, &end, &[], "");
@@ -391,11 +394,11 @@ mod tests {
 
     #[test]
     fn pressure_is_a_share_of_the_phase() {
-        let readings = phase_readings(&edge(100, 0, vec![]), &edge(300, 0, vec![]), &[], "");
+        let readings = phase_readings(&snapshot(100, 0, vec![]), &snapshot(300, 0, vec![]), &[], "");
         is(&readings, "pressure.cpu", 0.25);
         is(&readings, "pressure.memory", 1.0);
         assert!(matches!(get(&readings, "pressure.io"), Reading::Missing(Why::NotSupported(_))));
-        let no_time = phase_readings(&edge(100, 0, vec![]), &edge(100, 0, vec![]), &[], "");
+        let no_time = phase_readings(&snapshot(100, 0, vec![]), &snapshot(100, 0, vec![]), &[], "");
         assert!(matches!(get(&no_time, "pressure.cpu"), Reading::Missing(Why::TooFew { .. })));
     }
 
@@ -405,7 +408,7 @@ mod tests {
             let count = Reading::Measured(n);
             SyncCounts { fsync: count.clone(), fdatasync: count.clone(), msync: count.clone(), sync_file_range: count }
         };
-        let (mut begin, mut end) = (edge(100, 0, vec![]), edge(300, 0, vec![]));
+        let (mut begin, mut end) = (snapshot(100, 0, vec![]), snapshot(300, 0, vec![]));
         let readings = phase_readings(&begin, &end, &[], "");
         assert_eq!(*get(&readings, "fsyncs"), Reading::Missing(Why::NotApplicable));
         begin.syncs.insert("worker".into(), counts(2));
@@ -431,8 +434,8 @@ mod tests {
         /// Two phases side by side have together what one over both has.
         #[test]
         fn amounts_add_up(cpu in proptest::collection::vec(0..10_000u64, 2)) {
-            let edges = [edge(100, 5, vec![]), edge(200, 5 + cpu[0], vec![]), edge(300, 5 + cpu[0] + cpu[1], vec![])];
-            let of = |a: usize, b: usize| *get(&phase_readings(&edges[a], &edges[b], &[], ""), "cpu").measured().unwrap();
+            let snapshots = [snapshot(100, 5, vec![]), snapshot(200, 5 + cpu[0], vec![]), snapshot(300, 5 + cpu[0] + cpu[1], vec![])];
+            let of = |a: usize, b: usize| *get(&phase_readings(&snapshots[a], &snapshots[b], &[], ""), "cpu").measured().unwrap();
             proptest::prop_assert_eq!(of(0, 1) + of(1, 2), of(0, 2));
         }
     }

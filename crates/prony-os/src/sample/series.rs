@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_series_halves_for_all_and_keeps_edges() {
+    fn long_series_halves_for_all_processes_and_keeps_its_ends() {
         let mut store = Store::new(8);
         for round in 0..20 {
             store.push((1, "worker", "a"), Some(round), at(round * 10));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_cost_no_resolution() {
+    fn snapshots_cost_no_resolution() {
         let mut store = Store::new(2);
         for n in 0..40 {
             store.push((1, "worker", "a"), None, at(n));

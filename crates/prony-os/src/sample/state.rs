@@ -39,7 +39,7 @@ pub struct Settings {
     /// Whether each edge makes the kernel's peaks of resident memory begin anew.
     pub reset_peaks: bool,
     /// A process in the group that is no part of the trial: what it uses is taken off the group's CPU time.
-    pub stranger: Option<ForeignProcess>,
+    pub foreign: Option<ForeignProcess>,
     /// After how long the first round is taken, counted from the begin of sampling or, by [`super::Samplers::begin`], of the
     /// subject.
     pub first: Nanos,
@@ -79,7 +79,7 @@ impl Default for Settings {
             store: Reading::Missing(Why::NotApplicable),
             device: Reading::Missing(Why::NotApplicable),
             reset_peaks: true,
-            stranger: None,
+            foreign: None,
             first: Nanos::ZERO,
             lean: false,
         }
@@ -88,7 +88,7 @@ impl Default for Settings {
 
 /// Why a round is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum RoundKind {
     /// The sampler's instant of this number is due.
     Round(u64),
     /// A phase begins or ends: kept at any resolution.
@@ -106,7 +106,7 @@ pub(crate) struct State {
     pub(crate) settings: Settings,
     pub(crate) store: Store,
     /// CPU time that edges cost their callers.
-    pub(crate) edges_cpu: Nanos,
+    pub(crate) snapshots_cpu: Nanos,
     roots: Vec<Root>,
     processes: BTreeMap<u32, Process>,
     finder: Finder,
@@ -141,7 +141,7 @@ impl State {
             bare: settings.lean,
             ran: Ran::default(),
             settings,
-            edges_cpu: Nanos::ZERO,
+            snapshots_cpu: Nanos::ZERO,
             roots,
             processes: BTreeMap::new(),
             finder: Finder::default(),
@@ -163,28 +163,28 @@ impl State {
     }
 
     /// Reads every process once and returns when it did.
-    pub(crate) fn round(&mut self, look: Look) -> Nanos {
+    pub(crate) fn round(&mut self, kind: RoundKind) -> Nanos {
         self.find();
         let at = monotonic();
-        let ask = Ask { tick: self.tick, at, all: matches!(look, Look::Snapshot | Look::Closely) };
+        let ask = Ask { tick: self.tick, at, all: matches!(kind, RoundKind::Snapshot | RoundKind::Closely) };
         let mut rounds: BTreeMap<String, Round> = BTreeMap::from([(String::new(), Round::default())]);
-        let mut gone = Vec::new();
+        let mut vanished = Vec::new();
         for (pid, process) in &mut self.processes {
             let before = process.last.as_ref().map(|last| last.inherited.minor_faults);
             let observed = process.observe(ask, &mut self.buffer).map(drop);
             if observed.as_ref().is_err_and(ended) {
-                gone.push(*pid);
+                vanished.push(*pid);
                 continue;
             }
             // One that was cut off while the process changed is as it was; the next round sees it whole.
-            let Some(seen) = &process.last else { continue };
-            let inherited = before.map_or(0, |before| seen.inherited.minor_faults.saturating_sub(before));
-            add_live(&mut rounds, process, seen, inherited);
-            if observed.is_ok() && process.itself && matches!(look, Look::Round(_) | Look::Snapshot) {
-                keep(&mut self.store, process, seen, look, at);
+            let Some(observation) = &process.last else { continue };
+            let inherited = before.map_or(0, |before| observation.inherited.minor_faults.saturating_sub(before));
+            add_live(&mut rounds, process, observation, inherited);
+            if observed.is_ok() && process.itself && matches!(kind, RoundKind::Round(_) | RoundKind::Snapshot) {
+                keep(&mut self.store, process, observation, kind, at);
             }
         }
-        for pid in gone {
+        for pid in vanished {
             self.bury(pid, &mut rounds);
         }
         for (scope, round) in rounds {
@@ -217,28 +217,28 @@ impl State {
         let Some(process) = self.processes.remove(&pid) else { return };
         let Some(last) = process.last.filter(|_| process.itself) else { return };
         for scope in ["", process.role.as_str()] {
-            rounds.entry(scope.to_owned()).or_default().gone.push(last.counters.clone());
+            rounds.entry(scope.to_owned()).or_default().ended.push(last.counters.clone());
         }
     }
 
     /// A round and all that is read at edges only. Counters come first, the dear figures after them,
     /// and the peaks begin anew at the very end.
-    pub(crate) fn edge(&mut self) -> Snapshot {
-        self.edge_of(None)
+    pub(crate) fn snapshot(&mut self) -> Snapshot {
+        self.take_snapshot(None)
     }
 
     /// An edge with the processes of these roles alone and nothing of the store: while they work, dear figures of the others
     /// are not read. It leaves no trace in the series, and peaks go on.
-    pub(crate) fn look(&mut self, roles: &[String]) -> Snapshot {
-        self.edge_of(Some(roles))
+    pub(crate) fn partial_snapshot(&mut self, roles: &[String]) -> Snapshot {
+        self.take_snapshot(Some(roles))
     }
 
-    fn edge_of(&mut self, roles: Option<&[String]>) -> Snapshot {
+    fn take_snapshot(&mut self, roles: Option<&[String]>) -> Snapshot {
         let cpu = thread_cpu();
         let at = match roles {
-            Some(_) => self.round(Look::Closely),
-            None if self.is_bare() => self.nothing_seen(),
-            None => self.round(Look::Snapshot),
+            Some(_) => self.round(RoundKind::Closely),
+            None if self.is_bare() => self.empty_round(),
+            None => self.round(RoundKind::Snapshot),
         };
         let group = self.group();
         let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
@@ -247,13 +247,13 @@ impl State {
             Reading::Measured(device) => device.read(),
             Reading::Missing(why) => Reading::Missing(why.clone()),
         };
-        let processes = self.processes_at_edge(at, roles);
+        let processes = self.snapshot_processes(at, roles);
         let unread = (Reading::Missing(Why::NotApplicable), Reading::Missing(Why::NotApplicable));
         let began_store = monotonic();
-        let (disk, cached) = if roles.is_some() { unread } else { self.store_at_edge() };
+        let (disk, cached) = if roles.is_some() { unread } else { self.read_store() };
         let store_took = monotonic().since(began_store);
         let totals = self.totals();
-        self.edges_cpu += thread_cpu().since(cpu);
+        self.snapshots_cpu += thread_cpu().since(cpu);
         let took = monotonic().since(at);
         Snapshot { at, took, store_took, processes, totals, group, syncs, pressure, device, disk, cached }
     }
@@ -261,11 +261,11 @@ impl State {
     /// Whether a lean trial has nothing to look at: its program is not begun, or ended before anyone looked.
     fn is_bare(&mut self) -> bool {
         let first = std::mem::replace(&mut self.bare, false);
-        let gone = |root: &Root| !Path::new(&format!("/proc/{}", root.pid)).exists();
-        first || (self.settings.lean && self.processes.is_empty() && self.roots.iter().all(gone))
+        let vanished = |root: &Root| !Path::new(&format!("/proc/{}", root.pid)).exists();
+        first || (self.settings.lean && self.processes.is_empty() && self.roots.iter().all(vanished))
     }
 
-    fn nothing_seen(&mut self) -> Nanos {
+    fn empty_round(&mut self) -> Nanos {
         self.ledgers.entry(String::new()).or_default();
         monotonic()
     }
@@ -276,16 +276,16 @@ impl State {
             (None, Some(directory)) => group_cpu(directory),
             (None, None) => return Reading::Missing(Why::NotApplicable),
         };
-        match self.settings.stranger {
+        match self.settings.foreign {
             None => all,
-            Some(stranger) => all.and(stranger.since_entry(), GroupCpu::without),
+            Some(foreign) => all.and(foreign.since_entry(), GroupCpu::without),
         }
     }
 
     /// Counters of each role now, and of the whole tree under `""`, whose time on a CPU is that of its control group where
     /// there is one.
     pub(crate) fn glance(&mut self) -> BTreeMap<String, Counters> {
-        self.round(Look::Glance);
+        self.round(RoundKind::Glance);
         let mut totals = self.totals();
         if let Reading::Measured(group) = self.group() {
             totals.entry(String::new()).or_default().on_cpu = Reading::Measured(group.total);
@@ -297,7 +297,7 @@ impl State {
         self.ledgers.iter().map(|(scope, ledger)| (scope.clone(), ledger.total().clone())).collect()
     }
 
-    fn processes_at_edge(&mut self, at: Nanos, roles: Option<&[String]>) -> Vec<ProcessSnapshot> {
+    fn snapshot_processes(&mut self, at: Nanos, roles: Option<&[String]>) -> Vec<ProcessSnapshot> {
         let reset = self.settings.reset_peaks && roles.is_none();
         let asked = |role: &String| roles.is_none_or(|roles| roles.contains(role));
         let alive = self.processes.values_mut().filter(|process| process.itself && asked(&process.role));
@@ -316,7 +316,7 @@ impl State {
         self.settings.store.measured().cloned()
     }
 
-    fn store_at_edge(&self) -> (Reading<cache::DiskUsage>, Reading<f64>) {
+    fn read_store(&self) -> (Reading<cache::DiskUsage>, Reading<f64>) {
         let store = match &self.settings.store {
             Reading::Measured(store) => store,
             Reading::Missing(why) => return (Reading::Missing(why.clone()), Reading::Missing(why.clone())),
@@ -329,12 +329,12 @@ impl State {
     }
 }
 
-fn keep(store: &mut Store, process: &Process, seen: &Observation, look: Look, at: Nanos) {
-    let number = match look {
-        Look::Round(number) => Some(number),
-        Look::Snapshot | Look::Glance | Look::Closely => None,
+fn keep(store: &mut Store, process: &Process, observation: &Observation, kind: RoundKind, at: Nanos) {
+    let number = match kind {
+        RoundKind::Round(number) => Some(number),
+        RoundKind::Snapshot | RoundKind::Glance | RoundKind::Closely => None,
     };
-    if let Some(sample) = seen.sample(at) {
+    if let Some(sample) = observation.sample(at) {
         store.push((process.pid, &process.role, &process.command), number, sample);
     }
 }
@@ -344,23 +344,23 @@ fn sum(counters: &[SyncCounters]) -> Option<SyncCounts> {
 }
 
 /// Adds a live process to the tree and to its role; of a supervisor only what its children left it, to the tree.
-fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, seen: &Observation, inherited: u64) {
+fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation: &Observation, inherited: u64) {
     let mut add = |scope: &str, counters: &Counters| {
         let round = rounds.entry(scope.to_owned()).or_default();
         round.live = round.live.plus(counters);
         round.inherited_faults += inherited;
     };
     if process.itself {
-        add("", &seen.counters);
-        return add(&process.role, &seen.counters);
+        add("", &observation.counters);
+        return add(&process.role, &observation.counters);
     }
     // Bytes of a process and of its waited-for children are one figure; a supervisor's own are negligible.
     let counters = Counters {
-        read: seen.counters.read.clone(),
-        written: seen.counters.written.clone(),
+        read: observation.counters.read.clone(),
+        written: observation.counters.written.clone(),
         // Its child is the subject itself.
         child_faults: 0,
-        ..seen.inherited.clone()
+        ..observation.inherited.clone()
     };
     add("", &counters);
 }

@@ -73,7 +73,7 @@ impl SyncCounts {
 pub struct Tracepoints {
     ids: [Reading<u64>; 4],
     /// One idle counter of each, for being open.
-    held: Vec<Counter>,
+    open_fds: Vec<Counter>,
 }
 
 impl Tracepoints {
@@ -84,28 +84,28 @@ impl Tracepoints {
             Ok(place) => CALLS.map(|call| tracepoint(&place, call)),
             Err(why) => CALLS.map(|_| Reading::Missing(why.clone())),
         };
-        let mut held = Vec::new();
+        let mut open_fds = Vec::new();
         let ids = ids.map(|id| match id {
-            Reading::Measured(id) => match Counter::hold(id) {
+            Reading::Measured(id) => match Counter::open(id) {
                 Ok(counter) => {
-                    held.push(counter);
+                    open_fds.push(counter);
                     Reading::Measured(id)
                 }
                 Err(error) => Reading::Missing(refused(&error)),
             },
             missing => missing,
         });
-        Self { ids, held }
+        Self { ids, open_fds }
     }
 
     /// None: nothing is counted, and no system call is slowed.
     pub fn unused() -> Self {
-        Self { ids: CALLS.map(|_| Reading::Missing(Why::NotApplicable)), held: Vec::new() }
+        Self { ids: CALLS.map(|_| Reading::Missing(Why::NotApplicable)), open_fds: Vec::new() }
     }
 
     /// What keeps them registered: whoever has a copy of these pays the cost of closing the last.
-    pub fn held(&self) -> Vec<BorrowedFd<'_>> {
-        self.held.iter().map(AsFd::as_fd).collect()
+    pub fn open_fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.open_fds.iter().map(AsFd::as_fd).collect()
     }
 
     /// Whether calls can be counted, or why not: the reason of the first that cannot.
@@ -173,8 +173,8 @@ fn tracepoint(place: &Path, call: &str) -> Reading<u64> {
 
 /// Where tracefs is mounted.
 fn tracefs(may_mount: bool) -> Result<PathBuf, Why> {
-    let look = || PLACES.iter().map(PathBuf::from).find(|place| place.join("events/syscalls").is_dir());
-    if let Some(place) = look() {
+    let find = || PLACES.iter().map(PathBuf::from).find(|place| place.join("events/syscalls").is_dir());
+    if let Some(place) = find() {
         return Ok(place);
     }
     if let Err(error) = fs::read_dir(PLACES[0])
@@ -189,7 +189,7 @@ fn tracefs(may_mount: bool) -> Result<PathBuf, Why> {
         )));
     }
     match mount("tracefs", PLACES[0], "tracefs", MountFlags::empty(), None) {
-        Ok(()) => look().ok_or_else(|| Why::NotSupported("the kernel has no system call tracepoints".into())),
+        Ok(()) => find().ok_or_else(|| Why::NotSupported("the kernel has no system call tracepoints".into())),
         Err(error) => Err(why(&format!("mounting tracefs at `{}`", PLACES[0]), &error.into())),
     }
 }

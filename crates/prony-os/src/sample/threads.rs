@@ -81,16 +81,16 @@ impl Threads {
     /// Brings threads up to date, those that are due or `all`: time waited always, switches where asked for and where the
     /// thread has run, since `status` is six times as dear as `schedstat`.
     pub(crate) fn read(&mut self, now: Nanos, (all, switches): (bool, bool), buffer: &mut Vec<u8>) {
-        let mut gone = Vec::new();
+        let mut vanished = Vec::new();
         for (tid, thread) in self.live.iter_mut().filter(|(_, thread)| all || switches || thread.due <= now) {
             thread.reads_at(now);
             match thread.read(switches.then_some((self.pid, *tid)), buffer) {
                 Ok(()) => {}
-                Err(error) if ended(&error) => gone.push(*tid),
+                Err(error) if ended(&error) => vanished.push(*tid),
                 Err(error) => self.blind = Some(why("`schedstat`", &error)),
             }
         }
-        for thread in gone.iter().filter_map(|tid| self.live.remove(tid)) {
+        for thread in vanished.iter().filter_map(|tid| self.live.remove(tid)) {
             self.ended = self.ended.plus(thread.done);
         }
     }
@@ -129,10 +129,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_threads_are_found_and_ended_ones_kept() {
+    fn own_threads_are_found_and_ended_threads_counted() {
         let mut threads = Threads::new(std::process::id());
-        let (release, held) = std::sync::mpsc::channel::<()>();
-        let extra = std::thread::spawn(move || held.recv().is_ok());
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let extra = std::thread::spawn(move || wait.recv().is_ok());
         threads.find();
         let count = threads.count();
         assert!(count >= 2);

@@ -110,10 +110,10 @@ impl Finder {
     pub(crate) fn arrivals(&mut self, news: News, roots: &[Root], known: &BTreeMap<u32, String>) -> Arrivals {
         let mut arrivals = match news {
             News::Among { again, new } => {
-                let look = |pid: u32| (pid, ids(pid));
-                let new: Vec<_> = new.into_iter().map(look).collect();
+                let scan = |pid: u32| (pid, ids(pid));
+                let new: Vec<_> = new.into_iter().map(scan).collect();
                 self.unseen = new.iter().filter(|(_, ids)| ids.is_none()).map(|(pid, _)| *pid).collect();
-                let all = new.into_iter().chain(again.into_iter().map(look));
+                let all = new.into_iter().chain(again.into_iter().map(scan));
                 admit(roots, known, all.filter_map(|(pid, ids)| Some((pid, ids?))).collect())
             }
             News::Anywhere => {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_sorted_into_processes_threads_and_strangers() {
+    fn tasks_are_classified_as_processes_threads_or_foreign() {
         let known = BTreeMap::from([(5, "worker".to_owned()), (6, "mongo".to_owned())]);
         let ids = |process, parent| parse::Ids { process, parent };
         // 9 is a child of 12, which comes later; 11 a thread of 6; 13 a stranger's child; 14 a root.
@@ -278,19 +278,19 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_find_a_child_born_between_two_looks() {
+    fn arrivals_find_a_child_spawned_between_two_scans() {
         let me = std::process::id();
         let roots = [Root::subject(me, "worker")];
         let mut finder = Finder::default();
         // The size keeps other tests' processes from sending it on a walk.
-        let mut look = |known: &BTreeMap<u32, String>| {
+        let mut scan = |known: &BTreeMap<u32, String>| {
             let news = finder.news(1 << 20);
             finder.arrivals(news, &roots, known).processes
         };
-        let mut known = look(&BTreeMap::new());
+        let mut known = scan(&BTreeMap::new());
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("`sleep` starts");
         for _ in 0..2 {
-            known.extend(look(&known));
+            known.extend(scan(&known));
         }
         assert_eq!(known.get(&child.id()).map(String::as_str), Some("worker"));
         child.kill().expect("our own child can be ended");

@@ -45,7 +45,7 @@ impl Counter {
     ///
     /// # Errors
     /// As [`Self::follow`].
-    pub(crate) fn hold(id: u64) -> io::Result<Self> {
+    pub(crate) fn open(id: u64) -> io::Result<Self> {
         open(id, 0, FLAG_DISABLED)
     }
 

@@ -146,19 +146,20 @@ impl SpawnPage {
     /// What the child told in the instant before it executed its program; `None` before that.
     pub(crate) fn get(&self) -> Option<SpawnReport> {
         let (_, candidate, [_, at, executed]) = self.fields();
-        let told = |field: &AtomicU64| Some(field.load(Ordering::Acquire)).filter(|at| *at != 0).map(Nanos::from_nanos);
-        let at = told(at)?;
+        let reported =
+            |field: &AtomicU64| Some(field.load(Ordering::Acquire)).filter(|at| *at != 0).map(Nanos::from_nanos);
+        let at = reported(at)?;
         // SAFETY: mapped as above and written before `at`; any bytes are a valid `rusage`.
         let usage = unsafe { ptr::read_volatile(ptr::addr_of!((*self.raw()).usage)) };
         // Who made the child before may have come to tell only when that one was gone, and forgotten.
-        let executed = told(executed).filter(|executed| *executed >= at);
+        let executed = reported(executed).filter(|executed| *executed >= at);
         Some(SpawnReport { at, before: Counts::from(&usage), executed, candidate: candidate.load(Ordering::Acquire) })
     }
 
     /// What could not be done, and the errno.
     pub(crate) fn failed(&self) -> Option<(Step, c_int)> {
-        let told = self.fields().2[0].load(Ordering::Acquire);
-        Some((Step::from_byte((told >> 32) as u8)?, told as u32 as c_int))
+        let reported = self.fields().2[0].load(Ordering::Acquire);
+        Some((Step::from_byte((reported >> 32) as u8)?, reported as u32 as c_int))
     }
 
     /// Tells what could not be done. Calls nothing that a forked child may not call.
@@ -249,7 +250,7 @@ pub(crate) struct ChildPlan<'a> {
     /// Descriptors as (source, target); every source lies above every target.
     pub(crate) fds: &'a [(RawFd, RawFd)],
     /// `None` where it executes its program at once, and tells of failures on the page alone.
-    pub(crate) held: Option<Hold>,
+    pub(crate) suspended: Option<SuspendPipes>,
     /// Where the child reports its spawn.
     pub(crate) spawn: &'a SpawnPage,
     /// The parent that it must have, or it is an orphan already.
@@ -260,9 +261,9 @@ pub(crate) struct ChildPlan<'a> {
 
 /// Descriptors of a child that waits for a word before exec.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hold {
+pub(crate) struct SuspendPipes {
     /// Read one byte here before exec; end of file means that nobody wants the child any more.
-    pub(crate) hold: RawFd,
+    pub(crate) wait: RawFd,
     /// Where readiness and failures are reported; closes on exec.
     pub(crate) report: RawFd,
 }
@@ -321,10 +322,10 @@ unsafe fn run_child(plan: &ChildPlan<'_>) -> ! {
         if !arrange_descriptors(plan) {
             fail(plan, Step::Descriptors, errno());
         }
-        if let Some(Hold { hold, report: pipe }) = plan.held {
+        if let Some(SuspendPipes { wait, report: pipe }) = plan.suspended {
             let ready = report(Step::Ready, libc::getpid());
             libc::write(pipe, ready.as_ptr().cast(), ready.len());
-            wait_for_release(hold);
+            wait_for_release(wait);
         }
         let first = absent(plan.candidates);
         plan.spawn.tell();
@@ -396,12 +397,12 @@ unsafe fn arrange_descriptors(plan: &ChildPlan<'_>) -> bool {
 }
 
 /// SAFETY: in a forked child only, as it may exit.
-unsafe fn wait_for_release(hold: RawFd) {
+unsafe fn wait_for_release(wait: RawFd) {
     let mut byte = 0u8;
     // SAFETY: one byte into a local.
     unsafe {
         loop {
-            match libc::read(hold, ptr::from_mut(&mut byte).cast(), 1) {
+            match libc::read(wait, ptr::from_mut(&mut byte).cast(), 1) {
                 1 => return,
                 -1 if errno() == libc::EINTR => {}
                 _ => libc::_exit(127),
@@ -449,8 +450,8 @@ unsafe fn fail(plan: &ChildPlan<'_>, step: Step, errno: c_int) -> ! {
     let message = report(step, errno);
     // SAFETY: five bytes of a local array; a pipe takes them whole.
     unsafe {
-        if let Some(held) = plan.held {
-            libc::write(held.report, message.as_ptr().cast(), message.len());
+        if let Some(suspended) = plan.suspended {
+            libc::write(suspended.report, message.as_ptr().cast(), message.len());
         }
         libc::_exit(127)
     }
@@ -549,7 +550,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_tells_of_one_birth_and_forgets_it() {
+    fn spawn_page_reports_one_spawn_until_cleared() {
         let page = SpawnPage::new().unwrap();
         assert!(page.get().is_none() && page.pid().is_none() && page.failed().is_none());
         // Late, of a child before.

@@ -56,7 +56,7 @@ fn limits_are_measured_and_leave_nothing_behind() {
 }
 
 #[test]
-fn pages_are_cached_after_writing_and_gone_after_eviction() {
+fn pages_are_cached_after_writing_and_dropped_after_eviction() {
     let dir = on_disk();
     std::fs::write(dir.path().join("store"), vec![3u8; 8 << 20]).unwrap();
     let written = cache::resident(dir.path()).measured().cloned().unwrap();

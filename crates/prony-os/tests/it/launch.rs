@@ -113,7 +113,7 @@ fn a_subject_sees_its_environment_and_nothing_of_ours() {
 }
 
 #[test]
-fn signals_are_as_at_birth() {
+fn child_starts_with_default_signals() {
     // A shell, because Rust's own start-up ignores SIGPIPE.
     let mut spec = LaunchSpec::new("sh", "/");
     spec.args = ["-c", "grep -E 'Sig(Blk|Ign)' /proc/self/status"].map(Into::into).into();
@@ -137,9 +137,9 @@ fn only_given_descriptors_are_open() {
     assert!(fds.contains(&"9 /dev/zero") && fds.contains(&"0 /dev/null"), "{fds:?}");
     assert!(fds.iter().any(|line| line.starts_with("2 ") && line.ends_with("/log")), "{fds:?}");
     // The listing itself holds one descriptor open, which is gone when its link is read.
-    let others: Vec<&&str> = fds.iter().filter(|line| ![0, 1, 2, 9].contains(&number(line))).collect();
-    assert!(others.iter().all(|line| line.contains("/proc/")), "{others:?}");
-    assert!(others.len() <= 1, "{others:?}");
+    let other_fds: Vec<&&str> = fds.iter().filter(|line| ![0, 1, 2, 9].contains(&number(line))).collect();
+    assert!(other_fds.iter().all(|line| line.contains("/proc/")), "{other_fds:?}");
+    assert!(other_fds.len() <= 1, "{other_fds:?}");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn descriptors_carry_data_under_their_numbers() {
 }
 
 #[test]
-fn ends_are_told_as_they_were() {
+fn process_ends_are_reported_exactly() {
     let dir = tempfile::tempdir().unwrap();
     let end = |role: &str| launch(role, dir.path()).wait(None).unwrap().unwrap();
     let code = end("code");
@@ -191,7 +191,7 @@ fn a_polite_subject_ends_by_sigterm() {
 }
 
 #[test]
-fn a_flood_is_counted_and_not_kept() {
+fn excess_output_is_counted_and_discarded() {
     let dir = tempfile::tempdir().unwrap();
     let mut spec = subject("flood", dir.path());
     spec.stdout = Output::Capture { first: Bytes::from_kib(4), last: Bytes::from_kib(4) };

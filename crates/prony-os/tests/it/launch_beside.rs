@@ -8,7 +8,7 @@ use prony_os::limits::Group;
 use crate::launch_roles::{launcher, left_pid, runs, subject};
 
 #[test]
-fn subjects_beside_another_end_alone_and_go_with_it() {
+fn concurrent_subjects_end_separately_and_with_the_first() {
     let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let group = Group::create(&Limits::default()).unwrap();
     let suspended = dirs.iter().enumerate().map(|(index, dir)| {
@@ -50,7 +50,7 @@ fn subjects_beside_another_end_alone_and_go_with_it() {
 }
 
 #[test]
-fn one_that_cannot_be_executed_keeps_none_of_the_others() {
+fn subject_that_cannot_be_executed_does_not_stop_its_siblings() {
     let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let mut nowhere = subject("code", dirs[0].path());
     nowhere.command = "/nowhere/at/all".into();

@@ -163,7 +163,7 @@ fn the_groups_cpu_time_is_the_trees() {
 }
 
 #[test]
-fn a_tree_past_its_share_of_a_processor_is_held_back() {
+fn tree_above_its_processor_quota_is_throttled() {
     if lacking("a limit on CPU time", |can| can.cpus.clone()) {
         return;
     }
@@ -205,7 +205,7 @@ fn what_killed_runners_and_supervisors_leave_is_swept() {
 }
 
 #[test]
-fn what_this_machine_can_do_is_told_with_a_reason() {
+fn limit_capabilities_are_reported_with_reasons() {
     let can = capability();
     for ability in [&can.memory, &can.cpus, &can.pids] {
         if let Ability::Missing { why } = ability {
@@ -237,7 +237,7 @@ fn what_the_machine_killed_before_is_no_evidence_for_the_next_subject() {
     let (_, supervisor) = first.finish().unwrap();
     let mut second = run_by(supervisor.expect("nothing is left"), unread("sleep", dir.path())).unwrap();
     let end = second.kill_tree().unwrap();
-    let seen = end.memory.host_oom_kills.measured().copied();
+    let at = end.memory.host_oom_kills.measured().copied();
     let most = killed_on_the_machine() - before;
-    assert!(seen.is_some_and(|seen| seen <= most), "{seen:?}, and {most} since the first began");
+    assert!(at.is_some_and(|at| at <= most), "{at:?}, and {most} since the first began");
 }

@@ -285,10 +285,10 @@ fn bomb(dir: &Path) {
 
 /// Takes 8 MiB at a time, for ever, and says how far it came.
 fn eat(dir: &Path) {
-    let mut held: Vec<Vec<u8>> = Vec::new();
+    let mut blocks: Vec<Vec<u8>> = Vec::new();
     for step in 1u32.. {
-        held.push(vec![1; 8 << 20]);
-        std::hint::black_box(&held);
+        blocks.push(vec![1; 8 << 20]);
+        std::hint::black_box(&blocks);
         fs::write(dir.join("eaten"), (step * 8).to_string()).unwrap();
     }
 }

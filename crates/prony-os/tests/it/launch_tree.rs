@@ -59,7 +59,7 @@ fn who_ignores_sigterm_is_killed() {
 }
 
 #[test]
-fn a_dropped_handle_takes_the_tree_along() {
+fn dropped_handle_ends_the_tree() {
     let dir = tempfile::tempdir().unwrap();
     let running = launch("double", dir.path());
     let pids = [left_pid(dir.path(), "sleep"), left_pid(dir.path(), "daemon")];
@@ -85,7 +85,7 @@ fn a_killed_runner_leaves_nothing() {
 }
 
 #[test]
-fn a_killed_supervisor_takes_the_subject_along() {
+fn killed_supervisor_ends_the_subject() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = launch("sleep", dir.path());
     let pid = left_pid(dir.path(), "sleep");
@@ -118,9 +118,9 @@ fn a_supervisor_that_is_killed_after_its_subject_leaves_the_end_as_it_was() {
 
 /// Fails where something hangs that must not.
 fn in_time<T: Send + 'static>(what: &str, does: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, told) = mpsc::channel();
+    let (tell, answer) = mpsc::channel();
     std::thread::spawn(move || tell.send(does()));
-    told.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("hangs: {what}"))
+    answer.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("hangs: {what}"))
 }
 
 /// A supervisor for one subject after another, which has a descriptor to hold open.
@@ -231,7 +231,7 @@ fn reused_supervisor_without_its_spawner_takes_no_other_subject() {
 }
 
 #[test]
-fn one_subject_after_another_is_told_with_what_it_executed() {
+fn successive_subjects_are_reported_with_their_executables() {
     let dir = tempfile::tempdir().unwrap();
     let bin = dir.path().join("bin");
     fs::create_dir(&bin).unwrap();
@@ -261,7 +261,7 @@ fn one_subject_after_another_is_told_with_what_it_executed() {
 }
 
 #[test]
-fn a_subject_that_lives_longer_is_told_when_it_runs() {
+fn long_running_subject_is_reported_when_it_executes() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = run_by(reusable(), unread("sleep", dir.path())).unwrap();
     assert_eq!(left_pid(dir.path(), "sleep"), running.started.pid);
@@ -296,18 +296,18 @@ fn what_reused_supervisor_cannot_have_made_is_named() {
 
 #[test]
 fn killed_spawner_is_reported_and_blocks_nothing() {
-    let gone = |reused: Box<dyn Reusable>| {
+    let launch_error = |reused: Box<dyn Reusable>| {
         in_time("a launch without a spawner", move || run_by(reused, unread("code", Path::new("/"))))
     };
     let reused = reusable();
     kill(reused.spawner());
     // At once, while it may still be there, and when it is not.
-    assert!(matches!(gone(reused).unwrap_err(), Error::SupervisorGone { .. }));
+    assert!(matches!(launch_error(reused).unwrap_err(), Error::SupervisorEnded { .. }));
     let reused = reusable();
     let spawner = reused.spawner();
     kill(spawner);
     eventually("the spawner is gone", || !Path::new(&format!("/proc/{spawner}")).exists());
-    assert!(matches!(gone(reused).unwrap_err(), Error::SupervisorGone { .. }));
+    assert!(matches!(launch_error(reused).unwrap_err(), Error::SupervisorEnded { .. }));
     let stopped = reusable();
     let pid = Pid::from_raw(stopped.spawner().cast_signed()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
@@ -315,7 +315,10 @@ fn killed_spawner_is_reported_and_blocks_nothing() {
         std::thread::sleep(Duration::from_millis(20));
         kill_process(pid, Signal::KILL)
     });
-    assert!(matches!(gone(stopped).unwrap_err(), Error::SupervisorGone { .. }), "it never read what was asked");
+    assert!(
+        matches!(launch_error(stopped).unwrap_err(), Error::SupervisorEnded { .. }),
+        "it never read what was asked"
+    );
     killer.join().unwrap().unwrap();
 }
 

@@ -43,9 +43,9 @@ fn close(found: f64, truth: f64) {
 
 /// Runs the subject's task between two edges.
 fn phase(subject: &mut Subject, sampler: &Sampler) -> (Snapshot, Snapshot, String) {
-    let begin = sampler.edge();
+    let begin = sampler.snapshot();
     let said = subject.go();
-    (begin, sampler.edge(), said)
+    (begin, sampler.snapshot(), said)
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn the_peak_of_a_phase_is_exact_and_not_that_of_an_earlier_one() {
     let mut subject = Subject::start("spike 200");
     let sampler = sampler(vec![worker(&subject)]);
     let (before, spiked, _) = phase(&mut subject, &sampler);
-    let after = sampler.edge();
+    let after = sampler.snapshot();
     let series = sampler.finish().series;
     let first = phase_readings(&before, &spiked, &series, "");
     let second = phase_readings(&spiked, &after, &series, "");
@@ -76,20 +76,20 @@ fn the_peak_of_a_phase_is_exact_and_not_that_of_an_earlier_one() {
 }
 
 #[test]
-fn a_look_reads_the_roles_it_is_asked_for_and_leaves_no_trace() {
+fn partial_snapshot_reads_the_named_roles_and_adds_no_sample() {
     let mut subject = Subject::start("spike 200");
     let other = Subject::start("allocate 1");
     let roots = vec![worker(&subject), Root::subject(other.pid(), "other")];
     let store = Reading::Measured("/proc/self/exe".into());
     let sampler = Sampler::idle(roots, Settings { store, ..Settings::default() });
-    let begin = sampler.edge();
+    let begin = sampler.snapshot();
     subject.go();
-    let seen = sampler.look(&["worker".to_owned()]);
-    let end = sampler.edge();
-    let pids = |edge: &Snapshot| edge.processes.iter().map(|process| process.pid).collect::<Vec<_>>();
-    assert_eq!((pids(&seen), pids(&end).len()), (vec![subject.pid()], 2));
-    assert!(gauge(&phase_readings(&begin, &seen, &[], "worker"), Metric::Pss, Stat::End) > 0.0);
-    assert!(end.disk.measured().is_some() && seen.disk.measured().is_none(), "the store is not walked");
+    let partial = sampler.partial_snapshot(&["worker".to_owned()]);
+    let end = sampler.snapshot();
+    let pids = |snapshot: &Snapshot| snapshot.processes.iter().map(|process| process.pid).collect::<Vec<_>>();
+    assert_eq!((pids(&partial), pids(&end).len()), (vec![subject.pid()], 2));
+    assert!(gauge(&phase_readings(&begin, &partial, &[], "worker"), Metric::Pss, Stat::End) > 0.0);
+    assert!(end.disk.measured().is_some() && partial.disk.measured().is_none(), "the store is not walked");
     let series = sampler.finish().series;
     assert!(series.iter().all(|process| process.samples.len() == 2), "those of the two edges");
     let worker = phase_readings(&begin, &end, &series, "worker");
@@ -103,7 +103,7 @@ fn file_of(dir: &Path, mib: usize) -> String {
 }
 
 #[test]
-fn a_mapped_file_moves_file_pages_and_leaves_anonymous_memory_alone() {
+fn mapped_file_adds_file_pages_and_no_anonymous_memory() {
     let dir = tempfile::tempdir().unwrap();
     let mut subject = Subject::start(&format!("map {}", file_of(dir.path(), 200)));
     let sampler = sampler(vec![worker(&subject)]);
@@ -115,13 +115,13 @@ fn a_mapped_file_moves_file_pages_and_leaves_anonymous_memory_alone() {
 }
 
 #[test]
-fn four_readers_of_one_file_hold_it_once_by_pss() {
+fn pss_counts_a_file_of_four_readers_once() {
     let dir = tempfile::tempdir().unwrap();
     let task = format!("map {}", file_of(dir.path(), 100));
     let readers: Vec<Subject> = (0..4).map(|_| Subject::done(&task)).collect();
     let roots = readers.iter().enumerate().map(|(n, reader)| Root::subject(reader.pid(), format!("worker.{n}")));
     let sampler = sampler(roots.collect());
-    let (begin, end) = (sampler.edge(), sampler.edge());
+    let (begin, end) = (sampler.snapshot(), sampler.snapshot());
     let readings = phase_readings(&begin, &end, &[], "");
     assert!(gauge(&readings, Metric::Rss, Stat::End) > 400.0 * MIB);
     close(gauge(&readings, Metric::Pss, Stat::End) - gauge(&readings, Metric::Anon, Stat::End), 100.0 * MIB);
@@ -191,11 +191,11 @@ fn a_supervisor_is_left_out_but_what_its_children_used_is_not() {
 fn a_service_that_starts_later_is_taken_in_under_its_own_role() {
     let worker_subject = Subject::start("nothing");
     let sampler = sampler(vec![worker(&worker_subject)]);
-    let begin = sampler.edge();
+    let begin = sampler.snapshot();
     let mut service = Subject::start("burst 60");
     sampler.watch(Root::subject(service.pid(), "mongo.0"));
     let truth: f64 = service.go().parse().unwrap();
-    let end = sampler.edge();
+    let end = sampler.snapshot();
     let readings = phase_readings(&begin, &end, &[], "mongo.0");
     assert!(amount(&readings, Metric::Cpu) >= truth);
     assert_eq!(gauge(&readings, Metric::Processes, Stat::End), 1.0);
@@ -215,7 +215,7 @@ fn what_is_not_read_of_a_disk_has_the_reason_that_was_given() {
     let (store, device) = (Reading::Missing(why("no store")), Reading::Missing(why("no device")));
     let settings = Settings { store, device, ..Settings::default() };
     let sampler = Sampler::start(vec![worker(&subject)], settings).unwrap();
-    let readings = phase_readings(&sampler.edge(), &sampler.edge(), &[], "");
+    let readings = phase_readings(&sampler.snapshot(), &sampler.snapshot(), &[], "");
     let of = |metric| readings[&MetricKeyText(MetricKey::amount(metric))].clone();
     for metric in [Metric::Disk, Metric::DiskLength, Metric::Cached] {
         assert_eq!(of(metric), Reading::Missing(why("no store")));
@@ -239,7 +239,7 @@ fn bytes_written_reach_the_phase_they_were_written_in() {
     assert!(amount(&readings, Metric::Disk) >= 8.0 * MIB);
     let flushes = &readings[&MetricKeyText(MetricKey::amount(Metric::Flushes))];
     assert!(flushes.measured().is_none_or(|flushes| *flushes >= 1.0), "the file was synced: {flushes:?}");
-    assert!(amount(&phase_readings(&end, &sampler.edge(), &[], ""), Metric::Cached) > 0.99);
+    assert!(amount(&phase_readings(&end, &sampler.snapshot(), &[], ""), Metric::Cached) > 0.99);
     let device = &readings[&MetricKeyText(MetricKey::amount(Metric::DeviceWritten))];
     assert!(matches!(device, Reading::Missing(Why::NotSupported(_))) || *device.measured().unwrap() >= 8.0 * MIB);
 }
@@ -248,12 +248,12 @@ fn bytes_written_reach_the_phase_they_were_written_in() {
 fn a_subject_that_ended_leaves_its_counters_and_no_memory() {
     let mut subject = Subject::start("burst 100");
     let sampler = sampler(vec![worker(&subject)]);
-    let begin = sampler.edge();
+    let begin = sampler.snapshot();
     let truth: f64 = subject.go().parse().unwrap();
     // A round must see it after the burst; what is unseen at its end is the admitted blind spot.
-    sampler.edge();
+    sampler.snapshot();
     subject.end();
-    let end = sampler.edge();
+    let end = sampler.snapshot();
     let readings = phase_readings(&begin, &end, &[], "");
     assert!(amount(&readings, Metric::Cpu) >= truth);
     let rss = &readings[&MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::End))];
@@ -276,17 +276,17 @@ fn write_cpu(group: &Path, cpu_us: u64) {
 
 #[test]
 fn members_of_the_group_belong_whoever_started_them() {
-    let (subject, stranger) = (Subject::done("nothing"), Subject::done("burst 30"));
-    let group = group(0, &[subject.pid(), stranger.pid()]);
+    let (subject, foreign) = (Subject::done("nothing"), Subject::done("burst 30"));
+    let group = group(0, &[subject.pid(), foreign.pid()]);
     let root = Root { group: Some(group.path().to_owned()), ..worker(&subject) };
     let sampler = sampler(vec![root]);
-    let edge = sampler.edge();
-    let mut pids: Vec<u32> = edge.processes.iter().map(|process| process.pid).collect();
+    let snapshot = sampler.snapshot();
+    let mut pids: Vec<u32> = snapshot.processes.iter().map(|process| process.pid).collect();
     pids.sort_unstable();
-    let mut expected = vec![subject.pid(), stranger.pid()];
+    let mut expected = vec![subject.pid(), foreign.pid()];
     expected.sort_unstable();
     assert_eq!(pids, expected);
-    assert!(edge.processes.iter().all(|process| process.role == "worker"));
+    assert!(snapshot.processes.iter().all(|process| process.role == "worker"));
 }
 
 #[test]
@@ -295,22 +295,22 @@ fn the_groups_clock_goes_before_that_of_the_processes() {
     let group = group(1_000_000, &[]);
     let settings = Settings { group: Some(group.path().to_owned()), ..Settings::default() };
     let sampler = Sampler::start(vec![worker(&subject)], settings).unwrap();
-    let begin = sampler.edge();
+    let begin = sampler.snapshot();
     write_cpu(group.path(), 5_000_000);
     assert_eq!(sampler.glance()[""].on_cpu.measured().unwrap().as_nanos(), 5_000_000_000);
-    let readings = phase_readings(&begin, &sampler.edge(), &[], "");
+    let readings = phase_readings(&begin, &sampler.snapshot(), &[], "");
     assert_eq!(amount(&readings, Metric::Cpu), 4e9);
 }
 
 #[test]
-fn an_edge_survives_json() {
+fn snapshot_round_trips_through_json() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let subject = Subject::done("nothing");
-    let edge = Sampler::start(vec![worker(&subject)], on_disk(dir.path())).unwrap().edge();
-    let text = serde_json::to_string(&edge).unwrap();
-    assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), edge);
-    assert_eq!(edge.cached, Reading::Missing(Why::NotApplicable), "an empty store has no share");
-    assert!(edge.took.as_nanos() > 0);
+    let snapshot = Sampler::start(vec![worker(&subject)], on_disk(dir.path())).unwrap().snapshot();
+    let text = serde_json::to_string(&snapshot).unwrap();
+    assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), snapshot);
+    assert_eq!(snapshot.cached, Reading::Missing(Why::NotApplicable), "an empty store has no share");
+    assert!(snapshot.took.as_nanos() > 0);
 }
 
 #[test]
@@ -318,8 +318,9 @@ fn a_series_that_outgrows_its_cap_is_thinned_and_says_so() {
     let subject = Subject::done("nothing");
     let settings = Settings { hertz: 100, cap: 4, ..Settings::default() };
     let sampler = Sampler::start(vec![worker(&subject)], settings).unwrap();
-    let first = sampler.edge();
-    while sampler.glance()[""].on_cpu.measured().is_some() && sampler.edge().at.since(first.at).as_nanos() < 300_000_000
+    let first = sampler.snapshot();
+    while sampler.glance()[""].on_cpu.measured().is_some()
+        && sampler.snapshot().at.since(first.at).as_nanos() < 300_000_000
     {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
@@ -332,8 +333,8 @@ fn a_series_that_outgrows_its_cap_is_thinned_and_says_so() {
 fn the_series_is_in_time_order_and_the_sampler_knows_its_own_cost() {
     let subject = Subject::done("nothing");
     let sampler = sampler(vec![worker(&subject)]);
-    let first = sampler.edge();
-    while sampler.edge().at.since(first.at).as_nanos() < 100_000_000 {
+    let first = sampler.snapshot();
+    while sampler.snapshot().at.since(first.at).as_nanos() < 100_000_000 {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let sampled = sampler.finish();

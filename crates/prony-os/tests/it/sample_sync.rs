@@ -47,7 +47,7 @@ fn nobody_elses_calls_are_counted() {
 }
 
 #[test]
-fn a_process_that_is_gone_cannot_be_followed() {
+fn ended_process_cannot_be_followed() {
     let Some(tracepoints) = usable("counting sync calls") else { return };
     let subject = Subject::done("nothing");
     let pid = subject.pid();

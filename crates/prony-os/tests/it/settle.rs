@@ -53,13 +53,13 @@ fn burst() -> Result<(), String> {
 }
 
 #[test]
-fn looks_at_a_store_are_timed_and_those_at_a_tree_are_not() {
+fn store_polls_are_timed_and_tree_polls_are_not() {
     let subject = Subject::done("nothing");
     let sampler = Sampler::start(vec![Root::subject(subject.pid(), "worker")], Settings::default()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let took = |store| {
         let mut probe = TreeProbe::new(&sampler, store);
-        probe.look();
+        probe.poll();
         probe.store_took
     };
     assert!(took(Some(dir.path().to_path_buf())) > Nanos::ZERO);

@@ -106,48 +106,48 @@ fn does_its_task() {
     wait_for_line();
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
     match words[0] {
-        "nothing" => hold("", ()),
-        "allocate" => hold("", Allocation::touched(Bytes::from_mib(number(1)))),
+        "nothing" => wait_until_closed("", ()),
+        "allocate" => wait_until_closed("", Allocation::touched(Bytes::from_mib(number(1)))),
         "spike" => {
             drop(Allocation::touched(Bytes::from_mib(number(1))));
-            hold("", ());
+            wait_until_closed("", ());
         }
         "map" => {
             let file = MappedFile::open(Path::new(words[1])).expect("the file is there");
             file.read_all();
-            hold("", file);
+            wait_until_closed("", file);
         }
-        "burst" => hold(&burst(Nanos::from_millis(number(1))).as_nanos().to_string(), ()),
+        "burst" => wait_until_closed(&burst(Nanos::from_millis(number(1))).as_nanos().to_string(), ()),
         "answer-then-burst" => {
             println!("<ready>");
             let used = burst(Nanos::from_millis(number(1)));
             println!("<then> {} {}", monotonic().as_nanos(), used.as_nanos());
-            hold("", ());
+            wait_until_closed("", ());
         }
-        "threads" => hold(&threads(number(1), number(2)).to_string(), ()),
-        "children" => hold("", children(number(1), number(2))),
+        "threads" => wait_until_closed(&threads(number(1), number(2)).to_string(), ()),
+        "children" => wait_until_closed("", children(number(1), number(2))),
         "ended-child" => {
             children(1, number(1)).into_iter().for_each(Subject::end);
-            hold("", ());
+            wait_until_closed("", ());
         }
         "sync" => {
             sync(Path::new(words[1]), number(2));
-            hold("", ());
+            wait_until_closed("", ());
         }
-        "sync-by-child" => hold("", Subject::done(&task.replace("-by-child", ""))),
+        "sync-by-child" => wait_until_closed("", Subject::done(&task.replace("-by-child", ""))),
         "write" => {
             write(Path::new(words[1]), number(2));
-            hold("", ());
+            wait_until_closed("", ());
         }
         other => panic!("`{other}` is not a task"),
     }
 }
 
-fn hold<T>(said: &str, kept: T) {
+fn wait_until_closed<T>(said: &str, value: T) {
     println!("<ready> {said}");
     let mut rest = Vec::new();
     std::io::stdin().read_to_end(&mut rest).expect("stdin is a pipe");
-    drop(kept);
+    drop(value);
 }
 
 fn wait_for_line() {

@@ -149,7 +149,7 @@ pub(super) struct InteractionOut {
     /// Pairs of effects looked at.
     looked_at: usize,
     /// The most looks of any comparison.
-    looks: usize,
+    analyses: usize,
 }
 
 /// The effect of a factor at one level of another.
@@ -267,7 +267,7 @@ pub(super) fn interactions(data: &RunData, verdicts: &Verdicts) -> Vec<Interacti
         of_blocks: i.of,
         unimodal: i.unimodal,
         looked_at: all.looked_at,
-        looks: all.looks,
+        analyses: all.analyses,
     };
     all.found.into_iter().map(one).collect()
 }

@@ -195,12 +195,12 @@ fn figures(source: Source<'_>, columns: &mut Columns, name: &MetricName) -> Figu
         missing.entry(why.to_string()).or_default().extend(trials);
     }
     let none = values.iter().all(Option::is_none);
-    let alone = missing.len() == 1;
+    let single = missing.len() == 1;
     let known = values.iter().map(|value| value.unwrap_or(f64::NAN));
     Figures {
         name: name.to_string(),
         unit: name.key.metric.unit(),
         values: if none { None } else { columns.add(known) },
-        missing: missing.into_iter().map(|(why, at)| (why, (!(none && alone)).then_some(at))).collect(),
+        missing: missing.into_iter().map(|(why, at)| (why, (!(none && single)).then_some(at))).collect(),
     }
 }

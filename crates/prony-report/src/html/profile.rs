@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::plot::data::Source;
-use crate::profiles::{PhaseProfile, VariantProfile, load, others};
+use crate::profiles::{PhaseProfile, VariantProfile, load, rest};
 
 /// Rows of the tables.
 const ROWS: usize = 25;
@@ -99,8 +99,8 @@ fn of_phase(of: &VariantProfile, phase: &PhaseProfile, selection: &Selection<'_>
     let mut by_package: Vec<(usize, f64, f64)> = times.packages.iter().take(ROWS).map(row).collect();
     let call = |node: &FlameNode| {
         let name = match node.what {
-            What::Thread(thread) => names.alone(&selection.profile.thread_name(thread)),
-            What::Others(threads) => names.alone(&others(threads)),
+            What::Thread(thread) => names.thread(&selection.profile.thread_name(thread)),
+            What::Rest(threads) => names.thread(&rest(threads)),
             What::Function(function) => names.function(function),
         };
         (node.parent.map_or(-1, |at| at as i64), name, share(node.own), share(node.total))
@@ -171,7 +171,7 @@ impl<'p> Names<'p> {
     }
 
     /// A name without a package: of threads.
-    fn alone(&mut self, text: &str) -> usize {
+    fn thread(&mut self, text: &str) -> usize {
         self.names.push(Name { text: cut(text), package: None, place: String::new() });
         self.names.len() - 1
     }
@@ -198,6 +198,6 @@ mod tests {
         let profile = builder.finish();
         let (flame, smallest) = flame(&profile.during(None));
         assert_eq!((flame.nodes.len(), flame.left_out), (1, CALLS + 1_000), "at {smallest}");
-        assert_eq!(flame.nodes[0].what, What::Others(CALLS + 1_000));
+        assert_eq!(flame.nodes[0].what, What::Rest(CALLS + 1_000));
     }
 }

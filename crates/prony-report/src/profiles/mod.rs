@@ -81,7 +81,7 @@ impl VariantProfile {
 }
 
 /// What threads are called that are too small to be seen one by one.
-pub(crate) fn others(threads: usize) -> String {
+pub(crate) fn rest(threads: usize) -> String {
     format!("{threads} small threads")
 }
 

@@ -24,11 +24,11 @@ pub struct Overhead {
 impl Overhead {
     pub(super) fn of(data: &RunData, profiled: &TrialRecord, phase: &PhaseRecord) -> Self {
         let of_variant = |trial: &&TrialRecord| trial.trial.variant == profiled.trial.variant;
-        let others = || data.trials.iter().filter(of_variant).filter(|trial| trial.ending.outcome.is_ok());
+        let successful = || data.trials.iter().filter(of_variant).filter(|trial| trial.ending.outcome.is_ok());
         let quotient = |metric| {
             let name = MetricName { phase: phase.name.clone(), instance: None, key: MetricKey::amount(metric) };
             let figure = |trial: &TrialRecord| trial.figure(&name).measured().copied();
-            let all: Vec<f64> = others().filter_map(figure).collect();
+            let all: Vec<f64> = successful().filter_map(figure).collect();
             let usual = median(&all).filter(|usual| *usual > 0.0);
             (figure(profiled).zip(usual).map(|(profiled, usual)| profiled / usual), all.len())
         };

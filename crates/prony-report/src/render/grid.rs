@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_too_long_stands_alone() {
+    fn overlong_word_gets_its_own_line() {
         assert_eq!(wrap("a incomprehensibilities b c", 5), ["a", "incomprehensibilities", "b c"]);
     }
 }

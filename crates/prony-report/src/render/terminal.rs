@@ -228,11 +228,11 @@ fn figure_column(table: &Table, at: usize) -> Laid {
     let left = column.align == Align::Left;
     let text = |row: &Row| if left { Field::whole(safe(&row.cells[at].main)) } else { field(&row.cells[at]) };
     let fields: Vec<Field> = table.rows.iter().map(text).collect();
-    lay(&heading(column), &fields, left, if stands_alone(table, at) { width(&safe(&column.group)) } else { 0 })
+    lay(&heading(column), &fields, left, if has_own_group(table, at) { width(&safe(&column.group)) } else { 0 })
 }
 
 /// Whether neither neighbour shares the column's group.
-fn stands_alone(table: &Table, at: usize) -> bool {
+fn has_own_group(table: &Table, at: usize) -> bool {
     let group = |at: usize| table.columns.get(at).map(|c| &c.group);
     (at == 0 || group(at - 1) != group(at)) && group(at + 1) != group(at)
 }

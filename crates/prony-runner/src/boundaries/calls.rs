@@ -93,8 +93,8 @@ impl Calls {
 
     /// Time in which at least one was under way, until `end`, without that in which the program was held; what the probe
     /// did in between is left out where they ran one after another.
-    pub fn time(&self, call: &str, end: Nanos, held: &Suspensions) -> Reading<Nanos> {
-        let running = |(from, to): (Nanos, Nanos)| to.since(from).since(held.between(from, to));
+    pub fn time(&self, call: &str, end: Nanos, suspended: &Suspensions) -> Reading<Nanos> {
+        let running = |(from, to): (Nanos, Nanos)| to.since(from).since(suspended.between(from, to));
         let open = if self.is_open() { running((self.since, end)) } else { Nanos::ZERO };
         let counted = self.hot.of(call);
         if !self.overlapped && self.hot_threads.len() <= 1 {
@@ -155,14 +155,14 @@ mod tests {
 
     /// A hold at the end of another function may come while these are under way.
     #[test]
-    fn time_side_by_side_leaves_out_what_was_held() {
+    fn concurrent_call_time_excludes_suspensions() {
         let mut calls = Calls::default();
         calls.begin(A, ms(0), 0);
         calls.begin(A, ms(5), 1);
         calls.end(A, ms(40), 1, true, ms(15));
         calls.end(A, ms(50), 0, true, ms(30));
-        let held = Suspensions::new(vec![(ms(10), ms(30)), (ms(60), ms(70))]);
-        assert_eq!(calls.time("p", ms(99), &held), Reading::Measured(ms(30)));
+        let suspended = Suspensions::new(vec![(ms(10), ms(30)), (ms(60), ms(70))]);
+        assert_eq!(calls.time("p", ms(99), &suspended), Reading::Measured(ms(30)));
     }
 
     #[test]

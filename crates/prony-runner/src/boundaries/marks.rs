@@ -1,6 +1,6 @@
 //! What programs write to the file named in `PRONY_MARKS`. Pure.
 //!
-//! A mark is one line: `NAME begin`, `NAME end`, or JSON, `{"mark":"NAME","edge":"begin","at":NANOSECONDS}`, where `at`
+//! A mark is one line: `NAME begin`, `NAME end`, or JSON, `{"mark":"NAME","boundary":"begin","at":NANOSECONDS}`, where `at`
 //! counts as `CLOCK_MONOTONIC` does and may be left out. Lines up to 4096 bytes that are written at once stay whole.
 
 use prony_model::units::Nanos;
@@ -33,7 +33,7 @@ pub struct Mark {
     #[serde(rename = "mark")]
     pub name: String,
     /// Which end.
-    pub edge: Boundary,
+    pub boundary: Boundary,
     /// When, by `CLOCK_MONOTONIC`; `None` is when it was read.
     pub at: Option<Nanos>,
 }
@@ -45,9 +45,9 @@ impl Mark {
         if line.starts_with('{') {
             return serde_json::from_str(line).ok();
         }
-        let (name, edge) = line.rsplit_once(char::is_whitespace)?;
-        let edge = [Boundary::Begin, Boundary::End].into_iter().find(|known| known.name() == edge)?;
-        Some(Self { name: name.trim_end().to_owned(), edge, at: None })
+        let (name, boundary) = line.rsplit_once(char::is_whitespace)?;
+        let boundary = [Boundary::Begin, Boundary::End].into_iter().find(|known| known.name() == boundary)?;
+        Some(Self { name: name.trim_end().to_owned(), boundary, at: None })
     }
 }
 
@@ -79,8 +79,8 @@ pub fn made(own: Option<Nanos>, known: Known) -> (Nanos, Nanos, Option<&'static 
 }
 
 /// The line that `prony mark` writes.
-pub fn line(name: &str, edge: Boundary, at: Nanos, pid: u32) -> String {
-    let mark = serde_json::json!({ "mark": name, "edge": edge, "at": at.as_nanos(), "pid": pid });
+pub fn line(name: &str, boundary: Boundary, at: Nanos, pid: u32) -> String {
+    let mark = serde_json::json!({ "mark": name, "boundary": boundary, "at": at.as_nanos(), "pid": pid });
     format!("{mark}\n")
 }
 
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn both_forms_are_read_and_what_is_written_reads_back() {
-        let mark = |name: &str, edge, at| Some(Mark { name: name.into(), edge, at });
+        let mark = |name: &str, boundary, at| Some(Mark { name: name.into(), boundary, at });
         assert_eq!(Mark::parse("page queries begin\n"), mark("page queries", Boundary::Begin, None));
         assert_eq!(Mark::parse("load \t end"), mark("load", Boundary::End, None));
         let written = line("a \"b\"", Boundary::End, Nanos::from_nanos(77), 5);

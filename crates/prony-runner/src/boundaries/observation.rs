@@ -18,14 +18,14 @@ use crate::boundaries::functions::{Functions, Part, observed};
 use crate::boundaries::limits::Deadlines;
 use crate::boundaries::marks::{self, Known, Mark};
 use crate::boundaries::settling::Settling;
-use crate::boundaries::suspending::{Asked, Holds};
+use crate::boundaries::suspending::{Asked, SuspensionControl};
 use crate::boundaries::threads::Threads;
 use crate::boundaries::tracked::{Called, Happened};
 use crate::boundaries::tracker::{Change, Tracker};
 use crate::observer::Observer;
 
 /// Edges at the ends of a function that is called often take at most this part of the time.
-const EDGES_SHARE: u64 = 20;
+const SNAPSHOTS_SHARE: u64 = 20;
 
 /// A program that ends at the end of a call is asked by a signal where it has not done so after this time.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ pub struct Observation<'a> {
     /// Its phases.
     pub tracker: Tracker,
     /// Every edge, in order.
-    pub edges: Vec<Snapshot>,
+    pub snapshots: Vec<Snapshot>,
     /// Index of the edge at which each phase began.
     pub begin: Vec<Option<usize>>,
     /// Index of the edge at which each phase ended.
@@ -48,11 +48,11 @@ pub struct Observation<'a> {
     /// What its probes said.
     pub threads: Threads,
     /// Threads that are held.
-    pub holds: Holds,
+    pub suspensions: SuspensionControl,
     /// Phases that end when the tree is quiet.
     pub settling: Settling,
     /// How long their looks at the program's data took while it ran.
-    pub looks: Nanos,
+    pub polls_took: Nanos,
     /// When the program was released.
     pub released: Nanos,
     /// When a trial whose worker leads no further was cut short, and the index of the edge then.
@@ -60,7 +60,7 @@ pub struct Observation<'a> {
     /// The program is to be ended.
     pub stop: bool,
     /// The program was told to end itself.
-    pub told_to_stop: bool,
+    pub asked_to_stop: bool,
     /// Where the program keeps its data, where that is declared and read.
     store: Option<PathBuf>,
     functions: Functions,
@@ -75,7 +75,7 @@ impl<'a> Observation<'a> {
     pub fn new(
         spec: &'a TrialSpec,
         sampler: &'a Sampler,
-        hold: PathBuf,
+        commands: PathBuf,
         position: u32,
         observer: &'a mut dyn Observer,
     ) -> Self {
@@ -86,17 +86,17 @@ impl<'a> Observation<'a> {
             observer,
             position,
             tracker: Tracker::new(&spec.phases),
-            edges: vec![sampler.edge()],
+            snapshots: vec![sampler.snapshot()],
             begin: vec![None; phases],
             end: vec![None; phases],
             threads: Threads::default(),
-            holds: Holds::new(hold),
+            suspensions: SuspensionControl::new(commands),
             settling: Settling::default(),
-            looks: Nanos::ZERO,
+            polls_took: Nanos::ZERO,
             released: Nanos::ZERO,
             cut: None,
             stop: false,
-            told_to_stop: false,
+            asked_to_stop: false,
             store: sampler.store(),
             functions: Functions::of(&spec.phases),
             deadlines: Deadlines::new(phases),
@@ -108,7 +108,7 @@ impl<'a> Observation<'a> {
     fn apply(&mut self, change: &Change) {
         self.stop |= change.stop;
         if !change.is_none() {
-            self.edge();
+            self.snapshot();
             self.note(change);
         }
     }
@@ -116,9 +116,9 @@ impl<'a> Observation<'a> {
     /// The runner begins a phase: everything is read before it is told.
     pub fn lead(&mut self, index: usize) {
         // Between the end of one phase and the begin of the next the worker waits: one snapshot serves both.
-        let fresh = index > 0 && self.end[index - 1] == self.edges.len().checked_sub(1);
+        let fresh = index > 0 && self.end[index - 1] == self.snapshots.len().checked_sub(1);
         if !fresh {
-            self.edge();
+            self.snapshot();
         }
         let change = self.tracker.lead(index, monotonic());
         self.note(&change);
@@ -140,7 +140,7 @@ impl<'a> Observation<'a> {
     /// What comes after this instant is no part of the trial, which is ended here: reads everything once more.
     pub fn cut(&mut self) {
         if self.cut.is_none() {
-            self.cut = Some((monotonic(), self.edge()));
+            self.cut = Some((monotonic(), self.snapshot()));
         }
     }
 
@@ -150,48 +150,50 @@ impl<'a> Observation<'a> {
     }
 
     /// Reads everything now; the index of the edge.
-    fn edge(&mut self) -> usize {
-        self.edges.push(self.sampler.edge());
-        self.edges.len() - 1
+    fn snapshot(&mut self) -> usize {
+        self.snapshots.push(self.sampler.snapshot());
+        self.snapshots.len() - 1
     }
 
     /// Whether another edge now would take too much of the time.
     fn is_dear(&self) -> bool {
-        let last = self.edges.last();
-        last.is_some_and(|edge| monotonic().since(edge.at).as_nanos() < EDGES_SHARE * edge.took.as_nanos())
+        let last = self.snapshots.last();
+        last.is_some_and(|snapshot| {
+            monotonic().since(snapshot.at).as_nanos() < SNAPSHOTS_SHARE * snapshot.took.as_nanos()
+        })
     }
 
     /// Reads everything now, for a replica, unless that would take too much of the time; the index of the edge.
-    pub fn look_unless_dear(&mut self) -> Option<usize> {
-        (!self.is_dear()).then(|| self.edge())
+    pub fn snapshot_unless_costly(&mut self) -> Option<usize> {
+        (!self.is_dear()).then(|| self.snapshot())
     }
 
     /// The last replica ended at an instant; the index of the edge that follows.
     pub fn replicas_ended(&mut self, at: Nanos) -> usize {
-        let edges = self.edges.len();
+        let snapshots = self.snapshots.len();
         let change = self.tracker.happened(Happened::ReplicasEnded, at, Nanos::ZERO);
         self.apply(&change);
-        if self.edges.len() > edges { edges } else { self.edge() }
+        if self.snapshots.len() > snapshots { snapshots } else { self.snapshot() }
     }
 
     /// Notes that phases began or ended at the last edge.
     pub fn note(&mut self, change: &Change) {
-        let edge = self.edges.len().checked_sub(1);
+        let snapshot = self.snapshots.len().checked_sub(1);
         for index in &change.ended {
-            self.end[*index] = edge;
+            self.end[*index] = snapshot;
             self.deadlines.end(*index);
             self.say_ended(*index);
         }
         for index in &change.began {
             let phase = &self.spec.phases[*index];
-            self.begin[*index] = edge;
+            self.begin[*index] = snapshot;
             // A phase that waits for quiet ends by itself, no later than its limit.
             let limit = phase.limit.filter(|_| phase.action.settle().is_none());
-            self.deadlines.begin(*index, limit, self.holds.running(monotonic()));
+            self.deadlines.begin(*index, limit, self.suspensions.running(monotonic()));
             if let Some(settle) = phase.action.settle() {
                 let mut tree = self.tree();
                 self.settling.begin(*index, *settle, &mut tree);
-                self.looks += tree.store_took;
+                self.polls_took += tree.store_took;
             }
             self.observer.event(&Event::PhaseBegan { position: self.position, phase: phase.name.clone() });
         }
@@ -216,11 +218,11 @@ impl<'a> Observation<'a> {
         if let Some(line) = probed(text) {
             return self.probe(&line, monotonic());
         }
-        let Some(mark) = Mark::parse(text) else { return self.tracker.stranger(text) };
+        let Some(mark) = Mark::parse(text) else { return self.tracker.unknown_mark(text) };
         let begun = self.tracker.not_before(&mark);
         let (at, lag, strange) = marks::made(mark.at, Known { released: self.released, begun, earliest, read });
         if let Some(why) = strange {
-            self.tracker.stranger(&format!("{text} (its `at` is {why})"));
+            self.tracker.unknown_mark(&format!("{text} (its `at` is {why})"));
         }
         let change = self.tracker.happened(Happened::Mark(&mark), at, lag);
         self.apply(&change);
@@ -231,8 +233,8 @@ impl<'a> Observation<'a> {
         match &line.event {
             ProbeEvent::Begin { call, .. } | ProbeEvent::End { call, .. } => self.called(call, line, now),
             ProbeEvent::Calls(tallied) => self.called(&tallied.call, line, now),
-            ProbeEvent::Held { hold, later: true, .. } => self.held_again(*hold, line),
-            ProbeEvent::Held { call, hold, .. } => self.held(call, *hold, line),
+            ProbeEvent::Suspended { suspension, later: true, .. } => self.suspended_again(*suspension, line),
+            ProbeEvent::Suspended { call, suspension, .. } => self.suspended(call, *suspension, line),
             _ => self.heard(line),
         }
     }
@@ -249,10 +251,10 @@ impl<'a> Observation<'a> {
         }
         match self.tracker.phases[index].called(line) {
             Called::First => {
-                self.edge();
+                self.snapshot();
                 self.note(&Change { began: vec![index], ..Change::default() });
             }
-            Called::Again => self.deadlines.go_on(index, self.holds.running(now)),
+            Called::Again => self.deadlines.go_on(index, self.suspensions.running(now)),
             Called::Ended => self.ended(index, line, now),
             Called::Nothing => {}
         }
@@ -260,10 +262,10 @@ impl<'a> Observation<'a> {
 
     /// No invocation is under way any more, for now.
     fn ended(&mut self, index: usize, line: &ProbeLine, now: Nanos) {
-        self.deadlines.pause(index, self.holds.running(now));
+        self.deadlines.pause(index, self.suspensions.running(now));
         if self.holds_after(index, line) || self.end[index].is_none() || !self.is_dear() {
             let first = self.end[index].is_none();
-            self.end[index] = Some(self.edge());
+            self.end[index] = Some(self.snapshot());
             if first {
                 let mut change = Change { ended: vec![index], ..Change::default() };
                 self.tracker.follow(&mut change);
@@ -275,14 +277,14 @@ impl<'a> Observation<'a> {
 
     /// Whether the program comes to stand after this line.
     fn holds_after(&self, index: usize, line: &ProbeLine) -> bool {
-        let holds = observed(&self.spec.phases[index]).is_some_and(ObserveSpec::holds);
-        holds && matches!(line.event, ProbeEvent::End { .. })
+        let suspends = observed(&self.spec.phases[index]).is_some_and(ObserveSpec::holds);
+        suspends && matches!(line.event, ProbeEvent::End { .. })
     }
 
     /// An invocation that ends a phase has returned, and the program may be held there, or end.
     fn returns(&mut self, index: usize, line: &ProbeLine) {
-        if let (true, Some(edge)) = (self.holds_after(index, line), self.end[index]) {
-            self.returned.insert(line.source, (index, line.at, edge));
+        if let (true, Some(snapshot)) = (self.holds_after(index, line), self.end[index]) {
+            self.returned.insert(line.source, (index, line.at, snapshot));
         }
         if observed(&self.spec.phases[index]).is_some_and(|observe| observe.stop) {
             self.stop_at = Some(Instant::now() + PATIENCE);
@@ -290,49 +292,49 @@ impl<'a> Observation<'a> {
     }
 
     /// A thread stands still at the end of a call.
-    fn held(&mut self, id: &str, number: u64, line: &ProbeLine) {
+    fn suspended(&mut self, id: &str, number: u64, line: &ProbeLine) {
         let Some((phase, part)) = self.functions.find(id) else { return };
         let known = self.returned.remove(&line.source).filter(|(of, ..)| *of == phase);
         if part == Part::End && known.is_none() {
-            let (last, again) = (self.edges.len() - 1, !self.tracker.phases[phase].is_complete());
-            return self.holds.pass(line, number, phase, last, again);
+            let (last, again) = (self.snapshots.len() - 1, !self.tracker.phases[phase].is_complete());
+            return self.suspensions.pass(line, number, phase, last, again);
         }
-        let (_, ended, edge) = known.unwrap_or_else(|| (phase, line.at, self.edge()));
+        let (_, ended, snapshot) = known.unwrap_or_else(|| (phase, line.at, self.snapshot()));
         let observe = observed(&self.spec.phases[phase]);
         let plan = observe.and_then(|observe| observe.at_end.clone()).unwrap_or_default();
         let stop = observe.is_some_and(|observe| observe.stop);
         self.stop_at = None;
-        let asked = Asked { phase, ended, edge, plan, stop };
-        self.holds.begin(line, number, asked, &mut self.tree());
+        let asked = Asked { phase, ended, snapshot, plan, stop };
+        self.suspensions.begin(line, number, asked, &mut self.tree());
     }
 
     /// A thread stands still where its event loop turns after such an end.
-    fn held_again(&mut self, number: u64, line: &ProbeLine) {
-        let edge = self.edge();
-        self.holds.again(line, number, edge, &mut self.tree());
+    fn suspended_again(&mut self, number: u64, line: &ProbeLine) {
+        let snapshot = self.snapshot();
+        self.suspensions.again(line, number, snapshot, &mut self.tree());
     }
 
     fn heard(&mut self, line: &ProbeLine) {
         let mut tree = self.tree();
-        let (sampler, edges) = (self.sampler, &mut self.edges);
-        let mut edge = || {
-            edges.push(sampler.edge());
-            edges.len() - 1
+        let (sampler, snapshots) = (self.sampler, &mut self.snapshots);
+        let mut snapshot = || {
+            snapshots.push(sampler.snapshot());
+            snapshots.len() - 1
         };
-        self.holds.heard(line, &mut tree, &mut edge);
+        self.suspensions.heard(line, &mut tree, &mut snapshot);
         if matches!(line.event, ProbeEvent::Resumed { because: Because::Stop }) {
-            (self.told_to_stop, self.stop_at) = (true, Some(Instant::now() + PATIENCE));
+            (self.asked_to_stop, self.stop_at) = (true, Some(Instant::now() + PATIENCE));
         }
     }
 
     /// Does what is due by now.
     pub fn due(&mut self) {
-        self.holds.due(&mut self.tree());
-        self.holds.bury(&runs, monotonic());
-        let (mut tree, held) = (self.tree(), self.holds.any());
-        let settled = self.settling.due(held, &mut tree);
+        self.suspensions.due(&mut self.tree());
+        self.suspensions.bury(&runs, monotonic());
+        let (mut tree, suspended) = (self.tree(), self.suspensions.any());
+        let settled = self.settling.due(suspended, &mut tree);
         // What is read of a program that does not run disturbs nothing.
-        self.looks += if held { Nanos::ZERO } else { tree.store_took };
+        self.polls_took += if suspended { Nanos::ZERO } else { tree.store_took };
         for index in settled {
             let change = self.tracker.ended(index, monotonic());
             self.apply(&change);
@@ -342,16 +344,16 @@ impl<'a> Observation<'a> {
 
     /// When something will be due.
     pub fn next(&self) -> Option<Instant> {
-        let of_others = self.stop_at.filter(|_| !self.stop);
-        self.holds.next().into_iter().chain(self.settling.next()).chain(of_others).min()
+        let of_rest = self.stop_at.filter(|_| !self.stop);
+        self.suspensions.next().into_iter().chain(self.settling.next()).chain(of_rest).min()
     }
 
     /// When the first phase must be over; none while the program is held, which is in no phase's time.
     pub fn deadline(&self) -> Option<Instant> {
-        if self.holds.any() {
+        if self.suspensions.any() {
             return None;
         }
-        let left = self.deadlines.first()?.since(self.holds.running(monotonic()));
+        let left = self.deadlines.first()?.since(self.suspensions.running(monotonic()));
         Some(Instant::now() + left.to_duration())
     }
 
@@ -359,7 +361,7 @@ impl<'a> Observation<'a> {
     /// ends with them has the trial's last edge, as what ends with the program has.
     pub fn finish(&mut self, at: Nanos, replicas: Option<Nanos>) {
         let change = self.tracker.finish(at, replicas);
-        self.edge();
+        self.snapshot();
         self.note(&change);
         for index in 0..self.tracker.phases.len() {
             let tracked = &self.tracker.phases[index];

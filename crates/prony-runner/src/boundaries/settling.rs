@@ -12,7 +12,7 @@ use prony_os::settle::{Probe, SettleResult, Watch};
 use crate::boundaries::suspensions::Suspensions;
 
 /// A look takes at most this part of the time, one in so many: a store of many files is walked at each.
-const LOOKS_SHARE: u32 = 10;
+const POLLS_SHARE: u32 = 10;
 
 /// What the watch of a phase found.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +47,7 @@ impl Settling {
     /// A phase begins that ends when the tree is quiet.
     pub fn begin(&mut self, phase: usize, spec: SettleSpec, probe: &mut impl Probe) {
         let began = monotonic();
-        let watch = Watch::begin(spec, began, probe.look());
+        let watch = Watch::begin(spec, began, probe.poll());
         let next = Instant::now() + watch.interval().to_duration();
         self.active.push(Active { phase, began, watch, next, pause: None, paused: Vec::new() });
     }
@@ -59,28 +59,28 @@ impl Settling {
 
     /// Takes the looks that are due; the phases that end with them. While the program is `held` its rest is none of its
     /// own, and nothing is watched.
-    pub fn due(&mut self, held: bool, probe: &mut impl Probe) -> Vec<usize> {
+    pub fn due(&mut self, suspended: bool, probe: &mut impl Probe) -> Vec<usize> {
         let now = Instant::now();
         let mut over = Vec::new();
         for active in &mut self.active {
             let Active { phase, began, watch, next, pause, paused } = active;
-            match (held, watch.is_paused()) {
+            match (suspended, watch.is_paused()) {
                 (true, false) => {
                     let from = *pause.insert(monotonic());
-                    watch.pause(from, probe.look());
+                    watch.pause(from, probe.poll());
                 }
                 (false, true) => {
                     let to = monotonic();
                     paused.extend(pause.take().map(|from| (from, to)));
-                    watch.go_on(to, probe.look());
+                    watch.go_on(to, probe.poll());
                     *next = now + watch.interval().to_duration();
                 }
                 (false, false) if *next <= now => {
                     *next = now + watch.interval().to_duration();
-                    let (at, began_looking) = (monotonic(), Instant::now());
-                    let look = probe.look();
-                    *next += (began_looking.elapsed() * LOOKS_SHARE).saturating_sub(watch.interval().to_duration());
-                    if let Some(result) = watch.look(at, look) {
+                    let (at, began_polling) = (monotonic(), Instant::now());
+                    let poll = probe.poll();
+                    *next += (began_polling.elapsed() * POLLS_SHARE).saturating_sub(watch.interval().to_duration());
+                    if let Some(result) = watch.poll(at, poll) {
                         let paused = Suspensions::new(std::mem::take(paused));
                         self.over.insert(*phase, Settled { began: *began, result, paused });
                         over.push(*phase);
@@ -96,12 +96,12 @@ impl Settling {
 
 impl Settled {
     /// A time of the watch as one from the phase's begin, without the times in which the program was `held`.
-    pub fn from_begin(&self, time: &Reading<Nanos>, began: Nanos, held: &Suspensions) -> Reading<Nanos> {
+    pub fn from_begin(&self, time: &Reading<Nanos>, began: Nanos, suspended: &Suspensions) -> Reading<Nanos> {
         // The watch began a moment after the phase, which counts as activity; and it notices later than the thread that
         // holds begin and end.
         time.clone().map(|time| {
             let last = self.paused.instant(self.began + time);
-            last.since(began).since(held.between(began, last))
+            last.since(began).since(suspended.between(began, last))
         })
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     struct Tree(Nanos);
 
     impl Probe for Tree {
-        fn look(&mut self) -> Activity {
+        fn poll(&mut self) -> Activity {
             let nothing = || Reading::Measured(Bytes::default());
             let (cpu, roles) = (Reading::Measured(self.0), BTreeMap::new());
             Activity { cpu, roles, written: nothing(), store: nothing(), unwritten: nothing() }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_watched_while_the_program_is_held() {
+    fn settling_pauses_during_suspensions() {
         let mut settling = Settling::default();
         let mut tree = Tree(Nanos::ZERO);
         settling.begin(0, spec(Nanos::from_nanos(1), Nanos::from_secs(600)), &mut tree);
@@ -198,11 +198,11 @@ mod tests {
 
     /// The phase begins where the program is held: it stands already when the watch begins, and for longer than that sees.
     #[test]
-    fn no_time_in_which_the_program_was_held_is_in_it() {
+    fn settle_time_excludes_suspensions() {
         let ms = Nanos::from_millis;
         let found = |time: u64| {
-            let held = Suspensions::new(vec![(ms(100), ms(1_000))]);
-            settled(400, vec![(ms(420), ms(1_010))]).from_begin(&Reading::Measured(ms(time)), ms(100), &held)
+            let suspended = Suspensions::new(vec![(ms(100), ms(1_000))]);
+            settled(400, vec![(ms(420), ms(1_010))]).from_begin(&Reading::Measured(ms(time)), ms(100), &suspended)
         };
         assert_eq!(found(0), Reading::Measured(Nanos::ZERO), "it did nothing after its begin");
         assert_eq!(found(20), Reading::Measured(Nanos::ZERO), "the end of the hold");

@@ -8,7 +8,7 @@ use prony_os::clock::monotonic;
 use prony_os::launch::{Capture, Captured};
 
 /// Bytes of beginning and end that are kept.
-const KEPT: usize = 4 << 10;
+const CAPTURED: usize = 4 << 10;
 
 /// A longer line is cut here: what is searched for stands at the begin of lines that people read.
 const LONGEST_LINE: usize = 64 << 10;
@@ -36,7 +36,7 @@ pub enum Taken {
 impl Stream {
     /// From a non-blocking source; `lines` where its lines matter.
     pub fn new(source: Option<File>, lines: bool) -> Self {
-        Self { source, capture: Capture::new(KEPT, KEPT), pending: Vec::new(), lines }
+        Self { source, capture: Capture::new(CAPTURED, CAPTURED), pending: Vec::new(), lines }
     }
 
     /// What to wait for, until the stream ends.

@@ -9,12 +9,12 @@ use prony_model::record::probe::SuspensionReport;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::settle::{Probe, SettleResult, Watch};
-use prony_runtime::{Because, HoldCommand, Holder, Occasion, ProbeEvent, ProbeLine, Source};
+use prony_runtime::{Because, Occasion, ProbeEvent, ProbeLine, Source, SuspendedThread, SuspensionCommand};
 
 use crate::boundaries::suspensions::Suspensions;
 
 /// A function that is called more often is not held at its later ends.
-pub const MOST_HOLDS: usize = 100;
+pub const MOST_SUSPENSIONS: usize = 100;
 
 /// Why memory of a phase was not read where a call that ends another phase returned before the collection.
 const OVERTAKEN: &str = "a call that ends another phase returned in the same turn of the event loop, and only after the last \
@@ -22,7 +22,7 @@ const OVERTAKEN: &str = "a call that ends another phase returned in the same tur
 
 /// One hold of one thread.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Hold {
+pub struct Suspension {
     /// Index of the phase.
     pub phase: usize,
     /// Who was held.
@@ -30,7 +30,7 @@ pub struct Hold {
     /// When the invocation ended: from here no time counts.
     pub from: Nanos,
     /// When it stood still.
-    pub stood: Nanos,
+    pub stopped: Nanos,
     /// When its memory was read.
     pub read: Option<Nanos>,
     /// When it went on; `None` where it never did.
@@ -38,7 +38,7 @@ pub struct Hold {
     /// Index of the edge at the invocation's end.
     pub end: usize,
     /// Index of the edge at its begin: that at the invocation's end, but for one that comes later.
-    pub edge: usize,
+    pub snapshot: usize,
     /// Index of the edge after what was asked for.
     pub rest: Option<usize>,
     /// It ends no phase, and was let go at once: its function ends a phase elsewhere.
@@ -54,18 +54,18 @@ pub struct Hold {
     fault: Option<String>,
 }
 
-impl Hold {
+impl Suspension {
     /// It begins.
-    pub(crate) const fn new(phase: usize, source: Source, from: Nanos, stood: Nanos, edge: usize) -> Self {
+    pub(crate) const fn new(phase: usize, source: Source, from: Nanos, stopped: Nanos, snapshot: usize) -> Self {
         Self {
             phase,
             source,
             from,
-            stood,
+            stopped,
             read: None,
             until: None,
-            end: edge,
-            edge,
+            end: snapshot,
+            snapshot,
             rest: None,
             passed: false,
             put_off: false,
@@ -101,7 +101,7 @@ impl Hold {
             pid: self.source.pid,
             thread: self.source.thread,
             from: self.from,
-            held: self.until.map(|until| until.since(self.from)),
+            suspended: self.until.map(|until| until.since(self.from)),
             late: self.late,
             collected: self.collected,
             settled: self.settled.clone(),
@@ -113,7 +113,7 @@ impl Hold {
 }
 
 /// What a held thread is waiting for.
-enum Stage {
+enum Step {
     Collecting,
     Waiting(Instant),
     Settling(Box<Watch>, Instant),
@@ -123,22 +123,22 @@ enum Stage {
 
 struct Active {
     index: usize,
-    holder: Holder,
+    thread: SuspendedThread,
     plan: AtEndSpec,
     stop: bool,
-    stage: Stage,
+    step: Step,
     /// Its process was gone when it was looked for last.
-    gone: bool,
+    vanished: bool,
 }
 
 /// All holds of a trial.
-pub struct Holds {
+pub struct SuspensionControl {
     dir: PathBuf,
     active: BTreeMap<Source, Active>,
     /// Holds after which a collection is still to come, by their index, and what is to be done then.
     put_off: BTreeMap<Source, (usize, AtEndSpec, bool)>,
     /// Those that were and are.
-    pub all: Vec<Hold>,
+    pub all: Vec<Suspension>,
     /// The times of those that were.
     over: Suspensions,
 }
@@ -150,14 +150,14 @@ pub struct Asked {
     /// When the invocation ended.
     pub ended: Nanos,
     /// Index of the edge there.
-    pub edge: usize,
+    pub snapshot: usize,
     /// What the experiment asks for.
     pub plan: AtEndSpec,
     /// Whether the program ends here.
     pub stop: bool,
 }
 
-impl Holds {
+impl SuspensionControl {
     /// Threads wait in `dir`.
     pub fn new(dir: PathBuf) -> Self {
         let (active, put_off) = (BTreeMap::new(), BTreeMap::new());
@@ -172,7 +172,7 @@ impl Holds {
 
     /// Some hold has ended.
     fn count(&mut self) {
-        let over = self.all.iter().filter_map(|hold| Some((hold.from, hold.until?)));
+        let over = self.all.iter().filter_map(|suspension| Some((suspension.from, suspension.until?)));
         self.over = Suspensions::new(over.collect());
     }
 
@@ -183,9 +183,9 @@ impl Holds {
 
     /// When something is due.
     pub fn next(&self) -> Option<Instant> {
-        let due = |active: &Active| match &active.stage {
-            Stage::Waiting(until) => Some(*until),
-            Stage::Settling(_, next) => Some(*next),
+        let due = |active: &Active| match &active.step {
+            Step::Waiting(until) => Some(*until),
+            Step::Settling(_, next) => Some(*next),
             _ => None,
         };
         self.active.values().filter_map(due).min()
@@ -193,51 +193,56 @@ impl Holds {
 
     /// A thread stands still: it is answered, and told the first thing.
     pub fn begin(&mut self, line: &ProbeLine, number: u64, asked: Asked, probe: &mut impl Probe) {
-        let Asked { phase, ended, edge, plan, stop } = asked;
-        let hold = Hold::new(phase, line.source, ended, line.at, edge);
-        if self.answer(number, hold, plan, stop) {
+        let Asked { phase, ended, snapshot, plan, stop } = asked;
+        let suspension = Suspension::new(phase, line.source, ended, line.at, snapshot);
+        if self.answer(number, suspension, plan, stop) {
             self.collect(line.source, probe);
         }
     }
 
     /// A thread stands still at the turn of its event loop to which a collection was put off; `edge` was read just now.
     /// What it did since the invocation's end belongs to no hold.
-    pub fn again(&mut self, line: &ProbeLine, number: u64, edge: usize, probe: &mut impl Probe) {
+    pub fn again(&mut self, line: &ProbeLine, number: u64, snapshot: usize, probe: &mut impl Probe) {
         let Some((before, plan, stop)) = self.put_off.remove(&line.source) else { return };
         let before = &mut self.all[before];
         before.fault = None;
         let late = line.at.since(before.until.unwrap_or(before.from));
-        let hold = Hold::new(before.phase, line.source, line.at, before.stood, edge);
-        let hold = Hold { end: before.end, late: Some(late), ..hold };
-        if self.answer(number, hold, AtEndSpec { weak: Weak::Clear, ..plan }, stop) {
+        let suspension = Suspension::new(before.phase, line.source, line.at, before.stopped, snapshot);
+        let suspension = Suspension { end: before.end, late: Some(late), ..suspension };
+        if self.answer(number, suspension, AtEndSpec { weak: Weak::Clear, ..plan }, stop) {
             self.collect(line.source, probe);
         }
     }
 
     /// A thread stands still at the end of an invocation that ends no phase: it is let go at once, and held there
     /// `again` or not. `edge` is the last one.
-    pub fn pass(&mut self, line: &ProbeLine, number: u64, phase: usize, edge: usize, again: bool) {
-        let hold = Hold::new(phase, line.source, line.at, line.at, edge);
-        if self.answer(number, Hold { rest: Some(edge), passed: true, ..hold }, AtEndSpec::default(), false) {
-            self.tell(line.source, if again { HoldCommand::Go } else { HoldCommand::Release });
+    pub fn pass(&mut self, line: &ProbeLine, number: u64, phase: usize, snapshot: usize, again: bool) {
+        let suspension = Suspension::new(phase, line.source, line.at, line.at, snapshot);
+        if self.answer(
+            number,
+            Suspension { rest: Some(snapshot), passed: true, ..suspension },
+            AtEndSpec::default(),
+            false,
+        ) {
+            self.tell(line.source, if again { SuspensionCommand::Go } else { SuspensionCommand::Release });
         }
     }
 
     /// Answers a thread that stands still; whether that could be done.
-    fn answer(&mut self, number: u64, mut hold: Hold, plan: AtEndSpec, stop: bool) -> bool {
-        let (source, index) = (hold.source, self.all.len());
-        let answered = match Holder::answer(&self.dir, source, number) {
-            Ok(holder) => {
-                self.active.insert(source, Active { index, holder, plan, stop, stage: Stage::Leaving, gone: false });
+    fn answer(&mut self, number: u64, mut suspension: Suspension, plan: AtEndSpec, stop: bool) -> bool {
+        let (source, index) = (suspension.source, self.all.len());
+        let answered = match SuspendedThread::answer(&self.dir, source, number) {
+            Ok(thread) => {
+                self.active.insert(source, Active { index, thread, plan, stop, step: Step::Leaving, vanished: false });
                 true
             }
             // It goes on by itself ten seconds later, and says so.
             Err(error) => {
-                hold.fault = Some(error.to_string());
+                suspension.fault = Some(error.to_string());
                 false
             }
         };
-        self.all.push(hold);
+        self.all.push(suspension);
         answered
     }
 
@@ -246,17 +251,17 @@ impl Holds {
         if !active.plan.collect {
             return self.wait(source, probe);
         }
-        active.stage = Stage::Collecting;
+        active.step = Step::Collecting;
         let now = active.plan.weak == Weak::Clear;
-        self.tell(source, if now { HoldCommand::Collect } else { HoldCommand::CollectLater });
+        self.tell(source, if now { SuspensionCommand::Collect } else { SuspensionCommand::CollectLater });
     }
 
     /// A thread goes on to the next turn of its event loop.
     fn put_off(&mut self, source: Source, plan: AtEndSpec, stop: bool) {
-        let Some(index) = self.all.iter().rposition(|hold| hold.source == source) else { return };
-        let hold = &mut self.all[index];
-        (hold.put_off, hold.rest) = (true, Some(hold.edge));
-        hold.fault = Some("the program ended before its event loop turned, and nothing was collected".to_owned());
+        let Some(index) = self.all.iter().rposition(|suspension| suspension.source == source) else { return };
+        let suspension = &mut self.all[index];
+        (suspension.put_off, suspension.rest) = (true, Some(suspension.snapshot));
+        suspension.fault = Some("the program ended before its event loop turned, and nothing was collected".to_owned());
         if let Some((before, ..)) = self.put_off.insert(source, (index, plan, stop)) {
             // Of invocations that end within one turn only the last one's memory is read.
             let another = self.all[before].phase != self.all[index].phase;
@@ -267,11 +272,11 @@ impl Holds {
     fn wait(&mut self, source: Source, probe: &mut impl Probe) {
         let Some(active) = self.active.get_mut(&source) else { return };
         if let Some(settle) = active.plan.settle {
-            let watch = Watch::begin(settle, monotonic(), probe.look());
+            let watch = Watch::begin(settle, monotonic(), probe.poll());
             let next = Instant::now() + watch.interval().to_duration();
-            active.stage = Stage::Settling(Box::new(watch), next);
+            active.step = Step::Settling(Box::new(watch), next);
         } else if let Some(wait) = active.plan.wait {
-            active.stage = Stage::Waiting(Instant::now() + wait.to_duration());
+            active.step = Step::Waiting(Instant::now() + wait.to_duration());
         } else {
             self.read(source);
         }
@@ -279,9 +284,9 @@ impl Holds {
 
     fn read(&mut self, source: Source) {
         if let Some(active) = self.active.get_mut(&source) {
-            active.stage = Stage::Reading;
+            active.step = Step::Reading;
         }
-        self.tell(source, HoldCommand::Read);
+        self.tell(source, SuspensionCommand::Read);
     }
 
     /// Does what is due.
@@ -289,11 +294,11 @@ impl Holds {
         let now = Instant::now();
         let mut over = Vec::new();
         for (source, active) in &mut self.active {
-            match &mut active.stage {
-                Stage::Waiting(until) if *until <= now => over.push(*source),
-                Stage::Settling(watch, next) if *next <= now => {
+            match &mut active.step {
+                Step::Waiting(until) if *until <= now => over.push(*source),
+                Step::Settling(watch, next) if *next <= now => {
                     *next = now + watch.interval().to_duration();
-                    if let Some(result) = watch.look(monotonic(), probe.look()) {
+                    if let Some(result) = watch.poll(monotonic(), probe.poll()) {
                         self.all[active.index].settled = Some(result);
                         over.push(*source);
                     }
@@ -307,30 +312,34 @@ impl Holds {
     /// Ends the holds of processes that are gone, by whether a process runs. What one said before its end is read first:
     /// it must be gone twice.
     pub fn bury(&mut self, runs: &dyn Fn(u32) -> bool, now: Nanos) {
-        let mut gone = Vec::new();
+        let mut vanished = Vec::new();
         for (source, active) in &mut self.active {
-            let before = std::mem::replace(&mut active.gone, !runs(source.pid));
-            gone.extend((before && active.gone).then_some(*source));
+            let before = std::mem::replace(&mut active.vanished, !runs(source.pid));
+            vanished.extend((before && active.vanished).then_some(*source));
         }
-        gone.into_iter().for_each(|source| self.ended(source, now));
+        vanished.into_iter().for_each(|source| self.ended(source, now));
     }
 
     /// A thread that was held has ended.
     fn ended(&mut self, source: Source, at: Nanos) {
         let Some(active) = self.active.remove(&source) else { return };
-        let hold = &mut self.all[active.index];
-        hold.until = Some(at);
-        hold.fault = Some("the process or thread ended while prony had suspended it".to_owned());
+        let suspension = &mut self.all[active.index];
+        suspension.until = Some(at);
+        suspension.fault = Some("the process or thread ended while prony had suspended it".to_owned());
         self.count();
     }
 
     /// Hears what a held thread says. `edge` reads memory, and is asked when the thread has read its heap.
-    pub fn heard(&mut self, line: &ProbeLine, probe: &mut impl Probe, edge: &mut dyn FnMut() -> usize) {
+    pub fn heard(&mut self, line: &ProbeLine, probe: &mut impl Probe, snapshot: &mut dyn FnMut() -> usize) {
         if let ProbeEvent::Resumed { because } = line.event {
             let active = self.active.remove(&line.source);
-            let last = self.all.iter_mut().rev().find(|hold| hold.source == line.source && hold.until.is_none());
-            if let Some(hold) = last {
-                (hold.until, hold.because) = (Some(line.at), Some(because));
+            let last = self
+                .all
+                .iter_mut()
+                .rev()
+                .find(|suspension| suspension.source == line.source && suspension.until.is_none());
+            if let Some(suspension) = last {
+                (suspension.until, suspension.because) = (Some(line.at), Some(because));
                 self.count();
             }
             if let (Because::Later, Some(active)) = (because, active) {
@@ -343,21 +352,25 @@ impl Holds {
             return;
         }
         let Some(active) = self.active.get_mut(&line.source) else { return };
-        let hold = &mut self.all[active.index];
-        match (&active.stage, &line.event) {
-            (Stage::Collecting, ProbeEvent::Collected { took, .. }) => {
-                hold.collected = Some(*took);
+        let suspension = &mut self.all[active.index];
+        match (&active.step, &line.event) {
+            (Step::Collecting, ProbeEvent::Collected { took, .. }) => {
+                suspension.collected = Some(*took);
                 self.wait(line.source, probe);
             }
-            (Stage::Reading, ProbeEvent::Heap { why: Occasion::Read, .. }) => {
-                (hold.read, hold.rest) = (Some(line.at), Some(edge()));
-                active.stage = Stage::Leaving;
-                let phase = hold.phase;
-                let held = self.all.iter().filter(|hold| hold.phase == phase && !hold.passed && !hold.put_off).count();
+            (Step::Reading, ProbeEvent::Heap { why: Occasion::Read, .. }) => {
+                (suspension.read, suspension.rest) = (Some(line.at), Some(snapshot()));
+                active.step = Step::Leaving;
+                let phase = suspension.phase;
+                let suspended = self
+                    .all
+                    .iter()
+                    .filter(|suspension| suspension.phase == phase && !suspension.passed && !suspension.put_off)
+                    .count();
                 let command = match active.stop {
-                    true => HoldCommand::Stop,
-                    false if held < MOST_HOLDS => HoldCommand::Go,
-                    false => HoldCommand::Release,
+                    true => SuspensionCommand::Stop,
+                    false if suspended < MOST_SUSPENSIONS => SuspensionCommand::Go,
+                    false => SuspensionCommand::Release,
                 };
                 self.tell(line.source, command);
             }
@@ -365,9 +378,9 @@ impl Holds {
         }
     }
 
-    fn tell(&mut self, source: Source, command: HoldCommand) {
+    fn tell(&mut self, source: Source, command: SuspensionCommand) {
         let Some(active) = self.active.get_mut(&source) else { return };
-        if let Err(error) = active.holder.tell(command) {
+        if let Err(error) = active.thread.tell(command) {
             self.all[active.index].fault = Some(error.to_string());
             // Let go, it goes on by itself and says so.
             self.active.remove(&source);
@@ -392,7 +405,7 @@ mod tests {
     struct Idle;
 
     impl Probe for Idle {
-        fn look(&mut self) -> Activity {
+        fn poll(&mut self) -> Activity {
             let nothing = || Reading::Measured(Bytes::default());
             let (cpu, roles) = (Reading::Measured(Nanos::ZERO), BTreeMap::new());
             Activity { cpu, roles, written: nothing(), store: nothing(), unwritten: nothing() }
@@ -401,14 +414,14 @@ mod tests {
 
     struct Scene {
         dir: tempfile::TempDir,
-        holds: Holds,
+        suspensions: SuspensionControl,
     }
 
     impl Scene {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
-            let holds = Holds::new(dir.path().to_path_buf());
-            Self { dir, holds }
+            let suspensions = SuspensionControl::new(dir.path().to_path_buf());
+            Self { dir, suspensions }
         }
 
         /// A thread comes to stand, for the `number`-th time.
@@ -417,21 +430,25 @@ mod tests {
         }
 
         fn stands_in(&mut self, phase: usize, number: u64, plan: AtEndSpec, stop: bool) {
-            let held =
-                line(7, 0, 11, &format!(r#""probe":"held","call":"p","n":1,"hold":{number},"heap":{{"used":9}}"#));
-            let asked = Asked { phase, ended: Nanos::from_millis(10), edge: 3, plan, stop };
-            self.holds.begin(&held, number, asked, &mut Idle);
+            let suspended = line(
+                7,
+                0,
+                11,
+                &format!(r#""probe":"suspended","call":"p","n":1,"suspension":{number},"heap":{{"used":9}}"#),
+            );
+            let asked = Asked { phase, ended: Nanos::from_millis(10), snapshot: 3, plan, stop };
+            self.suspensions.begin(&suspended, number, asked, &mut Idle);
         }
 
         /// What it has been told since.
-        fn told(&self, number: u64) -> String {
+        fn commands_of(&self, number: u64) -> String {
             let mut buffer = [0; 100];
             let n = File::open(self.dir.path().join(format!("7-0-{number}"))).unwrap().read(&mut buffer).unwrap();
             String::from_utf8_lossy(&buffer[..n]).into_owned()
         }
 
         fn says(&mut self, line: &ProbeLine) {
-            self.holds.heard(line, &mut Idle, &mut || 4);
+            self.suspensions.heard(line, &mut Idle, &mut || 4);
         }
     }
 
@@ -443,20 +460,20 @@ mod tests {
     fn one_thing_after_the_other_and_then_it_goes_on() {
         let mut scene = Scene::new();
         scene.stands(1, AtEndSpec { collect: true, ..AtEndSpec::default() }, false);
-        assert!(scene.holds.any());
-        assert_eq!(scene.told(1), "collect later\n", "the runtime may collect at once");
+        assert!(scene.suspensions.any());
+        assert_eq!(scene.commands_of(1), "collect later\n", "the runtime may collect at once");
         scene.says(&heap(7, 0, 12, "read", 5));
         scene.says(&line(7, 0, 15, r#""probe":"collected","took":5,"heap":{"used":4}"#));
-        assert_eq!(scene.told(1), "read\n", "what was not asked for yet moved nothing");
+        assert_eq!(scene.commands_of(1), "read\n", "what was not asked for yet moved nothing");
         scene.says(&heap(7, 0, 20, "read", 5));
-        assert_eq!(scene.told(1), "go\n");
+        assert_eq!(scene.commands_of(1), "go\n");
         scene.says(&resumed("go"));
-        let hold = &scene.holds.all[0];
-        assert_eq!((hold.edge, hold.rest, hold.read), (3, Some(4), Some(Nanos::from_millis(20))));
-        assert_eq!((hold.from, hold.until), (Nanos::from_millis(10), Some(Nanos::from_millis(40))));
-        assert!(!scene.holds.any());
-        let report = hold.report("p");
-        assert_eq!((report.held, report.collected), (Some(Nanos::from_millis(30)), Some(Nanos::from_nanos(5))));
+        let suspension = &scene.suspensions.all[0];
+        assert_eq!((suspension.snapshot, suspension.rest, suspension.read), (3, Some(4), Some(Nanos::from_millis(20))));
+        assert_eq!((suspension.from, suspension.until), (Nanos::from_millis(10), Some(Nanos::from_millis(40))));
+        assert!(!scene.suspensions.any());
+        let report = suspension.report("p");
+        assert_eq!((report.suspended, report.collected), (Some(Nanos::from_millis(30)), Some(Nanos::from_nanos(5))));
         assert!(!report.by_itself());
     }
 
@@ -467,23 +484,24 @@ mod tests {
         for number in [1, 2] {
             scene.stands(number, plan.clone(), false);
             scene.says(&resumed("later"));
-            assert!(!scene.holds.any() && scene.holds.all[number as usize - 1].put_off);
+            assert!(!scene.suspensions.any() && scene.suspensions.all[number as usize - 1].put_off);
         }
-        let faults: Vec<bool> = scene.holds.all.iter().map(|hold| hold.fault.is_some()).collect();
+        let faults: Vec<bool> = scene.suspensions.all.iter().map(|suspension| suspension.fault.is_some()).collect();
         assert_eq!(faults, [false, true], "only the last one's memory is to be read, and is not yet");
-        let held = line(7, 0, 60, r#""probe":"held","call":"p","n":2,"hold":3,"later":true,"heap":{"used":9}"#);
-        scene.holds.again(&held, 3, 9, &mut Idle);
-        assert_eq!(scene.told(3), "collect\n");
+        let suspended =
+            line(7, 0, 60, r#""probe":"suspended","call":"p","n":2,"suspension":3,"later":true,"heap":{"used":9}"#);
+        scene.suspensions.again(&suspended, 3, 9, &mut Idle);
+        assert_eq!(scene.commands_of(3), "collect\n");
         scene.says(&line(7, 0, 65, r#""probe":"collected","took":5,"heap":{"used":4}"#));
         scene.says(&heap(7, 0, 70, "read", 5));
-        assert_eq!(scene.told(3), "read\ngo\n");
-        let [_, first, second] = scene.holds.all.as_slice() else { panic!("{:?}", scene.holds.all) };
+        assert_eq!(scene.commands_of(3), "read\ngo\n");
+        let [_, first, second] = scene.suspensions.all.as_slice() else { panic!("{:?}", scene.suspensions.all) };
         assert_eq!((first.fault.as_deref(), first.rest), (None, Some(3)));
         assert_eq!(
-            (second.from, second.stood, second.late),
-            (Nanos::from_millis(60), first.stood, Some(Nanos::from_millis(20)))
+            (second.from, second.stopped, second.late),
+            (Nanos::from_millis(60), first.stopped, Some(Nanos::from_millis(20)))
         );
-        assert_eq!((second.end, second.edge, second.rest), (3, 9, Some(4)));
+        assert_eq!((second.end, second.snapshot, second.rest), (3, 9, Some(4)));
     }
 
     #[test]
@@ -494,11 +512,12 @@ mod tests {
             scene.stands_in(phase, number, plan.clone(), false);
             scene.says(&resumed("later"));
         }
-        let unread = |scene: &Scene, at: usize| scene.holds.all[at].unread().unwrap();
+        let unread = |scene: &Scene, at: usize| scene.suspensions.all[at].unread().unwrap();
         assert!(unread(&scene, 0).contains("same turn of the event loop"), "{}", unread(&scene, 0));
         assert!(unread(&scene, 1).contains("ended before its event loop turned"), "{}", unread(&scene, 1));
-        let held = line(7, 0, 60, r#""probe":"held","call":"p","n":2,"hold":3,"later":true,"heap":{"used":9}"#);
-        scene.holds.again(&held, 3, 9, &mut Idle);
+        let suspended =
+            line(7, 0, 60, r#""probe":"suspended","call":"p","n":2,"suspension":3,"later":true,"heap":{"used":9}"#);
+        scene.suspensions.again(&suspended, 3, 9, &mut Idle);
         assert!(unread(&scene, 0).contains("same turn of the event loop"), "it was not read since");
     }
 
@@ -506,58 +525,60 @@ mod tests {
     fn collection_of_a_phase_that_ends_the_program_comes_when_the_file_says() {
         let mut scene = Scene::new();
         scene.stands(1, AtEndSpec { collect: true, weak: Weak::Clear, ..AtEndSpec::default() }, true);
-        assert_eq!(scene.told(1), "collect\n");
-        scene.says(&resumed("gone"));
+        assert_eq!(scene.commands_of(1), "collect\n");
+        scene.says(&resumed("runner_ended"));
         scene.stands(2, AtEndSpec { collect: true, ..AtEndSpec::default() }, true);
-        assert_eq!(scene.told(2), "collect later\n");
+        assert_eq!(scene.commands_of(2), "collect later\n");
         scene.says(&resumed("later"));
-        let held = line(7, 0, 60, r#""probe":"held","call":"p","n":1,"hold":3,"later":true,"heap":{"used":9}"#);
-        scene.holds.again(&held, 3, 9, &mut Idle);
+        let suspended =
+            line(7, 0, 60, r#""probe":"suspended","call":"p","n":1,"suspension":3,"later":true,"heap":{"used":9}"#);
+        scene.suspensions.again(&suspended, 3, 9, &mut Idle);
         scene.says(&line(7, 0, 65, r#""probe":"collected","took":5,"heap":{"used":4}"#));
         scene.says(&heap(7, 0, 70, "read", 5));
-        assert_eq!(scene.told(3), "collect\nread\nstop\n");
+        assert_eq!(scene.commands_of(3), "collect\nread\nstop\n");
     }
 
     #[test]
     fn a_wait_and_a_settling_end_in_a_reading() {
         let mut scene = Scene::new();
         scene.stands(1, AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() }, false);
-        assert!(scene.holds.next().is_some_and(|at| at > Instant::now()));
-        scene.holds.due(&mut Idle);
-        scene.says(&resumed("gone"));
-        assert!(scene.holds.all[0].report("p").by_itself());
+        assert!(scene.suspensions.next().is_some_and(|at| at > Instant::now()));
+        scene.suspensions.due(&mut Idle);
+        scene.says(&resumed("runner_ended"));
+        assert!(scene.suspensions.all[0].report("p").by_itself());
         let quiet = Nanos::from_nanos(1);
         let settle = SettleSpec { quiet, cpu: Fraction::default(), bytes: Bytes::default(), ..SettleSpec::default() };
         scene.stands(2, AtEndSpec { settle: Some(settle), ..AtEndSpec::default() }, true);
-        while scene.holds.all[1].settled.is_none() {
-            let next = scene.holds.next().unwrap();
+        while scene.suspensions.all[1].settled.is_none() {
+            let next = scene.suspensions.next().unwrap();
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
-            scene.holds.due(&mut Idle);
+            scene.suspensions.due(&mut Idle);
         }
-        assert_eq!(scene.told(2), "read\n");
+        assert_eq!(scene.commands_of(2), "read\n");
         scene.says(&heap(7, 0, 30, "read", 5));
-        assert_eq!(scene.told(2), "stop\n", "the phase ends the program");
+        assert_eq!(scene.commands_of(2), "stop\n", "the phase ends the program");
     }
 
     #[test]
-    fn after_many_holds_it_is_not_held_any_more() {
+    fn function_is_not_suspended_after_the_most_suspensions() {
         let mut scene = Scene::new();
-        for number in 1..=MOST_HOLDS as u64 {
+        for number in 1..=MOST_SUSPENSIONS as u64 {
             scene.stands(number, AtEndSpec::default(), false);
             scene.says(&heap(7, 0, 20, "read", 5));
-            let last = if number < MOST_HOLDS as u64 { "go" } else { "release" };
-            assert_eq!(scene.told(number), format!("read\n{last}\n"));
+            let last = if number < MOST_SUSPENSIONS as u64 { "go" } else { "release" };
+            assert_eq!(scene.commands_of(number), format!("read\n{last}\n"));
             scene.says(&resumed(last));
         }
-        assert_eq!(scene.holds.all.len(), MOST_HOLDS);
+        assert_eq!(scene.suspensions.all.len(), MOST_SUSPENSIONS);
     }
 
     /// A thread of process 7 that stands from `from` on.
     fn stands_too(scene: &mut Scene, thread: u32, from: u64) {
-        let held = line(7, thread, from, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":9}"#);
+        let suspended =
+            line(7, thread, from, r#""probe":"suspended","call":"p","n":1,"suspension":1,"heap":{"used":9}"#);
         let wait = AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() };
-        let asked = Asked { phase: 0, ended: Nanos::from_millis(from), edge: 3, plan: wait, stop: false };
-        scene.holds.begin(&held, 1, asked, &mut Idle);
+        let asked = Asked { phase: 0, ended: Nanos::from_millis(from), snapshot: 3, plan: wait, stop: false };
+        scene.suspensions.begin(&suspended, 1, asked, &mut Idle);
     }
 
     #[test]
@@ -568,28 +589,32 @@ mod tests {
             |scene: &mut Scene, thread, at| scene.says(&line(7, thread, at, r#""probe":"resumed","because":"go""#));
         stands_too(&mut scene, 1, 100);
         stands_too(&mut scene, 2, 150);
-        assert_eq!([50, 120, 500].map(|at| scene.holds.running(ms(at))), [50, 100, 100].map(ms));
+        assert_eq!([50, 120, 500].map(|at| scene.suspensions.running(ms(at))), [50, 100, 100].map(ms));
         goes(&mut scene, 1, 200);
-        assert!(scene.holds.any());
-        assert_eq!(scene.holds.running(ms(220)), ms(100), "the other one stands");
+        assert!(scene.suspensions.any());
+        assert_eq!(scene.suspensions.running(ms(220)), ms(100), "the other one stands");
         goes(&mut scene, 2, 300);
-        assert_eq!(scene.holds.running(ms(400)), ms(200), "200 ms were stood in all, not 100 and 150");
+        assert_eq!(scene.suspensions.running(ms(400)), ms(200), "200 ms were stood in all, not 100 and 150");
         stands_too(&mut scene, 1, 500);
-        assert_eq!(scene.holds.running(ms(900)), ms(300));
+        assert_eq!(scene.suspensions.running(ms(900)), ms(300));
     }
 
     #[test]
     fn one_that_ends_no_phase_is_let_go() {
         let mut scene = Scene::new();
-        for (number, again, told) in [(1, true, "go\n"), (2, false, "release\n")] {
-            let held = line(7, 0, 11, r#""probe":"held","call":"p/end","n":1,"hold":1,"heap":{"used":9}"#);
-            scene.holds.pass(&held, number, 0, 3, again);
-            assert_eq!(scene.told(number), told);
-            scene.says(&resumed(told.trim()));
+        for (number, again, commands_of) in [(1, true, "go\n"), (2, false, "release\n")] {
+            let suspended =
+                line(7, 0, 11, r#""probe":"suspended","call":"p/end","n":1,"suspension":1,"heap":{"used":9}"#);
+            scene.suspensions.pass(&suspended, number, 0, 3, again);
+            assert_eq!(scene.commands_of(number), commands_of);
+            scene.says(&resumed(commands_of.trim()));
         }
-        let hold = &scene.holds.all[0];
-        assert_eq!((hold.from, hold.until, hold.rest), (Nanos::from_millis(11), Some(Nanos::from_millis(40)), Some(3)));
-        assert!(!scene.holds.any() && hold.passed);
+        let suspension = &scene.suspensions.all[0];
+        assert_eq!(
+            (suspension.from, suspension.until, suspension.rest),
+            (Nanos::from_millis(11), Some(Nanos::from_millis(40)), Some(3))
+        );
+        assert!(!scene.suspensions.any() && suspension.passed);
     }
 
     #[test]
@@ -597,30 +622,30 @@ mod tests {
         let wait = || AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() };
         let mut scene = Scene::new();
         scene.stands(1, wait(), false);
-        scene.holds.bury(&|pid| pid == 7, Nanos::from_millis(20));
-        scene.holds.bury(&|_| false, Nanos::from_millis(40));
-        assert!(scene.holds.any(), "its last words may be on their way");
-        assert_eq!(scene.holds.running(Nanos::from_millis(45)), Nanos::from_millis(10));
-        scene.holds.bury(&|_| false, Nanos::from_millis(50));
-        assert!(!scene.holds.any() && scene.holds.next().is_none(), "limits count again");
-        assert_eq!(scene.holds.running(Nanos::from_millis(70)), Nanos::from_millis(30));
-        let hold = &scene.holds.all[0];
-        assert_eq!(hold.until, Some(Nanos::from_millis(50)));
-        assert!(hold.fault.as_ref().unwrap().contains("while prony had suspended it"));
+        scene.suspensions.bury(&|pid| pid == 7, Nanos::from_millis(20));
+        scene.suspensions.bury(&|_| false, Nanos::from_millis(40));
+        assert!(scene.suspensions.any(), "its last words may be on their way");
+        assert_eq!(scene.suspensions.running(Nanos::from_millis(45)), Nanos::from_millis(10));
+        scene.suspensions.bury(&|_| false, Nanos::from_millis(50));
+        assert!(!scene.suspensions.any() && scene.suspensions.next().is_none(), "limits count again");
+        assert_eq!(scene.suspensions.running(Nanos::from_millis(70)), Nanos::from_millis(30));
+        let suspension = &scene.suspensions.all[0];
+        assert_eq!(suspension.until, Some(Nanos::from_millis(50)));
+        assert!(suspension.fault.as_ref().unwrap().contains("while prony had suspended it"));
         scene.stands(2, wait(), false);
         scene.says(&crate::boundaries::threads::tests::bye(7, 0, 60));
-        assert!(!scene.holds.any(), "a worker that is ended says so");
-        assert_eq!(scene.holds.all[1].until, Some(Nanos::from_millis(60)));
+        assert!(!scene.suspensions.any(), "a worker that is ended says so");
+        assert_eq!(scene.suspensions.all[1].until, Some(Nanos::from_millis(60)));
     }
 
     #[test]
     fn one_that_cannot_be_answered_goes_on_by_itself() {
         let mut scene = Scene::new();
-        scene.holds = Holds::new("/nowhere".into());
+        scene.suspensions = SuspensionControl::new("/nowhere".into());
         scene.stands(1, AtEndSpec::default(), false);
-        assert!(!scene.holds.any() && scene.holds.next().is_none());
+        assert!(!scene.suspensions.any() && scene.suspensions.next().is_none());
         scene.says(&resumed("unanswered"));
-        let report = scene.holds.all[0].report("p");
+        let report = scene.suspensions.all[0].report("p");
         assert!(report.by_itself() && report.fault.as_ref().unwrap().contains("/nowhere"), "{report:?}");
     }
 }

@@ -23,15 +23,15 @@ impl Suspensions {
     /// How long it was held between two instants.
     pub fn between(&self, begin: Nanos, end: Nanos) -> Nanos {
         let inside = |(from, to): &(Nanos, Nanos)| (*to).min(end).since((*from).max(begin));
-        Nanos::from_nanos(self.0.iter().map(|hold| inside(hold).as_nanos()).sum())
+        Nanos::from_nanos(self.0.iter().map(|interval| inside(interval).as_nanos()).sum())
     }
 
     /// The parts of a time in which it was not held, in order.
     pub fn outside(&self, begin: Nanos, end: Nanos) -> Vec<(Nanos, Nanos)> {
         let mut parts = Vec::new();
         let mut from = begin;
-        for (held, until) in self.0.iter().filter(|(held, until)| *held < end && begin < *until) {
-            parts.extend((from < *held).then_some((from, *held)));
+        for (suspended, until) in self.0.iter().filter(|(suspended, until)| *suspended < end && begin < *until) {
+            parts.extend((from < *suspended).then_some((from, *suspended)));
             from = *until;
         }
         parts.extend((from < end).then_some((from, end)));
@@ -70,35 +70,35 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_stands_still_where_anything_is_held() {
-        let held = Suspensions::new(vec![(ms(50), ms(60)), (ms(10), ms(20)), (ms(15), ms(30))]);
-        assert_eq!((held.between(ms(0), ms(100)), held.between(ms(12), ms(55))), (ms(30), ms(23)));
-        let at = [5, 10, 25, 30, 40, 100].map(|n| held.running(ms(n)));
+    fn running_clock_excludes_suspensions() {
+        let suspended = Suspensions::new(vec![(ms(50), ms(60)), (ms(10), ms(20)), (ms(15), ms(30))]);
+        assert_eq!((suspended.between(ms(0), ms(100)), suspended.between(ms(12), ms(55))), (ms(30), ms(23)));
+        let at = [5, 10, 25, 30, 40, 100].map(|n| suspended.running(ms(n)));
         assert_eq!(at, [5, 10, 10, 10, 20, 70].map(ms));
-        assert_eq!([10, 11, 30, 59].map(|n| held.at(ms(n))), [false, true, false, true]);
+        assert_eq!([10, 11, 30, 59].map(|n| suspended.at(ms(n))), [false, true, false, true]);
         assert_eq!(Suspensions::default().running(ms(7)), ms(7));
     }
 
     #[test]
-    fn parts_outside_leave_out_what_was_held() {
-        let held = Suspensions::new(vec![(ms(10), ms(30)), (ms(50), ms(60))]);
+    fn outside_intervals_exclude_suspensions() {
+        let suspended = Suspensions::new(vec![(ms(10), ms(30)), (ms(50), ms(60))]);
         let outside =
-            |begin, end| held.outside(ms(begin), ms(end)).into_iter().map(|(a, b)| b.since(a)).collect::<Vec<_>>();
+            |begin, end| suspended.outside(ms(begin), ms(end)).into_iter().map(|(a, b)| b.since(a)).collect::<Vec<_>>();
         assert_eq!(outside(0, 100), [10, 20, 40].map(ms));
-        assert_eq!(held.outside(ms(20), ms(55)), [(ms(30), ms(50))]);
+        assert_eq!(suspended.outside(ms(20), ms(55)), [(ms(30), ms(50))]);
         assert_eq!((outside(10, 30), outside(35, 40)), (vec![], vec![ms(5)]));
     }
 
     #[test]
     fn an_instant_is_found_by_the_clock_that_stands_still() {
-        let held = Suspensions::new(vec![(ms(10), ms(30)), (ms(50), ms(60))]);
-        assert_eq!([5, 10, 11, 30, 31, 70].map(|n| held.instant(ms(n))), [5, 10, 31, 50, 61, 100].map(ms));
-        assert!((0..200).all(|n| held.running(held.instant(ms(n))) == ms(n)));
+        let suspended = Suspensions::new(vec![(ms(10), ms(30)), (ms(50), ms(60))]);
+        assert_eq!([5, 10, 11, 30, 31, 70].map(|n| suspended.instant(ms(n))), [5, 10, 31, 50, 61, 100].map(ms));
+        assert!((0..200).all(|n| suspended.running(suspended.instant(ms(n))) == ms(n)));
     }
 
     #[test]
     fn what_lies_apart_has_no_part() {
-        let held = Suspensions::new(vec![(ms(50), ms(60))]);
-        assert_eq!((held.between(ms(0), ms(40)), held.between(ms(70), ms(90))), (Nanos::ZERO, Nanos::ZERO));
+        let suspended = Suspensions::new(vec![(ms(50), ms(60))]);
+        assert_eq!((suspended.between(ms(0), ms(40)), suspended.between(ms(70), ms(90))), (Nanos::ZERO, Nanos::ZERO));
     }
 }

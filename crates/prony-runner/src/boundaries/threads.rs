@@ -21,7 +21,7 @@ pub struct Sample {
     /// The figures.
     pub heap: HeapFigures,
     /// Whether the thread was held then, past the end of its call.
-    pub held: bool,
+    pub suspended: bool,
 }
 
 /// A process of the runtime, or a thread with a heap of its own.
@@ -51,8 +51,8 @@ pub struct Thread {
     pub orderly: bool,
     last: Nanos,
     /// Whether it is held, and whether its next delay is that of a hold.
-    held: bool,
-    was_held: bool,
+    suspended: bool,
+    after_suspension: bool,
 }
 
 /// Everything that probes said of threads.
@@ -61,7 +61,7 @@ pub struct Threads {
     list: Vec<Thread>,
     current: BTreeMap<Source, usize>,
     roles: Roles,
-    kept: usize,
+    recorded: usize,
     collections: usize,
     dropped: u64,
     /// Why a function cannot be timed, by the name under which it is told of.
@@ -93,18 +93,22 @@ impl Threads {
         let thread = &mut self.list[*index];
         thread.last = thread.last.max(line.at);
         if let ProbeEvent::Gc { points } = &line.event {
-            let kept = points.iter().take(MOST_COLLECTIONS - self.collections);
-            self.collections += kept.len();
-            return thread.collections.extend(kept);
+            let recorded = points.iter().take(MOST_COLLECTIONS - self.collections);
+            self.collections += recorded.len();
+            return thread.collections.extend(recorded);
         }
         let Some(heap) = thread.take(line) else { return };
-        if self.kept == MOST_SAMPLES {
+        if self.recorded == MOST_SAMPLES {
             self.dropped += 1;
             thread.cut.get_or_insert(line.at);
             return;
         }
-        self.kept += 1;
-        thread.samples.push(Sample { at: line.at, heap: heap.clone(), held: thread.held && !line.is_held() });
+        self.recorded += 1;
+        thread.samples.push(Sample {
+            at: line.at,
+            heap: heap.clone(),
+            suspended: thread.suspended && !line.is_suspended(),
+        });
     }
 
     fn hello(&mut self, line: &ProbeLine, hello: &Hello) {
@@ -130,23 +134,23 @@ impl Threads {
             bye: None,
             orderly: false,
             last: line.at,
-            held: false,
-            was_held: false,
+            suspended: false,
+            after_suspension: false,
         });
     }
 
     /// The program has ended: `seen` is when each process was last seen alive.
-    pub fn finish(&mut self, at: Nanos, deaths: &[ProbeLine], seen: &BTreeMap<u32, Nanos>) {
+    pub fn finish(&mut self, at: Nanos, deaths: &[ProbeLine], last_sampled: &BTreeMap<u32, Nanos>) {
         for death in deaths {
             let thread = self.current.get(&death.source).map(|index| &mut self.list[*index]);
             if let (Some(thread), ProbeEvent::Dying { heap, .. }) = (thread, &death.event) {
                 thread.bye = Some(death.at.max(thread.last));
-                thread.samples.push(Sample { at: death.at.max(thread.last), heap: heap.clone(), held: false });
+                thread.samples.push(Sample { at: death.at.max(thread.last), heap: heap.clone(), suspended: false });
             }
         }
         let main = |thread: &Thread| thread.role == Role::Main;
         for thread in &mut self.list {
-            let alive = if main(thread) { Some(at) } else { seen.get(&thread.source.pid).copied() };
+            let alive = if main(thread) { Some(at) } else { last_sampled.get(&thread.source.pid).copied() };
             thread.ended = thread.bye.unwrap_or_else(|| alive.unwrap_or(thread.last).max(thread.last));
         }
         // A worker goes with its process, though it may find no time to say so.
@@ -195,13 +199,13 @@ impl Threads {
 }
 
 /// Whether figures were taken at a hold's begin, which is the end of the call and not past it.
-trait IsHeld {
-    fn is_held(&self) -> bool;
+trait IsSuspended {
+    fn is_suspended(&self) -> bool;
 }
 
-impl IsHeld for ProbeLine {
-    fn is_held(&self) -> bool {
-        matches!(self.event, ProbeEvent::Held { .. })
+impl IsSuspended for ProbeLine {
+    fn is_suspended(&self) -> bool {
+        matches!(self.event, ProbeEvent::Suspended { .. })
     }
 }
 
@@ -212,18 +216,18 @@ impl Thread {
             ProbeEvent::Heap { why, heap, loop_delay_max } => {
                 self.orderly |= *why == Occasion::Exit;
                 // The first delay after a hold is that of the hold.
-                let of_a_hold = self.was_held && *why == Occasion::Sample;
-                self.delays.extend(loop_delay_max.filter(|_| !of_a_hold).map(|delay| (line.at, delay)));
-                self.was_held &= !of_a_hold;
+                let of_suspension = self.after_suspension && *why == Occasion::Sample;
+                self.delays.extend(loop_delay_max.filter(|_| !of_suspension).map(|delay| (line.at, delay)));
+                self.after_suspension &= !of_suspension;
                 return Some(heap);
             }
-            ProbeEvent::Held { heap, .. } => {
-                (self.held, self.was_held) = (true, true);
+            ProbeEvent::Suspended { heap, .. } => {
+                (self.suspended, self.after_suspension) = (true, true);
                 return Some(heap);
             }
             ProbeEvent::Collected { heap, .. } => return Some(heap),
             ProbeEvent::Resumed { because } => {
-                self.held = false;
+                self.suspended = false;
                 self.orderly |= *because == Because::Stop;
             }
             ProbeEvent::Cost { time, heap, blocks, lines, lost } => {
@@ -285,7 +289,7 @@ pub(crate) mod tests {
     /// Those of which no more figures are kept.
     pub(crate) fn full(lines: &[ProbeLine]) -> Threads {
         let mut threads = threads(lines);
-        threads.kept = MOST_SAMPLES;
+        threads.recorded = MOST_SAMPLES;
         threads
     }
 
@@ -322,28 +326,28 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_counted_and_dated() {
+    fn discarded_samples_are_counted_and_dated() {
         let mut threads = threads(&[hello(1, 0, 0), hello(2, 0, 0)]);
-        threads.kept = MOST_SAMPLES - 1;
+        threads.recorded = MOST_SAMPLES - 1;
         [heap(1, 0, 1, "sample", 5), heap(1, 0, 2, "sample", 9), heap(1, 0, 3, "sample", 9)]
             .iter()
             .for_each(|line| threads.take(line));
-        let kept: Vec<(usize, Option<Nanos>)> =
+        let recorded: Vec<(usize, Option<Nanos>)> =
             threads.all().iter().map(|thread| (thread.samples.len(), thread.cut)).collect();
-        assert_eq!(kept, [(1, Some(ms(2))), (0, None)]);
+        assert_eq!(recorded, [(1, Some(ms(2))), (0, None)]);
         assert_eq!(threads.report(true).samples_dropped, 2);
     }
 
     #[test]
-    fn what_is_said_while_held_is_marked() {
-        let held = line(1, 0, 20, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":9}"#);
+    fn samples_during_a_suspension_are_marked() {
+        let suspended = line(1, 0, 20, r#""probe":"suspended","call":"p","n":1,"suspension":1,"heap":{"used":9}"#);
         let collected = line(1, 0, 21, r#""probe":"collected","took":5,"heap":{"used":4}"#);
         let resumed = line(1, 0, 22, r#""probe":"resumed","because":"go""#);
         let late = |at| line(1, 0, at, r#""probe":"heap","why":"sample","heap":{"used":4},"loop_delay_max":7"#);
-        let lines = [hello(1, 0, 0), held, collected, heap(1, 0, 22, "read", 4), resumed, late(30), late(130)];
+        let lines = [hello(1, 0, 0), suspended, collected, heap(1, 0, 22, "read", 4), resumed, late(30), late(130)];
         let threads = threads(&lines);
         let thread = &threads.all()[0];
-        assert_eq!(thread.samples.iter().map(|s| s.held).collect::<Vec<_>>(), [false, true, true, false, false]);
+        assert_eq!(thread.samples.iter().map(|s| s.suspended).collect::<Vec<_>>(), [false, true, true, false, false]);
         assert_eq!(thread.delays, [(ms(130), Nanos::from_nanos(7))], "the first delay was that of the hold");
     }
 

@@ -45,7 +45,7 @@ pub struct Tracked {
     /// When it ended.
     pub ended: Option<Nanos>,
     /// What its lines told.
-    pub told: BTreeMap<MetricKey, f64>,
+    pub reported: BTreeMap<MetricKey, f64>,
     /// The digest of its answer that its lines told.
     pub digest: Option<String>,
     /// How much earlier than noted its begin or its end may have been, at most.
@@ -85,7 +85,7 @@ pub enum Event {
     /// The end of the last replica.
     Replicas,
     /// What a probe, a watch or a worker tells: no line or mark can be it.
-    Told,
+    Reported,
 }
 
 impl Event {
@@ -94,17 +94,19 @@ impl Event {
             Trigger::Line(pattern) => compiled(pattern).map_or_else(|| Self::Mark(String::new()), Self::Line),
             Trigger::Mark(name) => Self::Mark(name.clone()),
             // The checker has found it before.
-            Trigger::After(name) => specs.iter().position(|spec| spec.name == *name).map_or(Self::Told, Self::After),
+            Trigger::After(name) => {
+                specs.iter().position(|spec| spec.name == *name).map_or(Self::Reported, Self::After)
+            }
             Trigger::Replicas => Self::Replicas,
-            Trigger::Call(_) | Trigger::Invocation(_) | Trigger::Settle(_) => Self::Told,
+            Trigger::Call(_) | Trigger::Invocation(_) | Trigger::Settle(_) => Self::Reported,
         }
     }
 
     /// Whether this is it, for a begin or for an end.
-    pub(super) fn is(&self, happened: Happened<'_>, edge: Boundary) -> bool {
+    pub(super) fn is(&self, happened: Happened<'_>, boundary: Boundary) -> bool {
         match (self, happened) {
             (Self::Line(pattern), Happened::Line(line)) => pattern.is_match(line),
-            (Self::Mark(name), Happened::Mark(mark)) => mark.edge == edge && mark.name == *name,
+            (Self::Mark(name), Happened::Mark(mark)) => mark.boundary == boundary && mark.name == *name,
             (Self::Replicas, Happened::ReplicasEnded) => true,
             _ => false,
         }
@@ -130,7 +132,7 @@ impl Tracked {
             ambiguous: false,
             began: None,
             ended: None,
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             digest: None,
             lag: Nanos::ZERO,
             led: false,
@@ -143,8 +145,8 @@ impl Tracked {
 
     /// A phase that the runner leads; it has not begun.
     pub(super) fn led() -> Self {
-        let told = Some(Event::Told);
-        Self { led: true, begin: told.clone(), end: told, ..Self::new(&ObserveSpec::WHOLE, &[]) }
+        let reported = Some(Event::Reported);
+        Self { led: true, begin: reported.clone(), end: reported, ..Self::new(&ObserveSpec::WHOLE, &[]) }
     }
 
     /// It begins at an instant that may be `lag` earlier.
@@ -176,7 +178,7 @@ impl Tracked {
 
     /// Whether a line that was not there before an instant, and is read now, may have been written inside it. What ends a
     /// phase by another way than lines may be read before the last of its lines.
-    pub(super) fn may_hold(&self, earliest: Nanos) -> bool {
+    pub(super) fn can_contain(&self, earliest: Nanos) -> bool {
         let ended = self.ended.filter(|_| !matches!(self.end, Some(Event::Line(_))));
         self.is_open() || ended.is_some_and(|ended| earliest <= ended)
     }
@@ -189,7 +191,7 @@ impl Tracked {
     /// A line matched its `read` and that of another phase: nobody knows whose it is.
     pub(super) fn confuse(&mut self) {
         self.ambiguous = true;
-        self.told.clear();
+        self.reported.clear();
         self.digest = None;
     }
 
@@ -267,7 +269,7 @@ impl Tracked {
 
     /// Whether lines were to be read and none of them matched.
     pub fn heard_nothing(&self) -> bool {
-        self.read.is_some() && self.told.is_empty() && self.digest.is_none() && !self.ambiguous
+        self.read.is_some() && self.reported.is_empty() && self.digest.is_none() && !self.ambiguous
     }
 
     /// Reads a line.
@@ -281,7 +283,7 @@ impl Tracked {
             }
             let number = text.replace([',', '_'], "").parse::<f64>().ok();
             if let (Some(number), Some(meaning)) = (number, group_meaning(name)) {
-                self.told.insert(meaning.key, number * meaning.scale);
+                self.reported.insert(meaning.key, number * meaning.scale);
             }
         }
     }

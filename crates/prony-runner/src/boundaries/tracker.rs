@@ -34,7 +34,7 @@ pub struct Tracker {
     /// Marks that belong to no phase or are not what they should be, the first few.
     pub strange: Vec<String>,
     /// How many there were.
-    pub strangers: u64,
+    pub unknown_marks: u64,
 }
 
 /// Strange marks that are kept.
@@ -44,7 +44,7 @@ impl Tracker {
     /// Nothing has begun.
     pub fn new(specs: &[PhaseSpec]) -> Self {
         let tracked = |spec| observed(spec).map_or_else(Tracked::led, |observe| Tracked::new(observe, specs));
-        Self { phases: specs.iter().map(tracked).collect(), strange: Vec::new(), strangers: 0 }
+        Self { phases: specs.iter().map(tracked).collect(), strange: Vec::new(), unknown_marks: 0 }
     }
 
     /// Whether any phase begins or ends with what is read: a line, or a mark, which need not have its own time.
@@ -84,7 +84,7 @@ impl Tracker {
                 change.began.push(index);
             }
             if let (Happened::Line(line), true) = (happened, listening.contains(&index))
-                && phase.may_hold(at.since(lag))
+                && phase.can_contain(at.since(lag))
             {
                 phase.listen(line);
             }
@@ -97,7 +97,7 @@ impl Tracker {
         }
         self.follow(&mut change);
         if let (Happened::Mark(mark), false) = (happened, known) {
-            self.stranger(&format!("{} {}", mark.name, mark.edge.name()));
+            self.unknown_mark(&format!("{} {}", mark.name, mark.boundary.name()));
         }
         change
     }
@@ -172,8 +172,8 @@ impl Tracker {
     }
 
     /// A mark that means nothing here.
-    pub fn stranger(&mut self, text: &str) {
-        self.strangers += 1;
+    pub fn unknown_mark(&mut self, text: &str) {
+        self.unknown_marks += 1;
         if self.strange.len() < MOST_STRANGE {
             self.strange.push(text.chars().take(200).collect());
         }
@@ -253,16 +253,17 @@ mod tests {
         let read = r"(?<time>[\d.]+)s - (?<operations>[\d,]+)";
         let mut tracker = Tracker::new(&[phase(line("go"), line("end"), Some(read), false)]);
         say(&mut tracker, "9.9s - 9", 0);
-        assert!(tracker.phases[0].told.is_empty(), "it had not begun");
+        assert!(tracker.phases[0].reported.is_empty(), "it had not begun");
         say(&mut tracker, "go 0.5s - 1", 1);
         say(&mut tracker, "end 1.5s - 2,000", 2);
         say(&mut tracker, "7s - 7", 3);
-        let told: Vec<(String, f64)> = tracker.phases[0].told.iter().map(|(key, n)| (key.to_string(), *n)).collect();
-        assert_eq!(told, [("time".to_owned(), 1.5e9), ("operations".to_owned(), 2000.0)]);
+        let reported: Vec<(String, f64)> =
+            tracker.phases[0].reported.iter().map(|(key, n)| (key.to_string(), *n)).collect();
+        assert_eq!(reported, [("time".to_owned(), 1.5e9), ("operations".to_owned(), 2000.0)]);
     }
 
     #[test]
-    fn marks_begin_and_end_and_strangers_are_kept() {
+    fn marks_bound_phases_and_unknown_marks_are_recorded() {
         let mut tracker =
             Tracker::new(&[phase(mark("load"), mark("load"), None, false), phase(None, None, None, false)]);
         assert!(!tracker.listens());
@@ -284,7 +285,7 @@ mod tests {
     }
 
     fn time(tracker: &Tracker, phase: usize) -> Option<f64> {
-        tracker.phases[phase].told.values().next().copied()
+        tracker.phases[phase].reported.values().next().copied()
     }
 
     /// Lines and marks come by two ways: the mark that ends a phase may be read before its last line.
@@ -347,10 +348,10 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_counted_beyond_those_that_are_kept() {
+    fn unknown_marks_are_counted_beyond_those_recorded() {
         let mut tracker = Tracker::new(&[]);
-        (0..50).for_each(|n| tracker.stranger(&format!("mark {n}")));
-        assert_eq!((tracker.strange.len(), tracker.strangers), (MOST_STRANGE, 50));
+        (0..50).for_each(|n| tracker.unknown_mark(&format!("mark {n}")));
+        assert_eq!((tracker.strange.len(), tracker.unknown_marks), (MOST_STRANGE, 50));
     }
 
     #[test]
@@ -414,7 +415,7 @@ mod tests {
 
     /// A thread comes to stand only where it is outside of the function.
     #[test]
-    fn where_the_program_is_held_the_end_is_that_of_the_outermost_invocation() {
+    fn suspension_ends_the_phase_at_the_outermost_invocation() {
         let mut tracker = Tracker::new(&[phase(single("f"), single("g"), None, true)]);
         tracker.invoked(0, Part::Begin, &of_call("begin", 5, 0));
         assert!(tracker.invoked(0, Part::End, &of_call("end", 7, 1)).is_none());

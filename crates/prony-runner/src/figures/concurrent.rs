@@ -5,7 +5,7 @@ use prony_model::record::ProcessSample;
 use prony_model::units::Nanos;
 use prony_os::sample::Snapshot;
 
-use crate::boundaries::suspending::Hold;
+use crate::boundaries::suspending::Suspension;
 use crate::boundaries::threads::Thread;
 use crate::watched::Watched;
 
@@ -23,16 +23,16 @@ const HELPERS: u64 = 8;
 
 /// Whether anything but the held thread worked during a hold, by the CPU time at its edges; where that was not read,
 /// whether anything lived.
-pub fn went_on(watched: &Watched, hold: &Hold) -> bool {
-    let Some(rest) = hold.rest else { return lived(watched, hold).next().is_some() };
-    let (from, to) = (&watched.edges[hold.edge], &watched.edges[rest]);
+pub fn went_on(watched: &Watched, suspension: &Suspension) -> bool {
+    let Some(rest) = suspension.rest else { return lived(watched, suspension).next().is_some() };
+    let (from, to) = (&watched.snapshots[suspension.snapshot], &watched.snapshots[rest]);
     let slack = SLACK.max(Nanos::from_nanos(to.at.since(from.at).as_nanos() / RESTS));
-    let at = |edge: &Snapshot, pid| {
-        edge.processes.iter().find(|process| process.pid == pid).map(|process| on_cpu(&process.sample))
+    let at = |snapshot: &Snapshot, pid| {
+        snapshot.processes.iter().find(|process| process.pid == pid).map(|process| on_cpu(&process.sample))
     };
-    let pids = [from, to].into_iter().flat_map(|edge| &edge.processes).map(|process| process.pid);
+    let pids = [from, to].into_iter().flat_map(|snapshot| &snapshot.processes).map(|process| process.pid);
     let mut worked = pids.map(|pid| match (at(from, pid), at(to, pid)) {
-        (before, Some(after)) => after.since(before.unwrap_or_default()) > slack + allowed(watched, hold, pid),
+        (before, Some(after)) => after.since(before.unwrap_or_default()) > slack + allowed(watched, suspension, pid),
         // It ended meanwhile, and so it ran.
         (_, None) => true,
     });
@@ -41,17 +41,17 @@ pub fn went_on(watched: &Watched, hold: &Hold) -> bool {
 
 /// What the hold itself lets a process use. Where no other thread of it has a heap, all that a collection takes is its
 /// helpers'.
-fn allowed(watched: &Watched, hold: &Hold, pid: u32) -> Nanos {
-    let Some(took) = hold.collected().filter(|_| pid == hold.source.pid) else { return Nanos::ZERO };
-    let beside = lived(watched, hold).any(|thread| thread.source.pid == pid);
+fn allowed(watched: &Watched, suspension: &Suspension, pid: u32) -> Nanos {
+    let Some(took) = suspension.collected().filter(|_| pid == suspension.source.pid) else { return Nanos::ZERO };
+    let beside = lived(watched, suspension).any(|thread| thread.source.pid == pid);
     Nanos::from_nanos(took.as_nanos().saturating_mul(if beside { 1 } else { HELPERS })) + PREPARING
 }
 
 /// Other probed threads that were there during a hold.
-fn lived<'w>(watched: &'w Watched, hold: &'w Hold) -> impl Iterator<Item = &'w Thread> {
-    let until = watched.hold_ended(hold);
-    let there = move |thread: &&Thread| thread.began < until && hold.from < thread.ended;
-    watched.threads.all().iter().filter(|thread| thread.source != hold.source).filter(there)
+fn lived<'w>(watched: &'w Watched, suspension: &'w Suspension) -> impl Iterator<Item = &'w Thread> {
+    let until = watched.suspension_ended(suspension);
+    let there = move |thread: &&Thread| thread.began < until && suspension.from < thread.ended;
+    watched.threads.all().iter().filter(|thread| thread.source != suspension.source).filter(there)
 }
 
 fn on_cpu(sample: &ProcessSample) -> Nanos {
@@ -64,16 +64,17 @@ mod tests {
 
     use super::*;
     use crate::boundaries::threads::tests::{hello, line, threads};
-    use crate::figures::span::tests::{edge, hold, ms, watched};
+    use crate::figures::span::tests::{ms, snapshot, suspension, watched};
 
     /// A hold of process 7 from 100 to 1,100 ms in which each of these processes used so many milliseconds.
-    fn held(used: &[(u32, u64)], hellos: &[(u32, u32)]) -> Watched {
+    fn suspended(used: &[(u32, u64)], hellos: &[(u32, u32)]) -> Watched {
         let pids: Vec<u32> = used.iter().map(|(pid, _)| *pid).collect();
-        let mut edges = vec![edge(0, 0, &pids), edge(100, 0, &pids), edge(1_100, 0, &pids), edge(1_200, 0, &[])];
-        for (process, (_, cpu)) in edges[2].processes.iter_mut().zip(used) {
+        let mut snapshots =
+            vec![snapshot(0, 0, &pids), snapshot(100, 0, &pids), snapshot(1_100, 0, &pids), snapshot(1_200, 0, &[])];
+        for (process, (_, cpu)) in snapshots[2].processes.iter_mut().zip(used) {
             process.sample.on_cpu = Some(ms(*cpu));
         }
-        let mut all = watched(edges, vec![hold(7, 0, (1, 2), (100, 1_100))]);
+        let mut all = watched(snapshots, vec![suspension(7, 0, (1, 2), (100, 1_100))]);
         let lines: Vec<_> = hellos.iter().map(|(pid, thread)| hello(*pid, *thread, 5)).collect();
         all.threads = threads(&lines);
         all.threads.finish(ms(1_200), &[], &BTreeMap::from([(7, ms(1_200)), (8, ms(1_200))]));
@@ -81,33 +82,33 @@ mod tests {
     }
 
     fn worked(watched: &Watched) -> bool {
-        went_on(watched, &watched.holds[0])
+        went_on(watched, &watched.suspensions[0])
     }
 
     #[test]
     fn who_used_a_processor_meanwhile_went_on() {
-        assert!(!worked(&held(&[(7, 3)], &[(7, 0)])), "an edge costs a little");
-        assert!(!worked(&held(&[(7, 3), (8, 10)], &[(7, 0), (8, 0)])), "a parent that waits");
-        assert!(worked(&held(&[(7, 3), (8, 30)], &[(7, 0)])), "a child, probed or not");
-        assert!(worked(&held(&[(7, 900)], &[(7, 0), (7, 2)])), "a worker of the held process");
-        assert!(!worked(&held(&[(7, 3)], &[(7, 0), (7, 2)])), "a worker with nothing to do");
+        assert!(!worked(&suspended(&[(7, 3)], &[(7, 0)])), "an edge costs a little");
+        assert!(!worked(&suspended(&[(7, 3), (8, 10)], &[(7, 0), (8, 0)])), "a parent that waits");
+        assert!(worked(&suspended(&[(7, 3), (8, 30)], &[(7, 0)])), "a child, probed or not");
+        assert!(worked(&suspended(&[(7, 900)], &[(7, 0), (7, 2)])), "a worker of the held process");
+        assert!(!worked(&suspended(&[(7, 3)], &[(7, 0), (7, 2)])), "a worker with nothing to do");
     }
 
     #[test]
     fn a_process_that_ended_meanwhile_ran_and_a_new_one_counts_whole() {
-        let mut gone = held(&[(7, 3), (8, 0)], &[]);
-        gone.edges[2].processes.truncate(1);
-        assert!(worked(&gone));
-        let mut new = held(&[(7, 3), (8, 500)], &[]);
-        new.edges[1].processes.truncate(1);
+        let mut ended = suspended(&[(7, 3), (8, 0)], &[]);
+        ended.snapshots[2].processes.truncate(1);
+        assert!(worked(&ended));
+        let mut new = suspended(&[(7, 3), (8, 500)], &[]);
+        new.snapshots[1].processes.truncate(1);
         assert!(worked(&new));
     }
 
     #[test]
     fn a_collection_is_the_holds_own() {
         let collected = |used: u64, hellos: &[(u32, u32)]| {
-            let mut all = held(&[(7, used)], hellos);
-            all.holds[0].collect_for_test(ms(100));
+            let mut all = suspended(&[(7, used)], hellos);
+            all.suspensions[0].collect_for_test(ms(100));
             worked(&all)
         };
         assert!(!collected(350, &[(7, 0)]), "by several threads at once");
@@ -119,14 +120,14 @@ mod tests {
     #[test]
     fn where_nothing_was_read_whoever_lived_may_have_worked() {
         let without = |hellos: &[(u32, u32)]| {
-            let mut all = held(&[(7, 0)], hellos);
-            all.holds[0].rest = None;
+            let mut all = suspended(&[(7, 0)], hellos);
+            all.suspensions[0].rest = None;
             worked(&all)
         };
         assert!(!without(&[(7, 0)]));
         assert!(without(&[(7, 0), (8, 0)]));
-        let mut over = held(&[(7, 0)], &[]);
-        over.holds[0].rest = None;
+        let mut over = suspended(&[(7, 0)], &[]);
+        over.suspensions[0].rest = None;
         over.threads = threads(&[hello(7, 0, 5), hello(8, 0, 6), line(8, 0, 50, r#""probe":"bye""#)]);
         over.threads.finish(ms(1_200), &[], &BTreeMap::new());
         assert!(!worked(&over), "it had ended before");

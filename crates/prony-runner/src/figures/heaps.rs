@@ -55,7 +55,7 @@ pub struct Span<'a> {
     /// Where the program was held at the end: when it came to stand, and when its memory was read after that.
     pub rest: Option<(Nanos, Nanos)>,
     /// When the program was held.
-    pub held: &'a Suspensions,
+    pub suspended: &'a Suspensions,
 }
 
 /// Figures of all threads under `""`, and of each role where there are several threads. `silent` is the reason where no
@@ -82,12 +82,12 @@ pub fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTreeMap<Str
 
 /// The longest time of a span in which the main thread's heap was not read, holds apart.
 /// `None` where no probe spoke.
-pub fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, held: &Suspensions) -> Option<Nanos> {
+pub fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, suspended: &Suspensions) -> Option<Nanos> {
     let main: Vec<&Thread> = threads.all().iter().filter(|thread| thread.role == Role::Main).collect();
     let end = end.min(threads.end_of_main()?);
     let inside = |at: &Nanos| begin <= *at && *at <= end;
     let read = main.iter().flat_map(|thread| &thread.samples).map(|sample| sample.at).filter(inside);
-    let mut instants: Vec<Nanos> = read.chain([begin, end]).map(|at| held.running(at)).collect();
+    let mut instants: Vec<Nanos> = read.chain([begin, end]).map(|at| suspended.running(at)).collect();
     instants.sort_unstable();
     instants.windows(2).map(|pair| pair[1].since(pair[0])).max()
 }
@@ -136,7 +136,7 @@ fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, rea
     let values = || course.iter().map(|(_, value)| *value);
     put(Stat::Max, of(values().max_by(f64::total_cmp)));
     put(Stat::Min, of(values().min_by(f64::total_cmp)));
-    put(Stat::Mean, of(mean(&course, span.held)));
+    put(Stat::Mean, of(mean(&course, span.suspended)));
     let no_peak = "a runtime keeps no peak of its heap; `max` is the largest sample";
     put(Stat::Peak, Reading::Missing(Why::NotSupported(no_peak.to_owned())));
 }
@@ -144,10 +144,10 @@ fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, rea
 /// Why figures between two instants were told and are not there.
 fn full(threads: &[&Thread], begin: Nanos, end: Nanos) -> Option<Why> {
     let cut = |thread: &&&Thread| thread.ended >= begin && thread.cut.is_some_and(|cut| cut <= end);
-    threads.iter().find(cut).map(|_| not_kept())
+    threads.iter().find(cut).map(|_| not_recorded())
 }
 
-fn not_kept() -> Why {
+fn not_recorded() -> Why {
     Why::NotSupported(format!(
         "a trial stores {MOST_SAMPLES} heap samples at most; later ones are counted and not stored"
     ))
@@ -177,7 +177,7 @@ fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading
         match read {
             Some((then, value)) if at.since(then) <= fresh => sum = Some(sum.unwrap_or(0.0) + value),
             Some((then, _)) => return Reading::Missing(stale(thread, at.since(then), at)),
-            None if thread.cut.is_some_and(|cut| cut <= at) => return Reading::Missing(not_kept()),
+            None if thread.cut.is_some_and(|cut| cut <= at) => return Reading::Missing(not_recorded()),
             None => {}
         }
     }
@@ -187,7 +187,7 @@ fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading
 
 fn stale(thread: &Thread, age: Nanos, at: Nanos) -> Why {
     if thread.cut.is_some_and(|cut| cut <= at) {
-        return not_kept();
+        return not_recorded();
     }
     let who = match thread.role {
         Role::Main => String::new(),
@@ -201,7 +201,7 @@ fn stale(thread: &Thread, age: Nanos, at: Nanos) -> Why {
 fn course(threads: &[&Thread], gauge: Gauge) -> Vec<(Nanos, f64)> {
     let mut changes: Vec<(Nanos, usize, Option<f64>)> = Vec::new();
     for (index, thread) in threads.iter().enumerate() {
-        let read = thread.samples.iter().filter(|sample| !sample.held);
+        let read = thread.samples.iter().filter(|sample| !sample.suspended);
         changes.extend(read.filter_map(|sample| Some((sample.at, index, Some(*gauge(&sample.heap).measured()?)))));
         changes.push((Nanos::from_nanos(thread.ended.as_nanos().saturating_add(1)), index, None));
     }
@@ -225,8 +225,8 @@ fn within(course: &[(Nanos, f64)], begin: Nanos, end: Nanos, fresh: Nanos) -> Ve
 }
 
 /// Mean over time, changing evenly between samples; the time in which the program was held does not count.
-fn mean(course: &[(Nanos, f64)], held: &Suspensions) -> Option<f64> {
-    let at = |point: &(Nanos, f64)| held.running(point.0).as_nanos() as f64;
+fn mean(course: &[(Nanos, f64)], suspended: &Suspensions) -> Option<f64> {
+    let at = |point: &(Nanos, f64)| suspended.running(point.0).as_nanos() as f64;
     let (first, last) = (course.first()?, course.last()?);
     let length = at(last) - at(first);
     if length <= 0.0 {
@@ -249,8 +249,11 @@ fn collected(threads: &[&Thread], span: Span<'_>) -> Reading<GcFigures> {
     let there = threads.iter().filter(|thread| thread.began <= span.end && thread.ended >= span.begin);
     let parts = there.flat_map(|thread| {
         let collections = Collections::of(thread);
-        let held = span.held.outside(span.begin.max(thread.began), span.end.min(thread.ended));
-        held.into_iter().map(move |(from, to)| collections.at(to).and(collections.at(from), since)).collect::<Vec<_>>()
+        let suspended = span.suspended.outside(span.begin.max(thread.began), span.end.min(thread.ended));
+        suspended
+            .into_iter()
+            .map(move |(from, to)| collections.at(to).and(collections.at(from), since))
+            .collect::<Vec<_>>()
     });
     let none = GcFigures { count: 0, major: 0, time: Nanos::ZERO, until: span.end };
     parts.fold(Reading::Measured(none), |sum, part| {
@@ -305,15 +308,15 @@ impl<'t> Collections<'t> {
     /// The counts after the last that were told: those, where the thread told them at its end. One that was ended may have
     /// collected since.
     fn last(&self, last: GcFigures, at: Nanos) -> Reading<GcFigures> {
-        let told = !self.counts.is_empty();
+        let reported = !self.counts.is_empty();
         let late = at.since(last.until);
-        if told && (late == Nanos::ZERO || (self.thread.orderly && late <= FRESH)) {
+        if reported && (late == Nanos::ZERO || (self.thread.orderly && late <= FRESH)) {
             return Reading::Measured(last);
         }
         if self.thread.cut.is_some_and(|cut| cut <= at) {
-            return Reading::Missing(not_kept());
+            return Reading::Missing(not_recorded());
         }
-        if told {
+        if reported {
             let since = if self.thread.orderly {
                 "the program gave its runtime no occasion since"
             } else {
@@ -330,8 +333,9 @@ impl<'t> Collections<'t> {
 }
 
 fn loop_delay(threads: &[&Thread], span: Span<'_>) -> Reading<f64> {
-    let told = threads.iter().flat_map(|thread| &thread.delays);
-    let inside = told.filter(|(at, _)| span.begin < *at && *at <= span.end).map(|(_, delay)| delay.as_nanos() as f64);
+    let reported = threads.iter().flat_map(|thread| &thread.delays);
+    let inside =
+        reported.filter(|(at, _)| span.begin < *at && *at <= span.end).map(|(_, delay)| delay.as_nanos() as f64);
     let none = "the runtime told no delay of an event loop in the phase; Node 11.10 and later do";
     inside
         .max_by(f64::total_cmp)
@@ -354,9 +358,9 @@ mod tests {
     }
 
     fn read(threads: &Threads, begin: u64, end: u64, rest: Option<(u64, u64)>) -> BTreeMap<String, Readings> {
-        let held = Suspensions::new(rest.map(|(from, to)| (ms(from), ms(to))).into_iter().collect());
+        let suspended = Suspensions::new(rest.map(|(from, to)| (ms(from), ms(to))).into_iter().collect());
         let rest = rest.map(|(from, to)| (ms(from), ms(to)));
-        readings(threads, Span { begin: ms(begin), end: ms(end), rest, held: &held }, &Why::NotApplicable)
+        readings(threads, Span { begin: ms(begin), end: ms(end), rest, suspended: &suspended }, &Why::NotApplicable)
     }
 
     fn of(all: &BTreeMap<String, Readings>, instance: &str, name: &str) -> Reading<f64> {
@@ -405,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_were_told_and_not_kept_are_not_the_programs_fault() {
+    fn discarded_figures_are_not_attributed_to_the_program() {
         let mut threads = full(&[hello(1, 0, 0)]);
         [gc(1_000, 3, 1_000), gc(2_000, 4, 2_000)].iter().for_each(|line| threads.take(line));
         threads.finish(ms(3_000), &[], &BTreeMap::new());
@@ -425,14 +429,14 @@ mod tests {
     fn the_longest_time_without_a_reading_is_known() {
         let lines = [hello(1, 0, 0), heap(1, 0, 100, "sample", 9), heap(1, 0, 1_400, "sample", 9), bye(1, 0, 1_500)];
         let threads = finished(&lines, 1_600);
-        let held = Suspensions::new(vec![(ms(500), ms(600))]);
-        assert_eq!(longest_gap(&threads, ms(50), ms(1_600), &held), Some(ms(1_200)), "it was held meanwhile");
-        assert_eq!(longest_gap(&threads, ms(200), ms(300), &held), Some(ms(100)));
-        assert_eq!(longest_gap(&Threads::default(), ms(0), ms(1), &held), None);
+        let suspended = Suspensions::new(vec![(ms(500), ms(600))]);
+        assert_eq!(longest_gap(&threads, ms(50), ms(1_600), &suspended), Some(ms(1_200)), "it was held meanwhile");
+        assert_eq!(longest_gap(&threads, ms(200), ms(300), &suspended), Some(ms(100)));
+        assert_eq!(longest_gap(&Threads::default(), ms(0), ms(1), &suspended), None);
     }
 
     #[test]
-    fn heaps_add_up_and_each_role_stands_alone() {
+    fn heaps_are_summed_and_listed_per_role() {
         let lines = [
             hello(1, 0, 0),
             heap(1, 0, 100, "sample", 50),
@@ -454,9 +458,10 @@ mod tests {
 
     #[test]
     fn before_and_after_what_was_asked_for_at_the_end() {
-        let held = line(1, 0, 101, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":90,"total":99}"#);
+        let suspended =
+            line(1, 0, 101, r#""probe":"suspended","call":"p","n":1,"suspension":1,"heap":{"used":90,"total":99}"#);
         let collected = line(1, 0, 150, r#""probe":"collected","took":5,"heap":{"used":20,"total":98}"#);
-        let lines = [hello(1, 0, 0), heap(1, 0, 50, "sample", 10), held, collected, heap(1, 0, 300, "read", 21)];
+        let lines = [hello(1, 0, 0), heap(1, 0, 50, "sample", 10), suspended, collected, heap(1, 0, 300, "read", 21)];
         let all = read(&finished(&lines, 400), 40, 100, Some((101, 300)));
         let values = ["before", "end", "max"].map(|stat| number(&all, "", &format!("heap.used.{stat}")));
         assert_eq!(values, [90.0, 21.0, 90.0]);
@@ -542,11 +547,11 @@ mod tests {
     }
 
     #[test]
-    fn collections_while_the_program_was_held_are_left_out() {
+    fn collections_during_a_suspension_are_excluded() {
         let lines = [hello(1, 0, 0), ends(300, 1, &[100, 125, 126, 200]), gc(300, 4, 300)];
         let threads = finished(&lines, 310);
-        let held = Suspensions::new(vec![(ms(120), ms(130))]);
-        let span = Span { begin: ms(0), end: ms(240), rest: None, held: &held };
+        let suspended = Suspensions::new(vec![(ms(120), ms(130))]);
+        let span = Span { begin: ms(0), end: ms(240), rest: None, suspended: &suspended };
         let all = readings(&threads, span, &Why::NotApplicable);
         assert_eq!(
             (number(&all, "", "gc.count"), number(&all, "", "gc.time")),

@@ -24,27 +24,28 @@ use prony_runtime::DETAIL;
 use crate::boundaries::calls::Calls;
 use crate::boundaries::functions;
 use crate::boundaries::settling;
-use crate::boundaries::suspending::{Hold, MOST_HOLDS};
+use crate::boundaries::suspending::{MOST_SUSPENSIONS, Suspension};
 use crate::boundaries::suspensions::Suspensions;
 use crate::boundaries::tracked::Tracked;
 use crate::roles::replicas::{Ran, Replicated};
 use crate::watched::Watched;
-use readings::{Readings, not_reached, rate_of_told, set};
+use readings::{Readings, not_reached, rate_of_reported, set};
 use span::Span;
 
 /// Every phase of the variant. `silent` is why no probe spoke, where none did.
 pub fn observed(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries], silent: &Why) -> Vec<Observed> {
-    let held = watched.suspensions(|_| true);
-    let running = series.iter().map(|process| without_holds(process, &held)).collect::<Vec<_>>();
-    let shared = watched.suspensions(|hold| concurrent::went_on(watched, hold));
-    let trial = Trial { specs, watched, series: &running, seen: series, held: &held, shared: &shared, silent };
+    let suspended = watched.suspended_times(|_| true);
+    let running = series.iter().map(|process| without_holds(process, &suspended)).collect::<Vec<_>>();
+    let shared = watched.suspended_times(|suspension| concurrent::went_on(watched, suspension));
+    let trial =
+        Trial { specs, watched, series: &running, sampled: series, suspended: &suspended, shared: &shared, silent };
     specs.iter().enumerate().map(|(index, spec)| trial.record(spec, index)).collect()
 }
 
 /// A process by a clock that stands still while the program is held, without what was seen of it then.
-fn without_holds(process: &ProcessSeries, held: &Suspensions) -> ProcessSeries {
-    let shown = process.samples.iter().filter(|sample| !held.at(sample.at));
-    let samples = shown.map(|sample| ProcessSample { at: held.running(sample.at), ..*sample }).collect();
+fn without_holds(process: &ProcessSeries, suspended: &Suspensions) -> ProcessSeries {
+    let shown = process.samples.iter().filter(|sample| !suspended.at(sample.at));
+    let samples = shown.map(|sample| ProcessSample { at: suspended.running(sample.at), ..*sample }).collect();
     ProcessSeries { samples, ..process.clone() }
 }
 
@@ -55,8 +56,8 @@ struct Trial<'a> {
     /// Samples by a clock that stands still while the program is held.
     series: &'a [ProcessSeries],
     /// The same as they were taken.
-    seen: &'a [ProcessSeries],
-    held: &'a Suspensions,
+    sampled: &'a [ProcessSeries],
+    suspended: &'a Suspensions,
     /// When one thread was held and others went on.
     shared: &'a Suspensions,
     silent: &'a Why,
@@ -75,29 +76,29 @@ impl Trial<'_> {
         let (Some(began), Some(first)) = (tracked.began, watched.begin[index]) else {
             return Observed::new(not_reached(spec), Reached::Nothing);
         };
-        let (complete, last) = (tracked.is_complete(), watched.edges.len() - 1);
+        let (complete, last) = (tracked.is_complete(), watched.snapshots.len() - 1);
         let until = watched.end[index].filter(|_| complete).unwrap_or(watched.over().1);
         let ended = tracked.ended.filter(|_| complete).unwrap_or(watched.over().0);
-        let hold = watched.holds.iter().rfind(|hold| hold.phase == index && hold.end == until && !hold.passed);
+        let suspension = self.suspension_at_end(index, until);
         let asked = functions::observed(spec).is_some_and(|observe| observe.holds() && observe.at_end.is_some());
-        let unread = if asked && complete { uncollected(hold, ended.since(began)) } else { None };
-        let rest = hold.filter(|_| unread.is_none());
+        let unread = if asked && complete { uncollected(suspension, ended.since(began)) } else { None };
+        let rest = suspension.filter(|_| unread.is_none());
         let (from_the_start, to_the_end) = (first == 0, until == last);
-        let span = Span { watched, held: self.held, first, until, rest, to_the_end, from_the_start };
-        let took = ended.since(began).since(self.held.between(began, ended));
+        let span = Span { watched, suspended: self.suspended, first, until, rest, to_the_end, from_the_start };
+        let took = ended.since(began).since(self.suspended.between(began, ended));
         let late = self.late(tracked, (first, until), (began, ended));
         let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (took, late));
         let mut roles = self.times(spec, index, (began, ended, late), &mut readings);
-        if !watched.holds.is_empty() {
-            let over = hold.and_then(|hold| hold.until).unwrap_or(ended).max(ended);
-            set(&mut readings, Metric::Held, Reading::Measured(nanos(self.held.between(began, over))));
+        if !watched.suspensions.is_empty() {
+            let over = suspension.and_then(|suspension| suspension.until).unwrap_or(ended).max(ended);
+            set(&mut readings, Metric::Suspended, Reading::Measured(nanos(self.suspended.between(began, over))));
         }
-        let histograms = tracked.calls.as_ref().map(|calls| called(calls, spec, (ended, self.held), &mut readings));
+        let histograms = tracked.calls.as_ref().map(|all| called(all, spec, (ended, self.suspended), &mut readings));
         if self.shared.between(began, ended) > Nanos::ZERO {
             unclear(&mut readings, tracked.calls.is_none());
             processes.values_mut().for_each(|readings| unclear(readings, false));
         }
-        let mut instances = self.heaps(tracked, (began, ended), hold, unread.as_ref());
+        let mut instances = self.heaps(tracked, (began, ended), suspension, unread.as_ref());
         if took < tracked.lag {
             instances.values_mut().for_each(|heap| without(heap, |_| false, &shorter(took, tracked.lag)));
         }
@@ -110,13 +111,13 @@ impl Trial<'_> {
         tracked.report.iter().for_each(|report| report::inside(spec, report, &mut readings));
         let started = self.started_with(index);
         if !started.is_empty() {
-            replicas::whole(&mut readings, &tracked.told, started);
+            replicas::whole(&mut readings, &tracked.reported, started);
         }
-        rate_of_told(&mut readings);
+        rate_of_reported(&mut readings);
         instances.entry(String::new()).or_default().extend(readings);
         let pss = &watched.replicas.memory.pss;
-        let seen = replicas::Inputs { edges: &watched.edges, series: self.seen, pss };
-        instances.extend(replicas::instances(started, seen));
+        let sampled = replicas::Inputs { snapshots: &watched.snapshots, series: self.sampled, pss };
+        instances.extend(replicas::instances(started, sampled));
         instances.extend(processes);
         for (role, readings) in roles {
             instances.entry(role).or_default().extend(readings);
@@ -132,6 +133,12 @@ impl Trial<'_> {
         reported(Observed::new(phase, reached(tracked)), tracked)
     }
 
+    /// The suspension at the end of a phase, which is the snapshot `until`; the last, where there are several.
+    fn suspension_at_end(&self, index: usize, until: usize) -> Option<&Suspension> {
+        let ends = |one: &&Suspension| one.phase == index && one.end == until && !one.passed;
+        self.watched.suspensions.iter().rfind(ends)
+    }
+
     /// What the operating system counted in a phase, in all and by process. Of one that `took` less time than its boundaries
     /// may have been read `late` there is none, but for what was read while the program was suspended at the end.
     fn counted(
@@ -144,7 +151,7 @@ impl Trial<'_> {
         unread.iter().for_each(|why| only_before(&mut readings, why));
         let whole = |metric| span.is_of_all(metric);
         let Replicated { all, .. } = &self.watched.replicas;
-        replicas::add(&mut readings, all, &self.watched.edges, (span.first, span.until), whole);
+        replicas::add(&mut readings, all, &self.watched.snapshots, (span.first, span.until), whole);
         let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu)));
         let mut processes = cpu.map(|cpu| span.processes(self.series, cpu)).unwrap_or_default();
         unread.iter().for_each(|why| processes.values_mut().for_each(|found| only_before(found, why)));
@@ -161,17 +168,17 @@ impl Trial<'_> {
         &self,
         tracked: &Tracked,
         (begin, end): (Nanos, Nanos),
-        hold: Option<&Hold>,
+        suspension: Option<&Suspension>,
         unread: Option<&Why>,
     ) -> BTreeMap<String, Readings> {
         if tracked.led {
             return BTreeMap::new();
         }
-        let rest = match (hold, unread) {
-            (Some(hold), Some(_)) => Some((hold.stood, hold.stood)),
-            (hold, _) => hold.and_then(|hold| Some((hold.stood, hold.read?))),
+        let rest = match (suspension, unread) {
+            (Some(suspension), Some(_)) => Some((suspension.stopped, suspension.stopped)),
+            (suspension, _) => suspension.and_then(|suspension| Some((suspension.stopped, suspension.read?))),
         };
-        let span = heaps::Span { begin, end, rest, held: self.held };
+        let span = heaps::Span { begin, end, rest, suspended: self.suspended };
         let mut instances = heaps::readings(&self.watched.threads, span, self.silent);
         instances.values_mut().for_each(|found| unread.iter().for_each(|why| only_before(found, why)));
         instances
@@ -179,15 +186,15 @@ impl Trial<'_> {
 
     /// How late after its begin or its end what was counted in a phase was read, at most; of calls that come often the last
     /// reading may be as much before the end.
-    fn late(&self, tracked: &Tracked, edges: (usize, usize), at: (Nanos, Nanos)) -> Nanos {
-        let apart = |edge: usize, at: Nanos| self.watched.edges[edge].at.as_nanos().abs_diff(at.as_nanos());
+    fn late(&self, tracked: &Tracked, snapshots: (usize, usize), at: (Nanos, Nanos)) -> Nanos {
+        let apart = |snapshot: usize, at: Nanos| self.watched.snapshots[snapshot].at.as_nanos().abs_diff(at.as_nanos());
         // A worker does nothing between the phases that the runner leads.
         if tracked.led {
             return Nanos::ZERO;
         }
         // What begins or ends with the program is read up to its first or last instruction.
-        let begin = if edges.0 == 0 { 0 } else { apart(edges.0, at.0) };
-        let end = if edges.1 + 1 == self.watched.edges.len() { 0 } else { apart(edges.1, at.1) };
+        let begin = if snapshots.0 == 0 { 0 } else { apart(snapshots.0, at.0) };
+        let end = if snapshots.1 + 1 == self.watched.snapshots.len() { 0 } else { apart(snapshots.1, at.1) };
         tracked.lag + Nanos::from_nanos(begin.max(end))
     }
 
@@ -200,7 +207,7 @@ impl Trial<'_> {
         readings: &mut Readings,
     ) -> BTreeMap<String, Readings> {
         let tracked = &self.watched.tracker.phases[index];
-        let took = ended.since(began).since(self.held.between(began, ended));
+        let took = ended.since(began).since(self.suspended.between(began, ended));
         let wall = match ended > began {
             true if took < tracked.lag => Reading::Missing(shorter(took, tracked.lag)),
             true => Reading::Measured(nanos(took)),
@@ -218,7 +225,7 @@ impl Trial<'_> {
             (Some(_), Some(found)) => {
                 // The runner began the phase, and its watch with it.
                 let began = if tracked.led { found.began } else { began };
-                readings::settled(&found.result, |time| found.from_begin(time, began, self.held), &mut of_roles);
+                readings::settled(&found.result, |time| found.from_begin(time, began, self.suspended), &mut of_roles);
                 readings.extend(of_roles.remove("").unwrap_or_default());
             }
             (Some(_), None) if tracked.led => {}
@@ -234,12 +241,12 @@ impl Trial<'_> {
 
 /// What is known of a phase's boundaries themselves, whatever happened inside.
 const fn is_of_boundaries(key: MetricKey) -> bool {
-    matches!(key.metric, Metric::Lag | Metric::Held)
+    matches!(key.metric, Metric::Lag | Metric::Suspended)
 }
 
 /// What the program's lines say of a phase; missing where several phases read the same lines.
 fn own_account(tracked: &Tracked, readings: &mut Readings) {
-    for (key, number) in &tracked.told {
+    for (key, number) in &tracked.reported {
         readings.insert(MetricKeyText(*key), Reading::Measured(*number));
     }
     for key in tracked.figures_of_lines().filter(|_| tracked.ambiguous) {
@@ -271,17 +278,17 @@ fn reached(tracked: &Tracked) -> Reached {
 }
 
 /// Why a phase with `at_end` has no memory after what that asks for: it was not read, or too late to be that of the phase.
-fn uncollected(hold: Option<&Hold>, phase: Nanos) -> Option<Why> {
+fn uncollected(suspension: Option<&Suspension>, phase: Nanos) -> Option<Why> {
     let what = "memory was not measured after the action that `at_end` asks for";
     let hint = "`weak = \"clear\"` in `at_end` collects at once";
-    let Some(hold) = hold else {
+    let Some(suspension) = suspension else {
         return Some(Why::Failed(format!(
-            "{what}, and the program was not held at the phase's end: it is held {MOST_HOLDS} times in a phase, and at the \
+            "{what}, and the program was not held at the phase's end: it is held {MOST_SUSPENSIONS} times in a phase, and at the \
              first {DETAIL} calls of a thread"
         )));
     };
-    match (hold.unread(), hold.late) {
-        (Some(why), _) if hold.put_off => Some(Why::Failed(format!("{what}: {why}; {hint}"))),
+    match (suspension.unread(), suspension.late) {
+        (Some(why), _) if suspension.put_off => Some(Why::Failed(format!("{what}: {why}; {hint}"))),
         (Some(why), _) => Some(Why::Failed(format!("{what}: {why}"))),
         (None, Some(late)) if late > heaps::fresh(phase) => {
             Some(Why::Failed(format!("{what}, and the next turn of the event loop came {late} after the end; {hint}")))
@@ -337,11 +344,11 @@ fn unclear(readings: &mut Readings, timed: bool) {
 fn called(
     calls: &Calls,
     spec: &PhaseSpec,
-    (ended, held): (Nanos, &Suspensions),
+    (ended, suspended): (Nanos, &Suspensions),
     readings: &mut Readings,
 ) -> Option<HistogramRecord> {
     let recorder = calls.recorder(&spec.name);
-    set(readings, Metric::Time, calls.time(&spec.name, ended, held).map(nanos));
+    set(readings, Metric::Time, calls.time(&spec.name, ended, suspended).map(nanos));
     set(readings, Metric::Operations, Reading::Measured(recorder.succeeded() as f64));
     set(readings, Metric::Errors, Reading::Measured(recorder.failed() as f64));
     recorder.metrics().into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
@@ -350,9 +357,9 @@ fn called(
 
 /// What the program says that it answered: rows, or a digest, or both.
 fn answer(tracked: &Tracked) -> Option<Answer> {
-    let rows = tracked.told.get(&MetricKey::amount(Metric::Rows)).map(|rows| *rows as u64);
+    let rows = tracked.reported.get(&MetricKey::amount(Metric::Rows)).map(|rows| *rows as u64);
     let digest = match (&tracked.digest, rows) {
-        (Some(digest), _) => format!("told:{digest}"),
+        (Some(digest), _) => format!("reported:{digest}"),
         (None, Some(_)) => "rows:".to_owned(),
         (None, None) => return None,
     };
@@ -378,7 +385,7 @@ mod tests {
     use crate::boundaries::threads::tests::line as line_of;
     use crate::boundaries::tracked::Happened;
     use crate::boundaries::tracker::Tracker;
-    use crate::figures::span::tests::{edge, hold, ms, watched};
+    use crate::figures::span::tests::{ms, snapshot, suspension, watched};
 
     fn spec(name: &str) -> PhaseSpec {
         let mark = || Some(Trigger::Mark(name.into()));
@@ -391,10 +398,11 @@ mod tests {
     fn records(other: u64) -> Vec<PhaseRecord> {
         let specs = [spec("around"), spec("after")];
         let both = &[7, 8];
-        let mut edges = vec![edge(0, 0, both), edge(100, 10, both), edge(200, 20, both), edge(1_200, 22, both)];
-        edges.extend([edge(1_300, 30, both), edge(1_400, 40, both), edge(1_500, 0, &[])]);
-        edges[3].processes[1].sample.on_cpu = Some(ms(20 + other));
-        let mut watched = watched(edges, vec![hold(7, 0, (2, 3), (200, 1_200))]);
+        let mut snapshots =
+            vec![snapshot(0, 0, both), snapshot(100, 10, both), snapshot(200, 20, both), snapshot(1_200, 22, both)];
+        snapshots.extend([snapshot(1_300, 30, both), snapshot(1_400, 40, both), snapshot(1_500, 0, &[])]);
+        snapshots[3].processes[1].sample.on_cpu = Some(ms(20 + other));
+        let mut watched = watched(snapshots, vec![suspension(7, 0, (2, 3), (200, 1_200))]);
         watched.tracker = Tracker::new(&specs);
         for (text, at) in [("around begin", 100), ("around end", 1_300), ("after begin", 1_300), ("after end", 1_400)] {
             watched.tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), ms(at), Nanos::ZERO);
@@ -414,8 +422,10 @@ mod tests {
             bytes: Bytes::default(),
             ..SettleSpec::default()
         }));
-        let mut watched =
-            watched(vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(900, 50, &[7]), edge(1_000, 0, &[])], vec![]);
+        let mut watched = watched(
+            vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(900, 50, &[7]), snapshot(1_000, 0, &[])],
+            vec![],
+        );
         watched.tracker = Tracker::new(std::slice::from_ref(&spec));
         watched.tracker.happened(Happened::Mark(&Mark::parse("settle begin").unwrap()), ms(100), Nanos::ZERO);
         (watched.begin, watched.end) = (vec![Some(1)], vec![None]);
@@ -464,7 +474,7 @@ mod tests {
         let mut line = spec("p");
         let Action::Observe(observe) = &mut line.action else { unreachable!() };
         (observe.begin, observe.end) = (Some(Trigger::Line("go".into())), Some(Trigger::Invocation("f".into())));
-        let mut watched = watched(vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(120, 50, &[7])], vec![]);
+        let mut watched = watched(vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(120, 50, &[7])], vec![]);
         watched.tracker = Tracker::new(std::slice::from_ref(&line));
         watched.tracker.happened(Happened::Line("go"), ms(100), ms(30));
         watched.tracker.invoked(0, Part::End, &ends(90));
@@ -484,8 +494,9 @@ mod tests {
         let Action::Observe(observe) = &mut line.action else { unreachable!() };
         (observe.begin, observe.end) = (Some(Trigger::Line("go".into())), Some(Trigger::Invocation("f".into())));
         observe.read = Some(r"(?<operations>\d+)".into());
-        let edges = vec![edge(0, 0, &[7]), edge(111, 10, &[7]), edge(end, 50, &[7]), edge(500, 0, &[])];
-        let mut watched = watched(edges, vec![]);
+        let snapshots =
+            vec![snapshot(0, 0, &[7]), snapshot(111, 10, &[7]), snapshot(end, 50, &[7]), snapshot(500, 0, &[])];
+        let mut watched = watched(snapshots, vec![]);
         watched.tracker = Tracker::new(std::slice::from_ref(&line));
         watched.tracker.happened(Happened::Line("go 5"), ms(110), ms(30));
         watched.tracker.invoked(0, Part::End, &ends(end));
@@ -494,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_shorter_than_its_lag_has_no_figure_but_what_the_program_told() {
+    fn phase_shorter_than_its_lag_has_only_reported_figures() {
         let of = |record: &PhaseRecord, metric| record.reading(MetricKey::amount(metric)).cloned().unwrap();
         let long = begun_by_a_line(142);
         assert_eq!(of(&long, Metric::Wall), Reading::Measured(32e6));
@@ -514,8 +525,10 @@ mod tests {
     #[test]
     fn counters_that_were_read_later_than_the_phase_is_long_are_missing_and_its_exact_time_stands() {
         let spec = spec("p");
-        let mut watched =
-            watched(vec![edge(0, 0, &[7]), edge(130, 10, &[7]), edge(140, 50, &[7]), edge(500, 0, &[])], vec![]);
+        let mut watched = watched(
+            vec![snapshot(0, 0, &[7]), snapshot(130, 10, &[7]), snapshot(140, 50, &[7]), snapshot(500, 0, &[])],
+            vec![],
+        );
         watched.tracker = Tracker::new(std::slice::from_ref(&spec));
         for (text, at) in [("p begin", 100), ("p end", 120)] {
             watched.tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), ms(at), Nanos::ZERO);
@@ -528,41 +541,41 @@ mod tests {
     }
 
     fn amounts(record: &PhaseRecord) -> BTreeMap<&'static str, Option<f64>> {
-        let metrics = [Metric::Wall, Metric::Time, Metric::Cpu, Metric::Written, Metric::Held];
+        let metrics = [Metric::Wall, Metric::Time, Metric::Cpu, Metric::Written, Metric::Suspended];
         let of = |metric: Metric| record.reading(MetricKey::amount(metric)).and_then(|found| found.measured().copied());
         metrics.into_iter().map(|metric| (metric.name(), of(metric))).collect()
     }
 
     #[test]
-    fn a_program_that_tells_a_digest_alone_has_told_no_rows() {
-        let told = |rows: Option<f64>, digest: Option<&str>| {
+    fn digest_without_rows_reports_no_row_count() {
+        let reported = |rows: Option<f64>, digest: Option<&str>| {
             let mut tracker = Tracker::new(&[spec("x")]);
             let tracked = &mut tracker.phases[0];
-            tracked.told.extend(rows.map(|rows| (MetricKey::amount(Metric::Rows), rows)));
+            tracked.reported.extend(rows.map(|rows| (MetricKey::amount(Metric::Rows), rows)));
             tracked.digest = digest.map(str::to_owned);
             answer(tracked).map(|answer| (answer.rows, answer.digest))
         };
-        assert_eq!(told(None, Some("ab")), Some((None, "told:ab".into())));
-        assert_eq!(told(Some(0.0), Some("ab")), Some((Some(0), "told:ab".into())), "none is a number");
-        assert_eq!(told(Some(3.0), None), Some((Some(3), "rows:".into())));
-        assert_eq!(told(None, None), None);
+        assert_eq!(reported(None, Some("ab")), Some((None, "reported:ab".into())));
+        assert_eq!(reported(Some(0.0), Some("ab")), Some((Some(0), "reported:ab".into())), "none is a number");
+        assert_eq!(reported(Some(3.0), None), Some((Some(3), "rows:".into())));
+        assert_eq!(reported(None, None), None);
     }
 
     #[test]
-    fn a_hold_in_which_nobody_else_worked_is_in_no_figure() {
+    fn idle_suspension_is_excluded_from_figures() {
         let records = records(1);
-        let around = amounts(&records[0]);
+        let enclosing = amounts(&records[0]);
         let expected = [("cpu", 18e6), ("held", 1e9), ("time", 200e6), ("wall", 200e6), ("written", 18.0)];
-        assert_eq!(around, expected.map(|(name, value)| (name, Some(value))).into());
+        assert_eq!(enclosing, expected.map(|(name, value)| (name, Some(value))).into());
     }
 
     #[test]
-    fn a_hold_in_which_others_worked_leaves_no_figure_of_the_phase_that_has_it_inside() {
+    fn busy_suspension_makes_figures_of_the_enclosing_phase_missing() {
         let records = records(800);
-        let around = amounts(&records[0]);
-        let missing: Vec<&str> = around.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| *name).collect();
+        let enclosing = amounts(&records[0]);
+        let missing: Vec<&str> = enclosing.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| *name).collect();
         assert_eq!(missing, ["cpu", "time", "wall", "written"], "the second of 800 ms of work was left out");
-        assert_eq!(around["held"], Some(1e9), "how long it was is known");
+        assert_eq!(enclosing["held"], Some(1e9), "how long it was is known");
         match records[0].reading(MetricKey::amount(Metric::Wall)) {
             Some(Reading::Missing(why)) => assert!(why.to_string().contains("went on while one was held"), "{why}"),
             other => panic!("{other:?}"),
@@ -571,19 +584,20 @@ mod tests {
     }
 
     /// What was left of a phase that asks for a collection at its end, at 500 ms, in a process with 80 MiB beside another one.
-    fn collected(hold: Option<Hold>) -> PhaseRecord {
+    fn collected(suspension: Option<Suspension>) -> PhaseRecord {
         let mut spec = spec("p");
         let Action::Observe(observe) = &mut spec.action else { unreachable!() };
         let call = || Some(Trigger::Call("a.js#f".into()));
         let at_end = AtEndSpec { collect: true, ..AtEndSpec::default() };
         (observe.begin, observe.end, observe.at_end) = (call(), call(), Some(at_end));
         let both = &[7, 8];
-        let mut edges = vec![edge(0, 0, both), edge(100, 10, both), edge(500, 20, both), edge(700, 22, both)];
-        edges.push(edge(900, 0, &[]));
-        for edge in &mut edges[..3] {
-            edge.processes[0].sample.anon = Bytes::from_mib(80);
+        let mut snapshots =
+            vec![snapshot(0, 0, both), snapshot(100, 10, both), snapshot(500, 20, both), snapshot(700, 22, both)];
+        snapshots.push(snapshot(900, 0, &[]));
+        for snapshot in &mut snapshots[..3] {
+            snapshot.processes[0].sample.anon = Bytes::from_mib(80);
         }
-        let mut watched = watched(edges, hold.into_iter().collect());
+        let mut watched = watched(snapshots, suspension.into_iter().collect());
         watched.tracker = Tracker::new(std::slice::from_ref(&spec));
         let call = |at, rest: &str| line_of(7, 0, at, &format!(r#""probe":"{rest},"call":"p","n":1"#));
         watched.tracker.phases[0].called(&call(100, r#"begin","open":0"#));
@@ -606,18 +620,19 @@ mod tests {
         };
         let mib = |n: u64| Reading::Measured(Bytes::from_mib(n).as_bytes() as f64);
         let (whole, own) = ("", "process.program.c7");
-        let read = collected(Some(hold(7, 0, (2, 3), (500, 700))));
+        let read = collected(Some(suspension(7, 0, (2, 3), (500, 700))));
         assert_eq!([whole, own].map(|of| get(&read, of, Stat::End)), [mib(0), mib(0)]);
         let unread = |until: Option<u64>, late: Option<u64>| {
-            let mut hold = hold(7, 0, (2, 3), (500, 700));
-            (hold.rest, hold.read, hold.until, hold.late) = (None, None, until.map(ms), late.map(ms));
-            (Some(hold), "the program ended before")
+            let mut suspension = suspension(7, 0, (2, 3), (500, 700));
+            (suspension.rest, suspension.read, suspension.until, suspension.late) =
+                (None, None, until.map(ms), late.map(ms));
+            (Some(suspension), "the program ended before")
         };
         let at_a_later_turn = unread(Some(700), Some(1));
-        for (hold, why) in
+        for (suspension, why) in
             [unread(Some(700), None), unread(None, None), at_a_later_turn, (None, "it is held 100 times")]
         {
-            let record = collected(hold);
+            let record = collected(suspension);
             for of in [whole, own] {
                 match get(&record, of, Stat::End) {
                     Reading::Missing(found) => assert!(found.to_string().contains(why), "{found}"),
@@ -645,7 +660,8 @@ mod tests {
             let mut spec = spec(name);
             let Action::Observe(observe) = &mut spec.action else { unreachable!() };
             (observe.begin, observe.end) = (begin, end);
-            let mut watched = watched(vec![edge(0, 0, &[7]), edge(500, 10, &[7]), edge(900, 20, &[])], vec![]);
+            let mut watched =
+                watched(vec![snapshot(0, 0, &[7]), snapshot(500, 10, &[7]), snapshot(900, 20, &[])], vec![]);
             watched.tracker = Tracker::new(std::slice::from_ref(&spec));
             watched.tracker.start(ms(0));
             let begins = line_of(7, 0, 100, r#""probe":"begin","call":"p","n":1,"open":1"#);

@@ -18,7 +18,7 @@ const PEAK_SLACK: Bytes = Bytes::from_kib(512);
 
 impl Span<'_> {
     /// Why the kernel's figure may be one from before the span.
-    fn peak_of_others(&self, begin: &Snapshot, series: &[ProcessSeries]) -> Option<Why> {
+    fn foreign_peak(&self, begin: &Snapshot, series: &[ProcessSeries]) -> Option<Why> {
         if begin.processes.iter().any(|process| !process.peak_reset) {
             let why =
                 "`clear_refs` could not be written at the phase's begin, so that the peak holds earlier phases too";
@@ -27,15 +27,16 @@ impl Span<'_> {
         if self.from_the_start || !self.to_the_end {
             return None;
         }
-        let at_edges = self.watched.edges.iter().flat_map(|edge| &edge.processes).map(|process| process.pid);
-        let all: BTreeSet<u32> = at_edges.chain(series.iter().map(|process| process.pid)).collect();
+        let in_snapshots =
+            self.watched.snapshots.iter().flat_map(|snapshot| &snapshot.processes).map(|process| process.pid);
+        let all: BTreeSet<u32> = in_snapshots.chain(series.iter().map(|process| process.pid)).collect();
         let why = "the kernel reports one peak, the largest of all processes that the program waited for, also before the phase";
         (all.len() > 1).then(|| Why::NotSupported(format!("{why}; see `max`")))
     }
 
     /// Why the kernel's figure may be that of a child which came and went between two samples: one was waited for.
     fn peak_of_the_unseen(&self) -> Option<Why> {
-        let waited_for = self.watched.edges[self.until].totals.get("").is_some_and(|total| total.child_faults > 0);
+        let waited_for = self.watched.snapshots[self.until].totals.get("").is_some_and(|total| total.child_faults > 0);
         let why = "the kernel reports one peak, the largest of all processes that the program waited for, and some ended unsampled; \
                    see `max`";
         (self.to_the_end && waited_for).then(|| Why::NotSupported(why.to_owned()))
@@ -43,10 +44,10 @@ impl Span<'_> {
 
     /// The kernel's own peak, where one process ran: what it had reached when it was reaped, and at edges before.
     pub(super) fn peak(&self, begin: &Snapshot, end: Nanos, series: &[ProcessSeries]) -> Reading<f64> {
-        let inside = &self.watched.edges[self.first + 1..=self.until];
-        let at_edges: Vec<_> = inside.iter().flat_map(|edge| &edge.processes).collect();
+        let inside = &self.watched.snapshots[self.first + 1..=self.until];
+        let in_snapshots: Vec<_> = inside.iter().flat_map(|snapshot| &snapshot.processes).collect();
         let sampled = |process: &&ProcessSeries| process.samples.iter().any(|s| begin.at < s.at && s.at < end);
-        let pids: BTreeSet<u32> = (at_edges.iter().map(|process| process.pid))
+        let pids: BTreeSet<u32> = (in_snapshots.iter().map(|process| process.pid))
             .chain(begin.processes.iter().map(|process| process.pid))
             .chain(series.iter().filter(sampled).map(|process| process.pid))
             .collect();
@@ -55,10 +56,10 @@ impl Span<'_> {
             let why = format!("the kernel keeps a peak for each process and {n} ran in the phase; see `max`");
             return Reading::Missing(Why::NotSupported(why));
         }
-        if let Some(why) = self.peak_of_others(begin, series).or_else(|| self.peak_of_the_unseen()) {
+        if let Some(why) = self.foreign_peak(begin, series).or_else(|| self.peak_of_the_unseen()) {
             return Reading::Missing(why);
         }
-        let reached = at_edges.iter().map(|process| process.peak).max();
+        let reached = in_snapshots.iter().map(|process| process.peak).max();
         if !self.to_the_end {
             return reached
                 .map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), |peak| Reading::Measured(bytes(peak)));
@@ -67,12 +68,12 @@ impl Span<'_> {
             Reading::Measured(usage) => usage.peak,
             Reading::Missing(why) => return Reading::Missing(why.clone()),
         };
-        let held = self.watched.edges[0].processes.first().map(|process| process.peak);
-        match (held.filter(|held| reaped <= *held + PEAK_SLACK), reached) {
+        let suspended = self.watched.snapshots[0].processes.first().map(|process| process.peak);
+        match (suspended.filter(|suspended| reaped <= *suspended + PEAK_SLACK), reached) {
             (None, reached) => Reading::Measured(bytes(reached.unwrap_or_default().max(reaped))),
-            (Some(held), Some(reached)) if reached > held => Reading::Measured(bytes(reached)),
-            (Some(held), _) => Reading::Missing(Why::NotSupported(format!(
-                "the peak is not above the {held} that the process had before it executed the program"
+            (Some(suspended), Some(reached)) if reached > suspended => Reading::Measured(bytes(reached)),
+            (Some(suspended), _) => Reading::Missing(Why::NotSupported(format!(
+                "the peak is not above the {suspended} that the process had before it executed the program"
             ))),
         }
     }

@@ -59,7 +59,7 @@ pub fn watched<'a>(
 }
 
 /// Operations that a program told, a second; nothing where it told its rate itself.
-pub fn rate_of_told(readings: &mut Readings) {
+pub fn rate_of_reported(readings: &mut Readings) {
     let of = |metric| readings.get(&MetricKeyText(MetricKey::amount(metric)))?.measured().copied();
     if let (Some(operations), Some(time)) = (of(Metric::Operations), of(Metric::Time).filter(|time| *time > 0.0))
         && of(Metric::Rate).is_none()

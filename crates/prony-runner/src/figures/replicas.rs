@@ -17,9 +17,9 @@ use crate::watched::Watched;
 use crate::boundaries::suspensions::Suspensions;
 use crate::boundaries::threads::Threads;
 use crate::figures::heaps;
-use crate::figures::readings::{Readings, rate_of_told, set};
+use crate::figures::readings::{Readings, rate_of_reported, set};
 use crate::roles::replicas::memory::LargestPss;
-use crate::roles::replicas::{GONE, NEVER_BEGAN, Ran, ReplicaEnd};
+use crate::roles::replicas::{NEVER_BEGAN, NOT_INHERITED, Ran, ReplicaEnd};
 
 /// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
 const PEAK_SLACK: Bytes = Bytes::from_kib(512);
@@ -48,7 +48,7 @@ fn nanos(time: Nanos) -> Reading<f64> {
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     /// Every edge of the trial.
-    pub edges: &'a [Snapshot],
+    pub snapshots: &'a [Snapshot],
     /// Samples of all processes.
     pub series: &'a [ProcessSeries],
     /// The largest sum of the replicas' proportional set sizes that was read at one instant beside edges.
@@ -58,12 +58,12 @@ pub struct Inputs<'a> {
 /// Takes what was seen of replicas into what was seen of the main `role`: their heaps, and deaths by a heap's limit.
 pub fn take_in(watched: &mut Watched, role: &str, series: &[ProcessSeries], deaths: &mut Vec<ProbeLine>) {
     let last = |process: &ProcessSeries| Some((process.pid, process.samples.last()?.at));
-    let last_seen: BTreeMap<u32, Nanos> = series.iter().filter_map(last).collect();
-    watched.threads.finish(watched.ended.at, deaths, &last_seen);
-    leave_out(&mut watched.edges, role, &watched.replicas.all);
+    let last_sampled: BTreeMap<u32, Nanos> = series.iter().filter_map(last).collect();
+    watched.threads.finish(watched.ended.at, deaths, &last_sampled);
+    leave_out(&mut watched.snapshots, role, &watched.replicas.all);
     for ran in &mut watched.replicas.all {
         let Some(at) = ran.end().map(|end| end.at) else { continue };
-        ran.threads.finish(at, &ran.deaths, &last_seen);
+        ran.threads.finish(at, &ran.deaths, &last_sampled);
         // Where the program's own probe is silent, sums of the others' would pass for those of all.
         if !watched.threads.all().is_empty() {
             watched.threads.join(&ran.threads);
@@ -74,13 +74,13 @@ pub fn take_in(watched: &mut Watched, role: &str, series: &[ProcessSeries], deat
 
 /// Has the totals of the whole tree be those of the program alone: replicas are added from what the kernel counted up to
 /// their very ends.
-fn leave_out(edges: &mut [Snapshot], program: &str, all: &[Ran]) {
-    for edge in edges {
-        if all.iter().any(|ran| edge.totals.contains_key(&ran.role())) {
+fn leave_out(snapshots: &mut [Snapshot], program: &str, all: &[Ran]) {
+    for snapshot in snapshots {
+        if all.iter().any(|ran| snapshot.totals.contains_key(&ran.role())) {
             // Where nothing of the program's own was counted nothing is known of it: no zero stands for that.
-            match edge.totals.get(program).cloned() {
-                Some(own) => edge.totals.insert(String::new(), own),
-                None => edge.totals.remove(""),
+            match snapshot.totals.get(program).cloned() {
+                Some(own) => snapshot.totals.insert(String::new(), own),
+                None => snapshot.totals.remove(""),
             };
         }
     }
@@ -91,11 +91,11 @@ fn leave_out(edges: &mut [Snapshot], program: &str, all: &[Ran]) {
 pub fn add(
     readings: &mut Readings,
     all: &[Ran],
-    edges: &[Snapshot],
+    snapshots: &[Snapshot],
     span: (usize, usize),
     whole: impl Fn(Metric) -> bool,
 ) {
-    let parts: Vec<Reading<Counters>> = all.iter().filter_map(|ran| ran.between(edges, span.0, span.1)).collect();
+    let parts: Vec<Reading<Counters>> = all.iter().filter_map(|ran| ran.between(snapshots, span.0, span.1)).collect();
     let n = parts.len();
     let Some(sum) = parts.into_iter().reduce(|sum, part| sum.and(part, |sum, part| sum.plus(&part))) else { return };
     for (metric, count) in COUNTED.into_iter().filter(|(metric, _)| !whole(*metric)) {
@@ -117,8 +117,10 @@ fn of(counters: &Reading<Counters>, count: Count) -> Reading<f64> {
 }
 
 fn without_schedule(readings: &mut Readings) {
-    let gone = Why::NotSupported(GONE.to_owned());
-    [Metric::OnCpu, Metric::CpuWait].into_iter().for_each(|m| set(readings, m, Reading::Missing(gone.clone())));
+    let not_inherited = Why::NotSupported(NOT_INHERITED.to_owned());
+    [Metric::OnCpu, Metric::CpuWait]
+        .into_iter()
+        .for_each(|m| set(readings, m, Reading::Missing(not_inherited.clone())));
 }
 
 /// What replicas tell of the phase as a whole: how far apart they were, and sums of what they told where the program told
@@ -126,7 +128,7 @@ fn without_schedule(readings: &mut Readings) {
 pub fn whole(readings: &mut Readings, own: &BTreeMap<MetricKey, f64>, all: &[Ran]) {
     set(readings, Metric::Makespan, makespan(all));
     set(readings, Metric::Skew, skew(all));
-    let sums = told(all);
+    let sums = reported(all);
     readings.extend(sums.into_iter().filter(|(key, _)| !own.contains_key(&key.0)));
 }
 
@@ -134,7 +136,7 @@ pub fn whole(readings: &mut Readings, own: &BTreeMap<MetricKey, f64>, all: &[Ran
 fn ends(all: &[Ran]) -> Reading<Vec<Nanos>> {
     let mut ends = Vec::new();
     for ran in all {
-        match &ran.fate {
+        match &ran.end {
             ReplicaEnd::Ended(_) if ran.before.is_none() => return failed(format!("`{}`: {NEVER_BEGAN}", ran.role())),
             ReplicaEnd::Ended(end) => ends.push(end.at),
             ReplicaEnd::NotBegun(_) => return failed(format!("`{}` could not be executed", ran.role())),
@@ -159,14 +161,14 @@ fn skew(all: &[Ran]) -> Reading<f64> {
 }
 
 /// Sums of the counts that replicas told; missing where one of them told none.
-fn told(all: &[Ran]) -> Readings {
+fn reported(all: &[Ran]) -> Readings {
     let is_count = |key: &&MetricKey| key.metric.unit() == Unit::Count && !key.metric.is_gauge();
     let keys: BTreeSet<MetricKey> =
-        all.iter().flat_map(|ran| ran.lines.told.keys()).filter(is_count).copied().collect();
+        all.iter().flat_map(|ran| ran.lines.reported.keys()).filter(is_count).copied().collect();
     let sum = |key: MetricKey| {
         let silent = |ran: &Ran| failed(format!("`{}` told no `{key}`", ran.role()));
         let each =
-            all.iter().map(|ran| ran.lines.told.get(&key).map_or_else(|| silent(ran), |n| Reading::Measured(*n)));
+            all.iter().map(|ran| ran.lines.reported.get(&key).map_or_else(|| silent(ran), |n| Reading::Measured(*n)));
         each.reduce(|sum, one| sum.and(one, |sum, one| sum + one)).unwrap_or(Reading::Missing(Why::NotReached))
     };
     keys.into_iter().map(|key| (MetricKeyText(key), sum(key))).collect()
@@ -175,26 +177,26 @@ fn told(all: &[Ran]) -> Readings {
 /// What replicas say that they answered together: the sum of their rows, and the digest that all of them have. Where
 /// their digests differ none is told, since how work is shared out may differ from trial to trial.
 pub fn answer(all: &[Ran]) -> Option<Answer> {
-    let rows = told(all).remove(&MetricKeyText(MetricKey::amount(Metric::Rows)));
+    let rows = reported(all).remove(&MetricKeyText(MetricKey::amount(Metric::Rows)));
     let rows = rows.and_then(|rows| rows.measured().map(|rows| *rows as u64));
     let digests: BTreeSet<Option<&String>> = all.iter().map(|ran| ran.lines.digest.as_ref()).collect();
     let same = if digests.len() == 1 { digests.into_iter().next().flatten() } else { None };
-    let digest = same.map(|digest| format!("told:{digest}")).or_else(|| rows.map(|_| "rows:".to_owned()))?;
+    let digest = same.map(|digest| format!("reported:{digest}")).or_else(|| rows.map(|_| "rows:".to_owned()))?;
     Some(Answer { rows, digest, comparable: true })
 }
 
 /// The figures of each replica, of the roles in it, and of all together.
-pub fn instances(all: &[Ran], seen: Inputs<'_>) -> BTreeMap<String, Readings> {
+pub fn instances(all: &[Ran], inputs: Inputs<'_>) -> BTreeMap<String, Readings> {
     let mut found = BTreeMap::new();
     for ran in all.iter().filter(|ran| ran.end().is_some()) {
         for (role, heap) in heaps_of(&ran.threads, ran.released, ended(ran), &ran.silent) {
             let name = if role.is_empty() { ran.role() } else { format!("{}.{role}", ran.role()) };
             found.insert(name, heap);
         }
-        found.entry(ran.role()).or_default().extend(one(ran, seen));
+        found.entry(ran.role()).or_default().extend(one(ran, inputs));
     }
     if !found.is_empty() {
-        found.insert(REPLICAS.to_owned(), together(all, seen));
+        found.insert(REPLICAS.to_owned(), together(all, inputs));
     }
     found
 }
@@ -204,35 +206,35 @@ fn ended(ran: &Ran) -> Nanos {
 }
 
 fn heaps_of(threads: &Threads, begin: Nanos, end: Nanos, silent: &Why) -> BTreeMap<String, Readings> {
-    heaps::readings(threads, heaps::Span { begin, end, rest: None, held: &Suspensions::default() }, silent)
+    heaps::readings(threads, heaps::Span { begin, end, rest: None, suspended: &Suspensions::default() }, silent)
 }
 
-fn one(ran: &Ran, seen: Inputs<'_>) -> Readings {
-    let (edges, role) = (seen.edges, ran.role());
-    let until = ran.until.unwrap_or(edges.len() - 1);
-    let mut readings = phase_readings(&edges[ran.first], &edges[until], seen.series, &role);
-    at_the_end(ran, seen, &mut readings);
+fn one(ran: &Ran, inputs: Inputs<'_>) -> Readings {
+    let (snapshots, role) = (inputs.snapshots, ran.role());
+    let until = ran.until.unwrap_or(snapshots.len() - 1);
+    let mut readings = phase_readings(&snapshots[ran.first], &snapshots[until], inputs.series, &role);
+    at_the_end(ran, inputs, &mut readings);
     let spent = ran.spent();
     COUNTED.into_iter().for_each(|(metric, count)| set(&mut readings, metric, of(&spent, count)));
     without_schedule(&mut readings);
-    let wall = match &ran.fate {
+    let wall = match &ran.end {
         ReplicaEnd::Ended(_) if ran.before.is_none() => failed(NEVER_BEGAN.to_owned()),
         ReplicaEnd::Ended(end) => nanos(end.at.since(ran.released)),
         _ => failed("it had not ended when the program did".to_owned()),
     };
     set(&mut readings, Metric::Wall, wall.clone());
     set(&mut readings, Metric::Time, wall);
-    readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak(ran, seen));
-    readings.extend(ran.lines.told.iter().map(|(key, number)| (MetricKeyText(*key), Reading::Measured(*number))));
-    rate_of_told(&mut readings);
+    readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak(ran, inputs));
+    readings.extend(ran.lines.reported.iter().map(|(key, number)| (MetricKeyText(*key), Reading::Measured(*number))));
+    rate_of_reported(&mut readings);
     readings
 }
 
 /// Memory at the end is that when it last told something: afterwards it is gone.
-fn at_the_end(ran: &Ran, seen: Inputs<'_>, readings: &mut Readings) {
-    let alive = |edge: &&Snapshot| edge.processes.iter().any(|process| process.pid == ran.pid);
-    let last = match ran.told.as_ref().filter(alive).filter(|_| !ran.unread) {
-        Some(told) => phase_readings(&seen.edges[ran.first], told, seen.series, &ran.role()),
+fn at_the_end(ran: &Ran, inputs: Inputs<'_>, readings: &mut Readings) {
+    let alive = |snapshot: &&Snapshot| snapshot.processes.iter().any(|process| process.pid == ran.pid);
+    let last = match ran.reported.as_ref().filter(alive).filter(|_| !ran.unread) {
+        Some(reported) => phase_readings(&inputs.snapshots[ran.first], reported, inputs.series, &ran.role()),
         None => Readings::new(),
     };
     within(&last, readings);
@@ -256,7 +258,7 @@ fn within(last: &Readings, readings: &mut Readings) {
 
 /// Why memory at the end was not read.
 const fn unread(ran: &Ran) -> &'static str {
-    match (&ran.fate, ran.unread) {
+    match (&ran.end, ran.unread) {
         (ReplicaEnd::CutOff(_), false) => {
             "it was cut off before it told anything; its memory is read when a line matches `read`"
         }
@@ -266,11 +268,12 @@ const fn unread(ran: &Ran) -> &'static str {
 }
 
 /// The kernel's own peak, where the replica was one process.
-fn peak(ran: &Ran, seen: Inputs<'_>) -> Reading<f64> {
+fn peak(ran: &Ran, inputs: Inputs<'_>) -> Reading<f64> {
     let (role, usage) = (ran.role(), ran.end().map(|end| end.usage.clone()));
-    let at_edges = || seen.edges.iter().flat_map(|edge| &edge.processes).filter(|process| process.role == role);
-    let sampled = seen.series.iter().filter(|process| process.role == role).map(|process| process.pid);
-    let pids: BTreeSet<u32> = at_edges().map(|process| process.pid).chain(sampled).collect();
+    let in_snapshots =
+        || inputs.snapshots.iter().flat_map(|snapshot| &snapshot.processes).filter(|process| process.role == role);
+    let sampled = inputs.series.iter().filter(|process| process.role == role).map(|process| process.pid);
+    let pids: BTreeSet<u32> = in_snapshots().map(|process| process.pid).chain(sampled).collect();
     if pids.len() > 1 {
         let why = format!("the kernel keeps a peak for each process and {} of the replica ran; see `max`", pids.len());
         return Reading::Missing(Why::NotSupported(why));
@@ -279,10 +282,10 @@ fn peak(ran: &Ran, seen: Inputs<'_>) -> Reading<f64> {
         Reading::Measured(usage) => usage.peak,
         Reading::Missing(why) => return Reading::Missing(why),
     };
-    let Some((_, Usage { peak: held, .. })) = ran.before else { return failed(NEVER_BEGAN.to_owned()) };
-    let most = at_edges().map(|process| process.peak).fold(reaped, Bytes::max);
-    if most <= held + PEAK_SLACK {
-        let why = format!("the peak is not above the {held} that the process had before it executed the program");
+    let Some((_, Usage { peak: suspended, .. })) = ran.before else { return failed(NEVER_BEGAN.to_owned()) };
+    let most = in_snapshots().map(|process| process.peak).fold(reaped, Bytes::max);
+    if most <= suspended + PEAK_SLACK {
+        let why = format!("the peak is not above the {suspended} that the process had before it executed the program");
         return Reading::Missing(Why::NotSupported(why));
     }
     Reading::Measured(most.as_bytes() as f64)
@@ -290,42 +293,42 @@ fn peak(ran: &Ran, seen: Inputs<'_>) -> Reading<f64> {
 
 /// All replicas as one: sums at each instant, sums of what they used and told, and the time from the first one's
 /// release to the last one's end.
-fn together(all: &[Ran], seen: Inputs<'_>) -> Readings {
+fn together(all: &[Ran], inputs: Inputs<'_>) -> Readings {
     let roles: BTreeSet<String> = all.iter().map(Ran::role).collect();
-    let edges: Vec<Snapshot> = seen.edges.iter().map(|edge| merged(edge, &roles)).collect();
-    let theirs = seen.series.iter().filter(|process| roles.contains(&process.role));
+    let snapshots: Vec<Snapshot> = inputs.snapshots.iter().map(|snapshot| merged(snapshot, &roles)).collect();
+    let theirs = inputs.series.iter().filter(|process| roles.contains(&process.role));
     let series: Vec<ProcessSeries> =
         theirs.map(|process| ProcessSeries { role: REPLICAS.to_owned(), ..process.clone() }).collect();
     let begun = || all.iter().filter(|ran| ran.end().is_some());
     let first = begun().map(|ran| ran.first).min().unwrap_or(0);
-    let until = begun().map(|ran| ran.until.unwrap_or(edges.len() - 1)).max().unwrap_or(edges.len() - 1);
+    let until = begun().map(|ran| ran.until.unwrap_or(snapshots.len() - 1)).max().unwrap_or(snapshots.len() - 1);
     let released = begun().map(|ran| ran.released).min().unwrap_or_default();
     let silent = begun().map(|ran| ran.silent.clone()).next().unwrap_or(Why::NotReached);
     let mut threads = Threads::default();
     begun().for_each(|ran| threads.join(&ran.threads));
     let over = begun().map(ended).max().unwrap_or_default();
     let mut readings = heaps_of(&threads, released, over, &silent).remove("").unwrap_or_default();
-    readings.extend(phase_readings(&edges[first], &edges[until], &series, REPLICAS));
-    let pss = largest_pss(&seen.edges[first..=until], &roles, seen.pss, begun().count());
+    readings.extend(phase_readings(&snapshots[first], &snapshots[until], &series, REPLICAS));
+    let pss = largest_pss(&inputs.snapshots[first..=until], &roles, inputs.pss, begun().count());
     readings.insert(MetricKeyText(MetricKey::gauge(Metric::Pss, Stat::Max)), pss);
     let spent = begun().map(Ran::spent).reduce(|sum, one| sum.and(one, |sum, one| sum.plus(&one)));
     let spent = spent.unwrap_or(Reading::Missing(Why::NotReached));
     COUNTED.into_iter().for_each(|(metric, count)| set(&mut readings, metric, of(&spent, count)));
     without_schedule(&mut readings);
-    readings.extend(told(all));
+    readings.extend(reported(all));
     let time = makespan(all);
     [Metric::Wall, Metric::Time].into_iter().for_each(|metric| set(&mut readings, metric, time.clone()));
-    rate_of_told(&mut readings);
+    rate_of_reported(&mut readings);
     readings
 }
 
 /// An edge with the replicas as one role, and nothing else.
-fn merged(edge: &Snapshot, roles: &BTreeSet<String>) -> Snapshot {
-    let mut merged = edge.clone();
+fn merged(snapshot: &Snapshot, roles: &BTreeSet<String>) -> Snapshot {
+    let mut merged = snapshot.clone();
     merged.totals.clear();
     merged.processes.retain(|process| roles.contains(&process.role));
     merged.processes.iter_mut().for_each(|process| REPLICAS.clone_into(&mut process.role));
-    let theirs = edge.syncs.iter().filter(|(role, _)| roles.contains(*role)).map(|(_, counts)| counts.clone());
+    let theirs = snapshot.syncs.iter().filter(|(role, _)| roles.contains(*role)).map(|(_, counts)| counts.clone());
     let syncs = theirs.reduce(|sum, counts| sum.plus(&counts));
     merged.syncs = syncs.map(|counts| (REPLICAS.to_owned(), counts)).into_iter().collect();
     merged
@@ -333,10 +336,10 @@ fn merged(edge: &Snapshot, roles: &BTreeSet<String>) -> Snapshot {
 
 /// The largest sum of proportional set sizes of these `roles` at any of these edges, or that was `read` beside them. Missing
 /// where no reading found all of the replicas that had `begun`: a sum over some of them is no maximum of all.
-fn largest_pss(edges: &[Snapshot], roles: &BTreeSet<String>, read: &LargestPss, begun: usize) -> Reading<f64> {
+fn largest_pss(snapshots: &[Snapshot], roles: &BTreeSet<String>, read: &LargestPss, begun: usize) -> Reading<f64> {
     let mut largest = read.clone();
-    for edge in edges {
-        largest.add(edge.processes.iter().filter(|process| roles.contains(&process.role)));
+    for snapshot in snapshots {
+        largest.add(snapshot.processes.iter().filter(|process| roles.contains(&process.role)));
     }
     match largest.sum {
         None => failed("no replica was alive at an edge of a phase or of another replica".to_owned()),
@@ -359,7 +362,7 @@ mod tests {
     use super::*;
     use crate::boundaries::tracked::Happened;
     use crate::boundaries::tracker::Tracker;
-    use crate::figures::span::tests::{edge, ms, watched};
+    use crate::figures::span::tests::{ms, snapshot, watched};
     use crate::roles::replicas::last_end;
 
     /// A replica that used as many milliseconds of CPU time, faults and bytes as `spent` says, and wrote these lines.
@@ -370,22 +373,22 @@ mod tests {
         let mut tracker = Tracker::new(&[phase]);
         tracker.start(ms(from));
         lines.iter().for_each(|line| drop(tracker.happened(Happened::Line(line), ms(from), Nanos::ZERO)));
-        let mut end = watched(vec![edge(to, 0, &[])], vec![]).ended;
-        let held = 7;
-        let written = Bytes::from_bytes(spent + held);
-        let usage = Usage { minor_faults: spent + held, written, peak: Bytes::from_mib(40), ..Usage::default() };
-        end.cpu = Reading::Measured(CpuTime { user: ms(spent + held), system: Nanos::ZERO });
+        let mut end = watched(vec![snapshot(to, 0, &[])], vec![]).ended;
+        let suspended = 7;
+        let written = Bytes::from_bytes(spent + suspended);
+        let usage = Usage { minor_faults: spent + suspended, written, peak: Bytes::from_mib(40), ..Usage::default() };
+        end.cpu = Reading::Measured(CpuTime { user: ms(spent + suspended), system: Nanos::ZERO });
         end.usage = Reading::Measured(usage);
-        let before = Usage { minor_faults: held, written: Bytes::from_bytes(held), ..Usage::default() };
+        let before = Usage { minor_faults: suspended, written: Bytes::from_bytes(suspended), ..Usage::default() };
         Ran {
             number,
             pid: 100 + number,
             released: ms(from),
-            before: Some((CpuTime { user: ms(held), system: Nanos::ZERO }, before)),
-            fate: ReplicaEnd::Ended(Box::new(end)),
+            before: Some((CpuTime { user: ms(suspended), system: Nanos::ZERO }, before)),
+            end: ReplicaEnd::Ended(Box::new(end)),
             first: 0,
             until: None,
-            told: None,
+            reported: None,
             unread: false,
             lines: tracker.phases.remove(0),
             marks: 0,
@@ -397,21 +400,21 @@ mod tests {
     }
 
     fn cut_off(mut ran: Ran) -> Ran {
-        if let ReplicaEnd::Ended(end) = ran.fate {
-            ran.fate = ReplicaEnd::CutOff(end);
+        if let ReplicaEnd::Ended(end) = ran.end {
+            ran.end = ReplicaEnd::CutOff(end);
         }
         ran
     }
 
     /// An edge with a program that had used `own` and replicas that had used so much, each with `own` bytes of PSS.
-    fn edge_of(at: u64, own: u64, replicas: &[(u32, u64)]) -> Snapshot {
-        let mut edge = edge(at, own + replicas.iter().map(|(_, used)| used).sum::<u64>(), &[7]);
+    fn snapshot_of(at: u64, own: u64, replicas: &[(u32, u64)]) -> Snapshot {
+        let mut snapshot = snapshot(at, own + replicas.iter().map(|(_, used)| used).sum::<u64>(), &[7]);
         let counters = |used: u64| Counters { cpu_user: ms(used), minor_faults: used, ..Counters::default() };
-        edge.totals.insert("program".into(), counters(own));
+        snapshot.totals.insert("program".into(), counters(own));
         for (number, used) in replicas {
             let role = format!("replica.{number}");
-            edge.totals.insert(role.clone(), counters(*used));
-            edge.processes.push(ProcessSnapshot {
+            snapshot.totals.insert(role.clone(), counters(*used));
+            snapshot.processes.push(ProcessSnapshot {
                 pid: 100 + number,
                 role,
                 sample: ProcessSample { at: ms(at), anon: Bytes::from_bytes(*used), ..ProcessSample::default() },
@@ -420,7 +423,7 @@ mod tests {
                 peak_reset: true,
             });
         }
-        edge
+        snapshot
     }
 
     fn get(readings: &Readings, name: &str) -> Reading<f64> {
@@ -441,16 +444,16 @@ mod tests {
         whole(&mut readings, &BTreeMap::new(), &all);
         assert_eq!((get(&readings, "makespan"), get(&readings, "skew")), (nanos(ms(800)), nanos(ms(500))));
         let [first, second, mut third] = all;
-        third.fate = ReplicaEnd::NotBegun("no such file".into());
+        third.end = ReplicaEnd::NotBegun("no such file".into());
         assert!(why(makespan(&[first, third])).contains("`replica.3` could not be executed"));
         assert!(why(skew(&[cut_off(second)])).contains("`replica.2` had not ended when the program did"));
     }
 
     #[test]
     fn what_was_ended_before_it_began_has_no_figure_and_no_zero() {
-        let edges = [edge_of(0, 0, &[]), edge_of(300, 9, &[(1, 30)])];
+        let snapshots = [snapshot_of(0, 0, &[]), snapshot_of(300, 9, &[(1, 30)])];
         let all = [ran(1, (50, 200), 80, &[]), Ran { before: None, ..ran(2, (200, 200), 80, &[]) }];
-        let found = instances(&all, Inputs { edges: &edges, series: &[], pss: &LargestPss::default() });
+        let found = instances(&all, Inputs { snapshots: &snapshots, series: &[], pss: &LargestPss::default() });
         for name in ["wall", "time", "cpu", "written", "faults.minor", "rss.peak"] {
             assert!(why(get(&found["replica.2"], name)).contains("ended before it began"), "{name}");
         }
@@ -461,31 +464,32 @@ mod tests {
     }
 
     #[test]
-    fn what_no_edge_saw_is_missing_in_between() {
-        let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[]), edge_of(300, 9, &[])];
+    fn counters_without_a_snapshot_are_missing() {
+        let snapshots = [snapshot_of(0, 0, &[]), snapshot_of(100, 5, &[]), snapshot_of(300, 9, &[])];
         let one = ran(1, (50, 200), 80, &[]);
-        let cpu = |first, until| one.between(&edges, first, until).unwrap().map(|all| all.cpu_user.as_nanos() as f64);
+        let cpu =
+            |first, until| one.between(&snapshots, first, until).unwrap().map(|all| all.cpu_user.as_nanos() as f64);
         assert!(why(cpu(0, 1)).contains("`replica.1` was not running at the phase's begin"));
         assert!(why(cpu(1, 2)).contains("`replica.1` was not running at the phase's begin"));
         assert_eq!(cpu(0, 2), Reading::Measured(80e6), "all of it is known");
-        let mut alone = vec![edge_of(100, 5, &[(1, 30)])];
-        alone[0].totals.remove("program");
-        leave_out(&mut alone, "program", &[ran(1, (50, 200), 80, &[])]);
-        assert!(!alone[0].totals.contains_key(""), "of a program that was not counted nothing is known");
+        let mut single = vec![snapshot_of(100, 5, &[(1, 30)])];
+        single[0].totals.remove("program");
+        leave_out(&mut single, "program", &[ran(1, (50, 200), 80, &[])]);
+        assert!(!single[0].totals.contains_key(""), "of a program that was not counted nothing is known");
     }
 
     #[test]
     fn the_last_end_is_known_where_none_was_cut_off() {
         let mut all = vec![ran(1, (100, 400), 5, &[]), ran(2, (103, 900), 5, &[]), ran(3, (101, 500), 5, &[])];
-        all[2].fate = ReplicaEnd::NotBegun("no such file".into());
-        let last = |all: &[Ran]| last_end(all.iter().map(|ran| &ran.fate));
+        all[2].end = ReplicaEnd::NotBegun("no such file".into());
+        let last = |all: &[Ran]| last_end(all.iter().map(|ran| &ran.end));
         assert_eq!((last(&all), last(&all[2..])), (Some(ms(900)), None));
         all[0] = cut_off(ran(1, (100, 950), 5, &[]));
         assert_eq!(last(&all), None);
     }
 
     #[test]
-    fn what_they_told_is_summed_where_the_program_told_nothing() {
+    fn replica_reports_are_summed_where_the_program_reports_nothing() {
         let of = |second: &'static str| [ran(1, (0, 9), 5, &["30 ops"]), ran(2, (0, 9), 5, &[second])];
         let mut readings = Readings::new();
         whole(&mut readings, &BTreeMap::new(), &of("12 ops"));
@@ -493,54 +497,60 @@ mod tests {
         let mut own = Readings::new();
         whole(&mut own, &BTreeMap::from([("operations".parse().unwrap(), 5.0)]), &of("12 ops"));
         assert!(!own.contains_key(&MetricKeyText("operations".parse().unwrap())), "its own stays");
-        let silent = told(&of("nothing"));
+        let silent = reported(&of("nothing"));
         assert!(why(get(&silent, "operations")).contains("`replica.2` told no `operations`"));
     }
 
     #[test]
-    fn what_one_used_between_edges_is_exact_where_it_ended() {
-        let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30)]), edge_of(300, 9, &[]), edge_of(400, 9, &[])];
+    fn usage_between_snapshots_is_exact_for_an_ended_replica() {
+        let snapshots = [
+            snapshot_of(0, 0, &[]),
+            snapshot_of(100, 5, &[(1, 30)]),
+            snapshot_of(300, 9, &[]),
+            snapshot_of(400, 9, &[]),
+        ];
         let one = ran(1, (50, 200), 80, &[]);
-        let cpu = |first, until| one.between(&edges, first, until).map(|all| all.map(|all| all.cpu_user));
+        let cpu = |first, until| one.between(&snapshots, first, until).map(|all| all.map(|all| all.cpu_user));
         assert_eq!(cpu(0, 2), Some(Reading::Measured(ms(80))), "all of it, less what it was held with");
         assert_eq!(cpu(0, 1), Some(Reading::Measured(ms(30))), "as far as it was seen");
         assert_eq!(cpu(1, 2), Some(Reading::Measured(ms(50))), "the rest");
         assert_eq!(cpu(2, 3), None, "it had ended before");
-        assert_eq!(ran(2, (350, 360), 1, &[]).between(&edges, 0, 2), None, "it had not begun");
+        assert_eq!(ran(2, (350, 360), 1, &[]).between(&snapshots, 0, 2), None, "it had not begun");
     }
 
     #[test]
     fn a_phase_has_what_they_used_once() {
-        let mut edges = vec![edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30)]), edge_of(300, 9, &[(1, 60)])];
+        let mut snapshots =
+            vec![snapshot_of(0, 0, &[]), snapshot_of(100, 5, &[(1, 30)]), snapshot_of(300, 9, &[(1, 60)])];
         let all = [ran(1, (50, 200), 80, &[])];
-        leave_out(&mut edges, "program", &all);
-        assert_eq!(edges[2].totals[""].minor_faults, 9, "the program's alone");
-        let own = || phase_readings(&edges[0], &edges[2], &[], "");
+        leave_out(&mut snapshots, "program", &all);
+        assert_eq!(snapshots[2].totals[""].minor_faults, 9, "the program's alone");
+        let own = || phase_readings(&snapshots[0], &snapshots[2], &[], "");
         let mut readings = own();
-        add(&mut readings, &all, &edges, (0, 2), |_| false);
+        add(&mut readings, &all, &snapshots, (0, 2), |_| false);
         assert_eq!(get(&readings, "faults.minor"), Reading::Measured(89.0));
         assert_eq!(get(&readings, "cpu.user"), Reading::Measured(89e6));
         assert!(why(get(&readings, "rss.peak")).contains("1 replicas"));
         assert!(why(get(&readings, "cpu.on")).contains("last figures"));
         let mut grouped = own();
-        add(&mut grouped, &all, &edges, (0, 2), |metric| metric == Metric::CpuUser);
+        add(&mut grouped, &all, &snapshots, (0, 2), |metric| metric == Metric::CpuUser);
         assert_eq!(get(&grouped, "cpu.user"), Reading::Measured(9e6), "a group has counted them already");
         let mut before = own();
-        add(&mut before, &[ran(2, (350, 360), 1, &[])], &edges, (0, 2), |_| false);
+        add(&mut before, &[ran(2, (350, 360), 1, &[])], &snapshots, (0, 2), |_| false);
         assert_eq!(before, own(), "those that ran elsewhere change nothing");
     }
 
     #[test]
-    fn memory_at_the_end_is_that_when_it_told() {
-        let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30), (2, 40)]), edge_of(300, 9, &[])];
+    fn replica_memory_at_the_end_is_from_its_report() {
+        let snapshots = [snapshot_of(0, 0, &[]), snapshot_of(100, 5, &[(1, 30), (2, 40)]), snapshot_of(300, 9, &[])];
         let mut all = [ran(1, (50, 200), 80, &["5 ops"]), ran(2, (50, 250), 8, &["5 ops"])];
-        all[0].told = Some(edges[1].clone());
-        all[1].told = Some(edges[2].clone());
+        all[0].reported = Some(snapshots[1].clone());
+        all[1].reported = Some(snapshots[2].clone());
         let series = [(101, 1, 30), (102, 2, 40)].map(|(pid, number, anon)| {
             let sample = ProcessSample { at: ms(100), anon: Bytes::from_bytes(anon), ..ProcessSample::default() };
             ProcessSeries { pid, role: format!("replica.{number}"), command: "c".into(), samples: vec![sample] }
         });
-        let found = instances(&all, Inputs { edges: &edges, series: &series, pss: &LargestPss::default() });
+        let found = instances(&all, Inputs { snapshots: &snapshots, series: &series, pss: &LargestPss::default() });
         let names: Vec<&str> = found.keys().map(String::as_str).collect();
         assert_eq!(names, ["replica.1", "replica.2", "replicas"]);
         let first = &found["replica.1"];
@@ -563,16 +573,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_beside_edges_and_samples_counts_in_their_extremes() {
-        let edges = [edge_of(0, 0, &[]), edge_of(300, 9, &[])];
+    fn additional_readings_count_in_extremes() {
+        let snapshots = [snapshot_of(0, 0, &[]), snapshot_of(300, 9, &[])];
         let sample = ProcessSample { at: ms(100), anon: Bytes::from_bytes(30), ..ProcessSample::default() };
         let role = "replica.1".to_owned();
         let series = [ProcessSeries { pid: 101, role, command: "c".into(), samples: vec![sample] }];
-        let all = |used| [Ran { told: Some(edge_of(150, 5, &[(1, used)])), ..ran(1, (50, 200), 80, &["5 ops"]) }];
+        let all =
+            |used| [Ran { reported: Some(snapshot_of(150, 5, &[(1, used)])), ..ran(1, (50, 200), 80, &["5 ops"]) }];
         let read = LargestPss { sum: Some(Reading::Measured(Bytes::from_bytes(900))), replicas: 1 };
         let of = |used, name| {
-            let seen = Inputs { edges: &edges, series: &series, pss: &read };
-            let found = instances(&all(used), seen);
+            let inputs = Inputs { snapshots: &snapshots, series: &series, pss: &read };
+            let found = instances(&all(used), inputs);
             (get(&found["replica.1"], name), get(&found["replicas"], "pss.max"))
         };
         let pss = || Reading::Measured(900.0);
@@ -584,32 +595,40 @@ mod tests {
 
     #[test]
     fn a_sum_over_some_replicas_is_no_maximum_of_all() {
-        let edges =
-            [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30)]), edge_of(150, 5, &[(2, 40)]), edge_of(300, 9, &[])];
+        let snapshots = [
+            snapshot_of(0, 0, &[]),
+            snapshot_of(100, 5, &[(1, 30)]),
+            snapshot_of(150, 5, &[(2, 40)]),
+            snapshot_of(300, 9, &[]),
+        ];
         let all = [ran(1, (50, 120), 80, &[]), ran(2, (50, 250), 8, &[])];
         let of = |read: &LargestPss| {
-            get(&instances(&all, Inputs { edges: &edges, series: &[], pss: read })["replicas"], "pss.max")
+            get(&instances(&all, Inputs { snapshots: &snapshots, series: &[], pss: read })["replicas"], "pss.max")
         };
-        let told = why(of(&LargestPss::default()));
-        assert!(told.contains("no reading found all 2 replicas at once"), "{told}");
+        let reported = why(of(&LargestPss::default()));
+        assert!(reported.contains("no reading found all 2 replicas at once"), "{reported}");
         let both = LargestPss { sum: Some(Reading::Measured(Bytes::from_bytes(100))), replicas: 2 };
         assert_eq!(of(&both), Reading::Measured(400.0), "the sum of both at any instant was no less than that of one");
     }
 
     #[test]
     fn memory_of_an_earlier_line_is_not_that_at_the_end() {
-        let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30)]), edge_of(300, 9, &[])];
+        let snapshots = [snapshot_of(0, 0, &[]), snapshot_of(100, 5, &[(1, 30)]), snapshot_of(300, 9, &[])];
         let end = |ran: Ran| {
             get(
-                &instances(&[ran], Inputs { edges: &edges, series: &[], pss: &LargestPss::default() })["replica.1"],
+                &instances(&[ran], Inputs { snapshots: &snapshots, series: &[], pss: &LargestPss::default() })["replica.1"],
                 "anon.end",
             )
         };
-        let told = |unread| Ran { told: Some(edges[1].clone()), unread, ..ran(1, (50, 200), 80, &["5 ops"]) };
+        let reported =
+            |unread| Ran { reported: Some(snapshots[1].clone()), unread, ..ran(1, (50, 200), 80, &["5 ops"]) };
         let silent = || ran(1, (50, 200), 80, &[]);
-        assert_eq!((end(told(false)), end(cut_off(told(false)))), (Reading::Measured(30.0), Reading::Measured(30.0)));
-        assert!(why(end(told(true))).contains("had ended before its memory could be read"));
-        assert!(why(end(cut_off(told(true)))).contains("cut off before its memory could be read after"));
+        assert_eq!(
+            (end(reported(false)), end(cut_off(reported(false)))),
+            (Reading::Measured(30.0), Reading::Measured(30.0))
+        );
+        assert!(why(end(reported(true))).contains("had ended before its memory could be read"));
+        assert!(why(end(cut_off(reported(true)))).contains("cut off before its memory could be read after"));
         assert!(why(end(cut_off(silent()))).contains("cut off before it told anything"), "it had not ended");
         assert!(why(end(silent())).contains("had ended before"));
     }
@@ -618,7 +637,7 @@ mod tests {
     fn an_answer_is_that_of_all_of_them() {
         let of = |lines: [&'static str; 2]| answer(&[ran(1, (0, 9), 5, &[lines[0]]), ran(2, (0, 9), 5, &[lines[1]])]);
         let same = of(["1 ops, 4 rows, digest a", "1 ops, 5 rows, digest a"]).unwrap();
-        assert_eq!((same.rows, same.digest.as_str()), (Some(9), "told:a"));
+        assert_eq!((same.rows, same.digest.as_str()), (Some(9), "reported:a"));
         let shared_out = of(["1 ops, 4 rows, digest a", "1 ops, 5 rows, digest b"]).unwrap();
         assert_eq!((shared_out.rows, shared_out.digest.as_str()), (Some(9), "rows:"), "how it is shared out is chance");
         assert_eq!(of(["1 ops, 4 rows", "1 ops"]), None);

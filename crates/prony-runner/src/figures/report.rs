@@ -39,7 +39,7 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
 pub fn remarks(lab: &Lab<'_>, record: &TrialRecord, watched: &Watched, worker: &Report) -> Vec<Finding> {
     let reports = record.phases.iter().zip(&watched.tracker.phases);
     let notes = reports.filter_map(|(phase, tracked)| Some(notes(&phase.name, tracked.report.as_ref()?)));
-    let closing = worker.told_to_stop.map(|told| watched.ended.at.since(told));
+    let closing = worker.asked_to_stop.map(|asked| watched.ended.at.since(asked));
     let closing = closing.and_then(|closing| close_without_phase(record, closing));
     notes.flatten().chain(nearly_full(lab, record)).chain(closing).collect()
 }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::boundaries::tracker::Tracker;
     use crate::figures;
-    use crate::figures::span::tests::{edge, ms, watched};
+    use crate::figures::span::tests::{ms, snapshot, watched};
 
     fn spec() -> PhaseSpec {
         let ops = Ops {
@@ -158,8 +158,9 @@ mod tests {
 
     /// A phase from 10 s to 13 s, as a trial saw it; its worker ended before it did where there is no report.
     fn observed(report: Option<PhaseReport>) -> Observed {
-        let edges = vec![edge(0, 0, &[7]), edge(9_999, 10, &[7]), edge(13_001, 50, &[7]), edge(13_100, 0, &[])];
-        let mut watched = watched(edges, vec![]);
+        let snapshots =
+            vec![snapshot(0, 0, &[7]), snapshot(9_999, 10, &[7]), snapshot(13_001, 50, &[7]), snapshot(13_100, 0, &[])];
+        let mut watched = watched(snapshots, vec![]);
         watched.tracker = Tracker::new(&[spec()]);
         watched.tracker.lead(0, ms(10_000));
         watched.begin = vec![Some(1)];
@@ -220,11 +221,11 @@ mod tests {
 
     #[test]
     fn notes_of_a_worker_become_findings() {
-        let mut told = report(5, &[1]);
-        told.notes = vec!["groups were thinned".to_owned()];
-        told.verified = Some(Verified { exact: 3, ..Verified::default() });
-        assert_eq!(notes("write", &told).len(), 1, "an exact check needs no words");
-        told.verified = Some(Verified { exact: 3, one_of_several: 2, ..Verified::default() });
-        assert_eq!(notes("write", &told).len(), 2);
+        let mut asked = report(5, &[1]);
+        asked.notes = vec!["groups were thinned".to_owned()];
+        asked.verified = Some(Verified { exact: 3, ..Verified::default() });
+        assert_eq!(notes("write", &asked).len(), 1, "an exact check needs no words");
+        asked.verified = Some(Verified { exact: 3, one_of_several: 2, ..Verified::default() });
+        assert_eq!(notes("write", &asked).len(), 2);
     }
 }

@@ -11,7 +11,7 @@ use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
 use prony_os::sample::{Processes, Snapshot, phase_readings};
 
-use crate::boundaries::suspending::Hold;
+use crate::boundaries::suspending::Suspension;
 use crate::boundaries::suspensions::Suspensions;
 use crate::figures::readings::{Readings, set};
 use crate::watched::Watched;
@@ -21,13 +21,13 @@ pub struct Span<'a> {
     /// Everything that was seen.
     pub watched: &'a Watched,
     /// When the program was held.
-    pub held: &'a Suspensions,
+    pub suspended: &'a Suspensions,
     /// Index of the first edge.
     pub first: usize,
     /// Index of the last edge.
     pub until: usize,
     /// The hold at its end.
-    pub rest: Option<&'a Hold>,
+    pub rest: Option<&'a Suspension>,
     /// It ends with the program.
     pub to_the_end: bool,
     /// It begins with the program.
@@ -66,23 +66,24 @@ pub fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metr
 impl Span<'_> {
     /// What the operating system told.
     pub fn readings(&self, series: &[ProcessSeries]) -> Readings {
-        let (mut begin, mut end) = (self.watched.edges[self.first].clone(), self.watched.edges[self.until].clone());
+        let (mut begin, mut end) =
+            (self.watched.snapshots[self.first].clone(), self.watched.snapshots[self.until].clone());
         self.inner_holds().iter().for_each(|(from, to)| begin.credit(from, to));
         if self.from_the_start {
             // What was held is a copy of its supervisor: no memory of the program's.
             begin.processes.clear();
             begin.at = self.watched.executed.max(begin.at);
         }
-        let stood = self.held.between(begin.at, end.at);
-        (begin.at, end.at) = (self.held.running(begin.at), self.held.running(end.at));
+        let stopped = self.suspended.between(begin.at, end.at);
+        (begin.at, end.at) = (self.suspended.running(begin.at), self.suspended.running(end.at));
         let mut readings = phase_readings(&begin, &end, series, "");
-        if stood > Nanos::ZERO {
+        if stopped > Nanos::ZERO {
             let why =
                 Why::NotSupported("the program was held inside the phase, and the machine's waits went on".into());
             take_away(&mut readings, [Metric::PressureCpu, Metric::PressureIo, Metric::PressureMemory], &why);
         }
         self.at_rest(&mut readings);
-        match self.gone() {
+        match self.missing_counters() {
             Some(why) => self.without_counters(&mut readings, &why),
             None if self.to_the_end => self.to_the_very_end(&mut readings),
             None => {}
@@ -94,22 +95,24 @@ impl Span<'_> {
 
     /// The edges of holds inside the span, those that overlap as one: what was used between them is prony's.
     fn inner_holds(&self) -> Vec<(&Snapshot, &Snapshot)> {
-        let inside = |hold: &Hold| Some((hold.edge.max(self.first), hold.rest?.min(self.until)));
-        let mut holds: Vec<_> = self.watched.holds.iter().filter_map(inside).filter(|(from, to)| from < to).collect();
-        holds.sort_unstable();
+        let inside =
+            |suspension: &Suspension| Some((suspension.snapshot.max(self.first), suspension.rest?.min(self.until)));
+        let mut suspensions: Vec<_> =
+            self.watched.suspensions.iter().filter_map(inside).filter(|(from, to)| from < to).collect();
+        suspensions.sort_unstable();
         let mut merged: Vec<(usize, usize)> = Vec::new();
-        for (from, to) in holds {
+        for (from, to) in suspensions {
             match merged.last_mut() {
                 Some(last) if from <= last.1 => last.1 = last.1.max(to),
                 _ => merged.push((from, to)),
             }
         }
-        merged.into_iter().map(|(from, to)| (&self.watched.edges[from], &self.watched.edges[to])).collect()
+        merged.into_iter().map(|(from, to)| (&self.watched.snapshots[from], &self.watched.snapshots[to])).collect()
     }
 
     /// Why counters are not those of the span's edges: nothing was left of the program to read them from.
-    fn gone(&self) -> Option<Why> {
-        let empty = |edge: usize| self.watched.edges[edge].processes.is_empty();
+    fn missing_counters(&self) -> Option<Why> {
+        let empty = |snapshot: usize| self.watched.snapshots[snapshot].processes.is_empty();
         let which = match (!self.from_the_start && empty(self.first), !self.to_the_end && empty(self.until)) {
             (false, false) => return None,
             (true, _) => "begin",
@@ -129,7 +132,7 @@ impl Span<'_> {
 
     /// Whether a control group counted CPU time at both edges.
     fn grouped(&self) -> bool {
-        [self.first, self.until].iter().all(|edge| self.watched.edges[*edge].group.measured().is_some())
+        [self.first, self.until].iter().all(|snapshot| self.watched.snapshots[*snapshot].group.measured().is_some())
     }
 
     /// Whether a figure counts all processes of the trial already, replicas among them.
@@ -141,36 +144,36 @@ impl Span<'_> {
     /// Memory at the end is that after what `at_end` asks for, of the process that was held; of others it is what they had
     /// at the end itself, for what they took meanwhile is nobody's of the phase. That before it is kept beside it.
     fn at_rest(&self, readings: &mut Readings) {
-        let Some(rest) = self.after_hold() else { return };
+        let Some(rest) = self.after_suspension() else { return };
         let before: Vec<_> = readings
             .iter()
             .filter(|(key, _)| key.0.stat == Some(Stat::End))
             .map(|(key, reading)| (MetricKeyText(MetricKey::gauge(key.0.metric, Stat::Before)), reading.clone()))
             .collect();
         readings.extend(before);
-        let after = phase_readings(&self.watched.edges[self.until], &rest, &[], "");
+        let after = phase_readings(&self.watched.snapshots[self.until], &rest, &[], "");
         readings.extend(after.into_iter().filter(|(key, _)| key.0.stat == Some(Stat::End)));
     }
 
     /// The edge after what `at_end` asks for, with the process that was held as it was then and the others as at the phase's end.
-    fn after_hold(&self) -> Option<Snapshot> {
-        let (hold, rest) = self.rest.and_then(|hold| Some((hold, hold.rest?)))?;
-        let mut rest = self.watched.edges[rest].clone();
-        let was_held = |process: &ProcessSnapshot| process.pid == hold.source.pid;
-        rest.processes.retain(was_held);
-        let end = &self.watched.edges[self.until];
-        rest.processes.extend(end.processes.iter().filter(|process| !was_held(process)).cloned());
+    fn after_suspension(&self) -> Option<Snapshot> {
+        let (suspension, rest) = self.rest.and_then(|suspension| Some((suspension, suspension.rest?)))?;
+        let mut rest = self.watched.snapshots[rest].clone();
+        let was_suspended = |process: &ProcessSnapshot| process.pid == suspension.source.pid;
+        rest.processes.retain(was_suspended);
+        let end = &self.watched.snapshots[self.until];
+        rest.processes.extend(end.processes.iter().filter(|process| !was_suspended(process)).cloned());
         Some(rest)
     }
 
     /// Figures of each process, of which the whole tree used `cpu`.
     pub fn processes(&self, series: &[ProcessSeries], cpu: &Reading<f64>) -> BTreeMap<String, Readings> {
-        let (begin, end) = (&self.watched.edges[self.first], &self.watched.edges[self.until]);
-        let rest = self.after_hold();
+        let (begin, end) = (&self.watched.snapshots[self.first], &self.watched.snapshots[self.until]);
+        let rest = self.after_suspension();
         let at_rest = &rest.as_ref().unwrap_or(end).processes;
         // What was held before the program was executed is a copy of its supervisor: no memory of the program's.
         let from = if self.from_the_start { self.watched.executed.max(begin.at) } else { begin.at };
-        let between = (self.held.running(from), self.held.running(end.at));
+        let between = (self.suspended.running(from), self.suspended.running(end.at));
         let left_out = &self.inner_holds();
         Processes { begin, end, between, at_rest, left_out, series, cpu }.readings()
     }
@@ -198,9 +201,9 @@ impl Span<'_> {
             (Metric::Written, moved(|all| all.written, |before| before.written)),
         ];
         amounts.into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
-        let gone = "processes took their last figures with them when they ended; `cpu` has all of it";
+        let missing_counters = "processes took their last figures with them when they ended; `cpu` has all of it";
         for metric in [Metric::OnCpu, Metric::CpuWait] {
-            set(readings, metric, Reading::Missing(Why::NotSupported(gone.to_owned())));
+            set(readings, metric, Reading::Missing(Why::NotSupported(missing_counters.to_owned())));
         }
         self.cpu(before, readings);
     }
@@ -225,33 +228,33 @@ impl Span<'_> {
     /// What the tree had used at the phase's begin, what it did before its program was executed included. Missing where
     /// nothing of it was counted at an edge, as where only its replicas were.
     fn before(&self) -> Reading<Before> {
-        let first = self.watched.edges[0].processes.first().map(|process| process.sample);
-        let held = first.unwrap_or_default();
+        let first = self.watched.snapshots[0].processes.first().map(|process| process.sample);
+        let suspended = first.unwrap_or_default();
         let uncounted =
             || Reading::Missing(Why::Failed("nothing of the program was counted at the phase's begin".into()));
-        let total = |edge: &Snapshot| edge.totals.get("").cloned().map_or_else(uncounted, Reading::Measured);
+        let total = |snapshot: &Snapshot| snapshot.totals.get("").cloned().map_or_else(uncounted, Reading::Measured);
         let between = |from: &Snapshot, to: &Snapshot| total(to).and(total(from), |to, from| to.since(&from));
         let used = match self.first {
             0 => Reading::Measured(Counters::default()),
-            first => between(&self.watched.edges[0], &self.watched.edges[first]),
+            first => between(&self.watched.snapshots[0], &self.watched.snapshots[first]),
         };
         let used = self
             .inner_holds()
             .into_iter()
-            .fold(used, |sum, (from, to)| sum.and(between(from, to), |sum, held| sum.plus(&held)));
+            .fold(used, |sum, (from, to)| sum.and(between(from, to), |sum, suspended| sum.plus(&suspended)));
         // Where nobody looked at the held process, it had done no more than wait.
-        let moved = |held: Option<Bytes>, used: &Reading<Bytes>| match (held, first) {
+        let moved = |suspended: Option<Bytes>, used: &Reading<Bytes>| match (suspended, first) {
             (None, Some(_)) => Reading::Missing(Why::Failed("what it had moved before it began was not read".into())),
-            (held, _) => used.clone().map(|used| held.unwrap_or_default() + used),
+            (suspended, _) => used.clone().map(|used| suspended.unwrap_or_default() + used),
         };
         used.map(|used| Before {
-            minor_faults: held.minor_faults + used.minor_faults,
-            major_faults: held.major_faults + used.major_faults,
-            switches_voluntary: held.switches_voluntary + used.switches_voluntary,
-            switches_forced: held.switches_forced + used.switches_forced,
-            read: moved(held.read, &used.read),
-            written: moved(held.written, &used.written),
-            cpu: (held.cpu_user + used.cpu_user, held.cpu_system + used.cpu_system),
+            minor_faults: suspended.minor_faults + used.minor_faults,
+            major_faults: suspended.major_faults + used.major_faults,
+            switches_voluntary: suspended.switches_voluntary + used.switches_voluntary,
+            switches_forced: suspended.switches_forced + used.switches_forced,
+            read: moved(suspended.read, &used.read),
+            written: moved(suspended.written, &used.written),
+            cpu: (suspended.cpu_user + used.cpu_user, suspended.cpu_system + used.cpu_system),
         })
     }
 }
@@ -304,7 +307,7 @@ pub(crate) mod tests {
     }
 
     /// An edge at which the tree had used `cpu` milliseconds, and as many bytes and faults.
-    pub(crate) fn edge(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
+    pub(crate) fn snapshot(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
         let process = |pid: &u32| ProcessSnapshot {
             pid: *pid,
             role: "program".into(),
@@ -343,7 +346,7 @@ pub(crate) mod tests {
     }
 
     /// A program of which these edges were taken, and which used 1,000 of everything in all.
-    pub(crate) fn watched(edges: Vec<Snapshot>, holds: Vec<Hold>) -> Watched {
+    pub(crate) fn watched(snapshots: Vec<Snapshot>, suspensions: Vec<Suspension>) -> Watched {
         let usage = Usage {
             minor_faults: 1_000,
             written: Bytes::from_bytes(1_000),
@@ -360,7 +363,7 @@ pub(crate) mod tests {
         };
         let ended = End {
             status: Status::Exited(0),
-            at: edges[edges.len() - 1].at,
+            at: snapshots[snapshots.len() - 1].at,
             killed: None,
             cpu: Reading::Measured(CpuTime { user: ms(1_000), system: Nanos::ZERO }),
             usage: Reading::Measured(usage),
@@ -374,17 +377,17 @@ pub(crate) mod tests {
             tracker: Tracker::new(&[]),
             begin: vec![],
             end: vec![],
-            released: edges[0].at,
-            executed: edges[0].at,
-            edges,
+            released: snapshots[0].at,
+            executed: snapshots[0].at,
+            snapshots,
             ended,
             stopped: None,
             output: [Captured::default(), Captured::default()],
             threads: Threads::default(),
-            holds,
+            suspensions,
             replicas: Replicated::default(),
             settled: BTreeMap::new(),
-            looks: Nanos::ZERO,
+            polls_took: Nanos::ZERO,
             worker: None,
             cut: None,
             executable: None,
@@ -392,19 +395,25 @@ pub(crate) mod tests {
     }
 
     /// A hold of one thread from one edge to another, where its memory was read.
-    pub(crate) fn hold(pid: u32, thread: u32, edges: (usize, usize), at: (u64, u64)) -> Hold {
+    pub(crate) fn suspension(pid: u32, thread: u32, snapshots: (usize, usize), at: (u64, u64)) -> Suspension {
         let source = Source { pid, thread };
-        let mut hold = Hold::new(0, source, ms(at.0), ms(at.0), edges.0);
-        (hold.rest, hold.read, hold.until) = (Some(edges.1), Some(ms(at.1)), Some(ms(at.1)));
-        hold
+        let mut suspension = Suspension::new(0, source, ms(at.0), ms(at.0), snapshots.0);
+        (suspension.rest, suspension.read, suspension.until) = (Some(snapshots.1), Some(ms(at.1)), Some(ms(at.1)));
+        suspension
     }
 
     /// The figures from one edge to another.
     fn between(watched: &Watched, first: usize, until: usize, series: &[ProcessSeries]) -> Readings {
-        let held = Suspensions::new(watched.holds.iter().map(|hold| (hold.from, watched.hold_ended(hold))).collect());
-        let last = watched.edges.len() - 1;
+        let suspended = Suspensions::new(
+            watched
+                .suspensions
+                .iter()
+                .map(|suspension| (suspension.from, watched.suspension_ended(suspension)))
+                .collect(),
+        );
+        let last = watched.snapshots.len() - 1;
         let (to_the_end, from_the_start) = (until == last, first == 0);
-        Span { watched, held: &held, first, until, rest: None, to_the_end, from_the_start }.readings(series)
+        Span { watched, suspended: &suspended, first, until, rest: None, to_the_end, from_the_start }.readings(series)
     }
 
     fn get(readings: &Readings, name: &str) -> Reading<f64> {
@@ -431,29 +440,29 @@ pub(crate) mod tests {
 
     #[test]
     fn a_peak_of_another_process_is_not_the_last_phases() {
-        let edges = || vec![edge(0, 0, &[7]), edge(100, 50, &[7]), edge(300, 60, &[])];
-        let one = watched(edges(), vec![]);
+        let snapshots = || vec![snapshot(0, 0, &[7]), snapshot(100, 50, &[7]), snapshot(300, 60, &[])];
+        let one = watched(snapshots(), vec![]);
         let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
         assert_eq!(get(&between(&one, 1, 2, &[series(7, 200)]), "rss.peak"), mib(90), "one process, from its begin on");
         let child = [series(7, 200), series(9, 50)];
         let last = between(&one, 1, 2, &child);
         assert!(why(&last, &["rss.peak"]).contains("also before the phase"), "the child's was before");
         assert_eq!(get(&between(&one, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "as an edge read it");
-        let mut unseen = watched(edges(), vec![]);
-        unseen.edges[2].totals.get_mut("").unwrap().child_faults = 40;
+        let mut unseen = watched(snapshots(), vec![]);
+        unseen.snapshots[2].totals.get_mut("").unwrap().child_faults = 40;
         let last = between(&unseen, 1, 2, &[series(7, 200)]);
         assert!(why(&last, &["rss.peak"]).contains("some ended unsampled"), "one came and went");
         assert_eq!(get(&between(&unseen, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "its own, read while it lived");
-        let mut kept = watched(edges(), vec![]);
-        kept.edges[1].processes[0].peak_reset = false;
-        assert!(why(&between(&kept, 1, 2, &[]), &["rss.peak"]).contains("clear_refs"));
+        let mut not_reset = watched(snapshots(), vec![]);
+        not_reset.snapshots[1].processes[0].peak_reset = false;
+        assert!(why(&between(&not_reset, 1, 2, &[]), &["rss.peak"]).contains("clear_refs"));
     }
 
     #[test]
     fn holds_that_overlap_are_taken_away_once() {
-        let edges = (0..=6).map(|n| edge(n * 100, n * 10, &[7])).chain([edge(700, 70, &[])]).collect();
-        let holds = vec![hold(7, 2, (2, 4), (200, 400)), hold(7, 1, (1, 3), (100, 300))];
-        let all = watched(edges, holds);
+        let snapshots = (0..=6).map(|n| snapshot(n * 100, n * 10, &[7])).chain([snapshot(700, 70, &[])]).collect();
+        let suspensions = vec![suspension(7, 2, (2, 4), (200, 400)), suspension(7, 1, (1, 3), (100, 300))];
+        let all = watched(snapshots, suspensions);
         let readings = between(&all, 0, 6, &[]);
         assert_eq!(get(&readings, "cpu"), Reading::Measured(30e6), "all but what was used from edge 1 to edge 4");
         assert_eq!(get(&readings, "written"), Reading::Measured(30.0));
@@ -465,19 +474,31 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn memory_after_a_hold_is_that_of_the_process_that_was_held() {
-        let mut edges = vec![edge(0, 0, &[7, 8]), edge(100, 10, &[7, 8]), edge(900, 20, &[7, 8, 9]), edge(950, 0, &[])];
-        for (edge, sizes) in edges.iter_mut().zip([[10, 10, 0], [80, 30, 0], [50, 200, 70]]) {
-            for (process, mib) in edge.processes.iter_mut().zip(sizes) {
+    fn memory_after_a_suspension_is_of_the_suspended_process() {
+        let mut snapshots = vec![
+            snapshot(0, 0, &[7, 8]),
+            snapshot(100, 10, &[7, 8]),
+            snapshot(900, 20, &[7, 8, 9]),
+            snapshot(950, 0, &[]),
+        ];
+        for (snapshot, sizes) in snapshots.iter_mut().zip([[10, 10, 0], [80, 30, 0], [50, 200, 70]]) {
+            for (process, mib) in snapshot.processes.iter_mut().zip(sizes) {
                 process.sample.anon = Bytes::from_mib(mib);
                 process.pss = Reading::Measured(Bytes::from_mib(mib));
             }
         }
-        let all = watched(edges, vec![hold(7, 0, (1, 2), (100, 900))]);
-        let held = Suspensions::new(vec![(ms(100), ms(900))]);
-        let rest = Some(&all.holds[0]);
-        let span =
-            Span { watched: &all, held: &held, first: 0, until: 1, rest, to_the_end: false, from_the_start: true };
+        let all = watched(snapshots, vec![suspension(7, 0, (1, 2), (100, 900))]);
+        let suspended = Suspensions::new(vec![(ms(100), ms(900))]);
+        let rest = Some(&all.suspensions[0]);
+        let span = Span {
+            watched: &all,
+            suspended: &suspended,
+            first: 0,
+            until: 1,
+            rest,
+            to_the_end: false,
+            from_the_start: true,
+        };
         let readings = span.readings(&[]);
         let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
         assert_eq!(get(&readings, "anon.before"), mib(110));
@@ -492,28 +513,30 @@ pub(crate) mod tests {
 
     #[test]
     fn the_machines_waits_do_not_stand_still() {
-        let edges = vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(200, 20, &[7]), edge(400, 40, &[7])];
-        let held = watched(edges, vec![hold(7, 0, (1, 2), (100, 200))]);
+        let snapshots =
+            vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(200, 20, &[7]), snapshot(400, 40, &[7])];
+        let suspended = watched(snapshots, vec![suspension(7, 0, (1, 2), (100, 200))]);
         let names = ["pressure.cpu", "pressure.io", "pressure.memory"];
-        assert!(why(&between(&held, 0, 3, &[]), &names).contains("held inside the phase"));
-        assert_eq!(get(&between(&held, 2, 3, &[]), "pressure.cpu"), Reading::Measured(0.25));
+        assert!(why(&between(&suspended, 0, 3, &[]), &names).contains("held inside the phase"));
+        assert_eq!(get(&between(&suspended, 2, 3, &[]), "pressure.cpu"), Reading::Measured(0.25));
     }
 
     #[test]
-    fn counters_of_a_program_that_is_gone_are_not_zero() {
+    fn counters_of_an_ended_program_are_missing_not_zero() {
         let lost = ["cpu", "cpu.user", "cpu.on", "cpu.wait", "read", "written", "faults.minor", "switches.voluntary"];
         // Its own mark ends the phase, and nothing is left when it is read.
-        let edges = || vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(200, 0, &[]), edge(210, 0, &[])];
-        let marked = between(&watched(edges(), vec![]), 1, 2, &[]);
+        let snapshots =
+            || vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(200, 0, &[]), snapshot(210, 0, &[])];
+        let marked = between(&watched(snapshots(), vec![]), 1, 2, &[]);
         assert!(why(&marked, &lost).contains("had ended when its counters were to be read at the phase's end"));
-        assert!(why(&between(&watched(edges(), vec![]), 2, 3, &[]), &lost).contains("at the phase's begin"));
-        let whole = between(&watched(edges(), vec![]), 0, 3, &[]);
+        assert!(why(&between(&watched(snapshots(), vec![]), 2, 3, &[]), &lost).contains("at the phase's begin"));
+        let whole = between(&watched(snapshots(), vec![]), 0, 3, &[]);
         assert_eq!(get(&whole, "faults.minor"), Reading::Measured(1_000.0), "the kernel told it at the end");
         // A control group counts on.
-        let mut grouped = watched(edges(), vec![]);
-        for edge in &mut grouped.edges {
-            let total = Nanos::from_nanos(edge.at.as_nanos() / 2);
-            edge.group = Reading::Measured(GroupCpu { total, user: total, system: Nanos::ZERO });
+        let mut grouped = watched(snapshots(), vec![]);
+        for snapshot in &mut grouped.snapshots {
+            let total = Nanos::from_nanos(snapshot.at.as_nanos() / 2);
+            snapshot.group = Reading::Measured(GroupCpu { total, user: total, system: Nanos::ZERO });
         }
         let readings = between(&grouped, 1, 2, &[]);
         assert_eq!([get(&readings, "cpu"), get(&readings, "cpu.user")], [50e6, 50e6].map(Reading::Measured));
@@ -522,19 +545,19 @@ pub(crate) mod tests {
 
     #[test]
     fn what_was_not_read_at_the_begin_is_no_zero() {
-        let edges = || vec![edge(0, 0, &[7]), edge(100, 400, &[7]), edge(200, 0, &[])];
-        let mut hidden = watched(edges(), vec![]);
+        let snapshots = || vec![snapshot(0, 0, &[7]), snapshot(100, 400, &[7]), snapshot(200, 0, &[])];
+        let mut hidden = watched(snapshots(), vec![]);
         assert_eq!(get(&between(&hidden, 1, 2, &[]), "written"), Reading::Measured(600.0));
         let refused = Reading::Missing(Why::NotPermitted("`/proc/7/io`".into()));
-        hidden.edges[1].totals.get_mut("").unwrap().written = refused.clone();
+        hidden.snapshots[1].totals.get_mut("").unwrap().written = refused.clone();
         let readings = between(&hidden, 1, 2, &[]);
         assert_eq!(get(&readings, "written"), refused.map(|bytes: Bytes| bytes.as_bytes() as f64));
         assert_eq!(get(&readings, "faults.minor"), Reading::Measured(600.0));
-        let mut first = watched(edges(), vec![]);
-        first.edges[0].processes[0].sample.written = None;
+        let mut first = watched(snapshots(), vec![]);
+        first.snapshots[0].processes[0].sample.written = None;
         assert!(why(&between(&first, 0, 2, &[]), &["written"]).contains("before it began"));
-        let mut uncounted = watched(edges(), vec![]);
-        uncounted.edges[1].totals.remove("");
+        let mut uncounted = watched(snapshots(), vec![]);
+        uncounted.snapshots[1].totals.remove("");
         let missing = ["faults.minor", "switches.forced", "written", "cpu", "cpu.user"];
         assert!(why(&between(&uncounted, 1, 2, &[]), &missing).contains("nothing of the program was counted"));
         assert_eq!(
@@ -542,7 +565,7 @@ pub(crate) mod tests {
             Reading::Measured(1e9),
             "of the whole nothing is needed"
         );
-        first.edges[0].processes.clear();
+        first.snapshots[0].processes.clear();
         assert_eq!(
             get(&between(&first, 0, 2, &[]), "written"),
             Reading::Measured(1_000.0),

@@ -12,11 +12,13 @@ use crate::watched::Watched;
 /// The first phase whose `at_end` suspended the program while the phase at an index was under way.
 pub fn inside<'p>(phases: &'p [PhaseSpec], watched: &Watched, index: usize) -> Option<&'p str> {
     let tracked = &watched.tracker.phases[index];
-    let others = watched.holds.iter().filter(|hold| hold.phase != index && !hold.passed);
+    let other_suspensions =
+        watched.suspensions.iter().filter(|suspension| suspension.phase != index && !suspension.passed);
     // One that comes at a later turn of the event loop follows one at the phase's end.
-    let mut at_ends = others.filter(|hold| hold.late.is_none());
-    let hold = at_ends.find(|hold| suspends(&phases[hold.phase]) && tracked.was_open(hold.from))?;
-    Some(&phases[hold.phase].name)
+    let mut at_ends = other_suspensions.filter(|suspension| suspension.late.is_none());
+    let suspension =
+        at_ends.find(|suspension| suspends(&phases[suspension.phase]) && tracked.was_open(suspension.from))?;
+    Some(&phases[suspension.phase].name)
 }
 
 fn suspends(phase: &PhaseSpec) -> bool {
@@ -39,7 +41,7 @@ mod tests {
     use crate::boundaries::threads::tests::line;
     use crate::boundaries::tracked::Happened;
     use crate::boundaries::tracker::Tracker;
-    use crate::figures::span::tests::{edge, hold, ms, watched};
+    use crate::figures::span::tests::{ms, snapshot, suspension, watched};
 
     fn phase(name: &str, trigger: Trigger, at_end: Option<AtEndSpec>) -> PhaseSpec {
         let (begin, end) = (Some(trigger.clone()), Some(trigger));
@@ -65,7 +67,8 @@ mod tests {
             tracker.phases[2].called(&line(7, 0, *begin, &call("begin", "")));
             tracker.phases[2].called(&line(7, 0, *end, &call("end", r#","ok":true,"took":5"#)));
         }
-        let mut all = watched(vec![edge(0, 0, &[7]), edge(900, 0, &[])], vec![hold(7, 0, (0, 1), (100, 300))]);
+        let mut all =
+            watched(vec![snapshot(0, 0, &[7]), snapshot(900, 0, &[])], vec![suspension(7, 0, (0, 1), (100, 300))]);
         all.tracker = tracker;
         [1, 2].map(|index| inside(phases, &all, index).map(str::to_owned))
     }
@@ -89,14 +92,14 @@ mod tests {
         let phases = phases(Some(AtEndSpec::default()));
         let mut tracker = Tracker::new(&phases);
         tracker.happened(Happened::Mark(&Mark::parse("b begin").unwrap()), ms(50), Nanos::ZERO);
-        let of = |change: fn(&mut crate::boundaries::suspending::Hold)| {
-            let mut one = hold(7, 0, (0, 1), (100, 300));
+        let of = |change: fn(&mut crate::boundaries::suspending::Suspension)| {
+            let mut one = suspension(7, 0, (0, 1), (100, 300));
             change(&mut one);
-            let mut all = watched(vec![edge(0, 0, &[7]), edge(900, 0, &[])], vec![one]);
+            let mut all = watched(vec![snapshot(0, 0, &[7]), snapshot(900, 0, &[])], vec![one]);
             all.tracker = tracker.clone();
             inside(&phases, &all, 1).is_some()
         };
         assert!(of(|_| {}));
-        assert!(!of(|hold| hold.passed = true) && !of(|hold| hold.late = Some(ms(5))));
+        assert!(!of(|suspension| suspension.passed = true) && !of(|suspension| suspension.late = Some(ms(5))));
     }
 }

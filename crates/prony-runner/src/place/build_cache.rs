@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::place::copy::copy_tree;
 
 /// What was not taken for so long is removed when something is added.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Where builds are kept.
 #[derive(Debug)]
@@ -43,23 +43,23 @@ impl Builds {
     /// # Errors
     /// [`Error::Copy`] with the path at fault.
     pub fn take(&self, key: &str, copy: &Path) -> Result<bool, Error> {
-        let kept = self.directory.join(key);
+        let cached = self.directory.join(key);
         // Others may remove it meanwhile: only what could be opened is there.
-        let Ok(there) = File::open(&kept) else { return Ok(false) };
+        let Ok(there) = File::open(&cached) else { return Ok(false) };
         let _ = there.set_modified(SystemTime::now());
         let fault = |source| Error::Copy { path: copy.to_path_buf(), source };
         fs::remove_dir_all(copy).map_err(fault)?;
-        copy_tree(&kept, copy)?;
+        copy_tree(&cached, copy)?;
         Ok(true)
     }
 
     /// Keeps what a build made. That it cannot be kept hurts nobody: it is built again.
     pub fn put(&self, key: &str, copy: &Path) {
         let new = self.directory.join(format!("{key}.{}", std::process::id()));
-        let kept = private(&self.directory).is_ok()
+        let stored = private(&self.directory).is_ok()
             && copy_tree(copy, &new).is_ok()
             && fs::rename(&new, self.directory.join(key)).is_ok();
-        if !kept {
+        if !stored {
             let _ = fs::remove_dir_all(&new);
         }
         self.forget_old();
@@ -68,7 +68,7 @@ impl Builds {
     fn forget_old(&self) {
         for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
             let age = entry.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());
-            if age.is_some_and(|age| age > KEPT) {
+            if age.is_some_and(|age| age > RETENTION) {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }

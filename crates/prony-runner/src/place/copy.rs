@@ -74,7 +74,7 @@ fn content(
     from: &File,
     mut to: &File,
     path: &Path,
-    told: &mut dyn FnMut(u64) -> Result<(), Error>,
+    report: &mut dyn FnMut(u64) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let length = from.metadata().map_err(fault(path))?.len();
     let mut at = 0;
@@ -86,7 +86,7 @@ fn content(
         while at < end {
             let copied = io::copy(&mut from.take(PIECE.min(end - at)), &mut to).map_err(fault(path))?;
             at += copied;
-            told(at)?;
+            report(at)?;
             if copied == 0 {
                 // Somebody has cut it meanwhile.
                 return Ok(());

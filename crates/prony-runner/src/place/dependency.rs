@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_that_is_there_afterwards_is_told_and_must_differ() {
+    fn installed_version_is_reported_and_must_differ() {
         let copy = tempfile::tempdir().unwrap();
         fs::write(copy.path().join("package.json"), "{}").unwrap();
         let npm = |words: &[String]| Ok(fake_npm(copy.path(), words));

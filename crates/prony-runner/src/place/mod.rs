@@ -38,7 +38,7 @@ use setting::Setting;
 use sources::{Copying, Sources};
 
 /// How often a wait looks whether the user asked to stop.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The places of a run's variants, made when they are first needed and removed with this.
 #[derive(Debug, Default)]
@@ -322,7 +322,7 @@ fn launch(means: Means<'_>, spec: LaunchSpec, deadline: Option<Instant>) -> Resu
     process.release()?;
     process.started(&[])?;
     let end = loop {
-        if let Some(end) = process.wait(Some(LOOK))? {
+        if let Some(end) = process.wait(Some(POLL_INTERVAL))? {
             break Some(end);
         }
         if means.interrupt.asked() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {

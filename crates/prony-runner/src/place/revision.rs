@@ -106,7 +106,7 @@ mod tests {
         let fault = |of: &str| check_out(&site, of, &near.path().join("other")).unwrap_err();
         assert!(fault("nine").contains("has no revision `nine`"), "{}", fault("nine"));
         assert_eq!(fault("--all"), "`--all` is no revision");
-        let stranger = check_out(near.path(), "one", &near.path().join("third")).unwrap_err();
-        assert!(stranger.contains("git says"), "{stranger}");
+        let error = check_out(near.path(), "one", &near.path().join("third")).unwrap_err();
+        assert!(error.contains("git says"), "{error}");
     }
 }

@@ -10,7 +10,7 @@ use prony_model::program::{BASE_ENV, CommandLine, DIR, InputSpec, OutputTo, Prog
 use prony_model::units::Bytes;
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::launch::{Input, LaunchSpec, Output};
-use prony_os::shared::{self, Others};
+use prony_os::shared::{self, Access};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -200,7 +200,7 @@ impl<'a> Setting<'a> {
         let path = self.scratch.join(MARKS);
         let doing = "make the FIFO for marks";
         if !path.exists() {
-            shared::fifo(&path, Others::Write).map_err(|source| Error::Setup { doing, source })?;
+            shared::fifo(&path, Access::Write).map_err(|source| Error::Setup { doing, source })?;
         }
         // Opened for both, so that it never ends when a writer goes.
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;

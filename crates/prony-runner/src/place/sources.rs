@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 pub struct Sources {
     /// Files of prony's own, canonical.
     own: Vec<PathBuf>,
-    seen: RefCell<BTreeMap<(PathBuf, OutwardLinks), Observation>>,
+    observed: RefCell<BTreeMap<(PathBuf, OutwardLinks), Observation>>,
 }
 
 /// A directory as it was when the run began.
@@ -51,7 +51,7 @@ impl Sources {
     /// None yet; `own` are files of prony's own.
     pub fn new(own: &[&Path]) -> Self {
         let own = own.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
-        Self { own, seen: RefCell::default() }
+        Self { own, observed: RefCell::default() }
     }
 
     /// What a copy of a directory would hold.
@@ -68,10 +68,10 @@ impl Sources {
     /// Where it cannot be read, or a link leads out of it.
     pub fn survey(&self, program: &ProgramSpec) -> Result<(), Error> {
         let Some(key) = key(program)? else { return Ok(()) };
-        if !self.seen.borrow().contains_key(&key) {
+        if !self.observed.borrow().contains_key(&key) {
             let began = Instant::now();
             let manifest = Manifest::of(&self.plan(&key.0, program, None)?.allowed(&key.0)?);
-            self.seen.borrow_mut().insert(key, Observation { manifest, last: (Instant::now(), began.elapsed()) });
+            self.observed.borrow_mut().insert(key, Observation { manifest, last: (Instant::now(), began.elapsed()) });
         }
         Ok(())
     }
@@ -80,23 +80,23 @@ impl Sources {
     /// light care it is not listed again where it was a short time ago, for the time that takes.
     pub fn changed(&self, program: &ProgramSpec, care: Care) -> Option<Finding> {
         let directory = Path::new(program.directory.as_deref()?);
-        let gone = |_| guard::source_changed(directory, &[Path::new(".")]);
-        self.paths_changed(program, care).unwrap_or_else(gone)
+        let unreadable = |_| guard::source_changed(directory, &[Path::new(".")]);
+        self.paths_changed(program, care).unwrap_or_else(unreadable)
     }
 
     fn paths_changed(&self, program: &ProgramSpec, care: Care) -> Result<Option<Finding>, Error> {
         self.survey(program)?;
         let Some(key) = key(program)? else { return Ok(None) };
-        let mut seen = self.seen.borrow_mut();
-        let Some(seen) = seen.get_mut(&key) else { return Ok(None) };
-        let (at, took) = seen.last;
+        let mut observed = self.observed.borrow_mut();
+        let Some(observed) = observed.get_mut(&key) else { return Ok(None) };
+        let (at, took) = observed.last;
         if care == Care::Light && at.elapsed() < took * SHARE {
             return Ok(None);
         }
         let began = Instant::now();
         let now = Manifest::of(&self.plan(&key.0, program, None)?);
-        seen.last = (Instant::now(), began.elapsed());
-        Ok(guard::source_changed(&key.0, &now.differences(&seen.manifest)))
+        observed.last = (Instant::now(), began.elapsed());
+        Ok(guard::source_changed(&key.0, &now.differences(&observed.manifest)))
     }
 }
 

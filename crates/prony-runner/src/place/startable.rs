@@ -18,9 +18,9 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// # Errors
 /// [`Error::Refused`] with the first that is not there.
 pub fn startable(experiment: &Experiment) -> Result<(), Error> {
-    let mut seen = BTreeSet::new();
+    let mut checked = BTreeSet::new();
     for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
-        if seen.insert((program.command.words().into_iter().next(), program.env.get("PATH"), &program.directory))
+        if checked.insert((program.command.words().into_iter().next(), program.env.get("PATH"), &program.directory))
             && let Some((message, hint)) = lacking(program)
         {
             return Err(Error::Refused { message, hint });

@@ -24,7 +24,7 @@ fn made(original: &Path, copy: &Path, outward: OutwardLinks) -> Result<(), Error
 }
 
 #[test]
-fn a_copy_has_everything_and_leaves_the_original_alone() {
+fn copy_is_complete_and_does_not_change_the_original() {
     let top = tempfile::tempdir().unwrap();
     let (site, copy) = (top.path().join("site"), top.path().join("copy"));
     fs::create_dir_all(site.join("a/b")).unwrap();
@@ -49,7 +49,7 @@ fn a_copy_has_everything_and_leaves_the_original_alone() {
 }
 
 #[test]
-fn link_that_is_kept_leads_to_the_same_place_from_the_copy() {
+fn preserved_link_has_the_same_target_in_the_copy() {
     let top = tempfile::tempdir().unwrap();
     let (site, copy) = (top.path().join("site"), top.path().join("elsewhere/deeper/copy"));
     fs::create_dir(&site).unwrap();
@@ -135,11 +135,11 @@ fn holes_stay_holes_and_data_between_them_are_copied() {
     file.sync_all().unwrap();
     let blocks = |path: &Path| fs::metadata(path).unwrap().blocks() * 512;
     assert!(blocks(&from) < 1 << 20, "the file system of {} has no holes", top.path().display());
-    let mut told = Vec::new();
+    let mut reports = Vec::new();
     let site = fs::canonicalize(top.path().join("site")).unwrap();
     let plan = Plan::of(&site, &rules(OutwardLinks::Refuse)).unwrap();
     copy_plan(&site, &plan, &top.path().join("copy"), &mut |done, of| {
-        told.push((done, of));
+        reports.push((done, of));
         Ok(())
     })
     .unwrap();
@@ -152,7 +152,7 @@ fn holes_stay_holes_and_data_between_them_are_copied() {
         copy.read_exact(&mut read).unwrap();
         assert_eq!(&read, b"data\0");
     }
-    assert_eq!(told.last(), Some(&(length, length)));
+    assert_eq!(reports.last(), Some(&(length, length)));
 }
 
 /// `b` leads out, to a directory with a link that leads back through `b` in a circle. Where it was given up stood a directory

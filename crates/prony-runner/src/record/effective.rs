@@ -41,8 +41,8 @@ fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watche
     effective.output = (&watched.output).into();
     effective.left_behind = watched.ended.leftover;
     effective.strange_marks.clone_from(&watched.tracker.strange);
-    effective.strange_marks_in_all = watched.tracker.strangers;
+    effective.strange_marks_in_all = watched.tracker.unknown_marks;
     if let Some(store) = &mut effective.store {
-        data::describe(store, &watched.edges, watched.looks);
+        data::describe(store, &watched.snapshots, watched.polls_took);
     }
 }

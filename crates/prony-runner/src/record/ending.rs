@@ -67,7 +67,7 @@ struct Failure {
 /// How a replica failed by itself, if it did.
 fn failure(success: &[i32], ran: &Ran) -> Option<Failure> {
     let who = ran.role();
-    let end = match &ran.fate {
+    let end = match &ran.end {
         ReplicaEnd::Ended(end) => end,
         ReplicaEnd::CutOff(_) => return None,
         ReplicaEnd::NotBegun(why) => {
@@ -89,7 +89,7 @@ fn failure(success: &[i32], ran: &Ran) -> Option<Failure> {
 
 /// Replicas that were under way when everything ended.
 fn still_there(all: &[Ran]) -> Option<String> {
-    let under_way = all.iter().filter(|ran| matches!(ran.fate, ReplicaEnd::CutOff(_)));
+    let under_way = all.iter().filter(|ran| matches!(ran.end, ReplicaEnd::CutOff(_)));
     let names: Vec<String> = under_way.map(|ran| format!("`{}`", ran.role())).collect();
     (!names.is_empty()).then(|| format!("under way then: {}", names.join(", ")))
 }
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_words_hold_the_error_that_they_follow() {
+    fn last_output_includes_the_preceding_error() {
         let trace = "loading\n\nError: Cannot find module 'lmdb'\nRequire stack:\n- nodes.js\n- main.js\n- index.js\n";
         assert_eq!(last_words(trace), "Error: Cannot find module 'lmdb' | - nodes.js | - main.js | - index.js");
         assert_eq!(last_words("error: first\na\nb\nlast error\n"), "a | b | last error");

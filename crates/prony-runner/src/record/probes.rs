@@ -71,16 +71,16 @@ pub fn probe(
         return None;
     }
     let name = |index: usize| phases.get(index).map_or("", |phase| phase.name.as_str());
-    let suspended = |index| Some((name(index).to_owned(), suspended::inside(phases, watched, index)?.to_owned()));
-    let held = watched.suspensions(|_| true);
+    let inside = |index| Some((name(index).to_owned(), suspended::inside(phases, watched, index)?.to_owned()));
+    let suspended = watched.suspended_times(|_| true);
     let tracked = phases.iter().zip(&watched.tracker.phases);
     let unread = tracked.filter_map(|(phase, tracked)| {
         let end = tracked.ended.filter(|_| tracked.is_complete()).unwrap_or(watched.ended.at);
-        Some((phase.name.clone(), longest_gap(&watched.threads, tracked.began?, end, &held)?))
+        Some((phase.name.clone(), longest_gap(&watched.threads, tracked.began?, end, &suspended)?))
     });
     Some(ProbeReport {
-        holds: watched.holds.iter().map(|hold| hold.report(name(hold.phase))).collect(),
-        suspended_inside: (0..phases.len()).filter_map(suspended).collect(),
+        suspensions: watched.suspensions.iter().map(|suspension| suspension.report(name(suspension.phase))).collect(),
+        suspended_inside: (0..phases.len()).filter_map(inside).collect(),
         unread: unread.collect(),
         deaths: deaths.iter().filter_map(death).collect(),
         ..watched.threads.report(commands)

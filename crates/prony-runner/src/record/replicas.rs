@@ -15,23 +15,23 @@ pub fn report(setting: &Setting<'_>, replicated: &Replicated, commands: bool) ->
     let one = |ran: &Ran| {
         let own = program.replica(spec, ran.number);
         let own_env = own.env.iter().filter(|(name, _)| spec.env.contains_key(*name));
-        let (fate, why) = match &ran.fate {
+        let (end, why) = match &ran.end {
             ReplicaEnd::NotBegun(why) => (effective::ReplicaEnd::NotBegun, Some(why.clone())),
             ReplicaEnd::Ended(_) => (effective::ReplicaEnd::Ended, None),
             ReplicaEnd::CutOff(_) => (effective::ReplicaEnd::CutOff, None),
         };
-        let end = ran.end();
+        let process = ran.end();
         Replica {
             command: setting.recorded_words(&own.command, commands),
             env: own_env.map(variable).collect(),
             instance: own.name,
-            pid: end.map(|_| ran.pid),
-            fate,
+            pid: process.map(|_| ran.pid),
+            end,
             why,
-            status: end.map(|end| end.status),
+            status: process.map(|process| process.status),
             released: ran.released,
-            ended: end.map(|end| end.at),
-            left_behind: end.map(|end| end.leftover),
+            ended: process.map(|end| end.at),
+            left_behind: process.map(|end| end.leftover),
             heard_nothing: ran.lines.heard_nothing(),
             digest: ran.lines.digest.clone(),
             marks: ran.marks,

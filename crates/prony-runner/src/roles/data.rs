@@ -80,13 +80,13 @@ fn normal(path: &Path) -> PathBuf {
 
 /// Adds to their [`place`] what else is known of the data beside the figures of phases. `looks` is what reading them took
 /// while a phase waited for quiet.
-pub fn describe(store: &mut ProgramStore, edges: &[Snapshot], looks: Nanos) {
+pub fn describe(store: &mut ProgramStore, snapshots: &[Snapshot], polls_took: Nanos) {
     // The program is held at the first edge and gone at the last.
-    let running = edges.get(1..edges.len().saturating_sub(1)).unwrap_or_default();
-    store.reading = running.iter().fold(looks, |sum, edge| sum + edge.store_took);
-    store.looks = looks;
-    store.at_begin = edges.first().and_then(|edge| edge.disk.measured().copied());
-    store.found = edges.iter().any(|edge| edge.disk.measured().is_some());
+    let running = snapshots.get(1..snapshots.len().saturating_sub(1)).unwrap_or_default();
+    store.reading = running.iter().fold(polls_took, |sum, snapshot| sum + snapshot.store_took);
+    store.settling = polls_took;
+    store.at_begin = snapshots.first().and_then(|snapshot| snapshot.disk.measured().copied());
+    store.found = snapshots.iter().any(|snapshot| snapshot.disk.measured().is_some());
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
     use prony_os::cache::DiskUsage;
 
     use super::*;
-    use crate::figures::span::tests::edge;
+    use crate::figures::span::tests::snapshot;
 
     fn program(keys: &str) -> ProgramSpec {
         let text = format!("[program.x]\ncommand = \"true\"\n{keys}");
@@ -169,22 +169,22 @@ mod tests {
     fn the_record_says_what_was_there_before_and_what_reading_it_took() {
         let ms = Nanos::from_millis;
         let size = |n: u64| Reading::Measured(DiskUsage { files: n, ..DiskUsage::default() });
-        let mut edges = vec![edge(0, 0, &[1]), edge(10, 1, &[1]), edge(20, 2, &[])];
-        edges.iter_mut().for_each(|edge| (edge.took, edge.store_took) = (ms(90), ms(3)));
-        edges[2].disk = size(4);
+        let mut snapshots = vec![snapshot(0, 0, &[1]), snapshot(10, 1, &[1]), snapshot(20, 2, &[])];
+        snapshots.iter_mut().for_each(|snapshot| (snapshot.took, snapshot.store_took) = (ms(90), ms(3)));
+        snapshots[2].disk = size(4);
         let place = ProgramStore { path: "/somewhere/data".into(), of_the_trial: true, ..ProgramStore::default() };
-        let described = |edges: &[Snapshot], looks| {
+        let described = |snapshots: &[Snapshot], polls_took| {
             let mut store = place.clone();
-            describe(&mut store, edges, looks);
+            describe(&mut store, snapshots, polls_took);
             store
         };
         // Of it alone, and what is read of no running program disturbs nothing.
-        assert_eq!(described(&edges, Nanos::ZERO), ProgramStore { found: true, reading: ms(3), ..place.clone() });
-        let watched = described(&edges, ms(40));
-        assert_eq!((watched.reading, watched.looks), (ms(43), ms(40)));
-        edges[0].disk = size(2);
-        assert_eq!(described(&edges, Nanos::ZERO).at_begin.unwrap().files, 2);
-        edges.iter_mut().for_each(|edge| edge.disk = Reading::Missing(Why::NotApplicable));
-        assert!(!described(&edges, Nanos::ZERO).found);
+        assert_eq!(described(&snapshots, Nanos::ZERO), ProgramStore { found: true, reading: ms(3), ..place.clone() });
+        let watched = described(&snapshots, ms(40));
+        assert_eq!((watched.reading, watched.settling), (ms(43), ms(40)));
+        snapshots[0].disk = size(2);
+        assert_eq!(described(&snapshots, Nanos::ZERO).at_begin.unwrap().files, 2);
+        snapshots.iter_mut().for_each(|snapshot| snapshot.disk = Reading::Missing(Why::NotApplicable));
+        assert!(!described(&snapshots, Nanos::ZERO).found);
     }
 }

@@ -56,7 +56,7 @@ impl Environment {
             return Ok(Self { scratch, supervisor: None, common: None, group: None });
         }
         let ReusedEnvironment { supervisor, common, scratch } =
-            lab.stages.take(&lab.near, &*lab.launcher, &lab.tracepoints)?;
+            lab.environments.take(&lab.near, &*lab.launcher, &lab.tracepoints)?;
         Ok(Self { scratch, supervisor: Some(supervisor), common: Some(common), group: None })
     }
 
@@ -99,11 +99,11 @@ impl Environment {
             return Ok((Suspended { process, late: None }, sampler));
         };
         let (group, group_files) = (common.counting.clone(), common.files.clone());
-        let stranger = Some(common.stranger);
-        let settings = Settings { group, group_files, stranger, first: FIRST, lean: true, ..settings };
+        let foreign = Some(common.foreign);
+        let settings = Settings { group, group_files, foreign, first: FIRST, lean: true, ..settings };
         let sampler = Sampler::idle(Vec::new(), settings);
         sampler.count_syncs(role, common.syncs.clone());
-        let late = Some((role.to_owned(), lab.stages.samplers()?));
+        let late = Some((role.to_owned(), lab.environments.samplers()?));
         Ok((Suspended { process: supervisor.start(launch)?, late }, sampler))
     }
 
@@ -115,7 +115,8 @@ impl Environment {
         let (finished, supervisor) = process.finish()?;
         match (supervisor, self.common) {
             (Some(supervisor), Some(common)) if empty(self.scratch.path()).is_ok() => {
-                *lab.stages.left.borrow_mut() = Some(ReusedEnvironment { supervisor, common, scratch: self.scratch });
+                *lab.environments.left.borrow_mut() =
+                    Some(ReusedEnvironment { supervisor, common, scratch: self.scratch });
             }
             (supervisor, _) => {
                 drop(supervisor);
@@ -242,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_trial_left_is_gone_before_the_next() {
+    fn leftovers_of_a_trial_are_removed_before_the_next() {
         let top = tempfile::tempdir().unwrap();
         fs::create_dir_all(top.path().join("tmp/deep/er")).unwrap();
         fs::write(top.path().join("tmp/deep/er/file"), "x").unwrap();

@@ -18,7 +18,7 @@ use crate::error::Error;
 pub struct Probing {
     prepared: Option<Prepared>,
     /// Where held threads wait.
-    pub hold: PathBuf,
+    pub commands: PathBuf,
     /// Why no probe will speak, as far as that is known beforehand.
     unprobed: Option<Why>,
 }
@@ -33,7 +33,7 @@ pub fn install(
     phases: &[PhaseSpec],
     scratch: &Path,
 ) -> Result<Probing, Error> {
-    let hold = scratch.join("hold");
+    let commands = scratch.join("commands");
     let Some(runtime) = program.runtime else {
         let why = Why::NotSupported("the program names no `runtime`".to_owned());
         return Ok(Probing { unprobed: Some(why), ..Probing::default() });
@@ -42,19 +42,19 @@ pub fn install(
     let marks = env.get(OsStr::new(MARKS)).map_or_else(|| scratch.join("marks"), PathBuf::from);
     // The last one is the outermost around a function: where a thread is held, all else that ends there has ended.
     let mut calls: Vec<CallSpec> = phases.iter().flat_map(functions::specs).collect();
-    calls.sort_by_key(|call| call.hold_at_end);
+    calls.sort_by_key(|call| call.suspend_at_end);
     let spec = ProbeSpec {
         calls: &calls,
         dir: &scratch.join("probe"),
         marks: &marks,
-        hold: &hold,
+        commands: &commands,
         directory: &launch.directory,
         detail: DETAIL,
     };
     let prepared = prepare(runtime, &spec, &mut env)?;
     launch.env = env.into_iter().collect();
     let why = is_the_runtime(runtime, &launch.command).then(|| unprobed(runtime, &launch.args)).flatten();
-    Ok(Probing { prepared: Some(prepared), hold, unprobed: why.map(Why::NotSupported) })
+    Ok(Probing { prepared: Some(prepared), commands, unprobed: why.map(Why::NotSupported) })
 }
 
 /// Whether the command is the runtime itself, so that what follows are the runtime's arguments.

@@ -14,7 +14,7 @@ use crate::boundaries::limits::Stopped;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Its end of the socket is closed.
-    Gone,
+    Closed,
     /// It reported what failed.
     Failed {
         /// What kind of failure.
@@ -34,7 +34,7 @@ pub struct Report {
     /// Why it did not complete its phases.
     pub fault: Option<Fault>,
     /// When it was told to close the store and end: all phases were complete.
-    pub told_to_stop: Option<Nanos>,
+    pub asked_to_stop: Option<Nanos>,
 }
 
 impl Report {
@@ -42,7 +42,7 @@ impl Report {
     pub fn outcome(&self, end: &End, stopped: Option<Stopped>) -> (Outcome, Vec<String>) {
         let classified = |by_us| classify(&Evidence::of(end, by_us));
         match (&self.fault, stopped.and_then(Stopped::decided)) {
-            (None, None) if self.told_to_stop.is_some() && stopped == Some(Stopped::Overdue) => {
+            (None, None) if self.asked_to_stop.is_some() && stopped == Some(Stopped::Overdue) => {
                 // No kill of unknown cause.
                 let (outcome, mut shown) = classified(Some(EndedByUs::TimedOut));
                 shown.push(
@@ -51,9 +51,9 @@ impl Report {
                 );
                 (outcome, shown)
             }
-            (None, None) if self.told_to_stop.is_some() => classified(None),
-            (None | Some(Fault::Gone), Some(by_us)) => classified(Some(by_us)),
-            (None | Some(Fault::Gone), None) => match classified(None) {
+            (None, None) if self.asked_to_stop.is_some() => classified(None),
+            (None | Some(Fault::Closed), Some(by_us)) => classified(Some(by_us)),
+            (None | Some(Fault::Closed), None) => match classified(None) {
                 // An exit with 0 before the last phase is no success.
                 (Outcome::Ok, mut shown) => {
                     shown.push("the worker ended before it was told to".to_owned());
@@ -89,12 +89,12 @@ mod tests {
     use prony_os::launch::Status;
 
     use super::*;
-    use crate::figures::span::tests::{edge, watched};
+    use crate::figures::span::tests::{snapshot, watched};
 
     /// The outcome of a worker that was told to stop, or not, and ended with this status.
     fn outcome(told: bool, status: Status, stopped: Option<Stopped>) -> (Outcome, String) {
-        let end = End { status, ..watched(vec![edge(0, 0, &[7])], vec![]).ended };
-        let report = Report { told_to_stop: told.then_some(Nanos::ZERO), ..Report::default() };
+        let end = End { status, ..watched(vec![snapshot(0, 0, &[7])], vec![]).ended };
+        let report = Report { asked_to_stop: told.then_some(Nanos::ZERO), ..Report::default() };
         let (outcome, shown) = report.outcome(&end, stopped);
         (outcome, shown.join("; "))
     }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_a_worker_reports_goes_before_how_it_ended() {
-        let end = watched(vec![edge(0, 0, &[7])], vec![]).ended;
+        let end = watched(vec![snapshot(0, 0, &[7])], vec![]).ended;
         let of = |fault| Report { fault: Some(fault), ..Report::default() }.outcome(&end, Some(Stopped::Overdue));
         let failed = |failure| of(Fault::Failed { failure, message: "m".into() });
         assert_eq!(failed(Failure::DiskFull), (Outcome::DiskFull, vec!["m".to_owned()]));

@@ -105,11 +105,11 @@ impl<'a> Worker<'a> {
 
     /// Whether it was told to close its store and end.
     pub const fn is_stopping(&self) -> bool {
-        self.report.told_to_stop.is_some()
+        self.report.asked_to_stop.is_some()
     }
 
     /// Takes what it has written, and leads it on.
-    pub fn turn(&mut self, seen: &mut Observation<'_>) {
+    pub fn turn(&mut self, observation: &mut Observation<'_>) {
         self.more = true;
         for _ in 0..MESSAGES {
             if self.closed {
@@ -121,17 +121,17 @@ impl<'a> Worker<'a> {
                     break;
                 }
                 Received::Closed if self.is_stopping() => self.leave(),
-                Received::Closed => self.fail(Fault::Gone),
-                Received::Garbled(what) => self.failed(Fault::Garbled(what), seen),
-                Received::Message(message) => self.heard(*message, seen),
+                Received::Closed => self.fail(Fault::Closed),
+                Received::Garbled(what) => self.failed(Fault::Garbled(what), observation),
+                Received::Message(message) => self.heard(*message, observation),
             }
         }
-        self.lead(seen);
+        self.lead(observation);
     }
 
     /// It has failed and may still be there: what it does from here on is no part of the phase.
-    fn failed(&mut self, fault: Fault, seen: &mut Observation<'_>) {
-        seen.cut();
+    fn failed(&mut self, fault: Fault, observation: &mut Observation<'_>) {
+        observation.cut();
         self.fail(fault);
     }
 
@@ -142,57 +142,57 @@ impl<'a> Worker<'a> {
         self.until.get_or_insert(Instant::now() + FAILING);
     }
 
-    fn heard(&mut self, message: FromWorker, seen: &mut Observation<'_>) {
-        let running = self.next.checked_sub(1).filter(|index| seen.tracker.phases[*index].is_open());
+    fn heard(&mut self, message: FromWorker, observation: &mut Observation<'_>) {
+        let running = self.next.checked_sub(1).filter(|index| observation.tracker.phases[*index].is_open());
         // A phase that waits for quiet ends without the worker.
         let asked = running.filter(|index| self.spec.phases[*index].action.settle().is_none());
         match message {
-            FromWorker::Failed { failure, message, .. } => self.failed(Fault::Failed { failure, message }, seen),
+            FromWorker::Failed { failure, message, .. } => self.failed(Fault::Failed { failure, message }, observation),
             FromWorker::Ready { version: VERSION, effective, .. } if self.report.effective.is_none() => {
                 self.report.effective = Some(effective);
             }
             FromWorker::Ready { version, .. } if version != VERSION => {
                 let why = format!("the worker speaks version {version} of the protocol, this prony {VERSION}");
-                self.failed(Fault::Garbled(why), seen);
+                self.failed(Fault::Garbled(why), observation);
             }
             FromWorker::Progress { index, operations } if asked == Some(index) => {
-                seen.progress(index, operations, total_operations(self.spec, &self.spec.phases[index]));
+                observation.progress(index, operations, total_operations(self.spec, &self.spec.phases[index]));
             }
             // One more of a phase that has ended.
             FromWorker::Progress { .. } => {}
             FromWorker::Began { index, at } if asked == Some(index) => {
-                seen.tracker.phases[index].note_begin(at, Nanos::ZERO);
+                observation.tracker.phases[index].note_begin(at, Nanos::ZERO);
             }
             FromWorker::Ended { index, at, report } if asked == Some(index) => {
                 if let Some(effective) = &report.effective {
                     self.report.effective = Some(Box::new(effective.clone()));
                 }
-                seen.reported(index, at, report);
+                observation.reported(index, at, report);
             }
             other => {
                 let phase = running
                     .map_or_else(|| "no phase".to_owned(), |index| format!("phase `{}`", self.spec.phases[index].name));
-                self.failed(Fault::Garbled(format!("the worker said {other:?} in {phase}")), seen);
+                self.failed(Fault::Garbled(format!("the worker said {other:?} in {phase}")), observation);
             }
         }
     }
 
     /// Begins the next phase where none is under way, or has it end where there is none. A phase that waits for quiet ends
     /// without the worker, which does nothing meanwhile.
-    pub fn lead(&mut self, seen: &mut Observation<'_>) {
-        let open = self.next.checked_sub(1).is_some_and(|index| seen.tracker.phases[index].is_open());
+    pub fn lead(&mut self, observation: &mut Observation<'_>) {
+        let open = self.next.checked_sub(1).is_some_and(|index| observation.tracker.phases[index].is_open());
         if self.report.effective.is_none() || self.report.fault.is_some() || self.is_stopping() || open {
             return;
         }
         let index = self.next;
         let Some(phase) = self.spec.phases.get(index) else {
-            self.report.told_to_stop = Some(monotonic());
+            self.report.asked_to_stop = Some(monotonic());
             self.until = Some(Instant::now() + CLOSING);
             self.channel.send(&ToWorker::Stop);
             return;
         };
         self.next += 1;
-        seen.lead(index);
+        observation.lead(index);
         if phase.action.settle().is_none() {
             self.channel.send(&ToWorker::Phase { index });
         }
@@ -239,7 +239,7 @@ mod tests {
         let spec = TrialSpec { subject: Subject::Store(store), data: None, phases, limits: Limits::default() };
         let sampler = Sampler::start(vec![Root::subject(std::process::id(), "worker")], Settings::default()).unwrap();
         let mut log = Log::default();
-        let mut seen = Observation::new(&spec, &sampler, "/nowhere".into(), 0, &mut log);
+        let mut observation = Observation::new(&spec, &sampler, "/nowhere".into(), 0, &mut log);
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let (channel, report) = (Channel::new(ours), Report::default());
         let mut worker = Worker {
@@ -252,8 +252,8 @@ mod tests {
             until: None,
             report,
         };
-        script(&mut worker, &mut seen, &mut theirs);
-        (worker.report, seen.edges.len())
+        script(&mut worker, &mut observation, &mut theirs);
+        (worker.report, observation.snapshots.len())
     }
 
     fn say(to: &mut UnixStream, message: &FromWorker) {
@@ -280,42 +280,42 @@ mod tests {
 
     #[test]
     fn worker_is_led_from_phase_to_phase_to_its_end() {
-        let (report, edges) = scripted(&[Action::Close, Action::Close], |worker, seen, theirs| {
-            worker.turn(seen);
-            assert!(seen.tracker.phases[0].began.is_none(), "it is not ready");
+        let (report, snapshots) = scripted(&[Action::Close, Action::Close], |worker, observation, theirs| {
+            worker.turn(observation);
+            assert!(observation.tracker.phases[0].began.is_none(), "it is not ready");
             say(theirs, &ready());
-            worker.turn(seen);
+            worker.turn(observation);
             say(theirs, &FromWorker::Began { index: 0, at: ms(10) });
             say(theirs, &ended(0, 30));
-            worker.turn(seen);
-            let [first, second] = &seen.tracker.phases[..] else { panic!() };
+            worker.turn(observation);
+            let [first, second] = &observation.tracker.phases[..] else { panic!() };
             assert_eq!((first.began, first.ended), (Some(ms(10)), Some(ms(30))));
             assert!(first.report.is_some() && second.began.is_some() && second.ended.is_none());
-            assert_eq!(seen.end[0], seen.begin[1], "one snapshot between two phases");
+            assert_eq!(observation.end[0], observation.begin[1], "one snapshot between two phases");
             assert!(!worker.is_stopping());
             say(theirs, &ended(1, 50));
-            worker.turn(seen);
+            worker.turn(observation);
             theirs.shutdown(std::net::Shutdown::Write).unwrap();
-            worker.turn(seen);
+            worker.turn(observation);
             assert!(worker.source().is_none() && !worker.has_more(), "nobody waits for a closed socket");
-            let told = BufReader::new(theirs).lines().take(3).map(|line| line.unwrap()).collect::<Vec<_>>();
-            assert_eq!(told.iter().map(|line| line.contains("stop")).collect::<Vec<_>>(), [false, false, true]);
+            let sent = BufReader::new(theirs).lines().take(3).map(|line| line.unwrap()).collect::<Vec<_>>();
+            assert_eq!(sent.iter().map(|line| line.contains("stop")).collect::<Vec<_>>(), [false, false, true]);
         });
-        assert!(report.told_to_stop.is_some() && report.fault.is_none() && report.effective.is_some());
-        assert_eq!(edges, 4, "suspended, begin of the first phase, between both, end of the second");
+        assert!(report.asked_to_stop.is_some() && report.fault.is_none() && report.effective.is_some());
+        assert_eq!(snapshots, 4, "suspended, begin of the first phase, between both, end of the second");
     }
 
     #[test]
     fn worker_that_floods_leaves_the_runner_time_for_its_limits() {
-        scripted(&[Action::Close], |worker, seen, theirs| {
+        scripted(&[Action::Close], |worker, observation, theirs| {
             say(theirs, &ready());
-            worker.turn(seen);
+            worker.turn(observation);
             // In one write: a socket takes few small ones.
             let line = serde_json::to_string(&FromWorker::Progress { index: 0, operations: 5 }).unwrap() + "\n";
             theirs.write_all(line.repeat(MESSAGES + 10).as_bytes()).unwrap();
-            worker.turn(seen);
+            worker.turn(observation);
             assert!(worker.has_more(), "lines that were read and not taken wake nobody");
-            worker.turn(seen);
+            worker.turn(observation);
             assert!(!worker.has_more());
         });
     }
@@ -328,14 +328,14 @@ mod tests {
             (Action::Close, serde_json::to_string(&ended(7, 30)).unwrap()),
             (settle, serde_json::to_string(&ended(0, 30)).unwrap()),
         ] {
-            let (report, _) = scripted(&[action], |worker, seen, theirs| {
+            let (report, _) = scripted(&[action], |worker, observation, theirs| {
                 say(theirs, &ready());
-                worker.turn(seen);
+                worker.turn(observation);
                 writeln!(theirs, "{said}").unwrap();
                 say(theirs, &ended(0, 40));
-                worker.turn(seen);
+                worker.turn(observation);
                 assert!(
-                    seen.tracker.phases[0].ended.is_none() && seen.cut.is_some(),
+                    observation.tracker.phases[0].ended.is_none() && observation.cut.is_some(),
                     "what follows a fault does not count"
                 );
                 assert!(worker.source().is_none() && worker.until().is_some());
@@ -346,12 +346,12 @@ mod tests {
 
     #[test]
     fn worker_that_closes_its_socket_early_is_a_fault() {
-        let (report, _) = scripted(&[Action::Close], |worker, seen, theirs| {
+        let (report, _) = scripted(&[Action::Close], |worker, observation, theirs| {
             say(theirs, &ready());
             theirs.shutdown(std::net::Shutdown::Both).unwrap();
-            worker.turn(seen);
-            assert!(seen.tracker.phases[0].ended.is_none());
+            worker.turn(observation);
+            assert!(observation.tracker.phases[0].ended.is_none());
         });
-        assert_eq!(report.fault, Some(Fault::Gone));
+        assert_eq!(report.fault, Some(Fault::Closed));
     }
 }

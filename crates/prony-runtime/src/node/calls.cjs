@@ -4,7 +4,7 @@
 const isPromise = (require('util').types || {}).isPromise || ((value) => value instanceof Promise); // Node 10
 const { performance } = require('perf_hooks');
 const { spec, now, line, spend } = require('./channel.cjs');
-const { hold, held } = require('./hold.cjs');
+const { suspend, suspended } = require('./suspend.cjs');
 const { due } = require('./heap.cjs');
 const { CLASSES, classOf, histogram } = require('./histogram.cjs');
 
@@ -14,9 +14,9 @@ const calls = [];
 let perCall = null;
 
 /** Nanoseconds of this thread without the time it was held. */
-const clock = () => monotonic() * 1e6 - held();
+const clock = () => monotonic() * 1e6 - suspended();
 
-const newTally = (due) => ({ count: 0, failed: 0, total: 0, min: Infinity, max: 0, due, told: 0, changed: false, classes: new Float64Array(CLASSES) });
+const newTally = (due) => ({ count: 0, failed: 0, total: 0, min: Infinity, max: 0, due, reported: 0, changed: false, classes: new Float64Array(CLASSES) });
 
 function tallied(call, took, ok) {
   const tally = call.tally || (call.tally = newTally(0));
@@ -33,8 +33,8 @@ function tell(call) {
   const { tally } = call;
   tally.changed = false;
   if (perCall === null) perCall = calibrate();
-  spend((tally.count - tally.told) * perCall);
-  tally.told = tally.count;
+  spend((tally.count - tally.reported) * perCall);
+  tally.reported = tally.count;
   const ns = (n) => Math.round(n);
   line('calls', now(), `,"call":${call.id},"count":${tally.count},"failed":${tally.failed},"total":${ns(tally.total)},"min":${ns(tally.min)},"max":${ns(tally.max)},${histogram(tally.classes)}`);
 }
@@ -65,7 +65,7 @@ function end(call, n, began, ok) {
   const at = now();
   line('end', at, `,"call":${call.id},"n":${n},"open":${call.open},"ok":${ok},"took":${Math.round(took)}`);
   due(at);
-  if (call.hold && call.open === 0) call.hold = hold(call, n);
+  if (call.suspend && call.open === 0) call.suspend = suspend(call, n);
 }
 
 /** A promise that settles as the original does, when the call has been ended. Not handled on the caller's behalf:
@@ -133,7 +133,7 @@ function timed(call, body, a, b, c) {
 
 /** What the watching of one call costs at most, in nanoseconds: that of a function that does nothing. */
 function calibrate() {
-  const probe = { id: '""', hold: false, n: spec.detail, open: 0, tally: newTally(Infinity) };
+  const probe = { id: '""', suspend: false, n: spec.detail, open: 0, tally: newTally(Infinity) };
   const empty = wrap(() => undefined, probe);
   const began = now();
   for (let i = 0; i < 2000; i += 1) empty();
@@ -149,8 +149,8 @@ function wrap(fn, call) {
 }
 
 /** The function under watch for a call of the spec. */
-function watch(fn, { id, hold: held }) {
-  const call = { id: JSON.stringify(id), hold: held, n: 0, open: 0, tally: null };
+function watch(fn, { id, suspend: suspends }) {
+  const call = { id: JSON.stringify(id), suspend: suspends, n: 0, open: 0, tally: null };
   calls.push(call);
   return wrap(fn, call);
 }

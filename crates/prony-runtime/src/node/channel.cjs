@@ -102,9 +102,9 @@ function bye() {
 }
 
 /** A thread that this one had started is gone, whether or not it could say so. */
-const gone = (thread) => lineOf(thread, 'bye', now(), '');
+const exited = (thread) => lineOf(thread, 'bye', now(), '');
 
 /** Adds to what the probe has cost. */
 const spend = (nanoseconds) => (spent += nanoseconds);
 
-module.exports = { spec, now, sleep, line, open, hello, started, bye, gone, spend, thread: threadId, pid };
+module.exports = { spec, now, sleep, line, open, hello, started, bye, exited, spend, thread: threadId, pid };

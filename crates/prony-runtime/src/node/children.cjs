@@ -1,7 +1,7 @@
 'use strict';
 // Children whose environment the program made itself are probed too: only what loads the probe is added to it.
 const { ChildProcess } = require('child_process');
-const { gone } = require('./channel.cjs');
+const { exited } = require('./channel.cjs');
 
 /** The environment with the probe in NODE_OPTIONS, appended to what stands there. */
 function withProbe(pairs, option) {
@@ -23,7 +23,7 @@ function install() {
   // A worker that is terminated says nothing any more. The event is there from Node 16.2.
   process.on('worker', (worker) => {
     const { threadId } = worker;
-    worker.once('exit', () => gone(threadId));
+    worker.once('exit', () => exited(threadId));
   });
 }
 

@@ -11,7 +11,7 @@ const PER_LINE = 60; // collections in one line
 const [WRITTEN, FULL_TYPE, LAST, RING] = [0, 1, 2, 6]; // places in the numbers of `gc.c`
 const NUMBERS = 4; // of each collection there: instant, collections so far, full ones, their time
 
-const told = []; // what the event loop delivered and no line has said yet
+const pending = []; // what the event loop delivered and no line has said yet
 let numbers = null; // those of `gc.c`
 let said = 0; // collections of `gc.c` that lines have said
 let last = [0, 0, 0, 0]; // the same four of the last collection that the event loop delivered
@@ -33,7 +33,7 @@ function delivered(list) {
     if (OTHER.includes(kind)) continue;
     const took = entry.duration * 1e6;
     last = [entry.startTime * 1e6 + took + offset, last[1] + 1, last[2] + (kind === FULL ? 1 : 0), last[3] + took];
-    told.push(last);
+    pending.push(last);
   }
   turned = began;
   spend(now() - began);
@@ -49,7 +49,7 @@ function install() {
 
 /** Collections that no line has said yet; of more than the module keeps, the last ones. */
 function fresh() {
-  if (numbers === null) return told.splice(0);
+  if (numbers === null) return pending.splice(0);
   const [written, kept] = [numbers[WRITTEN], (numbers.length - RING) / NUMBERS];
   const points = [];
   for (let n = Math.max(said, written - kept); n < written; n += 1) {

@@ -6,7 +6,7 @@ const { pathToFileURL } = require('url');
 const isModuleNamespaceObject = (require('util').types || {}).isModuleNamespaceObject || (() => false); // Node 10
 const { spec, now, line } = require('./channel.cjs');
 const { watch, report } = require('./calls.cjs');
-const { holdAgain } = require('./hold.cjs');
+const { suspendAgain } = require('./suspend.cjs');
 const { targets, matching, real, isModule, facadeOf } = require('./targets.cjs');
 
 const watched = new Map(); // function -> the watched one, for each call
@@ -47,7 +47,7 @@ function replace(owner, key, target, file) {
   return Object.create(Object.getPrototypeOf(owner), { ...Object.getOwnPropertyDescriptors(owner), [key]: now });
 }
 
-/** The object that holds a nested name such as `Store.prototype.put`. */
+/** The object that contains a nested name such as `Store.prototype.put`. */
 function ownerOf(exports, names) {
   return names.slice(0, -1).reduce((at, name) => (at === null || at === undefined ? at : at[name]), exports);
 }
@@ -134,4 +134,4 @@ function install() {
   return why === null ? [] : targets.filter((target) => target.esm).map(({ id }) => ({ call: id, why }));
 }
 
-module.exports = { install, facade, report, holdAgain };
+module.exports = { install, facade, report, suspendAgain };

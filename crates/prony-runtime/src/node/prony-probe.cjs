@@ -23,7 +23,7 @@ function start() {
   heap.install();
   process.on('exit', () => {
     if (modules !== null) {
-      modules.holdAgain();
+      modules.suspendAgain();
       modules.report();
     }
     heap.line('exit');

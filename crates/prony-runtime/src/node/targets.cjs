@@ -57,14 +57,14 @@ function located(file) {
   return tries.find((at) => existsSync(at)) || file;
 }
 
-const targets = spec.calls.map(({ id, call, hold }, index) => {
+const targets = spec.calls.map(({ id, call, suspend }, index) => {
   const at = call.lastIndexOf('#');
   const asked = call.slice(0, at);
   const exact = resolved(asked);
   // A package may be a link, whose file's own path ends otherwise.
   const file = real(exact || located(asked));
   const names = call.slice(at + 1).split('.');
-  return { id, hold, index, file, end: exact ? null : `/${asked}`, names, asked, esm: mayBeEsm(file) };
+  return { id, suspend, index, file, end: exact ? null : `/${asked}`, names, asked, esm: mayBeEsm(file) };
 });
 const bases = new Set([].concat(...targets.map(({ asked, file }) => [path.basename(asked), path.basename(file)]))); // flatMap: Node 11
 const none = [];

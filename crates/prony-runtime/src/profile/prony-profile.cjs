@@ -57,12 +57,12 @@ function stop() {
   session.post('Profiler.stop', (error, result) => {
     if (!error) profile = result.profile;
   });
-  if (profile !== null) profile.prony = told(started, [before, now()]);
+  if (profile !== null) profile.prony = recorded(started, [before, now()]);
   started = null;
   return profile;
 }
 
-function told(from, to) {
+function recorded(from, to) {
   const script = process.argv[1] ? path.basename(process.argv[1]) : 'node';
   return { pid: process.pid, thread: threads.threadId, name: script, started: from, stopped: to };
 }

@@ -1,6 +1,6 @@
 //! The probes inside real runtimes, in one binary.
 
+mod environment;
 mod node;
 mod profile;
 mod python;
-mod stage;

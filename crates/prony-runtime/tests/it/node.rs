@@ -6,11 +6,11 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 
 use prony_model::units::{Bytes, Nanos};
-use prony_runtime::{Because, HoldCommand, Occasion, ProbeEvent, Role, Roles, Runtime};
+use prony_runtime::{Because, Occasion, ProbeEvent, Role, Roles, Runtime, SuspensionCommand};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::stage::{Stage, all_said_bye, call, ends, found, held, hellos};
+use crate::environment::{Environment, all_said_bye, call, ends, found, hellos, suspended_at};
 
 const LIB: &str = "
     Object.defineProperty(exports, '__esModule', { value: true });
@@ -21,9 +21,9 @@ const LIB: &str = "
     exports.Store = class Store { constructor(n) { this.n = n; } put(a) { return this.n + a; } };
 ";
 
-fn stage(calls: &[&str], main: &str) -> Option<Stage> {
+fn environment(calls: &[&str], main: &str) -> Option<Environment> {
     let calls: Vec<_> = calls.iter().map(|text| call(text)).collect();
-    Stage::new(Runtime::Node, &calls, &[("lib/lib.js", LIB), ("main.js", main)])
+    Environment::new(Runtime::Node, &calls, &[("lib/lib.js", LIB), ("main.js", main)])
 }
 
 #[test]
@@ -38,17 +38,17 @@ fn exports_of_common_js_are_timed_by_whatever_way_they_are_exported() {
         class Sub extends lib.Store { constructor() { super(6); } }
         console.log([lib.default(5), fixed(1), zero, store.put(1), store instanceof lib.Store, new Sub().put(0), fixed.name].join(' '));
     ";
-    let Some(stage) = stage(&calls, main) else { return };
-    assert_eq!(stage.succeed(&["main.js"]), "5 2 RangeError 5 true 6 fixed");
-    let events = stage.events();
-    assert_eq!(stage.totals("lib.js#default").count, 15, "of fib(5)");
+    let Some(environment) = environment(&calls, main) else { return };
+    assert_eq!(environment.succeed(&["main.js"]), "5 2 RangeError 5 true 6 fixed");
+    let events = environment.events();
+    assert_eq!(environment.totals("lib.js#default").count, 15, "of fib(5)");
     assert_eq!(ends(&events, "lib.js#default").last(), Some(&(0, true)), "the outermost ends last");
     assert_eq!(ends(&events, "lib/lib.js#fixed"), [(0, false), (0, true)]);
     assert_eq!(ends(&events, "./lib/lib.js#Store.prototype.put").len(), 2);
     assert_eq!(ends(&events, "lib.js#Store").len(), 2);
     let missed = events.iter().filter(|event| matches!(event, ProbeEvent::NotFound { call, why, .. } if call == "lib.js#none" && why == "no such export"));
     assert_eq!(missed.count(), 1);
-    assert!(all_said_bye(&stage.lines()));
+    assert!(all_said_bye(&environment.lines()));
 }
 
 #[test]
@@ -61,9 +61,9 @@ fn a_whole_path_is_one_file_and_the_end_of_one_is_all_that_end_so() {
         ("main.js", "for (const file of ['./site', './plugins/a/site', 'b/site']) require(file).f(1);"),
     ];
     let calls = ["site.js#f", "./site.js#f", "./plugins/a/site#f", "b/site.js#f", "./none.js#f"];
-    let Some(stage) = Stage::new(Runtime::Node, &calls.map(call), &files) else { return };
-    stage.succeed(&["main.js"]);
-    let events = stage.events();
+    let Some(environment) = Environment::new(Runtime::Node, &calls.map(call), &files) else { return };
+    environment.succeed(&["main.js"]);
+    let events = environment.events();
     assert_eq!(calls.map(|call| ends(&events, call).len()), [3, 1, 1, 1, 0]);
     assert_eq!(found(&events, calls[0]), ["site.js", "plugins/a/site.js", "node_modules/b/site.js"]);
     assert_eq!(found(&events, calls[1]), ["site.js"]);
@@ -78,15 +78,15 @@ fn a_file_behind_links_has_one_name() {
         ("main.js", "for (const at of ['plug/site', './site', './packages/x/site']) require(at).f(1);"),
     ];
     let calls = ["plug/site.js#f", "./site.js#f", "site.js#f"];
-    let Some(stage) = Stage::new(Runtime::Node, &calls.map(call), &files) else { return };
-    let app = stage.path("app");
+    let Some(environment) = Environment::new(Runtime::Node, &calls.map(call), &files) else { return };
+    let app = environment.path("app");
     std::fs::create_dir(app.join("node_modules")).unwrap();
     std::os::unix::fs::symlink("../packages/x", app.join("node_modules/plug")).unwrap();
     std::os::unix::fs::symlink("packages/x/site.js", app.join("site.js")).unwrap();
     for (arguments, times) in [(&["main.js"][..], 3), (&["--preserve-symlinks", "main.js"], 3)] {
-        std::fs::write(stage.path("marks"), "").unwrap();
-        assert!(stage.run(arguments).status.success());
-        let events = stage.events();
+        std::fs::write(environment.path("marks"), "").unwrap();
+        assert!(environment.run(arguments).status.success());
+        let events = environment.events();
         for call in calls {
             let mut files = found(&events, call);
             files.dedup();
@@ -104,9 +104,9 @@ fn a_module_that_is_a_function_is_its_default() {
         ),
         ("main.js", "const fib = require('fib'); console.log(fib(1), fib.default(2), fib.x, fib.length);"),
     ];
-    let Some(stage) = Stage::new(Runtime::Node, &[call("fib#default")], &files) else { return };
-    assert_eq!(stage.succeed(&["main.js"]), "1 2 1 1");
-    assert_eq!(stage.totals("fib#default").count, 2);
+    let Some(environment) = Environment::new(Runtime::Node, &[call("fib#default")], &files) else { return };
+    assert_eq!(environment.succeed(&["main.js"]), "1 2 1 1");
+    assert_eq!(environment.totals("fib#default").count, 2);
 }
 
 #[test]
@@ -118,13 +118,13 @@ fn a_promise_ends_when_it_settles_and_stays_what_it_was() {
             lib.slow(true); // nobody catches this one
         })();
     ";
-    let Some(stage) = stage(&["lib.js#slow"], main) else { return };
-    let output = stage.run(&["main.js"]);
+    let Some(environment) = environment(&["lib.js#slow"], main) else { return };
+    let output = environment.run(&["main.js"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "5 no\n");
     // Node 14 only warns of it.
-    assert_eq!(output.status.success(), stage.version.0 < 15, "a rejection that nobody catches ends the program");
-    assert_eq!(ends(&stage.events(), "lib.js#slow"), [(0, true), (0, false), (0, false)]);
-    let totals = stage.totals("lib.js#slow");
+    assert_eq!(output.status.success(), environment.version.0 < 15, "a rejection that nobody catches ends the program");
+    assert_eq!(ends(&environment.events(), "lib.js#slow"), [(0, true), (0, false), (0, false)]);
+    let totals = environment.totals("lib.js#slow");
     assert!(totals.min.as_nanos() > 4_000_000, "the wait belongs to the call: {}", totals.min);
 }
 
@@ -140,9 +140,9 @@ fn a_lazy_thenable_is_neither_started_nor_replaced() {
             "const q = require('./lib').query(); const was = q.ran; (async () => console.log(was, await q, q.ran))();",
         ),
     ];
-    let Some(stage) = Stage::new(Runtime::Node, &[call("lib.js#query")], &files) else { return };
-    assert_eq!(stage.succeed(&["main.js"]), "0 1 1");
-    assert_eq!(ends(&stage.events(), "lib.js#query"), [(0, true)]);
+    let Some(environment) = Environment::new(Runtime::Node, &[call("lib.js#query")], &files) else { return };
+    assert_eq!(environment.succeed(&["main.js"]), "0 1 1");
+    assert_eq!(ends(&environment.events(), "lib.js#query"), [(0, true)]);
 }
 
 #[test]
@@ -159,47 +159,47 @@ fn es_modules_are_timed_where_node_can_be_hooked() {
         ),
     ];
     let calls = ["work.mjs#work", "work.mjs#default", "old.cjs#work"].map(call);
-    let Some(stage) = Stage::new(Runtime::Node, &calls, &files) else { return };
-    if stage.version < (14, 8) {
+    let Some(environment) = Environment::new(Runtime::Node, &calls, &files) else { return };
+    if environment.version < (14, 8) {
         return;
     }
-    assert_eq!(stage.succeed(&["main.mjs"]), "8 7 2 2 bump,default,n,work");
-    let events = stage.events();
+    assert_eq!(environment.succeed(&["main.mjs"]), "8 7 2 2 bump,default,n,work");
+    let events = environment.events();
     let ProbeEvent::Hello(hello) = &events[0] else { panic!("{:?}", events[0]) };
-    let can = stage.version >= (20, 6) || stage.version.0 == 18 && stage.version.1 >= 19;
+    let can = environment.version >= (20, 6) || environment.version.0 == 18 && environment.version.1 >= 19;
     let unsupported: Vec<_> = hello.unsupported.iter().map(|u| u.call.as_str()).collect();
     assert_eq!(unsupported, if can { &[][..] } else { &["work.mjs#work", "work.mjs#default"] });
     for esm in ["work.mjs#work", "work.mjs#default"] {
         assert_eq!(ends(&events, esm), if can { &[(0, true)][..] } else { &[] }, "{esm}");
     }
     assert_eq!(ends(&events, "old.cjs#work"), [(0, true)]);
-    assert_eq!(hellos(&stage.lines()).len(), 1, "the thread that hooks modules is none of the program's");
+    assert_eq!(hellos(&environment.lines()).len(), 1, "the thread that hooks modules is none of the program's");
 }
 
 #[test]
-fn a_hot_function_is_counted_and_not_told_call_by_call() {
+fn frequent_function_is_counted_without_single_calls() {
     let main = "const lib = require('./lib/lib'); let n = 0; for (let i = 1; i <= 200000; i += 1) n = lib.fixed(n); console.log(n);";
     let main = main.replace("lib.fixed(n)", "n + lib.fixed(1) - 1");
-    let Some(stage) = stage(&["lib.js#fixed"], &main) else { return };
-    assert_eq!(stage.succeed(&["main.js"]), "200000");
-    let totals = stage.totals("lib.js#fixed");
+    let Some(environment) = environment(&["lib.js#fixed"], &main) else { return };
+    assert_eq!(environment.succeed(&["main.js"]), "200000");
+    let totals = environment.totals("lib.js#fixed");
     assert_eq!((totals.count, totals.failed, totals.aggregated), (200_000, 0, 199_000));
     assert_eq!(totals.buckets.iter().map(|b| b.count).sum::<u64>(), 200_000);
     assert!(totals.buckets[0].from <= totals.min && totals.max < totals.buckets.last().unwrap().to);
-    assert!(stage.lines().len() < 2_000 + 100);
-    let told = stage.events().into_iter().rev().find_map(|event| match event {
+    assert!(environment.lines().len() < 2_000 + 100);
+    let cost = environment.events().into_iter().rev().find_map(|event| match event {
         ProbeEvent::Cost { time, lost, .. } => Some((time, lost)),
         _ => None,
     });
-    assert!(told.is_some_and(|(time, lost)| time.as_nanos() > 0 && lost == 0));
+    assert!(cost.is_some_and(|(time, lost)| time.as_nanos() > 0 && lost == 0));
 }
 
 #[test]
-fn the_heap_is_told_at_start_in_between_and_at_exit() {
+fn heap_is_reported_at_start_periodically_and_at_exit() {
     let main = "let keep = []; const i = setInterval(() => { keep.push(Buffer.alloc(1e5), Array.from({ length: 2e4 }, (_, i) => ({ i }))); if (keep.length > 50) clearInterval(i); }, 10);";
-    let Some(stage) = stage(&[], main) else { return };
-    stage.succeed(&["main.js"]);
-    let heaps: Vec<_> = stage
+    let Some(environment) = environment(&[], main) else { return };
+    environment.succeed(&["main.js"]);
+    let heaps: Vec<_> = environment
         .events()
         .into_iter()
         .filter_map(|event| match event {
@@ -209,14 +209,14 @@ fn the_heap_is_told_at_start_in_between_and_at_exit() {
         .collect();
     assert_eq!((heaps[0].0, heaps.last().unwrap().0), (Occasion::Start, Occasion::Exit));
     let delayed = |(why, _, delay): &(Occasion, _, Option<Nanos>)| *why == Occasion::Sample && delay.is_some();
-    assert_eq!(heaps.iter().any(delayed), stage.version >= (11, 10), "older ones do not tell the loop's delay");
+    assert_eq!(heaps.iter().any(delayed), environment.version >= (11, 10), "older ones do not tell the loop's delay");
     let gc = heaps.last().unwrap().1.gc.measured().copied().unwrap();
     assert!(gc.count > 0 && gc.time.as_nanos() > 0 && gc.until.as_nanos() > 0, "{gc:?}");
     let figure = |i: usize| {
         let h = &heaps[i].1;
         (*h.used.measured().unwrap(), *h.array_buffers.measured().unwrap())
     };
-    if stage.version < (12, 17) {
+    if environment.version < (12, 17) {
         return; // It tells no array buffers.
     }
     let ((used, buffers), (used_at_exit, buffers_at_exit)) = (figure(0), figure(heaps.len() - 1));
@@ -246,41 +246,41 @@ fn collections_are_those_that_v8_traces_whatever_the_event_loop_does() {
         "work(2e6); setTimeout(() => work(1e6), 150);",
     ];
     for end in ends {
-        let Some(stage) = stage(&[], &format!("{work} {end}")) else { return };
-        if stage.version < (8, 12) || stage.version.0 == 10 && stage.version < (10, 2) {
+        let Some(environment) = environment(&[], &format!("{work} {end}")) else { return };
+        if environment.version < (8, 12) || environment.version.0 == 10 && environment.version < (10, 2) {
             eprintln!("SKIPPED: the native module takes Node 8.12 or 10.2");
             return;
         }
-        let (count, full, time) = traced(&stage.succeed(&["--trace-gc", "main.js"]));
-        let gc = stage.events().into_iter().rev().find_map(|event| match event {
+        let (count, full, time) = traced(&environment.succeed(&["--trace-gc", "main.js"]));
+        let gc = environment.events().into_iter().rev().find_map(|event| match event {
             ProbeEvent::Heap { why: Occasion::Exit, heap, .. } => heap.gc.measured().copied(),
             _ => None,
         });
-        let gc = gc.unwrap_or_else(|| panic!("no collections: {:?}", stage.events()));
-        let points: u64 = stage
+        let gc = gc.unwrap_or_else(|| panic!("no collections: {:?}", environment.events()));
+        let points: u64 = environment
             .events()
             .iter()
             .map(|event| if let ProbeEvent::Gc { points } = event { points.len() as u64 } else { 0 })
             .sum();
         // Up to version 14 Node collects while it starts, before anything can be loaded.
-        let early = if stage.version.0 < 16 { 4 } else { 0 };
+        let early = if environment.version.0 < 16 { 4 } else { 0 };
         assert!(gc.count <= count && count <= gc.count + early, "{gc:?} of {count}: {end}");
         assert!(count > 5 && points == gc.count && gc.major == full, "{points} points, {gc:?}, {full} full: {end}");
-        let seen = gc.time.as_nanos() as f64 / 1e6;
+        let reported = gc.time.as_nanos() as f64 / 1e6;
         // Where others want the processor too, it may be taken away between V8's own clock and the callback.
-        assert!(early > 0 || seen > 0.9 * time, "{seen} of {time} ms: {end}");
+        assert!(early > 0 || reported > 0.9 * time, "{reported} of {time} ms: {end}");
     }
 }
 
 #[test]
 fn collections_are_counted_without_the_native_module_too() {
     let main = "let x = []; for (let i = 0; i < 3e6; i += 1) x[i % 1000] = { i }; setTimeout(() => {}, 400);";
-    let Some(stage) = stage(&[], main) else { return };
-    if stage.version < (16, 10) {
+    let Some(environment) = environment(&[], main) else { return };
+    if environment.version < (16, 10) {
         return; // Native modules cannot be switched off.
     }
-    stage.succeed(&["--no-addons", "main.js"]);
-    let heap = stage.events().into_iter().rev().find_map(|event| match event {
+    environment.succeed(&["--no-addons", "main.js"]);
+    let heap = environment.events().into_iter().rev().find_map(|event| match event {
         ProbeEvent::Heap { why: Occasion::Exit, heap, .. } => Some(heap),
         _ => None,
     });
@@ -292,7 +292,7 @@ fn is_read(event: &ProbeEvent) -> bool {
 }
 
 #[test]
-fn a_held_program_collects_reads_and_goes_on() {
+fn suspended_node_program_collects_reads_and_resumes() {
     let main = "
         const lib = require('./lib/lib');
         (async () => {
@@ -300,32 +300,33 @@ fn a_held_program_collects_reads_and_goes_on() {
             console.log('after', typeof gc);
         })();
     ";
-    let Some(stage) = Stage::new(Runtime::Node, &[held("lib.js#slow")], &[("lib/lib.js", LIB), ("main.js", main)])
+    let Some(environment) =
+        Environment::new(Runtime::Node, &[suspended_at("lib.js#slow")], &[("lib/lib.js", LIB), ("main.js", main)])
     else {
         return;
     };
-    let child = stage.start(&["main.js"]);
-    let mut holder = stage.holder(0);
-    holder.tell(HoldCommand::Collect).unwrap();
-    let collected = stage.wait(0, "collected", |line| match &line.event {
+    let child = environment.start(&["main.js"]);
+    let mut thread = environment.thread(0);
+    thread.tell(SuspensionCommand::Collect).unwrap();
+    let collected = environment.wait(0, "collected", |line| match &line.event {
         ProbeEvent::Collected { heap, took } => Some((*heap.used.measured().unwrap(), *took)),
         _ => None,
     });
-    let was = stage.wait(0, "held", |line| match &line.event {
-        ProbeEvent::Held { heap, .. } => heap.used.measured().copied(),
+    let was = environment.wait(0, "suspended", |line| match &line.event {
+        ProbeEvent::Suspended { heap, .. } => heap.used.measured().copied(),
         _ => None,
     });
     assert!(collected.0.as_bytes() + 2_000_000 < was.as_bytes(), "{was} -> {}", collected.0);
-    holder.tell(HoldCommand::Read).unwrap();
-    stage.wait(0, "read", |line| is_read(&line.event).then_some(()));
-    holder.tell(HoldCommand::Go).unwrap();
+    thread.tell(SuspensionCommand::Read).unwrap();
+    environment.wait(0, "read", |line| is_read(&line.event).then_some(()));
+    thread.tell(SuspensionCommand::Go).unwrap();
     // Held once more, by someone who goes away without a last word.
-    let holder = stage.tell(1, HoldCommand::Read);
-    stage.wait(1, "read again", |line| is_read(&line.event).then_some(()));
-    drop(holder);
+    let thread = environment.tell(1, SuspensionCommand::Read);
+    environment.wait(1, "read again", |line| is_read(&line.event).then_some(()));
+    drop(thread);
     let output = child.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "after undefined\n");
-    let resumed: Vec<_> = stage
+    let resumed: Vec<_> = environment
         .events()
         .into_iter()
         .filter_map(|event| match event {
@@ -333,21 +334,22 @@ fn a_held_program_collects_reads_and_goes_on() {
             _ => None,
         })
         .collect();
-    assert_eq!(resumed, [Because::Go, Because::Gone]);
+    assert_eq!(resumed, [Because::Go, Because::RunnerEnded]);
 }
 
 #[test]
-fn a_held_program_can_be_stopped_there() {
+fn suspended_node_program_can_be_stopped() {
     let main = "const lib = require('./lib/lib'); process.on('exit', () => console.log('exit handler')); lib.fixed(1); console.log('went on');";
-    let Some(stage) = Stage::new(Runtime::Node, &[held("lib.js#fixed")], &[("lib/lib.js", LIB), ("main.js", main)])
+    let Some(environment) =
+        Environment::new(Runtime::Node, &[suspended_at("lib.js#fixed")], &[("lib/lib.js", LIB), ("main.js", main)])
     else {
         return;
     };
-    let child = stage.start(&["main.js"]);
-    let _holder = stage.tell(0, HoldCommand::Stop);
+    let child = environment.start(&["main.js"]);
+    let _thread = environment.tell(0, SuspensionCommand::Stop);
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
-    assert!(all_said_bye(&stage.lines()));
+    assert!(all_said_bye(&environment.lines()));
 }
 
 #[test]
@@ -362,12 +364,12 @@ fn workers_and_children_are_probed_whatever_their_environment() {
             });
         }
     ";
-    let Some(stage) = stage(&["lib.js#fixed"], main) else { return };
-    if stage.version.0 < 12 {
+    let Some(environment) = environment(&["lib.js#fixed"], main) else { return };
+    if environment.version.0 < 12 {
         return; // It has no worker threads.
     }
-    assert_eq!(stage.succeed(&["main.js"]), "done");
-    let lines = stage.lines();
+    assert_eq!(environment.succeed(&["main.js"]), "done");
+    let lines = environment.lines();
     let mut roles = Roles::default();
     let roles: Vec<_> = lines
         .iter()
@@ -377,30 +379,30 @@ fn workers_and_children_are_probed_whatever_their_environment() {
         })
         .collect();
     assert_eq!(roles, [Role::Main, Role::Child, Role::Worker]);
-    assert_eq!(ends(&stage.events(), "lib.js#fixed").len(), 3);
+    assert_eq!(ends(&environment.events(), "lib.js#fixed").len(), 3);
     assert!(all_said_bye(&lines));
 }
 
 #[test]
-fn the_users_own_options_still_hold() {
+fn user_node_options_stay_in_force() {
     let files = [
         ("own.js", "global.own = 1;"),
         ("main.js", "console.log(own, require('v8').getHeapStatistics().heap_size_limit < 5e8);"),
     ];
     let env = BTreeMap::from([("NODE_OPTIONS".into(), "--require ./own.js --max-old-space-size=64".into())]);
-    let Some(stage) = Stage::with(Runtime::Node, &[], &files, env, 10) else { return };
-    assert_eq!(stage.succeed(&["main.js"]), "1 true");
-    assert_eq!(hellos(&stage.lines()).len(), 1);
+    let Some(environment) = Environment::with(Runtime::Node, &[], &files, env, 10) else { return };
+    assert_eq!(environment.succeed(&["main.js"]), "1 true");
+    assert_eq!(hellos(&environment.lines()).len(), 1);
 }
 
 #[test]
 fn a_death_by_the_heaps_own_limit_leaves_its_figures() {
     let main = "const keep = []; for (;;) keep.push(Array.from({ length: 1e4 }, (_, i) => ({ i })));";
-    let Some(stage) = stage(&[], main) else { return };
-    let output = stage.run(&["--max-old-space-size=40", "main.js"]);
+    let Some(environment) = environment(&[], main) else { return };
+    let output = environment.run(&["--max-old-space-size=40", "main.js"]);
     assert!(!output.status.success());
-    let deaths = stage.prepared.deaths().unwrap();
-    if stage.version < (12, 17) {
+    let deaths = environment.prepared.deaths().unwrap();
+    if environment.version < (12, 17) {
         return; // It writes no report.
     }
     let [death] = deaths.as_slice() else { panic!("{deaths:?}") };
@@ -408,24 +410,26 @@ fn a_death_by_the_heaps_own_limit_leaves_its_figures() {
     let plausible = |bytes: &Bytes| (20_000_000..120_000_000).contains(&bytes.as_bytes());
     assert!(heap.total.measured().is_some_and(plausible), "{:?}", heap.total);
     // Node 14 may die with a heap that is not counted again yet.
-    assert!(heap.used.measured().map_or(stage.version.0 < 16, plausible), "{:?}", heap.used);
-    let began = stage.lines()[0].at;
-    assert!(death.at > began && death.source == stage.lines()[0].source);
+    assert!(heap.used.measured().map_or(environment.version.0 < 16, plausible), "{:?}", heap.used);
+    let began = environment.lines()[0].at;
+    assert!(death.at > began && death.source == environment.lines()[0].source);
 }
 
 #[test]
 fn a_program_runs_on_where_nobody_listens() {
-    let Some(stage) = stage(&["lib.js#fixed"], "console.log(require('./lib/lib').fixed(1));") else { return };
-    std::fs::remove_file(stage.path("marks")).unwrap();
-    assert_eq!(stage.succeed(&["main.js"]), "2");
-    assert!(!stage.path("marks").exists());
+    let Some(environment) = environment(&["lib.js#fixed"], "console.log(require('./lib/lib').fixed(1));") else {
+        return;
+    };
+    std::fs::remove_file(environment.path("marks")).unwrap();
+    assert_eq!(environment.succeed(&["main.js"]), "2");
+    assert!(!environment.path("marks").exists());
 }
 
 #[test]
 fn a_fifo_serves_as_the_channel_too() {
     let main = "const lib = require('./lib/lib'); for (let i = 0; i < 900; i += 1) lib.fixed(1); console.log('done');";
-    let Some(stage) = stage(&["lib.js#fixed"], main) else { return };
-    let path = stage.path("marks");
+    let Some(environment) = environment(&["lib.js#fixed"], main) else { return };
+    let path = environment.path("marks");
     std::fs::remove_file(&path).unwrap();
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let fifo = OpenOptions::new().read(true).write(true).open(&path).unwrap();
@@ -434,6 +438,6 @@ fn a_fifo_serves_as_the_channel_too() {
         let lines = BufReader::new(fifo).lines().map(Result::unwrap);
         lines.take_while(|line| !line.contains("\"bye\"")).filter(|line| line.contains("\"end\"")).count()
     });
-    assert_eq!(stage.succeed(&["main.js"]), "done");
+    assert_eq!(environment.succeed(&["main.js"]), "done");
     assert_eq!(reader.join().unwrap(), 900);
 }

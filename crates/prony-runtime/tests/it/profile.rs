@@ -16,7 +16,7 @@ use prony_os::profile::perf::{Perf, usable};
 use prony_runtime::Runtime;
 use prony_runtime::profile as node;
 
-use crate::stage::program;
+use crate::environment::program;
 
 const BURN: &str = "function burn(ms) { const end = Date.now() + ms; while (Date.now() < end) Math.sqrt(2); }\n";
 
@@ -165,7 +165,7 @@ fn attached(dir: &Path, script: &str) -> Option<(Child, Perf)> {
 const COUNT: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
 
 #[test]
-fn perf_sees_a_held_process_and_what_it_starts() {
+fn perf_samples_a_suspended_process_and_its_children() {
     let dir = tempfile::tempdir().unwrap();
     let Some((mut child, perf)) = attached(dir.path(), &format!("{COUNT}; sh -c '{COUNT}'; :")) else { return };
     let begin = monotonic();
@@ -218,9 +218,9 @@ fn perf_ends_where_the_process_does_not() {
 #[test]
 fn perf_says_why_it_cannot_attach() {
     let dir = tempfile::tempdir().unwrap();
-    let mut gone = Command::new("true").spawn().unwrap();
-    gone.wait().unwrap();
-    match Perf::attach(&[gone.id()], &dir.path().join("gone"), Nanos::from_millis(1)) {
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    match Perf::attach(&[ended.id()], &dir.path().join("gone"), Nanos::from_millis(1)) {
         Reading::Measured(_) => panic!("attached to nothing"),
         Reading::Missing(why) => assert!(why.to_string().contains("perf"), "{why}"),
     }

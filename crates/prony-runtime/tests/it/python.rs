@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use prony_runtime::{CallSpec, HoldCommand, Occasion, ProbeEvent, Runtime};
+use prony_runtime::{CallSpec, Occasion, ProbeEvent, Runtime, SuspensionCommand};
 
-use crate::stage::{Stage, all_said_bye, call, ends, found, held, hellos};
+use crate::environment::{Environment, all_said_bye, call, ends, found, hellos, suspended_at};
 
 const LIB: &str = "
 import asyncio
@@ -35,9 +35,9 @@ class Store:
         return cls()
 ";
 
-fn stage(calls: &[&str], main: &str) -> Option<Stage> {
+fn environment(calls: &[&str], main: &str) -> Option<Environment> {
     let calls: Vec<_> = calls.iter().map(|text| call(text)).collect();
-    Stage::new(Runtime::Python, &calls, &[("pkg/lib.py", LIB), ("pkg/__init__.py", ""), ("main.py", main)])
+    Environment::new(Runtime::Python, &calls, &[("pkg/lib.py", LIB), ("pkg/__init__.py", ""), ("main.py", main)])
 }
 
 #[test]
@@ -61,10 +61,10 @@ except KeyError as e:
 s = Store.make()
 print(fib(5), s.put(1), Store.fixed(1), type(s).__name__, fib.__name__, any('prony' in p for p in sys.path))
 ";
-    let Some(stage) = stage(&calls, main) else { return };
-    assert_eq!(stage.succeed(&["main.py"]), "key 'no'\n5 2 3 Store fib False");
-    let events = stage.events();
-    assert_eq!(stage.totals("pkg.lib:fib").count, 15);
+    let Some(environment) = environment(&calls, main) else { return };
+    assert_eq!(environment.succeed(&["main.py"]), "key 'no'\n5 2 3 Store fib False");
+    let events = environment.events();
+    assert_eq!(environment.totals("pkg.lib:fib").count, 15);
     assert_eq!(ends(&events, "pkg.lib:fib").last(), Some(&(0, true)));
     assert_eq!(ends(&events, "pkg.lib:fails"), [(0, false)]);
     for method in ["pkg.lib:Store.put", "pkg.lib:Store.fixed", "pkg.lib:Store.make"] {
@@ -78,7 +78,7 @@ print(fib(5), s.put(1), Store.fixed(1), type(s).__name__, fib.__name__, any('pro
         })
         .collect();
     assert_eq!(missed, ["pkg.lib:Store", "pkg.lib:none"]);
-    assert!(all_said_bye(&stage.lines()));
+    assert!(all_said_bye(&environment.lines()));
 }
 
 #[test]
@@ -102,9 +102,9 @@ print(work.__file__.endswith('b/work.py'))
 ";
     let files = [("a/work.py", "def f(): pass"), ("b/work.py", "def f(): pass"), ("main.py", main)];
     let calls = [call("work:f"), CallSpec { id: "the same".into(), ..call("work:f") }];
-    let Some(stage) = Stage::new(Runtime::Python, &calls, &files) else { return };
-    assert_eq!(stage.succeed(&["main.py"]), "True");
-    let events = stage.events();
+    let Some(environment) = Environment::new(Runtime::Python, &calls, &files) else { return };
+    assert_eq!(environment.succeed(&["main.py"]), "True");
+    let events = environment.events();
     for id in ["work:f", "the same"] {
         let mut files = found(&events, id);
         files.dedup();
@@ -126,12 +126,12 @@ async def main():
 print(inspect.iscoroutinefunction(lib.slow))
 asyncio.run(main())
 ";
-    let Some(stage) = stage(&["pkg.lib:slow", "pkg.lib:future"], main) else { return };
-    assert_eq!(stage.succeed(&["main.py"]), "True\nnegative\n2 3");
-    let events = stage.events();
+    let Some(environment) = environment(&["pkg.lib:slow", "pkg.lib:future"], main) else { return };
+    assert_eq!(environment.succeed(&["main.py"]), "True\nnegative\n2 3");
+    let events = environment.events();
     assert_eq!(ends(&events, "pkg.lib:slow"), [(0, false), (0, true), (0, true)]);
     assert_eq!(ends(&events, "pkg.lib:future"), [(0, true)]);
-    assert!(stage.totals("pkg.lib:future").min.as_nanos() > 4_000_000);
+    assert!(environment.totals("pkg.lib:future").min.as_nanos() > 4_000_000);
 }
 
 #[test]
@@ -144,12 +144,12 @@ for i in range(20000):
     keep.append([i])
 print(n)
 ";
-    let Some(stage) = stage(&["pkg.lib:Store.put"], main) else { return };
-    assert_eq!(stage.succeed(&["main.py"]), "20000");
-    let totals = stage.totals("pkg.lib:Store.put");
+    let Some(environment) = environment(&["pkg.lib:Store.put"], main) else { return };
+    assert_eq!(environment.succeed(&["main.py"]), "20000");
+    let totals = environment.totals("pkg.lib:Store.put");
     assert_eq!((totals.count, totals.aggregated), (20_000, 19_000));
     assert_eq!(totals.buckets.iter().map(|b| b.count).sum::<u64>(), 20_000);
-    let heap = stage.events().into_iter().rev().find_map(|event| match event {
+    let heap = environment.events().into_iter().rev().find_map(|event| match event {
         ProbeEvent::Heap { why: Occasion::Exit, heap, .. } => Some(heap),
         _ => None,
     });
@@ -160,7 +160,7 @@ print(n)
 }
 
 #[test]
-fn collections_are_told_one_by_one_with_their_instants() {
+fn collections_are_reported_one_by_one_with_their_instants() {
     let main = "
 import gc, time
 gc.disable()
@@ -169,9 +169,9 @@ for _ in range(5):
     time.sleep(0.003)
 gc.collect(0)
 ";
-    let Some(stage) = stage(&[], main) else { return };
-    stage.succeed(&["main.py"]);
-    let lines = stage.lines();
+    let Some(environment) = environment(&[], main) else { return };
+    environment.succeed(&["main.py"]);
+    let lines = environment.lines();
     let points: Vec<_> = lines
         .iter()
         .flat_map(|line| match &line.event {
@@ -188,7 +188,7 @@ gc.collect(0)
 }
 
 #[test]
-fn a_held_program_collects_and_is_stopped() {
+fn suspended_python_program_collects_and_stops() {
     let main = "
 import atexit, gc
 from pkg.lib import Store, fib
@@ -205,21 +205,21 @@ fib(1)
 print('never', flush=True)
 ";
     let files = [("pkg/lib.py", LIB), ("pkg/__init__.py", ""), ("main.py", main)];
-    let calls = ["pkg.lib:Store.put", "pkg.lib:fib"].map(held);
-    let Some(stage) = Stage::new(Runtime::Python, &calls, &files) else { return };
-    let child = stage.start(&["main.py"]);
-    let mut holder = stage.holder(0);
-    holder.tell(HoldCommand::Collect).unwrap();
+    let calls = ["pkg.lib:Store.put", "pkg.lib:fib"].map(suspended_at);
+    let Some(environment) = Environment::new(Runtime::Python, &calls, &files) else { return };
+    let child = environment.start(&["main.py"]);
+    let mut thread = environment.thread(0);
+    thread.tell(SuspensionCommand::Collect).unwrap();
     let blocks = |event: &ProbeEvent| match event {
-        ProbeEvent::Held { heap, .. } | ProbeEvent::Collected { heap, .. } => heap.blocks.measured().copied(),
+        ProbeEvent::Suspended { heap, .. } | ProbeEvent::Collected { heap, .. } => heap.blocks.measured().copied(),
         _ => None,
     };
-    let was = stage.wait(0, "held", |line| blocks(&line.event));
-    let is = stage.wait(1, "collected", |line| blocks(&line.event));
+    let was = environment.wait(0, "suspended", |line| blocks(&line.event));
+    let is = environment.wait(1, "collected", |line| blocks(&line.event));
     assert!(is + 1000 < was, "{was} -> {is}");
-    holder.tell(HoldCommand::Go).unwrap();
-    let _second = stage.tell(1, HoldCommand::Release);
-    let _third = stage.tell(2, HoldCommand::Stop);
+    thread.tell(SuspensionCommand::Go).unwrap();
+    let _second = environment.tell(1, SuspensionCommand::Release);
+    let _third = environment.tell(2, SuspensionCommand::Stop);
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).as_ref()), (Some(0), "went on\n"));
 }
@@ -237,15 +237,15 @@ if __name__ == '__main__':
         assert child.exitcode == 0
     subprocess.run([sys.executable, '-c', 'from pkg.lib import fib; fib(1)'], check=True)
 ";
-    let Some(stage) = stage(&["pkg.lib:fib"], main) else { return };
-    stage.succeed(&["main.py"]);
-    let lines = stage.lines();
+    let Some(environment) = environment(&["pkg.lib:fib"], main) else { return };
+    environment.succeed(&["main.py"]);
+    let lines = environment.lines();
     let mut who = hellos(&lines);
     who.sort();
     who.dedup();
     // The one more is the resource tracker that `spawn` brings, a Python too.
     assert!(who.len() >= 4, "{who:?}");
-    assert_eq!(ends(&stage.events(), "pkg.lib:fib").len(), 3);
+    assert_eq!(ends(&environment.events(), "pkg.lib:fib").len(), 3);
     for source in lines.iter().filter(|line| matches!(line.event, ProbeEvent::End { .. })).map(|line| line.source) {
         let last = lines.iter().rfind(|line| line.source == source).unwrap();
         assert_eq!(last.event, ProbeEvent::Bye {}, "{source:?}");
@@ -253,7 +253,7 @@ if __name__ == '__main__':
 }
 
 #[test]
-fn the_users_own_sitecustomize_and_path_still_hold() {
+fn user_sitecustomize_and_path_stay_in_force() {
     let files = [
         ("own/sitecustomize.py", "import builtins\nbuiltins.own = __name__ + ' ' + __file__.rsplit('/', 2)[1]"),
         ("own/mine.py", "x = 3"),
@@ -263,9 +263,9 @@ fn the_users_own_sitecustomize_and_path_still_hold() {
         ),
     ];
     let env = BTreeMap::from([("PYTHONPATH".into(), "own".into())]);
-    let Some(stage) = Stage::with(Runtime::Python, &[], &files, env, 10) else { return };
-    assert_eq!(stage.succeed(&["main.py"]), "sitecustomize own 3 True");
-    assert_eq!(hellos(&stage.lines()).len(), 1);
-    assert_eq!(stage.succeed(&["-I", "-c", "print(1)"]), "1");
-    assert_eq!(hellos(&stage.lines()).len(), 1, "an isolated Python is not probed");
+    let Some(environment) = Environment::with(Runtime::Python, &[], &files, env, 10) else { return };
+    assert_eq!(environment.succeed(&["main.py"]), "sitecustomize own 3 True");
+    assert_eq!(hellos(&environment.lines()).len(), 1);
+    assert_eq!(environment.succeed(&["-I", "-c", "print(1)"]), "1");
+    assert_eq!(hellos(&environment.lines()).len(), 1, "an isolated Python is not probed");
 }

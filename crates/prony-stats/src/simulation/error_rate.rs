@@ -69,7 +69,7 @@ impl Campaigns {
     pub(super) fn add(&mut self, found: &[Comparison]) {
         let Some(first) = found.first() else { return };
         self.any_difference.count(found.iter().any(|c| c.verdict.is_difference()));
-        self.worse.count(seen_slower(first));
+        self.worse.count(is_slower(first));
         self.beyond_margin.count(first.verdict == Verdict::Worse);
         let off =
             |c: &Comparison| matches!(c.verdict, Verdict::Worse | Verdict::NoDifference | Verdict::DiffersWithinMargin);
@@ -80,7 +80,7 @@ impl Campaigns {
 }
 
 /// Whether a difference is claimed and the variant is the slower; it may lie within the margin.
-pub(super) fn seen_slower(c: &Comparison) -> bool {
+pub(super) fn is_slower(c: &Comparison) -> bool {
     c.verdict.is_difference() && c.ratio.measured().is_none_or(|ratio| *ratio > 1.0)
 }
 

@@ -8,7 +8,7 @@ mod noise;
 mod rng;
 
 pub use error_rate::{Campaigns, Rate};
-pub use noise::{Arm, Noise};
+pub use noise::{Noise, Variant};
 pub use rng::Rng;
 
 use super::compare::{Comparison, Family, compare_family, settled};
@@ -29,16 +29,16 @@ pub const ALPHA: f64 = 0.05;
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The baseline.
-    pub baseline: Arm,
+    pub baseline: Variant,
     /// One for each comparison.
-    pub variants: Vec<Arm>,
+    pub variants: Vec<Variant>,
     /// ln by which everything has become slower at the campaign's end.
     pub drift: f64,
 }
 
 impl Setting {
     /// A family of equal comparisons without drift.
-    pub fn of(baseline: Arm, variant: Arm, size: usize) -> Self {
+    pub fn of(baseline: Variant, variant: Variant, size: usize) -> Self {
         Self { baseline, variants: vec![variant; size], drift: 0.0 }
     }
 
@@ -59,12 +59,12 @@ pub fn start(noise: &Noise, setting: &Setting, blocks: u32, rng: &mut Rng) -> Op
 pub fn draw(noise: &Noise, setting: &Setting, blocks: u32, start: usize, rng: &mut Rng) -> Vec<Vec<f64>> {
     let width = setting.width();
     let trials = blocks as usize * width;
-    let arm = |k: usize| if k < 2 { setting.baseline } else { setting.variants[k - 2] };
+    let variant = |k: usize| if k < 2 { setting.baseline } else { setting.variants[k - 2] };
     let block = |b: usize, rng: &mut Rng| {
         let mut values = vec![0.0; width];
         for (place, k) in rng.order(width).into_iter().enumerate() {
             let t = b * width + place;
-            values[k] = noise.seen(start + t, arm(k)) + setting.drift * t as f64 / trials as f64;
+            values[k] = noise.log_value(start + t, variant(k)) + setting.drift * t as f64 / trials as f64;
         }
         values
     };
@@ -72,16 +72,16 @@ pub fn draw(noise: &Noise, setting: &Setting, blocks: u32, start: usize, rng: &m
 }
 
 /// The family that prony compares after some blocks of a campaign.
-pub fn family(values: &[Vec<f64>], looks: &InterimAnalyses) -> Family {
+pub fn family(values: &[Vec<f64>], analyses: &InterimAnalyses) -> Family {
     let of = |ln: f64| Observation::Value(ln.exp());
     let contrast = |k: usize| Contrast {
         better: Better::Lower,
-        looks: looks.clone(),
+        analyses: analyses.clone(),
         blocks: values.iter().map(|v| Block::pair(of(v[k]), &[of(v[0]), of(v[1])])).collect(),
         refused: None,
     };
-    let arms = values.first().map_or(0, Vec::len);
-    Family { alpha: ALPHA, margin: MARGIN, members: (2..arms).map(contrast).collect() }
+    let variants = values.first().map_or(0, Vec::len);
+    Family { alpha: ALPHA, margin: MARGIN, members: (2..variants).map(contrast).collect() }
 }
 
 /// What gives the verdicts on a family.
@@ -93,7 +93,7 @@ pub struct Simulation<'a> {
     /// The recording.
     pub noise: &'a Noise,
     /// When each campaign is looked at; the last look is its end.
-    pub looks: &'a InterimAnalyses,
+    pub analyses: &'a InterimAnalyses,
     /// What gives the verdicts.
     pub rule: Rule,
     /// A time budget, in blocks of plain arms at the recording's median: the values are the durations too.
@@ -104,15 +104,15 @@ pub struct Simulation<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Detection {
     /// Of the campaigns whose forerunner advertised one.
-    pub seen: Rate,
+    pub detected: Rate,
     /// The median of what was advertised, as a share; `None` where nothing was.
     pub effect: Option<f64>,
 }
 
 impl<'a> Simulation<'a> {
     /// With the rule that gives prony's verdicts.
-    pub fn new(noise: &'a Noise, looks: &'a InterimAnalyses) -> Self {
-        Self { noise, looks, rule: compare_family, lasting: None }
+    pub fn new(noise: &'a Noise, analyses: &'a InterimAnalyses) -> Self {
+        Self { noise, analyses, rule: compare_family, lasting: None }
     }
 
     /// With a time budget that holds about so many blocks; `looks` are those of such a run. Trials take what they are
@@ -138,21 +138,21 @@ impl<'a> Simulation<'a> {
     /// How often the smallest effect that one campaign on identical arms advertises is seen by a second: on the
     /// `same` runs in a new random order, or anywhere in the recording.
     pub fn advertised(&self, size: usize, same: bool, many: u32, rng: &mut Rng) -> Detection {
-        let (mut seen, mut effects) = (Rate::default(), Vec::new());
+        let (mut detected, mut effects) = (Rate::default(), Vec::new());
         for _ in 0..many {
-            let mut setting = Setting::of(Arm::PLAIN, Arm::PLAIN, size);
+            let mut setting = Setting::of(Variant::PLAIN, Variant::PLAIN, size);
             let Some(here) = start(self.noise, &setting, self.blocks(), rng) else { break };
             let pilot = self.run_from(here, &setting, rng);
             let Some(effect) = pilot.first().and_then(|first| first.smallest_effect.measured().copied()) else {
                 continue;
             };
-            setting.variants[0] = Arm::PLAIN.slower(effect);
+            setting.variants[0] = Variant::PLAIN.slower(effect);
             let elsewhere = if same { None } else { start(self.noise, &setting, self.blocks(), rng) };
             let found = self.run_from(elsewhere.unwrap_or(here), &setting, rng);
-            seen.count(found.first().is_some_and(error_rate::seen_slower));
+            detected.count(found.first().is_some_and(error_rate::is_slower));
             effects.push(effect);
         }
-        Detection { seen, effect: median(&effects) }
+        Detection { detected, effect: median(&effects) }
     }
 
     /// At each look, stops where every comparison is settled; else where the plan or its time ends.
@@ -160,14 +160,14 @@ impl<'a> Simulation<'a> {
         let values = draw(self.noise, setting, self.blocks(), start, rng);
         let blocks = self.within_time(&values, setting);
         let mut found = Vec::new();
-        for at in self.looks.at().iter().filter(|at| **at as usize <= blocks) {
-            found = (self.rule)(&family(&values[..*at as usize], self.looks));
+        for at in self.analyses.at().iter().filter(|at| **at as usize <= blocks) {
+            found = (self.rule)(&family(&values[..*at as usize], self.analyses));
             if settled(&found) {
                 return found;
             }
         }
         match self.lasting {
-            Some(_) => (self.rule)(&family(&values[..blocks], &self.looks.clone().ended())),
+            Some(_) => (self.rule)(&family(&values[..blocks], &self.analyses.clone().ended())),
             None => found,
         }
     }
@@ -193,7 +193,7 @@ impl<'a> Simulation<'a> {
         match self.lasting {
             // Where the level is far below the recording's median, the plan ends before the time does.
             Some(lasting) => ((2.0 * lasting) as u32).max(super::MIN_BLOCKS),
-            None => self.looks.at().last().copied().unwrap_or(0),
+            None => self.analyses.at().last().copied().unwrap_or(0),
         }
     }
 }
@@ -210,16 +210,16 @@ mod tests {
     }
 
     #[test]
-    fn a_campaign_uses_each_run_once_and_gives_each_arm_its_own() {
+    fn campaign_uses_each_run_once_for_one_variant() {
         let noise = noise(40);
-        let setting = Setting::of(Arm::PLAIN, Arm::PLAIN, 1);
+        let setting = Setting::of(Variant::PLAIN, Variant::PLAIN, 1);
         let values = draw(&noise, &setting, 6, 10, &mut Rng::new(1));
         let mut used: Vec<f64> = values.concat();
-        let mut there: Vec<f64> = (10..28).map(|t| noise.seen(t, Arm::PLAIN)).collect();
+        let mut there: Vec<f64> = (10..28).map(|t| noise.log_value(t, Variant::PLAIN)).collect();
         used.sort_by(f64::total_cmp);
         there.sort_by(f64::total_cmp);
         assert_eq!(used, there);
-        let slower = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(1.0), 1);
+        let slower = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(1.0), 1);
         let bent = draw(&noise, &slower, 6, 10, &mut Rng::new(1));
         assert!(bent.iter().zip(&values).all(|(bent, plain)| bent[..2] == plain[..2]));
         assert!(bent.iter().zip(&values).all(|(bent, plain)| (bent[2] - plain[2] - 2f64.ln()).abs() < 1e-12));
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn drift_is_spread_over_the_campaign() {
         let noise = Noise::new("flat", &[1.0; 100]).unwrap();
-        let setting = Setting { drift: 2f64.ln(), ..Setting::of(Arm::PLAIN, Arm::PLAIN, 1) };
+        let setting = Setting { drift: 2f64.ln(), ..Setting::of(Variant::PLAIN, Variant::PLAIN, 1) };
         let values = draw(&noise, &setting, 30, 0, &mut Rng::new(1)).concat();
         let most = values.iter().copied().fold(0.0, f64::max);
         assert!(values.contains(&0.0) && most > 0.98 * 2f64.ln() && most < 2f64.ln());
@@ -236,35 +236,35 @@ mod tests {
 
     #[test]
     fn a_recording_that_is_too_short_gives_no_campaign() {
-        let (noise, looks) = (noise(90), InterimAnalyses::new(6, 30));
-        let simulation = Simulation::new(&noise, &looks);
-        let setting = Setting::of(Arm::PLAIN, Arm::PLAIN, 1);
+        let (noise, analyses) = (noise(90), InterimAnalyses::new(6, 30));
+        let simulation = Simulation::new(&noise, &analyses);
+        let setting = Setting::of(Variant::PLAIN, Variant::PLAIN, 1);
         assert_eq!(simulation.run(&setting, &mut Rng::new(1)), None);
         assert_eq!(simulation.campaigns(&setting, 10, &mut Rng::new(1)).any_difference.of, 0);
         let found = simulation.advertised(1, true, 10, &mut Rng::new(1));
-        assert_eq!(found, Detection { seen: Rate::default(), effect: None });
+        assert_eq!(found, Detection { detected: Rate::default(), effect: None });
     }
 
     #[test]
-    fn a_campaign_stops_at_the_look_at_which_all_is_said() {
-        let (noise, looks) = (noise(200), InterimAnalyses::new(6, 30));
-        let simulation = Simulation::new(&noise, &looks);
-        let slower = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(10.0), 1);
+    fn campaign_stops_at_the_interim_analysis_that_decides_all() {
+        let (noise, analyses) = (noise(200), InterimAnalyses::new(6, 30));
+        let simulation = Simulation::new(&noise, &analyses);
+        let slower = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(10.0), 1);
         let all = simulation.campaigns(&slower, 5, &mut Rng::new(1));
         assert_eq!((all.mean_blocks(), all.beyond_margin.hits, all.any_difference.hits), (6.0, 5, 5));
-        let unsure = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(0.03), 1);
+        let unsure = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(0.03), 1);
         assert!(simulation.campaigns(&unsure, 5, &mut Rng::new(1)).mean_blocks() > 11.0);
     }
 
     #[test]
     fn a_campaign_with_a_time_budget_uses_it_and_judges_what_ran() {
-        let (noise, looks) = (noise(400), InterimAnalyses::timed(6, 10_000));
-        let simulation = Simulation::new(&noise, &looks).lasting(20.0);
-        let same = Setting::of(Arm::PLAIN, Arm::PLAIN, 1);
+        let (noise, analyses) = (noise(400), InterimAnalyses::timed(6, 10_000));
+        let simulation = Simulation::new(&noise, &analyses).lasting(20.0);
+        let same = Setting::of(Variant::PLAIN, Variant::PLAIN, 1);
         let all = simulation.campaigns(&same, 20, &mut Rng::new(1));
         assert!(all.mean_blocks() > 17.0 && all.mean_blocks() <= 20.0, "{}", all.mean_blocks());
         // Half the time is left to a variant that takes five times as long: three trials take as long as seven.
-        let slower = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(4.0), 1);
+        let slower = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(4.0), 1);
         let values = draw(&noise, &slower, 40, 0, &mut Rng::new(1));
         assert!((7..=8).contains(&simulation.within_time(&values, &slower)));
         let found = simulation.campaigns(&slower, 20, &mut Rng::new(1));
@@ -276,10 +276,10 @@ mod tests {
         fn nothing(family: &Family) -> Vec<Comparison> {
             compare_family(&Family { alpha: 1e-12, ..family.clone() })
         }
-        let (noise, looks) = (noise(200), InterimAnalyses::new(6, 6));
-        let honest = Simulation::new(&noise, &looks);
+        let (noise, analyses) = (noise(200), InterimAnalyses::new(6, 6));
+        let honest = Simulation::new(&noise, &analyses);
         let blind = Simulation { rule: nothing, ..honest };
-        let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(0.5), 1);
+        let setting = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(0.5), 1);
         let worse = |simulation: Simulation<'_>| simulation.campaigns(&setting, 10, &mut Rng::new(1)).worse.hits;
         assert_eq!((worse(honest), worse(blind)), (10, 0));
     }

@@ -21,8 +21,8 @@ impl Noise {
             return None;
         }
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-        let around = |t: usize| &logs[t.saturating_sub(NEIGHBOURS)..(t + NEIGHBOURS + 1).min(logs.len())];
-        let level: Vec<f64> = (0..logs.len()).map(|t| median(around(t))).collect::<Option<_>>()?;
+        let near = |t: usize| &logs[t.saturating_sub(NEIGHBOURS)..(t + NEIGHBOURS + 1).min(logs.len())];
+        let level: Vec<f64> = (0..logs.len()).map(|t| median(near(t))).collect::<Option<_>>()?;
         let rest = logs.iter().zip(&level).map(|(log, level)| log - level).collect();
         Some(Self { name, level, rest })
     }
@@ -43,21 +43,21 @@ impl Noise {
     }
 
     /// Run `t` as an arm would have seen it: the natural logarithm of the value.
-    pub fn seen(&self, t: usize, arm: Arm) -> f64 {
-        self.level[t] + arm.bend(self.rest[t])
+    pub fn log_value(&self, t: usize, variant: Variant) -> f64 {
+        self.level[t] + variant.bend(self.rest[t])
     }
 }
 
 /// How an arm bends the recorded noise: `scale` times it, turned over where that is negative, and `shift`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Arm {
+pub struct Variant {
     /// Spread, as a multiple of the recorded; negative turns the skew round.
     pub scale: f64,
     /// Added to the logarithm.
     pub shift: f64,
 }
 
-impl Arm {
+impl Variant {
     /// As recorded.
     pub const PLAIN: Self = Self { scale: 1.0, shift: 0.0 };
 
@@ -82,13 +82,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_arm_sees_what_was_recorded_and_a_slower_one_so_much_more() {
+    fn plain_variant_has_recorded_noise_and_slower_variant_a_shift() {
         let values: Vec<f64> = (0..200).map(|t| f64::from(100 + t % 7 + t / 50)).collect();
         let noise = Noise::new("x", &values).unwrap();
         assert_eq!(noise.runs(), 200);
         for (t, value) in values.iter().enumerate() {
-            assert!((noise.seen(t, Arm::PLAIN).exp() - value).abs() < 1e-9);
-            assert!((noise.seen(t, Arm::PLAIN.slower(0.25)).exp() - 1.25 * value).abs() < 1e-9);
+            assert!((noise.log_value(t, Variant::PLAIN).exp() - value).abs() < 1e-9);
+            assert!((noise.log_value(t, Variant::PLAIN.slower(0.25)).exp() - 1.25 * value).abs() < 1e-9);
         }
     }
 
@@ -97,8 +97,8 @@ mod tests {
         let values: Vec<f64> = (0..400).map(|t| if t < 200 { 1.0 } else { 2.0 }).collect();
         let noise = Noise::new("a step", &values).unwrap();
         assert!(noise.rest().iter().filter(|rest| **rest != 0.0).count() <= 2 * NEIGHBOURS);
-        assert_eq!(noise.seen(300, Arm::spread(-3.0)), 2f64.ln());
-        assert_eq!(Arm::spread(-3.0).bend(0.5), -1.5);
+        assert_eq!(noise.log_value(300, Variant::spread(-3.0)), 2f64.ln());
+        assert_eq!(Variant::spread(-3.0).bend(0.5), -1.5);
     }
 
     #[test]

@@ -35,12 +35,12 @@ mod tests {
     #[test]
     fn every_order_is_about_equally_likely() {
         let mut rng = Rng::new(1);
-        let mut seen = std::collections::BTreeMap::<Vec<usize>, u32>::new();
+        let mut counts = std::collections::BTreeMap::<Vec<usize>, u32>::new();
         for _ in 0..6000 {
-            *seen.entry(rng.order(3)).or_default() += 1;
+            *counts.entry(rng.order(3)).or_default() += 1;
         }
-        assert_eq!(seen.len(), 6);
+        assert_eq!(counts.len(), 6);
         // Five standard deviations of a binomial of 6000 with 1/6.
-        assert!(seen.values().all(|n| n.abs_diff(1000) < 145), "{seen:?}");
+        assert!(counts.values().all(|n| n.abs_diff(1000) < 145), "{counts:?}");
     }
 }

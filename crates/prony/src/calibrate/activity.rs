@@ -45,12 +45,12 @@ pub(super) fn burst_then_idle(bench: &Bench) -> Result<Ran, Error> {
     let mut file = File::create(store.path().join("pages")).map_err(setup)?;
     file.write_all(&vec![7; DIRTY.as_bytes() as usize]).map_err(setup)?;
     let mut observed = bench.observe(1, &scratch)?;
-    let begin = observed.edge();
+    let begin = observed.snapshot();
     let directory = store.path().to_path_buf();
     let writer = std::thread::spawn(move || written_later(&file, &directory));
     let watched = observed.settle(&Step::Burst(BURST), store.path(), &spec())?;
     let written = writer.join().map_err(|_| setup(io::Error::other("a thread panicked")))?;
-    let end = observed.edge();
+    let end = observed.snapshot();
     let series = observed.end()?;
     store.remove()?;
     let mut lines = burst_lines(&watched, &phase_readings(&begin, &end, &series, ""));
@@ -126,11 +126,11 @@ pub(super) fn fsync_count(bench: &Bench) -> Result<Ran, Error> {
     }
     let scratch = Scratch::create(&bench.near)?;
     let mut observed = bench.observe(1, &scratch)?;
-    let begin = observed.edge();
+    let begin = observed.snapshot();
     let directory = scratch.path().to_path_buf();
     let syncs = Syncs { directory, threads: THREADS, fsync: FSYNCS, fdatasync: FDATASYNCS, child: true };
     let done = observed.step(&Step::Sync(syncs))?;
-    let end = observed.edge();
+    let end = observed.snapshot();
     let series = observed.end()?;
     let made: u64 = done.iter().map(|done| done.amount).sum();
     Ok(Ran::Lines(sync_lines(made, &phase_readings(&begin, &end, &series, ""))))

@@ -167,8 +167,8 @@ pub struct Watched {
 
 impl Observed {
     /// Reads everything now.
-    pub fn edge(&self) -> Snapshot {
-        self.sampler.edge()
+    pub fn snapshot(&self) -> Snapshot {
+        self.sampler.snapshot()
     }
 
     /// Has every fixture do the step, all at once, and waits until all have.
@@ -191,11 +191,11 @@ impl Observed {
             return Err(setup("watch fixtures")(io::Error::other("one is watched at a time")));
         };
         let began = monotonic();
-        let mut told = None;
+        let mut sent = None;
         let tree = TreeProbe::new(sampler, Some(store.to_path_buf()));
-        let mut probe = AfterFirstLook { tree, then: || told = Some(child.tell(step)), looked: false };
+        let mut probe = AfterFirstPoll { tree, then: || sent = Some(child.tell(step)), polled: false };
         let result = settle::watch(&mut probe, spec, &SystemClock, || false);
-        told.unwrap_or(Ok(()))?;
+        sent.unwrap_or(Ok(()))?;
         Ok(Watched { began, result, truth: child.done()? })
     }
 
@@ -217,16 +217,16 @@ impl Observed {
 }
 
 /// A probe whose subject begins to work when the first look has been taken, so that all of it is seen.
-struct AfterFirstLook<'a, F> {
+struct AfterFirstPoll<'a, F> {
     tree: TreeProbe<'a>,
     then: F,
-    looked: bool,
+    polled: bool,
 }
 
-impl<F: FnMut()> Probe for AfterFirstLook<'_, F> {
-    fn look(&mut self) -> Activity {
-        let activity = self.tree.look();
-        if !std::mem::replace(&mut self.looked, true) {
+impl<F: FnMut()> Probe for AfterFirstPoll<'_, F> {
+    fn poll(&mut self) -> Activity {
+        let activity = self.tree.poll();
+        if !std::mem::replace(&mut self.polled, true) {
             (self.then)();
         }
         activity

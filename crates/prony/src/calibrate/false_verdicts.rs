@@ -10,7 +10,7 @@ use prony_os::fixture::Step;
 use prony_os::launch::Scratch;
 use prony_stats::InterimAnalyses;
 use prony_stats::power::POWER;
-use prony_stats::simulation::{ALPHA, Arm, Noise, Rate, Rng, Setting, Simulation};
+use prony_stats::simulation::{ALPHA, Noise, Rate, Rng, Setting, Simulation, Variant};
 
 use super::Ran;
 use super::bench::{Bench, Observed};
@@ -63,8 +63,8 @@ fn with_noise(bench: &Bench, lines: impl Fn(&Simulation<'_>) -> Vec<Line>) -> Re
     let Some(noise) = Noise::new("this machine", times) else {
         return Ok(Ran::NotRun("the clock is too coarse: a run took no time".to_owned()));
     };
-    let looks = InterimAnalyses::new(BLOCKS.0, BLOCKS.1);
-    Ok(Ran::Lines(lines(&Simulation::new(&noise, &looks))))
+    let analyses = InterimAnalyses::new(BLOCKS.0, BLOCKS.1);
+    Ok(Ran::Lines(lines(&Simulation::new(&noise, &analyses))))
 }
 
 /// Wall times of the runs in nanoseconds, in their order, as whoever waits for each sees them.
@@ -92,7 +92,7 @@ fn rounds(took: Nanos) -> u64 {
 }
 
 fn same_line(simulation: &Simulation<'_>) -> Line {
-    let same = Setting::of(Arm::PLAIN, Arm::PLAIN, 1);
+    let same = Setting::of(Variant::PLAIN, Variant::PLAIN, 1);
     let found = simulation.campaigns(&same, CAMPAIGNS, &mut Rng::new(SEED));
     Line::share("the same twice, 2 runs to 1: a difference claimed", Promise::AtMost(ALPHA), all(found.any_difference))
 }
@@ -101,7 +101,7 @@ fn smallest_line(simulation: &Simulation<'_>) -> Line {
     let found = simulation.advertised(1, true, CAMPAIGNS, &mut Rng::new(SEED));
     let by = found.effect.map_or_else(String::new, |share| format!(" ({:.1} %)", 100.0 * share));
     let what = format!("slower by the smallest effect{by}: seen as slower");
-    Line::share(what, Promise::AtLeast(POWER), all(found.seen))
+    Line::share(what, Promise::AtLeast(POWER), all(found.detected))
 }
 
 /// A rate over fewer campaigns than asked for shows nothing.
@@ -134,8 +134,8 @@ mod tests {
     }
 
     fn judged(line: fn(&Simulation<'_>) -> Line, rule: Rule) -> Line {
-        let (noise, looks) = (noise(RUNS), InterimAnalyses::new(BLOCKS.0, BLOCKS.1));
-        line(&Simulation { rule, ..Simulation::new(&noise, &looks) })
+        let (noise, analyses) = (noise(RUNS), InterimAnalyses::new(BLOCKS.0, BLOCKS.1));
+        line(&Simulation { rule, ..Simulation::new(&noise, &analyses) })
     }
 
     fn rate(line: &Line) -> Rate {
@@ -200,8 +200,8 @@ mod tests {
 
     #[test]
     fn a_recording_too_short_for_a_campaign_shows_nothing_and_fails() {
-        let (noise, looks) = (noise(80), InterimAnalyses::new(BLOCKS.0, BLOCKS.1));
-        let simulation = Simulation::new(&noise, &looks);
+        let (noise, analyses) = (noise(80), InterimAnalyses::new(BLOCKS.0, BLOCKS.1));
+        let simulation = Simulation::new(&noise, &analyses);
         assert_eq!(
             [same_line(&simulation), smallest_line(&simulation)].map(|l| l.judge()),
             [const { Judgement::Fail }; 2]

@@ -26,10 +26,10 @@ const CACHE: [(&str, &str); 2] =
     [("cache.js", include_str!("weak_cache/cache.js")), ("main.js", include_str!("weak_cache/main.js"))];
 
 /// What a cache of `cache.js` holds: its arrays of 100,000 numbers.
-const HELD: f64 = 50.0 * 800_000.0;
+const RETAINED: f64 = 50.0 * 800_000.0;
 
 /// 2 % of it, and 1 MB that the runtime itself may take.
-const ALLOWED: f64 = 0.02 * HELD + 1e6;
+const ALLOWED: f64 = 0.02 * RETAINED + 1e6;
 
 /// Asks for the version, where there are weak references.
 const ASK: &str = "if (typeof WeakRef !== 'function') throw new Error(process.version)";
@@ -51,7 +51,7 @@ pub(super) fn weak_cache(bench: &Bench) -> Result<Ran, Error> {
     let mut lines = Vec::new();
     for (what, then) in [("the program ends", "then = \"stop\""), ("it goes on", "")] {
         let nothing = used(bench, scratch.path(), "nothing", then)?;
-        for (kind, truth) in [("strong", HELD), ("weak", 0.0), ("both", HELD)] {
+        for (kind, truth) in [("strong", RETAINED), ("weak", 0.0), ("both", RETAINED)] {
             let above = used(bench, scratch.path(), kind, then)?.and(nothing.clone(), |used, nothing| used - nothing);
             let name = format!("{kind} cache, {what}: `heap.used.end` added");
             lines.push(Line::figure(name, Unit::Bytes, truth, above, ALLOWED));

@@ -49,7 +49,7 @@ pub enum Promise {
 
 impl Promise {
     /// Whether the exact bounds of a rate leave it possible. Nothing tried is nothing shown.
-    pub fn is_kept(self, rate: Rate) -> bool {
+    pub fn is_met(self, rate: Rate) -> bool {
         let (low, high) = rate.bounds();
         rate.of > 0
             && match self {
@@ -152,7 +152,7 @@ impl Line {
                 judge((reading - truth).abs() <= *allowed)
             }
             Check::Finding { truth, reading: Reading::Measured(reading) } => judge(reading == truth),
-            Check::Share { truth, reading: Reading::Measured(rate) } => judge(truth.is_kept(*rate)),
+            Check::Share { truth, reading: Reading::Measured(rate) } => judge(truth.is_met(*rate)),
             Check::Figure { reading: Reading::Missing(why), .. }
             | Check::Finding { reading: Reading::Missing(why), .. }
             | Check::Share { reading: Reading::Missing(why), .. } => without(why),

@@ -37,9 +37,9 @@ impl Phases {
     fn of(bench: &Bench, count: usize, scratch: &Scratch, like: &Step, step: &Step) -> Result<Self, Error> {
         let mut observed = bench.observe(count, scratch)?;
         observed.step(like)?;
-        let (start, begin) = (observed.edge(), observed.edge());
+        let (start, begin) = (observed.snapshot(), observed.snapshot());
         observed.step(step)?;
-        let end = observed.edge();
+        let end = observed.snapshot();
         let series = observed.end()?;
         Ok(Self {
             before: phase_readings(&start, &begin, &series, ""),
@@ -114,8 +114,8 @@ pub(super) fn mapped_reader(bench: &Bench) -> Result<Ran, Error> {
             "`{near}` is on a file system in memory, whose mapped pages are shared memory"
         )));
     }
-    let (alone, four) = (map(bench, 1)?, map(bench, 4)?);
-    let mut lines = mapped_lines("one reader", 1.0, &alone);
+    let (one, four) = (map(bench, 1)?, map(bench, 4)?);
+    let mut lines = mapped_lines("one reader", 1.0, &one);
     lines.extend(mapped_lines("sum of four", 4.0, &four));
     Ok(Ran::Lines(lines))
 }

@@ -166,9 +166,9 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     }
     let baseline: Vec<String> = compare.baseline.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
     let metrics: Vec<String> = compare.primary.iter().chain(&compare.metrics).map(MetricName::to_string).collect();
-    let looks = compare.looks(outline.blocks);
+    let analyses = compare.analyses(outline.blocks);
     let family = outline.family;
-    let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &looks) {
+    let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {
         _ if family == 0 => "no verdict is possible: see the notes above".to_owned(),
         Some(blocks) => format!("a verdict is possible from {blocks} blocks on"),
         None => format!("no verdict is possible in {} blocks: more blocks, or a smaller family", outline.blocks.max),

@@ -29,7 +29,7 @@ impl SharedArg {
     /// Holds from now on.
     pub fn apply(self) {
         if self.shared {
-            prony_os::shared::open_to_others();
+            prony_os::shared::open_to_other_users();
         }
     }
 }

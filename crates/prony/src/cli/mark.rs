@@ -17,7 +17,7 @@ pub struct Arguments {
     name: String,
     /// Which end of the phase
     #[arg(value_enum)]
-    edge: Which,
+    boundary: Which,
     /// The file or FIFO that prony gives to the programs it runs; outside of them nothing is marked
     #[arg(long, value_name = "FILE", env = "PRONY_MARKS")]
     to: Option<PathBuf>,
@@ -39,11 +39,11 @@ enum Which {
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let at = monotonic();
     let Some(path) = &arguments.to else { return Ok(()) };
-    let edge = match arguments.edge {
+    let boundary = match arguments.boundary {
         Which::Begin => Boundary::Begin,
         Which::End => Boundary::End,
     };
-    let text = line(&arguments.name, edge, at, std::process::id());
+    let text = line(&arguments.name, boundary, at, std::process::id());
     let written = OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|source| Error::Write { what: format!("a mark to `{}`", path.display()), source })
 }

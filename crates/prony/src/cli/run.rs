@@ -300,11 +300,16 @@ fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
     })
 }
 
-fn same_experiment(file: &Path, arguments: &Arguments, kept: &Experiment, head: &RunHead) -> Result<Experiment, Error> {
+fn same_experiment(
+    file: &Path,
+    arguments: &Arguments,
+    recorded: &Experiment,
+    head: &RunHead,
+) -> Result<Experiment, Error> {
     // `--budget` is no part of the file, and is not given again.
-    let overrides = Overrides { budget: kept.compare().budget, ..arguments.overrides.read()? };
+    let overrides = Overrides { budget: recorded.compare().budget, ..arguments.overrides.read()? };
     let experiment = load::experiment(file, &overrides, &Anywhere)?;
-    if *experiment.recorded() == *kept {
+    if *experiment.recorded() == *recorded {
         return Ok(experiment);
     }
     Err(Error::Arguments {

@@ -14,8 +14,8 @@ impl Experiments {
     /// Keeps another one for as long as this list exists.
     pub fn put(&self, experiment: Experiment) -> &Experiment {
         let mut end = self;
-        while let Some(kept) = end.first.get() {
-            end = &kept.1;
+        while let Some(link) = end.first.get() {
+            end = &link.1;
         }
         &end.first.get_or_init(|| Box::new((experiment, Self::default()))).0
     }

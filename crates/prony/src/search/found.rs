@@ -10,7 +10,7 @@ use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::kept::Kept;
+use super::constraints::ConstraintResults;
 use prony_analysis::verdicts::Verdicts;
 use prony_results::RunData;
 use prony_runner::Summary;
@@ -19,7 +19,7 @@ use prony_runner::Summary;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grown {
     /// The other factors, `(name, label)`.
-    pub others: Vec<(String, String)>,
+    pub other_levels: Vec<(String, String)>,
     /// What was found.
     pub growth: Growth,
     /// The trials of the largest value that lives.
@@ -99,7 +99,7 @@ pub struct Confirmed {
     /// Whether that is worse than the default, in the direction that was asked for.
     pub is_worse: bool,
     /// What the winner's trials say of the constraints.
-    pub kept: Kept,
+    pub constraints: ConstraintResults,
     /// How it ended.
     pub summary: Summary,
 }

@@ -12,7 +12,7 @@ use super::found::{GrowWanted, Grown};
 use super::grow_text;
 use super::journal::{Asked, Entry};
 use super::prober::{Means, Prober};
-use super::source::{Source, others};
+use super::source::{Source, other_levels};
 use crate::error::Error;
 use prony_results::RunId;
 use prony_runner::Summary;
@@ -46,8 +46,8 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
     source.complete(&mut wanted.settings.range)?;
     source.free(std::iter::once(wanted.settings.range.name.as_str()));
     one_level(&source.plain()?, &wanted.settings.range.name)?;
-    let mut stages = Stages { source, wanted: wanted.clone(), known: BTreeMap::new() };
-    let first = stages.at(wanted.settings.range.low)?.clone();
+    let mut checked = CheckedValues { source, wanted: wanted.clone(), known: BTreeMap::new() };
+    let first = checked.at(wanted.settings.range.low)?.clone();
     bounded(&first, &wanted.settings)?;
     let experiments = Experiments::default();
     let mut experiment = first.emptied(format!("{}: how far `{}` grows", first.title(), wanted.settings.range.name));
@@ -59,7 +59,7 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
     prober.note(&Entry::Asked(Asked::Grow(wanted.clone())))?;
     let mut grown = Vec::new();
     for variant in first.variants() {
-        match one(&mut prober, &mut stages, &first, variant)? {
+        match one(&mut prober, &mut checked, &first, variant)? {
             Some(done) => grown.push(done),
             None => break,
         }
@@ -96,13 +96,13 @@ fn bounded(experiment: &Experiment, settings: &GrowSettings) -> Result<(), Error
 }
 
 /// The experiment at each value, checked once.
-struct Stages {
+struct CheckedValues {
     source: Source,
     wanted: GrowWanted,
     known: BTreeMap<String, Experiment>,
 }
 
-impl Stages {
+impl CheckedValues {
     fn at(&mut self, value: f64) -> Result<&Experiment, Error> {
         let range = &self.wanted.settings.range;
         let text = range.text(range.round(value));
@@ -117,12 +117,12 @@ impl Stages {
 /// One combination of the other factors, to its end; `None` where the user interrupted it.
 fn one(
     prober: &mut Prober<'_>,
-    stages: &mut Stages,
+    checked: &mut CheckedValues,
     first: &Experiment,
     like: &Variant,
 ) -> Result<Option<Grown>, Error> {
-    let settings = stages.wanted.settings.clone();
-    let others = others(first, like, &settings.range.name);
+    let settings = checked.wanted.settings.clone();
+    let other_levels = other_levels(first, like, &settings.range.name);
     let mut grow = Grow::new(settings.clone());
     let mut records: Vec<(f64, TrialRecord)> = Vec::new();
     let growth = loop {
@@ -130,22 +130,22 @@ fn one(
             Ask::Done(growth) => break growth,
             Ask::Try(value) => value,
         };
-        let experiment = stages.at(value)?;
-        let variant = same(experiment, &others, &settings.range.name)?;
+        let experiment = checked.at(value)?;
+        let variant = same(experiment, &other_levels, &settings.range.name)?;
         let variant = prober.admit(experiment, variant)?;
         let Some(record) = prober.probe(variant, grow.trials_of(value))? else { return Ok(None) };
-        let Some(fate) = TrialEnd::of(record.ending.outcome) else { return Ok(None) };
-        grow.tell(value, fate);
+        let Some(end) = TrialEnd::of(record.ending.outcome) else { return Ok(None) };
+        grow.tell(value, end);
         prober.note(&Entry::Raised {
             trial: record.trial.position,
             value: settings.range.text(value),
-            others: others.iter().cloned().collect(),
-            fate,
+            levels: other_levels.iter().cloned().collect(),
+            end,
             ending: record.ending.clone(),
         })?;
         records.push((value, record));
     };
-    prober.note(&Entry::Grown { others: others.iter().cloned().collect(), grown: growth.clone() })?;
+    prober.note(&Entry::Grown { levels: other_levels.iter().cloned().collect(), grown: growth.clone() })?;
     let of = |value: Option<f64>, ok: bool| {
         let wanted = |(tried, record): &&(f64, TrialRecord)| {
             Some(*tried) == value
@@ -156,12 +156,12 @@ fn one(
     };
     let lived = of(growth.lives.map(|tried| tried.value), true);
     let died = of(growth.dies.map(|tried| tried.value), false);
-    Ok(Some(Grown { others, growth, lived, died }))
+    Ok(Some(Grown { other_levels, growth, lived, died }))
 }
 
 /// The variant with the same other factors: a `when` or `skip` may take it out at some values.
 fn same(experiment: &Experiment, wanted: &[(String, String)], name: &str) -> Result<usize, Error> {
-    let found = experiment.variants().iter().position(|variant| others(experiment, variant, name) == wanted);
+    let found = experiment.variants().iter().position(|variant| other_levels(experiment, variant, name) == wanted);
     found.ok_or_else(|| Error::Arguments {
         message: format!("`[design]` leaves out {} at a value of `{name}`", grow_text::levels(wanted)),
         hint: "a search needs every value: take the restriction out, or choose other levels by `--only`".to_owned(),

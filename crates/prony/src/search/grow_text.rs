@@ -25,7 +25,7 @@ pub(super) fn grown(settings: &GrowSettings, grown: &[Grown]) -> String {
     let _ = plain_table(Terminal { width: None, colour: false }, &headings, &rows, &mut out);
     let mut text = String::from_utf8_lossy(&out).into_owned();
     for one in grown {
-        let whose = if one.others.is_empty() { format!("`{name}`") } else { levels(&one.others) };
+        let whose = if one.other_levels.is_empty() { format!("`{name}`") } else { levels(&one.other_levels) };
         for note in notes(settings, &one.growth) {
             text += &format!("{}: {note}\n", one_line(&whose));
         }
@@ -35,7 +35,7 @@ pub(super) fn grown(settings: &GrowSettings, grown: &[Grown]) -> String {
 
 fn row(settings: &GrowSettings, one: &Grown) -> Vec<String> {
     let value = |tried: Option<Tried>| tried.map_or("none".to_owned(), |tried| settings.range.text(tried.value));
-    let whose = if one.others.is_empty() { settings.range.name.clone() } else { levels(&one.others) };
+    let whose = if one.other_levels.is_empty() { settings.range.name.clone() } else { levels(&one.other_levels) };
     let died: Vec<&TrialRecord> = one.died.iter().collect();
     vec![whose, value(one.growth.lives), with(&one.lived), value(one.growth.dies), ended(&died)]
 }
@@ -50,18 +50,18 @@ fn with(lived: &[TrialRecord]) -> String {
 
 /// The control group's own peak, or the largest that was seen in any phase.
 fn most_memory(trial: &TrialRecord) -> Option<f64> {
-    let seen = |stat| {
+    let gauge = |stat| {
         let key = MetricKey::gauge(Metric::Rss, stat);
         trial.phases.iter().filter_map(|phase| phase.reading(key)?.measured().copied()).reduce(f64::max)
     };
-    least_memory(trial).or_else(|| seen(Stat::Peak)).or_else(|| seen(Stat::Max))
+    least_memory(trial).or_else(|| gauge(Stat::Peak)).or_else(|| gauge(Stat::Max))
 }
 
 fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
     let text = |value: f64| settings.range.text(value);
     let mut notes = Vec::new();
     match growth.end {
-        End::Edge => {}
+        End::Bracketed => {}
         End::NothingLives => notes.push(format!("nothing lives: {} dies already", text(settings.range.low))),
         End::AllLive => notes.push("it lives to the end of the range; what would end it is not known".to_owned()),
         End::Disturbed => {}

@@ -1,4 +1,4 @@
-//! A search's journal: what was asked, every trial with what it says, every decision, what was concluded. The database keeps
+//! A search's journal: what was asked, every trial with its result, every decision, what was concluded. The database keeps
 //! it, `--journal FILE` writes it as lines of JSON, `--resume` and `show` read it.
 
 use std::collections::BTreeMap;
@@ -47,17 +47,17 @@ pub enum Entry {
         trial: u32,
         /// The value of the factor that is raised, with its unit.
         value: String,
-        /// The other factors.
-        others: ByFactor,
+        /// The levels of the other factors.
+        levels: ByFactor,
         /// What the trial says of the value.
-        fate: TrialEnd,
+        end: TrialEnd,
         /// How it ended.
         ending: Ending,
     },
     /// What `grow` concluded for a combination of the other factors.
     Grown {
-        /// The other factors.
-        others: ByFactor,
+        /// The levels of the other factors.
+        levels: ByFactor,
         /// The largest value that succeeds and the smallest that fails.
         grown: Growth,
     },
@@ -65,8 +65,8 @@ pub enum Entry {
     Tried {
         /// The trial's position in the run.
         trial: u32,
-        /// The stage of the search, from 0.
-        stage: u32,
+        /// The round of the search, from 0.
+        round: u32,
         /// The block within the search, from 0.
         block: u32,
         /// The candidate's number.
@@ -78,7 +78,7 @@ pub enum Entry {
         /// The objective and what each constraint bounds, in their own units; missing altogether where the trial failed.
         figures: Option<BTreeMap<String, Reading<f64>>>,
         /// What the trial says of the candidate, in words.
-        seen: String,
+        result: String,
     },
     /// What `tune` decided after a block.
     Decided {
@@ -134,18 +134,18 @@ mod tests {
     #[test]
     fn entries_without_a_tag_are_read_as_what_they_were_written() {
         let ending = Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() };
-        let others = ByFactor::from([("kind".to_owned(), "wide".to_owned())]);
+        let levels = ByFactor::from([("kind".to_owned(), "wide".to_owned())]);
         let entries = [
-            Entry::Raised { trial: 3, value: "37".to_owned(), others, fate: TrialEnd::Lived, ending },
+            Entry::Raised { trial: 3, value: "37".to_owned(), levels, end: TrialEnd::Lived, ending },
             Entry::Tried {
                 trial: 4,
-                stage: 0,
+                round: 0,
                 block: 1,
                 candidate: 2,
                 setting: ByFactor::new(),
                 outcome: Outcome::Ok,
                 figures: Some(BTreeMap::from([("run.time".to_owned(), Reading::Measured(0.5))])),
-                seen: "good".to_owned(),
+                result: "good".to_owned(),
             },
             Entry::Concluded { confirmation: Some(7), said: "x".to_owned() },
             Entry::Concluded { confirmation: None, said: "x".to_owned() },

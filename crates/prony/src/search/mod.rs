@@ -2,12 +2,12 @@
 //! `prony_analysis::search`; here it is run and kept.
 
 mod base;
+pub mod constraints;
 mod experiments;
 pub mod found;
 pub mod grow;
 mod grow_text;
 pub mod journal;
-pub mod kept;
 mod prober;
 mod source;
 pub mod tune;

@@ -78,13 +78,13 @@ impl<'a> Prober<'a> {
     /// Where the machine refuses what every trial needs, or the database what it is given.
     pub fn begin(experiments: &'a Experiments, experiment: Experiment, means: Means<'a>) -> Result<Self, Error> {
         let mut database = Database::create(means.database)?;
-        let kept = experiments.put(experiment.clone());
+        let stored = experiments.put(experiment.clone());
         let lab =
-            Lab::new(kept, means.near, &own(means.database, means.journal), means.interrupt.clone(), means.observer)?;
+            Lab::new(stored, means.near, &own(means.database, means.journal), means.interrupt.clone(), means.observer)?;
         let asked = elsewhere(means.near, means.database);
         let run = database.begin_run(&RunStart {
-            experiment: kept,
-            seed: kept.seed(),
+            experiment: stored,
+            seed: stored.seed(),
             host: &lab.host,
             limits: &lab.limits,
             version: env!("CARGO_PKG_VERSION"),
@@ -117,11 +117,11 @@ impl<'a> Prober<'a> {
             });
         }
         database.reopen_run(run, data.head.finished)?;
-        let kept = experiments.put(experiment.clone());
+        let stored = experiments.put(experiment.clone());
         // Where it was, unless told otherwise now.
-        let told = elsewhere(means.near, means.database).is_some();
-        let near = data.head.scratch.as_deref().filter(|_| !told).unwrap_or(means.near);
-        let lab = Lab::new(kept, near, &own(means.database, means.journal), means.interrupt.clone(), means.observer)?;
+        let elsewhere_asked = elsewhere(means.near, means.database).is_some();
+        let near = data.head.scratch.as_deref().filter(|_| !elsewhere_asked).unwrap_or(means.near);
+        let lab = Lab::new(stored, near, &own(means.database, means.journal), means.interrupt.clone(), means.observer)?;
         let experiment = experiment.continuing(&data.experiment);
         let lab = lab.with(experiments.put(experiment.clone()))?;
         let mut prober = Self::ready(experiments, lab, database, run, experiment, means)?;
@@ -186,8 +186,8 @@ impl<'a> Prober<'a> {
             self.database.extend_run(self.run, &self.experiment, self.position)?;
         }
         if self.experiment != before {
-            let kept = self.experiments.put(self.experiment.clone());
-            self.lab = self.lab.take().map(|lab| lab.with(kept)).transpose()?;
+            let stored = self.experiments.put(self.experiment.clone());
+            self.lab = self.lab.take().map(|lab| lab.with(stored)).transpose()?;
         }
         Ok(id)
     }

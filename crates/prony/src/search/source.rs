@@ -108,7 +108,7 @@ pub(super) fn unknown(experiment: &Experiment, name: &str) -> Error {
 }
 
 /// Every factor but one of a variant, as `(name, label)`.
-pub(super) fn others(experiment: &Experiment, variant: &Variant, but: &str) -> Vec<(String, String)> {
+pub(super) fn other_levels(experiment: &Experiment, variant: &Variant, but: &str) -> Vec<(String, String)> {
     let factor = but.split('.').next().unwrap_or(but);
     let label = |at: usize| (experiment.factors()[at].name.clone(), experiment.level_of(variant, at).label.clone());
     (0..experiment.factors().len()).map(label).filter(|(name, _)| name != factor).collect()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use prony_analysis::search::tune::{Block, Found, Seen, Settings, Step};
+use prony_analysis::search::tune::{Block, Found, Settings, Step, TrialResult};
 use prony_analysis::search::{Constraint, TrialEnd, Tune};
 use prony_experiment::design::{Blocks, CellPart, Column, Experiment, Expr, Statistic, TableSpec};
 use prony_experiment::expr;
@@ -15,10 +15,10 @@ use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 
 use super::base::Base;
+use super::constraints::{ConstraintResults, Holds};
 use super::experiments::Experiments;
 use super::found::{Confirmed, Setting, TuneWanted};
 use super::journal::{Asked, Entry};
-use super::kept::{Holds, Kept};
 use super::prober::{Means, Prober};
 use super::source::Source;
 use super::tune_text;
@@ -59,7 +59,7 @@ impl Tuned {
     /// Whether a setting came out that keeps the constraints and is not worse than the default.
     pub fn is_good(&self) -> bool {
         let stands = |confirmed: &Confirmed| {
-            confirmed.kept.holds() == Holds::Yes && !confirmed.summary.interrupted && !confirmed.is_worse
+            confirmed.constraints.holds() == Holds::Yes && !confirmed.summary.interrupted && !confirmed.is_worse
         };
         self.found.as_ref().is_some_and(|found| found.winner.is_some()) && self.confirmed.as_ref().is_none_or(stands)
     }
@@ -112,8 +112,9 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         }
         None => None,
     };
-    let told = tune_text::Told { wanted: &wanted, run, tune: &tune, settings: &settings, unread: unread.as_deref() };
-    let said = told.tuned(found.as_ref(), confirmed.as_ref());
+    let report =
+        tune_text::SearchReport { wanted: &wanted, run, tune: &tune, settings: &settings, unread: unread.as_deref() };
+    let said = report.tuned(found.as_ref(), confirmed.as_ref());
     if found.is_some() {
         let fresh = confirmed.as_ref().map(|confirmed| confirmed.data.head.id.0);
         let entry = Entry::Concluded { confirmation: fresh, said: said.clone() };
@@ -198,9 +199,10 @@ fn duelled(duel: &Experiment, wanted: &TuneWanted, text: String, means: Means<'_
     let (run, summary) = prony_runner::begin(duel, database, near, interrupt, observer)?;
     let data = Database::open(database)?.load_run(run)?;
     let verdicts = verdicts::of(&data);
-    let kept = Kept::of(&wanted.constraints, data.trials.iter().filter(|trial| trial.trial.variant == 1));
+    let constraints =
+        ConstraintResults::of(&wanted.constraints, data.trials.iter().filter(|trial| trial.trial.variant == 1));
     let is_worse = verdicts.lines.iter().any(|line| is_worse(&line.comparison.verdict, wanted));
-    Ok(Confirmed { data, verdicts, is_worse, kept, summary })
+    Ok(Confirmed { data, verdicts, is_worse, constraints, summary })
 }
 
 /// Whether a verdict says that the winner is worse by what was asked for, which may be the other direction of the metric:
@@ -262,26 +264,26 @@ impl Search<'_> {
         };
         let Some(record) = self.prober.probe(variant, block.number)? else { return Ok(false) };
         let spent = Nanos::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        let (seen, figures) = self.seen(&record);
-        self.tune.tell(candidate, seen, spent.max(record.took));
+        let (result, figures) = self.result(&record);
+        self.tune.tell(candidate, result, spent.max(record.took));
         self.prober.note(&Entry::Tried {
             trial: record.trial.position,
-            stage: block.stage,
+            round: block.round,
             block: block.number,
             candidate,
             setting: self.base.setting(&point),
             outcome: record.ending.outcome,
             figures,
-            seen: name_of(seen).to_owned(),
+            result: name_of(result).to_owned(),
         })?;
         Ok(true)
     }
 
     /// What a trial says of its setting, and the figures it says it by.
-    fn seen(&mut self, record: &TrialRecord) -> (Seen, Option<BTreeMap<String, Reading<f64>>>) {
+    fn result(&mut self, record: &TrialRecord) -> (TrialResult, Option<BTreeMap<String, Reading<f64>>>) {
         match TrialEnd::of(record.ending.outcome) {
-            Some(TrialEnd::Died) => return (Seen::Died, None),
-            Some(TrialEnd::Disturbed) | None => return (Seen::Disturbed, None),
+            Some(TrialEnd::Died) => return (TrialResult::Died, None),
+            Some(TrialEnd::Disturbed) | None => return (TrialResult::Disturbed, None),
             Some(TrialEnd::Lived) => {}
         }
         let mut figures = BTreeMap::new();
@@ -302,13 +304,13 @@ impl Search<'_> {
         }
         let refusal = record.findings.iter().find(|finding| finding.severity == Severity::Refusal);
         unread = unread.or(refusal.map(|finding| finding.message.clone()));
-        let seen = match objective {
-            Reading::Measured(value) if unread.is_none() && broke => Seen::Broke(value),
-            Reading::Measured(value) if unread.is_none() => Seen::Good(value),
-            _ => Seen::Unread,
+        let result = match objective {
+            Reading::Measured(value) if unread.is_none() && broke => TrialResult::Broke(value),
+            Reading::Measured(value) if unread.is_none() => TrialResult::Good(value),
+            _ => TrialResult::Unread,
         };
         self.unread = self.unread.take().or(unread);
-        (seen, Some(figures))
+        (result, Some(figures))
     }
 
     fn settings(&self) -> Vec<Setting> {
@@ -321,14 +323,14 @@ impl Search<'_> {
     }
 }
 
-const fn name_of(seen: Seen) -> &'static str {
-    match seen {
-        Seen::Good(0.0) => "zero",
-        Seen::Good(_) => "good",
-        Seen::Broke(_) => "broke a constraint",
-        Seen::Died => "died",
-        Seen::Disturbed => "disturbed",
-        Seen::Unread => "not read",
+const fn name_of(result: TrialResult) -> &'static str {
+    match result {
+        TrialResult::Good(0.0) => "zero",
+        TrialResult::Good(_) => "good",
+        TrialResult::Broke(_) => "broke a constraint",
+        TrialResult::Died => "died",
+        TrialResult::Disturbed => "disturbed",
+        TrialResult::Unread => "not read",
     }
 }
 

@@ -6,14 +6,14 @@ use prony_model::metric::MetricName;
 use prony_model::units::{Nanos, Unit};
 use prony_stats::summary::median;
 
+use super::constraints::{Bound, ConstraintResults, Holds};
 use super::found::{Confirmed, Setting, TuneWanted};
-use super::kept::{Bound, Holds, Kept};
 use prony_report::screen::one_line;
 use prony_report::{bytes, time};
 use prony_results::RunId;
 
 /// What is told of a search.
-pub(super) struct Told<'a> {
+pub(super) struct SearchReport<'a> {
     pub(super) wanted: &'a TuneWanted,
     pub(super) run: RunId,
     pub(super) tune: &'a Tune,
@@ -23,7 +23,7 @@ pub(super) struct Told<'a> {
     pub(super) unread: Option<&'a str>,
 }
 
-impl Told<'_> {
+impl SearchReport<'_> {
     /// The winner, the verdict, what holds, and what the search's own figures are worth.
     pub(super) fn tuned(&self, found: Option<&Found>, confirmed: Option<&Confirmed>) -> String {
         let (run, settings) = (self.run, self.settings);
@@ -54,7 +54,7 @@ impl Told<'_> {
     }
 }
 
-impl Told<'_> {
+impl SearchReport<'_> {
     /// Settings that reached 0: the race cannot hold them, though less may be what is wanted.
     fn zeros(&self) -> Option<String> {
         let zero = |at: &usize| self.tune.candidates()[*at].out == Some(Out::Zero);
@@ -121,11 +121,11 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
         lines.push(format!("  {}", line.detail));
     }
     lines.extend(confirmed.verdicts.silent.map(|why| format!("no verdict: {why}")));
-    let Kept { bounds, trials, died } = &confirmed.kept;
+    let ConstraintResults { bounds, trials, died } = &confirmed.constraints;
     if *died > 0 {
         lines.push(format!("the winner did not finish in {died} of {trials} fresh trials"));
     }
-    lines.extend(wanted.constraints.iter().zip(bounds).map(|(constraint, bound)| kept(constraint, bound)));
+    lines.extend(wanted.constraints.iter().zip(bounds).map(|(constraint, bound)| constraint_line(constraint, bound)));
     if confirmed.summary.interrupted {
         lines.push(format!(
             "interrupted; `prony run --resume {run}` goes on with the fresh blocks, `prony show {run}` tells"
@@ -137,14 +137,14 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
 }
 
 /// In how many fresh trials of the winner that say something a constraint held, and the value nearest to breaking it.
-fn kept(constraint: &Constraint, bound: &Bound) -> String {
-    let Bound { held, broke, silent, why, worst } = bound;
-    let told = held + broke;
+fn constraint_line(constraint: &Constraint, bound: &Bound) -> String {
+    let Bound { satisfied, broke, silent, why, worst } = bound;
+    let decided = satisfied + broke;
     let mut text = match bound.holds() {
-        Holds::Yes => format!("`{constraint}` holds: in {held} of {told} fresh trials"),
-        Holds::No => format!("`{constraint}` DOES NOT HOLD: in {held} of {told} fresh trials"),
+        Holds::Yes => format!("`{constraint}` holds: in {satisfied} of {decided} fresh trials"),
+        Holds::No => format!("`{constraint}` DOES NOT HOLD: in {satisfied} of {decided} fresh trials"),
         Holds::Unknown => {
-            format!("whether `{constraint}` holds is not known: it held in {held} of {told} fresh trials")
+            format!("whether `{constraint}` holds is not known: it held in {satisfied} of {decided} fresh trials")
         }
     };
     if let Some(why) = why {
@@ -173,11 +173,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_does_not_hold_only_where_a_trial_says_so() {
+    fn constraint_fails_only_where_a_trial_breaks_it() {
         let constraint: Constraint = "work.disk < 100 MB".parse().unwrap();
-        let said = |held, broke, silent| {
+        let said = |satisfied, broke, silent| {
             let why = (silent > 0).then(|| "not reached".to_owned());
-            kept(&constraint, &Bound { held, broke, silent, why, worst: Some(5e7) })
+            constraint_line(&constraint, &Bound { satisfied, broke, silent, why, worst: Some(5e7) })
         };
         assert_eq!(said(6, 0, 0), "`work.disk < 100 MB` holds: in 6 of 6 fresh trials; at the worst 50.0 MB");
         assert!(said(5, 0, 1).contains("holds: in 5 of 5 fresh trials, 1 more says nothing (not reached); "));

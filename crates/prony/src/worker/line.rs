@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn no_progress_is_told_between_phases() {
+    fn no_progress_is_reported_between_phases() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let line = Line::new::<LinkError>(theirs).unwrap();
         line.teller().tell_progress(&Progress::default(), &mut 7);

@@ -27,7 +27,7 @@ pub fn main(socket: OwnedFd) -> ExitCode {
     let served = Line::new(UnixStream::from(socket)).and_then(|mut line| serve(&mut line));
     match served {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Unserved::Told) => ExitCode::from(1),
+        Err(Unserved::Reported) => ExitCode::from(1),
         Err(Unserved::Link(_)) => ExitCode::from(2),
     }
 }
@@ -37,7 +37,7 @@ pub fn main(socket: OwnedFd) -> ExitCode {
 enum Unserved {
     /// The trial failed; the runner knows.
     #[error("the trial failed")]
-    Told,
+    Reported,
     /// The runner cannot be told.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -110,7 +110,7 @@ impl Machine for ThisMachine {
 
 fn fail(line: &mut Line, message: FromWorker) -> Result<(), Unserved> {
     line.send(message)?;
-    Err(Unserved::Told)
+    Err(Unserved::Reported)
 }
 
 fn failed(index: Option<usize>, message: String) -> FromWorker {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_does_what_it_is_told_and_stops() {
+    fn worker_executes_commands_and_stops() {
         let mut runner = Runner::new();
         runner.say(&runner.plan("memory", VERSION));
         let Some(FromWorker::Ready { effective, .. }) = runner.hear() else { panic!("not ready") };
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_whose_runner_is_gone_ends() {
+    fn worker_ends_when_its_runner_ends() {
         let runner = Runner::new();
         assert_eq!(runner.code(), ExitCode::from(2));
         let mut runner = Runner::new();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_panic_is_told() {
+    fn panic_text_is_reported() {
         let panic = catch_unwind(|| panic!("page {} is torn", 7)).unwrap_err();
         assert_eq!(panic_text(panic.as_ref()), "page 7 is torn");
         let panic = catch_unwind(|| panic!("plain")).unwrap_err();

@@ -173,7 +173,7 @@ fn check_says_what_a_budget_buys() {
 }
 
 #[test]
-fn estimates_hold_what_is_done_beside_the_trials() {
+fn estimates_include_work_outside_the_trials() {
     let dir = folder(PREPARED);
     let first = said(&prony(dir.path(), &["check", "x.toml"]));
     assert!(first.contains("its preparation and its build take is not known before one has run"), "{first}");

@@ -118,7 +118,7 @@ fn the_same_work_twice_is_no_difference_on_the_noise_of_this_machine() {
 }
 
 #[test]
-fn what_is_said_to_be_seen_is_seen_on_the_noise_of_this_machine() {
+fn advertised_effect_is_found_on_the_noise_of_this_machine() {
     let Some(lines) = calibrated("smallest-effect") else { return };
     assert_eq!((lines.len(), number(&lines[0], "truth"), number(&lines[0], "tries")), (1, 0.8, 400.0));
     let what = lines[0]["what"].as_str().unwrap();

@@ -18,9 +18,9 @@ pub(crate) fn against(experiment: &Experiment, factor: &str, label: &str) -> Exp
         json["compare"]["baseline"] = json!({ factor: label });
         json["compare"]["twice"] = json!(true);
         for (variant, of) in json["variants"].as_array_mut().unwrap().iter_mut().zip(experiment.variants()) {
-            let others = of.levels.iter().enumerate().filter(|(f, _)| *f != at).map(|(_, l)| *l).collect();
+            let other_levels = of.levels.iter().enumerate().filter(|(f, _)| *f != at).map(|(_, l)| *l).collect();
             let next = strata.len();
-            variant["stratum"] = json!(*strata.entry(others).or_insert(next));
+            variant["stratum"] = json!(*strata.entry(other_levels).or_insert(next));
             variant["baseline"] = json!(of.levels[at] == level);
         }
     })

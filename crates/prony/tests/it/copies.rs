@@ -99,7 +99,7 @@ fn a_link_that_leads_out_of_the_directory_refuses_the_run_with_its_name() {
 }
 
 #[test]
-fn links_copy_copies_what_they_lead_to_and_changes_the_copy_alone() {
+fn links_copy_copies_targets_and_changes_only_the_copy() {
     let home = Home::new();
     symlink("../shared", home.path("site/lib")).unwrap();
     symlink(home.path("site/a.js"), home.path("shared/back.js")).unwrap();
@@ -132,7 +132,7 @@ fn a_trial_says_that_the_programs_directory_changed_since_the_run_began() {
 }
 
 #[test]
-fn copies_hold_nothing_of_pronys_own() {
+fn copies_exclude_files_of_prony() {
     let home = Home::new();
     fs::write(home.path("prony.dbx"), "mine").unwrap();
     let body = "[program.x]\nshell = true\ncommand = 'ls -A | sort; ls -A site'\ndirectory = \".\"\n";
@@ -200,7 +200,7 @@ fn can_share_groups(home: &Home) -> bool {
 }
 
 #[test]
-fn a_run_in_another_pid_namespace_leaves_groups_and_scratch_of_a_live_run_alone() {
+fn run_in_another_pid_namespace_spares_groups_and_scratch_of_a_live_run() {
     let home = Home::new();
     if !can_share_groups(&home) {
         return;

@@ -15,9 +15,9 @@ fn same(path: &str, text: &str) {
     if std::env::var_os("PRONY_BLESS").is_some() {
         std::fs::write(&file, text).unwrap();
     }
-    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    let committed = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
-        kept == text,
+        committed == text,
         "`{path}` is not what the code says; `PRONY_BLESS=1 cargo test -p prony docs` writes it anew"
     );
 }

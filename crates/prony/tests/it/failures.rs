@@ -52,8 +52,12 @@ fn two(blocks: u32) -> Experiment {
 
 /// Concludes a trial as the runner does: one phase, that came so far, of a trial that ended so.
 fn ended(record: &mut TrialRecord, experiment: &Experiment, outcome: Outcome, reached: Reached, time: f64) {
-    let luck = 1.0 + 0.01 * (noise(u64::from(record.trial.position)) - 0.5);
-    let figures = [("time", 1e9 * time * luck), ("rate", 10.0 / (time * luck)), ("anon.max", 1e6 * time * luck)];
+    let noise_factor = 1.0 + 0.01 * (noise(u64::from(record.trial.position)) - 0.5);
+    let figures = [
+        ("time", 1e9 * time * noise_factor),
+        ("rate", 10.0 / (time * noise_factor)),
+        ("anon.max", 1e6 * time * noise_factor),
+    ];
     let at = (!outcome.is_ok()).then(|| "run".to_owned());
     let evidence = if outcome.is_ok() { vec![] } else { vec!["it failed".to_owned()] };
     let ending = Ending { outcome, phase: at, after: Nanos::from_millis(48), evidence };
@@ -360,7 +364,7 @@ fn variant_that_fails_in_half_of_its_trials_is_never_better() {
 }
 
 #[test]
-fn outcome_cell_shows_what_was_seen_at_least_and_no_figure() {
+fn outcome_cell_shows_the_least_memory_and_no_figure() {
     let run = run_of(6, |t| (t.trial.variant == 1).then_some((Outcome::Crashed { signal: 11 }, Reached::SubjectEnd)));
     let table = &build(&data(&run), &Options::default()).tables[0];
     let cell = &table.rows[1].cells[0];
@@ -442,7 +446,7 @@ fn gate_at_the_command_line_exits_with_its_answer() {
 }
 
 #[test]
-fn runs_side_by_side_show_failed_trials_beside_the_figures_of_the_others() {
+fn compared_runs_show_failed_trials_next_to_figures() {
     let bench = Bench::new();
     let body = "[compare]\nblocks = 6\n[observe]\ncare = \"light\"\n[program.x]\nshell = true\ndirectory = \".\"\n\
                 copy = \"none\"\ncommand = \"echo >> count; test $(wc -l < count) -eq 1 || kill -SEGV $$\"\n";

@@ -47,8 +47,8 @@ fn judging(experiment: &Experiment, metrics: &[&str]) -> Experiment {
 fn filled(experiment: &Experiment, blocks: u32) -> Vec<TrialRecord> {
     trials(experiment, blocks, |t| {
         let levels = &experiment.variants()[t.trial.variant].levels;
-        let luck = 1.0 + 0.005 * (noise(u64::from(t.trial.position)) - 0.5);
-        let time = 1e9 * TIMES[levels[1]] * (1.0 + levels[0] as f64) * (1.0 + f64::from(t.trial.block)) * luck;
+        let noise_factor = 1.0 + 0.005 * (noise(u64::from(t.trial.position)) - 0.5);
+        let time = 1e9 * TIMES[levels[1]] * (1.0 + levels[0] as f64) * (1.0 + f64::from(t.trial.block)) * noise_factor;
         t.phases = vec![phase("source", &[("time", time), ("cpu", time / 2.0), ("rate", 1e9 / time)])];
     })
 }
@@ -394,6 +394,6 @@ fn a_file_names_the_floor_and_the_report_shows_what_lies_above() {
     assert_eq!(lines.len(), 2, "{shown}");
     assert!(lines.iter().all(|line| line.contains("75.0 (75.0 to 75.0)")), "{shown}");
     let checked = String::from_utf8(bench.prony(&["check", "e.toml"]).stdout).unwrap();
-    let told = "the floor is subject=bare at the same levels of everything else: 2 variants are set above it";
-    assert!(checked.contains(told), "{checked}");
+    let note = "the floor is subject=bare at the same levels of everything else: 2 variants are set above it";
+    assert!(checked.contains(note), "{checked}");
 }

@@ -291,7 +291,7 @@ fn harmless(bytes: &[u8], what: &str) {
 }
 
 #[test]
-fn what_names_and_programs_hold_never_acts_on_a_terminal() {
+fn control_characters_never_reach_a_terminal() {
     let place = Place::new();
     let toml = |text: &str| serde_json::to_string(text).unwrap().replace('\u{7f}', "\\u007f");
     let script = format!("printf '%s' {}; printf '%s' {0} >&2; exit 3", "\"$X\"");
@@ -409,7 +409,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn results_and_scratch_are_their_users_alone_unless_shared() {
+fn results_and_scratch_are_private_unless_shared() {
     for (shared, file, directory) in [(false, 0o600, "700"), (true, 0o644, "755")] {
         let place = Place::new();
         // What stands in the scratch directory lies above the program's TMPDIR.
@@ -487,7 +487,7 @@ fn exports_that_cannot_be_written_are_found_before_anything_runs() {
 }
 
 #[test]
-fn save_writes_over_a_file_only_where_it_is_told() {
+fn save_overwrites_a_file_only_with_the_option() {
     let place = Place::new();
     let before = fs::read(place.path("e.toml")).unwrap();
     let output = place.run(&words("exec -q -r 1 --save e.toml -- touch ran"));
@@ -575,7 +575,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 }
 
 #[test]
-fn command_lines_can_be_kept_out_of_the_record() {
+fn command_lines_can_be_omitted_from_the_record() {
     let body = "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\nrecord_commands = false\n[program.x]\nshell = true\n\
                 command = \"true TOPSECRET1\"\nprepare = \"true TOPSECRET2\"\nenv = { PASS = \"TOPSECRET3\" }\n\
                 input = { text = \"TOPSECRET4\" }\n[program.x.replicas]\ncount = 2\nphase = \"run\"\n\
@@ -591,8 +591,8 @@ fn command_lines_can_be_kept_out_of_the_record() {
     let exec = words("exec -q -r 1 --omit-commands --env PASS=TOPSECRET3 --prepare #TOPSECRET2 -- echo");
     assert_eq!(sound(&place.run(&[exec, words("TOPSECRET1")].concat()), &"exec"), 0);
     // What programs print is not left out.
-    let kept = results(&place);
-    assert!(holds(&kept, "left out of the record") && (2..=6).all(|n| !holds(&kept, &format!("TOPSECRET{n}"))));
+    let results = results(&place);
+    assert!(holds(&results, "left out of the record") && (2..=6).all(|n| !holds(&results, &format!("TOPSECRET{n}"))));
     for line in
         ["show 1", "report 1", "report 1 --html", "report 1 --format json", "report 1 --format csv", "compare 1"]
     {
@@ -618,7 +618,7 @@ fn command_lines_can_be_kept_out_of_the_record() {
 }
 
 #[test]
-fn commands_kept_out_of_the_record_are_in_no_evidence_and_in_no_script_of_a_probe() {
+fn omitted_commands_are_in_no_evidence_and_no_probe_script() {
     let place = Place::new();
     let record = |body: &str| {
         let top = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\nrecord_commands = false\n";
@@ -645,7 +645,7 @@ fn commands_kept_out_of_the_record_are_in_no_evidence_and_in_no_script_of_a_prob
         "{:?}",
         replica.ending
     );
-    assert_eq!(replica.program().unwrap().replicas.as_ref().unwrap().copies[0].fate, ReplicaEnd::NotBegun);
+    assert_eq!(replica.program().unwrap().replicas.as_ref().unwrap().copies[0].end, ReplicaEnd::NotBegun);
     if version("python3").is_some() {
         let python = record("[program.x]\ncommand = [\"python3\", \"-c\", \"TOPSECRET = 1\"]\nruntime = \"python\"\n");
         let threads = &probe(&python).threads;

@@ -46,7 +46,7 @@ fn faulty(kind: &str, n: usize) -> String {
 const KINDS: [&str; 6] = ["engines", "levels twice", "skips", "keys", "metrics", "phases"];
 
 #[test]
-fn problems_are_shown_up_to_20_and_the_others_counted() {
+fn problems_are_shown_up_to_20_and_the_rest_counted() {
     for kind in KINDS {
         let text = said(&faulty(kind, 500));
         let shown = text.lines().filter(|line| line.starts_with("error: ")).count();

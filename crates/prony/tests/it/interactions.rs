@@ -27,9 +27,9 @@ fn engines(ways: &[&str]) -> Experiment {
 fn run(experiment: &Experiment, time: impl Fn(usize, usize) -> f64) -> RunData {
     let records = trials(experiment, BLOCKS, |t| {
         let levels = &experiment.variants()[t.trial.variant].levels;
-        let luck = 1.0 + 0.01 * (noise(u64::from(t.trial.position)) - 0.5);
-        let weather = 1.0 + f64::from(t.trial.block % 5);
-        t.phases = vec![phase("write", &[("time", 1e9 * time(levels[0], levels[1]) * luck * weather)])];
+        let noise_factor = 1.0 + 0.01 * (noise(u64::from(t.trial.position)) - 0.5);
+        let drift = 1.0 + f64::from(t.trial.block % 5);
+        t.phases = vec![phase("write", &[("time", 1e9 * time(levels[0], levels[1]) * noise_factor * drift)])];
     });
     run_data(experiment.clone(), records.len() as u32, records)
 }
@@ -39,7 +39,7 @@ fn found(data: &RunData) -> Interactions {
 }
 
 #[test]
-fn an_effect_that_depends_on_the_other_factor_is_told_with_both_levels() {
+fn interaction_is_reported_with_both_levels() {
     let found = found(&run(&engines(&["each", "batch"]), |engine, way| [[1.0, 1.0], [6.0, 3.0]][engine][way]));
     let [one] = found.found.as_slice() else { panic!("{found:?}") };
     assert_eq!((one.factor.as_str(), one.on.as_str()), ("engine", "way"), "the baseline's factor has the effect");
@@ -56,14 +56,14 @@ fn an_effect_that_depends_on_the_other_factor_is_told_with_both_levels() {
 }
 
 #[test]
-fn factors_that_multiply_and_differences_below_the_margin_are_not_told() {
+fn multiplicative_factors_and_differences_below_the_margin_are_no_interactions() {
     assert!(found(&run(&engines(&["each", "batch"]), |e, w| [1.0, 6.0][e] * [1.0, 0.2][w])).found.is_empty());
     let little = found(&run(&engines(&["each", "batch"]), |e, w| [1.0, 6.0][e] * [1.0, 0.2][w] * [1.0, 1.02][e * w]));
     assert!(little.found.is_empty() && little.looked_at == 1, "{little:?}");
 }
 
 #[test]
-fn of_many_levels_the_greatest_change_is_told_and_all_effects_with_it() {
+fn largest_change_of_many_levels_is_reported_with_all_effects() {
     let data = run(&engines(&["each", "ten", "hundred"]), |e, w| [[1.0; 3], [6.0, 5.9, 1.0]][e][w]);
     let found = found(&data);
     let [one] = found.found.as_slice() else { panic!("{found:?}") };
@@ -73,21 +73,21 @@ fn of_many_levels_the_greatest_change_is_told_and_all_effects_with_it() {
 }
 
 #[test]
-fn other_factors_are_held_and_named() {
+fn interaction_fixes_and_names_other_factors() {
     let factors = [
         texts("engine", &["memory", "lmdb"]),
         texts("way", &["each", "batch"]),
         numbers("documents", &["10", "1_000"]),
     ];
-    let held = against(&experiment("three", &factors, &[("write", true)], BLOCKS), "engine", "memory");
+    let three = against(&experiment("three", &factors, &[("write", true)], BLOCKS), "engine", "memory");
     // Only with many documents does the way matter, and only to one engine.
-    let records = trials(&held, BLOCKS, |t| {
-        let l = &held.variants()[t.trial.variant].levels;
-        let luck = 1.0 + 0.01 * (noise(u64::from(t.trial.position)) - 0.5);
+    let records = trials(&three, BLOCKS, |t| {
+        let l = &three.variants()[t.trial.variant].levels;
+        let noise_factor = 1.0 + 0.01 * (noise(u64::from(t.trial.position)) - 0.5);
         let time = if l.as_slice() == [1, 1, 1] { 0.25 } else { 1.0 };
-        t.phases = vec![phase("write", &[("time", 1e9 * time * luck)])];
+        t.phases = vec![phase("write", &[("time", 1e9 * time * noise_factor)])];
     });
-    let found = found(&run_data(held.clone(), records.len() as u32, records));
+    let found = found(&run_data(three.clone(), records.len() as u32, records));
     let at = |of: &str, on: &str| -> Vec<&str> {
         found.found.iter().filter(|i| i.factor == of && i.on == on).map(|i| i.at.as_str()).collect()
     };
@@ -114,12 +114,12 @@ fn what_an_interaction_rests_on_is_said() {
     }
     assert_eq!(basis(&data), (9, 12, "9 of 12 blocks, those in which all four have a figure)".to_owned()));
     let document = json_document::of(&data, None);
-    let told = &document["interactions"][0];
-    assert_eq!((&told["blocks"], &told["of_blocks"], &told["unimodal"]), (&json!(9), &json!(12), &json!(false)));
+    let found = &document["interactions"][0];
+    assert_eq!((&found["blocks"], &found["of_blocks"], &found["unimodal"]), (&json!(9), &json!(12), &json!(false)));
 }
 
 #[test]
-fn the_promise_of_all_intervals_together_is_for_one_look() {
+fn joint_confidence_is_stated_for_one_analysis() {
     let time = |e: usize, w: usize| [[1.0; 3], [6.0, 5.9, 1.0]][e][w];
     let once = engines(&["each", "ten", "hundred"]);
     let note = found(&run(&once, time)).note();
@@ -129,7 +129,7 @@ fn the_promise_of_all_intervals_together_is_for_one_look() {
         json["variants"].as_array_mut().unwrap().iter_mut().for_each(|v| v["blocks"] = blocks.clone());
     });
     let found_often = found(&run(&often, time));
-    assert_eq!(found_often.looks, 4);
+    assert_eq!(found_often.analyses, 4);
     let note = found_often.note();
     assert!(note.contains("would at one look hold together") && note.contains("looked up to 4 times"), "{note}");
 }
@@ -159,7 +159,7 @@ fn few_blocks_stars_and_refused_comparisons_say_nothing() {
     let answer = |digest: &str| Some(Answer { rows: Some(1), digest: digest.to_owned(), comparable: true });
     let lmdb = |t: &TrialRecord| t.trial.variant >= 2;
     wrong.trials.iter_mut().for_each(|t| t.phases[0].answer = answer(if lmdb(t) { "b" } else { "a" }));
-    assert_eq!(found(&wrong), Interactions { confidence: 0.95, looks: 1, ..Interactions::default() });
+    assert_eq!(found(&wrong), Interactions { confidence: 0.95, analyses: 1, ..Interactions::default() });
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn identical_arms_rarely_interact() {
     for seed in 0..60u64 {
         let engines = engines(&["each", "batch", "all"]);
         let records = trials(&engines, BLOCKS, |t| {
-            let luck = 1.0 + noise(seed << 32 | u64::from(t.trial.position));
-            t.phases = vec![phase("write", &[("time", 1e9 * luck)])];
+            let noise_factor = 1.0 + noise(seed << 32 | u64::from(t.trial.position));
+            t.phases = vec![phase("write", &[("time", 1e9 * noise_factor)])];
         });
         hits += usize::from(!found(&run_data(engines, records.len() as u32, records)).found.is_empty());
     }
@@ -190,10 +190,10 @@ fn the_document_holds_the_figures_and_growth_is_marked_as_extrapolated() {
     let reach = memory["line"]["reach"]["x"].as_f64().unwrap();
     assert!((9e6..1.1e7).contains(&reach), "{reach}");
     let sentences: Vec<&String> = report.remarks.iter().flat_map(|r| &r.lines).collect();
-    let told = |what: &str| sentences.iter().filter(|s| s.contains(what)).count();
-    assert_eq!(told("extrapolated, not measured: it would meet the limit of 16.00 GB at about "), 2, "{sentences:#?}");
+    let count = |what: &str| sentences.iter().filter(|s| s.contains(what)).count();
+    assert_eq!(count("extrapolated, not measured: it would meet the limit of 16.00 GB at about "), 2, "{sentences:#?}");
     let ran_out = "; at 10,000,000 it did run out of memory; left out for want of a figure: 16 of 80 trials";
-    assert_eq!(told(ran_out), 2, "time and memory: {sentences:#?}");
+    assert_eq!(count(ran_out), 2, "time and memory: {sentences:#?}");
     let first = &document["comparisons"][0];
     assert_eq!((&first["verdict"], &first["metric"]), (&json!("worse"), &json!("source.time")));
     assert!(first["low"].as_f64().unwrap() > 1.2 && first["finished"]["trials"] == 8);
@@ -236,7 +236,7 @@ fn memory_that_the_host_lacked_is_not_the_subjects() {
 }
 
 #[test]
-fn a_measured_nought_forbids_a_power_law_and_is_told() {
+fn measured_zero_excludes_a_power_law_and_is_reported() {
     let mut sourcing = pages::sourcing();
     let nought = sourcing.1.iter_mut().find(|t| t.trial.variant == 0).unwrap();
     nought.phases[0].readings.get_mut("").unwrap().insert(key("time"), Reading::Measured(0.0));
@@ -244,9 +244,9 @@ fn a_measured_nought_forbids_a_power_law_and_is_told() {
     let [first, second] = growth.series.as_slice() else { panic!("{growth:?}") };
     assert!(first.fit.is_none() && first.zeros == 1 && second.fit.is_some() && second.zeros == 0);
     assert!(first.points.iter().all(|(.., y)| y.is_none_or(|y| y > 0.0)), "log axes have no nought");
-    let told = "`source.time` of `engine=memory` has no power law with `documents`: in 1 of 80 trials the figure is not \
+    let sentence = "`source.time` of `engine=memory` has no power law with `documents`: in 1 of 80 trials the figure is not \
                 above 0";
-    assert_eq!((sentences.len(), sentences[0].as_str()), (2, told));
+    assert_eq!((sentences.len(), sentences[0].as_str()), (2, sentence));
 }
 
 #[test]
@@ -289,6 +289,6 @@ fn a_search_has_no_interactions_and_growth_only_where_survival_chose() {
     assert_eq!((&document["interactions"], &document["growth"]), (&json!([]), &json!([])));
     let grown = searched("grow");
     assert!(found(&grown).found.is_empty() && growth(&grown) == growth(&planned));
-    let told = remarks(&grown);
-    assert!(told.len() == 1 && told[0].0 == "Growth" && told[0].1.contains(note), "{told:?}");
+    let found = remarks(&grown);
+    assert!(found.len() == 1 && found[0].0 == "Growth" && found[0].1.contains(note), "{found:?}");
 }

@@ -29,8 +29,8 @@ fn plan(pages: &[&str]) -> Experiment {
 fn records(experiment: &Experiment) -> Vec<TrialRecord> {
     trials(experiment, BLOCKS, |t| {
         let levels = &experiment.variants()[t.trial.variant].levels;
-        let luck = 1.0 + 0.005 * (noise(u64::from(t.trial.position)) - 0.5);
-        let time = TIMES[levels[0]] * (1.0 + levels[1] as f64) * luck;
+        let noise_factor = 1.0 + 0.005 * (noise(u64::from(t.trial.position)) - 0.5);
+        let time = TIMES[levels[0]] * (1.0 + levels[1] as f64) * noise_factor;
         t.phases = vec![phase("build", &[("time", 1e9 * time), ("rate", 100.0 / time), ("operations", 10.0 * time)])];
     })
 }
@@ -215,7 +215,7 @@ fn the_json_document_has_the_effects_as_numbers() {
 
 /// Programs tell their own times, so that the effects are exact.
 #[test]
-fn a_file_that_leaves_one_out_is_judged_against_all_unless_told() {
+fn left_out_file_is_compared_with_all_by_default() {
     let bench = Bench::new();
     let body = "[compare]\nblocks = 6\n[design]\nleave_one_out = \"code\"\n[factors.code]\n\
                 fast = { env = { SLOW = \"\" } }\nsame = { env = { OTHER = 1 } }\n\

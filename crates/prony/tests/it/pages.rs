@@ -40,8 +40,8 @@ pub(crate) fn stored(name: &str, experiment: &Experiment, trials: &[TrialRecord]
 
 /// A phase from `begin` for `time` seconds, with the usual figures.
 fn timed(name: &str, begin: &mut f64, time: f64, operations: u64, seed: u64) -> PhaseRecord {
-    let luck = 1.0 + 0.02 * bell(seed);
-    let nanos = (time * luck * 1e9).round();
+    let noise_factor = 1.0 + 0.02 * bell(seed);
+    let nanos = (time * noise_factor * 1e9).round();
     let figures = [
         ("time", nanos),
         ("wall", nanos * 1.02),
@@ -223,10 +223,10 @@ pub(crate) fn hostile() -> (Experiment, Vec<TrialRecord>) {
 }
 
 /// One variant, no baseline, nothing sampled.
-pub(crate) fn alone() -> (Experiment, Vec<TrialRecord>) {
-    let alone = experiment("One store alone", &[texts("store", &["redb"])], &[("write", true)], 3);
-    let records = trials(&alone, 3, |t| t.phases = vec![phase("write", &[("time", 1e9 + f64::from(t.trial.block))])]);
-    (alone, records)
+pub(crate) fn single() -> (Experiment, Vec<TrialRecord>) {
+    let single = experiment("One store alone", &[texts("store", &["redb"])], &[("write", true)], 3);
+    let records = trials(&single, 3, |t| t.phases = vec![phase("write", &[("time", 1e9 + f64::from(t.trial.block))])]);
+    (single, records)
 }
 
 /// Nothing finished.

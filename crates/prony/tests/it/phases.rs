@@ -87,7 +87,7 @@ fn a_watch_for_rest_blocks_nothing() {
 
 /// The program is held where the phase begins for longer than it must be quiet; its work comes after that.
 #[test]
-fn a_program_that_is_held_is_not_at_rest() {
+fn suspended_program_does_not_count_as_quiet() {
     let Some(_) = version("python3") else { return };
     let main = "
 import time, work
@@ -98,12 +98,12 @@ while time.process_time() < until:
 time.sleep(600)
 ";
     let site = Site::new(&[("work.py", "def f():\n    return 1\n"), ("main.py", main)]);
-    let held = "[[phase]]\nname = \"f\"\ncall = \"work:f\"\nat_end = { wait = \"2 s\" }\n";
+    let phase = "[[phase]]\nname = \"f\"\ncall = \"work:f\"\nat_end = { wait = \"2 s\" }\n";
     let settle = settle("800 ms", "60 s").replace("line = '^listening'", "after = \"f\"");
-    let trial = site.trial("python", "python3 main.py", &format!("{held}{settle}"));
+    let trial = site.trial("python", "python3 main.py", &format!("{phase}{settle}"));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     let of = |metric| amount(&trial, "settle", metric);
-    assert!(of(Metric::Held) >= 2e9 && of(Metric::Cpu) >= 0.45e9, "{} of work", of(Metric::Cpu));
+    assert!(of(Metric::Suspended) >= 2e9 && of(Metric::Cpu) >= 0.45e9, "{} of work", of(Metric::Cpu));
     assert!(of(Metric::SettleTime) >= 0.4e9 && of(Metric::SettleTime) <= of(Metric::Wall));
 }
 
@@ -111,9 +111,9 @@ const WORK: &str = "exports.start = () => 1; exports.unused = () => 1;
     exports.finish = (ms) => { const until = Date.now() + ms; while (Date.now() < until); return ms; };";
 
 /// How each hold went: whether it was let go at once, and what the thread was told last.
-fn holds(trial: &TrialRecord) -> Vec<(bool, &str)> {
-    let went_on = |hold: &SuspensionReport| hold.went_on.map_or("", Because::text);
-    probe(trial).holds.iter().map(|hold| (hold.passed, went_on(hold))).collect()
+fn suspensions(trial: &TrialRecord) -> Vec<(bool, &str)> {
+    let went_on = |suspension: &SuspensionReport| suspension.went_on.map_or("", Because::text);
+    probe(trial).suspensions.iter().map(|suspension| (suspension.passed, went_on(suspension))).collect()
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_phase_goes_from_one_function_to_another() {
         (true, "told to go on, not to be held again"),
         (false, "told to go on"),
     ];
-    assert_eq!(holds(&trial), expected);
+    assert_eq!(suspensions(&trial), expected);
     assert!(gauge(&trial, "span", Metric::HeapUsed, Stat::Before) > 0.0, "it was held and collected at the end");
     assert!(trial.program().unwrap().calls["span"].file.as_ref().unwrap().ends_with("/work.js"));
 }
@@ -167,7 +167,7 @@ fn a_program_ends_where_the_second_function_returned() {
     let trial = site.trial("python", "python3 main.py", phases);
     assert_eq!((trial.ending.outcome, said(&trial), guards(&trial)), (Outcome::Ok, "", vec![]));
     assert_eq!(phase(&trial, "span").completion, Completion::Complete);
-    assert_eq!(holds(&trial), [(false, "told to stop")]);
+    assert_eq!(suspensions(&trial), [(false, "told to stop")]);
 }
 
 #[test]

@@ -36,9 +36,9 @@ fn offered(name: &str, (experiment, trials): &(Experiment, Vec<TrialRecord>)) ->
 fn runs_offer_what_they_have() {
     assert_eq!(offered("cache", &pages::cache(200)), ["effects", "timeline", "samples", "throughput"]);
     assert_eq!(offered("sourcing", &pages::sourcing()), ["effects", "growth", "timeline", "latency", "throughput"]);
-    assert_eq!(offered("alone", &pages::alone()), ["effects"]);
+    assert_eq!(offered("alone", &pages::single()), ["effects"]);
     assert_eq!(offered("undeclared", &pages::undeclared()), ["effects", "samples", "throughput"]);
-    assert_eq!(offered("nothing", &(pages::alone().0, vec![])), [""; 0]);
+    assert_eq!(offered("nothing", &(pages::single().0, vec![])), [""; 0]);
 }
 
 #[test]
@@ -153,8 +153,8 @@ fn what_does_not_finish_is_marked() {
     let limited = Options { metric: Some("source.anon.max".parse().unwrap()), ..Options::default() };
     let svg = draw(&database, run, Figure::Growth, &limited).unwrap();
     std::fs::write(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("plots/limited.svg"), &svg).unwrap();
-    let told = svg.replace("</text>", " ");
-    assert!(told.contains("limit 16\u{a0}GB") && told.contains("extrapolated"), "{svg}");
+    let text = svg.replace("</text>", " ");
+    assert!(text.contains("limit 16\u{a0}GB") && text.contains("extrapolated"), "{svg}");
     assert!(svg.contains("stroke-dasharray=\"1 5\""), "beyond what was measured it is dotted");
 }
 
@@ -168,7 +168,7 @@ fn the_baseline_beside_itself_is_drawn() {
 
 #[test]
 fn a_figure_that_is_not_offered_is_refused_with_a_hint() {
-    let (experiment, trials) = pages::alone();
+    let (experiment, trials) = pages::single();
     let (database, run) = pages::stored("plots-refused", &experiment, &trials);
     let error = draw(&database, run, Figure::Growth, &Options::default()).unwrap_err();
     assert!(matches!(error, Error::NoFigure { .. }) && error.hint().unwrap().contains("prony plot 1"));

@@ -336,7 +336,8 @@ fn what_is_written_lies_within_the_lag_before_its_boundary_however_busy_the_mach
 #[test]
 fn a_mark_of_another_clock_has_the_time_at_which_it_was_read() {
     let bench = Bench::new();
-    let mark = |edge: &str, at: u64| format!(r#"echo '{{"mark":"p","edge":"{edge}","at":{at}}}' >> $PRONY_MARKS"#);
+    let mark =
+        |boundary: &str, at: u64| format!(r#"echo '{{"mark":"p","boundary":"{boundary}","at":{at}}}' >> $PRONY_MARKS"#);
     let script = format!("{}; sleep 0.05; {}; sleep 0.05", mark("begin", 5), mark("end", u64::MAX / 2));
     let trial = bench.trial(&format!("{}[[phase]]\nname = \"p\"\n", shell(&script)));
     let (wall, lag) = (amount(&trial, "p", Metric::Wall), amount(&trial, "p", Metric::Lag));
@@ -365,13 +366,13 @@ fn what_programs_answer_must_agree() {
     };
     let (data, text) = shown("hits 5 digest ab", pattern);
     let answer = data.trials[0].phases[0].answer.clone().unwrap();
-    assert_eq!((answer.rows, answer.digest.as_str()), (Some(5), "told:ab"));
+    assert_eq!((answer.rows, answer.digest.as_str()), (Some(5), "reported:ab"));
     assert!(!text.contains("answered differently"), "{text}");
     let (_, text) = shown("hits 5 digest cd", pattern);
     assert!(text.contains("say that they answered differently: `ab` and `cd`"), "{text}");
     let (data, text) = shown("hits 5 digest ab", "digest (?<digest>[0-9a-f]+)");
     let answer = data.trials[0].phases[0].answer.clone().unwrap();
-    assert_eq!((answer.rows, answer.digest.as_str()), (None, "told:ab"), "it told no number, and has none");
+    assert_eq!((answer.rows, answer.digest.as_str()), (None, "reported:ab"), "it told no number, and has none");
     assert!(!text.contains("answered differently"), "{text}");
     let (data, _) = shown("hits 5 digest ab", "hits: (?<rows>[0-9]+)");
     assert_eq!((guards(&data.trials[0]), data.trials[0].phases[0].answer.clone()), (vec!["read_nothing"], None));
@@ -509,9 +510,9 @@ fn a_flood_is_bounded_and_counted() {
     let bench = Bench::new();
     let trial = bench.trial(&shell("yes 0123456789abcdef | head -c 67108864"));
     assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["output_flooded"]));
-    let kept = &trial.program().unwrap().output.stdout;
-    assert_eq!(kept.total, 67_108_864);
-    assert!(kept.first.len() + kept.last.len() < 10_000);
+    let stdout = &trial.program().unwrap().output.stdout;
+    assert_eq!(stdout.total, 67_108_864);
+    assert!(stdout.first.len() + stdout.last.len() < 10_000);
 }
 
 #[test]
@@ -552,7 +553,7 @@ fn a_reached_limit_of_processes_is_a_finding() {
 }
 
 #[test]
-fn a_program_that_is_gone_before_it_was_observed_is_still_measured() {
+fn program_that_ends_before_observation_is_measured() {
     let bench = Bench::new();
     let (_, data) = bench.exec(&["-r", "3", "--", "true"]);
     for trial in &data.trials {
@@ -565,7 +566,7 @@ fn a_program_that_is_gone_before_it_was_observed_is_still_measured() {
 }
 
 #[test]
-fn outcomes_are_told_apart() {
+fn program_outcomes_are_distinguished() {
     let bench = Bench::new();
     let ending = |script: &str| bench.trial(&shell(script)).ending;
     assert_eq!(ending("kill -SEGV $$").outcome, Outcome::Crashed { signal: 11 });
@@ -745,7 +746,7 @@ fn a_command_that_is_not_there_is_a_mistake_and_begins_no_run() {
 }
 
 #[test]
-fn a_program_that_its_build_did_not_make_fails_in_its_variant_alone() {
+fn missing_build_output_fails_only_its_variant() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
     let body = "[factors.which]\ngood = { command = [\"true\"] }\nbad = { command = [\"./made\"] }\n\
@@ -779,7 +780,7 @@ fn short_programs_after_one_another_have_figures_of_their_own() {
 }
 
 #[test]
-fn a_build_is_done_once_for_each_content_and_kept_for_the_next_run() {
+fn build_runs_once_per_content_and_is_cached_for_the_next_run() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
     fs::write(bench.path("site/source"), "one").unwrap();
@@ -912,7 +913,7 @@ fn a_link_in_the_place_of_tmpdir_is_not_followed() {
 }
 
 #[test]
-fn finished_trials_are_kept_before_one_that_may_take_long() {
+fn finished_trials_are_saved_before_a_long_trial() {
     let bench = Bench::new();
     bench.script("short", ": > ran");
     // Not short either where it comes first.

@@ -57,7 +57,7 @@ fn copies(trial: &TrialRecord) -> &[Replica] {
 }
 
 fn fates(trial: &TrialRecord) -> Vec<ReplicaEnd> {
-    copies(trial).iter().map(|copy| copy.fate).collect()
+    copies(trial).iter().map(|copy| copy.end).collect()
 }
 
 fn pids(trial: &TrialRecord) -> Vec<String> {
@@ -156,7 +156,7 @@ fn a_replica_that_never_ends_runs_into_the_phases_time() {
 }
 
 #[test]
-fn a_program_that_ends_takes_its_replicas_along() {
+fn program_end_ends_its_replicas() {
     let bench = Bench::new();
     let body = waiting("2", &format!("{PRONY} mark other begin; exec sleep 600"), "");
     let phases = "[[phase]]\nname = \"queries\"\nbegin = { line = '^ready$' }\n[[phase]]\nname = \"other\"\n";

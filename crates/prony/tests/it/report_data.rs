@@ -170,7 +170,7 @@ fn everything_of_a_run_has_samples_and_histograms_and_is_no_table() {
 }
 
 #[test]
-fn a_report_goes_to_a_file_where_told() {
+fn report_is_written_to_the_named_file() {
     let fixture = Fixture::new();
     let file = fixture.dir.path().join("report.md");
     let shown = fixture.run(&format!("report 1 -o {}", file.display()));
@@ -194,24 +194,24 @@ fn what_does_not_go_together_is_refused_with_a_hint() {
 #[test]
 fn rm_asks_before_it_deletes() {
     let fixture = Fixture::new();
-    let kept = |fixture: &Fixture| Database::open(&fixture.path()).unwrap().runs().unwrap().len();
+    let count = |fixture: &Fixture| Database::open(&fixture.path()).unwrap().runs().unwrap().len();
     for no in ["n\n", "", "\n"] {
         let asked = fixture.try_run("rm 1", Some(no)).unwrap();
         assert!(asked.contains("First, \"quoted\", 4 trials") && asked.ends_with("delete? [y/N] "), "{asked}");
-        assert_eq!(kept(&fixture), 2);
+        assert_eq!(count(&fixture), 2);
     }
     assert!(matches!(fixture.try_run("rm 1", None), Err(Error::Arguments { .. })));
     assert!(matches!(fixture.try_run("rm 1 9 --yes", None), Err(Error::Results(prony_results::Error::NoRun { .. }))));
-    assert_eq!(kept(&fixture), 2);
+    assert_eq!(count(&fixture), 2);
     assert!(fixture.try_run("rm 1", Some("y\n")).unwrap().ends_with("deleted run 1\n"));
     assert_eq!(fixture.run("rm -1 2 --yes"), "deleted run 2\n");
-    assert_eq!(kept(&fixture), 0);
+    assert_eq!(count(&fixture), 0);
 }
 
 /// A reader that goes away after a few bytes.
-struct Gone(usize);
+struct BrokenPipe(usize);
 
-impl Write for Gone {
+impl Write for BrokenPipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = bytes.len().min(self.0);
         self.0 -= taken;
@@ -224,7 +224,7 @@ impl Write for Gone {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_told_apart() {
+fn broken_pipe_is_distinguished_from_other_errors() {
     let fixture = Fixture::new();
     let path = fixture.path();
     let database = path.to_str().unwrap();
@@ -232,11 +232,11 @@ fn a_reader_that_goes_away_is_told_apart() {
     for (format, what) in [("csv", "results"), ("json", "results"), ("json", "series"), ("markdown", "results")] {
         let line = ["prony", "report", "1", "--format", format, "--what", what, "--database", database];
         let Command::Report(args) = Command::try_parse_from(line).unwrap() else { unreachable!() };
-        broken(report(&args, &mut Gone(20)));
+        broken(report(&args, &mut BrokenPipe(20)));
     }
     let Command::Show(args) = Command::try_parse_from(["prony", "show", "--database", database]).unwrap() else {
         unreachable!()
     };
-    broken(show(&args, &mut Output::new(&mut Gone(20), false, None, false)));
+    broken(show(&args, &mut Output::new(&mut BrokenPipe(20), false, None, false)));
     assert!(!Error::from(prony_results::Error::NoRuns { path: Path::new("x").to_owned() }).is_broken_pipe());
 }

@@ -142,8 +142,8 @@ fn names_from_outside_are_inert() {
 
 #[test]
 fn pages_of_runs_that_lack_things_are_sensible() {
-    let alone = page("alone", &pages::alone());
-    assert!(alone.contains("there is one variant, and nothing to compare it with"));
+    let single = page("alone", &pages::single());
+    assert!(single.contains("there is one variant, and nothing to compare it with"));
     let failed = page("failed", &pages::failed());
     assert!(failed.contains("neither <code>store=b</code> nor <code>store=a</code> finishes"), "{failed:.4000}");
     let undeclared = page("undeclared", &pages::undeclared());
@@ -152,13 +152,13 @@ fn pages_of_runs_that_lack_things_are_sensible() {
     assert_eq!(charts(&undeclared, "samples", "write")[0]["x"]["format"], "nanos", "there is no baseline to divide by");
     let effects = charts(&undeclared, "effects", "write.time")[0];
     assert_eq!((&effects["x"]["format"], marks(effects, "rules").len()), (&json!("nanos"), 0));
-    let nothing = page("nothing", &(pages::alone().0, vec![]));
+    let nothing = page("nothing", &(pages::single().0, vec![]));
     assert!(nothing.contains("No trial has ended"));
 }
 
 #[test]
 fn the_page_asks_for_nothing_from_elsewhere() {
-    let text = page("requests", &pages::alone());
+    let text = page("requests", &pages::single());
     let outside_script = text.replace(include_str!("../../../prony-report/src/html/assets/app.js"), "");
     for way in [" src=", "url(", "@import", "http:", "https:", "<link rel=\"style"] {
         assert!(!outside_script.contains(way), "`{way}`");

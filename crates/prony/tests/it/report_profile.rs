@@ -57,10 +57,10 @@ fn cpuprofile(thread: u32, begin: Nanos, end: Nanos) -> Vec<u8> {
     let count = ((micros(end) - micros(begin)) / 10_000) as usize;
     let samples: Vec<usize> = innermost.into_iter().cycle().take(count).collect();
     let deltas: Vec<u64> = (0..count).map(|at| if at == 0 { 0 } else { 10_000 }).collect();
-    let edges = [begin.as_nanos(), begin.as_nanos() + 1_000];
+    let started = [begin.as_nanos(), begin.as_nanos() + 1_000];
     let last = [end.as_nanos(), end.as_nanos() + 1_000];
     json!({"nodes": nodes, "startTime": micros(begin), "endTime": micros(end), "samples": samples, "timeDeltas": deltas,
-           "prony": {"pid": 42, "thread": thread, "name": "build.js", "started": edges, "stopped": last}})
+           "prony": {"pid": 42, "thread": thread, "name": "build.js", "started": started, "stopped": last}})
     .to_string()
     .into_bytes()
 }

@@ -58,9 +58,9 @@ fn sourcing_trial(position: u32, block: u32, variant: usize) -> TrialRecord {
     let memory = [("rss.end", rss * 1e6), ("rss.peak", peak), ("anon.end", rss * 0.9e6), ("file.end", rss * 0.1e6)];
     record.phases.push(phase("source", &[&[("time", source)], &memory[..]].concat()));
     if variant < 6 && persist == 0.0 {
-        let seen = [("time", 9e9), ("rss.peak", peak)];
+        let readings = [("time", 9e9), ("rss.peak", peak)];
         record.phases[0].readings.get_mut("").unwrap().insert(key("rss.peak"), Reading::Measured(9e9));
-        record.phases.push(PhaseRecord { completion: Completion::Partial, ..phase("persist", &seen) });
+        record.phases.push(PhaseRecord { completion: Completion::Partial, ..phase("persist", &readings) });
         record.ending = Ending {
             outcome: Outcome::OutOfMemory { by: OutOfMemory::Limit },
             phase: Some("persist".to_owned()),
@@ -248,9 +248,9 @@ fn programs_and_stores_that_settle_stand_in_one_column() {
         let columns = report.tables[0].columns.iter().map(|column| column.heading.clone());
         columns.zip(report.tables[0].rows[1].cells.iter().map(|cell| cell.main.clone())).collect()
     };
-    let told = shown(&[("time", 5e9), ("settle.time", 5e9)]);
-    assert_eq!(told.iter().map(|(heading, _)| heading.as_str()).collect::<Vec<_>>(), ["time"], "it is said once");
-    assert!(told[0].1.starts_with('5'), "{told:?}");
+    let columns = shown(&[("time", 5e9), ("settle.time", 5e9)]);
+    assert_eq!(columns.iter().map(|(heading, _)| heading.as_str()).collect::<Vec<_>>(), ["time"], "it is said once");
+    assert!(columns[0].1.starts_with('5'), "{columns:?}");
 }
 
 /// Of two trials the kernel wrote dirty pages after the processes were quiet in one.

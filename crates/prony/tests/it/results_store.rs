@@ -106,22 +106,22 @@ fn a_trial_is_never_rewritten() {
 fn a_deleted_run_leaves_no_row_and_its_number_is_not_used_again() {
     let f = fixture();
     let mut database = Database::create(&f.path).unwrap();
-    let (gone, kept) = (begin(&mut database), begin(&mut database));
+    let (deleted, other) = (begin(&mut database), begin(&mut database));
     for position in 0..30 {
-        database.append_trial(gone, &full_trial(position)).unwrap();
+        database.append_trial(deleted, &full_trial(position)).unwrap();
     }
-    database.append_trial(kept, &full_trial(0)).unwrap();
+    database.append_trial(other, &full_trial(0)).unwrap();
     let pages = count(&f.path, "SELECT page_count FROM pragma_page_count");
-    database.delete_run(gone).unwrap();
+    database.delete_run(deleted).unwrap();
     assert!(count(&f.path, "SELECT page_count FROM pragma_page_count") < pages);
     let small = ["variants", "effective", "trials", "phases", "readings", "absences", "findings"];
     for table in small.into_iter().chain(["histograms", "groups", "series"]) {
         let all = count(&f.path, &format!("SELECT count(*) FROM {table}"));
         assert!(all > 0 && all < 10, "{table} holds {all} rows");
     }
-    assert_eq!(database.load_run(kept).unwrap().trials, [light(full_trial(0))]);
-    assert!(matches!(database.delete_run(gone), Err(Error::NoRun { .. })));
-    database.delete_run(kept).unwrap();
+    assert_eq!(database.load_run(other).unwrap().trials, [light(full_trial(0))]);
+    assert!(matches!(database.delete_run(deleted), Err(Error::NoRun { .. })));
+    database.delete_run(other).unwrap();
     assert_eq!(begin(&mut database), RunId(3));
 }
 
@@ -163,7 +163,7 @@ fn queries_by_hand_find_names_spelled_out() {
 }
 
 #[test]
-fn what_trials_lack_alike_is_kept_once() {
+fn equal_sets_of_missing_figures_are_stored_once() {
     let f = fixture();
     let mut database = Database::create(&f.path).unwrap();
     let run = begin(&mut database);
@@ -181,7 +181,7 @@ fn what_trials_lack_alike_is_kept_once() {
 }
 
 #[test]
-fn a_set_of_missing_figures_that_is_lost_is_told() {
+fn lost_set_of_missing_figures_is_an_error() {
     for damage in ["DELETE FROM absences", "UPDATE absences SET body = '[[999, 1, 1]]'", "DELETE FROM reasons"] {
         let f = fixture();
         let mut database = Database::create(&f.path).unwrap();
@@ -196,7 +196,7 @@ fn a_set_of_missing_figures_that_is_lost_is_told() {
 }
 
 #[test]
-fn names_of_what_was_not_kept_are_not_remembered() {
+fn names_of_discarded_trials_are_not_cached() {
     let f = fixture();
     let mut database = Database::create(&f.path).unwrap();
     let run = begin(&mut database);
@@ -234,7 +234,7 @@ fn several_writers_share_one_new_file() {
 }
 
 #[test]
-fn what_is_no_database_of_ours_is_left_alone() {
+fn foreign_database_is_refused_unchanged() {
     let f = fixture();
     assert!(matches!(Database::open(&f.path), Err(Error::NoDatabase { .. })));
     assert!(!f.path.exists());
@@ -252,7 +252,7 @@ fn what_is_no_database_of_ours_is_left_alone() {
 }
 
 #[test]
-fn another_schema_is_named_with_path_and_versions_and_left_alone() {
+fn foreign_schema_version_is_refused_with_path_and_versions() {
     let f = fixture();
     drop(Database::create(&f.path).unwrap());
     for found in [5, 99] {

@@ -109,7 +109,7 @@ verify = {}
 "#;
 
 #[test]
-fn what_names_nothing_is_refused_and_a_rate_not_kept_stands_beside_its_figures() {
+fn unmatched_names_are_refused_and_missed_rate_is_reported() {
     let fast = SMALL
         .replace(r#"["memory", "lmdb", "sqlite", "redb", "fjall"]"#, r#"["memory"]"#)
         // Enough of them that the last starts far behind what a hiccup explains.
@@ -208,7 +208,7 @@ fn events_are_lines_of_json_in_order() {
 }
 
 #[test]
-fn every_fault_of_a_file_is_told_at_once_with_its_place() {
+fn all_faults_of_a_file_are_listed_with_line_and_column() {
     let bench =
         Bench::new("[store]\nengin = \"lmdb\"\n[data]\nrecords = -5\nkey = \"k{i}\"\nvalue = { bytes = \"1 mile\" }\n");
     let output = bench.prony(&["run", "x.toml"]);

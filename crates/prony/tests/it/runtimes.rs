@@ -182,7 +182,7 @@ fn functions_of_common_js_are_phases() {
     let site = Site::new(&[("lib/work.js", WORK), ("main.js", main)]);
     let trial = site.trial("node", "node main.js", CALLED);
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
-    held_and_collected(&trial);
+    suspended_and_collected(&trial);
     // Several calls: how many, how long, how spread; at once they count once.
     assert_eq!(amount(&trial, "slow", Metric::Operations), 27.0);
     let (time, median) = (amount(&trial, "slow", Metric::Time), amount(&trial, "slow", Metric::LatencyP50));
@@ -190,8 +190,9 @@ fn functions_of_common_js_are_phases() {
     assert!(time <= amount(&trial, "slow", Metric::Wall) + 1e6);
     let database = Database::open(&site.bench.path("prony.db")).unwrap();
     let histograms = database.load_histograms(site.bench.data().head.id, trial.trial.position).unwrap();
-    let kept: Vec<(usize, &str)> = histograms.iter().map(|(phase, kept)| (*phase, kept.operation.as_str())).collect();
-    assert_eq!(kept, [(0, "call"), (1, "call"), (2, "call"), (3, "call")]);
+    let recorded: Vec<(usize, &str)> =
+        histograms.iter().map(|(phase, histogram)| (*phase, histogram.operation.as_str())).collect();
+    assert_eq!(recorded, [(0, "call"), (1, "call"), (2, "call"), (3, "call")]);
     // A hot function is counted.
     assert_eq!(amount(&trial, "hot", Metric::Operations), 5000.0);
     assert!(amount(&trial, "hot", Metric::LatencyP99) > 0.0 && amount(&trial, "hot", Metric::Time) > 0.0);
@@ -200,19 +201,22 @@ fn functions_of_common_js_are_phases() {
 }
 
 /// The program was held at the end of the first phase, collected, read and let go.
-fn held_and_collected(trial: &TrialRecord) {
+fn suspended_and_collected(trial: &TrialRecord) {
     let heap = |stat| gauge(trial, "load it", Metric::HeapUsed, stat);
     let (before, after) = (heap(Stat::Before), heap(Stat::End));
     assert!(before > 8e6 && after < before - 4e6, "{before} before the collection, {after} after it");
     assert!(heap(Stat::Max) >= before);
     assert!(gauge(trial, "load it", Metric::Anon, Stat::End) > 0.0);
     assert!(gauge(trial, "load it", Metric::Rss, Stat::Before) > 0.0);
-    let (held, wall) = (amount(trial, "load it", Metric::Held), amount(trial, "load it", Metric::Wall));
-    assert!(held >= 50e6, "{held}");
+    let (suspended, wall) = (amount(trial, "load it", Metric::Suspended), amount(trial, "load it", Metric::Wall));
+    assert!(suspended >= 50e6, "{suspended}");
     // Where there are weak references it was held once to end the call, and once more at the next turn to be collected.
-    let hold = probe(trial).holds.last().unwrap();
-    assert!(hold.held >= Some(Nanos::from_millis(50)) && hold.collected > Some(Nanos::ZERO), "{hold:?}");
-    assert_eq!((hold.went_on, hold.phase.as_str()), (Some(Because::Go), "load it"));
+    let suspension = probe(trial).suspensions.last().unwrap();
+    assert!(
+        suspension.suspended >= Some(Nanos::from_millis(50)) && suspension.collected > Some(Nanos::ZERO),
+        "{suspension:?}"
+    );
+    assert_eq!((suspension.went_on, suspension.phase.as_str()), (Some(Because::Go), "load it"));
     assert_eq!(amount(trial, "load it", Metric::Operations), 1.0);
     // A phase around it has no figures.
     assert_eq!(phase(trial, "whole").completion, Completion::Partial);
@@ -220,9 +224,9 @@ fn held_and_collected(trial: &TrialRecord) {
         let why = why(trial, "whole", MetricKey::amount(metric));
         assert!(why.contains("`at_end` of phase `load it` suspended the program"), "{why}");
     }
-    let suspended = trial.findings.iter().filter(|finding| finding.guard == "suspended_inside");
-    assert_eq!(suspended.map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("whole")]);
-    assert!(wall > 0.0 && wall < held + 1e9, "{wall} and {held}");
+    let inside = trial.findings.iter().filter(|finding| finding.guard == "suspended_inside");
+    assert_eq!(inside.map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("whole")]);
+    assert!(wall > 0.0 && wall < suspended + 1e9, "{wall} and {suspended}");
 }
 
 #[test]
@@ -240,7 +244,7 @@ fn functions_of_es_modules_are_phases() {
     let trial = site.trial("node", "node main.mjs", phases);
     assert_eq!(said(&trial), "8 7\n");
     assert_eq!(["a", "b"].map(|name| amount(&trial, name, Metric::Operations)), [1.0, 1.0]);
-    assert_eq!(probe(&trial).holds.iter().filter(|hold| hold.collected.is_some()).count(), 1);
+    assert_eq!(probe(&trial).suspensions.iter().filter(|suspension| suspension.collected.is_some()).count(), 1);
     assert!(trial.program().unwrap().calls["a"].file.as_ref().unwrap().ends_with("/work.mjs"));
 }
 
@@ -278,7 +282,7 @@ print(sum(work.Store().put(1) for _ in range(3)))
     assert!(amount(&trial, "slow", Metric::Time) >= 5.0 * 3.9e6, "the waits belong to the calls");
     assert!(gauge(&trial, "load", Metric::HeapBlocks, Stat::Before) > 1e5);
     assert!(why(&trial, "load", USED).contains("does not tell"));
-    let settled = probe(&trial).holds[0].settled.as_ref().unwrap();
+    let settled = probe(&trial).suspensions[0].settled.as_ref().unwrap();
     assert!(settled.watched >= Nanos::from_millis(100), "{settled:?}");
 }
 
@@ -311,7 +315,7 @@ fn threads_and_children_are_shown_by_role() {
 }
 
 #[test]
-fn a_death_by_the_heaps_own_limit_is_told_with_its_figures() {
+fn heap_limit_failure_is_reported_with_its_figures() {
     let Some(_) = version("node") else { return };
     let files = [
         ("fill.js", "module.exports.fill = () => { const all = []; for (;;) all.push({ x: 1 }); };"),
@@ -447,7 +451,7 @@ fn a_program_ends_where_its_function_returned() {
     let phase = |more: &str| format!("[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nthen = \"stop\"\n{more}");
     let trial = site.trial("node", "node main.js", &phase("at_end = { collect = true }\n"));
     assert_eq!((trial.ending.outcome, said(&trial)), (Outcome::Ok, ""));
-    assert_eq!(probe(&trial).holds[0].went_on, Some(Because::Stop));
+    assert_eq!(probe(&trial).suspensions[0].went_on, Some(Because::Stop));
     assert!(
         gauge(&trial, "load", Metric::HeapUsed, Stat::End) > 0.0 && gauge(&trial, "load", Metric::Rss, Stat::End) > 0.0
     );
@@ -491,7 +495,7 @@ fn collections_of_each_phase_are_exact_whatever_the_event_loop_does() {
 }
 
 #[test]
-fn collections_of_python_are_exact_and_those_of_a_hold_are_left_out() {
+fn python_collections_are_exact_and_exclude_suspensions() {
     let Some(_) = version("python3") else { return };
     let work = "
 import gc
@@ -550,7 +554,7 @@ fn phase_of(trial: &TrialRecord, name: &str) -> Reading<f64> {
 /// V8 keeps what a `WeakRef` was made of or dereferenced to until the current job ends, so that a collection forced at
 /// the end of a call counted a weak cache as a strong one.
 #[test]
-fn forced_collection_frees_what_only_weak_references_hold() {
+fn forced_node_collection_frees_weakly_referenced_objects() {
     if !has_weak_references() {
         return;
     }
@@ -608,18 +612,18 @@ fn collection_at_the_next_turn_leaves_the_boundary_and_the_time_in_place() {
                   [[phase]]\nname = \"rest\"\nbegin = { after = \"fill\" }\nend = { line = 'done' }\n";
     let site = Site::new(&[("cache.js", CACHE), ("main.js", main)]);
     let trial = site.trial("node", "node main.js", phases);
-    let holds = &probe(&trial).holds;
-    let [first, second] = holds.as_slice() else { panic!("{holds:?}") };
+    let suspensions = &probe(&trial).suspensions;
+    let [first, second] = suspensions.as_slice() else { panic!("{suspensions:?}") };
     assert_eq!(first.went_on, Some(Because::Later));
     assert!(second.late >= Some(Nanos::from_millis(100)) && second.collected > Some(Nanos::ZERO));
-    let held: f64 = holds.iter().map(|hold| hold.held.unwrap().as_nanos() as f64).sum();
-    assert!(held >= 300e6 && (amount(&trial, "fill", Metric::Held) - held).abs() < 1e6, "{held}");
+    let suspended: f64 = suspensions.iter().map(|suspension| suspension.suspended.unwrap().as_nanos() as f64).sum();
+    assert!(suspended >= 300e6 && (amount(&trial, "fill", Metric::Suspended) - suspended).abs() < 1e6, "{suspended}");
     // The second phase has the 100 ms in which the program ran, and none of the wait.
     let (fill, rest) = (phase(&trial, "fill"), phase(&trial, "rest"));
     assert_eq!(fill.end, rest.begin, "the boundary is the function's return");
     let real = rest.end.unwrap().since(rest.begin.unwrap()).as_nanos() as f64;
     let wall = amount(&trial, "rest", Metric::Wall);
-    assert!(wall >= 95e6 && (real - wall - held).abs() < 1e6, "{real} is {wall} and {held}");
+    assert!(wall >= 95e6 && (real - wall - suspended).abs() < 1e6, "{real} is {wall} and {suspended}");
     let before = gauge(&trial, "fill", Metric::HeapUsed, Stat::Before);
     assert!(before > 40e6 && gauge(&trial, "fill", Metric::HeapUsed, Stat::End) < before - 38e6);
 }
@@ -662,7 +666,7 @@ fn phase_whose_collection_another_call_replaced_has_its_own_reason() {
 
 /// Python has no such promise: a weakly referenced object goes with its last reference, or with the cycle that it is in.
 #[test]
-fn forced_collection_of_python_frees_what_only_weak_references_hold() {
+fn forced_python_collection_frees_weakly_referenced_objects() {
     let Some(_) = version("python3") else { return };
     let work = "
 import gc, weakref
@@ -686,7 +690,7 @@ def fill(kind):
         let trial = site.trial("python", "python3 main.py", phases);
         let of = |stat| gauge(&trial, "fill", Metric::HeapBlocks, stat);
         assert!(of(Stat::Before) > 100_000.0);
-        assert_eq!(probe(&trial).holds.len(), 1, "nothing is put off");
+        assert_eq!(probe(&trial).suspensions.len(), 1, "nothing is put off");
         of(Stat::End)
     };
     let (strong, weak, frozen) = (blocks("strong"), blocks("weak"), blocks("frozen"));
@@ -715,7 +719,7 @@ fn forced_collection_counts_freed_buffers_out_of_external_memory() {
 }
 
 #[test]
-fn a_limit_of_a_phase_stands_still_while_the_program_is_held() {
+fn phase_limit_excludes_suspensions() {
     let Some(_) = version("node") else { return };
     let main = "const w = require('./work.js'); w.load(10); w.load(10);";
     let site = Site::new(&[("work.js", WORK), ("main.js", main)]);
@@ -723,12 +727,12 @@ fn a_limit_of_a_phase_stands_still_while_the_program_is_held() {
                   [[phase]]\nname = \"whole\"\nlimit = \"2 s\"\nend = { line = 'x' }\n";
     let trial = site.trial("node", "node main.js", phases);
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
-    assert!(amount(&trial, "load", Metric::Held) >= 2.4e9 && amount(&trial, "load", Metric::Wall) < 1.2e9);
-    assert_eq!(probe(&trial).holds.len(), 2);
+    assert!(amount(&trial, "load", Metric::Suspended) >= 2.4e9 && amount(&trial, "load", Metric::Wall) < 1.2e9);
+    assert_eq!(probe(&trial).suspensions.len(), 2);
 }
 
 #[test]
-fn a_hold_beside_which_a_worker_goes_on_leaves_no_time_of_the_phase_that_has_it_inside() {
+fn suspension_with_a_running_worker_makes_the_enclosing_phase_time_missing() {
     let Some(_) = version("node") else { return };
     let main = "
         const { Worker, isMainThread, parentPort } = require('worker_threads');
@@ -739,7 +743,7 @@ fn a_hold_beside_which_a_worker_goes_on_leaves_no_time_of_the_phase_that_has_it_
     let site = Site::new(&[("work.js", WORK), ("main.js", main)]);
     let phases = "[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nat_end = { wait = \"500 ms\" }\n";
     let trial = site.trial("node", "node main.js", phases);
-    assert!(amount(&trial, "load", Metric::Held) >= 1e9 && amount(&trial, "load", Metric::Operations) == 2.0);
+    assert!(amount(&trial, "load", Metric::Suspended) >= 1e9 && amount(&trial, "load", Metric::Operations) == 2.0);
     for metric in [Metric::Wall, Metric::Cpu, Metric::MinorFaults] {
         let why = why(&trial, "load", MetricKey::amount(metric));
         // On a busy machine the boundaries of a phase this short are read too late for any figure.
@@ -751,7 +755,7 @@ fn a_hold_beside_which_a_worker_goes_on_leaves_no_time_of_the_phase_that_has_it_
 }
 
 #[test]
-fn a_held_process_that_is_killed_switches_no_limit_off() {
+fn killed_suspended_process_leaves_limits_in_force() {
     let Some(_) = version("node") else { return };
     let main = "process.send('now'); require('./work.js').load(10);";
     let parent = "const child = require('child_process').fork('./main.js'); setInterval(() => {}, 1e6); \
@@ -762,12 +766,12 @@ fn a_held_process_that_is_killed_switches_no_limit_off() {
     let trial = site.trial("node", "node parent.js", phases);
     assert_eq!(trial.ending.outcome, Outcome::TimedOut, "{:?}", trial.ending);
     assert!(guards(&trial).contains(&"hold_failed"), "{:?}", trial.findings);
-    let hold = &probe(&trial).holds[0];
-    assert!(hold.fault.as_ref().unwrap().contains("ended while prony had suspended it"), "{hold:?}");
+    let suspension = &probe(&trial).suspensions[0];
+    assert!(suspension.fault.as_ref().unwrap().contains("ended while prony had suspended it"), "{suspension:?}");
 }
 
 /// A program held for ten minutes: the runner, and the program's own process.
-fn held_for_long(site: &Site) -> (Child, String) {
+fn suspended_for_long(site: &Site) -> (Child, String) {
     let phase = "[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nat_end = { wait = \"600 s\" }\n";
     let head = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n";
     let body = format!("{head}{}inherit = [\"PIDFILE\"]\n{phase}", Site::program("node", "node main.js"));
@@ -775,13 +779,13 @@ fn held_for_long(site: &Site) -> (Child, String) {
     let mut run = Command::new(PRONY);
     run.args(["run", "e.toml", "--quiet"]).current_dir(site.bench.path("")).env("PIDFILE", site.bench.path("pid"));
     let child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    eventually("held", || !holds(site).is_empty());
+    eventually("suspended", || !suspensions(site).is_empty());
     (child, fs::read_to_string(site.bench.path("pid")).unwrap())
 }
 
 /// FIFOs at which threads wait, in the scratch of trials.
-fn holds(site: &Site) -> Vec<PathBuf> {
-    let scratch = fs::read_dir(site.bench.path("")).unwrap().flatten().map(|entry| entry.path().join("hold"));
+fn suspensions(site: &Site) -> Vec<PathBuf> {
+    let scratch = fs::read_dir(site.bench.path("")).unwrap().flatten().map(|entry| entry.path().join("commands"));
     let inside = scratch.filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten().map(|entry| entry.path());
     inside.filter(|path| !path.file_name().unwrap().to_string_lossy().starts_with('.')).collect()
 }
@@ -795,16 +799,16 @@ fn eventually(what: &str, mut is: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_held_program_goes_with_its_runner() {
+fn suspended_program_ends_with_its_runner() {
     let Some(_) = version("node") else { return };
     let main = "require('fs').writeFileSync(process.env.PIDFILE, String(process.pid)); require('./work.js').load(10);";
     for (signal, code) in [(Signal::INT, Some(1)), (Signal::KILL, None)] {
         let site = Site::new(&[("work.js", WORK), ("main.js", main)]);
-        let (mut runner, pid) = held_for_long(&site);
+        let (mut runner, pid) = suspended_for_long(&site);
         assert!(alive(&pid));
         kill_process(Pid::from_raw(i32::try_from(runner.id()).unwrap()).unwrap(), signal).unwrap();
         assert_eq!(runner.wait().unwrap().code(), code);
         eventually("the program is gone", || !alive(&pid));
-        eventually("no scratch is left", || holds(&site).is_empty());
+        eventually("no scratch is left", || suspensions(&site).is_empty());
     }
 }

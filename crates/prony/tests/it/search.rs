@@ -33,7 +33,7 @@ impl Bench {
     }
 
     /// What the environment holds and no experiment asks for is in no file that a search leaves behind.
-    fn has_kept_no_secret(&self) {
+    fn assert_no_secret_recorded(&self) {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.dir.path()).unwrap().map(Result::unwrap) {
             if entry.file_type().unwrap().is_file() {
@@ -51,7 +51,7 @@ impl Bench {
     }
 
     fn prony(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        told(&self.command(arguments).output().unwrap())
+        parts(&self.command(arguments).output().unwrap())
     }
 
     fn run(&self, number: i64) -> RunData {
@@ -66,7 +66,7 @@ impl Bench {
 /// A variable of every command's environment.
 const SECRET: &str = "c0ffee-that-nobody-asked-for";
 
-fn told(output: &Output) -> (Option<i32>, String, String) {
+fn parts(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
@@ -77,7 +77,7 @@ fn lines(path: &Path) -> Vec<Value> {
 }
 
 /// Fails above an edge that the other factor sets.
-const EDGES: &str = r#"
+const GROWING: &str = r#"
 [experiment]
 title = "Edge"
 [observe]
@@ -93,8 +93,8 @@ command = "test {n} -le {kind.edge}"
 "#;
 
 #[test]
-fn each_combination_grows_to_its_own_edge() {
-    let bench = Bench::new(EDGES);
+fn each_combination_grows_to_its_own_limit() {
+    let bench = Bench::new(GROWING);
     let (code, said, errors) =
         bench.prony(&["grow", "x.toml", "--raise", "n=1..100_000", "--resolution", "1%", "--journal", "j.jsonl"]);
     assert_eq!(code, Some(0), "{errors}");
@@ -113,8 +113,8 @@ fn each_combination_grows_to_its_own_edge() {
     for trial in &run.trials {
         let variant = &run.experiment.variants()[trial.trial.variant];
         let (n, kind) = (run.experiment.level_of(variant, 0), run.experiment.level_of(variant, 1));
-        let edge = kind.value["edge"].as_f64().unwrap();
-        assert_eq!(trial.ending.outcome.is_ok(), n.number.unwrap() <= edge, "{} {}", n.label, kind.label);
+        let limit = kind.value["edge"].as_f64().unwrap();
+        assert_eq!(trial.ending.outcome.is_ok(), n.number.unwrap() <= limit, "{} {}", n.label, kind.label);
     }
     let journal = bench.journal(1);
     assert_eq!(lines(&bench.path("j.jsonl")), journal, "the file says what the database keeps");
@@ -142,7 +142,7 @@ begin = { line = '^nothing' }
 "#;
 
 #[test]
-fn a_warning_is_told_with_the_first_trial_that_has_it_and_once() {
+fn warning_is_printed_once_with_its_first_trial() {
     let bench = Bench::new(DEAF);
     let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..2", "--confirm", "1"]);
     assert_eq!(code, Some(0), "{errors}");
@@ -152,7 +152,7 @@ fn a_warning_is_told_with_the_first_trial_that_has_it_and_once() {
 
 #[test]
 fn nothing_that_lives_is_answered_with_no() {
-    let bench = Bench::new(EDGES);
+    let bench = Bench::new(GROWING);
     let (code, said, _) = bench.prony(&["grow", "x.toml", "--raise", "n=40..100", "--only", "kind=narrow"]);
     assert_eq!(code, Some(1));
     assert!(said.contains("nothing lives: 40 dies already"), "{said}");
@@ -163,7 +163,7 @@ fn nothing_that_lives_is_answered_with_no() {
 
 #[test]
 fn a_search_without_an_end_needs_a_limit() {
-    let bench = Bench::new(EDGES);
+    let bench = Bench::new(GROWING);
     for (range, wanted) in [
         ("n=1..", "no limit of memory or time"),
         ("n=0..9", "begins at 0"),
@@ -179,18 +179,18 @@ fn a_search_without_an_end_needs_a_limit() {
 
 #[test]
 fn a_key_grows_at_one_level_of_its_factor() {
-    let bench = Bench::new(EDGES);
+    let bench = Bench::new(GROWING);
     let (code, _, errors) = bench.prony(&["grow", "x.toml", "--raise", "kind.edge=1..9"]);
     assert!(code == Some(2) && errors.contains("`--only kind=narrow`"), "{errors}");
     let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "kind.edge=1..9", "--only", "kind=wide"]);
     assert_eq!(code, Some(0), "{errors}");
     assert!(said.contains("lives to the end"), "{said}");
     let run = bench.run(1);
-    let edges = |trial: &TrialRecord| {
+    let values = |trial: &TrialRecord| {
         let variant = &run.experiment.variants()[trial.trial.variant];
         run.experiment.level_of(variant, 1).value["edge"].as_f64().unwrap()
     };
-    assert_eq!(run.trials.iter().map(edges).collect::<Vec<_>>(), [1.0, 2.0, 4.0, 8.0, 9.0, 9.0, 9.0]);
+    assert_eq!(run.trials.iter().map(values).collect::<Vec<_>>(), [1.0, 2.0, 4.0, 8.0, 9.0, 9.0, 9.0]);
 }
 
 #[test]
@@ -269,13 +269,13 @@ fn interrupted_and_resumed(observe: &str) {
     let (code, again, errors) = bench.prony(&["grow", "--resume", "--journal", "j.jsonl"]);
     assert_eq!((code, &again), (Some(0), &said), "{errors}");
     assert_eq!(bench.run(1).trials, run.trials, "nothing was left to run");
-    std::fs::write(bench.path("x.toml"), EDGES).unwrap();
+    std::fs::write(bench.path("x.toml"), GROWING).unwrap();
     let mut database = Database::open(&bench.path("prony.db")).unwrap();
     database.end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
     drop(database);
     let (code, _, errors) = bench.prony(&["grow", "--resume"]);
     assert!(code == Some(2) && errors.contains("`x.toml` is not what it was when run 1 began"), "{errors}");
-    bench.has_kept_no_secret();
+    bench.assert_no_secret_recorded();
 }
 
 /// A subject that tells its own time and memory: a bowl in the batch with its bottom at 300, and a slope in the pause.
@@ -389,7 +389,7 @@ fn an_interrupted_race_ends_as_it_would_have() {
     assert_eq!(order(&bench.run(1)), order(&bench.run(3)));
     let trials = |run| bench.journal(run).into_iter().filter(|entry| entry["trial"].is_number()).count();
     assert_eq!(trials(1), trials(3));
-    bench.has_kept_no_secret();
+    bench.assert_no_secret_recorded();
 }
 
 #[test]
@@ -455,7 +455,7 @@ fn the_levels_of_a_factor_are_replaced_whatever_the_design_says_of_them() {
 }
 
 #[test]
-fn mistakes_of_a_search_are_told_before_anything_runs() {
+fn search_mistakes_are_reported_before_any_trial() {
     let bench = Bench::new(BOWL);
     let cases: [(&[&str], &str); 9] = [
         (&["--over", "size=1..9"], "nothing says what is best"),
@@ -486,7 +486,7 @@ fn mistakes_of_a_search_are_told_before_anything_runs() {
 
 #[test]
 fn a_cleanup_that_fails_ends_no_search_early() {
-    let bench = Bench::new(&EDGES.replace("shell = true", "shell = true\ncleanup = \"exit 7\""));
+    let bench = Bench::new(&GROWING.replace("shell = true", "shell = true\ncleanup = \"exit 7\""));
     let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..100", "-q"]);
     assert_eq!(code, Some(2), "{errors}");
     assert!(errors.contains("cleanup of program") && errors.contains("the trials are done and kept"), "{errors}");

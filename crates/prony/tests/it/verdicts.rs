@@ -22,8 +22,9 @@ fn two_stores(blocks: u32) -> Experiment {
 
 /// A write of `time` seconds with 1 % of noise.
 fn write(record: &mut TrialRecord, time: f64) {
-    let luck = 1.0 + 0.01 * (noise(u64::from(record.trial.position)) - 0.5);
-    record.phases = vec![phase("write", &[("time", 1e9 * time * luck), ("rate", 1000.0 / (time * luck))])];
+    let noise_factor = 1.0 + 0.01 * (noise(u64::from(record.trial.position)) - 0.5);
+    record.phases =
+        vec![phase("write", &[("time", 1e9 * time * noise_factor), ("rate", 1000.0 / (time * noise_factor))])];
 }
 
 fn judged(experiment: &Experiment, blocks: u32, fill: impl FnMut(&mut TrialRecord)) -> Verdicts {
@@ -83,7 +84,7 @@ fn each_stratum_has_its_own_baseline() {
 }
 
 #[test]
-fn declared_metrics_join_the_family_and_others_get_no_verdict() {
+fn declared_metrics_join_the_family_and_undeclared_get_no_verdict() {
     let two = edited(&two_stores(12), |json| json["compare"]["metrics"] = json!(["write.rate", "write.time"]));
     let data = data(&two, 12, |t| write(t, 1.0 + t.trial.variant as f64));
     let verdicts = verdicts::of(&data);
@@ -237,7 +238,7 @@ fn too_few_blocks_say_how_many_more() {
 }
 
 #[test]
-fn cells_that_run_in_few_blocks_do_not_weaken_the_others() {
+fn cells_with_few_blocks_do_not_weaken_other_cells() {
     let factors = [texts("store", &["lmdb", "redb"]), numbers("documents", &["1", "2"])];
     let plain = against(&experiment("few", &factors, &[("write", true)], 12), "store", "lmdb");
     let few = edited(&plain, |json| {
@@ -350,8 +351,8 @@ fn without_disturbed_trials_those_that_did_not_finish_still_count() {
     let half = run(8, false);
     assert_eq!(left(&half).estimate, Reading::Missing(Why::NotReached));
     let detail = only(&verdicts::of(&half)).detail.clone();
-    let told = "without disturbed trials (11 of 12 blocks are left): - (in half of them a trial did not finish)";
-    assert!(detail.contains(told), "{detail}");
+    let note = "without disturbed trials (11 of 12 blocks are left): - (in half of them a trial did not finish)";
+    assert!(detail.contains(note), "{detail}");
 }
 
 #[test]

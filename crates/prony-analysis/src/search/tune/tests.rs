@@ -32,7 +32,7 @@ impl Searched {
 }
 
 /// Runs to the end; each trial takes a second.
-fn search(settings: Settings, mut subject: impl FnMut(&[f64], u32) -> Seen) -> Searched {
+fn search(settings: Settings, mut subject: impl FnMut(&[f64], u32) -> TrialResult) -> Searched {
     let (mut tune, mut blocks) = (Tune::new(settings), Vec::new());
     loop {
         match tune.step() {
@@ -56,11 +56,11 @@ fn bowl(point: &[f64]) -> f64 {
 }
 
 /// The same with noise of this deviation, and a level of its own for each block.
-fn noisy(noise: f64, seed: u64) -> impl FnMut(&[f64], u32) -> Seen {
+fn noisy(noise: f64, seed: u64) -> impl FnMut(&[f64], u32) -> TrialResult {
     let mut state = seed;
     move |point, block| {
         let level = f64::from(block * 7 % 5) * 0.2;
-        Seen::Good(bowl(point) * (level + noise * normal(&mut state)).exp())
+        TrialResult::Good(bowl(point) * (level + noise * normal(&mut state)).exp())
     }
 }
 
@@ -93,18 +93,18 @@ fn with_noise_the_winner_is_nearly_as_good_as_the_best_and_trials_are_bounded() 
 }
 
 #[test]
-fn a_constraint_that_bites_is_kept() {
+fn tune_respects_a_binding_constraint() {
     // The larger the chunk, the faster and the more memory: the best lies at the bound of 500.
     let subject = |point: &[f64], _: u32| {
         let time = 1000.0 / point[0].powf(0.3);
-        if point[0] <= 500.0 { Seen::Good(time) } else { Seen::Broke(time) }
+        if point[0] <= 500.0 { TrialResult::Good(time) } else { TrialResult::Broke(time) }
     };
     let found = search(settings(&["chunk=10..10000,log"], &[10_000.0]), subject);
     assert!((350.0..=500.0).contains(&found.winner()[0]), "{:?}", found.winner());
     assert_eq!(found.tune.candidates()[0].out, Some(Out::Broke), "the default breaks it");
     assert!(found.tune.ratio(found.found.winner.unwrap()).unwrap() > 1.0, "and is faster, which is said");
     // A default that dies is left out after two tries.
-    let deadly = |point: &[f64], block: u32| if point[0] > 5000.0 { Seen::Died } else { subject(point, block) };
+    let deadly = |point: &[f64], block: u32| if point[0] > 5000.0 { TrialResult::Died } else { subject(point, block) };
     let found = search(settings(&["chunk=10..10000,log"], &[10_000.0]), deadly);
     assert_eq!(found.tune.candidates()[0].trials, 2);
     assert!(found.tune.ratio(found.found.winner.unwrap()).is_none());
@@ -112,26 +112,26 @@ fn a_constraint_that_bites_is_kept() {
 
 #[test]
 fn nothing_feasible_is_said_at_once() {
-    for seen in [Seen::Died, Seen::Broke(1.0), Seen::Unread, Seen::Good(0.0)] {
-        let found = search(settings(&["chunk=10..10000,log"], &[100.0]), |_, _| seen);
-        assert_eq!((found.found.winner, found.found.end), (None, End::NothingFeasible), "{seen:?}");
-        assert_eq!(found.blocks.len(), 1, "{seen:?}");
+    for result in [TrialResult::Died, TrialResult::Broke(1.0), TrialResult::Unread, TrialResult::Good(0.0)] {
+        let found = search(settings(&["chunk=10..10000,log"], &[100.0]), |_, _| result);
+        assert_eq!((found.found.winner, found.found.end), (None, End::NothingFeasible), "{result:?}");
+        assert_eq!(found.blocks.len(), 1, "{result:?}");
     }
-    let found = search(settings(&["chunk=10..10000,log"], &[100.0]), |_, _| Seen::Disturbed);
+    let found = search(settings(&["chunk=10..10000,log"], &[100.0]), |_, _| TrialResult::Disturbed);
     assert_eq!((found.found.winner, found.blocks.len()), (None, PATIENCE as usize));
 }
 
 #[test]
 fn a_figure_of_zero_is_read_and_said_to_be_zero() {
     // Below a chunk of 100 nothing is left to be counted.
-    let subject = |point: &[f64], _: u32| Seen::Good(if point[0] < 100.0 { 0.0 } else { bowl(point) });
+    let subject = |point: &[f64], _: u32| TrialResult::Good(if point[0] < 100.0 { 0.0 } else { bowl(point) });
     let found = search(settings(&["chunk=10..10000,log"], &[20.0]), subject);
     let outs = |why| found.tune.candidates().iter().filter(|candidate| candidate.out == Some(why)).count();
     assert!(outs(Out::Zero) >= 2 && outs(Out::Unread) == 0, "{:?}", found.tune.candidates());
     assert_eq!((found.tune.candidates()[0].out, found.tune.candidates()[0].trials), (Some(Out::Zero), DEFAULT_TRIES));
     assert!(found.found.winner.is_some());
     // What breaks a bound is out for that, whatever its figure.
-    let broken = search(settings(&["chunk=10..10000,log"], &[20.0]), |_, _| Seen::Broke(0.0));
+    let broken = search(settings(&["chunk=10..10000,log"], &[20.0]), |_, _| TrialResult::Broke(0.0));
     assert!(broken.tune.candidates().iter().all(|candidate| candidate.out == Some(Out::Broke)));
 }
 
@@ -140,16 +140,16 @@ fn what_the_budget_leaves_is_counted_in_trials() {
     let mut tune = Tune::new(Settings { budget: Some(Nanos::from_secs(100)), ..settings(&["chunk=1..9"], &[1.0]) });
     assert_eq!(tune.trials_left(), None, "no trial yet");
     assert!(matches!(tune.step(), Step::Run(_)));
-    tune.tell(0, Seen::Good(1.0), Nanos::from_secs(3));
-    tune.tell(1, Seen::Good(1.0), Nanos::from_secs(5));
+    tune.tell(0, TrialResult::Good(1.0), Nanos::from_secs(3));
+    tune.tell(1, TrialResult::Good(1.0), Nanos::from_secs(5));
     assert_eq!(tune.trials_left(), Some(23), "92 s of 4 s each");
-    tune.tell(2, Seen::Good(1.0), Nanos::from_secs(200));
+    tune.tell(2, TrialResult::Good(1.0), Nanos::from_secs(200));
     assert_eq!(tune.trials_left(), Some(0));
 }
 
 #[test]
 fn ties_end_in_noise_and_stay_with_the_default() {
-    let found = search(settings(&["chunk=10..10000,log"], &[777.0]), |_, _| Seen::Good(3.0));
+    let found = search(settings(&["chunk=10..10000,log"], &[777.0]), |_, _| TrialResult::Good(3.0));
     assert_eq!((found.found.winner, found.found.end), (Some(0), End::Noise));
     assert!(found.found.trials <= 40, "{}", found.found.trials);
 }
@@ -157,13 +157,13 @@ fn ties_end_in_noise_and_stay_with_the_default() {
 #[test]
 fn more_is_better_where_asked() {
     let settings = Settings { maximize: true, ..settings(&["chunk=10..10000,log"], &[10.0]) };
-    let found = search(settings, |point, _| Seen::Good(1000.0 / bowl(point)));
+    let found = search(settings, |point, _| TrialResult::Good(1000.0 / bowl(point)));
     assert!((found.winner()[0] / 300.0).ln().abs() < 0.3, "{:?}", found.winner());
     assert!(found.tune.ratio(found.found.winner.unwrap()).unwrap() > 2.0);
 }
 
 #[test]
-fn budgets_are_kept_and_leave_room_for_the_confirmation() {
+fn tune_budget_reserves_room_for_the_confirmation() {
     let limited = |max_trials, budget| {
         let settings = Settings { max_trials, budget, ..settings(&["a=10..10000,log", "b=0..10"], &[10.0, 1.0]) };
         search(settings, noisy(0.05, 3)).found
@@ -178,13 +178,13 @@ fn budgets_are_kept_and_leave_room_for_the_confirmation() {
 
 #[test]
 fn whole_values_run_out_before_the_resolution() {
-    let found = search(settings(&["threads=1..4"], &[1.0]), |point, _| Seen::Good(8.0 / point[0]));
+    let found = search(settings(&["threads=1..4"], &[1.0]), |point, _| TrialResult::Good(8.0 / point[0]));
     assert_eq!((found.winner(), found.found.end), ([4.0].as_slice(), End::Fine));
     assert_eq!(found.tune.candidates().len(), 4, "no value twice, the default among them");
 }
 
 #[test]
-fn told_the_same_it_asks_the_same() {
+fn search_is_deterministic_for_equal_results() {
     let all = || settings(&["a=10..10000,log", "b=0..10"], &[10.0, 1.0]);
     let (first, again) = (search(all(), noisy(0.1, 5)), search(all(), noisy(0.1, 5)));
     assert_eq!((first.blocks, first.found), (again.blocks, again.found));
@@ -196,15 +196,21 @@ fn told_the_same_it_asks_the_same() {
 
 proptest! {
     #[test]
-    fn whatever_happens_it_ends_with_a_setting_that_never_failed(seed: u64, axes in 1usize..4, trouble in 0u64..6) {
+    fn whatever_happens_it_ends_with_a_setting_that_never_failed(seed: u64, axes in 1usize..4, failures in 0u64..6) {
         let names = ["a=1..1000,log", "b=0..50", "c=0.0..1"];
         let mut state = seed;
         let found = search(Settings { seed, ..settings(&names[..axes], &[5.0, 5.0, 0.5][..axes]) }, |_, _| {
             let value = normal(&mut state).exp();
             state = prony_model::random::mix(state.wrapping_add(prony_model::random::GOLDEN));
             match state % 20 {
-                n if n < trouble => [Seen::Died, Seen::Broke(value), Seen::Disturbed, Seen::Unread, Seen::Good(0.0)][n as usize % 5],
-                _ => Seen::Good(value),
+                n if n < failures => [
+                    TrialResult::Died,
+                    TrialResult::Broke(value),
+                    TrialResult::Disturbed,
+                    TrialResult::Unread,
+                    TrialResult::Good(0.0),
+                ][n as usize % 5],
+                _ => TrialResult::Good(value),
             }
         });
         if let Some(winner) = found.found.winner {

@@ -56,13 +56,13 @@ impl<'a> Cells<'a> {
     /// The trial alone; or beside the mean of its sub-block's baselines. `None` where one of these has no figure.
     fn weights(&self, trial: usize, relative: bool) -> Option<Weights> {
         self.figures.get(&trial)?;
-        let alone = Weights::from([(trial, 1.0)]);
+        let own = Weights::from([(trial, 1.0)]);
         if !relative {
-            return Some(alone);
+            return Some(own);
         }
         let baselines = self.baselines.get(&self.place(trial))?;
         let share = 1.0 / baselines.len() as f64;
-        Some(sum([(1.0, alone), (-share, baselines.iter().map(|baseline| (*baseline, 1.0)).collect())]))
+        Some(sum([(1.0, own), (-share, baselines.iter().map(|baseline| (*baseline, 1.0)).collect())]))
     }
 
     /// A variant's trials of a block, each on its own; those that have a figure.

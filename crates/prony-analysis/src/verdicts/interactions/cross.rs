@@ -53,7 +53,7 @@ pub(super) fn contexts(experiment: &Experiment, roles: Roles) -> Vec<[usize; 4]>
 }
 
 /// Pairs of variants that differ like `reference` and `variant`, one for each level of the other factor.
-pub(super) fn along(experiment: &Experiment, roles: Roles, reference: usize, variant: usize) -> Vec<(usize, usize)> {
+pub(super) fn pairs(experiment: &Experiment, roles: Roles, reference: usize, variant: usize) -> Vec<(usize, usize)> {
     let at = |like: usize, level: usize| {
         let mut levels = experiment.variants()[like].levels.clone();
         levels[roles.on] = level;
@@ -64,7 +64,7 @@ pub(super) fn along(experiment: &Experiment, roles: Roles, reference: usize, var
 }
 
 /// The levels of the other factors that vary.
-pub(super) fn others(experiment: &Experiment, roles: Roles, variant: usize) -> String {
+pub(super) fn other_levels(experiment: &Experiment, roles: Roles, variant: usize) -> String {
     let factors: Vec<usize> = varying(experiment).into_iter().filter(|f| *f != roles.of && *f != roles.on).collect();
     levels(experiment, variant, &factors)
 }

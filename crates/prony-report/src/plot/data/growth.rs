@@ -98,14 +98,14 @@ pub fn factors(experiment: &Experiment) -> Vec<usize> {
 
 /// Variants alike in all but one factor, in the experiment's order: the name and the variants' indices.
 pub fn series(experiment: &Experiment, factor: usize) -> Vec<(String, Vec<usize>)> {
-    let others: Vec<usize> = names::varying(experiment).into_iter().filter(|f| *f != factor).collect();
+    let other_factors: Vec<usize> = names::varying(experiment).into_iter().filter(|f| *f != factor).collect();
     let mut order: Vec<(String, Vec<usize>)> = Vec::new();
     let mut places: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
     for (id, variant) in experiment.variants().iter().enumerate() {
-        let key: Vec<usize> = others.iter().map(|f| variant.levels[*f]).collect();
+        let key: Vec<usize> = other_factors.iter().map(|f| variant.levels[*f]).collect();
         let place = *places.entry(key).or_insert(order.len());
         if place == order.len() {
-            order.push((names::levels(experiment, id, &others), Vec::new()));
+            order.push((names::levels(experiment, id, &other_factors), Vec::new()));
         }
         order[place].1.push(id);
     }

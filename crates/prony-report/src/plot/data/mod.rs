@@ -48,8 +48,8 @@ impl<'a> Source<'a> {
 
     /// The variants that have a trial, in the experiment's order.
     pub fn variants(self) -> Vec<usize> {
-        let seen: BTreeSet<usize> = self.data.trials.iter().map(|t| t.trial.variant).collect();
-        seen.into_iter().filter(|v| *v < self.data.experiment.variants().len()).collect()
+        let present: BTreeSet<usize> = self.data.trials.iter().map(|t| t.trial.variant).collect();
+        present.into_iter().filter(|v| *v < self.data.experiment.variants().len()).collect()
     }
 }
 

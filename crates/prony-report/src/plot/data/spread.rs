@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_medium_and_fast_are_told_apart() {
+    fn slow_medium_and_fast_variants_are_distinguished() {
         let all = ranges(&[(8.0, 12.0), (0.8, 1.1), (1.9, 2.2), (0.9, 1.0), (10.0, 14.0)]);
         assert_eq!(split(&all), [vec![1, 3], vec![2], vec![0, 4]]);
         assert_eq!(names(3), ["fast", "medium", "slow"]);

@@ -45,9 +45,9 @@ pub fn rates(points: &[Point], span: u64, steps: usize) -> Vec<Option<f64>> {
         let share = if b.at > a.at { (instant - a.at as f64) / (b.at - a.at) as f64 } else { 1.0 };
         a.value + share.clamp(0.0, 1.0) * (b.value - a.value)
     };
-    let edge = |step: usize| span as f64 * step as f64 / steps as f64;
+    let bound = |step: usize| span as f64 * step as f64 / steps as f64;
     let part = |step: usize| {
-        let (low, high) = (edge(step).max(first.at as f64), edge(step + 1).min(last.at as f64));
+        let (low, high) = (bound(step).max(first.at as f64), bound(step + 1).min(last.at as f64));
         if high <= low {
             return None;
         }

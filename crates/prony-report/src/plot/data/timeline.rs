@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_of_a_process_that_ended_is_kept() {
+    fn timeline_includes_cpu_of_ended_processes() {
         let series = [process(1, 0, 11, 0), process(2, 0, 3, 0)];
         let points = total(&series, 0, TAKES[0], false);
         assert!((points.last().unwrap().value - 0.6).abs() < 1e-9);

@@ -7,7 +7,7 @@ use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap, parse_hex_c
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection, from_lines};
 use prony_analysis::profile::{Selection, folded};
 
-use super::look::nth;
+use super::style::nth;
 use super::svg::{SOFT, shown};
 use crate::error::Error;
 use crate::plot::data::Source;

@@ -1,14 +1,14 @@
 //! Static pictures: light, legible when scaled, of the same descriptions as the page.
 
 pub(super) mod flame;
-mod look;
 mod panel;
 mod scale;
 pub(super) mod scene;
+mod style;
 mod svg;
 
-use look::colour;
 use scene::Scene;
+use style::colour;
 use svg::{Svg, Type, fitted};
 
 use super::chart::{Chart, Series};
@@ -43,7 +43,7 @@ fn legend(svg: &mut Svg, all: &[&Series], width: f64) -> f64 {
         if x > 16.0 && x + needs > width - 10.0 {
             (x, y) = (16.0, y + 19.0);
         }
-        let (dash, _) = look::line(series, super::chart::Stroke::Own);
+        let (dash, _) = style::line(series, super::chart::Stroke::Own);
         svg.path(&[(x, y - 4.0), (x + 28.0, y - 4.0)], colour(series.style), 2.5, dash);
         svg.mark((x + 14.0, y - 4.0), series.style.symbol, 3.6, colour(series.style), 1.0);
         svg.text((x + 34.0, y), Type::default(), &name);

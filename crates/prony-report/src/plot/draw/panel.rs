@@ -1,8 +1,8 @@
 //! Any chart as a plot with axes; pictures are plots below each other.
 
-use super::look::{colour, line};
 use super::scale::Scale;
 use super::scene::{Point, Scene, Shown};
+use super::style::{colour, line};
 use super::svg::{Anchor, BAD, GRID, SOFT, Svg, TEXT, Type, fitted, wrapped};
 use crate::plot::chart::{Axis, Chart, Column, Kind, Lane, Of, Scale as Spans, Stroke};
 
@@ -121,8 +121,8 @@ impl<'a> Plot<'a> {
             svg.text((x, bottom + 18.0), Type { anchor: Anchor::Middle, ..marks }, &text);
         }
         svg.line((self.left, bottom), (self.right(), bottom), SOFT, 1.0);
-        let look = Type { anchor: Anchor::End, fill: SOFT, ..marks };
-        svg.text((self.right(), bottom + 34.0), look, &chart.x.label);
+        let style = Type { anchor: Anchor::End, fill: SOFT, ..marks };
+        svg.text((self.right(), bottom + 34.0), style, &chart.x.label);
     }
 
     fn ticks(&self, axis: &Axis) -> Vec<(f64, String)> {
@@ -180,13 +180,13 @@ impl<'a> Plot<'a> {
             }
             Kind::Limits => {
                 svg.path(&[(self.left, y), (self.right(), y)], BAD, 1.4, "8 3");
-                let look = Type { size: 11.5, bold: true, fill: BAD, ..Type::default() };
-                svg.text((self.left + 6.0, y - 5.0), look, point.text);
+                let style = Type { size: 11.5, bold: true, fill: BAD, ..Type::default() };
+                svg.text((self.left + 6.0, y - 5.0), style, point.text);
             }
             Kind::Rings => {
                 svg.ring((x, y), 5.0, ink);
-                let look = Type { anchor: Anchor::End, size: 11.5, fill: ink, ..Type::default() };
-                svg.text((x - 10.0, y + 15.0), look, point.text);
+                let style = Type { anchor: Anchor::End, size: 11.5, fill: ink, ..Type::default() };
+                svg.text((x - 10.0, y + 15.0), style, point.text);
             }
             _ => {}
         }
@@ -221,8 +221,8 @@ impl<'a> Plot<'a> {
     /// A text in the middle of what it names, where there is room.
     fn inside(&self, svg: &mut Svg, (left, width): (f64, f64), y: f64, text: &str, fill: &'static str) {
         if width > text.chars().count() as f64 * 6.5 {
-            let look = Type { anchor: Anchor::Middle, size: 11.0, fill, ..Type::default() };
-            svg.text((left + width / 2.0, y), look, text);
+            let style = Type { anchor: Anchor::Middle, size: 11.0, fill, ..Type::default() };
+            svg.text((left + width / 2.0, y), style, text);
         }
     }
 
@@ -235,13 +235,13 @@ impl<'a> Plot<'a> {
             }
             let line = lines.iter().position(|series| *series == point.series).unwrap_or_default();
             let ink = point.series.filter(|_| self.lanes.is_empty()).map_or(BAD, |series| colour(series.style));
-            let look = Type { anchor: Anchor::End, bold: true, fill: ink, ..Type::default() };
+            let style = Type { anchor: Anchor::End, bold: true, fill: ink, ..Type::default() };
             let place = if self.lanes.is_empty() {
                 (self.x(point.x) + 6.0, self.top + 14.0 + 16.0 * line as f64)
             } else {
                 (self.right(), self.y(point.y) + 4.0)
             };
-            svg.text(place, look, &format!("\u{2715} {}", point.text));
+            svg.text(place, style, &format!("\u{2715} {}", point.text));
         }
     }
 }

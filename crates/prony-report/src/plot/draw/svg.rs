@@ -65,20 +65,20 @@ impl Svg {
     }
 
     /// A text with a white edge, so that it is legible on lines.
-    pub(super) fn text(&mut self, (x, y): (f64, f64), look: Type<'_>, text: &str) {
-        let anchor = match look.anchor {
+    pub(super) fn text(&mut self, (x, y): (f64, f64), style: Type<'_>, text: &str) {
+        let anchor = match style.anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
-        let weight = if look.bold { " font-weight=\"600\"" } else { "" };
+        let weight = if style.bold { " font-weight=\"600\"" } else { "" };
         self.put(format_args!(
             "<text x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\" font-size=\"{}\"{weight} fill=\"{}\" stroke=\"#fff\" \
              stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
             n(x),
             n(y),
-            look.size,
-            look.fill,
+            style.size,
+            style.fill,
             escape(text)
         ));
     }

@@ -71,13 +71,13 @@ impl MemoryReadings {
     }
 
     /// One was taken of so many replicas, with so much CPU time.
-    pub fn note(&mut self, edge: &Snapshot, cpu: Nanos, replicas: usize) {
+    pub fn note(&mut self, snapshot: &Snapshot, cpu: Nanos, replicas: usize) {
         self.count += 1;
-        self.took += edge.took;
+        self.took += snapshot.took;
         self.cpu += cpu;
         let each = cpu.as_nanos() / u64::try_from(replicas.max(1)).unwrap_or(u64::MAX);
         self.each = self.each.max(Nanos::from_nanos(each));
-        self.pss.add(edge.processes.iter());
+        self.pss.add(snapshot.processes.iter());
     }
 }
 
@@ -86,52 +86,52 @@ mod tests {
     use prony_model::reading::Why;
 
     use super::*;
-    use crate::figures::span::tests::{edge, ms};
+    use crate::figures::span::tests::{ms, snapshot};
 
     /// A look that took so many milliseconds, at processes with so many bytes of PSS.
-    fn look(took: u64, pss: &[Option<u64>]) -> Snapshot {
+    fn reading(took: u64, pss: &[Option<u64>]) -> Snapshot {
         let pids: Vec<u32> = (1..).take(pss.len()).collect();
-        let mut edge = edge(0, 0, &pids);
-        edge.took = ms(took);
-        for (process, pss) in edge.processes.iter_mut().zip(pss) {
-            let gone = || Reading::Missing(ProcessSnapshot::ended());
+        let mut snapshot = snapshot(0, 0, &pids);
+        snapshot.took = ms(took);
+        for (process, pss) in snapshot.processes.iter_mut().zip(pss) {
+            let ended = || Reading::Missing(ProcessSnapshot::ended());
             process.role = format!("replica.{}", process.pid);
-            process.pss = pss.map_or_else(gone, |pss| Reading::Measured(Bytes::from_bytes(pss)));
+            process.pss = pss.map_or_else(ended, |pss| Reading::Measured(Bytes::from_bytes(pss)));
         }
-        edge
+        snapshot
     }
 
     #[test]
-    fn looks_are_a_twentieth_of_the_time_and_one() {
-        let mut looks = MemoryReadings::since(ms(1_000));
-        assert_eq!(looks.due(), ms(1_000), "the first one at once");
-        looks.note(&look(900, &[Some(5)]), ms(10), 1);
-        assert_eq!(looks.due(), ms(1_200));
+    fn memory_readings_take_at_most_a_twentieth_of_the_time() {
+        let mut readings = MemoryReadings::since(ms(1_000));
+        assert_eq!(readings.due(), ms(1_000), "the first one at once");
+        readings.note(&reading(900, &[Some(5)]), ms(10), 1);
+        assert_eq!(readings.due(), ms(1_200));
         let mut now = ms(1_000);
         for _ in 0..50 {
-            now = looks.due().max(now);
-            looks.note(&look(3, &[Some(5)]), ms(3), 1);
+            now = readings.due().max(now);
+            readings.note(&reading(3, &[Some(5)]), ms(3), 1);
         }
         let past = now.since(ms(1_000)).as_nanos() / SHARE;
-        assert!(looks.cpu.as_nanos() <= past + ms(3).as_nanos(), "{} of {now}", looks.cpu);
-        assert_eq!(looks.count, 51);
+        assert!(readings.cpu.as_nanos() <= past + ms(3).as_nanos(), "{} of {now}", readings.cpu);
+        assert_eq!(readings.count, 51);
     }
 
     #[test]
     fn all_are_read_where_there_is_time_for_it() {
-        let mut looks = MemoryReadings::since(ms(0));
-        assert_eq!(looks.all_due(1), None, "nobody knows what it takes");
-        looks.note(&look(4, &[Some(5), Some(5)]), ms(4), 2);
-        assert_eq!(looks.all_due(3), Some(ms(200)), "20 times 4 and 3 times 2");
+        let mut readings = MemoryReadings::since(ms(0));
+        assert_eq!(readings.all_due(1), None, "nobody knows what it takes");
+        readings.note(&reading(4, &[Some(5), Some(5)]), ms(4), 2);
+        assert_eq!(readings.all_due(3), Some(ms(200)), "20 times 4 and 3 times 2");
     }
 
     #[test]
     fn the_largest_sum_is_that_of_one_instant_and_no_less_than_a_part_of_it() {
-        let mut looks = MemoryReadings::since(ms(0));
+        let mut readings = MemoryReadings::since(ms(0));
         let mut pss = |each: &[Option<u64>]| {
-            looks.note(&look(1, each), ms(1), each.len());
-            let sum = looks.pss.sum.as_ref().map(|pss| pss.measured().unwrap().as_bytes());
-            (sum, looks.pss.replicas)
+            readings.note(&reading(1, each), ms(1), each.len());
+            let sum = readings.pss.sum.as_ref().map(|pss| pss.measured().unwrap().as_bytes());
+            (sum, readings.pss.replicas)
         };
         assert_eq!([pss(&[]), pss(&[None])], [(None, 0), (None, 0)]);
         assert_eq!(pss(&[Some(400)]), (Some(400), 1));
@@ -143,12 +143,12 @@ mod tests {
     #[test]
     fn pss_that_cannot_be_read_is_no_zero_in_a_sum() {
         let refused = Reading::Missing(Why::NotPermitted("`smaps_rollup`".into()));
-        let mut unread = look(1, &[Some(600), Some(300)]);
+        let mut unread = reading(1, &[Some(600), Some(300)]);
         unread.processes[1].pss = refused.clone();
-        let mut looks = MemoryReadings::since(ms(0));
-        for edge in [&look(1, &[Some(500)]), &unread, &look(1, &[Some(900)])] {
-            looks.note(edge, ms(1), 1);
+        let mut readings = MemoryReadings::since(ms(0));
+        for snapshot in [&reading(1, &[Some(500)]), &unread, &reading(1, &[Some(900)])] {
+            readings.note(snapshot, ms(1), 1);
         }
-        assert_eq!(looks.pss.sum, Some(refused), "it may have been the largest");
+        assert_eq!(readings.pss.sum, Some(refused), "it may have been the largest");
     }
 }

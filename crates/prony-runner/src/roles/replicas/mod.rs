@@ -42,13 +42,13 @@ pub struct Ran {
     /// What the kernel had counted of its process then.
     pub before: Option<(CpuTime, Usage)>,
     /// What became of it.
-    pub fate: ReplicaEnd,
+    pub end: ReplicaEnd,
     /// Index of the last edge before its begin.
     pub first: usize,
     /// Index of the first edge after its end; `None` is the trial's last one.
     pub until: Option<usize>,
     /// Its memory, read when it had told something.
-    pub told: Option<Snapshot>,
+    pub reported: Option<Snapshot>,
     /// It told something after that.
     pub unread: bool,
     /// What its lines told.
@@ -80,13 +80,13 @@ pub enum ReplicaEnd {
 pub const NEVER_BEGAN: &str = "it was ended before it began";
 
 /// Why what only samples tell of ended processes is missing.
-pub const GONE: &str = "processes took their last figures with them when they ended; `cpu` has all of it";
+pub const NOT_INHERITED: &str = "processes took their last figures with them when they ended; `cpu` has all of it";
 
 /// When the last of those that were executed ended, where all of them ended by themselves.
 pub fn last_end<'f>(fates: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<Nanos> {
     let mut last = None;
-    for fate in fates {
-        match fate {
+    for end in fates {
+        match end {
             ReplicaEnd::NotBegun(_) => {}
             ReplicaEnd::Ended(end) => last = last.max(Some(end.at)),
             ReplicaEnd::CutOff(_) => return None,
@@ -103,7 +103,7 @@ impl Ran {
 
     /// Its end, where it had begun.
     pub fn end(&self) -> Option<&End> {
-        match &self.fate {
+        match &self.end {
             ReplicaEnd::NotBegun(_) => None,
             ReplicaEnd::Ended(end) | ReplicaEnd::CutOff(end) => Some(end),
         }
@@ -116,12 +116,12 @@ impl Ran {
         let more = |all: Bytes, before: Bytes| {
             Reading::Measured(Bytes::from_bytes(all.as_bytes().saturating_sub(before.as_bytes())))
         };
-        let gone = || Reading::Missing(Why::NotSupported(GONE.to_owned()));
+        let not_inherited = || Reading::Missing(Why::NotSupported(NOT_INHERITED.to_owned()));
         end.cpu.clone().and(end.usage.clone(), |spent, all| Counters {
             cpu_user: spent.user.since(cpu.user),
             cpu_system: spent.system.since(cpu.system),
-            on_cpu: gone(),
-            cpu_wait: gone(),
+            on_cpu: not_inherited(),
+            cpu_wait: not_inherited(),
             read: more(all.read, usage.read),
             written: more(all.written, usage.written),
             minor_faults: all.minor_faults.saturating_sub(usage.minor_faults),
@@ -134,9 +134,9 @@ impl Ran {
     }
 
     /// What it used between two edges; `None` where it did not run there.
-    pub fn between(&self, edges: &[Snapshot], first: usize, until: usize) -> Option<Reading<Counters>> {
+    pub fn between(&self, snapshots: &[Snapshot], first: usize, until: usize) -> Option<Reading<Counters>> {
         let ended = self.end()?.at;
-        if self.released >= edges[until].at || ended <= edges[first].at {
+        if self.released >= snapshots[until].at || ended <= snapshots[first].at {
             return None;
         }
         let unseen = || {
@@ -145,10 +145,12 @@ impl Ran {
                 self.role()
             )))
         };
-        let seen = |edge: usize| edges[edge].totals.get(&self.role()).cloned().map_or_else(unseen, Reading::Measured);
-        let began_inside = self.released >= edges[first].at;
-        let before = if began_inside { Reading::Measured(Counters::default()) } else { seen(first) };
-        let after = if ended <= edges[until].at { self.spent() } else { seen(until) };
+        let counted = |snapshot: usize| {
+            snapshots[snapshot].totals.get(&self.role()).cloned().map_or_else(unseen, Reading::Measured)
+        };
+        let began_inside = self.released >= snapshots[first].at;
+        let before = if began_inside { Reading::Measured(Counters::default()) } else { counted(first) };
+        let after = if ended <= snapshots[until].at { self.spent() } else { counted(until) };
         Some(after.and(before, |all, before| all.since(&before)))
     }
 }

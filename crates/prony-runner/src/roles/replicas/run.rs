@@ -76,7 +76,7 @@ struct Replica {
     process: Option<Box<dyn Process>>,
     /// What is known of it since it was released; when that was, and nothing more, where it could not be executed.
     started: Started,
-    fate: Option<ReplicaEnd>,
+    end: Option<ReplicaEnd>,
     streams: [Stream; 3],
     read: Option<Regex>,
     lines: Tracker,
@@ -86,7 +86,7 @@ struct Replica {
     first: usize,
     until: Option<usize>,
     /// Its memory, read when it had told something.
-    told: Option<Snapshot>,
+    reported: Option<Snapshot>,
     /// It has told something since.
     unread: bool,
 }
@@ -113,7 +113,7 @@ impl Replicas {
 
     /// What to wait for.
     pub fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.begun.iter().filter(|replica| replica.fate.is_none()).flat_map(|replica| {
+        self.begun.iter().filter(|replica| replica.end.is_none()).flat_map(|replica| {
             let streams = replica.streams.iter().filter_map(Stream::source).map(File::as_fd);
             replica.process.iter().map(AsFd::as_fd).chain(streams)
         })
@@ -123,8 +123,8 @@ impl Replicas {
     ///
     /// # Errors
     /// Where a supervisor is gone or cannot be understood; a replica that cannot be executed is a result.
-    pub fn begin(&mut self, seen: &Observation<'_>) -> Result<(), Error> {
-        if self.suspended.is_empty() || seen.tracker.phases[self.phase].began.is_none() {
+    pub fn begin(&mut self, observation: &Observation<'_>) -> Result<(), Error> {
+        if self.suspended.is_empty() || observation.tracker.phases[self.phase].began.is_none() {
             return Ok(());
         }
         self.begun = std::mem::take(&mut self.suspended);
@@ -132,7 +132,7 @@ impl Replicas {
             .iter_mut()
             .filter_map(|replica| replica.process.as_mut())
             .try_for_each(|process| process.release())?;
-        self.begun.iter_mut().try_for_each(|replica| replica.begin(seen))?;
+        self.begun.iter_mut().try_for_each(|replica| replica.begin(observation))?;
         let released = self.begun.iter().map(|replica| replica.started.released);
         self.memory = MemoryReadings::since(released.min().unwrap_or_default());
         Ok(())
@@ -142,18 +142,18 @@ impl Replicas {
     ///
     /// # Errors
     /// As [`Replicas::begin`].
-    pub fn turn(&mut self, seen: &mut Observation<'_>, buffer: &mut [u8]) -> Result<(), Error> {
-        self.begin(seen)?;
+    pub fn turn(&mut self, observation: &mut Observation<'_>, buffer: &mut [u8]) -> Result<(), Error> {
+        self.begin(observation)?;
         if self.over || self.begun.is_empty() {
             return Ok(());
         }
         for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
             // The end first, so that all of the output is there when it is found.
-            let ended = replica.look()?;
+            let ended = replica.poll()?;
             replica.take(ended, buffer);
         }
-        self.read_memory(seen.sampler);
-        self.note_ends(seen);
+        self.read_memory(observation.sampler);
+        self.note_ends(observation);
         Ok(())
     }
 
@@ -186,31 +186,31 @@ impl Replicas {
         let read = self.begun.iter().filter(|replica| replica.is_unread() || (whole && replica.is_under_way()));
         let roles: Vec<String> = read.map(Replica::role).collect();
         let before = thread_cpu();
-        let edge = sampler.look(&roles);
-        self.memory.note(&edge, thread_cpu().since(before), roles.len());
+        let snapshot = sampler.partial_snapshot(&roles);
+        self.memory.note(&snapshot, thread_cpu().since(before), roles.len());
         self.sum_unread &= roles.len() < under_way;
         for replica in self.begun.iter_mut().filter(|replica| replica.is_unread()) {
-            (replica.told, replica.unread) = (Some(edge.clone()), false);
+            (replica.reported, replica.unread) = (Some(snapshot.clone()), false);
         }
     }
 
     /// Takes an edge where any has ended, and tells the end of the last.
-    fn note_ends(&mut self, seen: &mut Observation<'_>) {
-        let ended = |replica: &&Replica| replica.fate.is_some();
-        let edge = if self.begun.iter().all(|replica| replica.fate.is_some()) {
+    fn note_ends(&mut self, observation: &mut Observation<'_>) {
+        let ended = |replica: &&Replica| replica.end.is_some();
+        let snapshot = if self.begun.iter().all(|replica| replica.end.is_some()) {
             self.over = true;
             let ends = self.begun.iter().filter_map(|replica| replica.end()).map(|end| end.at);
-            seen.replicas_ended(ends.max().unwrap_or_else(monotonic))
+            observation.replicas_ended(ends.max().unwrap_or_else(monotonic))
         } else if self.begun.iter().filter(ended).any(|replica| replica.until.is_none()) {
-            match seen.look_unless_dear() {
-                Some(edge) => edge,
+            match observation.snapshot_unless_costly() {
+                Some(snapshot) => snapshot,
                 None => return,
             }
         } else {
             return;
         };
-        for replica in self.begun.iter_mut().filter(|replica| replica.fate.is_some()) {
-            replica.until.get_or_insert(edge);
+        for replica in self.begun.iter_mut().filter(|replica| replica.end.is_some()) {
+            replica.until.get_or_insert(snapshot);
         }
     }
 
@@ -223,7 +223,7 @@ impl Replicas {
         let until = Instant::now() + WINDING_UP;
         loop {
             for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
-                let ended = replica.look()?;
+                let ended = replica.poll()?;
                 replica.take(ended, buffer);
             }
             let sources: Vec<BorrowedFd<'_>> = self.sources().collect();
@@ -246,11 +246,11 @@ impl Replicas {
     pub fn finish(self, buffer: &mut [u8]) -> Result<Replicated, Error> {
         let mut replicated = Replicated { phase: self.phase, memory: self.memory, ..Replicated::default() };
         let mut begun = self.begun;
-        for replica in begun.iter_mut().filter(|replica| replica.fate.is_none()) {
+        for replica in begun.iter_mut().filter(|replica| replica.end.is_none()) {
             replica.cut_off()?;
             replica.take(true, buffer);
         }
-        let fates = begun.iter().filter_map(|replica| replica.fate.as_ref());
+        let fates = begun.iter().filter_map(|replica| replica.end.as_ref());
         replicated.ended = last_end(fates).filter(|_| !self.over);
         for mut replica in begun {
             if let Some(process) = replica.process.take() {
@@ -294,7 +294,7 @@ fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number:
         commands: lab.experiment.records_commands(),
         process: Some(process),
         started: Started::default(),
-        fate: None,
+        end: None,
         streams,
         // The checker has compiled it before.
         read: read.and_then(|pattern| Regex::new(pattern).ok()),
@@ -303,7 +303,7 @@ fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number:
         probing,
         first: 0,
         until: None,
-        told: None,
+        reported: None,
         unread: false,
     })
 }
@@ -314,7 +314,7 @@ impl Replica {
     }
 
     const fn is_under_way(&self) -> bool {
-        self.fate.is_none()
+        self.end.is_none()
     }
 
     /// Whether its memory is to be read: it has told something, and lives.
@@ -324,15 +324,15 @@ impl Replica {
 
     /// Its end, where it had begun and is known.
     fn end(&self) -> Option<&End> {
-        match self.fate.as_ref()? {
+        match self.end.as_ref()? {
             ReplicaEnd::NotBegun(_) => None,
             ReplicaEnd::Ended(end) | ReplicaEnd::CutOff(end) => Some(end),
         }
     }
 
     /// It was released.
-    fn begin(&mut self, seen: &Observation<'_>) -> Result<(), Error> {
-        self.first = seen.edges.len().saturating_sub(1);
+    fn begin(&mut self, observation: &Observation<'_>) -> Result<(), Error> {
+        self.first = observation.snapshots.len().saturating_sub(1);
         let Some(mut process) = self.process.take() else { return Ok(()) };
         match process.started(&[]) {
             Ok(started) => {
@@ -340,13 +340,13 @@ impl Replica {
                 // Not before it is its own program: what was suspended is a copy of its supervisor's. Nor after its end, as
                 // one that was killed while it was suspended: its number may be another's by now.
                 if process.wait(Some(Duration::ZERO))?.is_none() {
-                    seen.sampler.watch(Root::subject(self.started.pid, self.role()));
+                    observation.sampler.watch(Root::subject(self.started.pid, self.role()));
                 }
                 self.process = Some(process);
             }
             Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
                 self.started.released = monotonic();
-                self.fate = Some(ReplicaEnd::NotBegun(why_not_executed(&error, self.commands)));
+                self.end = Some(ReplicaEnd::NotBegun(why_not_executed(&error, self.commands)));
             }
             Err(error) => return Err(error.into()),
         }
@@ -355,11 +355,11 @@ impl Replica {
     }
 
     /// Whether it has ended by now.
-    fn look(&mut self) -> Result<bool, Error> {
+    fn poll(&mut self) -> Result<bool, Error> {
         let Some(process) = &mut self.process else { return Ok(true) };
         let end = process.wait(Some(Duration::ZERO))?;
-        self.fate = end.map(|end| ReplicaEnd::Ended(Box::new(end)));
-        Ok(self.fate.is_some())
+        self.end = end.map(|end| ReplicaEnd::Ended(Box::new(end)));
+        Ok(self.end.is_some())
     }
 
     /// Reads its streams once: whether a line told something, and whether there may be more.
@@ -368,18 +368,18 @@ impl Replica {
         // Its marks are of no phase: those of the program alone are.
         let mark = &mut |text: &str, _| match probed(text) {
             Some(line) => threads.take(&line),
-            None => lines.stranger(text),
+            None => lines.unknown_mark(text),
         };
         let mut more = marks.take(buffer, mark) == Taken::More;
-        let mut told = false;
+        let mut reported = false;
         for stream in [stdout, stderr] {
             let line = &mut |text: &str, at| {
-                told |= read.as_ref().is_some_and(|read| read.is_match(text));
+                reported |= read.as_ref().is_some_and(|read| read.is_match(text));
                 lines.happened(Happened::Line(text), at, Nanos::ZERO);
             };
             more |= stream.take(buffer, line) == Taken::More;
         }
-        (told, more)
+        (reported, more)
     }
 
     /// Takes what it has written, all that is left over where it has `ended`.
@@ -389,15 +389,15 @@ impl Replica {
 
     /// Takes what is left over after its end.
     fn rest(&mut self, buffer: &mut [u8]) -> bool {
-        let mut told = false;
+        let mut reported = false;
         for _ in 0..LAST_TURNS {
             let (said, more) = self.read(buffer);
-            told |= said;
+            reported |= said;
             if !more {
                 break;
             }
         }
-        told
+        reported
     }
 
     /// Ends it, unless it has ended by itself since anyone looked.
@@ -405,7 +405,7 @@ impl Replica {
         let Some(process) = &mut self.process else { return Ok(()) };
         let end = Box::new(process.kill_tree()?);
         let by_itself = end.killed.is_none() && end.status != Status::Signalled(Signal::KILL.as_raw());
-        self.fate = Some(if by_itself { ReplicaEnd::Ended(end) } else { ReplicaEnd::CutOff(end) });
+        self.end = Some(if by_itself { ReplicaEnd::Ended(end) } else { ReplicaEnd::CutOff(end) });
         Ok(())
     }
 
@@ -413,17 +413,17 @@ impl Replica {
     fn ran(self) -> Result<Option<Ran>, Error> {
         let deaths = self.probing.deaths()?;
         let [stdout, stderr, _] = self.streams;
-        let marks = self.lines.strangers;
-        let (Some(fate), Some(lines)) = (self.fate, self.lines.phases.into_iter().next()) else { return Ok(None) };
+        let marks = self.lines.unknown_marks;
+        let (Some(end), Some(lines)) = (self.end, self.lines.phases.into_iter().next()) else { return Ok(None) };
         Ok(Some(Ran {
             number: self.number,
             pid: self.started.pid,
             released: self.started.released,
             before: self.started.before,
-            fate,
+            end,
             first: self.first,
             until: self.until,
-            told: self.told,
+            reported: self.reported,
             unread: self.unread,
             lines,
             marks,

@@ -141,7 +141,7 @@ fn run_stops_at_the_first_interim_analysis_that_decides() {
     };
     let bench = Bench::new("blocks = { min = 6, max = 30 }", "");
     let session = bench.session(&Scripted::new(steady));
-    let first = looks(&bench.experiment)[0];
+    let first = analyses(&bench.experiment)[0];
     let stopped = format!("stopped after {first} blocks: all comparisons were decided at a planned interim analysis");
     assert_eq!(session.notices, [stopped]);
     assert!(first < 30 && session.trials.iter().all(|trial| trial.trial.block < first));
@@ -230,7 +230,7 @@ fn supervisor_that_dies_twice_ends_the_run_which_can_be_resumed() {
         _ => Act::default(),
     }));
     let error = session.result.as_ref().unwrap_err();
-    assert!(matches!(error, Error::Os(prony_os::Error::SupervisorGone { .. })), "{error:?}");
+    assert!(matches!(error, Error::Os(prony_os::Error::SupervisorEnded { .. })), "{error:?}");
     assert_eq!((session.positions(), session.head.status), (vec![0, 1], RunStatus::Interrupted));
     let second = bench.session(&Scripted::new(|_, _| Act::default()));
     assert_eq!(second.commands, commands(&bench.experiment, &bench.plan()[2..]));

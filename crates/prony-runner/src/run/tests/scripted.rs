@@ -150,7 +150,7 @@ impl Scripted {
         let act = (self.script)(asked.commands.len(), &words);
         asked.commands.push(words);
         if act.fault == Some(Fault::LostBefore) {
-            return Err(Error::SupervisorGone { program: command });
+            return Err(Error::SupervisorEnded { program: command });
         }
         let (readable, writer) = io::pipe().unwrap();
         Ok(Box::new(ScriptedProcess {
@@ -266,7 +266,7 @@ impl Process for ScriptedProcess {
         let (program, source) = (self.command.clone(), io::Error::from(io::ErrorKind::NotFound));
         match self.act.fault {
             None => {}
-            Some(Fault::LostBefore | Fault::LostSuspended) => return Err(Error::SupervisorGone { program }),
+            Some(Fault::LostBefore | Fault::LostSuspended) => return Err(Error::SupervisorEnded { program }),
             Some(Fault::NotExecuted) => return Err(Error::Exec { program, source }),
             Some(Fault::NotEntered) => {
                 return Err(Error::Directory { program, directory: self.spec.directory.clone(), source });

@@ -5,7 +5,7 @@ from math import frexp
 
 from .channel import line, now, quoted, spend
 from .heap import due
-from .hold import held, hold
+from .suspend import suspend, suspended
 from .spec import SPEC
 
 _EVERY = 1_000_000_000  # nanoseconds between two reports of a hot function
@@ -22,17 +22,17 @@ def _class_of(nanoseconds):
 
 def clock():
     """Nanoseconds of this process without the time it was held."""
-    return now() - held()
+    return now() - suspended()
 
 
 class Call:
     """One function under watch."""
 
-    __slots__ = ("id", "hold", "n", "open", "count", "failed", "total", "least", "most", "classes", "due", "told", "lock")
+    __slots__ = ("id", "suspend", "n", "open", "count", "failed", "total", "least", "most", "classes", "due", "reported", "lock")
 
     def __init__(self, target):
         self.id = quoted(target["id"])
-        self.hold = bool(target["hold"])
+        self.suspend = bool(target["suspend"])
         self.lock = allocate_lock()
         self.open = self.n = self.due = 0
         self.clear()
@@ -40,7 +40,7 @@ class Call:
 
     def clear(self):
         """Nothing counted yet."""
-        self.count = self.failed = self.total = self.most = self.told = 0
+        self.count = self.failed = self.total = self.most = self.reported = 0
         self.least = None
         self.classes = {}
 
@@ -72,8 +72,8 @@ class Call:
         at = now()
         line("end", at, f',"call":{self.id},"n":{n},"open":{is_open},"ok":{"true" if ok else "false"},"took":{ended - began}')
         due(at)
-        if self.hold and is_open == 0:
-            self.hold = hold(self.id, n)
+        if self.suspend and is_open == 0:
+            self.suspend = suspend(self.id, n)
 
     def _count(self, took, ok):
         with self.lock:
@@ -87,11 +87,11 @@ class Call:
 
     def tell(self):
         """Reports what was counted."""
-        if self.count == self.told:
+        if self.count == self.reported:
             return
         with self.lock:
-            spend((self.count - self.told) * _per_call())
-            self.told = self.count
+            spend((self.count - self.reported) * _per_call())
+            self.reported = self.count
             figures = f'"count":{self.count},"failed":{self.failed},"total":{self.total},"min":{self.least},"max":{self.most}'
             classes = dict(self.classes)
         line("calls", now(), f',"call":{self.id},{figures},{_histogram(classes)}')

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn words_come_back_whatever_they_hold() {
+    fn command_words_round_trip() {
         let odd = ["a b", "{x}", "\"'\\", "\u{7f}\n\t", "é", ""];
         let experiment = checked(&typed(&[&["prog", odd[0], odd[1], odd[2], odd[3], odd[4], odd[5]]]));
         let CommandLine::Words(words) = &programs(&experiment)[0].command else { panic!("a shell") };
@@ -358,9 +358,9 @@ mod tests {
         let mut two = typed(&[&["true"], &["false"]]);
         two.budget = Some("4 min".into());
         let experiment = checked(&two);
-        let looks = experiment.compare().looks(experiment.variants()[1].blocks);
+        let analyses = experiment.compare().analyses(experiment.variants()[1].blocks);
         assert_eq!(experiment.compare().budget, Some(Nanos::from_secs(240)));
-        assert_eq!(looks.at()[..3], [6, 10, 17], "interim analyses that depend on no estimate");
+        assert_eq!(analyses.at()[..3], [6, 10, 17], "interim analyses that depend on no estimate");
         assert!(!two.to_toml().contains("blocks"));
     }
 

@@ -7,17 +7,17 @@ from .heap import collect, figures, heap_line
 from .spec import SPEC
 
 _ANSWER = 10_000_000_000  # nanoseconds until the runner must have answered
-_held = [0]
-_holds = [0]
+_suspended = [0]
+_suspensions = [0]
 
 
-def held():
+def suspended():
     """Nanoseconds that this process was held."""
-    return _held[0]
+    return _suspended[0]
 
 
 def _answer():
-    path = f'{SPEC["hold"]}/{pid()}-0-{_holds[0]}'
+    path = f'{SPEC["commands"]}/{pid()}-0-{_suspensions[0]}'
     until = now() + _ANSWER
     while now() < until:
         try:
@@ -48,7 +48,7 @@ def _converse(fd):
     while True:
         data = os.read(fd, 256)
         if not data:
-            return "gone"
+            return "runner_ended"
         *commands, pending = (pending + data.decode("latin-1")).split("\n")
         for command in commands:
             done = _obey(command.strip())
@@ -63,19 +63,19 @@ def _wait():
     try:
         return _converse(fd)
     except OSError:
-        return "gone"
+        return "runner_ended"
     finally:
         os.close(fd)
 
 
-def hold(call, n):
+def suspend(call, n):
     """Holds the thread; returns whether the next end of this call is to be held too."""
     began = now()
-    _holds[0] += 1
-    if not line("held", began, f',"call":{call},"n":{n},"hold":{_holds[0]},"heap":{figures()}'):
+    _suspensions[0] += 1
+    if not line("suspended", began, f',"call":{call},"n":{n},"suspension":{_suspensions[0]},"heap":{figures()}'):
         return False
     because = _wait()
     ended = now()
-    _held[0] += ended - began
+    _suspended[0] += ended - began
     line("resumed", ended, f',"because":"{because}"')
     return because == "go"

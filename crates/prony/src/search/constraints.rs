@@ -7,7 +7,7 @@ use prony_model::record::TrialRecord;
 
 /// What trials of one setting say of its constraints.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
+pub struct ConstraintResults {
     /// One for each constraint, in their order.
     pub bounds: Vec<Bound>,
     /// Trials.
@@ -20,7 +20,7 @@ pub struct Kept {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bound {
     /// Trials that kept it.
-    pub held: u32,
+    pub satisfied: u32,
     /// Trials that broke it, or died by their own doing.
     pub broke: u32,
     /// Trials that say nothing: ended from outside, without its figures, or refused by a guard.
@@ -45,7 +45,7 @@ pub enum Holds {
 impl Bound {
     /// Whether it is kept.
     pub const fn holds(&self) -> Holds {
-        match (self.broke, self.held > self.silent) {
+        match (self.broke, self.satisfied > self.silent) {
             (1.., _) => Holds::No,
             (0, true) => Holds::Yes,
             (0, false) => Holds::Unknown,
@@ -65,7 +65,7 @@ impl Bound {
         match value {
             Ok(value) => {
                 if constraint.holds(value) {
-                    self.held += 1;
+                    self.satisfied += 1;
                 } else {
                     self.broke += 1;
                 }
@@ -80,16 +80,16 @@ impl Bound {
     }
 }
 
-impl Kept {
+impl ConstraintResults {
     /// Counts these trials.
     pub fn of<'t>(constraints: &[Constraint], trials: impl Iterator<Item = &'t TrialRecord>) -> Self {
-        let mut kept = Self { bounds: vec![Bound::default(); constraints.len()], ..Self::default() };
+        let mut results = Self { bounds: vec![Bound::default(); constraints.len()], ..Self::default() };
         for trial in trials {
-            kept.trials += 1;
-            kept.died += u32::from(TrialEnd::of(trial.ending.outcome) == Some(TrialEnd::Died));
-            kept.bounds.iter_mut().zip(constraints).for_each(|(bound, constraint)| bound.see(constraint, trial));
+            results.trials += 1;
+            results.died += u32::from(TrialEnd::of(trial.ending.outcome) == Some(TrialEnd::Died));
+            results.bounds.iter_mut().zip(constraints).for_each(|(bound, constraint)| bound.see(constraint, trial));
         }
-        kept
+        results
     }
 
     /// Whether no trial died and every constraint is kept.
@@ -134,8 +134,8 @@ mod tests {
         .unwrap()
     }
 
-    fn kept(trials: &[TrialRecord]) -> Kept {
-        Kept::of(&["work.disk < 100 MB".parse().unwrap()], trials.iter())
+    fn results(trials: &[TrialRecord]) -> ConstraintResults {
+        ConstraintResults::of(&["work.disk < 100 MB".parse().unwrap()], trials.iter())
     }
 
     const HOST: Outcome = Outcome::OutOfMemory { by: OutOfMemory::Host };
@@ -145,26 +145,26 @@ mod tests {
         let good = || trial(Outcome::Ok, Reading::Measured(5e7));
         let unread = || trial(Outcome::Ok, Reading::Missing(Why::NotApplicable));
         let disturbed = || trial(HOST, Reading::Missing(Why::NotReached));
-        let mostly = kept(&[good(), good(), disturbed(), good(), unread(), good()]);
+        let mostly = results(&[good(), good(), disturbed(), good(), unread(), good()]);
         let bound = &mostly.bounds[0];
-        assert_eq!((bound.held, bound.broke, bound.silent, bound.worst), (4, 0, 2, Some(5e7)));
+        assert_eq!((bound.satisfied, bound.broke, bound.silent, bound.worst), (4, 0, 2, Some(5e7)));
         assert!(bound.why.as_ref().unwrap().starts_with("ended from outside: "), "{bound:?}");
         assert_eq!((mostly.holds(), mostly.died), (Holds::Yes, 0));
-        assert_eq!(kept(&[good(), disturbed(), good(), unread()]).holds(), Holds::Unknown);
-        assert_eq!(kept(&[]).holds(), Holds::Unknown, "no trial, no word");
-        let none = Kept::of(&[], [disturbed()].iter());
+        assert_eq!(results(&[good(), disturbed(), good(), unread()]).holds(), Holds::Unknown);
+        assert_eq!(results(&[]).holds(), Holds::Unknown, "no trial, no word");
+        let none = ConstraintResults::of(&[], [disturbed()].iter());
         assert_eq!(none.holds(), Holds::Yes, "no constraint, no death");
     }
 
     #[test]
     fn a_breach_and_a_death_of_its_own_break_it() {
         let good = || trial(Outcome::Ok, Reading::Measured(5e7));
-        let over = kept(&[good(), trial(Outcome::Ok, Reading::Measured(1.5e8)), good()]);
+        let over = results(&[good(), trial(Outcome::Ok, Reading::Measured(1.5e8)), good()]);
         assert_eq!((over.holds(), over.bounds[0].worst, over.died), (Holds::No, Some(1.5e8), 0));
-        let dead = kept(&[good(), trial(Outcome::TimedOut, Reading::Measured(5e7))]);
+        let dead = results(&[good(), trial(Outcome::TimedOut, Reading::Measured(5e7))]);
         assert_eq!((dead.holds(), dead.bounds[0].broke, dead.died), (Holds::No, 1, 1));
         let nothing_asked = [trial(Outcome::WrongAnswer, Reading::Measured(5e7))];
-        assert_eq!(Kept::of(&[], nothing_asked.iter()).holds(), Holds::No);
+        assert_eq!(ConstraintResults::of(&[], nothing_asked.iter()).holds(), Holds::No);
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
             { "guard": "g", "severity": "refusal", "phase": null, "message": "the clock went back", "hint": "", "data": null }
         ]))
         .unwrap();
-        let bound = &kept(&[refused]).bounds[0];
+        let bound = &results(&[refused]).bounds[0];
         assert_eq!((bound.silent, bound.why.as_deref()), (1, Some("the clock went back")));
     }
 }

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use prony_runtime::{
-    CallSpec, CallTotals, DETAIL, HoldCommand, Holder, Line, Prepared, ProbeEvent, ProbeLine, ProbeSpec, Runtime,
-    Source, Tallies, parse, prepare,
+    CallSpec, CallTotals, DETAIL, Line, Prepared, ProbeEvent, ProbeLine, ProbeSpec, Runtime, Source, SuspendedThread,
+    SuspensionCommand, Tallies, parse, prepare,
 };
 
 /// Waits for a condition; panics after a time that no healthy machine needs.
@@ -40,7 +40,7 @@ pub(crate) fn program(runtime: Runtime) -> Option<(PathBuf, (u32, u32))> {
 }
 
 /// A directory with a program in it.
-pub(crate) struct Stage {
+pub(crate) struct Environment {
     dir: tempfile::TempDir,
     program: PathBuf,
     pub(crate) version: (u32, u32),
@@ -51,15 +51,15 @@ pub(crate) struct Stage {
 
 /// A call that is not held, under its own text as its name.
 pub(crate) fn call(text: &str) -> CallSpec {
-    CallSpec { id: text.into(), call: text.into(), hold_at_end: false }
+    CallSpec { id: text.into(), call: text.into(), suspend_at_end: false }
 }
 
 /// A call that is held.
-pub(crate) fn held(text: &str) -> CallSpec {
-    CallSpec { hold_at_end: true, ..call(text) }
+pub(crate) fn suspended_at(text: &str) -> CallSpec {
+    CallSpec { suspend_at_end: true, ..call(text) }
 }
 
-impl Stage {
+impl Environment {
     /// `None` where the runtime is missing.
     pub(crate) fn new(runtime: Runtime, calls: &[CallSpec], files: &[(&str, &str)]) -> Option<Self> {
         Self::with(runtime, calls, files, BTreeMap::new(), DETAIL)
@@ -78,7 +78,8 @@ impl Stage {
         let root = fs::canonicalize(dir.path()).unwrap();
         // Before version 12 Node reads no quotes in NODE_OPTIONS, so that no path with a blank can stand there.
         let name = if runtime == Runtime::Node && version.0 < 12 { "probe" } else { "a probe" };
-        let (app, marks, probe, hold) = (root.join("app"), root.join("marks"), root.join(name), root.join("hold"));
+        let (app, marks, probe, commands) =
+            (root.join("app"), root.join("marks"), root.join(name), root.join("commands"));
         for (name, text) in files {
             let path = app.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -87,11 +88,11 @@ impl Stage {
         fs::write(&marks, "").unwrap();
         env.insert("PATH".into(), std::env::var_os("PATH").unwrap());
         env.insert("PYTHONDONTWRITEBYTECODE".into(), "1".into());
-        let spec = ProbeSpec { calls, dir: &probe, marks: &marks, hold: &hold, directory: &app, detail };
+        let spec = ProbeSpec { calls, dir: &probe, marks: &marks, commands: &commands, directory: &app, detail };
         let prepared = prepare(runtime, &spec, &mut env).unwrap();
-        let mut stage = Self { dir, program, version, env, prepared, files: Vec::new() };
-        stage.files = stage.listing();
-        Some(stage)
+        let mut environment = Self { dir, program, version, env, prepared, files: Vec::new() };
+        environment.files = environment.listing();
+        Some(environment)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -170,19 +171,19 @@ impl Stage {
     }
 
     /// Waits until a thread is held for the `n`-th time, and answers it.
-    pub(crate) fn holder(&self, n: usize) -> Holder {
-        let (source, hold) = self.wait(n, "held", |line| match line.event {
-            ProbeEvent::Held { hold, .. } => Some((line.source, hold)),
+    pub(crate) fn thread(&self, n: usize) -> SuspendedThread {
+        let (source, suspension) = self.wait(n, "suspended", |line| match line.event {
+            ProbeEvent::Suspended { suspension, .. } => Some((line.source, suspension)),
             _ => None,
         });
-        Holder::answer(&self.path("hold"), source, hold).unwrap()
+        SuspendedThread::answer(&self.path("commands"), source, suspension).unwrap()
     }
 
     /// Tells a thread that is held for the `n`-th time.
-    pub(crate) fn tell(&self, n: usize, command: HoldCommand) -> Holder {
-        let mut holder = self.holder(n);
-        holder.tell(command).unwrap();
-        holder
+    pub(crate) fn tell(&self, n: usize, command: SuspensionCommand) -> SuspendedThread {
+        let mut thread = self.thread(n);
+        thread.tell(command).unwrap();
+        thread
     }
 }
 

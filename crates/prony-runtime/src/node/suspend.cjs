@@ -16,13 +16,13 @@ const nextTurn = setImmediate;
 const keepsTargets = typeof WeakRef === 'function';
 const COLLECTIONS = 8; // at most; two are enough but for chains of finalizers
 
-let heldFor = 0; // nanoseconds that this thread was held
-let holds = 0;
+let suspendedFor = 0; // nanoseconds that this thread was held
+let suspensions = 0;
 let later = null; // the call at whose end a collection is still to come
 
 /** The runner makes a FIFO for each hold; opened, a read costs nothing until there is a command. */
 function answer() {
-  const path = `${spec.hold}/${pid}-${thread}-${holds}`;
+  const path = `${spec.commands}/${pid}-${thread}-${suspensions}`;
   const until = now() + ANSWER;
   do {
     try {
@@ -87,7 +87,7 @@ function converse(fd) {
   let pending = '';
   for (;;) {
     const read = readSync(fd, buffer, 0, buffer.length, null);
-    if (read === 0) return 'gone';
+    if (read === 0) return 'runner_ended';
     const lines = (pending + buffer.toString('latin1', 0, read)).split('\n');
     pending = lines.pop();
     for (const text of lines) {
@@ -103,23 +103,23 @@ function wait() {
   try {
     return converse(fd);
   } catch (error) {
-    return 'gone';
+    return 'runner_ended';
   } finally {
     closeSync(fd);
   }
 }
 
 /** Holds the thread; returns whether the next end of this call is to be held too. */
-function hold(call, n, more = '') {
+function suspend(call, n, more = '') {
   const began = now();
-  holds += 1;
-  if (!line('held', began, `,"call":${call.id},"n":${n},"hold":${holds}${more},"heap":${figures()}`)) return false;
+  suspensions += 1;
+  if (!line('suspended', began, `,"call":${call.id},"n":${n},"suspension":${suspensions}${more},"heap":${figures()}`)) return false;
   const because = wait();
   const ended = now();
-  heldFor += ended - began;
+  suspendedFor += ended - began;
   line('resumed', ended, `,"because":"${because}"`);
   if (because === 'later') {
-    if (later === null) nextTurn(holdAgain);
+    if (later === null) nextTurn(suspendAgain);
     later = { call, n };
   }
   return because === 'go' || because === 'later';
@@ -127,11 +127,11 @@ function hold(call, n, more = '') {
 
 /** Holds the thread for the collection that was put off. By now the job has ended in which the call returned; at the
  * exit of the process nothing of it goes on. */
-function holdAgain() {
+function suspendAgain() {
   if (later === null) return;
   const { call, n } = later;
   later = null;
-  call.hold = hold(call, n, ',"later":true');
+  call.suspend = suspend(call, n, ',"later":true');
 }
 
-module.exports = { hold, holdAgain, held: () => heldFor };
+module.exports = { suspend, suspendAgain, suspended: () => suspendedFor };
