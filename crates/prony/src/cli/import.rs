@@ -83,9 +83,9 @@ fn text(rows: &[(&Benchmark, Summary)], width: Option<usize>) -> String {
         n => format!("{n} of {} commands ended with an exit code other than 0 in some runs\n", rows.len()),
     };
     let judged = if rows.len() > 1 {
-        "no verdict: the runs of one command came after all runs of another, so that a change of the machine between them \
-         shows as a difference of the commands\n\
-         hint: `prony exec 'A' 'B'` runs them in turns and says what the difference is\n"
+        "no verdict: the file does not say in which order the runs were made; hyperfine makes all runs of one command before \
+         those of the next, so that a change of the machine between them shows as a difference of the commands\n\
+         hint: `prony exec 'A' 'B'` runs them in turns and says what the difference is; `prony show` has its verdicts\n"
     } else {
         ""
     };
