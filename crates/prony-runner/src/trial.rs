@@ -114,7 +114,7 @@ fn attempt(
             let (watched, running) = watched?;
             record.series = sampled.series;
             let deaths = probing.deaths()?;
-            let finished = environment.clear(lab, running)?;
+            let finished = environment.clear(lab, running, observer)?;
             if let Some(recorder) = recorder {
                 recorder.collect();
             }

@@ -28,7 +28,7 @@ mod wire;
 pub use capture::Capture;
 pub use handle::{Held, Kept, Launcher, Running};
 pub use prony_model::record::{Captured, Status};
-pub use scratch::{Scratch, Swept};
+pub use scratch::{Scratch, Swept, remove_tree};
 pub use spec::{Input, LaunchSpec, Output};
 pub use supervise::{supervise, supervise_stdin};
 pub use wire::{CpuTime, End, Finished, KilledFor, Usage};

@@ -22,7 +22,8 @@ use prony_os::sample::snapshot::ProcessSnapshot;
 use prony_os::sample::{Root, Sampler, Settings, Snapshot};
 
 use crate::error::Error;
-use crate::lab::{Lab, starts_replicas};
+use crate::lab::{Lab, discard, starts_replicas};
+use crate::observer::Observer;
 use crate::place::setting::Ends;
 use crate::reused::{Common, ReusedEnvironment, counting};
 use crate::roles::data::OnDisk;
@@ -131,11 +132,11 @@ impl Environment {
     /// Ends what is left of the tree. What is clean then is left for the next trial, the rest is removed.
     ///
     /// # Errors
-    /// Where the supervisor is gone, or the scratch directory cannot be removed.
-    pub fn clear(self, lab: &Lab<'_>, running: Running) -> Result<Finished, Error> {
+    /// Where the supervisor is gone.
+    pub fn clear(self, lab: &Lab<'_>, running: Running, observer: &mut dyn Observer) -> Result<Finished, Error> {
         let Some(common) = self.common else {
             let finished = running.finish()?;
-            self.scratch.remove()?;
+            discard(self.scratch, observer);
             return Ok(finished);
         };
         let (finished, kept) = running.next()?;
@@ -145,7 +146,7 @@ impl Environment {
             }
             kept => {
                 drop(kept);
-                self.scratch.remove()?;
+                discard(self.scratch, observer);
             }
         }
         Ok(finished)
