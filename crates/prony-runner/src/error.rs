@@ -1,7 +1,7 @@
 //! What can go wrong while a run is prepared and its trials run; every variant names its noun and keeps its source.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use prony_experiment::{Problem, render};
 
@@ -62,14 +62,16 @@ pub enum Error {
         /// What happened.
         message: String,
     },
-    /// A symbolic link leads out of a directory that is to be copied: what writes through it in the copy would change
-    /// what is the user's.
-    #[error("`{}` leads out of the directory `{}`, to `{}`{}", .link.display(), .directory.display(), .to.display(), more_links(*.more))]
+    /// A symbolic link leads out of a directory that is to be copied, or out of a copy: what writes through it there would
+    /// change what is the user's.
+    #[error("`{}` leads out of {}, to `{}`{}", .link.display(), tree(.of.as_ref(), .directory), .to.display(), more_links(*.more))]
     LinkOut {
         /// The link.
         link: PathBuf,
         /// The directory.
         directory: PathBuf,
+        /// What this is, where it is not the program's directory itself.
+        of: Option<String>,
         /// What it leads to.
         to: PathBuf,
         /// How many more links lead out.
@@ -120,11 +122,14 @@ impl Error {
                 "it leads to what holds the directory itself, which cannot be copied in its place: remove it"
                     .to_owned(),
             ),
-            Self::LinkOut { .. } => Some(
+            Self::LinkOut { of: None, .. } => Some(
                 "`links = \"copy\"` in the program's table copies what such links lead to, `links = \"keep\"` keeps them; or \
                  replace the link"
                     .to_owned(),
             ),
+            Self::LinkOut { of: Some(_), .. } => {
+                Some("`links = \"copy\"` in the program's table copies what such links lead to".to_owned())
+            }
             Self::Refused { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
             Self::Os(prony_os::Error::SupervisorEnded { .. }) => Some(GO_ON.to_owned()),
             _ => None,
@@ -160,6 +165,10 @@ pub fn message(error: &dyn std::error::Error, hint: Option<String>) -> String {
         text += &format!("hint: {hint}\n");
     }
     text
+}
+
+fn tree(of: Option<&String>, directory: &Path) -> String {
+    of.cloned().unwrap_or_else(|| format!("the directory `{}`", directory.display()))
 }
 
 fn more_links(more: usize) -> String {

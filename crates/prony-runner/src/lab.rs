@@ -198,12 +198,21 @@ fn enforceable(experiment: &Experiment) -> Result<(), Error> {
     Ok(())
 }
 
+/// Removes a scratch directory whose work is done. That it cannot be removed is said and takes nothing away from the work.
+pub fn discard(scratch: Scratch, observer: &mut dyn Observer) {
+    if let Err(error) = scratch.remove() {
+        observer.event(&not_removed(&error));
+    }
+}
+
+fn not_removed(error: &prony_os::Error) -> Event {
+    Event::Notice { text: error.to_string(), hint: None }
+}
+
 fn sweep(near: &Path, observer: &mut dyn Observer) -> Result<(), Error> {
     let groups = limits::sweep()?;
     let Swept { removed: folders, left } = Scratch::sweep(near)?;
-    for error in left {
-        observer.event(&Event::Notice { text: error.to_string(), hint: None });
-    }
+    left.iter().for_each(|error| observer.event(&not_removed(error)));
     if groups.len() + folders.len() > 0 {
         let text = format!(
             "removed what killed runs had left: {} control groups, {} scratch directories",

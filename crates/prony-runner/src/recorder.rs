@@ -12,6 +12,8 @@ use prony_os::profile::perf::Perf;
 use prony_runtime::profile as node;
 
 use crate::error::Error;
+use crate::lab::discard;
+use crate::observer::Observer;
 
 /// The profiler of one trial.
 #[derive(Debug)]
@@ -66,12 +68,9 @@ impl Recorder {
     }
 
     /// What was taken.
-    ///
-    /// # Errors
-    /// Where the scratch directory cannot be removed.
-    pub fn taken(self) -> Result<Reading<Taken>, Error> {
-        self.scratch.remove()?;
-        Ok(self.taken)
+    pub fn taken(self, observer: &mut dyn Observer) -> Reading<Taken> {
+        discard(self.scratch, observer);
+        self.taken
     }
 
     fn place(&self) -> PathBuf {

@@ -115,7 +115,7 @@ fn attempt(
             let (watched, process) = watched?;
             record.series = sampled.series;
             let deaths = probing.deaths()?;
-            let finished = environment.clear(lab, process)?;
+            let finished = environment.clear(lab, process, observer)?;
             if let Some(recorder) = recorder {
                 recorder.collect();
             }

@@ -24,7 +24,7 @@ mod wire;
 pub use capture::Capture;
 pub use handle::{Launch, Launcher, Process, Reusable, Started};
 pub use prony_model::record::{Captured, Status};
-pub use scratch::{Scratch, Swept};
+pub use scratch::{Scratch, Swept, remove_tree};
 pub use spec::{Input, LaunchSpec, Output};
 pub use supervise::{supervise, supervise_stdin};
 pub use wire::{CpuTime, End, Finished, KilledFor, Usage};

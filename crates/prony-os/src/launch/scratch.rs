@@ -2,7 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, chmod, openat};
 
 use crate::error::Error;
 use crate::lock::Lock;
@@ -53,7 +58,7 @@ impl Scratch {
     }
 
     /// Removes the directories inside `near` that nobody has locked. Those of other users, which may not be removed, are
-    /// left.
+    /// left without a word.
     ///
     /// # Errors
     /// When `near` cannot be read.
@@ -65,7 +70,7 @@ impl Scratch {
             if let Some(_lock) = Self::abandoned(&path) {
                 match remove_tree(&path) {
                     Ok(()) => swept.removed.push(path),
-                    Err(error) if error.is_denied() => {}
+                    Err(error) if error.is_denied() && !is_ours(&path) => {}
                     Err(error) => swept.left.push(error),
                 }
             }
@@ -91,11 +96,41 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes a directory and all it holds; one that is gone already is no error.
-pub(super) fn remove_tree(path: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::file("remove", path)(error)),
+fn is_ours(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|about| about.uid() == rustix::process::geteuid().as_raw())
+}
+
+/// Removes a directory that prony has made and all it holds; one that is gone already is no error. What is in a directory
+/// without the right to write, as in a cache of Go modules, goes too: that right is given first.
+///
+/// # Errors
+/// When something in it cannot be removed.
+pub fn remove_tree(path: &Path) -> Result<(), Error> {
+    let removed = match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            make_writable(CWD, path.as_os_str());
+            fs::remove_dir_all(path)
+        }
+        removed => removed,
+    };
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::file("remove", path)(error)),
         _ => Ok(()),
+    }
+}
+
+/// Gives its owner all rights on a directory and on those in it. No link is followed, since a process that is left of a
+/// subject may put one anywhere at any time. Where the right cannot be given, the removal that follows says so.
+fn make_writable(parent: impl AsFd, name: &OsStr) {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(directory) = openat(parent, name, flags, Mode::empty()) else { return };
+    // By this name the mode is that of what was opened, which needs no right on it.
+    let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    let _ = chmod(&itself, Mode::RWXU);
+    for entry in fs::read_dir(&itself).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            make_writable(&directory, &entry.file_name());
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use prony_model::program::{Change, ProgramSpec};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
-use crate::place::copy::outward_link;
+use crate::place::copy::close;
 use crate::place::dependency::{Run, install};
 
 /// Makes the program's changes in its directory `copy`, which is `top`, the whole copy, or inside it; what each did, with the
@@ -17,20 +17,23 @@ use crate::place::dependency::{Run, install};
 /// [`Error::Step`] where one does not apply as declared, or changes nothing.
 pub fn apply(program: &ProgramSpec, top: &Path, copy: &Path, run: &Run<'_>) -> Result<Vec<String>, Error> {
     let failed = |message: String| Error::Step { program: program.name.clone(), step: "change", message };
-    let one = |change: &Change| match change {
-        Change::Replace { file, find, with, count } => replace(copy, file, find, with, *count),
-        Change::Patch { file } => patch(copy, file),
-        Change::Dependency { name, version, manager } => install(copy, name, version, *manager, run),
-        // The copy was made of it.
-        Change::Revision { .. } => Ok(String::new()),
-    };
-    // Each writes into the copy, and those before it may have linked something of the user's into it.
-    let safe = |change: &Change| match outward_link(top)? {
-        Some(link) => Err(failed(format!("`{}` leads out of the copy", link.display()))),
-        None => one(change).map_err(failed),
-    };
-    let made = |change: &&Change| !matches!(change, Change::Revision { .. });
-    program.changes.iter().filter(made).map(safe).collect()
+    let mut done = Vec::new();
+    for change in &program.changes {
+        let (step, made) = match change {
+            Change::Replace { file, find, with, count } => {
+                (format!("a change of `{file}`"), replace(copy, file, find, with, *count))
+            }
+            Change::Patch { file } => (format!("the patch `{file}`"), patch(copy, file)),
+            Change::Dependency { name, version, manager } => {
+                (format!("the dependency `{name}`"), install(copy, name, version, *manager, run))
+            }
+            // The copy was made of it.
+            Change::Revision { .. } => continue,
+        };
+        done.push(made.map_err(failed)?);
+        close(top, program, &step)?;
+    }
+    Ok(done)
 }
 
 /// A path of the copy, which it may not leave.

@@ -3,9 +3,10 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use prony_model::program::OutwardLinks;
+use prony_model::program::{OutwardLinks, ProgramSpec};
+use prony_os::launch::remove_tree;
 use rustix::fs::{SeekFrom, ioctl_ficlone, seek};
 use rustix::io::Errno;
 
@@ -107,12 +108,25 @@ fn data(file: &File, at: u64, length: u64) -> Option<(u64, u64)> {
     (begin < end).then_some((begin, end))
 }
 
-/// The first link in a copy that leads out of it, which something has made there.
+/// Takes from a copy, `top`, links that lead out of it, when `step` has written there and before anything else does: they
+/// are treated as the program's `links` wants those of its directory treated. Where links are kept, no step writes.
 ///
 /// # Errors
-/// [`Error::Copy`] where the copy cannot be read.
-pub fn outward_link(copy: &Path) -> Result<Option<PathBuf>, Error> {
-    let copy = fs::canonicalize(copy).map_err(fault(copy))?;
-    let rules = Rules::default();
-    Ok(Plan::of(&copy, &rules)?.outward.into_iter().next().map(|(link, _)| link))
+/// [`Error::LinkOut`] with the first that refuses the run; [`Error::Copy`] with the path at fault.
+pub fn close(top: &Path, program: &ProgramSpec, step: &str) -> Result<(), Error> {
+    let here = fs::canonicalize(top).map_err(fault(top))?;
+    let plan = |outward| Plan::of(&here, &Rules { outward, ..Rules::default() });
+    if program.links == OutwardLinks::Keep || plan(OutwardLinks::Refuse)?.outward.is_empty() {
+        return Ok(());
+    }
+    let plan = plan(program.links)?;
+    if let Some((link, to)) = plan.outward.first() {
+        let of = Some(format!("the copy into which {step} of program `{}` wrote", program.name));
+        let (link, to, more) = (link.clone(), to.clone(), plan.outward.len() - 1);
+        return Err(Error::LinkOut { link, directory: here, of, to, more });
+    }
+    let closed = here.with_extension("closed");
+    copy_plan(&here, &plan, &closed, &mut |_, _| Ok(()))?;
+    remove_tree(&here)?;
+    fs::rename(&closed, &here).map_err(fault(&here))
 }

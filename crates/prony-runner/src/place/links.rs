@@ -97,6 +97,7 @@ impl Plan {
         Err(Error::LinkOut {
             link: directory.join(link),
             directory: directory.to_path_buf(),
+            of: None,
             to: to.clone(),
             more: self.outward.len() - 1,
         })

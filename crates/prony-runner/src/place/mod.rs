@@ -32,7 +32,7 @@ use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::observer::Observer;
 use crate::paths::utf8;
-use copy::{copy_plan, copy_tree};
+use copy::{close, copy_plan, copy_tree};
 use links::Manifest;
 use setting::Setting;
 use sources::{Copying, Sources};
@@ -205,16 +205,18 @@ impl Place {
 
     /// Builds it, or takes what was built of the same before.
     fn build(&mut self, means: Means<'_>, program: &ProgramSpec, line: &CommandLine) -> Result<(), Error> {
-        let builds = build_cache::Builds::of_user().filter(|_| self.copy.is_some());
-        let (Some(builds), Some((top, inside))) = (builds, self.top()) else {
-            return self.step(means, program, "build", line);
+        let Some((top, inside)) = self.top() else { return self.step(means, program, "build", line) };
+        let Some(builds) = build_cache::Builds::of_user() else {
+            self.step(means, program, "build", line)?;
+            return close(&top, program, "`build`");
         };
         let key = build_cache::key(program, &line.words(), &top, inside)?;
         if builds.take(&key, &top)? {
             self.changed.push(format!("its build {key} was made before"));
-            return Ok(());
+            return close(&top, program, "`build`, taken as it was made before,");
         }
         self.step(means, program, "build", line)?;
+        close(&top, program, "`build`")?;
         builds.put(&key, &top);
         Ok(())
     }

@@ -23,7 +23,8 @@ use prony_os::sample::snapshot::ProcessSnapshot;
 use prony_os::sample::{Root, Sampler, Samplers, Settings, Snapshot};
 
 use crate::error::Error;
-use crate::lab::{Lab, starts_replicas};
+use crate::lab::{Lab, discard, starts_replicas};
+use crate::observer::Observer;
 use crate::place::setting::Ends;
 use crate::reused::{Common, ReusedEnvironment, counting};
 use crate::roles::data::OnDisk;
@@ -110,8 +111,13 @@ impl Environment {
     /// Ends what is left of the tree. What is clean then is left for the next trial, the rest is removed.
     ///
     /// # Errors
-    /// Where the supervisor is gone, or the scratch directory cannot be removed.
-    pub fn clear(self, lab: &Lab<'_>, process: Box<dyn Process>) -> Result<Finished, Error> {
+    /// Where the supervisor is gone.
+    pub fn clear(
+        self,
+        lab: &Lab<'_>,
+        process: Box<dyn Process>,
+        observer: &mut dyn Observer,
+    ) -> Result<Finished, Error> {
         let (finished, supervisor) = process.finish()?;
         match (supervisor, self.common) {
             (Some(supervisor), Some(common)) if empty(self.scratch.path()).is_ok() => {
@@ -120,7 +126,7 @@ impl Environment {
             }
             (supervisor, _) => {
                 drop(supervisor);
-                self.scratch.remove()?;
+                discard(self.scratch, observer);
             }
         }
         Ok(finished)

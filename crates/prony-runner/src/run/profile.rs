@@ -129,7 +129,7 @@ fn one(
     let mut recorder = Recorder::new(profiler, interval, &lab.near)?;
     let record = trial::run_with(lab, planned, Some(&mut recorder), observer)?;
     let spec = &lab.experiment.variants()[planned.variant].spec;
-    let (interval, Taken { files, mut notes }) = match recorder.taken()? {
+    let (interval, Taken { files, mut notes }) = match recorder.taken(observer) {
         Reading::Missing(why) => (Reading::Missing(why), Taken::default()),
         Reading::Measured(taken) if taken.files.is_empty() => {
             let why = "no Node process wrote a profile: the program starts none, or keeps `NODE_OPTIONS` from it";

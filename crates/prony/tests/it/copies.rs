@@ -116,6 +116,65 @@ fn links_copy_copies_targets_and_changes_only_the_copy() {
     assert!(!guards(&trials[0]).contains(&"source_changed"), "{:?}", trials[0].findings);
 }
 
+/// What was made of links that steps themselves made was not examined: the next step wrote through them into what is the
+/// user's, and the cache of builds carried them to later runs.
+#[test]
+fn links_that_steps_make_refuse_the_run_or_are_copied_before_the_next_step_writes() {
+    let home = Home::new();
+    let shared = home.path("shared").display().to_string();
+    let link = format!(
+        "diff --git a/lib b/lib\nnew file mode 120000\n--- /dev/null\n+++ b/lib\n@@ -0,0 +1 @@\n+{shared}\n\\ No newline at end of file\n"
+    );
+    let text = "--- a/a.js\n+++ b/a.js\n@@ -1 +1 @@\n-one\n+two\n";
+    fs::write(home.path("both.patch"), format!("{text}{link}")).unwrap();
+    let writes = "echo built >> lib/a.js";
+    let steps = [
+        (format!("change = {{ patch = \"both.patch\" }}\nbuild = \"{writes}\"\n"), "the patch `", "one\nbuilt\n"),
+        (format!("change = {{ patch = \"both.patch\" }}\nprepare = \"{writes}\"\n"), "the patch `", "one\nbuilt\n"),
+        (format!("build = \"ln -s {shared} lib\"\nprepare = \"{writes}\"\n"), "`build`", "one\nbuilt\n"),
+        (format!("build = \"ln -s {shared} lib\"\n"), "`build`", "one\n"),
+    ];
+    for (body, step, copied) in steps {
+        let body = format!(
+            "[program.x]\nshell = true\ncommand = 'cat lib/a.js; echo >> lib/a.js'\ndirectory = \"site\"\n{body}"
+        );
+        let (output, text) = home.run(&body);
+        assert_eq!(output.status.code(), Some(2), "{body}{text}");
+        let named = format!("`lib` leads out of the copy into which {step}");
+        assert!(text.contains(&named) && text.contains(&format!("of program `x` wrote, to `{shared}`\n")), "{text}");
+        assert!(text.contains("\nhint: `links = \"copy\"`") && !text.contains("keep"), "{text}");
+        assert_eq!(home.read("shared/a.js"), "one\n", "{body}");
+        let (output, text) = home.run(&format!("{body}links = \"copy\"\n"));
+        assert_eq!(output.status.code(), Some(0), "{body}{text}");
+        let (run, text) = (Database::open(&home.path("prony.db")).unwrap().runs().unwrap(), &text);
+        let trials = home.trials("prony.db", run.iter().map(|run| run.id.0).max().unwrap());
+        assert_eq!((said(&trials[0]), home.read("shared/a.js").as_str()), (copied, "one\n"), "{body}{text}");
+    }
+}
+
+#[test]
+fn links_in_a_build_that_was_made_before_refuse_the_run_too() {
+    let home = Home::new();
+    let build = format!("build = \"ln -s {} lib\"\n", home.path("shared").display());
+    let body = format!("[program.x]\ncommand = \"true\"\ndirectory = \"site\"\nprepare = \"touch lib/new\"\n{build}");
+    let cached = |links: &str| {
+        home.experiment("e.toml", &format!("{body}{links}"));
+        home.command(&[PRONY, "run", "e.toml"]).env("PRONY_CACHE", home.path("cache")).output().unwrap()
+    };
+    for _ in 0..2 {
+        assert_eq!(cached("links = \"copy\"\n").status.code(), Some(0));
+    }
+    let kept = fs::read_dir(home.path("cache/builds")).unwrap().next().unwrap().unwrap().path();
+    assert!(kept.join("lib").symlink_metadata().unwrap().is_dir(), "what is kept has no such link");
+    fs::remove_dir_all(kept.join("lib")).unwrap();
+    symlink(home.path("shared"), kept.join("lib")).unwrap();
+    let output = cached("");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("`lib` leads out of the copy into which `build`, taken as it was made before, of"), "{text}");
+    assert!(!home.path("shared/new").exists());
+}
+
 #[test]
 fn a_trial_says_that_the_programs_directory_changed_since_the_run_began() {
     let home = Home::new();

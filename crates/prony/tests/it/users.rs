@@ -153,30 +153,28 @@ fn a_runtime_that_drops_its_rights_is_still_probed() {
     }
 }
 
+/// Executes commands as an ordinary user in the folder `home`, which is his.
+fn by_another(bench: &Bench) -> impl Fn(&[&str]) -> Output {
+    let home = bench.path("home");
+    fs::copy(PRONY, bench.path("prony")).unwrap();
+    fs::create_dir(&home).unwrap();
+    std::os::unix::fs::chown(&home, Some(65534), Some(65534)).unwrap();
+    move |words| {
+        let mut command = Command::new("setpriv");
+        let command = command.args(AS.split(' ').skip(1)).args(words).current_dir(&home).env("HOME", &home);
+        command.env("PRONY_SHARED", "1").output().unwrap()
+    }
+}
+
 /// What `prony run` of an ordinary user says of an experiment in which `asroot` begins a command that root executes;
 /// `None`, said aloud, where programs cannot be given root's rights.
 fn run_by_another(bench: &Bench, body: &str) -> Option<Output> {
-    let (prony, asroot, home) = (bench.path("prony"), bench.path("asroot"), bench.path("home"));
+    let (prony, asroot, by_other) = (bench.path("prony"), bench.path("asroot"), by_another(bench));
     let setpriv = ["/usr/bin/setpriv", "/bin/setpriv"].into_iter().find(|path| Path::new(path).exists())?;
-    for (from, to) in [(PRONY, &prony), (setpriv, &asroot)] {
-        fs::copy(from, to).unwrap();
-    }
+    fs::copy(setpriv, &asroot).unwrap();
     fs::set_permissions(&asroot, fs::Permissions::from_mode(0o4755)).unwrap();
-    fs::create_dir(&home).unwrap();
-    std::os::unix::fs::chown(&home, Some(65534), Some(65534)).unwrap();
     let root = format!("{} --reuid=0 --regid=0 --clear-groups", asroot.display());
-    fs::write(home.join("e.toml"), body.replace("asroot", &root)).unwrap();
-    let by_other = |words: &[&str]| {
-        let mut command = Command::new(setpriv);
-        command
-            .args(AS.split(' ').skip(1))
-            .args(words)
-            .current_dir(&home)
-            .env("HOME", &home)
-            .env("PRONY_SHARED", "1")
-            .output()
-            .unwrap()
-    };
+    fs::write(bench.path("home/e.toml"), body.replace("asroot", &root)).unwrap();
     let who = by_other(&[&root.split(' ').collect::<Vec<_>>()[..], &["id", "-u"]].concat());
     if who.stdout != b"0\n" {
         assert_ne!(
@@ -210,6 +208,65 @@ fn processes_of_root_are_out_of_an_ordinary_users_reach_and_are_named() {
     assert_eq!(trial.ending.outcome, Outcome::TimedOut, "{:?}", trial.ending);
     let named = |text: &&String| text.contains(&pid) && text.contains("run as another user");
     assert_eq!(trial.ending.evidence.iter().filter(named).count(), 1, "{:?}", trial.ending);
+}
+
+fn trials_of_home(bench: &Bench) -> Vec<TrialRecord> {
+    let database = Database::open(&bench.path("home/prony.db")).unwrap();
+    let runs = database.runs().unwrap();
+    runs.iter().flat_map(|run| database.load_run(run.id).unwrap().trials).collect()
+}
+
+/// A cache of Go modules has such directories: their removal ended the run, and each resumption of it.
+#[test]
+fn scratch_with_directories_that_its_user_may_not_write_is_removed() {
+    let Some(bench) = bench() else { return };
+    let (by_other, prony) = (by_another(&bench), bench.path("prony"));
+    let script =
+        "mkdir -p $TMPDIR/mod/x; : > $TMPDIR/mod/x/f; ln -s /etc $TMPDIR/mod/etc; chmod 555 $TMPDIR/mod/x $TMPDIR/mod";
+    let made = by_other(&["sh", "-c", "mkdir -p site/sub; : > site/sub/f; chmod 555 site/sub site"]);
+    assert!(made.status.success(), "{made:?}");
+    for care in ["light", "full"] {
+        for place in ["", "directory = \"site\"\n", "directory = \"site\"\ncopy = \"trial\"\n"] {
+            let body = format!("[compare]\nblocks = 2\n[observe]\ncare = \"{care}\"\n{}{place}", shell(script));
+            fs::write(bench.path("home/e.toml"), body).unwrap();
+            let output = by_other(&[prony.to_str().unwrap(), "run", "e.toml", "--quiet"]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{care} {place}: {said}");
+            assert!(!said.contains("cannot remove"), "{care} {place}: {said}");
+            assert_eq!(scratches(&bench.path("home")), Vec::<PathBuf>::new(), "{care} {place}");
+        }
+    }
+    let trials = trials_of_home(&bench);
+    assert!(trials.len() == 12 && trials.iter().all(|trial| trial.ending.evidence.is_empty()), "{trials:?}");
+}
+
+#[test]
+fn scratch_that_cannot_be_removed_is_said_and_takes_no_trial_away() {
+    let Some(bench) = bench() else { return };
+    let script = "asroot mkdir -m 700 $TMPDIR/y; asroot touch $TMPDIR/y/z";
+    let body = format!("[compare]\nblocks = 2\n[observe]\ncare = \"full\"\n{}", shell(script));
+    let Some(output) = run_by_another(&bench, &body) else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let trials = trials_of_home(&bench);
+    assert!(trials.len() == 2 && trials.iter().all(|trial| trial.ending.outcome == Outcome::Ok), "{trials:?}");
+    let left = scratches(&bench.path("home"));
+    assert_eq!(left.len(), 2, "{said}");
+    for path in &left {
+        assert!(said.contains(&format!("cannot remove `{}`", path.display())), "{said}");
+    }
+    let prony = bench.path("prony");
+    let again = Command::new("setpriv")
+        .args(AS.split(' ').skip(1))
+        .args([prony.to_str().unwrap(), "run", "e.toml", "--quiet"])
+        .current_dir(bench.path("home"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert_eq!(again.status.code(), Some(0), "{said}");
+    for path in &left {
+        assert!(said.contains(&format!("/{}`", path.file_name().unwrap().display())), "a sweep says so, too: {said}");
+    }
 }
 
 /// What is closed to a user stays closed: that is between him and the folder in which results are kept.
