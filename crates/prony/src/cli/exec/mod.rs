@@ -6,8 +6,6 @@ pub mod summary;
 pub mod timeline;
 
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use prony_analysis::guard::run::failures;
@@ -19,6 +17,7 @@ use super::choice::{DatabaseArg, RunChoice, SharedArg};
 use super::report::{ReportArgs, ReportFormat, What};
 use super::{Answer, Output};
 use crate::error::Error;
+use crate::output_file::{OutputFile, OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
 use file::{Command, Typed};
 use prony_analysis::verdicts;
@@ -149,10 +148,10 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("experiment.toml"));
     // What a run lacks is told by the run: nobody wrote the file that would be shown.
     let experiment = load::text(text.clone(), &file.display().to_string(), &Overrides::default(), &Anywhere)?;
-    if let Some(path) = &arguments.save {
-        save(path, &text, arguments.force)?;
-    }
-    let exports = exports(arguments)?;
+    let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.input);
+    let saved = arguments.save.as_ref().map(|path| files.open(path, over(arguments.force))).transpose()?;
+    let exports = exports(arguments, &mut files)?;
+    saved.map_or(Ok(()), |saved| saved.write_bytes(text.as_bytes()))?;
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
     let mut observer = observer(arguments);
     // Not where the commands run: they may look at what lies there.
@@ -162,7 +161,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     drop(observer);
     let data = database.load_run(id)?;
     output.print(&said(&database, &data, output.width)?)?;
-    exports.into_iter().try_for_each(|export| export.write(arguments, id))?;
+    exports.iter().try_for_each(|(file, format)| export(arguments, id, file, *format))?;
     summary.cleaned()?;
     Ok(if summary.failed > 0 || summary.interrupted { Answer::No } else { Answer::Yes })
 }
@@ -270,54 +269,26 @@ fn median_trial<'t>(trials: &[&'t TrialRecord]) -> Option<&'t TrialRecord> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// Writes the file that repeats the command. Devices and pipes hold nothing that could be lost.
-fn save(path: &Path, text: &str, force: bool) -> Result<(), Error> {
-    if path.is_file() && !force {
-        return Err(Error::Arguments {
-            message: format!("`{}` exists already", path.display()),
-            hint: "name another file, or add `--force` to write over it".to_owned(),
-        });
-    }
-    std::fs::write(path, text).map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })
+/// What `--save` does with a file that is there.
+const fn over(force: bool) -> Present {
+    if force { Present::Replaced } else { Present::Refused("name another file, or add `--force` to write over it") }
 }
 
-/// A file for results, open before anything runs: hours later would be late to learn that it cannot be written.
-struct Export {
-    path: PathBuf,
-    file: File,
-    format: ReportFormat,
-}
-
-fn exports(arguments: &Arguments) -> Result<Vec<Export>, Error> {
-    let files = [
+/// The files for results, and what each is written as.
+fn exports(arguments: &Arguments, files: &mut OutputFiles) -> Result<Vec<(OutputFile, ReportFormat)>, Error> {
+    let wanted = [
         (&arguments.export_json, ReportFormat::Json),
         (&arguments.export_csv, ReportFormat::Csv),
         (&arguments.export_markdown, ReportFormat::Markdown),
     ];
-    let open = |(path, format): (&Option<PathBuf>, _)| {
-        let path = path.clone()?;
-        // What an earlier run wrote stays until there is something to put in its place.
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-        let unwritten = |source| Error::Write { what: format!("`{}`", path.display()), source };
-        Some(file.map_err(unwritten).map(|file| Export { path, file, format }))
-    };
-    files.into_iter().filter_map(open).collect()
+    let named = wanted.into_iter().filter_map(|(path, format)| Some((path.as_ref()?, format)));
+    named.map(|(path, format)| Ok((files.open(path, Present::Replaced)?, format))).collect()
 }
 
-impl Export {
-    fn write(self, arguments: &Arguments, run: RunId) -> Result<(), Error> {
-        let Self { path, file, format } = self;
-        let unwritten = |source| Error::Write { what: format!("`{}`", path.display()), source };
-        let is_file = file.metadata().is_ok_and(|about| about.is_file());
-        if is_file {
-            file.set_len(0).map_err(unwritten)?;
-        }
-        let run = RunChoice::Number(run.0);
-        let database = arguments.database.clone();
-        let (what, output) = (What::Results, None);
-        let wanted = ReportArgs { run, database, format, what, output, processes: false, html: false };
-        let mut out = BufWriter::new(file);
-        super::report::report(&wanted, &mut out)?;
-        out.flush().map_err(unwritten)
-    }
+fn export(arguments: &Arguments, run: RunId, file: &OutputFile, format: ReportFormat) -> Result<(), Error> {
+    let run = RunChoice::Number(run.0);
+    let database = arguments.database.clone();
+    let (what, output) = (What::Results, None);
+    let wanted = ReportArgs { run, database, format, what, output, processes: false, html: false };
+    file.write(|out| super::report::report(&wanted, out))
 }
