@@ -26,7 +26,13 @@ impl Experiment {
         let mut recorded = self.clone();
         recorded.source = recorded_source(&self.source);
         for level in recorded.factors.iter_mut().flat_map(|factor| &mut factor.levels) {
-            if level.value.is_object() || level.value.is_array() {
+            // Labels are recorded, and so are numbers, by which variants are put in order.
+            let is_recorded = match &level.value {
+                Value::Object(_) | Value::Array(_) => false,
+                Value::String(text) => *text == level.label,
+                _ => true,
+            };
+            if !is_recorded {
                 level.value = Value::Null;
             }
         }
@@ -46,11 +52,15 @@ impl Experiment {
 
 /// What is recorded of a file's text, by which it is known again.
 fn recorded_source(text: &str) -> String {
-    // FNV-1a: it tells texts apart, and nothing of what they hold.
+    format!("# {LEFT_OUT}: a text of {} bytes, {}\n", text.len(), digest(text))
+}
+
+/// What tells a text that is not recorded from others, and says nothing of what it holds: FNV-1a.
+pub fn digest(text: &str) -> String {
     let hash = text
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    format!("# {LEFT_OUT}: a text of {} bytes, {hash:016x}\n", text.len())
+    format!("{hash:016x}")
 }
 
 fn leave_out(program: &mut ProgramSpec) {
@@ -64,13 +74,17 @@ fn leave_out(program: &mut ProgramSpec) {
         replicas.env.values_mut().for_each(|value| LEFT_OUT.clone_into(value));
         replicas.command = replicas.command.is_some().then(line);
     }
-    if let InputSpec::Text(text) = &mut program.input {
+    [&mut program.directory, &mut program.store].into_iter().flatten().for_each(|text| LEFT_OUT.clone_into(text));
+    if let InputSpec::File(text) | InputSpec::Text(text) = &mut program.input {
         LEFT_OUT.clone_into(text);
     }
     for change in &mut program.changes {
-        if let Change::Replace { find, with, .. } = change {
-            LEFT_OUT.clone_into(find);
-            LEFT_OUT.clone_into(with);
-        }
+        let texts = match change {
+            Change::Replace { file, find, with, .. } => vec![file, find, with],
+            Change::Patch { file } => vec![file],
+            Change::Dependency { name, version, .. } => vec![name, version],
+            Change::Revision { of } => vec![of],
+        };
+        texts.into_iter().for_each(|text| LEFT_OUT.clone_into(text));
     }
 }

@@ -487,6 +487,66 @@ fn exports_that_cannot_be_written_are_found_before_anything_runs() {
 }
 
 #[test]
+fn outputs_are_never_the_results_the_experiment_or_one_another() {
+    let place = Place::with_runs();
+    let round = place.path(format!("../{}/prony.db", place.0.path().file_name().unwrap().display()));
+    fs::hard_link(place.path("prony.db"), place.path("other")).unwrap();
+    let experiment = fs::read(place.path("e.toml")).unwrap();
+    let exec = |options: &str| format!("exec -q -r 1 {options} -- touch ran");
+    for (line, message) in [
+        (exec("--export-json prony.db"), "it belongs to the results database"),
+        (exec(&format!("--export-csv {}", round.display())), "it belongs to the results database"),
+        (exec("--export-markdown prony.db-wal"), "it belongs to the results database"),
+        (exec("--save prony.db --force"), "it belongs to the results database"),
+        (exec("--database new.db --export-json prony.db"), "it is a database of SQLite"),
+        (exec("--export-json a --export-csv ./a"), "another option of this command names it"),
+        (exec("--save a --export-csv a"), "another option of this command names it"),
+        (exec("--input e.toml --export-csv e.toml"), "this command reads it"),
+        ("report -o prony.db".to_owned(), "it belongs to the results database"),
+        ("report --format html -o other".to_owned(), "it belongs to the results database"),
+        ("plot 1 effects -o prony.db".to_owned(), "it belongs to the results database"),
+        ("grow e.toml --raise x=1..4 --journal prony.db".to_owned(), "it belongs to the results database"),
+        ("grow e.toml --raise x=1..4 --journal e.toml".to_owned(), "exists already"),
+        (
+            "tune e.toml --over x=1..4 --minimize write.time --journal other".to_owned(),
+            "it belongs to the results database",
+        ),
+        ("data e.toml --to ndjson -o e.toml".to_owned(), "this command reads it"),
+        ("data e.toml --to csv -o prony.db".to_owned(), "it is a database of SQLite"),
+        ("run e.toml -q --summary e.toml".to_owned(), "this command reads it"),
+        ("run e.toml -q --summary other".to_owned(), "it belongs to the results database"),
+    ] {
+        let output = place.run(&words(&line));
+        let said = text(&output.stderr);
+        assert!(sound(&output, &line) == 2 && said.contains(message) && said.contains("hint: "), "{line}: {said}");
+        assert!(!place.path("ran").exists() && !place.path("prony.db-wal").exists(), "{line}: nothing ran");
+        assert!(fs::read(place.path("e.toml")).unwrap() == experiment, "{line}");
+        assert_eq!(Database::open(&place.path("prony.db")).unwrap().runs().unwrap().len(), 2, "{line}");
+    }
+}
+
+#[test]
+fn database_that_is_no_file_is_refused_by_what_it_is() {
+    let place = Place::new();
+    for (path, message) in [(".", "it is a directory"), ("/dev/full", "it is no regular file")] {
+        for line in ["run e.toml -q", "exec -q -r 1", "ls"] {
+            let all = [
+                words(line),
+                words("--database"),
+                words(path),
+                words(if line == "exec -q -r 1" { "-- true" } else { "" }),
+            ]
+            .concat();
+            let output = place.run(&all);
+            let said = text(&output.stderr);
+            assert!(sound(&output, &all) == 2 && said.contains(message), "{all:?}: {said}");
+        }
+    }
+    assert_eq!(place.run(&words("exec -q -r 1 --database :memory: -- true")).status.code(), Some(0));
+    assert_eq!(Database::open(&place.path(":memory:")).unwrap().runs().unwrap().len(), 1, "it is a name like others");
+}
+
+#[test]
 fn save_overwrites_a_file_only_with_the_option() {
     let place = Place::new();
     let before = fs::read(place.path("e.toml")).unwrap();
@@ -615,6 +675,40 @@ fn command_lines_can_be_omitted_from_the_record() {
     drop(database);
     let output = place.run(&words("run s.toml --resume 1 -q"));
     assert!(sound(&output, &"resume") == 2, "another file is known as another");
+}
+
+#[test]
+fn paths_changes_and_values_of_levels_are_left_out_with_command_lines() {
+    let record = |kept: bool| {
+        let place = Place::new();
+        fs::create_dir(place.path("TOPSECRET1")).unwrap();
+        fs::write(place.path("TOPSECRET1/TOPSECRET2"), "a\n").unwrap();
+        fs::write(place.path("TOPSECRET3"), "").unwrap();
+        let observe = if kept { "" } else { "record_commands = false\n" };
+        let body = format!(
+            "[factors.c]\nplain = \"TOPSECRET4\"\n[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n{observe}\
+             [program.x]\ncommand = [\"sh\", \"-c\", \"sleep 0.2; echo > \\\"$0/new\\\"\", \"{{env.PLACE}}\", \"{{c}}\"]\n\
+             directory = \"{{env.PLACE}}\"\nstore = \"{{env.KEEP}}/data\"\ninput = \"TOPSECRET3\"\n\
+             change = {{ replace = {{ file = \"TOPSECRET2\", find = \"a\", with = \"b\", count = 1 }} }}\n"
+        );
+        fs::write(place.path("s.toml"), body).unwrap();
+        let mut run = place.command(&words("run s.toml -q"));
+        let output = run.env("PLACE", place.path("TOPSECRET1")).env("KEEP", "TOPSECRET5").output().unwrap();
+        assert_eq!(sound(&output, &kept), 0, "{}", text(&output.stderr));
+        let omit = if kept { "" } else { "--omit-commands" };
+        let exec = format!("exec -q -r 1 --name a {omit} --input TOPSECRET3 -- true");
+        assert_eq!(sound(&place.run(&words(&exec)), &exec), 0);
+        place
+    };
+    assert!((1..=5).all(|n| holds(&results(&record(true)), &format!("TOPSECRET{n}"))), "otherwise all of it is kept");
+    let place = record(false);
+    let kept: Vec<u32> = (1..=5).filter(|n| holds(&results(&place), &format!("TOPSECRET{n}"))).collect();
+    assert!(kept.is_empty(), "{kept:?}");
+    for line in ["show 1", "report 1", "report 1 --html", "report 1 --format json"] {
+        let output = place.run(&words(line));
+        let said = text(&output.stdout);
+        assert!(sound(&output, &line) == 0 && said.contains("plain") && !said.contains("TOPSECRET"), "{line}: {said}");
+    }
 }
 
 #[test]
