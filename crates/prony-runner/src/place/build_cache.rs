@@ -96,6 +96,16 @@ pub fn key(program: &ProgramSpec, build: &[String], copy: &Path, inside: &Path) 
     Ok(format!("{:032x}", hash.digest128()))
 }
 
+/// A hash of every path below a directory with its mode and content; what git keeps for itself is left out.
+///
+/// # Errors
+/// [`Error::Copy`] with a file that cannot be read.
+pub fn digest(directory: &Path) -> Result<u64, Error> {
+    let mut hash = Xxh3Default::new();
+    tree(directory, &mut hash)?;
+    Ok(hash.digest())
+}
+
 /// Every path below with its mode and content, in order; what git keeps for itself is left out.
 fn tree(copy: &Path, hash: &mut Xxh3Default) -> Result<(), Error> {
     let mut open = vec![copy.to_path_buf()];
