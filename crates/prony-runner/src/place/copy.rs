@@ -124,6 +124,7 @@ pub fn close(top: &Path, program: &ProgramSpec, step: &str) -> Result<(), Error>
         return Ok(());
     }
     let plan = plan(program.links)?;
+    // By its path in the copy, which is gone when this is read.
     if let Some((link, to)) = plan.outward.first() {
         let of = Some(format!("the copy into which {step} of program `{}` wrote", program.name));
         let (link, to, more) = (link.clone(), to.clone(), plan.outward.len() - 1);

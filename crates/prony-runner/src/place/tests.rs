@@ -19,7 +19,7 @@ fn rules(outward: OutwardLinks) -> Rules {
 
 fn made(original: &Path, copy: &Path, outward: OutwardLinks) -> Result<(), Error> {
     let original = &fs::canonicalize(original).unwrap();
-    let plan = Plan::of(original, &rules(outward))?.allowed(original)?;
+    let plan = Plan::of(original, &rules(outward))?.allowed(original, None)?;
     copy_plan(original, &plan, copy, &mut |_, _| Ok(()))
 }
 
