@@ -128,7 +128,7 @@ impl Error {
                     .to_owned(),
             ),
             Self::LinkOut { of: Some(_), .. } => {
-                Some("`links = \"copy\"` in the program's table copies what such links lead to".to_owned())
+                Some("`links = \"copy\"` in the program's table copies what such links lead to; or replace the link".to_owned())
             }
             Self::Refused { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
             Self::Os(prony_os::Error::SupervisorEnded { .. }) => Some(GO_ON.to_owned()),

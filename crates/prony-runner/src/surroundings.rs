@@ -12,10 +12,11 @@ use prony_model::program::{Change, InputSpec, ProgramSpec};
 use prony_model::spec::{Action, Amount, DataSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
 use prony_os::limits::{Ability, Limit};
-use rustix::fs::{Access, access, statvfs};
+use rustix::fs::statvfs;
 
 use crate::error::Error;
 use crate::paths::for_scratch;
+use crate::place::setting::open_whole;
 use crate::place::sources::Sources;
 use crate::place::startable;
 
@@ -99,28 +100,17 @@ fn lack(key: &'static str, (message, hint): (String, String)) -> Lack {
     Lack { section: "program", key, message, hint }
 }
 
-fn of_program(program: &ProgramSpec, sources: &Sources) -> Vec<Lack> {
+fn of_program<'a>(program: &'a ProgramSpec, sources: &Sources) -> Vec<Lack> {
     let mut lacking = Vec::new();
     if let Some(fault) = program.directory.as_deref().and_then(|path| not_a_directory(Path::new(path))) {
         // What is looked for in it is not there either.
         return vec![lack("directory", fault)];
     }
-    if let InputSpec::File(path) = &program.input
-        && let Err(error) = access(path.as_str(), Access::READ_OK)
-    {
-        lacking.push(lack(
-            "input",
-            (format!("cannot read `{path}`: {}", std::io::Error::from(error)), FROM_FILE.to_owned()),
-        ));
-    }
-    for change in &program.changes {
-        if let Change::Patch { file } = change
-            && let Err(error) = access(file.as_str(), Access::READ_OK)
-        {
-            lacking.push(lack(
-                "change",
-                (format!("cannot read `{file}`: {}", std::io::Error::from(error)), FROM_FILE.to_owned()),
-            ));
+    let input = if let InputSpec::File(path) = &program.input { Some(("input", path)) } else { None };
+    let patch = |change: &'a Change| if let Change::Patch { file } = change { Some(("change", file)) } else { None };
+    for (key, path) in input.into_iter().chain(program.changes.iter().filter_map(patch)) {
+        if let Err(error) = open_whole(Path::new(path)) {
+            lacking.push(lack(key, (format!("cannot read `{path}`: {error}"), FROM_FILE.to_owned())));
         }
     }
     if let Err(error) = sources.survey(program) {

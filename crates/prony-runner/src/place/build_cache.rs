@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use prony_model::program::ProgramSpec;
+use prony_os::launch::{Scratch, remove_tree};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::error::Error;
@@ -47,29 +48,28 @@ impl Builds {
         // Others may remove it meanwhile: only what could be opened is there.
         let Ok(there) = File::open(&cached) else { return Ok(false) };
         let _ = there.set_modified(SystemTime::now());
-        let fault = |source| Error::Copy { path: copy.to_path_buf(), source };
-        fs::remove_dir_all(copy).map_err(fault)?;
+        remove_tree(copy)?;
         copy_tree(&cached, copy)?;
         Ok(true)
     }
 
     /// Keeps what a build made. That it cannot be kept hurts nobody: it is built again.
     pub fn put(&self, key: &str, copy: &Path) {
-        let new = self.directory.join(format!("{key}.{}", std::process::id()));
-        let stored = private(&self.directory).is_ok()
-            && copy_tree(copy, &new).is_ok()
-            && fs::rename(&new, self.directory.join(key)).is_ok();
-        if !stored {
-            let _ = fs::remove_dir_all(&new);
+        // Copied to a place of its own: others may keep the same build at the same time.
+        let place = private(&self.directory).ok().and_then(|()| Scratch::create(&self.directory).ok());
+        if let Some(new) = place {
+            let whole = new.path().join(key);
+            let _ = copy_tree(copy, &whole).is_ok() && fs::rename(&whole, self.directory.join(key)).is_ok();
         }
         self.forget_old();
     }
 
     fn forget_old(&self) {
+        let _ = Scratch::sweep(&self.directory);
         for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
             let age = entry.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());
             if age.is_some_and(|age| age > RETENTION) {
-                let _ = fs::remove_dir_all(entry.path());
+                let _ = remove_tree(&entry.path());
             }
         }
     }
@@ -94,6 +94,16 @@ pub fn key(program: &ProgramSpec, build: &[String], copy: &Path, inside: &Path) 
     hash.update(format!("{build:?} {:?} {inherited:?} {path:?} {tool:?} {inside:?}", program.env).as_bytes());
     tree(copy, &mut hash)?;
     Ok(format!("{:032x}", hash.digest128()))
+}
+
+/// A hash of every path below a directory with its mode and content; what git keeps for itself is left out.
+///
+/// # Errors
+/// [`Error::Copy`] with a file that cannot be read.
+pub fn digest(directory: &Path) -> Result<u64, Error> {
+    let mut hash = Xxh3Default::new();
+    tree(directory, &mut hash)?;
+    Ok(hash.digest())
 }
 
 /// Every path below with its mode and content, in order; what git keeps for itself is left out.
@@ -162,6 +172,14 @@ mod tests {
         assert!(builds.take(&first, &copy).unwrap());
         assert_eq!(fs::read_to_string(copy.join("made")).unwrap(), "of one");
         fs::remove_file(copy.join("made")).unwrap();
+        // What another prony copies there meanwhile, which may have the same process number in another PID namespace.
+        let second = key(&program(), &["cc".to_owned()], &copy).unwrap();
+        let theirs = top.path().join(format!("cache/builds/{second}.{}", std::process::id()));
+        fs::create_dir(&theirs).unwrap();
+        fs::write(theirs.join("half"), "").unwrap();
+        builds.put(&second, &copy);
+        assert!(theirs.join("half").exists() && builds.take(&second, &copy).unwrap());
+        assert_eq!(fs::read_dir(top.path().join("cache/builds")).unwrap().count(), 3, "nothing else is left there");
         let mut other = program();
         other.env.insert("MODE".into(), "fast".into());
         fs::write(copy.join("b"), "").unwrap();

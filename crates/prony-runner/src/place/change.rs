@@ -7,6 +7,7 @@ use prony_model::program::{Change, ProgramSpec};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
+use crate::place::build_cache;
 use crate::place::copy::close;
 use crate::place::dependency::{Run, install};
 
@@ -73,8 +74,12 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
 fn patch(copy: &Path, file: &str) -> Result<String, String> {
     let path = fs::canonicalize(file).map_err(|error| format!("cannot find `{file}`: {error}"))?;
     let text = fs::read(&path).map_err(|error| format!("cannot read `{file}`: {error}"))?;
-    let before = contents(copy);
-    let strip = if text.windows(6).any(|part| part == b"--- a/") { "-p1" } else { "-p0" };
+    let digest = || build_cache::digest(copy).map_err(|error| error.text().trim().to_owned());
+    let before = digest()?;
+    // A patch of git's that only adds files, or changes modes, has no old file.
+    let prefixes = ["--- a/", "+++ b/", "diff --git a/"];
+    let is_in_text = |line: &str| text.windows(line.len()).any(|part| part == line.as_bytes());
+    let strip = if prefixes.into_iter().any(is_in_text) { "-p1" } else { "-p0" };
     let output = std::process::Command::new("patch")
         .args([strip, "--batch", "--forward", "--fuzz=0", "-i"])
         .arg(&path)
@@ -85,35 +90,17 @@ fn patch(copy: &Path, file: &str) -> Result<String, String> {
         let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         return Err(format!("`{file}` does not apply: {said}"));
     }
-    let after = contents(copy);
+    let after = digest()?;
     if after == before {
         return Err(format!("`{file}` changes nothing"));
     }
     Ok(format!("`{file}` applied, the copy is now {after:016x}"))
 }
 
-/// A hash over every path, size and time of change below: what a patch writes gets a new time.
-fn contents(copy: &Path) -> u64 {
-    let mut all = Vec::new();
-    let mut open = vec![copy.to_path_buf()];
-    while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            let Ok(about) = entry.metadata() else { continue };
-            if about.is_dir() {
-                open.push(entry.path());
-            } else if about.is_file() {
-                let size = about.len();
-                let bytes = if size <= 1 << 20 { fs::read(entry.path()).unwrap_or_default() } else { Vec::new() };
-                all.push((entry.path(), size, xxh3_64(&bytes)));
-            }
-        }
-    }
-    all.sort();
-    xxh3_64(format!("{all:?}").as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn site() -> tempfile::TempDir {
@@ -152,6 +139,15 @@ mod tests {
         assert!(patch(site.path(), name).unwrap().contains("applied, the copy is now "));
         assert_eq!(fs::read_to_string(site.path().join("a.js")).unwrap(), "one three one\n");
         assert!(patch(site.path(), name).unwrap_err().contains("does not apply"), "a second time");
+        // Neither a link nor a mode is in the content of any file.
+        let link = "diff --git a/lib b/lib\nnew file mode 120000\n--- /dev/null\n+++ b/lib\n@@ -0,0 +1 @@\n+a.js\n\\ No newline at end of file\n";
+        let mode = "diff --git a/a.js b/a.js\nold mode 100644\nnew mode 100755\n";
+        for text in [link, mode] {
+            fs::write(&file, text).unwrap();
+            assert!(patch(site.path(), name).unwrap().contains("applied, the copy is now "), "{text}");
+        }
+        assert_eq!(fs::read_link(site.path().join("lib")).unwrap(), Path::new("a.js"));
+        assert_eq!(fs::metadata(site.path().join("a.js")).unwrap().permissions().mode() & 0o777, 0o755);
         fs::remove_file(&file).unwrap();
     }
 }

@@ -48,7 +48,6 @@ pub fn copy_plan(original: &Path, plan: &Plan, copy: &Path, progress: &mut Progr
         if let Some(target) = &entry.target {
             symlink(target, &to).map_err(fault(&to))?;
         } else if entry.about.is_dir() {
-            // Kept writable, so that it can be filled and removed.
             fs::create_dir(&to).map_err(fault(&to))?;
         } else {
             let ours = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to).map_err(fault(&to))?;
@@ -60,6 +59,11 @@ pub fn copy_plan(original: &Path, plan: &Plan, copy: &Path, progress: &mut Progr
             done += entry.about.len();
             progress(done, total)?;
         }
+    }
+    // When all are filled, and what is in one before itself: its mode may forbid both.
+    for entry in plan.entries.iter().rev().filter(|entry| entry.target.is_none() && entry.about.is_dir()) {
+        let to = copy.join(&entry.to);
+        fs::set_permissions(&to, entry.about.permissions()).map_err(fault(&to))?;
     }
     let mode = fs::metadata(original).map_err(fault(original))?.permissions();
     fs::set_permissions(copy, mode).map_err(fault(copy))
@@ -120,6 +124,7 @@ pub fn close(top: &Path, program: &ProgramSpec, step: &str) -> Result<(), Error>
         return Ok(());
     }
     let plan = plan(program.links)?;
+    // By its path in the copy, which is gone when this is read.
     if let Some((link, to)) = plan.outward.first() {
         let of = Some(format!("the copy into which {step} of program `{}` wrote", program.name));
         let (link, to, more) = (link.clone(), to.clone(), plan.outward.len() - 1);

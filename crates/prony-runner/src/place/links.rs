@@ -88,16 +88,16 @@ impl Plan {
         self.entries.iter().filter(|entry| entry.about.is_file()).map(|entry| entry.about.len()).sum()
     }
 
-    /// Itself, where no link is in the way.
+    /// Itself, where no link is in the way. `of` says what the directory is, where it is not the program's.
     ///
     /// # Errors
     /// [`Error::LinkOut`] with the first that leads out.
-    pub fn allowed(self, directory: &Path) -> Result<Self, Error> {
+    pub fn allowed(self, directory: &Path, of: Option<String>) -> Result<Self, Error> {
         let Some((link, to)) = self.outward.first() else { return Ok(self) };
         Err(Error::LinkOut {
             link: directory.join(link),
             directory: directory.to_path_buf(),
-            of: None,
+            of,
             to: to.clone(),
             more: self.outward.len() - 1,
         })

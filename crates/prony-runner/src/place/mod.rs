@@ -181,13 +181,18 @@ impl Place {
         let copy = if let Some(Change::Revision { of }) = program.changes.first() {
             let clone = scratch.path().join("clone");
             let out = revision::check_out(&original, of, &clone).map_err(|message| failed("change", message))?;
-            let plan = sources.plan(&clone, program, Some(out.top))?.allowed(&clone)?;
+            let mut plan = sources.plan(&clone, program, Some(out.top.clone()))?;
+            // Where a link that goes up leads from here says nothing to the user, who knows it as it is written.
+            for (link, to) in &mut plan.outward {
+                *to = std::fs::read_link(clone.join(link)).unwrap_or_default();
+            }
+            let plan = plan.allowed(&out.top, Some(format!("revision `{of}` of `{}`", out.top.display())))?;
             copy_plan(&clone, &plan, &top, &mut progress)?;
             std::fs::remove_dir_all(&clone).map_err(|source| Error::Copy { path: clone, source })?;
             changed.push(out.said);
             copy.join(out.inside)
         } else {
-            let plan = sources.plan(&original, program, None)?.allowed(&original)?;
+            let plan = sources.plan(&original, program, None)?.allowed(&original, None)?;
             source.state = Some(Manifest::of(&plan).digest());
             copy_plan(&original, &plan, &top, &mut progress)?;
             copy

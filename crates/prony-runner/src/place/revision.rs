@@ -34,6 +34,8 @@ pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, S
     let target = copy.to_string_lossy();
     git(original, &[&quiet[..], &["clone", "--quiet", "--shared", "--no-checkout", "--", &top, &target]].concat())?;
     git(copy, &[&quiet[..], &["checkout", "--quiet", "--detach", &commit]].concat())?;
+    // Else a build could push to what is the user's.
+    git(copy, &["remote", "remove", "origin"])?;
     let there = git(copy, &["rev-parse", "HEAD"])?;
     if there != commit {
         return Err(format!("git checked out {there}, not {commit}"));
@@ -96,6 +98,7 @@ mod tests {
         let (site, near) = (top.path().join("site"), tempfile::tempdir().unwrap());
         let CheckedOut { inside, said, .. } = check_out(&site, "one", &near.path().join("copy")).unwrap();
         assert_eq!(fs::read_to_string(near.path().join("copy").join(inside).join("n")).unwrap(), "one");
+        assert_eq!(git(&near.path().join("copy"), &["remote"]).unwrap(), "", "a push has nowhere to go");
         assert!(
             said.starts_with("revision `one` is commit ")
                 && said.ends_with("1 uncommitted changes of the directory are not in it"),

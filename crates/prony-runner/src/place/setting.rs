@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use prony_experiment::left_out::LEFT_OUT;
@@ -189,7 +191,7 @@ impl<'a> Setting<'a> {
                 path
             }
         };
-        match File::open(&path) {
+        match open_whole(&path) {
             Ok(file) => Ok(Input::File(file)),
             Err(source) => Err(Error::ReadFile { path, source }),
         }
@@ -206,6 +208,21 @@ impl<'a> Setting<'a> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(open(&path, flags, Mode::empty()).map_err(setup(doing))?.into())
     }
+}
+
+/// Opens a file that each variant or trial reads from its beginning to its end.
+///
+/// # Errors
+/// Where it cannot be read, is a directory, or a FIFO: opening that waits for whoever writes, and what was read once is gone.
+pub fn open_whole(path: &Path) -> io::Result<File> {
+    let kind = fs::metadata(path)?.file_type();
+    if kind.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if kind.is_fifo() {
+        return Err(io::Error::other("it is a FIFO, which can be read only once"));
+    }
+    File::open(path)
 }
 
 /// Why a program could not be executed. Where `commands` are not recorded, the error is told without the program's name.

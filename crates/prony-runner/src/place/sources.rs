@@ -71,7 +71,7 @@ impl Sources {
         let Some(key) = key(program)? else { return Ok(()) };
         if !self.observed.borrow().contains_key(&key) {
             let began = Instant::now();
-            let manifest = Manifest::of(&self.plan(&key.0, program, None)?.allowed(&key.0)?);
+            let manifest = Manifest::of(&self.plan(&key.0, program, None)?.allowed(&key.0, None)?);
             self.observed.borrow_mut().insert(key, Observation { manifest, last: (Instant::now(), began.elapsed()) });
         }
         Ok(())

@@ -19,7 +19,7 @@ fn rules(outward: OutwardLinks) -> Rules {
 
 fn made(original: &Path, copy: &Path, outward: OutwardLinks) -> Result<(), Error> {
     let original = &fs::canonicalize(original).unwrap();
-    let plan = Plan::of(original, &rules(outward))?.allowed(original)?;
+    let plan = Plan::of(original, &rules(outward))?.allowed(original, None)?;
     copy_plan(original, &plan, copy, &mut |_, _| Ok(()))
 }
 
@@ -31,6 +31,10 @@ fn copy_is_complete_and_does_not_change_the_original() {
     fs::create_dir(site.join(".prony-run-1-2-3")).unwrap();
     fs::write(site.join("a/b/run"), "x").unwrap();
     fs::set_permissions(site.join("a/b/run"), fs::Permissions::from_mode(0o755)).unwrap();
+    for (directory, mode) in [("a", 0o2775), ("a/b", 0o1777), ("a/b/c", 0o555)] {
+        fs::create_dir_all(site.join(directory)).unwrap();
+        fs::set_permissions(site.join(directory), fs::Permissions::from_mode(mode)).unwrap();
+    }
     symlink("b/run", site.join("a/near")).unwrap();
     symlink(site.join("a/b"), site.join("inside")).unwrap();
     symlink("../site/a", site.join("around")).unwrap();
@@ -42,6 +46,8 @@ fn copy_is_complete_and_does_not_change_the_original() {
     assert_eq!(fs::read_to_string(copy.join("around/near")).unwrap(), "changed");
     assert_eq!(fs::read_to_string(site.join("a/b/run")).unwrap(), "x");
     assert_eq!(fs::metadata(copy.join("a/b/run")).unwrap().permissions().mode() & 0o777, 0o755);
+    let modes = ["a", "a/b", "a/b/c"].map(|path| fs::metadata(copy.join(path)).unwrap().permissions().mode() & 0o7777);
+    assert_eq!(modes, [0o2775, 0o1777, 0o555]);
     let links = ["a/near", "inside", "around", "dangling", "loop"];
     let written = links.map(|link| fs::read_link(copy.join(link)).unwrap());
     assert_eq!(written.each_ref().map(|path| path.to_str().unwrap()), ["b/run", "a/b", "a", "a/missing", "loop"]);

@@ -175,6 +175,31 @@ fn links_in_a_build_that_was_made_before_refuse_the_run_too() {
     assert!(!home.path("shared/new").exists());
 }
 
+/// It was named by its path in a clone that was gone by then.
+#[test]
+fn a_link_that_leads_out_of_a_revision_is_named_in_the_repository() {
+    let home = Home::new();
+    if home.command(&["git", "--version"]).output().is_err() {
+        assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+        return;
+    }
+    let git = |words: &[&str]| {
+        let who = ["git", "-C", "site", "-c", "user.name=n", "-c", "user.email=n@e", "-c", "commit.gpgsign=false"];
+        assert!(home.command(&[&who, words].concat()).status().unwrap().success(), "{words:?}");
+    };
+    symlink("../shared", home.path("site/lib")).unwrap();
+    git(&["init", "-q"]);
+    git(&["add", "."]);
+    git(&["commit", "-q", "-m", "one"]);
+    git(&["tag", "one"]);
+    let (output, said) =
+        home.run("[program.x]\ncommand = \"cat a.js\"\ndirectory = \"site\"\nchange = { revision = \"one\" }\n");
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let site = fs::canonicalize(home.path("site")).unwrap();
+    let named = format!("`{0}/lib` leads out of revision `one` of `{0}`, to `../shared`\n", site.display());
+    assert!(said.contains(&named), "{said}");
+}
+
 #[test]
 fn a_trial_says_that_the_programs_directory_changed_since_the_run_began() {
     let home = Home::new();

@@ -615,6 +615,30 @@ fn a_cleanup_that_fails_still_shows_the_figures() {
     assert!(database.runs().unwrap().iter().all(|head| head.status == RunStatus::Done));
 }
 
+/// Opening a FIFO hung the run until its second signal, and a directory was found out by the program.
+#[test]
+fn inputs_and_patches_that_are_no_files_are_faults() {
+    let place = Place::new();
+    fs::create_dir(place.path("folder")).unwrap();
+    let made = Command::new("mkfifo").arg(place.path("fifo")).status().unwrap();
+    assert!(made.success());
+    for (name, why) in [("folder", "is a directory"), ("fifo", "it is a FIFO, which can be read only once")] {
+        for key in [format!("input = \"{name}\""), format!("change = {{ patch = \"{name}\" }}")] {
+            fs::write(place.path("i.toml"), format!("{PROGRAM}{key}\n")).unwrap();
+            for line in ["check i.toml", "run i.toml -q"] {
+                let output = place.run(&words(line));
+                let said = text(&output.stderr) + &text(&output.stdout);
+                assert_ne!(sound(&output, &line), 0, "{line} {key}: {said}");
+                assert!(said.contains("i.toml:") && said.contains(name) && said.contains(why), "{line} {key}: {said}");
+            }
+        }
+        let line = format!("exec -q -r 1 --input {name} -- cat");
+        let output = place.run(&words(&line));
+        assert_eq!(sound(&output, &line), 2);
+        assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn an_input_that_is_endless_is_no_experiment() {
     let place = Place::new();
