@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use prony_model::metric::MetricKey;
 use prony_model::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_meaning};
 use prony_model::protocol::PhaseReport;
+use prony_model::reading::{Reading, Why};
 use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
 use prony_runtime::{ProbeEvent, ProbeLine};
@@ -45,7 +46,7 @@ pub struct Tracked {
     /// When it ended.
     pub ended: Option<Nanos>,
     /// What its lines told.
-    pub reported: BTreeMap<MetricKey, f64>,
+    pub reported: BTreeMap<MetricKey, Reading<f64>>,
     /// The digest of its answer that its lines told.
     pub digest: Option<String>,
     /// How much earlier than noted its begin or its end may have been, at most.
@@ -283,10 +284,18 @@ impl Tracked {
             }
             let number = text.replace([',', '_'], "").parse::<f64>().ok();
             if let (Some(number), Some(meaning)) = (number, group_meaning(name)) {
-                self.reported.insert(meaning.key, number * meaning.scale);
+                self.reported.insert(meaning.key, amount(number, text).map(|number| number * meaning.scale));
             }
         }
     }
+}
+
+/// No metric that a program may report is below 0 or beyond every number.
+fn amount(number: f64, text: &str) -> Reading<f64> {
+    if number.is_finite() && number >= 0.0 {
+        return Reading::Measured(number);
+    }
+    Reading::Missing(Why::DoesNotCount(format!("the program reported `{text}`")))
 }
 
 /// What an invocation changed.

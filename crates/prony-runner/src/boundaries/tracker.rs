@@ -202,6 +202,7 @@ mod tests {
     use super::*;
     use crate::boundaries::threads::tests::line as line_of;
     use crate::boundaries::tracked::{Called, Ending};
+    use prony_model::reading::{Reading, Why};
 
     fn line(pattern: &str) -> Option<Trigger> {
         Some(Trigger::Line(pattern.into()))
@@ -258,8 +259,22 @@ mod tests {
         say(&mut tracker, "end 1.5s - 2,000", 2);
         say(&mut tracker, "7s - 7", 3);
         let reported: Vec<(String, f64)> =
-            tracker.phases[0].reported.iter().map(|(key, n)| (key.to_string(), *n)).collect();
+            tracker.phases[0].reported.iter().map(|(key, n)| (key.to_string(), *n.measured().unwrap())).collect();
         assert_eq!(reported, [("time".to_owned(), 1.5e9), ("operations".to_owned(), 2000.0)]);
+    }
+
+    #[test]
+    fn reported_values_below_zero_or_beyond_every_number_are_missing() {
+        let read = r"(?<time_ms>\S+) ms, (?<operations>\S+) done";
+        let mut tracker = Tracker::new(&[phase(line("go"), line("end"), Some(read), false)]);
+        say(&mut tracker, "go", 1);
+        for (number, text) in ["-5", "1e400", "NaN", "-inf"].into_iter().enumerate() {
+            say(&mut tracker, &format!("{text} ms, -10 done"), 2 + number as u64);
+            let reported = &tracker.phases[0].reported;
+            let why = |key: &str| Reading::Missing(Why::DoesNotCount(format!("the program reported `{key}`")));
+            assert_eq!(reported[&"time".parse().unwrap()], why(text));
+            assert_eq!(reported[&"operations".parse().unwrap()], why("-10"));
+        }
     }
 
     #[test]
@@ -285,7 +300,7 @@ mod tests {
     }
 
     fn time(tracker: &Tracker, phase: usize) -> Option<f64> {
-        tracker.phases[phase].reported.values().next().copied()
+        tracker.phases[phase].reported.values().next()?.measured().copied()
     }
 
     /// Lines and marks come by two ways: the mark that ends a phase may be read before its last line.

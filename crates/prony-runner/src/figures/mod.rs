@@ -246,9 +246,7 @@ const fn is_of_boundaries(key: MetricKey) -> bool {
 
 /// What the program's lines say of a phase; missing where several phases read the same lines.
 fn own_account(tracked: &Tracked, readings: &mut Readings) {
-    for (key, number) in &tracked.reported {
-        readings.insert(MetricKeyText(*key), Reading::Measured(*number));
-    }
+    readings.extend(tracked.reported.iter().map(|(key, reading)| (MetricKeyText(*key), reading.clone())));
     for key in tracked.figures_of_lines().filter(|_| tracked.ambiguous) {
         readings.insert(MetricKeyText(key), Reading::Missing(ambiguous()));
     }
@@ -357,7 +355,8 @@ fn called(
 
 /// What the program says that it answered: rows, or a digest, or both.
 fn answer(tracked: &Tracked) -> Option<Answer> {
-    let rows = tracked.reported.get(&MetricKey::amount(Metric::Rows)).map(|rows| *rows as u64);
+    let rows =
+        tracked.reported.get(&MetricKey::amount(Metric::Rows)).and_then(Reading::measured).map(|rows| *rows as u64);
     let digest = match (&tracked.digest, rows) {
         (Some(digest), _) => format!("reported:{digest}"),
         (None, Some(_)) => "rows:".to_owned(),
@@ -551,7 +550,7 @@ mod tests {
         let reported = |rows: Option<f64>, digest: Option<&str>| {
             let mut tracker = Tracker::new(&[spec("x")]);
             let tracked = &mut tracker.phases[0];
-            tracked.reported.extend(rows.map(|rows| (MetricKey::amount(Metric::Rows), rows)));
+            tracked.reported.extend(rows.map(|rows| (MetricKey::amount(Metric::Rows), Reading::Measured(rows))));
             tracked.digest = digest.map(str::to_owned);
             answer(tracked).map(|answer| (answer.rows, answer.digest))
         };

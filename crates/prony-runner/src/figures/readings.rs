@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_model::metric::{Metric, MetricKey};
-use prony_model::reading::Reading;
+use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, MetricKeyText, PhaseRecord, SettleResult, Settled};
 use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
@@ -58,13 +58,18 @@ pub fn watched<'a>(
     settled.collect()
 }
 
-/// Operations that a program told, a second; nothing where it told its rate itself.
+/// Operations that a program reported, a second, unless it reported its rate itself; missing where one of the two is.
 pub fn rate_of_reported(readings: &mut Readings) {
-    let of = |metric| readings.get(&MetricKeyText(MetricKey::amount(metric)))?.measured().copied();
-    if let (Some(operations), Some(time)) = (of(Metric::Operations), of(Metric::Time).filter(|time| *time > 0.0))
-        && of(Metric::Rate).is_none()
-    {
-        set(readings, Metric::Rate, Reading::Measured(operations * 1e9 / time));
+    let of = |metric| readings.get(&MetricKeyText(MetricKey::amount(metric)));
+    let has_rate = of(Metric::Rate).is_some_and(|rate| rate.measured().is_some());
+    if let (Some(operations), Some(time), false) = (of(Metric::Operations), of(Metric::Time), has_rate) {
+        let rate = match (operations, time) {
+            (Reading::Measured(_), Reading::Measured(0.0)) => {
+                Reading::Missing(Why::DoesNotCount("operations in no time have no rate".to_owned()))
+            }
+            (operations, time) => operations.clone().and(time.clone(), |operations, time| operations * 1e9 / time),
+        };
+        set(readings, Metric::Rate, rate);
     }
 }
 

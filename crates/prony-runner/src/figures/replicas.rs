@@ -125,7 +125,7 @@ fn without_schedule(readings: &mut Readings) {
 
 /// What replicas tell of the phase as a whole: how far apart they were, and sums of what they told where the program told
 /// nothing of its own.
-pub fn whole(readings: &mut Readings, own: &BTreeMap<MetricKey, f64>, all: &[Ran]) {
+pub fn whole(readings: &mut Readings, own: &BTreeMap<MetricKey, Reading<f64>>, all: &[Ran]) {
     set(readings, Metric::Makespan, makespan(all));
     set(readings, Metric::Skew, skew(all));
     let sums = reported(all);
@@ -167,8 +167,7 @@ fn reported(all: &[Ran]) -> Readings {
         all.iter().flat_map(|ran| ran.lines.reported.keys()).filter(is_count).copied().collect();
     let sum = |key: MetricKey| {
         let silent = |ran: &Ran| failed(format!("`{}` told no `{key}`", ran.role()));
-        let each =
-            all.iter().map(|ran| ran.lines.reported.get(&key).map_or_else(|| silent(ran), |n| Reading::Measured(*n)));
+        let each = all.iter().map(|ran| ran.lines.reported.get(&key).cloned().unwrap_or_else(|| silent(ran)));
         each.reduce(|sum, one| sum.and(one, |sum, one| sum + one)).unwrap_or(Reading::Missing(Why::NotReached))
     };
     keys.into_iter().map(|key| (MetricKeyText(key), sum(key))).collect()
@@ -225,7 +224,7 @@ fn one(ran: &Ran, inputs: Inputs<'_>) -> Readings {
     set(&mut readings, Metric::Wall, wall.clone());
     set(&mut readings, Metric::Time, wall);
     readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak(ran, inputs));
-    readings.extend(ran.lines.reported.iter().map(|(key, number)| (MetricKeyText(*key), Reading::Measured(*number))));
+    readings.extend(ran.lines.reported.iter().map(|(key, reading)| (MetricKeyText(*key), reading.clone())));
     rate_of_reported(&mut readings);
     readings
 }
@@ -495,7 +494,7 @@ mod tests {
         whole(&mut readings, &BTreeMap::new(), &of("12 ops"));
         assert_eq!(get(&readings, "operations"), Reading::Measured(42.0));
         let mut own = Readings::new();
-        whole(&mut own, &BTreeMap::from([("operations".parse().unwrap(), 5.0)]), &of("12 ops"));
+        whole(&mut own, &BTreeMap::from([("operations".parse().unwrap(), Reading::Measured(5.0))]), &of("12 ops"));
         assert!(!own.contains_key(&MetricKeyText("operations".parse().unwrap())), "its own stays");
         let silent = reported(&of("nothing"));
         assert!(why(get(&silent, "operations")).contains("`replica.2` told no `operations`"));
