@@ -728,7 +728,7 @@ fn paths_changes_and_values_of_levels_are_left_out_with_command_lines() {
     let place = record(false);
     let kept: Vec<u32> = (1..=5).filter(|n| holds(&results(&place), &format!("TOPSECRET{n}"))).collect();
     assert!(kept.is_empty(), "{kept:?}");
-    for line in ["show 1", "report 1", "report 1 --html", "report 1 --format json"] {
+    for line in ["show 1 --all", "report 1", "report 1 --html", "report 1 --format json"] {
         let output = place.run(&words(line));
         let said = text(&output.stdout);
         assert!(sound(&output, &line) == 0 && said.contains("plain") && !said.contains("TOPSECRET"), "{line}: {said}");

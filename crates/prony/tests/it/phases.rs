@@ -197,8 +197,8 @@ import json, os, time
 early = time.monotonic_ns()
 time.sleep(0.05)
 marks = open(os.environ['PRONY_MARKS'], 'a', buffering=1)
-def mark(edge, at):
-    marks.write(json.dumps({'mark': 'p', 'edge': edge, 'at': at}) + '\\n')
+def mark(boundary, at):
+    marks.write(json.dumps({'mark': 'p', 'boundary': boundary, 'at': at}) + '\\n')
 mark('begin', time.monotonic_ns())
 time.sleep(0.05)
 mark('end', early)

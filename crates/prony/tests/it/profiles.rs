@@ -71,7 +71,7 @@ fn has_node() -> bool {
 const HOT: &str = "
 const lib = require('./node_modules/busy/index.js');
 const fs = require('fs');
-const mark = (name, edge) => process.env.PRONY_MARKS && fs.appendFileSync(process.env.PRONY_MARKS, JSON.stringify({ mark: name, edge, at: Number(process.hrtime.bigint()) }) + '\\n');
+const mark = (name, boundary) => process.env.PRONY_MARKS && fs.appendFileSync(process.env.PRONY_MARKS, JSON.stringify({ mark: name, boundary, at: Number(process.hrtime.bigint()) }) + '\\n');
 function early() { let x = 0; for (let i = 0; i < 60e6; i++) x += Math.sqrt(i); return x; }
 function three() { let x = 0; for (let i = 0; i < 24e6; i++) x += Math.sqrt(i); return x; }
 mark('A', 'begin'); early(); mark('A', 'end');
