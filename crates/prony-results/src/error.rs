@@ -13,6 +13,14 @@ pub enum Error {
         /// The database's path.
         path: PathBuf,
     },
+    /// No file can be at the path, or what is there is none.
+    #[error("no results database at `{}`: it {what}", .path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What is wrong with it, as `is a directory`.
+        what: &'static str,
+    },
     /// The file is something else.
     #[error("`{}` is not a results database of prony", .path.display())]
     NotADatabase {
@@ -93,6 +101,7 @@ impl Error {
             Self::NoDatabase { .. } => {
                 Some("`prony run FILE` makes one; `--database PATH` names one elsewhere".to_owned())
             }
+            Self::NotAFile { .. } => Some("name a file: `--database PATH`".to_owned()),
             Self::NoRuns { .. } => Some("`prony run FILE` adds one".to_owned()),
             Self::OtherSchema { .. } => {
                 Some("another version of prony wrote it: read it with that version, or name another file with `--database PATH`".to_owned())

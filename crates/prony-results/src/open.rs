@@ -39,7 +39,7 @@ impl Database {
     /// Opens the database at the path, creating it where there is none: for its user alone, unless others were let in.
     ///
     /// # Errors
-    /// [`Error::NotADatabase`], [`Error::OtherSchema`], [`Error::Database`].
+    /// [`Error::NotAFile`], [`Error::NotADatabase`], [`Error::OtherSchema`], [`Error::Database`].
     pub fn create(path: &Path) -> Result<Self, Error> {
         // SQLite gives the files beside it the same mode. Where it cannot be made, opening it says why.
         let _ = OpenOptions::new().write(true).create_new(true).mode(file_mode()).open(path);
@@ -63,14 +63,15 @@ impl Database {
     /// Opens a database that cannot be written, such as one in a folder or on a disk that is read-only. Where nothing
     /// is left in its write-ahead log, the file alone is read as it stands; SQLite's own way needs to write beside it.
     fn read_only(path: &Path) -> Result<Self, Error> {
-        let mut log = path.as_os_str().to_owned();
+        let file = located(path)?;
+        let mut log = file.as_os_str().to_owned();
         log.push("-wal");
         let logged = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let opened = if logged {
-            Connection::open_with_flags(path, flags)
+            Connection::open_with_flags(file, flags)
         } else {
-            Connection::open_with_flags(immutable(path), flags | OpenFlags::SQLITE_OPEN_URI)
+            Connection::open_with_flags(immutable(&file), flags | OpenFlags::SQLITE_OPEN_URI)
         };
         opened
             .map_err(Fault::Sql)
@@ -99,7 +100,7 @@ impl Database {
 
     fn open_with(path: &Path, flags: OpenFlags) -> Result<Self, Error> {
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Connection::open_with_flags(path, flags)
+        Connection::open_with_flags(located(path)?, flags)
             .map_err(Fault::Sql)
             .and_then(|mut connection| {
                 connection.busy_timeout(BUSY)?;
@@ -205,6 +206,19 @@ impl Database {
     }
 }
 
+/// The database's path as SQLite is given it: absolute, since it takes an empty text, `:memory:` and `file:...` for something
+/// else than names of files, whatever the flags say. What is there already must be a regular file.
+fn located(path: &Path) -> Result<PathBuf, Error> {
+    let not_a_file = |what| Error::NotAFile { path: path.to_owned(), what };
+    let file = std::path::absolute(path).map_err(|_| not_a_file("names no file"))?;
+    match file.metadata() {
+        Ok(about) if about.is_dir() => Err(not_a_file("is a directory")),
+        Ok(about) if !about.is_file() => Err(not_a_file("is no regular file")),
+        // Of what cannot be reached, SQLite says why.
+        _ => Ok(file),
+    }
+}
+
 fn cannot_write(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen))
 }
@@ -264,6 +278,31 @@ mod tests {
     #[test]
     fn paths_keep_their_meaning_as_uris() {
         assert_eq!(immutable(Path::new("/a b/50%?#.db")), "file:/a%20b/50%25%3F%23.db?immutable=1");
+    }
+
+    #[test]
+    fn names_that_sqlite_takes_for_something_else_are_names_of_files() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [":memory:", "file:x.db?mode=memory", "file::memory:"] {
+            let here = located(Path::new(name)).unwrap();
+            assert!(here.is_absolute() && here.ends_with(name), "{here:?}");
+            drop(Database::create(&folder.path().join(name)).unwrap());
+            assert!(folder.path().join(name).is_file(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_for_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, expected) in [
+            (folder.path(), "is a directory"),
+            (Path::new("/dev/null"), "is no regular file"),
+            (Path::new(""), "names no file"),
+        ] {
+            for opened in [Database::create(path), Database::read_only(path)] {
+                assert!(matches!(&opened, Err(Error::NotAFile { what, .. }) if *what == expected), "{opened:?}");
+            }
+        }
     }
 
     #[test]

@@ -487,6 +487,27 @@ fn exports_that_cannot_be_written_are_found_before_anything_runs() {
 }
 
 #[test]
+fn database_that_is_no_file_is_refused_by_what_it_is() {
+    let place = Place::new();
+    for (path, message) in [(".", "it is a directory"), ("/dev/full", "it is no regular file")] {
+        for line in ["run e.toml -q", "exec -q -r 1", "ls"] {
+            let all = [
+                words(line),
+                words("--database"),
+                words(path),
+                words(if line == "exec -q -r 1" { "-- true" } else { "" }),
+            ]
+            .concat();
+            let output = place.run(&all);
+            let said = text(&output.stderr);
+            assert!(sound(&output, &all) == 2 && said.contains(message), "{all:?}: {said}");
+        }
+    }
+    assert_eq!(place.run(&words("exec -q -r 1 --database :memory: -- true")).status.code(), Some(0));
+    assert_eq!(Database::open(&place.path(":memory:")).unwrap().runs().unwrap().len(), 1, "it is a name like others");
+}
+
+#[test]
 fn save_overwrites_a_file_only_with_the_option() {
     let place = Place::new();
     let before = fs::read(place.path("e.toml")).unwrap();
