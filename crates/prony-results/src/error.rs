@@ -81,6 +81,16 @@ pub enum Error {
         /// The trial's position in the plan.
         position: u32,
     },
+    /// Something has changed the trials, or the experiment.
+    #[error("the trial at position {position} in run {run} names no variant of its experiment: `{}` is damaged", .path.display())]
+    NoVariant {
+        /// The run's number.
+        run: i64,
+        /// The trial's position in the plan.
+        position: u32,
+        /// The database's path.
+        path: PathBuf,
+    },
     /// A trial is never rewritten.
     #[error("run {run} already holds a trial at position {position}")]
     TrialExists {

@@ -65,7 +65,7 @@ impl Database {
     /// A run with its experiment and light trials.
     ///
     /// # Errors
-    /// [`Error::NoRun`], [`Error::Database`].
+    /// [`Error::NoRun`], [`Error::Database`], [`Error::NoVariant`].
     pub fn load_run(&self, run: RunId) -> Result<RunData, Error> {
         let found = self.read("read a run", |connection| {
             let Some(head) = one(connection, run)? else { return Ok(None) };
@@ -78,7 +78,14 @@ impl Database {
             load_findings(connection, run, &ids, &mut trials)?;
             Ok(Some(RunData { head, experiment, trials }))
         })?;
-        found.ok_or_else(|| self.no_run(run))
+        let data = found.ok_or_else(|| self.no_run(run))?;
+        let variants = data.experiment.variants().len();
+        match data.trials.iter().map(|trial| &trial.trial).find(|trial| trial.variant >= variants) {
+            Some(PlannedTrial { position, .. }) => {
+                Err(Error::NoVariant { run: run.0, position: *position, path: self.path().to_owned() })
+            }
+            None => Ok(data),
+        }
     }
 }
 

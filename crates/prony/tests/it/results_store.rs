@@ -317,6 +317,20 @@ fn damaged_numbers_of_rows_are_errors() {
 }
 
 #[test]
+fn trial_that_names_no_variant_is_an_error() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let run = begin(&mut database);
+    database.append_trial(run, &full_trial(0)).unwrap();
+    for variant in [2, 99, -1] {
+        let connection = rusqlite::Connection::open(&f.path).unwrap();
+        connection.execute("UPDATE trials SET variant = ?1", [variant]).unwrap();
+        let error = database.load_run(run).unwrap_err();
+        assert!(matches!(error, Error::NoVariant { run: 1, position: 0, .. }), "{variant}: {error:?}");
+    }
+}
+
+#[test]
 fn filled_record_survives_json() {
     for position in 0..3 {
         let record = full_trial(position);
