@@ -17,7 +17,7 @@ mod trial_parts;
 mod write;
 
 pub use error::Error;
-pub use live::SUFFIX as RUN_SUFFIX;
+pub use live::is_file_of;
 pub use open::Database;
 pub use run::{RunData, RunHead, RunId, RunStart, RunStatus};
 pub use schema::VERSION as SCHEMA_VERSION;

@@ -12,7 +12,20 @@ use prony_os::shared::file_mode;
 use super::run::RunId;
 
 /// What follows the database's name, before the run's number.
-pub const SUFFIX: &str = "-run-";
+const SUFFIX: &str = "-run-";
+
+/// Whether a path is the database's, or that of a file which SQLite or the session of a run keeps beside it: `-wal`,
+/// `-shm`, `-journal`, `-run-N`. The paths are compared as they are written.
+pub fn is_file_of(database: &Path, path: &Path) -> bool {
+    let name = |path: &Path| path.file_name().map(|name| name.as_encoded_bytes().to_owned());
+    let (Some(own), Some(name)) = (name(database), name(path)) else { return false };
+    let is_suffix = |rest: &[u8]| {
+        let run = rest.strip_prefix(SUFFIX.as_bytes());
+        ["", "-wal", "-shm", "-journal"].iter().any(|suffix| suffix.as_bytes() == rest)
+            || run.is_some_and(|run| run.iter().all(u8::is_ascii_digit))
+    };
+    database.parent() == path.parent() && name.strip_prefix(own.as_slice()).is_some_and(is_suffix)
+}
 
 /// The lock of a run's session.
 #[derive(Debug)]

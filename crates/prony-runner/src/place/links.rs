@@ -7,7 +7,7 @@
 //! copied are directories and no links, so that `..` in a link that is written anew means what it says.
 
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, FileType, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ use prony_model::program::OutwardLinks;
 use prony_os::launch::Scratch;
 
 use crate::error::Error;
-use prony_results::RUN_SUFFIX;
+use prony_results::is_file_of;
 
 /// As many links the kernel follows.
 const MOST_LINKS: usize = 40;
@@ -139,7 +139,7 @@ impl Lister<'_> {
         names.iter_mut().for_each(|names| names.sort());
         for name in names.map_err(fault(directory))? {
             let (from, to) = (directory.join(&name), to.join(&name));
-            if Scratch::is_name(&name) || self.is_own(directory, &name) {
+            if Scratch::is_name(&name) || self.rules.own.iter().any(|own| is_file_of(own, &from)) {
                 continue;
             }
             let about = match fs::symlink_metadata(&from) {
@@ -159,21 +159,6 @@ impl Lister<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Whether it is a file of prony's own, or one beside it that bears its name: `-wal`, `-shm`, `-journal`, `-run-N`.
-    fn is_own(&self, directory: &Path, name: &OsStr) -> bool {
-        let name = name.as_encoded_bytes();
-        let is_suffix = |rest: &[u8]| {
-            let run = rest.strip_prefix(RUN_SUFFIX.as_bytes());
-            ["", "-wal", "-shm", "-journal"].iter().any(|suffix| suffix.as_bytes() == rest)
-                || run.is_some_and(|run| run.iter().all(u8::is_ascii_digit))
-        };
-        let is = |own: &PathBuf| {
-            let rest = own.file_name().and_then(|own| name.strip_prefix(own.as_encoded_bytes()));
-            own.parent() == Some(directory) && rest.is_some_and(is_suffix)
-        };
-        self.rules.own.iter().any(is)
     }
 
     /// Where something that is copied goes.

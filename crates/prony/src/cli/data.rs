@@ -1,7 +1,6 @@
 //! `prony data`: the records of an experiment as a file.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use prony_experiment::design::Experiment;
@@ -13,6 +12,7 @@ use super::run::OverrideArguments;
 use super::{Answer, Output, say};
 use crate::data::{self, Form};
 use crate::error::Error;
+use crate::output_file::{OutputFiles, Present};
 use prony_runner::load;
 
 /// What is written, and where to.
@@ -52,26 +52,23 @@ fn count(text: &str) -> Result<u64, String> {
 /// # Errors
 /// Where the file has problems, the options do not go together, or the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    match &arguments.output {
-        None => arguments.write(&mut output.data())?,
-        Some(path) => {
-            let failed = |source| Error::Write { what: format!("`{}`", path.display()), source };
-            let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-            arguments.write(&mut file)?;
-            file.flush().map_err(failed)?;
-        }
+    let experiment = load::experiment(&arguments.file, &arguments.overrides.read()?, &Anywhere)?;
+    let written = match &arguments.output {
+        None => arguments.write(&experiment, &mut output.data()),
+        Some(path) => OutputFiles::of(None, [&arguments.file])
+            .open(path, Present::Replaced)?
+            .write(|out| arguments.write(&experiment, out)),
     };
-    Ok(Answer::Yes)
+    written.map(|()| Answer::Yes)
 }
 
 impl Arguments {
-    fn write(&self, out: &mut dyn Write) -> Result<(), Error> {
+    fn write(&self, experiment: &Experiment, out: &mut dyn Write) -> Result<(), Error> {
         let form = match self.to {
             Format::Ndjson => Form::Ndjson,
             Format::Csv => Form::Csv,
         };
-        let experiment = load::experiment(&self.file, &self.overrides.read()?, &Anywhere)?;
-        let (data, seed) = only_data(&experiment)?;
+        let (data, seed) = only_data(experiment)?;
         let count = self.records.unwrap_or(data.records);
         let bytes = data::write(data, seed, count, form, out).map_err(|e| self.failed(e))?;
         say(&format!("{bytes}: {count} records\n"));

@@ -7,6 +7,7 @@ use prony_model::metric::MetricName;
 use super::Output;
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
+use crate::output_file::{OutputFiles, Present};
 use prony_report::plot::{Figure, Options, draw, figures};
 use prony_results::Database;
 
@@ -46,5 +47,5 @@ pub fn plot(args: &PlotArgs, output: &mut Output<'_>) -> Result<(), Error> {
     };
     let text = draw(&database, run, figure, &Options { metric: args.metric.clone(), width: args.width })?;
     let Some(path) = &args.output else { return output.print_data(&text) };
-    std::fs::write(path, text).map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })
+    OutputFiles::of(Some(database.path()), []).open(path, Present::Replaced)?.write_bytes(text.as_bytes())
 }

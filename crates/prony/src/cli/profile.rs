@@ -9,6 +9,7 @@ use prony_model::profile::ProfileFile;
 use super::Output;
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
+use crate::output_file::{OutputFiles, Present};
 use prony_report::profile::text;
 use prony_report::profiles::{VariantProfile, is_named, load};
 use prony_results::{Database, RunData};
@@ -69,7 +70,7 @@ pub fn profile(args: &ProfileArgs, output: &mut Output<'_>) -> Result<(), Error>
         ProfileFormat::Speedscope => one_file(args, &data, &profiles)?,
         ProfileFormat::Raw => return raw(args, &database, &data, &profiles, &mut output.data()),
     };
-    write(args.output.as_deref(), text.as_bytes(), &mut output.data())
+    write(&database, args.output.as_deref(), text.as_bytes(), &mut output.data())
 }
 
 fn chosen(args: &ProfileArgs, database: &Database, data: &RunData) -> Result<Vec<VariantProfile>, Error> {
@@ -188,12 +189,12 @@ fn raw(
     match (files.as_slice(), &args.output) {
         ([], _) => Err(nothing(profiles)),
         ([(_, file)], output) if !output.as_ref().is_some_and(|path| path.is_dir()) => {
-            write(output.as_deref(), &file.body, out)
+            write(database, output.as_deref(), &file.body, out)
         }
         (several, Some(folder)) => {
             let failed = |source| Error::Write { what: format!("`{}`", folder.display()), source };
             std::fs::create_dir_all(folder).map_err(failed)?;
-            several.iter().try_for_each(|(name, file)| write(Some(&folder.join(name)), &file.body, out))
+            several.iter().try_for_each(|(name, file)| write(database, Some(&folder.join(name)), &file.body, out))
         }
         (several, None) => Err(Error::Arguments {
             message: format!("the profiles are {} files", several.len()),
@@ -202,10 +203,10 @@ fn raw(
     }
 }
 
-fn write(path: Option<&Path>, bytes: &[u8], out: &mut dyn Write) -> Result<(), Error> {
-    let (what, written) = match path {
-        Some(path) => (format!("`{}`", path.display()), std::fs::write(path, bytes)),
-        None => ("the profile".to_owned(), out.write_all(bytes).and_then(|()| out.flush())),
+fn write(database: &Database, path: Option<&Path>, bytes: &[u8], out: &mut dyn Write) -> Result<(), Error> {
+    let Some(path) = path else {
+        let written = out.write_all(bytes).and_then(|()| out.flush());
+        return written.map_err(|source| Error::Write { what: "the profile".to_owned(), source });
     };
-    written.map_err(|source| Error::Write { what, source })
+    OutputFiles::of(Some(database.path()), []).open(path, Present::Replaced)?.write_bytes(bytes)
 }

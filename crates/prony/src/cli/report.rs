@@ -1,11 +1,11 @@
 //! `prony report`: a run as a document or as data.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
+use crate::output_file::{OutputFiles, Present};
 use prony_report::export::document::document;
 use prony_report::export::{Csv, Json, Rows, groups, readings, series};
 use prony_report::profile::markdown;
@@ -96,8 +96,8 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
     let Some(path) = &args.output else { return write(args, &database, &data, out) };
-    let file = File::create(path).map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })?;
-    write(args, &database, &data, &mut BufWriter::new(file))
+    let file = OutputFiles::of(Some(database.path()), []).open(path, Present::Replaced)?;
+    file.write(|out| write(args, &database, &data, out))
 }
 
 fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn Write) -> Result<(), Error> {

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use prony_experiment::design::Experiment;
@@ -17,6 +15,7 @@ use super::choice::{DatabaseArg, SharedArg};
 use super::show;
 use super::{Answer, Output};
 use crate::error::Error;
+use crate::output_file::{OutputFile, OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
 use crate::search::journal::{self, Asked};
 use prony_analysis::verdicts;
@@ -139,15 +138,13 @@ fn pair(option: &str, text: &str) -> Result<(String, Vec<String>), Error> {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     arguments.shared.apply();
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
-    if let Some(file) = &arguments.summary {
-        // Hours later would be late to learn that it cannot be written.
-        open_summary(file)?;
-    }
+    let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.file);
+    let summary = arguments.summary.as_ref().map(|path| files.open(path, Present::Continued)).transpose()?;
     let mut observer: Box<dyn Observer> =
         if arguments.json { Box::new(JsonLines::new(Data::stdout())) } else { observer(arguments.quiet) };
     let (run, ended) = match arguments.resume {
         Some(which) => resume(arguments, which, interrupt, &mut *observer)?,
-        None => fresh(arguments, interrupt, &mut *observer)?,
+        None => fresh(arguments, &mut files, interrupt, &mut *observer)?,
     };
     if !arguments.json {
         let shown = show::ShowArgs::of_run(run, arguments.database.clone());
@@ -157,7 +154,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     if !arguments.json {
         gates.iter().try_for_each(|gate| output.print(&format!("{gate}\n")))?;
     }
-    if let Some(file) = &arguments.summary {
+    if let Some(file) = &summary {
         append_summary(arguments, run, &gates, file)?;
     }
     ended.cleaned()?;
@@ -201,18 +198,13 @@ fn gates_are_declared(arguments: &Arguments, experiment: &Experiment) -> Result<
     }
 }
 
-fn append_summary(arguments: &Arguments, run: RunId, gates: &[Verdicted], file: &Path) -> Result<(), Error> {
+fn append_summary(arguments: &Arguments, run: RunId, gates: &[Verdicted], file: &OutputFile) -> Result<(), Error> {
     let data = Database::open(&arguments.database.database)?.load_run(run)?;
     let mut text = Vec::new();
-    let unwritten = |source| Error::Write { what: format!("`{}`", file.display()), source };
+    let unwritten = |source| Error::Write { what: "the report".to_owned(), source };
     Markdown.render(&prony_report::build(&data, &Options::default()), &mut text).map_err(unwritten)?;
     gates.iter().for_each(|gate| text.extend(format!("\n{gate}\n").bytes()));
-    open_summary(file)?.write_all(&text).map_err(unwritten)
-}
-
-fn open_summary(file: &Path) -> Result<File, Error> {
-    let opened = OpenOptions::new().create(true).append(true).open(file);
-    opened.map_err(|source| Error::Write { what: format!("`{}`", file.display()), source })
+    file.write_bytes(&text)
 }
 
 /// Tells people, on the standard error stream.
@@ -223,7 +215,12 @@ pub fn observer(quiet: bool) -> Box<dyn Observer> {
     ))
 }
 
-fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observer) -> Result<(RunId, Summary), Error> {
+fn fresh(
+    arguments: &Arguments,
+    files: &mut OutputFiles,
+    interrupt: Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<(RunId, Summary), Error> {
     let Some(file) = &arguments.file else {
         return Err(Error::Arguments { message: "no experiment".to_owned(), hint: "name its file".to_owned() });
     };
@@ -232,6 +229,7 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
     let experiment = load::experiment(file, &overrides, &Here::new(&near)?)?;
     gates_are_declared(arguments, &experiment)?;
+    files.claim_of_programs(&experiment)?;
     for (text, hint) in load::warnings(&experiment, file) {
         observer.event(&Event::Notice { text, hint });
     }

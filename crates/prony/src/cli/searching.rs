@@ -7,6 +7,7 @@ use prony_model::catalog::Overrides;
 use super::choice::{DatabaseArg, SharedArg};
 use super::run::{observer, variables};
 use crate::error::Error;
+use crate::output_file::{OutputFiles, Present};
 use crate::search::Means;
 use crate::search::journal::{self, Asked};
 use prony_results::{Database, RunId, RunStatus};
@@ -58,8 +59,21 @@ impl SearchArguments {
         let mut observer = observer(self.quiet);
         let database = &self.database.database;
         let near = scratch(self.scratch.as_deref(), database);
-        let journal = self.journal.as_deref();
+        let over = if self.is_journal_of(resumed)? { Present::Replaced } else { Present::Refused("name another file") };
+        let mut files = OutputFiles::of(Some(database), []);
+        let journal = self.journal.as_ref().map(|path| files.open(path, over)).transpose()?;
+        let journal = journal.as_ref();
         search(wanted, resumed, Means { database, near: &near, interrupt, journal, observer: &mut *observer })
+    }
+
+    /// Whether the file for the journal begins as that of the run which goes on: then all that is in it is written again.
+    fn is_journal_of(&self, resumed: Option<RunId>) -> Result<bool, Error> {
+        let path = self.journal.as_ref().filter(|path| path.is_file());
+        let (Some(path), Some(run)) = (path, resumed) else { return Ok(false) };
+        let first = std::fs::read_to_string(path).ok();
+        let first = first.as_deref().and_then(|text| serde_json::from_str(text.lines().next()?).ok());
+        let asked = journal::asked(&Database::open(&self.database.database)?, run)?;
+        Ok(first.is_some() && first == asked)
     }
 }
 

@@ -1,9 +1,7 @@
 //! One trial at a time, each kept when it ends; what an earlier session kept is told again instead of run.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use prony_experiment::design::Experiment;
@@ -17,6 +15,7 @@ use prony_model::trial::{Label, PlannedTrial};
 use super::experiments::Experiments;
 use super::journal::Entry;
 use crate::error::Error;
+use crate::output_file::OutputFile;
 use prony_results::{Database, RunId, RunStart, RunStatus};
 use prony_runner::interrupt::Interrupt;
 use prony_runner::lab::Lab;
@@ -33,7 +32,7 @@ pub struct Means<'a> {
     /// Whether the user asked to stop.
     pub interrupt: Interrupt,
     /// Each entry of the journal is a line of JSON in this file, too.
-    pub journal: Option<&'a Path>,
+    pub journal: Option<&'a OutputFile>,
     /// Told what happens.
     pub observer: &'a mut dyn Observer,
 }
@@ -47,8 +46,8 @@ impl Means<'_> {
 }
 
 /// Files of prony's own.
-fn own<'a>(database: &'a Path, journal: Option<&'a Path>) -> Vec<&'a Path> {
-    [Some(database), journal].into_iter().flatten().collect()
+fn own<'a>(database: &'a Path, journal: Option<&'a OutputFile>) -> Vec<&'a Path> {
+    [Some(database), journal.map(OutputFile::path)].into_iter().flatten().collect()
 }
 
 /// A search's run.
@@ -64,7 +63,7 @@ pub struct Prober<'a> {
     known: usize,
     written: usize,
     position: u32,
-    file: Option<(PathBuf, File)>,
+    file: Option<&'a OutputFile>,
     observer: &'a mut dyn Observer,
     interrupt: Interrupt,
     summary: Summary,
@@ -141,10 +140,7 @@ impl<'a> Prober<'a> {
         if experiment.observe().care == Care::Light {
             database.sync_every(Duration::from_secs(1))?;
         }
-        let open = |path: &Path| {
-            let what = format!("`{}`", path.display());
-            File::create(path).map(|file| (path.to_owned(), file)).map_err(|source| Error::Write { what, source })
-        };
+        means.journal.map_or(Ok(()), OutputFile::begin)?;
         let text = format!("run {run}: {}", experiment.title());
         means.observer.event(&Event::Notice { text, hint: None });
         Ok(Self {
@@ -157,7 +153,7 @@ impl<'a> Prober<'a> {
             known: 0,
             written: 0,
             position: 0,
-            file: means.journal.map(open).transpose()?,
+            file: means.journal,
             observer: means.observer,
             interrupt: means.interrupt,
             summary: Summary::default(),
@@ -255,10 +251,9 @@ impl<'a> Prober<'a> {
         if self.written > self.known {
             self.database.append_journal(self.run, entry)?;
         }
-        let Some((path, file)) = &mut self.file else { return Ok(()) };
-        let what = format!("`{}`", path.display());
+        let Some(file) = self.file else { return Ok(()) };
         let line = serde_json::to_string(entry).map_err(|source| Error::Json { what: "the journal", source })?;
-        writeln!(file, "{line}").map_err(|source| Error::Write { what, source })
+        file.append(format!("{line}\n").as_bytes())
     }
 
     /// Ends the run; what went wrong in a `cleanup` is in the summary.

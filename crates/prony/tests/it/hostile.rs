@@ -487,6 +487,49 @@ fn exports_that_cannot_be_written_are_found_before_anything_runs() {
 }
 
 #[test]
+fn outputs_are_never_the_results_the_experiment_or_one_another() {
+    let place = Place::with_runs();
+    let round = place.path(format!("../{}/prony.db", place.0.path().file_name().unwrap().display()));
+    fs::hard_link(place.path("prony.db"), place.path("other")).unwrap();
+    let experiment = fs::read(place.path("e.toml")).unwrap();
+    fs::write(place.path("o.toml"), format!("{PROGRAM}output = \"prony.db\"\n")).unwrap();
+    let exec = |options: &str| format!("exec -q -r 1 {options} -- touch ran");
+    for (line, message) in [
+        (exec("--export-json prony.db"), "it belongs to the results database"),
+        (exec(&format!("--export-csv {}", round.display())), "it belongs to the results database"),
+        (exec("--export-markdown prony.db-wal"), "it belongs to the results database"),
+        (exec("--save prony.db --force"), "it belongs to the results database"),
+        (exec("--database new.db --export-json prony.db"), "it is a database of SQLite"),
+        (exec("--export-json a --export-csv ./a"), "this command writes something else to it"),
+        (exec("--save a --export-csv a"), "this command writes something else to it"),
+        (exec("--input e.toml --export-csv e.toml"), "this command reads it"),
+        (exec("--output prony.db"), "it belongs to the results database"),
+        (exec("--output a --export-csv a"), "this command writes something else to it"),
+        ("run o.toml -q".to_owned(), "it belongs to the results database"),
+        ("report -o prony.db".to_owned(), "it belongs to the results database"),
+        ("report --format html -o other".to_owned(), "it belongs to the results database"),
+        ("plot 1 effects -o prony.db".to_owned(), "it belongs to the results database"),
+        ("grow e.toml --raise x=1..4 --journal prony.db".to_owned(), "it belongs to the results database"),
+        ("grow e.toml --raise x=1..4 --journal e.toml".to_owned(), "exists already"),
+        (
+            "tune e.toml --over x=1..4 --minimize write.time --journal other".to_owned(),
+            "it belongs to the results database",
+        ),
+        ("data e.toml --to ndjson -o e.toml".to_owned(), "this command reads it"),
+        ("data e.toml --to csv -o prony.db".to_owned(), "it is a database of SQLite"),
+        ("run e.toml -q --summary e.toml".to_owned(), "this command reads it"),
+        ("run e.toml -q --summary other".to_owned(), "it belongs to the results database"),
+    ] {
+        let output = place.run(&words(&line));
+        let said = text(&output.stderr);
+        assert!(sound(&output, &line) == 2 && said.contains(message) && said.contains("hint: "), "{line}: {said}");
+        assert!(!place.path("ran").exists() && !place.path("prony.db-wal").exists(), "{line}: nothing ran");
+        assert!(fs::read(place.path("e.toml")).unwrap() == experiment, "{line}");
+        assert_eq!(Database::open(&place.path("prony.db")).unwrap().runs().unwrap().len(), 2, "{line}");
+    }
+}
+
+#[test]
 fn database_that_is_no_file_is_refused_by_what_it_is() {
     let place = Place::new();
     for (path, message) in [(".", "it is a directory"), ("/dev/full", "it is no regular file")] {

@@ -266,6 +266,8 @@ fn interrupted_and_resumed(observe: &str) {
     let mut database = Database::open(&bench.path("prony.db")).unwrap();
     database.end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
     drop(database);
+    let (code, _, errors) = bench.prony(&["grow", "--resume", "--journal", "x.toml"]);
+    assert!(code == Some(2) && errors.contains("`x.toml` exists already"), "only its own journal is written anew");
     let (code, again, errors) = bench.prony(&["grow", "--resume", "--journal", "j.jsonl"]);
     assert_eq!((code, &again), (Some(0), &said), "{errors}");
     assert_eq!(bench.run(1).trials, run.trials, "nothing was left to run");

@@ -1,8 +1,7 @@
 //! The files of `prony exec` for results. Each is open before anything runs: hours later would be late to learn that one
 //! cannot be written.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::arguments::ExportArguments;
@@ -11,13 +10,13 @@ use crate::cli::Output;
 use crate::cli::choice::{DatabaseArg, RunChoice};
 use crate::cli::report::{ReportArgs, ReportFormat, What, report};
 use crate::error::Error;
+use crate::output_file::{OutputFile, OutputFiles, Present};
 use prony_results::RunData;
 
 /// A place for results.
 pub struct Export {
-    path: PathBuf,
     /// `None` is standard output.
-    file: Option<File>,
+    file: Option<OutputFile>,
     format: Format,
 }
 
@@ -32,8 +31,8 @@ enum Format {
 ///
 /// # Errors
 /// Where one cannot be written.
-pub fn open(arguments: &ExportArguments) -> Result<Vec<Export>, Error> {
-    let files = [
+pub fn open(arguments: &ExportArguments, files: &mut OutputFiles) -> Result<Vec<Export>, Error> {
+    let wanted = [
         (&arguments.export_json, Format::Report(ReportFormat::Json)),
         (&arguments.export_csv, Format::Report(ReportFormat::Csv)),
         (&arguments.export_markdown, Format::Report(ReportFormat::Markdown)),
@@ -42,16 +41,11 @@ pub fn open(arguments: &ExportArguments) -> Result<Vec<Export>, Error> {
         (&arguments.export_hyperfine_json, Format::Hyperfine),
     ];
     let open = |(path, format): (&Option<PathBuf>, _)| {
-        let path = path.clone()?;
-        if path == Path::new("-") {
-            return Some(Ok(Export { path, file: None, format }));
-        }
-        // What an earlier run wrote stays until there is something to put in its place.
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-        let unwritten = |source| Error::Write { what: format!("`{}`", path.display()), source };
-        Some(file.map_err(unwritten).map(|file| Export { path, file: Some(file), format }))
+        let named = path.as_ref()?;
+        let file = (named != Path::new("-")).then(|| files.open(named, Present::Replaced)).transpose();
+        Some(file.map(|file| Export { file, format }))
     };
-    files.into_iter().filter_map(open).collect()
+    wanted.into_iter().filter_map(open).collect()
 }
 
 impl Export {
@@ -60,16 +54,10 @@ impl Export {
     /// # Errors
     /// Where they cannot be read or written.
     pub fn write(self, database: &DatabaseArg, data: &RunData, output: &mut Output<'_>) -> Result<(), Error> {
-        let Self { path, file, format } = self;
-        let Some(file) = file else { return format.write(database, data, &mut output.data()) };
-        let unwritten = |source| Error::Write { what: format!("`{}`", path.display()), source };
-        let is_file = file.metadata().is_ok_and(|about| about.is_file());
-        if is_file {
-            file.set_len(0).map_err(unwritten)?;
+        match &self.file {
+            None => self.format.write(database, data, &mut output.data()),
+            Some(file) => file.write(|out| self.format.write(database, data, out)),
         }
-        let mut out = BufWriter::new(file);
-        format.write(database, data, &mut out)?;
-        out.flush().map_err(unwritten)
     }
 }
 

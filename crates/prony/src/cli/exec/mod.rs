@@ -12,7 +12,7 @@ pub mod timeline;
 pub mod typed;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use prony_analysis::guard::run::failures;
 use prony_experiment::design::Variant;
@@ -25,6 +25,7 @@ use prony_model::record::{ProcessSeries, TrialRecord};
 
 use super::{Answer, Output};
 use crate::error::Error;
+use crate::output_file::{OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
 pub use arguments::Arguments;
 use arguments::{Sort, Style};
@@ -55,10 +56,11 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("experiment.toml"));
     // What a run lacks is told by the run: nobody wrote the file that would be shown.
     let experiment = load::text(text.clone(), &file.display().to_string(), &Overrides::default(), &Anywhere)?;
-    if let Some(path) = &arguments.save {
-        save(path, &text, arguments.force)?;
-    }
-    let exports = exports::open(&arguments.exports)?;
+    let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.input);
+    files.claim_of_programs(&experiment)?;
+    let saved = arguments.save.as_ref().map(|path| files.open(path, over(arguments.force))).transpose()?;
+    let exports = exports::open(&arguments.exports, &mut files)?;
+    saved.map_or(Ok(()), |saved| saved.write_bytes(text.as_bytes()))?;
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
     let mut observer = observer(arguments, &typed);
     warnings(&typed).iter().for_each(|warning| observer.event(warning));
@@ -159,13 +161,7 @@ fn median_trial<'t>(trials: &[&'t TrialRecord]) -> Option<&'t TrialRecord> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// Writes the file that repeats the command. Devices and pipes hold nothing that could be lost.
-fn save(path: &Path, text: &str, force: bool) -> Result<(), Error> {
-    if path.is_file() && !force {
-        return Err(Error::Arguments {
-            message: format!("`{}` exists already", path.display()),
-            hint: "name another file, or add `--force` to write over it".to_owned(),
-        });
-    }
-    std::fs::write(path, text).map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })
+/// What `--save` does with a file that is there.
+const fn over(force: bool) -> Present {
+    if force { Present::Replaced } else { Present::Refused("name another file, or add `--force` to write over it") }
 }

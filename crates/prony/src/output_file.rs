@@ -1,0 +1,269 @@
+//! Files that a command writes for its user.
+//!
+//! Each is opened before anything runs: hours later would be late to learn that it cannot be written. And none may be the
+//! results, whatever path leads there, nor a file that the command reads, nor another one that it writes. What a file
+//! held before stays until there is something to put in its place.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use prony_experiment::design::Experiment;
+use prony_model::program::{OutputTo, ProgramSpec};
+use prony_results::is_file_of;
+
+use crate::error::Error;
+
+/// As many links the kernel follows.
+const MOST_LINKS: usize = 40;
+
+/// What becomes of a file with content that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Present {
+    /// It is written over.
+    Replaced,
+    /// More is written behind it.
+    Continued,
+    /// It is an error, with this hint.
+    Refused(&'static str),
+}
+
+/// The files that a command writes, and those that it must not.
+#[derive(Debug, Default)]
+pub struct OutputFiles {
+    database: Option<PathBuf>,
+    /// Where each lies, and why the command does not write it once more.
+    known: Vec<(PathBuf, &'static str)>,
+}
+
+impl OutputFiles {
+    /// Of a command that uses this database and reads these files.
+    pub fn of<'p>(database: Option<&Path>, read: impl IntoIterator<Item = &'p PathBuf>) -> Self {
+        let read = read.into_iter().map(|path| (place(path), "this command reads it"));
+        Self { database: database.map(place), known: read.collect() }
+    }
+
+    /// Opens a file for writing; nothing in it is changed yet. Devices and pipes have no content that could be lost.
+    ///
+    /// # Errors
+    /// [`Error::Arguments`] where the command must not write it, [`Error::Write`] where it cannot.
+    pub fn open(&mut self, path: &Path, present: Present) -> Result<OutputFile, Error> {
+        self.claim(path)?;
+        let there = fs::metadata(path).ok();
+        if let (Present::Refused(hint), Some(about)) = (present, there)
+            && about.is_file()
+            && about.len() > 0
+        {
+            return refused(format!("`{}` exists already", path.display()), hint);
+        }
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false);
+        let continued = present == Present::Continued;
+        let file = if continued { options.append(true) } else { options.write(true) }.open(path);
+        let file = file.map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })?;
+        Ok(OutputFile { path: path.to_owned(), file, continued })
+    }
+
+    /// Takes the files that programs of the experiment write their output to: from now on they are no other output either.
+    ///
+    /// # Errors
+    /// [`Error::Arguments`] where one must not be written.
+    pub fn claim_of_programs(&mut self, experiment: &Experiment) -> Result<(), Error> {
+        let programs = experiment.variants().iter().filter_map(|variant| variant.spec.subject.program());
+        let file = |program: &ProgramSpec| match &program.output {
+            OutputTo::File(path) => Some(PathBuf::from(path)),
+            _ => None,
+        };
+        programs.filter_map(file).collect::<BTreeSet<_>>().iter().try_for_each(|path| self.claim(path))
+    }
+
+    fn claim(&mut self, path: &Path) -> Result<(), Error> {
+        if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+            return Ok(());
+        }
+        let place = place(path);
+        let known = self.known.iter().find(|(known, _)| is_same(known, &place)).map(|(_, why)| *why);
+        // Looked into last: to close a file takes away the locks that SQLite of this process has on it.
+        let why = match known {
+            _ if self.is_of_database(&place) => Some("it belongs to the results database"),
+            None => is_sqlite(&place).then_some("it is a database of SQLite"),
+            known => known,
+        };
+        if let Some(why) = why {
+            return refused(format!("cannot write `{}`: {why}", path.display()), "name another file");
+        }
+        self.known.push((place, "this command writes something else to it"));
+        Ok(())
+    }
+
+    /// By its path, or by another name of the same file.
+    fn is_of_database(&self, place: &Path) -> bool {
+        let Some(database) = &self.database else { return false };
+        let beside = database.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+        let mut files = beside.map(|entry| entry.path()).filter(|path| is_file_of(database, path));
+        is_file_of(database, place) || files.any(|file| is_same(&file, place))
+    }
+}
+
+/// Whatever database a command uses, others have results too.
+fn is_sqlite(path: &Path) -> bool {
+    let mut begin = [0; 16];
+    File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *b"SQLite format 3\0"
+}
+
+fn refused<T>(message: String, hint: &str) -> Result<T, Error> {
+    Err(Error::Arguments { message, hint: hint.to_owned() })
+}
+
+/// Where a path leads, whether anything is there or not: no two places are the same, but for hard links.
+fn place(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        // A link to nothing: what is written makes what it leads to.
+        match (fs::canonicalize(&path), fs::read_link(&path)) {
+            (Ok(found), _) => return found,
+            (_, Ok(target)) => path = path.parent().map_or(target.clone(), |folder| folder.join(&target)),
+            _ => break,
+        }
+    }
+    let folder = path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+    let folder = folder.and_then(|folder| fs::canonicalize(folder).ok());
+    folder.zip(path.file_name()).map(|(folder, name)| folder.join(name)).unwrap_or(path)
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| fs::metadata(path).ok().map(|about| (about.dev(), about.ino()));
+    one == other || file(one).is_some_and(|one| file(other) == Some(one))
+}
+
+/// A file that is open for writing.
+#[derive(Debug)]
+pub struct OutputFile {
+    path: PathBuf,
+    file: File,
+    continued: bool,
+}
+
+impl OutputFile {
+    /// Its path, as it was given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes out what it held, unless it is continued. Devices and pipes hold nothing.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn begin(&self) -> Result<(), Error> {
+        let is_file = self.file.metadata().is_ok_and(|about| about.is_file());
+        if self.continued || !is_file { Ok(()) } else { self.file.set_len(0).map_err(|source| self.unwritten(source)) }
+    }
+
+    /// Writes all that it is to hold.
+    ///
+    /// # Errors
+    /// [`Error::Write`], and those of `content`.
+    pub fn write(&self, content: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
+        self.begin()?;
+        let mut out = BufWriter::new(&self.file);
+        content(&mut out)?;
+        out.flush().map_err(|source| self.unwritten(source))
+    }
+
+    /// The same, where it is at hand.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn write_bytes(&self, bytes: &[u8]) -> Result<(), Error> {
+        self.begin()?;
+        self.append(bytes)
+    }
+
+    /// Writes behind what is there.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn append(&self, bytes: &[u8]) -> Result<(), Error> {
+        (&self.file).write_all(bytes).map_err(|source| self.unwritten(source))
+    }
+
+    fn unwritten(&self, source: io::Error) -> Error {
+        Error::Write { what: format!("`{}`", self.path.display()), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What opening each of these says, one after another.
+    fn said(files: &mut OutputFiles, path: &Path, present: Present) -> String {
+        files.open(path, present).map_or_else(|error| error.to_string(), |_| "opened".to_owned())
+    }
+
+    #[test]
+    fn the_database_and_what_lies_beside_it_are_found_under_each_of_their_names() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        for name in ["prony.db", "prony.db-run-3", "e.toml"] {
+            fs::write(at(name), "x").unwrap();
+        }
+        fs::create_dir(at("sub")).unwrap();
+        for (link, target) in [("link", "prony.db"), ("log", "prony.db-wal"), ("loop", "loop"), ("again", "log")] {
+            std::os::unix::fs::symlink(target, at(link)).unwrap();
+        }
+        for (link, target) in [("hard", "prony.db"), ("lock", "prony.db-run-3"), ("file", "e.toml")] {
+            fs::hard_link(at(target), at(link)).unwrap();
+        }
+        let mut files = OutputFiles::of(Some(&at("sub/../prony.db")), [&at("e.toml")]);
+        let of_it =
+            ["prony.db", "prony.db-shm", "prony.db-wal", "prony.db-journal", "prony.db-run-17", "sub/../prony.db"];
+        for name in of_it.into_iter().chain(["link", "log", "again", "hard", "lock"]) {
+            let said = said(&mut files, &at(name), Present::Replaced);
+            assert!(said.ends_with("it belongs to the results database"), "{name}: {said}");
+        }
+        for name in ["e.toml", "./e.toml", "file"] {
+            let said = said(&mut files, &at(name), Present::Continued);
+            assert!(said.ends_with("this command reads it"), "{name}: {said}");
+        }
+        for name in ["prony.db-walk", "sub/prony.db", "prony.db-run-x", "new"] {
+            assert_eq!(said(&mut files, &at(name), Present::Replaced), "opened", "{name}");
+        }
+        let twice = said(&mut files, &at("sub/../new"), Present::Replaced);
+        assert!(twice.ends_with("this command writes something else to it"), "{twice}");
+        assert!(said(&mut files, &at("loop"), Present::Replaced).starts_with("cannot write"));
+        assert!(!at("prony.db-wal").exists(), "nothing is made of what is refused");
+    }
+
+    #[test]
+    fn devices_may_be_named_twice_and_databases_of_sqlite_never() {
+        let top = tempfile::tempdir().unwrap();
+        let mut files = OutputFiles::default();
+        for _ in 0..2 {
+            assert_eq!(said(&mut files, Path::new("/dev/null"), Present::Refused("")), "opened");
+        }
+        let other = top.path().join("other.db");
+        fs::write(&other, b"SQLite format 3\0 and more").unwrap();
+        assert!(said(&mut files, &other, Present::Replaced).ends_with("it is a database of SQLite"));
+    }
+
+    #[test]
+    fn content_stays_until_there_is_other() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join("x");
+        fs::write(&path, "").unwrap();
+        assert_eq!(said(&mut OutputFiles::default(), &path, Present::Refused("")), "opened", "nothing is lost");
+        fs::write(&path, "before").unwrap();
+        assert!(said(&mut OutputFiles::default(), &path, Present::Refused("")).ends_with("exists already"));
+        let read = || fs::read_to_string(&path).unwrap();
+        let file = OutputFiles::default().open(&path, Present::Replaced).unwrap();
+        assert_eq!(read(), "before");
+        file.write_bytes(b"new").unwrap();
+        assert_eq!(read(), "new");
+        let file = OutputFiles::default().open(&path, Present::Continued).unwrap();
+        file.write(|out| out.write_all(b"er").map_err(|_| unreachable!())).unwrap();
+        assert_eq!(read(), "newer");
+    }
+}
