@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::design::Experiment;
-use prony_model::program::{Change, CommandLine, InputSpec, ProgramSpec};
+use prony_model::program::{Change, CommandLine, InputSpec, OutputTo, ProgramSpec};
 use prony_model::spec::Subject;
 
 /// What stands in the place of a text that is not recorded.
@@ -26,7 +26,13 @@ impl Experiment {
         let mut recorded = self.clone();
         recorded.source = recorded_source(&self.source);
         for level in recorded.factors.iter_mut().flat_map(|factor| &mut factor.levels) {
-            if level.value.is_object() || level.value.is_array() {
+            // Labels are recorded, and so are numbers, by which variants are put in order.
+            let is_recorded = match &level.value {
+                Value::Object(_) | Value::Array(_) => false,
+                Value::String(text) => *text == level.label,
+                _ => true,
+            };
+            if !is_recorded {
                 level.value = Value::Null;
             }
         }
@@ -46,31 +52,44 @@ impl Experiment {
 
 /// What is recorded of a file's text, by which it is known again.
 fn recorded_source(text: &str) -> String {
-    // FNV-1a: it tells texts apart, and nothing of what they hold.
+    format!("# {LEFT_OUT}: a text of {} bytes, {}\n", text.len(), digest(text))
+}
+
+/// What tells a text that is not recorded from others, and says nothing of what it holds: FNV-1a.
+pub fn digest(text: &str) -> String {
     let hash = text
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    format!("# {LEFT_OUT}: a text of {} bytes, {hash:016x}\n", text.len())
+    format!("{hash:016x}")
 }
 
 fn leave_out(program: &mut ProgramSpec) {
+    let hide = |text: &mut String| LEFT_OUT.clone_into(text);
     let line = || CommandLine::Words(vec![LEFT_OUT.to_owned()]);
-    program.command = line();
-    for step in [&mut program.build, &mut program.prepare, &mut program.cleanup].into_iter().flatten() {
-        *step = line();
-    }
-    program.env.values_mut().for_each(|value| LEFT_OUT.clone_into(value));
-    if let Some(replicas) = &mut program.replicas {
-        replicas.env.values_mut().for_each(|value| LEFT_OUT.clone_into(value));
+    // Every field is named, so that a new one is not forgotten.
+    #[rustfmt::skip]
+    let ProgramSpec {
+        command, build, prepare, conclude, cleanup, directory, store, env, input, output, changes, replicas,
+        name: _, copy: _, links: _, inherit: _, pty: _, runtime: _, success: _, warmup: _,
+    } = program;
+    *command = line();
+    [build, prepare, conclude, cleanup].into_iter().flatten().for_each(|step| *step = line());
+    [directory, store].into_iter().flatten().chain(env.values_mut()).for_each(hide);
+    if let Some(replicas) = replicas {
+        replicas.env.values_mut().for_each(hide);
         replicas.command = replicas.command.is_some().then(line);
     }
-    if let InputSpec::Text(text) = &mut program.input {
-        LEFT_OUT.clone_into(text);
+    if let InputSpec::File(text) | InputSpec::Text(text) = input {
+        hide(text);
     }
-    for change in &mut program.changes {
-        if let Change::Replace { find, with, .. } = change {
-            LEFT_OUT.clone_into(find);
-            LEFT_OUT.clone_into(with);
+    if let OutputTo::File(path) = output {
+        hide(path);
+    }
+    for change in changes {
+        match change {
+            Change::Replace { file, find, with, count: _ } => [file, find, with].into_iter().for_each(hide),
+            Change::Dependency { name, version, manager: _ } => [name, version].into_iter().for_each(hide),
+            Change::Patch { file: text } | Change::Revision { of: text } => hide(text),
         }
     }
 }

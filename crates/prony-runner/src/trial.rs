@@ -63,7 +63,8 @@ pub fn run_with(
     let beside = before.zip(other_runs()).filter(|(before, after)| after.any_since(before));
     record.findings.extend(beside.map(|(before, after)| guard::trial::other_run(before.count.max(after.count))));
     let program = lab.experiment.variants()[trial.variant].spec.subject.program();
-    let changed = program.and_then(|program| lab.places.source_changed(program, lab.experiment.observe().care));
+    let (care, commands) = (lab.experiment.observe().care, lab.experiment.records_commands());
+    let changed = program.and_then(|program| lab.places.source_changed(program, care, commands));
     record.findings.extend(changed);
     Ok(record)
 }
@@ -107,9 +108,10 @@ fn attempt(
     program.iter().try_for_each(|program| program.conclude(lab))?;
     match (watched, program) {
         (Err(Error::Os(error @ (NotExecuted { .. } | NotEntered { .. }))), Some(program)) => {
-            record.ending = ending::not_begun(&error, lab.experiment.records_commands());
+            let commands = lab.experiment.records_commands();
+            record.ending = ending::not_begun(&error, commands);
             record.phases = spec.phases.iter().map(readings::not_reached).collect();
-            record.effective = Some(Effective::Program(Box::new(program.effective)));
+            record.effective = Some(Effective::Program(Box::new(effective::recorded(program.effective, commands))));
         }
         (watched, program) => {
             let (watched, process) = watched?;

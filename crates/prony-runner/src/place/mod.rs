@@ -90,9 +90,10 @@ impl Places {
         Ok(Self { sources, ..Self::default() })
     }
 
-    /// What is to be said of a trial where the directory of its program has changed since the run began.
-    pub fn source_changed(&self, program: &ProgramSpec, care: Care) -> Option<Finding> {
-        self.sources.changed(program, care)
+    /// What is to be said of a trial where the directory of its program has changed since the run began; the directory is
+    /// named only where `commands` are recorded.
+    pub fn source_changed(&self, program: &ProgramSpec, care: Care, commands: bool) -> Option<Finding> {
+        self.sources.changed(program, care, commands)
     }
 
     /// The variant's place; made, changed, built and warmed up when it is first asked for.

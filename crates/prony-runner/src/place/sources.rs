@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use prony_analysis::guard::{Finding, program as guard};
+use prony_experiment::left_out::LEFT_OUT;
 use prony_model::event::Event;
 use prony_model::program::{Care, Change, CopyOf, OutwardLinks, ProgramSpec};
 use prony_model::units::Bytes;
@@ -78,13 +79,14 @@ impl Sources {
 
     /// What is to be said where the directory is not as it was: a copy that is made of it now holds something else. With
     /// light care it is not listed again where it was a short time ago, for the time that takes.
-    pub fn changed(&self, program: &ProgramSpec, care: Care) -> Option<Finding> {
+    /// It is named only where `commands` are recorded.
+    pub fn changed(&self, program: &ProgramSpec, care: Care, commands: bool) -> Option<Finding> {
         let directory = Path::new(program.directory.as_deref()?);
-        let unreadable = |_| guard::source_changed(directory, &[Path::new(".")]);
-        self.paths_changed(program, care).unwrap_or_else(unreadable)
+        let unreadable = |_| guard::source_changed(shown(directory, commands), &[Path::new(".")]);
+        self.paths_changed(program, care, commands).unwrap_or_else(unreadable)
     }
 
-    fn paths_changed(&self, program: &ProgramSpec, care: Care) -> Result<Option<Finding>, Error> {
+    fn paths_changed(&self, program: &ProgramSpec, care: Care, commands: bool) -> Result<Option<Finding>, Error> {
         self.survey(program)?;
         let Some(key) = key(program)? else { return Ok(None) };
         let mut observed = self.observed.borrow_mut();
@@ -96,8 +98,12 @@ impl Sources {
         let began = Instant::now();
         let now = Manifest::of(&self.plan(&key.0, program, None)?);
         observed.last = (Instant::now(), began.elapsed());
-        Ok(guard::source_changed(&key.0, &now.differences(&observed.manifest)))
+        Ok(guard::source_changed(shown(&key.0, commands), &now.differences(&observed.manifest)))
     }
+}
+
+fn shown(directory: &Path, commands: bool) -> &Path {
+    if commands { directory } else { Path::new(LEFT_OUT) }
 }
 
 /// The directory of a program that is copied as it is.

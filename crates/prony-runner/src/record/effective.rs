@@ -1,5 +1,8 @@
 //! What ran, for the record: a program with what it left behind. Pure.
 
+use std::path::PathBuf;
+
+use prony_experiment::left_out::{LEFT_OUT, digest};
 use prony_model::record::EffectiveProgram;
 use prony_model::spec::TrialSpec;
 
@@ -20,7 +23,25 @@ pub fn of_program(
     effective.executable = executable.map(|path| path.to_string_lossy().into_owned());
     describe(&mut effective, spec, watched);
     effective.replicas = replicas::report(setting, &watched.replicas, commands);
-    effective
+    recorded(effective, commands)
+}
+
+/// A program for the record: without its paths and what changes did to its copy, unless `commands` are recorded.
+pub fn recorded(mut program: EffectiveProgram, commands: bool) -> EffectiveProgram {
+    if commands {
+        return program;
+    }
+    program.directory = LEFT_OUT.into();
+    if let Some(source) = &mut program.source {
+        // A guard compares the states of one directory.
+        source.directory = PathBuf::from(format!("{LEFT_OUT} {}", digest(&source.directory.to_string_lossy())));
+    }
+    if let Some(store) = &mut program.store {
+        store.path = LEFT_OUT.into();
+    }
+    let files = program.calls.values_mut().filter_map(|call| call.file.as_mut());
+    program.changes.iter_mut().chain(files).for_each(|text| LEFT_OUT.clone_into(text));
+    program
 }
 
 /// Adds what else was seen of the program, and what it left behind.

@@ -682,6 +682,41 @@ fn command_lines_can_be_omitted_from_the_record() {
 }
 
 #[test]
+fn paths_changes_and_values_of_levels_are_left_out_with_command_lines() {
+    let record = |kept: bool| {
+        let place = Place::new();
+        fs::create_dir(place.path("TOPSECRET1")).unwrap();
+        fs::write(place.path("TOPSECRET1/TOPSECRET2"), "a\n").unwrap();
+        fs::write(place.path("TOPSECRET3"), "").unwrap();
+        let observe = if kept { "" } else { "record_commands = false\n" };
+        let body = format!(
+            "[factors.c]\nplain = \"TOPSECRET4\"\n[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n{observe}\
+             [program.x]\ncommand = [\"sh\", \"-c\", \"sleep 0.2; echo > \\\"$0/new\\\"\", \"{{env.PLACE}}\", \"{{c}}\"]\n\
+             directory = \"{{env.PLACE}}\"\nstore = \"{{env.KEEP}}/data\"\ninput = \"TOPSECRET3\"\noutput = \"TOPSECRET6\"\n\
+             conclude = \"true TOPSECRET7\"\n\
+             change = {{ replace = {{ file = \"TOPSECRET2\", find = \"a\", with = \"b\", count = 1 }} }}\n"
+        );
+        fs::write(place.path("s.toml"), body).unwrap();
+        let mut run = place.command(&words("run s.toml -q"));
+        let output = run.env("PLACE", place.path("TOPSECRET1")).env("KEEP", "TOPSECRET5").output().unwrap();
+        assert_eq!(sound(&output, &kept), 0, "{}", text(&output.stderr));
+        let omit = if kept { "" } else { "--omit-commands" };
+        let exec = format!("exec -q -r 1 --name a {omit} --input TOPSECRET3 -- true");
+        assert_eq!(sound(&place.run(&words(&exec)), &exec), 0);
+        place
+    };
+    assert!((1..=7).all(|n| holds(&results(&record(true)), &format!("TOPSECRET{n}"))), "otherwise all of it is kept");
+    let place = record(false);
+    let kept: Vec<u32> = (1..=7).filter(|n| holds(&results(&place), &format!("TOPSECRET{n}"))).collect();
+    assert!(kept.is_empty(), "{kept:?}");
+    for line in ["show 1", "report 1", "report 1 --html", "report 1 --format json"] {
+        let output = place.run(&words(line));
+        let said = text(&output.stdout);
+        assert!(sound(&output, &line) == 0 && said.contains("plain") && !said.contains("TOPSECRET"), "{line}: {said}");
+    }
+}
+
+#[test]
 fn omitted_commands_are_in_no_evidence_and_no_probe_script() {
     let place = Place::new();
     let record = |body: &str| {
