@@ -261,9 +261,9 @@ pub(crate) static OBSERVE: TableShape = TableShape {
             "record_commands",
             Shape::Flag,
             "true",
-            "`false` keeps command lines, variables and texts of programs out of the results database, and the text of this \
-             file; `prony run --resume` then needs the file. Titles, labels of levels, names of processes and what \
-             programs print are kept.",
+            "`false` keeps command lines, variables, paths, changes and texts of programs out of the results database, and \
+             the text of this file; `prony run --resume` then needs the file. Titles, labels and numbers of levels, \
+             patterns and functions of phases, names of processes, files in profiles and what programs print are kept.",
         ),
     ]],
     rest: None,
