@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::design::Experiment;
-use prony_model::program::{Change, CommandLine, InputSpec, ProgramSpec};
+use prony_model::program::{Change, CommandLine, InputSpec, OutputTo, ProgramSpec};
 use prony_model::spec::Subject;
 
 /// What stands in the place of a text that is not recorded.
@@ -64,27 +64,32 @@ pub fn digest(text: &str) -> String {
 }
 
 fn leave_out(program: &mut ProgramSpec) {
+    let hide = |text: &mut String| LEFT_OUT.clone_into(text);
     let line = || CommandLine::Words(vec![LEFT_OUT.to_owned()]);
-    program.command = line();
-    for step in [&mut program.build, &mut program.prepare, &mut program.cleanup].into_iter().flatten() {
-        *step = line();
-    }
-    program.env.values_mut().for_each(|value| LEFT_OUT.clone_into(value));
-    if let Some(replicas) = &mut program.replicas {
-        replicas.env.values_mut().for_each(|value| LEFT_OUT.clone_into(value));
+    // Every field is named, so that a new one is not forgotten.
+    #[rustfmt::skip]
+    let ProgramSpec {
+        command, build, prepare, conclude, cleanup, directory, store, env, input, output, changes, replicas,
+        name: _, copy: _, links: _, inherit: _, pty: _, runtime: _, success: _, warmup: _,
+    } = program;
+    *command = line();
+    [build, prepare, conclude, cleanup].into_iter().flatten().for_each(|step| *step = line());
+    [directory, store].into_iter().flatten().chain(env.values_mut()).for_each(hide);
+    if let Some(replicas) = replicas {
+        replicas.env.values_mut().for_each(hide);
         replicas.command = replicas.command.is_some().then(line);
     }
-    [&mut program.directory, &mut program.store].into_iter().flatten().for_each(|text| LEFT_OUT.clone_into(text));
-    if let InputSpec::File(text) | InputSpec::Text(text) = &mut program.input {
-        LEFT_OUT.clone_into(text);
+    if let InputSpec::File(text) | InputSpec::Text(text) = input {
+        hide(text);
     }
-    for change in &mut program.changes {
-        let texts = match change {
-            Change::Replace { file, find, with, .. } => vec![file, find, with],
-            Change::Patch { file } => vec![file],
-            Change::Dependency { name, version, .. } => vec![name, version],
-            Change::Revision { of } => vec![of],
-        };
-        texts.into_iter().for_each(|text| LEFT_OUT.clone_into(text));
+    if let OutputTo::File(path) = output {
+        hide(path);
+    }
+    for change in changes {
+        match change {
+            Change::Replace { file, find, with, count: _ } => [file, find, with].into_iter().for_each(hide),
+            Change::Dependency { name, version, manager: _ } => [name, version].into_iter().for_each(hide),
+            Change::Patch { file: text } | Change::Revision { of: text } => hide(text),
+        }
     }
 }

@@ -4,11 +4,14 @@
 //! results, whatever path leads there, nor a file that the command reads, nor another one that it writes. What a file
 //! held before stays until there is something to put in its place.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use prony_experiment::design::Experiment;
+use prony_model::program::{OutputTo, ProgramSpec};
 use prony_results::is_file_of;
 
 use crate::error::Error;
@@ -42,15 +45,13 @@ impl OutputFiles {
         Self { database: database.map(place), known: read.collect() }
     }
 
-    /// Opens a file for writing; nothing in it is changed yet. Devices and pipes hold nothing that could be lost.
+    /// Opens a file for writing; nothing in it is changed yet. Devices and pipes have no content that could be lost.
     ///
     /// # Errors
     /// [`Error::Arguments`] where the command must not write it, [`Error::Write`] where it cannot.
     pub fn open(&mut self, path: &Path, present: Present) -> Result<OutputFile, Error> {
+        self.claim(path)?;
         let there = fs::metadata(path).ok();
-        if there.as_ref().is_none_or(fs::Metadata::is_file) {
-            self.claim(path)?;
-        }
         if let (Present::Refused(hint), Some(about)) = (present, there)
             && about.is_file()
             && about.len() > 0
@@ -65,7 +66,23 @@ impl OutputFiles {
         Ok(OutputFile { path: path.to_owned(), file, continued })
     }
 
+    /// Takes the files that programs of the experiment write their output to: from now on they are no other output either.
+    ///
+    /// # Errors
+    /// [`Error::Arguments`] where one must not be written.
+    pub fn claim_of_programs(&mut self, experiment: &Experiment) -> Result<(), Error> {
+        let programs = experiment.variants().iter().filter_map(|variant| variant.spec.subject.program());
+        let file = |program: &ProgramSpec| match &program.output {
+            OutputTo::File(path) => Some(PathBuf::from(path)),
+            _ => None,
+        };
+        programs.filter_map(file).collect::<BTreeSet<_>>().iter().try_for_each(|path| self.claim(path))
+    }
+
     fn claim(&mut self, path: &Path) -> Result<(), Error> {
+        if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+            return Ok(());
+        }
         let place = place(path);
         let known = self.known.iter().find(|(known, _)| is_same(known, &place)).map(|(_, why)| *why);
         // Looked into last: to close a file takes away the locks that SQLite of this process has on it.
@@ -77,7 +94,7 @@ impl OutputFiles {
         if let Some(why) = why {
             return refused(format!("cannot write `{}`: {why}", path.display()), "name another file");
         }
-        self.known.push((place, "another option of this command names it"));
+        self.known.push((place, "this command writes something else to it"));
         Ok(())
     }
 
@@ -215,7 +232,7 @@ mod tests {
             assert_eq!(said(&mut files, &at(name), Present::Replaced), "opened", "{name}");
         }
         let twice = said(&mut files, &at("sub/../new"), Present::Replaced);
-        assert!(twice.ends_with("another option of this command names it"), "{twice}");
+        assert!(twice.ends_with("this command writes something else to it"), "{twice}");
         assert!(said(&mut files, &at("loop"), Present::Replaced).starts_with("cannot write"));
         assert!(!at("prony.db-wal").exists(), "nothing is made of what is refused");
     }

@@ -144,7 +144,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         if arguments.json { Box::new(JsonLines::new(Data::stdout())) } else { observer(arguments.quiet) };
     let (run, ended) = match arguments.resume {
         Some(which) => resume(arguments, which, interrupt, &mut *observer)?,
-        None => fresh(arguments, interrupt, &mut *observer)?,
+        None => fresh(arguments, &mut files, interrupt, &mut *observer)?,
     };
     if !arguments.json {
         let shown = show::ShowArgs::of_run(run, arguments.database.clone());
@@ -215,7 +215,12 @@ pub fn observer(quiet: bool) -> Box<dyn Observer> {
     ))
 }
 
-fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observer) -> Result<(RunId, Summary), Error> {
+fn fresh(
+    arguments: &Arguments,
+    files: &mut OutputFiles,
+    interrupt: Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<(RunId, Summary), Error> {
     let Some(file) = &arguments.file else {
         return Err(Error::Arguments { message: "no experiment".to_owned(), hint: "name its file".to_owned() });
     };
@@ -224,6 +229,7 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
     let experiment = load::experiment(file, &overrides, &Here::new(&near)?)?;
     gates_are_declared(arguments, &experiment)?;
+    files.claim_of_programs(&experiment)?;
     for (text, hint) in load::warnings(&experiment, file) {
         observer.event(&Event::Notice { text, hint });
     }

@@ -492,6 +492,7 @@ fn outputs_are_never_the_results_the_experiment_or_one_another() {
     let round = place.path(format!("../{}/prony.db", place.0.path().file_name().unwrap().display()));
     fs::hard_link(place.path("prony.db"), place.path("other")).unwrap();
     let experiment = fs::read(place.path("e.toml")).unwrap();
+    fs::write(place.path("o.toml"), format!("{PROGRAM}output = \"prony.db\"\n")).unwrap();
     let exec = |options: &str| format!("exec -q -r 1 {options} -- touch ran");
     for (line, message) in [
         (exec("--export-json prony.db"), "it belongs to the results database"),
@@ -499,9 +500,12 @@ fn outputs_are_never_the_results_the_experiment_or_one_another() {
         (exec("--export-markdown prony.db-wal"), "it belongs to the results database"),
         (exec("--save prony.db --force"), "it belongs to the results database"),
         (exec("--database new.db --export-json prony.db"), "it is a database of SQLite"),
-        (exec("--export-json a --export-csv ./a"), "another option of this command names it"),
-        (exec("--save a --export-csv a"), "another option of this command names it"),
+        (exec("--export-json a --export-csv ./a"), "this command writes something else to it"),
+        (exec("--save a --export-csv a"), "this command writes something else to it"),
         (exec("--input e.toml --export-csv e.toml"), "this command reads it"),
+        (exec("--output prony.db"), "it belongs to the results database"),
+        (exec("--output a --export-csv a"), "this command writes something else to it"),
+        ("run o.toml -q".to_owned(), "it belongs to the results database"),
         ("report -o prony.db".to_owned(), "it belongs to the results database"),
         ("report --format html -o other".to_owned(), "it belongs to the results database"),
         ("plot 1 effects -o prony.db".to_owned(), "it belongs to the results database"),
@@ -712,7 +716,8 @@ fn paths_changes_and_values_of_levels_are_left_out_with_command_lines() {
         let body = format!(
             "[factors.c]\nplain = \"TOPSECRET4\"\n[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n{observe}\
              [program.x]\ncommand = [\"sh\", \"-c\", \"sleep 0.2; echo > \\\"$0/new\\\"\", \"{{env.PLACE}}\", \"{{c}}\"]\n\
-             directory = \"{{env.PLACE}}\"\nstore = \"{{env.KEEP}}/data\"\ninput = \"TOPSECRET3\"\n\
+             directory = \"{{env.PLACE}}\"\nstore = \"{{env.KEEP}}/data\"\ninput = \"TOPSECRET3\"\noutput = \"TOPSECRET6\"\n\
+             conclude = \"true TOPSECRET7\"\n\
              change = {{ replace = {{ file = \"TOPSECRET2\", find = \"a\", with = \"b\", count = 1 }} }}\n"
         );
         fs::write(place.path("s.toml"), body).unwrap();
@@ -724,9 +729,9 @@ fn paths_changes_and_values_of_levels_are_left_out_with_command_lines() {
         assert_eq!(sound(&place.run(&words(&exec)), &exec), 0);
         place
     };
-    assert!((1..=5).all(|n| holds(&results(&record(true)), &format!("TOPSECRET{n}"))), "otherwise all of it is kept");
+    assert!((1..=7).all(|n| holds(&results(&record(true)), &format!("TOPSECRET{n}"))), "otherwise all of it is kept");
     let place = record(false);
-    let kept: Vec<u32> = (1..=5).filter(|n| holds(&results(&place), &format!("TOPSECRET{n}"))).collect();
+    let kept: Vec<u32> = (1..=7).filter(|n| holds(&results(&place), &format!("TOPSECRET{n}"))).collect();
     assert!(kept.is_empty(), "{kept:?}");
     for line in ["show 1 --all", "report 1", "report 1 --html", "report 1 --format json"] {
         let output = place.run(&words(line));

@@ -30,7 +30,7 @@ enum Format {
 /// Opens what was asked for.
 ///
 /// # Errors
-/// Where one cannot be written, or must not.
+/// Where one cannot be written.
 pub fn open(arguments: &ExportArguments, files: &mut OutputFiles) -> Result<Vec<Export>, Error> {
     let wanted = [
         (&arguments.export_json, Format::Report(ReportFormat::Json)),
@@ -40,12 +40,12 @@ pub fn open(arguments: &ExportArguments, files: &mut OutputFiles) -> Result<Vec<
         (&arguments.export_orgmode, Format::Report(ReportFormat::Orgmode)),
         (&arguments.export_hyperfine_json, Format::Hyperfine),
     ];
-    let mut open = |(path, format): (&Option<PathBuf>, _)| {
-        let path = path.as_ref()?;
-        let file = (path != Path::new("-")).then(|| files.open(path, Present::Replaced)).transpose();
+    let open = |(path, format): (&Option<PathBuf>, _)| {
+        let named = path.as_ref()?;
+        let file = (named != Path::new("-")).then(|| files.open(named, Present::Replaced)).transpose();
         Some(file.map(|file| Export { file, format }))
     };
-    wanted.into_iter().filter_map(&mut open).collect()
+    wanted.into_iter().filter_map(open).collect()
 }
 
 impl Export {
@@ -54,10 +54,9 @@ impl Export {
     /// # Errors
     /// Where they cannot be read or written.
     pub fn write(self, database: &DatabaseArg, data: &RunData, output: &mut Output<'_>) -> Result<(), Error> {
-        let Self { file, format } = self;
-        match file {
-            None => format.write(database, data, &mut output.data()),
-            Some(file) => file.write(|out| format.write(database, data, out)),
+        match &self.file {
+            None => self.format.write(database, data, &mut output.data()),
+            Some(file) => file.write(|out| self.format.write(database, data, out)),
         }
     }
 }

@@ -57,6 +57,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // What a run lacks is told by the run: nobody wrote the file that would be shown.
     let experiment = load::text(text.clone(), &file.display().to_string(), &Overrides::default(), &Anywhere)?;
     let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.input);
+    files.claim_of_programs(&experiment)?;
     let saved = arguments.save.as_ref().map(|path| files.open(path, over(arguments.force))).transpose()?;
     let exports = exports::open(&arguments.exports, &mut files)?;
     saved.map_or(Ok(()), |saved| saved.write_bytes(text.as_bytes()))?;
