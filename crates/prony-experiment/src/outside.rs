@@ -7,10 +7,10 @@ use super::placeholder::{Part, span_in, split};
 use super::problem::{Problem, Problems};
 use prony_model::program::{DIR, INSTANCE, TMP};
 
-/// Keys of a program whose texts are told the directory in which it works, and its TMPDIR.
+/// Keys of a program in whose texts `{dir}` and `{tmp}` are replaced.
 const WITH_DIR: [&str; 6] = ["command", "env", "store", "build", "prepare", "cleanup"];
 
-/// Keys of replicas whose texts are told that and the number of each.
+/// Keys of replicas in whose texts these and `{instance}` are replaced.
 const WITH_INSTANCE: [&str; 2] = ["command", "env"];
 
 /// What texts of programs are told of the world, and where a text stands. The variables are prony's own: what came of

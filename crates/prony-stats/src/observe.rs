@@ -56,7 +56,7 @@ impl Observation {
     }
 }
 
-/// How many of an arm's trials finished.
+/// How many of a variant's trials finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Trials with a figure.
@@ -66,7 +66,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts an arm's trials.
+    /// Counts a variant's trials.
     pub fn of(observations: impl Iterator<Item = Observation>) -> Self {
         observations.fold(Self::default(), |so_far, one| match one {
             Observation::Value(_) => Self { finished: so_far.finished + 1, trials: so_far.trials + 1 },

@@ -45,7 +45,7 @@ pub struct Line {
     pub comparison: Comparison,
     /// The verdict as a sentence without a full stop; names stand in backticks, as they came.
     pub sentence: String,
-    /// What it rests on: blocks, the smallest effect it would have seen, the baseline beside itself.
+    /// What it rests on: blocks, the minimum detectable effect, the A/A check.
     pub detail: String,
     /// What is left without disturbed trials, where there were any: no verdict rests on it.
     pub undisturbed: Option<Undisturbed>,
@@ -139,7 +139,7 @@ impl<'a> Comparisons<'a> {
     }
 
     /// Each baseline's second label beside its first in one metric (A/A), where it runs twice a block and has the metric's
-    /// phase: what equal arms look like. The pair names the baseline twice.
+    /// phase: the spread between equal variants. The pair names the baseline twice.
     pub fn itself(&self, metric: &MetricName) -> Vec<Beside> {
         let variants = self.experiment.variants().iter();
         let has = |variant: &Variant| variant.spec.phases.iter().any(|phase| phase.name == metric.phase);

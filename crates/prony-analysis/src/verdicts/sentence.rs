@@ -72,16 +72,16 @@ impl End {
     }
 }
 
-/// `12 blocks; it would have seen 4.1 %; the baseline beside itself: 1.010 times (0.970 to 1.05)`
+/// `12 blocks; minimum detectable effect: 4.1 %; A/A check, the baseline against itself: 1.010 times (0.970 to 1.05)`
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
     let mut parts = vec![format!("{} blocks", comparison.blocks)];
     match &comparison.smallest_effect {
-        Reading::Measured(share) => parts.push(format!("it would have seen {}", effect(*share))),
-        Reading::Missing(why) => parts.push(format!("the smallest effect it would have seen: {why}")),
+        Reading::Measured(share) => parts.push(format!("minimum detectable effect: {}", effect(*share))),
+        Reading::Missing(why) => parts.push(format!("no minimum detectable effect: {why}")),
     }
     if let Reading::Measured(aa) = &comparison.aa {
         let interval = interval_text(aa.interval);
-        parts.push(format!("the baseline beside itself (A/A): {} times ({interval})", ratio(aa.ratio)));
+        parts.push(format!("A/A check, the baseline against itself: {} times ({interval})", ratio(aa.ratio)));
     }
     parts.extend(undisturbed.map(without));
     parts.extend(comparison.notes.iter().cloned());
@@ -143,8 +143,8 @@ fn unfinished(comparison: &Comparison, end: End) -> String {
 
 fn more(blocks: &Reading<u32>) -> String {
     match blocks {
-        Reading::Measured(1) => "; about 1 more block would tell".to_owned(),
-        Reading::Measured(n) => format!("; about {n} more blocks would tell"),
+        Reading::Measured(1) => "; about 1 more block would decide".to_owned(),
+        Reading::Measured(n) => format!("; about {n} more blocks would decide"),
         Reading::Missing(_) => String::new(),
     }
 }
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn blocks_are_counted_in_words() {
-        assert_eq!(more(&Reading::Measured(1)), "; about 1 more block would tell");
-        assert_eq!(more(&Reading::Measured(12)), "; about 12 more blocks would tell");
+        assert_eq!(more(&Reading::Measured(1)), "; about 1 more block would decide");
+        assert_eq!(more(&Reading::Measured(12)), "; about 12 more blocks would decide");
     }
 }

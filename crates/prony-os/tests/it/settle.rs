@@ -43,7 +43,7 @@ fn burst() -> Result<(), String> {
     }
     assert!(quiet_at.as_nanos().abs_diff(truth[0]) < 500_000_000, "{found}");
     let cpu = result.cpu.measured().unwrap().as_nanos() as f64;
-    // What it did between its answer and the first look is not in the watch.
+    // What it did between its answer and the first poll is not in the watch.
     assert!(cpu > truth[1] as f64 * 0.5 && cpu < truth[1] as f64 * 1.05, "{cpu} of {said}");
     assert_eq!(result.blind, [""; 0], "it has no store that could go unseen");
     assert_eq!(sampler.glance()[""].on_cpu.measured().map(|cpu| cpu.as_nanos() >= truth[1]), Some(true));

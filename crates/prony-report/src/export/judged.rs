@@ -31,13 +31,13 @@ pub(super) struct ComparisonOut<'a> {
     sentence: String,
     /// The median of the within-block ratios variant / baseline.
     ratio: Option<f64>,
-    /// The lower end of its interval, corrected for looks and family; null where it is open.
+    /// The lower end of its interval, corrected for interim analyses and family; null where it is open.
     low: Option<f64>,
     /// The upper end.
     high: Option<f64>,
-    /// Corrected for looks and family.
+    /// Corrected for interim analyses and family.
     p_adjusted: Option<f64>,
-    /// What it would have seen in four of five runs, as a share.
+    /// The minimum detectable effect (found in four of five runs), as a share.
     smallest_effect: Option<f64>,
     /// Blocks that say something of both.
     blocks: u32,
@@ -146,9 +146,9 @@ pub(super) struct InteractionOut {
     of_blocks: u32,
     /// Whether the interval of the change supposes unimodal noise, as few blocks make it.
     unimodal: bool,
-    /// Pairs of effects looked at.
+    /// Pairs of effects examined.
     looked_at: usize,
-    /// The most looks of any comparison.
+    /// The most interim analyses of any comparison.
     analyses: usize,
 }
 

@@ -36,7 +36,7 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
     };
     format!(
         "{summary}<ul class=\"verdicts\">{}</ul>{rest}<p class=\"fine\">All verdicts hold together with probability {}; \
-         differences below {} count as none. Intervals are corrected for looks and for the {} here.</p>",
+         differences below {} count as none. Intervals are corrected for interim analyses and for the {} here.</p>",
         list(&open),
         html(&percent(1.0 - verdicts.alpha)),
         html(&percent(verdicts.margin)),
@@ -86,15 +86,15 @@ fn line(line: &Line) -> String {
     if let Reading::Measured(aa) = &comparison.aa {
         let high = aa.interval.high.map_or_else(|| "...".to_owned(), |h| format!("{h:.3}"));
         details.push(format!(
-            "The baseline against itself (A/A): {:.3} times ({:.3} to {high}, 95 %, uncorrected).",
+            "A/A check, the baseline against itself: {:.3} times ({:.3} to {high}, 95 %, uncorrected).",
             aa.ratio, aa.interval.low
         ));
     }
     match &comparison.smallest_effect {
         Reading::Measured(effect) => {
-            details.push(format!("The smallest effect it would have seen in 4 of 5 runs: {}.", percent(*effect)));
+            details.push(format!("Minimum detectable effect (found in 4 of 5 runs): {}.", percent(*effect)));
         }
-        Reading::Missing(why) => details.push(format!("The smallest effect it would have seen: {why}.")),
+        Reading::Missing(why) => details.push(format!("No minimum detectable effect: {why}.")),
     }
     if let Reading::Measured(p) = comparison.p_adjusted {
         details.push(format!("Corrected p: {p:.2e}."));
@@ -110,7 +110,7 @@ fn line(line: &Line) -> String {
     )
 }
 
-/// A class and a mark: never by colour alone.
+/// A class and a mark: never by colour only.
 const fn mark(verdict: &Verdict) -> (&'static str, &'static str) {
     match verdict {
         Verdict::Better | Verdict::FinishesMoreOften | Verdict::BaselineDoesNotFinish => ("better", "\u{25b2}"),

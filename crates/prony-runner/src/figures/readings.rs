@@ -30,7 +30,7 @@ pub fn not_reached(spec: &PhaseSpec) -> PhaseRecord {
 }
 
 /// When signs of activity were seen last in a phase that waits for quiet; `from_begin` takes a time of the watch to one from
-/// the phase's begin. The quiet is in `wall` alone.
+/// the phase's begin. The quiet time is only in `wall`.
 pub fn settled(
     found: &SettleResult,
     from_begin: impl Fn(&Reading<Nanos>) -> Reading<Nanos>,
@@ -58,7 +58,7 @@ pub fn watched<'a>(
     settled.collect()
 }
 
-/// Operations that a program told, a second; nothing where it told its rate itself.
+/// Operations per second that a program reported; nothing where it reported its rate itself.
 pub fn rate_of_reported(readings: &mut Readings) {
     let of = |metric| readings.get(&MetricKeyText(MetricKey::amount(metric)))?.measured().copied();
     if let (Some(operations), Some(time)) = (of(Metric::Operations), of(Metric::Time).filter(|time| *time > 0.0))

@@ -53,7 +53,7 @@ impl Builds {
         Ok(true)
     }
 
-    /// Keeps what a build made. That it cannot be kept hurts nobody: it is built again.
+    /// Stores a build's output. If it cannot be stored, the build is repeated in the next run.
     pub fn put(&self, key: &str, copy: &Path) {
         let new = self.directory.join(format!("{key}.{}", std::process::id()));
         let stored = private(&self.directory).is_ok()

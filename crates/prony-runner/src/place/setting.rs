@@ -125,7 +125,7 @@ impl<'a> Setting<'a> {
         Ok(env)
     }
 
-    /// A text in which its places are told.
+    /// A text with its placeholders replaced.
     pub fn filled(&self, text: &str) -> OsString {
         let (mut filled, mut rest) = (OsString::new(), text);
         let next = |rest: &str| {
@@ -158,7 +158,7 @@ impl<'a> Setting<'a> {
         if packages.is_dir() {
             let before = env.iter().position(|(name, _)| name == "PYTHONPATH").map(|at| env.remove(at).1);
             let paths = [packages].into_iter().chain(before.iter().flat_map(std::env::split_paths));
-            // Only a path with a colon cannot be joined: then packages are where nobody looks, and the program says so.
+            // Only a path with a colon cannot be joined: then packages are outside the search path, and the program fails with an error.
             env.push(("PYTHONPATH".into(), std::env::join_paths(paths).unwrap_or_default()));
         }
     }
@@ -196,7 +196,7 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// Why a program could not be executed. Where `commands` are not recorded, the error is told without the program's name.
+/// Why a program could not be executed. Where `commands` are not recorded, the error omits the program's name.
 pub fn why_not_executed(error: &prony_os::Error, commands: bool) -> String {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
     let text = match error {

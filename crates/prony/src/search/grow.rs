@@ -89,7 +89,7 @@ pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     if grown.len() == first.variants().len() {
         prober.note(&json!({ "said": said }))?;
     } else {
-        said += &format!("interrupted; what is done is kept\nhint: `prony grow --resume {run}` goes on\n");
+        said += &format!("interrupted; finished trials are saved\nhint: `prony grow --resume {run}` goes on\n");
     }
     Ok(Found { run, grown, summary: prober.end()?, said })
 }

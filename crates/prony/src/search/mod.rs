@@ -1,5 +1,5 @@
 //! Searches: trials that are planned by what the earlier ones did. What to try next is decided in
-//! `prony_analysis::search`; here it is run, kept and told.
+//! `prony_analysis::search`; here it is run, recorded and printed.
 
 mod base;
 pub mod constraints;

@@ -547,7 +547,10 @@ fn a_cleanup_that_fails_still_shows_the_figures() {
         let output = place.run(&words(line));
         let (out, said) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(sound(&output, &line), 2, "{said}");
-        assert!(said.contains("cleanup of program") && said.contains("the trials are done and kept"), "{line}: {said}");
+        assert!(
+            said.contains("cleanup of program") && said.contains("the finished trials are saved"),
+            "{line}: {said}"
+        );
         assert!(out.contains("2 ok") || out.contains("2 finished: 2 ok"), "{line}: {out}");
     }
     let database = Database::open(&place.path("prony.db")).unwrap();
@@ -605,7 +608,7 @@ fn command_lines_can_be_omitted_from_the_record() {
     drop(database);
     let output = place.run(&words("run --resume 1"));
     let said = text(&output.stderr);
-    assert!(sound(&output, &"resume") == 2 && said.contains("run 1 keeps no command lines"), "{said}");
+    assert!(sound(&output, &"resume") == 2 && said.contains("run 1 recorded no command lines"), "{said}");
     let output = place.run(&words("run s.toml --resume 1 -q"));
     assert_eq!(sound(&output, &"resume"), 0, "{}", text(&output.stderr));
     fs::write(place.path("s.toml"), body.replace("TOPSECRET1", "other")).unwrap();

@@ -55,7 +55,7 @@ fn the_page_holds_verdicts_tables_and_data_for_every_figure() {
     let itself: Vec<bool> = rows.iter().map(|row| row["itself"].as_bool().unwrap()).collect();
     assert_eq!(itself.iter().filter(|itself| **itself).count(), 2, "one for each stratum's baseline");
     assert_eq!(rows.len(), 10);
-    assert!((rows[0]["center"].as_f64().unwrap() - 1.0).abs() < 0.02, "equal arms come out equal");
+    assert!((rows[0]["center"].as_f64().unwrap() - 1.0).abs() < 0.02, "an A/A check shows no difference");
     assert!(time["effects"]["declared"].as_bool().unwrap());
 }
 
@@ -85,7 +85,7 @@ fn a_long_list_of_verdicts_is_folded_and_interactions_stand_beside_it() {
     let folded = folded.split_once("</details></section>").map_or(folded, |(folded, _)| folded);
     let summary = folded.split_once("</summary>").unwrap().0;
     assert!(summary.starts_with(&format!("<summary>{} more: ", 12 - claimed)), "{summary}");
-    assert_eq!(folded.matches("What <code>engine</code> does depends on <code>batch</code>").count(), 6);
+    assert_eq!(folded.matches("The effect of <code>engine</code> depends on <code>batch</code>").count(), 6);
     assert!(folded.contains("No verdicts: interactions are not declared"));
     assert!(!page("cache-short", &pages::cache(200)).contains("<details class=\"more\">"), "a short one is not folded");
 }

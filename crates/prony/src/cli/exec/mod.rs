@@ -81,7 +81,7 @@ pub struct Arguments {
     /// Any exit code is as good as 0
     #[arg(long, short)]
     ignore_failure: bool,
-    /// Throw the output away instead of keeping its beginning and end
+    /// Discard the output instead of recording its beginning and end
     #[arg(long)]
     discard_output: bool,
     /// A terminal for the output
@@ -99,7 +99,7 @@ pub struct Arguments {
     /// Profile one more run of each command, which counts in no figure: V8's own profiler with `--runtime node`, else `perf`
     #[arg(long)]
     profile: bool,
-    /// Keep command lines and variables out of the results database; a command without --name is called `a`, `b` ...
+    /// Omit command lines and variables from the results database; a command without --name is called `a`, `b` ...
     #[arg(long)]
     omit_commands: bool,
     /// Count calls such as `fsync`; each system call on the machine then takes some 40 ns longer
@@ -120,7 +120,7 @@ pub struct Arguments {
     /// Write the results as Markdown
     #[arg(long, value_name = "FILE")]
     export_markdown: Option<PathBuf>,
-    /// Say only what needs attention while running
+    /// Print only warnings while running
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -147,7 +147,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     arguments.shared.apply();
     let text = typed(arguments)?.to_toml();
     let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("experiment.toml"));
-    // What a run lacks is told by the run: nobody wrote the file that would be shown.
+    // The run itself reports what is missing: there is no file of the user's that `check` could show.
     let experiment = load::text(text.clone(), &file.display().to_string(), &Overrides::default(), &Anywhere)?;
     if let Some(path) = &arguments.save {
         save(path, &text, arguments.force)?;
@@ -169,7 +169,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 
 fn observer(arguments: &Arguments) -> Box<dyn Observer> {
     let live = screen::shows_messages();
-    // Where nobody watches, a line a trial of milliseconds helps nobody.
+    // Without a terminal, a line for each trial of milliseconds is of no use.
     Box::new(Terminal::new(
         Screen::messages(),
         Manner { live, quiet: arguments.quiet || !live, width: screen::columns() },
