@@ -57,7 +57,7 @@ fn measure(pids: &[u32]) -> Result<Vec<Measured>, Failure> {
             let began = monotonic();
             std::thread::sleep(SPAN);
             let wall = monotonic().since(began);
-            // Its cost is counted apart: an edge is no part of the rate.
+            // Its cost is counted apart: a snapshot is no part of the rate.
             let other =
                 Sampler::start(pids.iter().map(|pid| Root::subject(*pid, "worker")).collect(), Settings::default())?;
             *snapshot = other.snapshot().took;

@@ -54,7 +54,7 @@ fn check(root: &Path) -> Result<String, String> {
     faults.extend(sizes::check(&files));
     faults.extend(manifests::check(root)?);
     faults.extend(unsafety::check(&texts));
-    faults.extend(words::check(&texts, root)?);
+    faults.extend(words::check(&texts));
     if faults.is_empty() {
         Ok(format!("{} files: no fault in layers, module cycles, sizes, lints, unsafe code and words", files.len()))
     } else {

@@ -1,8 +1,6 @@
-//! Words that no identifier or file name has: the table "replace on sight" of the design, where the field has words of
-//! its own. What had one when this check began is listed in `words_left.txt`, which can only shrink.
+//! Words that no identifier or file name has: the field has words of its own for them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::collections::BTreeMap;
 
 use crate::names::names;
 use crate::source::Text;
@@ -47,48 +45,23 @@ const BANNED: [(&str, &str); 36] = [
     ("arm", "variant"),
 ];
 
-/// The list of names that have such a word still, one a line, sorted.
-pub(crate) const LIST: &str = "xtask/src/words_left.txt";
-
-pub(crate) fn check(files: &[Text], root: &Path) -> Result<Vec<String>, String> {
-    let path = root.join(LIST);
-    let list = std::fs::read_to_string(&path).map_err(|e| format!("cannot read `{LIST}`: {e}"))?;
-    let found = found(files);
-    if std::env::var_os("PRONY_BLESS").is_some() {
-        let left: String =
-            list.lines().filter(|name| found.contains_key(name)).map(|name| format!("{name}\n")).collect();
-        std::fs::write(&path, left).map_err(|e| format!("cannot write `{LIST}`: {e}"))?;
-        return Ok(faults(&found, &list).into_iter().filter(|fault| !fault.contains(LIST)).collect());
-    }
-    Ok(faults(&found, &list))
-}
-
-/// Names and file stems with a banned word: where each is met first.
-fn found(files: &[Text]) -> BTreeMap<&str, String> {
-    let mut found = BTreeMap::new();
+/// Names and file stems with a banned word, each at the place where it is met first.
+pub(crate) fn check(files: &[Text]) -> Vec<String> {
+    let mut found: BTreeMap<&str, String> = BTreeMap::new();
     for file in files {
         let path = file.path.display();
-        if let Some(stem) = file.path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| banned(stem).is_some()) {
+        if let Some(stem) = file.path.file_stem().and_then(|stem| stem.to_str()) {
             found.entry(stem).or_insert_with(|| format!("the file `{path}`"));
         }
         for name in names(&file.text) {
-            if banned(name.text).is_some() {
-                found.entry(name.text).or_insert_with(|| format!("`{path}:{}`", name.line));
-            }
+            found.entry(name.text).or_insert_with(|| format!("`{path}:{}`", name.line));
         }
     }
-    found
-}
-
-fn faults(found: &BTreeMap<&str, String>, list: &str) -> Vec<String> {
-    let listed: BTreeSet<&str> = list.lines().collect();
-    let new = found.iter().filter(|(name, _)| !listed.contains(*name)).filter_map(|(name, place)| {
+    let faults = found.iter().filter_map(|(name, place)| {
         let (word, instead) = banned(name)?;
         Some(format!("{place} has the name `{name}`: instead of `{word}` write {instead}"))
     });
-    let mended = listed.iter().filter(|name| !found.contains_key(*name));
-    let mended = mended.map(|name| format!("`{name}` occurs nowhere: take it out of `{LIST}` (PRONY_BLESS=1 does it)"));
-    new.chain(mended).collect()
+    faults.collect()
 }
 
 /// The first banned word of a name, and what to write.
@@ -111,12 +84,8 @@ fn parts(name: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    fn text(path: &str, text: &str) -> Text {
-        Text { path: path.into(), text: text.to_owned() }
-    }
-
-    fn check_one(path: &str, source: &str, list: &str) -> Vec<String> {
-        faults(&found(&[text(path, source)]), list)
+    fn check_one(path: &str, source: &str) -> Vec<String> {
+        check(&[Text { path: path.into(), text: source.to_owned() }])
     }
 
     #[test]
@@ -131,26 +100,10 @@ mod tests {
     #[test]
     fn banned_word_in_a_name_is_refused() {
         for name in ["held", "is_held", "HeldTimes", "MOST_HELD"] {
-            let faults = check_one("a.rs", &format!("\nlet {name} = 1;\n"), "");
+            let faults = check_one("a.rs", &format!("\nlet {name} = 1;\n"));
             assert_eq!(faults, [format!("`a.rs:2` has the name `{name}`: instead of `held` write suspended")]);
         }
-        assert_eq!(check_one("a.rs", "fn shelter() {} // held\nlet a = \"held\";", ""), [""; 0]);
-        assert_eq!(check_one("src/weather.rs", "", "").len(), 1, "a file name is a name");
-    }
-
-    #[test]
-    fn list_of_names_left_can_only_shrink() {
-        assert_eq!(check_one("a.rs", "let held = 1;", "held\n"), [""; 0]);
-        let faults = check_one("a.rs", "let a = 1;", "held\n");
-        assert!(faults.len() == 1 && faults[0].contains("occurs nowhere"), "{faults:?}");
-        assert_eq!(check_one("a.rs", "let held_back = 1;", "held\n").len(), 2, "a new name, and one that is mended");
-    }
-
-    #[test]
-    fn list_is_sorted_and_each_name_in_it_has_a_banned_word() {
-        let list: Vec<&str> = include_str!("words_left.txt").lines().collect();
-        assert!(list.is_sorted_by(|a, b| a < b));
-        let wrong: Vec<_> = list.iter().filter(|name| banned(name).is_none()).collect();
-        assert!(wrong.is_empty(), "{wrong:?}");
+        assert_eq!(check_one("a.rs", "fn shelter() {} // held\nlet a = \"held\";"), [""; 0]);
+        assert_eq!(check_one("src/weather.rs", "").len(), 1, "a file name is a name");
     }
 }

@@ -16,7 +16,7 @@ const EFFECTS: [f64; 5] = [0.02, 0.05, 0.1, 0.5, 10.0];
 /// A table's name, how it is printed, and the part of the campaigns it gets.
 type Table = (&'static str, fn(&[Noise], u32), u32);
 
-/// Runs of a recording unless told.
+/// Runs of a recording by default.
 const RUNS: usize = 3000;
 
 fn main() -> std::io::Result<()> {
@@ -54,8 +54,8 @@ fn tables() {
 }
 
 fn false_verdicts(noises: &[Noise], many: u32) {
-    println!("## False verdicts of whole campaigns, 6 to 30 blocks with looks ({many} campaigns a cell)\n");
-    println!("| noise | arms | family of 1 | of 5 | of 20 | mean blocks |\n|---|---|---|---|---|---|");
+    println!("## False verdicts of whole campaigns, 6 to 30 blocks with interim analyses ({many} campaigns a cell)\n");
+    println!("| noise | variants | family of 1 | of 5 | of 20 | mean blocks |\n|---|---|---|---|---|---|");
     let analyses = InterimAnalyses::new(6, 30);
     for noise in noises {
         for null in measure::nulls(noise) {
@@ -82,7 +82,7 @@ fn budget_margin(noises: &[Noise], many: u32) {
     budgeted(noises, many, measure::at_the_margin, |all| all.off_margin);
 }
 
-/// All arms of a recording together, and the one with the most.
+/// All variants of a recording together, and the one with the most.
 fn budgeted(noises: &[Noise], many: u32, arms: fn(&Noise) -> Vec<Null>, wrong: fn(&Campaigns) -> Rate) {
     println!(
         "| noise | budget, blocks | family of 1 | the most | of 5 | the most | mean blocks |\n|---|---|---|---|---|---|---|"
@@ -107,7 +107,7 @@ fn budgeted(noises: &[Noise], many: u32, arms: fn(&Noise) -> Vec<Null>, wrong: f
 }
 
 fn injected(noises: &[Noise], many: u32) {
-    println!("\n## Injected slowdowns, 6 to 30 blocks with looks ({many} campaigns a cell)\n");
+    println!("\n## Injected slowdowns, 6 to 30 blocks with interim analyses ({many} campaigns a cell)\n");
     println!(
         "| noise | family | slower by | seen as slower | beyond the margin | mean blocks |\n|---|---|---|---|---|---|"
     );
@@ -146,7 +146,7 @@ fn smallest(noises: &[Noise], many: u32) {
 fn candidates(noises: &[Noise], many: u32) {
     println!("\n## False verdicts of what was tried inside blocks ({many} campaigns a cell)\n");
     println!(
-        "| noise | arms | family | blocks | {} |\n|---|---|---|---|{}",
+        "| noise | variants | family | blocks | {} |\n|---|---|---|---|{}",
         INSIDE.join(" | "),
         "---|".repeat(INSIDE.len())
     );

@@ -12,7 +12,7 @@ use crate::rivals;
 /// Why a campaign always fits in.
 const LONG: &str = "the recordings are longer than any campaign";
 
-/// Arms between which there is no difference, and how they are made.
+/// Variants between which there is no difference, and how they are made.
 pub struct Null {
     /// What it is called in the tables.
     pub name: &'static str,
@@ -28,7 +28,7 @@ impl Null {
     }
 }
 
-/// Every way of being equal: identical; identical under drift; median ratio 1 with unequal spread and skew; and arms
+/// Every way of being equal: identical; identical under drift; median ratio 1 with unequal spread and skew; and variants
 /// whose own medians agree, which is not quite the same (`docs/verdicts.md`).
 pub fn nulls(noise: &Noise) -> Vec<Null> {
     let by_ratio = |name, baseline: f64, variant: f64| {
@@ -54,23 +54,23 @@ pub fn nulls(noise: &Noise) -> Vec<Null> {
         by_ratio("baseline 2, variant 0.2 times", 2.0, 0.2),
         by_ratio("opposite skew", 1.0, -1.0),
         by_ratio("opposite skew, variant 3 times", 1.0, -3.0),
-        by_medians("arms' medians equal, 0.2 and 2", 0.2, 2.0),
-        by_medians("arms' medians equal, opposite skew", 1.0, -1.0),
+        by_medians("variants' medians equal, 0.2 and 2", 0.2, 2.0),
+        by_medians("variants' medians equal, opposite skew", 1.0, -1.0),
     ]
 }
 
 /// Blocks that a time budget holds, where each campaign has one.
 pub const LASTING: [f64; 3] = [8.0, 15.0, 40.0];
 
-/// Campaigns on these arms that end when a time budget does, duration being what is compared.
+/// Campaigns on these variants that end when a time budget does, duration being what is compared.
 pub fn budgeted(noise: &Noise, setting: &Setting, lasting: f64, many: u32, rng: &mut Rng) -> Campaigns {
     Simulation::new(noise, &InterimAnalyses::timed(MIN_BLOCKS, 10_000)).lasting(lasting).campaigns(setting, many, rng)
 }
 
-/// The arms of [`nulls`] whose ratio is known, with the variant slower by exactly the margin.
+/// The variants of [`nulls`] whose ratio is known, with the variant slower by exactly the margin.
 pub fn at_the_margin(noise: &Noise) -> Vec<Null> {
     let slower = |null: Null| Null { variant: null.variant.slower(MARGIN), ..null };
-    nulls(noise).into_iter().filter(|null| !null.name.starts_with("arms'")).map(slower).collect()
+    nulls(noise).into_iter().filter(|null| !null.name.starts_with("variants'")).map(slower).collect()
 }
 
 /// What was tried inside randomised blocks, each at the family-wise error with Holm's correction.

@@ -1,4 +1,4 @@
-//! The recordings, and arms that are equal though bent.
+//! The recordings, and variants that are equal though bent.
 
 use prony_stats::simulation::{Noise, Variant};
 use serde::Deserialize;
@@ -87,7 +87,7 @@ mod tests {
             let values: Vec<f64> = noise.rest().iter().map(|e| variant.bend(*e)).collect();
             assert!(median(&values).abs() < 1e-9);
             let same = paired(&noise, Variant::PLAIN, Variant::PLAIN);
-            assert!(same.shift.abs() < 1e-9, "equal arms need no shift");
+            assert!(same.shift.abs() < 1e-9, "equal variants need no shift");
             let moved = paired(&noise, Variant::PLAIN, Variant::PLAIN.slower(0.5));
             assert!(moved.shift.abs() < 1e-9, "a shift is taken out again");
         }

@@ -79,7 +79,7 @@ pub fn signed_rank(differences: &[f64]) -> f64 {
 }
 
 /// The within-block permutation of {baseline, baseline', variant} on ranks: `above - below`, each block 1/3 above, 1/3
-/// below, exact where the arms are identical. Two-sided p.
+/// below, exact where the variants are identical. Two-sided p.
 pub fn permutation(blocks: usize, above: usize, below: usize) -> f64 {
     let mut law = vec![1.0];
     for _ in 0..blocks {

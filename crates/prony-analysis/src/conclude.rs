@@ -92,7 +92,7 @@ fn completion(reached: Reached, outcome: Outcome) -> Completion {
     }
 }
 
-/// Whether a phase ends after a time and not after so much work. Of what a program does in a phase nobody knows.
+/// Whether a phase ends after a time and not after so much work. For the phase of a program it is unknown.
 fn is_bounded_by_time(spec: &PhaseSpec) -> bool {
     spec.action.ops().is_some_and(|ops| matches!(ops.amount, Amount::Duration(_)))
 }
@@ -108,7 +108,7 @@ fn count(phase: &PhaseRecord, metric: Metric) -> Option<u64> {
     (number.is_finite() && number >= 0.0).then_some(number as u64)
 }
 
-/// Operations of a phase that were offered, done or not; `None` where nobody counted both.
+/// Operations of a phase that were offered, done or not; `None` where they were not both counted.
 pub fn offered(phase: &PhaseRecord) -> Option<u64> {
     Some(count(phase, Metric::Operations)?.saturating_add(count(phase, Metric::Errors)?))
 }

@@ -1,6 +1,6 @@
 //! Each check of validity: data in, finding out. A guard may refuse a comparison, never delete data.
 //!
-//! [`trial`] looks at one trial, [`arms`] at a variant beside its stratum's baseline, [`run`] at a whole run; [`gather`](findings::gather) asks all of them.
+//! [`trial`] checks one trial, [`variants`] a variant beside its stratum's baseline, [`run`] at a whole run; [`gather`](findings::gather) asks all of them.
 
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::record::PhaseRecord;

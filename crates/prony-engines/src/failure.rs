@@ -10,7 +10,7 @@ use crate::timed_loop::chain;
 const ENOMEM: i32 = 12;
 const ENOSPC: i32 = 28;
 
-/// `source`, said by `engine` while `doing`; lack of memory and a full disk anywhere in its chain are told apart.
+/// `source`, said by `engine` while `doing`; lack of memory and a full disk anywhere in its chain are distinguished.
 pub(crate) fn failed(
     engine: &'static str,
     doing: &'static str,

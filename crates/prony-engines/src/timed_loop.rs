@@ -288,7 +288,7 @@ fn in_own_transactions<S: Session>(
     }
 }
 
-/// One operation that looks before it writes; returns how many transactions it took.
+/// One operation that reads before it writes; returns how many transactions it took.
 #[inline(always)]
 fn read_and_write<S: Session>(
     session: &mut S,

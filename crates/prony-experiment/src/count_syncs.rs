@@ -6,7 +6,7 @@ use prony_model::metric::{Metric, MetricName};
 use prony_model::spec::Subject;
 
 impl Experiment {
-    /// Whether calls such as `fsync` are counted: unless told, where a variant has a store or the file names such a figure.
+    /// Whether calls such as `fsync` are counted: by default where a variant has a store or the file names such a figure.
     /// Counting slows every system call on the machine; therefore it is the same for all variants.
     pub fn counts_syncs(&self) -> bool {
         let stored = |variant: &Variant| match &variant.spec.subject {

@@ -146,7 +146,7 @@ pub struct Variant {
 pub struct Blocks {
     /// At least.
     pub min: u32,
-    /// At most; equal to `min` where the number is fixed. Between, looks decide.
+    /// At most; equal to `min` where the number is fixed. Between, interim analyses decide.
     pub max: u32,
 }
 
@@ -157,7 +157,7 @@ pub struct Compare {
     pub baseline: BTreeMap<String, String>,
     /// Factor name -> label of the level, for the factors that the floor names; empty for no floor.
     pub floor: BTreeMap<String, String>,
-    /// The one metric that gets verdicts; unless told the `time` of the first timed phase that all variants have.
+    /// The one metric that gets verdicts; by default the `time` of the first timed phase that all variants have.
     pub primary: Option<MetricName>,
     /// Further metrics declared for verdicts; they count in the family.
     pub metrics: Vec<MetricName>,
@@ -167,7 +167,7 @@ pub struct Compare {
     pub alpha: Fraction,
     /// Blocks, unless a variant says otherwise.
     pub blocks: Blocks,
-    /// The time that the run has: as many blocks run as it holds, until every comparison is decided.
+    /// The time that the run has: as many blocks run as fit into it, until every comparison is decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Nanos>,
     /// Run the baseline a second time in each block (A/A).
@@ -229,7 +229,7 @@ pub struct Observe {
     pub hertz: u32,
     /// Interval of the throughput series.
     pub throughput: Nanos,
-    /// How much trouble is taken around each trial.
+    /// How much is measured before and after each trial.
     pub care: Care,
     /// What one extra trial of each variant profiles; `None` for no such trials.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -321,7 +321,7 @@ pub enum Operator {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Statistic {
-    /// The median, with the spread beside it where there are several trials.
+    /// The median, with the spread next to it where there are several trials.
     #[default]
     Median,
     /// The arithmetic mean.

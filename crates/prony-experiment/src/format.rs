@@ -1,7 +1,7 @@
 //! How a figure is printed: by its unit, or as a format asks.
 //!
 //! A format names a unit or a clock, and with `.N` the number of decimals: `s`, `ms.3`, `mm:ss.ms`,
-//! `MB.1`, `/s`, `MB/s`, `%`, `.2`. The number stands alone, its unit in the heading; only `%` keeps
+//! `MB.1`, `/s`, `MB/s`, `%`, `.2`. The cell contains only the number, the heading its unit; only `%` keeps
 //! its sign. Without decimals three significant digits are shown, and the whole part in full.
 
 use crate::expr::Dimension;

@@ -10,7 +10,7 @@ use prony_model::program::{DIR, INSTANCE, TMP};
 /// Keys of a program whose texts are told the directory in which it works, and its TMPDIR.
 const WITH_DIR: [&str; 7] = ["command", "env", "store", "build", "prepare", "conclude", "cleanup"];
 
-/// Keys of replicas whose texts are told that and the number of each.
+/// Keys of replicas in whose texts these and `{instance}` are replaced.
 const WITH_INSTANCE: [&str; 2] = ["command", "env"];
 
 /// What texts of programs are told of the world, and where a text stands. The variables are prony's own: what came of

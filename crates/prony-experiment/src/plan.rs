@@ -3,7 +3,7 @@
 //! A block runs every variant once, in seeded random order (METHOD 4.1). Where there is a baseline,
 //! the block is cut into sub-blocks of one stratum: the baseline, twice where it is asked, and at
 //! most five variants (METHOD 4.2), so that what is compared ran close together. Neither the order
-//! nor the seed of a block depends on how many blocks follow, so that looks and resumed runs find
+//! nor the seed of a block depends on how many blocks follow, so that interim analyses and resumed runs find
 //! the earlier ones as they were.
 
 mod outline;
@@ -128,7 +128,7 @@ impl Draw {
         self.number("trial", 0)
     }
 
-    /// Into the order of the hashes of their keys: each order equally likely, whatever stood first.
+    /// Into the order of the hashes of their keys: each order equally likely, whatever the initial order.
     fn shuffle<T>(self, purpose: &str, items: &mut [T], key: impl Fn(&T) -> u64) {
         items.sort_by_cached_key(|item| (self.number(purpose, key(item)), key(item)));
     }

@@ -110,7 +110,7 @@ mod tests {
         for heading in ["store", "data", "phase", "operations", "report.table", "hotspot", "blocks of a level"] {
             assert_eq!(text.matches(&format!("\n## {heading}\n")).count(), 1, "{heading}");
         }
-        assert!(text.contains("| `durability` | `\"strict\"`: a power cut loses nothing acknowledged; "));
+        assert!(text.contains("| `durability` | `\"strict\"`: a power failure loses no acknowledged commit; "));
         assert!(text.contains("| `latency.p99.9` | time |") && text.contains("| `rss` * | bytes |"));
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct Context<'a> {
     pub(crate) factors: &'a [FactorDef],
     /// The names of the factors.
     pub(crate) names: &'a [String],
-    /// What texts of programs are told.
+    /// The values of placeholders in texts of programs.
     pub(crate) outside: Outside<'a>,
 }
 

@@ -11,9 +11,9 @@ use crate::reading::{Reading, Why};
 use crate::record::{HistogramRecord, LatencyKind};
 use crate::units::Nanos;
 
-/// The shortest latency told apart, in nanoseconds.
+/// The shortest latency distinguished, in nanoseconds.
 const SHORTEST: u64 = 1;
-/// The longest latency told apart: one hour, in nanoseconds.
+/// The longest latency distinguished: one hour, in nanoseconds.
 const LONGEST: u64 = 3_600_000_000_000;
 /// Significant decimal digits.
 const DIGITS: u8 = 3;

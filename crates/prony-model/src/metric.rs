@@ -105,7 +105,8 @@ metrics! {
     GcCount "gc.count" Count Lower false "Collections of the runtime";
     GcFull "gc.full" Count Lower false "Full collections of the runtime: of the old generation";
     LoopDelay "loop.delay" Nanos Lower false "Longest delay of the event loop, as the runtime reports it (Node)";
-    Suspended "held" Nanos Neither false "Time in which prony held the program at ends of calls; in no other figure of the phase";
+    Suspended "held" Nanos Neither false "Time for which prony suspended the program at the ends of calls; part of \
+        no other figure of the phase";
     Read "read" Bytes Lower false "Bytes that reached the block layer for reading (io read_bytes)";
     Written "written" Bytes Lower false "Bytes handed to the block layer for writing (io write_bytes)";
     Fsyncs "fsyncs" Count Lower false "Calls of fsync, fdatasync, msync and sync_file_range together";

@@ -63,7 +63,7 @@ pub fn percent(share: f64) -> String {
     format!("{} %", (share * 1e4).round() / 1e2)
 }
 
-/// An effect as a share; from 100 % on as a factor, since nobody reads `41607.57 %`.
+/// An effect as a share; from 100 % on as a factor, since `41607.57 %` is hard to read.
 pub fn effect(share: f64) -> String {
     match share {
         share if share < 1.0 => percent(share),

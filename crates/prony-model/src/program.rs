@@ -331,7 +331,7 @@ pub struct ObserveSpec {
     pub read: Option<String>,
     /// Ends the program when the phase ends.
     pub stop: bool,
-    /// What is done while the program is held where a call ends the phase.
+    /// What is done while the program is suspended where a call ends the phase.
     pub at_end: Option<AtEndSpec>,
 }
 
@@ -364,14 +364,14 @@ impl ObserveSpec {
         marked(self.begin.as_ref()) || marked(self.end.as_ref())
     }
 
-    /// Whether the program is held where a call ends the phase.
+    /// Whether the program is suspended where a call ends the phase.
     pub const fn holds(&self) -> bool {
         let called = matches!(self.end, Some(Trigger::Call(_) | Trigger::Invocation(_)));
         called && (self.stop || self.at_end.is_some())
     }
 }
 
-/// What is done while a program is held at the end of a call, in this order; then its memory is read.
+/// What is done while a program is suspended at the end of a call, in this order; then its memory is read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AtEndSpec {
     /// A full collection is forced.
@@ -389,7 +389,7 @@ pub struct AtEndSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weak {
-    /// The program goes on to the next turn of its event loop, where it is held again and collected.
+    /// The program goes on to the next turn of its event loop, where it is suspended again and collected.
     #[default]
     Turn,
     /// At once, inside the job: a program that goes on may find a reference empty that it has just seen filled.
@@ -464,11 +464,11 @@ pub fn group_meaning(group: &str) -> Option<GroupMeaning> {
     Some(GroupMeaning { key, scale })
 }
 
-/// How much trouble is taken around each trial.
+/// How much is measured before and after each trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Care {
-    /// The machine's limits are measured, memory is touched, canaries sing and the disk comes to rest around every trial.
+    /// The machine's limits are measured, memory is touched, reference workloads run and dirty pages are flushed before and after every trial.
     #[default]
     Full,
     /// None of that: for commands of milliseconds.

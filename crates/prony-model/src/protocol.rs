@@ -115,7 +115,7 @@ pub struct PhaseReport {
     pub time: Nanos,
     /// Wall time outside timed sections, of all clients.
     pub gap: Nanos,
-    /// CPU time (user and system) that the client threads spent outside timed sections, so that it can be told apart
+    /// CPU time (user and system) that the client threads spent outside timed sections, so that it can be distinguished
     /// from the engine's; the engine's own threads are not in it, also where they work meanwhile.
     pub gap_cpu: Nanos,
     /// Operations that succeeded.
@@ -174,6 +174,6 @@ pub struct Verified {
     pub one_of_several: u64,
     /// Random or time-bounded writes may or may not have left them there; checked where they are there.
     pub may_be_absent: u64,
-    /// Whether rows that nobody wrote would have been found; only engines with ordered keys can list their rows.
+    /// Whether rows that were never written would have been found; only engines with ordered keys can list their rows.
     pub extra_rows: bool,
 }

@@ -2,7 +2,7 @@
 //!
 //! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014)
 //! with the finaliser of Stafford's variant 13. It passes BigCrush, costs about a nanosecond a word,
-//! and its state is a counter, so that any word of a stream can be computed alone.
+//! and its state is a counter, so that any word of a stream can be computed by itself.
 
 /// The odd step of the counter: 2^64 over the golden ratio.
 pub const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

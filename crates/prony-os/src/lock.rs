@@ -27,13 +27,13 @@ impl Lock {
     /// A lock that several may hold at once, such as a runner and its supervisor: the thing is in use.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`] where another holds it alone, [`ErrorKind::NotFound`] where it is gone, or whatever the
+    /// [`ErrorKind::WouldBlock`] where another process has an exclusive lock, [`ErrorKind::NotFound`] where it was removed, or whatever the
     /// file system says that takes no locks.
     pub fn shared(path: &Path) -> io::Result<Self> {
         Self::take(path, FlockOperation::NonBlockingLockShared)
     }
 
-    /// A lock that is held alone: nobody uses the thing. Where this fails, for whatever reason, the thing must be taken
+    /// An exclusive lock: no other process uses the resource. Where this fails, for whatever reason, the thing must be taken
     /// to be in use.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How names begin of what a process of prony makes and locks ([`crate::lock::Lock`]).
 const PREFIX: &str = "prony-run-";
 
-/// A process: its number, and the clock tick since boot at which it began, so that a reused number is told apart.
+/// A process: its number, and the clock tick since boot at which it began, so that a reused number is distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ProcessId {
     /// The number.

@@ -1,6 +1,6 @@
 //! When is it over? After its answer a store may still flush, merge and collect (METHOD 2.6).
 //!
-//! The decision is pure: looks go in, a finding comes out. Each sign of activity is judged apart. CPU time, bytes written
+//! The decision is pure: polls go in, a finding comes out. Each sign of activity is judged apart. CPU time, bytes written
 //! and the size of the store are quiet when their change, averaged over the window, stays under the threshold; dirty and
 //! writeback pages are when they stay under it at every look.
 //!
@@ -21,7 +21,7 @@ use crate::cache;
 use crate::clock::{Clock, monotonic};
 use crate::sample::Sampler;
 
-/// How things stand at one look. Cumulative, but for the levels `store` and `unwritten`.
+/// How things stand at one poll. Cumulative, but for the levels `store` and `unwritten`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Activity {
     /// CPU time of the tree.
@@ -36,7 +36,7 @@ pub struct Activity {
     pub unwritten: Reading<Bytes>,
 }
 
-/// Where looks come from: a tree and its store, or a script in tests.
+/// Where polls come from: a tree and its store, or a script in tests.
 pub trait Probe {
     /// How things stand now.
     fn poll(&mut self) -> Activity;
@@ -47,9 +47,9 @@ pub trait Probe {
 pub struct TreeProbe<'a> {
     /// Samples the tree.
     pub sampler: &'a Sampler,
-    /// Where the store is; `None` for programs without one, whose writes and CPU time alone are watched.
+    /// Where the store is; `None` for programs without one, of which only writes and CPU time are watched.
     pub store: Option<PathBuf>,
-    /// How long its looks at the store took so far.
+    /// How long its polls of the store took so far.
     pub store_took: Nanos,
 }
 
@@ -103,7 +103,7 @@ pub fn watch(
 pub struct Watch {
     spec: SettleSpec,
     polls: Vec<Poll>,
-    /// How many looks there were when all that counts was quiet.
+    /// How many polls there were when all that counts was quiet.
     settled: Option<usize>,
     left_out: LeftOut,
     paused: Option<(Nanos, Activity)>,
@@ -153,12 +153,12 @@ impl LeftOut {
 }
 
 impl Watch {
-    /// Begins with a first look.
+    /// Begins with a first poll.
     pub fn begin(spec: SettleSpec, now: Nanos, poll: Activity) -> Self {
         Self { spec, polls: vec![(now, poll)], settled: None, left_out: LeftOut::nothing(), paused: None }
     }
 
-    /// From here until it goes on neither time nor activity counts: the program is held, and a rest that it is forced to
+    /// From here until it goes on neither time nor activity counts: the program is suspended, and a rest that it is forced to
     /// is none of its own.
     pub fn pause(&mut self, now: Nanos, poll: Activity) {
         self.paused.get_or_insert((now, poll));
@@ -176,13 +176,13 @@ impl Watch {
         self.paused.is_some()
     }
 
-    /// How long to wait between looks: twenty a window bound the error of the time found by a twentieth of it, where looks
+    /// How long to wait between polls: twenty a window bound the error of the time found by a twentieth of it, where polls
     /// take no time; a quarter of a second at most, ten milliseconds at least.
     pub fn interval(&self) -> Nanos {
         Nanos::from_nanos((self.spec.quiet.as_nanos() / 20).clamp(10_000_000, 250_000_000))
     }
 
-    /// Takes another look; the result when there is one.
+    /// Takes another poll; the result when there is one.
     pub fn poll(&mut self, now: Nanos, poll: Activity) -> Option<SettleResult> {
         self.polls.push((now.since(self.left_out.time), self.left_out.without(poll)));
         decide(&self.polls, &mut self.settled, &self.spec)
@@ -199,13 +199,13 @@ enum Source<'a> {
     Role(&'a str),
 }
 
-/// Where the window that ends with the last look begins; `None` while there is none.
+/// Where the window that ends with the last poll begins; `None` while there is none.
 fn window(polls: &[Poll], spec: &SettleSpec) -> Option<usize> {
     let now = polls.last()?.0;
     polls.iter().rposition(|(at, _)| now.since(*at) >= spec.quiet)
 }
 
-/// What the looks so far say; `None` while it is too early to say. `settled` is how many looks there were when all signs that
+/// What the polls so far say; `None` while it is too early to say. `settled` is how many polls there were when all signs that
 /// count were quiet for the first time: what processes do while the kernel is waited for is not part of `settle.time`, which
 /// would depend on the kernel otherwise.
 fn decide(polls: &[Poll], settled: &mut Option<usize>, spec: &SettleSpec) -> Option<SettleResult> {
@@ -266,7 +266,7 @@ impl Source<'_> {
         }
     }
 
-    /// Why a look does not have it; `None` where it does.
+    /// Why a poll does not have it; `None` where it does.
     fn unseen(self, poll: &Activity) -> Option<Why> {
         fn why<T>(reading: &Reading<T>) -> Option<Why> {
             match reading {
@@ -283,7 +283,7 @@ impl Source<'_> {
         }
     }
 
-    /// Whether it was above its threshold between two looks: a counter rose faster, a level is higher at the second. What is
+    /// Whether it was above its threshold between two polls: a counter rose faster, a level is higher at the second. What is
     /// not seen is not active.
     fn is_active(self, from: &Poll, to: &Poll, spec: &SettleSpec) -> bool {
         let seconds = to.0.since(from.0).as_secs_f64();
@@ -321,7 +321,7 @@ impl Source<'_> {
         }
     }
 
-    /// From the first look to the last activity before the window that ends with the last look, where that is quiet.
+    /// From the first poll to the last activity before the window that ends with the last poll, where that is quiet.
     fn last_active(self, polls: &[Poll], spec: &SettleSpec) -> Reading<Nanos> {
         let ([(began, _), ..], [.., (now, last)]) = (polls, polls) else { return Reading::Missing(Why::NotReached) };
         if let Some(why) = self.unseen(last) {
@@ -556,7 +556,7 @@ mod tests {
         assert_eq!((last.settled, last.step), (true, Nanos::from_millis(1500)), "one look took long");
     }
 
-    /// Polls each 100 ms until there is a result; between `from` and `to` the tree is held.
+    /// Polls each 100 ms until there is a result; between `from` and `to` the tree is suspended.
     fn paused(from: u64, to: u64, activity: impl Fn(u64) -> Activity) -> SettleResult {
         let at = Nanos::from_millis;
         let mut watch = Watch::begin(spec(), at(0), activity(0));

@@ -17,7 +17,7 @@ pub fn open_to_other_users() {
     OPEN.store(true, Ordering::Relaxed);
 }
 
-/// The mode of what prony makes where it is for the user alone, or else the one where others may use it.
+/// The mode of a file for this user only, or the one for a file that other users may use.
 fn mode(private: u32, open: u32) -> u32 {
     if OPEN.load(Ordering::Relaxed) { open } else { private }
 }
@@ -28,7 +28,7 @@ pub fn file_mode() -> u32 {
 }
 
 /// Makes a directory of prony's own, which others enter only where the user asked for it. What lies in it may be open to
-/// all: nobody else comes by.
+/// all: no other user can reach it.
 ///
 /// # Errors
 /// Where it cannot be made.

@@ -436,11 +436,11 @@ fn class(trial: &TrialRecord) -> Option<String> {
 
 fn promise(class: &str) -> String {
     let loses = match Durability::ALL.into_iter().find(|d| d.name() == class) {
-        Some(Durability::Strict) => "a power cut loses nothing acknowledged",
-        Some(Durability::Bounded) => "a power cut loses at most the last commit",
-        Some(Durability::Relaxed) => "a power cut loses a tail of commits",
-        Some(Durability::Volatile) => "a process crash loses a tail of commits",
-        Some(Durability::None) => "a power cut may lose anything, integrity too",
+        Some(Durability::Strict) => "a power failure loses no acknowledged commit",
+        Some(Durability::Bounded) => "a power failure loses at most the last commit",
+        Some(Durability::Relaxed) => "a power failure may lose the most recent commits",
+        Some(Durability::Volatile) => "a process crash may lose the most recent commits",
+        Some(Durability::None) => "a power failure may lose any commit and corrupt the store",
         None => return format!("durability `{class}`"),
     };
     format!("durability `{class}`: {loses}")

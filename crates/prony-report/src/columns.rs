@@ -190,7 +190,7 @@ impl Figures<'_> {
             Metric::LatencyP50 | Metric::LatencyP99 | Metric::HeapUsed => {
                 self.readings(phase, key).any(|r| r.measured().is_some())
             }
-            // What every phase has is told where it differs from nothing: work on data, or a figure worth a look.
+            // Figures that every phase has are shown where they are not zero: work on data, or a remarkable figure.
             Metric::Fsyncs => {
                 let any = self.readings(phase, key).next().is_some();
                 any && (self.works(phase) || self.readings(phase, key).filter_map(number).any(|n| n > 0.0))

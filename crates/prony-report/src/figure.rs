@@ -34,7 +34,7 @@ pub(super) fn evaluate(expr: &Expr, trial: &TrialRecord) -> Value {
         }
     });
     match (ended, reading) {
-        // What a sum or quotient is at least cannot be told from one of its parts.
+        // The lower bound of a sum or quotient cannot be derived from one of its parts.
         (Some(at_least), _) => Value::Ended { at_least: at_least.filter(|_| matches!(expr, Expr::Metric(_))) },
         (None, Reading::Measured(number)) => Value::Number(number),
         (None, Reading::Missing(why)) => Value::Missing(why),

@@ -18,7 +18,8 @@ use prony_analysis::verdicts::names::varying;
 use prony_results::RunData;
 
 /// What a share above a floor is worth.
-pub(super) const NOT_JUDGED: &str = "no verdict: what lies above the floor is not judged and does not count in the family; each \
+pub(super) const NOT_JUDGED: &str = "no verdict: differences above the floor are not tested and do not count in the \
+    family; each \
                           interval is at 95 %, uncorrected";
 
 /// A variant above its floor with the trials of both.
@@ -54,7 +55,7 @@ impl<'a> Line<'a> {
         let unmeasured = summaries().into_iter().find_map(|(name, summary)| Some((name, summary.missing.first()?)));
         match (unfinished.as_slice(), unmeasured) {
             ([], Some((name, why))) => format!("`{name}` has no figure: {why}"),
-            ([], None) => "a figure of 0 is no part of anything".to_owned(),
+            ([], None) => "a figure of 0 has no share".to_owned(),
             (unfinished, _) => format!("half of the trials or more did not finish: {}", unfinished.join("; ")),
         }
     }
@@ -64,7 +65,7 @@ impl<'a> Line<'a> {
         let class = |trials: &[&'a TrialRecord]| trials.iter().find_map(|t| Some(t.store()?.durability.name()));
         let (own, floor) = (class(&self.own)?, class(&self.floor)?);
         (own != floor)
-            .then(|| format!("the variant is {own} and the floor {floor}: they promise different things after a crash"))
+            .then(|| format!("the variant is {own} and the floor {floor}: their durability guarantees differ"))
     }
 
     fn summary(&self, trials: &[&'a TrialRecord]) -> Summary<'a> {

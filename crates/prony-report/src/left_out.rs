@@ -43,7 +43,7 @@ fn table(metric: &MetricName, rows: &[&LeftOut<'_>], margin: f64) -> Table {
     let mut notes = Notes::default();
     let other_levels = rows.first().map(|row| row.at.as_slice()).unwrap_or_default();
     Table {
-        title: Some(format!("What each change does where the others are there: {metric}")),
+        title: Some(format!("The effect of each change when all others are applied: {metric}")),
         caption: caption(metric),
         labels: other_levels.iter().map(|(factor, _)| *factor).chain(["change"]).map(str::to_owned).collect(),
         columns: vec![
@@ -64,7 +64,7 @@ fn caption(metric: &MetricName) -> String {
         Better::Neither => ("Above 1 `all` has less", "so the change lowers it"),
     };
     format!(
-        "Each row leaves a change out and sets what is left beside `all` of them together; in brackets the interval. \
+        "Each row leaves one change out and compares the rest with `all` of them together; in brackets the interval. \
          {side}, {words}. These are the verdicts above, in another order."
     )
 }

@@ -15,7 +15,8 @@ pub(super) fn remarks(data: &RunData, verdicts: &Verdicts) -> Vec<Remarks> {
     let found = interactions::of(data, verdicts);
     let mut growths = growths(data);
     if growth::grew(data) {
-        growths.note += "; a search chose the values by how their trials ended, and has most of them near its edge";
+        growths.note += "; a search chose the values by the outcomes of their trials, and most of them lie near the \
+            limit that it found";
     }
     [above_floor(data), interplay(&found), growths].into_iter().filter(|remarks| !remarks.lines.is_empty()).collect()
 }

@@ -63,7 +63,7 @@ pub enum Error {
         /// The database's path.
         path: PathBuf,
     },
-    /// Another session works on the run, or that cannot be told.
+    /// Another session works on the run, or that is not known.
     #[error("run {run} in `{}` {}", .path.display(), if .source.is_some() { "cannot be locked" } else { "is under way in another process" })]
     RunIsLive {
         /// The run's number.
@@ -118,7 +118,7 @@ impl Error {
             }
             Self::RunIsLive { source: None, .. } => Some("wait for its end, or interrupt it (Ctrl+C) first".to_owned()),
             Self::RunIsLive { .. } => {
-                Some("only who may write beside the database can delete or resume a run".to_owned())
+                Some("only a user who may write to the database's directory can delete or resume a run".to_owned())
             }
             Self::NoRun { .. } => Some("`prony ls` lists the runs".to_owned()),
             Self::Database { source, .. } => database_hint(source.sqlite_error_code()?),
@@ -131,7 +131,7 @@ fn database_hint(code: rusqlite::ErrorCode) -> Option<String> {
     use rusqlite::ErrorCode;
     match code {
         ErrorCode::DiskFull => {
-            Some("free space beside it; finished trials are kept: `prony run --resume` goes on".to_owned())
+            Some("free space beside it; finished trials are saved: `prony run --resume` continues".to_owned())
         }
         ErrorCode::ReadOnly | ErrorCode::CannotOpen => {
             Some("its folder must exist and be writable, also to read: copy it into such a folder".to_owned())

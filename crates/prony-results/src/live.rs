@@ -53,7 +53,7 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        // While it is locked: whoever opens it now finds that it is gone.
+        // While it is locked: a process that opens it now finds that it was removed.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! Names and texts that many rows share: each is kept once and told by its number.
+//! Names and texts that many rows share: each is stored once and referenced by its number.
 
 use std::collections::BTreeMap;
 

@@ -36,7 +36,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database at the path, creating it where there is none: for its user alone, unless others were let in.
+    /// Opens the database at the path, creating it where there is none: for this user only, unless other users were permitted.
     ///
     /// # Errors
     /// [`Error::NotAFile`], [`Error::NotADatabase`], [`Error::OtherSchema`], [`Error::Database`].
@@ -61,7 +61,7 @@ impl Database {
     }
 
     /// Opens a database that cannot be written, such as one in a folder or on a disk that is read-only. Where nothing
-    /// is left in its write-ahead log, the file alone is read as it stands; SQLite's own way needs to write beside it.
+    /// is left in its write-ahead log, only the file is read, as it is; SQLite's own way needs to write beside it.
     fn read_only(path: &Path) -> Result<Self, Error> {
         let file = located(path)?;
         let mut log = file.as_os_str().to_owned();
@@ -133,7 +133,7 @@ impl Database {
     }
 
     /// Waits for the disk now, where the next commit, expected after `next`, would be the first to do so since more than
-    /// the span of [`Self::sync_every`] and something waits for it; `None` is a commit that nobody can expect.
+    /// the span of [`Self::sync_every`] and a client waits for it; `None` is a commit that is not announced.
     ///
     /// # Errors
     /// [`Error::Database`].

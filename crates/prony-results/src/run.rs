@@ -32,7 +32,7 @@ pub struct RunStart<'a> {
     pub version: &'a str,
     /// Unix time, milliseconds.
     pub started_unix_ms: u64,
-    /// Trials planned at first; looks may add some.
+    /// Trials planned at first; interim analyses may add some.
     pub planned: u32,
     /// Where scratch was asked to be; `None` for beside the database.
     pub scratch: Option<&'a Path>,

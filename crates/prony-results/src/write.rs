@@ -60,7 +60,7 @@ impl Database {
     /// Takes a run for this session, until [`Database::end_run`] or until this value goes: no other resumes or deletes it.
     ///
     /// # Errors
-    /// [`Error::RunIsLive`] where another session has it, or where that cannot be told.
+    /// [`Error::RunIsLive`] where another session has it, or where that is not known.
     pub fn take_run(&mut self, run: RunId) -> Result<(), Error> {
         if self.live.contains_key(&run) {
             return Ok(());
@@ -74,7 +74,7 @@ impl Database {
         Ok(())
     }
 
-    /// Takes a run up again, with a newly planned number of trials; also after looks that add blocks.
+    /// Takes a run up again, with a newly planned number of trials; also after interim analyses that add blocks.
     ///
     /// # Errors
     /// [`Error::NoRun`], [`Error::RunIsLive`], [`Error::Database`].

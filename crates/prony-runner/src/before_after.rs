@@ -13,14 +13,14 @@ use crate::lab::Lab;
 const QUIET_CAP: Nanos = Nanos::from_secs(10);
 
 /// Why nothing is known of the machine with light care.
-const LIGHT: &str = "canaries, quiet and the machine's state: the experiment asks for light care";
+const LIGHT: &str = "reference workloads, quiet and the machine's state are not measured with light care";
 
 /// What was done and seen before a trial.
 #[derive(Debug)]
 pub struct BeforeAfter(Option<(Quiesced, Moment, Canary)>);
 
 impl BeforeAfter {
-    /// Brings the disk to rest and looks at the machine, where the experiment asks for full care.
+    /// Flushes dirty pages and reads the state of the machine, where the experiment asks for full care.
     pub fn before(lab: &Lab<'_>) -> Self {
         if lab.experiment.observe().care == Care::Light {
             return Self(None);

@@ -118,9 +118,11 @@ impl fmt::Display for Bought {
                     span(block)
                 )?;
             }
-            Some((block, 1)) => write!(f, "the budget of {budget} holds about 1 block of {}{by}", span(block))?,
-            Some((block, fit)) => write!(f, "the budget of {budget} holds about {fit} blocks of {}{by}", span(block))?,
-            None => write!(f, "how many blocks the budget of {budget} holds is not known before one has run")?,
+            Some((block, 1)) => write!(f, "the budget of {budget} suffices for about 1 block of {}{by}", span(block))?,
+            Some((block, fit)) => {
+                write!(f, "the budget of {budget} suffices for about {fit} blocks of {}{by}", span(block))?
+            }
+            None => write!(f, "how many blocks fit into the budget of {budget} is not known before one has run")?,
         }
         let Some(needed) = self.needed else { return Ok(()) };
         match (self.verdict_takes(), self.falls_short()) {

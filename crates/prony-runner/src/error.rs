@@ -98,7 +98,7 @@ pub enum Error {
         source: io::Error,
     },
     /// All trials are done and kept, and what was to be done after the last was not.
-    #[error("{message}; the trials are done and kept")]
+    #[error("{message}; the finished trials are saved")]
     CleanUp {
         /// Which step of which program failed, and how.
         message: String,
@@ -190,4 +190,4 @@ pub(crate) fn listed(names: &[String]) -> String {
     }
 }
 
-const GO_ON: &str = "finished trials are kept: `prony run --resume` goes on";
+const GO_ON: &str = "finished trials are saved: `prony run --resume` continues";

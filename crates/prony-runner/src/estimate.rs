@@ -17,11 +17,11 @@ use prony_stats::summary::median;
 use prony_analysis::verdicts;
 use prony_results::{Database, RunData};
 
-/// Fewer pairs of the baseline beside itself show no spread.
+/// With fewer pairs of the two baselines the spread is not estimated.
 const PAIRS: usize = 4;
 /// The median of the absolute value of a standard normal variable.
 const NORMAL: f64 = 0.674_49;
-/// What a trial costs beside its phases: two processes, canaries, quiet between trials.
+/// What a trial costs beside its phases: two processes, reference workloads, quiet between trials.
 const TRIAL_OVERHEAD: Nanos = Nanos::from_millis(250);
 /// A phase of which nothing else is known.
 const BRIEF: Nanos = Nanos::from_millis(20);
@@ -37,7 +37,7 @@ const BYTES_PER_SECOND: f64 = 200e6;
 pub enum Basis {
     /// By so many trials of earlier runs.
     Trials(usize),
-    /// By the crude model alone.
+    /// By the simple model only.
     #[default]
     Crude,
     /// By the run itself.

@@ -98,7 +98,7 @@ impl<'a> Lab<'a> {
         // Before the machine's limits are measured: that disturbs others most.
         let announced = runs::directory().map(|directory| Announced::new(&directory)).transpose();
         let announced = announced.unwrap_or_else(|error| {
-            let text = format!("cannot tell whether other runs of prony are under way: {error}");
+            let text = format!("cannot determine whether other runs of prony are under way: {error}");
             let hint = Some("set `PRONY_RUNS` to a directory that all users of this machine can write".to_owned());
             observer.event(&Event::Notice { text, hint });
             None
@@ -147,14 +147,14 @@ impl<'a> Lab<'a> {
         Ok(Lab { experiment, ..self })
     }
 
-    /// The canaries before a trial: those after the trial before, where that is less than a second ago.
+    /// The reference workloads before a trial: those after the trial before, where that is less than a second ago.
     pub fn canary_before(&self) -> Canary {
         let recent = |(at, _): &(Nanos, Canary)| monotonic().since(*at) < Nanos::from_secs(1);
         let last = self.sung.borrow().clone().filter(recent);
         last.map_or_else(|| self.canary_after(), |(_, canary)| canary)
     }
 
-    /// The canaries now.
+    /// The reference workloads now.
     pub fn canary_after(&self) -> Canary {
         let canary = self.canaries.get_or_init(Canaries::default).sing(&self.near);
         *self.sung.borrow_mut() = Some((monotonic(), canary.clone()));

@@ -24,7 +24,7 @@ impl<W: Write> JsonLines<W> {
 
 impl<W: Write> Observer for JsonLines<W> {
     fn event(&mut self, event: &Event) {
-        // A reader that has gone away must not end a run that measures.
+        // A closed output must not end a run.
         if let Ok(text) = serde_json::to_string(event) {
             let _ = writeln!(self.out, "{text}");
             let _ = self.out.flush();

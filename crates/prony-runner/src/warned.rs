@@ -1,4 +1,4 @@
-//! Warnings told while a run is under way: who waits for hours should know at once that a pattern matches nothing. Pure.
+//! Warnings printed during a run, so that a user learns at once, and not after hours, that a pattern matches nothing. Pure.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use prony_model::finding::{Finding, Severity};
 use prony_model::program::Care;
 use prony_model::record::TrialRecord;
 
-/// The warnings of a run that were told, by guard and phase.
+/// The warnings of a run that were printed, by guard and phase.
 #[derive(Debug, Default)]
 pub struct Warned {
     reported: BTreeSet<(String, Option<String>)>,

@@ -25,7 +25,7 @@ pub enum Error {
         form: &'static str,
     },
     /// A path that cannot be handed to a probe.
-    #[error("`{path}` cannot be told to a runtime: it must be absolute, UTF-8, in one line, without `:` for Python")]
+    #[error("`{path}` cannot be passed to a runtime: it must be absolute, UTF-8, in one line, without `:` for Python")]
     ProbePath {
         /// The path.
         path: PathBuf,

@@ -66,7 +66,7 @@ struct RawFigures {
 fn reading<T>(value: Option<T>, what: &str) -> Reading<T> {
     match value {
         Some(value) => Reading::Measured(value),
-        None => Reading::Missing(Why::NotSupported(format!("this runtime does not tell {what}"))),
+        None => Reading::Missing(Why::NotSupported(format!("this runtime does not report {what}"))),
     }
 }
 
@@ -85,7 +85,7 @@ impl From<RawFigures> for HeapFigures {
             gc: gc().map_or_else(
                 || {
                     Reading::Missing(Why::NotSupported(
-                        "no collection was told of yet: the event loop has not turned".into(),
+                        "no collection was reported yet: the event loop has not turned".into(),
                     ))
                 },
                 Reading::Measured,

@@ -1,5 +1,5 @@
 //! Probes inside a runtime, without a package to install and without a change to the program: heap figures, function
-//! timing, and programs held at the end of a call.
+//! timing, and programs suspended at the end of a call.
 //!
 //! The probes are sources embedded here. [`prepare`] writes them into the trial's scratch directory and extends the
 //! environment so that the runtime loads them before the program: `NODE_OPTIONS` for Node 8.10 and later, `PYTHONPATH`
@@ -36,7 +36,7 @@ pub use tally::{Bucket, CallTotals, Roles, Tallies};
 
 use prony_os::shared;
 
-/// How many invocations of a call are told one by one in each thread, unless a spec says otherwise.
+/// How many invocations of a call are reported one by one in each thread, unless a spec says otherwise.
 pub const DETAIL: u32 = 1_000;
 
 /// The variable that names the channel of marks and probes.
@@ -52,7 +52,7 @@ pub struct CallSpec {
     /// nested (`#Store.prototype.put`).
     /// Python: `PACKAGE.MODULE:FUNCTION` or `PACKAGE.MODULE:CLASS.METHOD`.
     pub call: String,
-    /// Whether the program is held each time when no invocation of it is open any more.
+    /// Whether the program is suspended each time when no invocation of it is open any more.
     pub suspend_at_end: bool,
 }
 
@@ -65,11 +65,11 @@ pub struct ProbeSpec<'a> {
     pub dir: &'a Path,
     /// The file or FIFO that lines are appended to. A FIFO must be open for reading before the program starts.
     pub marks: &'a Path,
-    /// The directory where held processes wait for their [`SuspendedThread`]; made where it is missing.
+    /// The directory where suspended processes wait for their [`SuspendedThread`]; made where it is missing.
     pub commands: &'a Path,
     /// The program's working directory, from which paths and packages of calls are resolved.
     pub directory: &'a Path,
-    /// How many invocations are told one by one, for each call and thread; later ones are counted. See [`DETAIL`].
+    /// How many invocations are reported one by one, for each call and thread; later ones are counted. See [`DETAIL`].
     pub detail: u32,
 }
 
@@ -131,7 +131,7 @@ impl<'a> WrittenCall<'a> {
 /// Writes the probe of a runtime and makes `env` load it; what the user has set there is kept.
 ///
 /// # Errors
-/// When a call is not written as its runtime needs it, a path cannot be told to the runtime, or a file cannot be
+/// When a call is not written as its runtime needs it, a path cannot be passed to the runtime, or a file cannot be
 /// written.
 pub fn prepare(
     runtime: Runtime,
@@ -165,7 +165,7 @@ fn written(spec: &ProbeSpec<'_>, reports: &Path) -> Result<String, Error> {
     Ok(serde_json::to_string(&written).expect("texts and numbers are always JSON"))
 }
 
-/// A path as a probe can be told it.
+/// A path in the form in which a probe receives it.
 pub(crate) fn utf8(path: &Path) -> Result<&str, Error> {
     let utf8_path = path.to_str().filter(|text| path.is_absolute() && !text.contains(['\n', '\0']));
     utf8_path.ok_or_else(|| Error::ProbePath { path: path.to_owned() })

@@ -22,7 +22,7 @@ const OPTIONS: &str = "NODE_OPTIONS";
 /// Writes the preload into `dir`, which is made where it is missing, and makes `env` load it before everything else.
 ///
 /// # Errors
-/// When the path cannot be told to Node, or a file cannot be written.
+/// When the path cannot be passed to Node, or a file cannot be written.
 pub fn prepare(dir: &Path, interval: Nanos, env: &mut Vec<(OsString, OsString)>) -> Result<(), Error> {
     let settings = json!({ "interval": (interval.as_nanos() / 1_000).max(1) }).to_string();
     let entry = dir.join("prony-profile.cjs");

@@ -104,10 +104,10 @@ pub enum ProbeEvent {
         open: u64,
         /// Whether it neither threw nor rejected.
         ok: bool,
-        /// Its time, without that in which the thread was held or its own `begin` was written.
+        /// Its time, without that in which the thread was suspended or its own `begin` was written.
         took: Nanos,
     },
-    /// All invocations of a hot function that were not told one by one, since the thread's start; each such line
+    /// All invocations of a hot function that were not reported one by one, since the thread's start; each such line
     /// replaces the one before. They come at most once a second, and at an orderly end.
     Calls(Tallied),
     /// The thread waits for a [`super::SuspendedThread`].
@@ -121,7 +121,7 @@ pub enum ProbeEvent {
         /// It continued after an earlier suspension, to be collected here: see [`Because::Later`].
         #[serde(default)]
         later: bool,
-        /// The heap as it stood.
+        /// The heap at that instant.
         heap: HeapFigures,
     },
     /// Answer to a `collect`: a full collection is done.
@@ -164,7 +164,7 @@ pub enum ProbeEvent {
         /// Lines that could not be sent.
         lost: u64,
     },
-    /// An orderly end of the thread or process; of a worker thread also what its parent says, once it is gone.
+    /// An orderly end of the thread or process; of a worker thread also the report of its parent after its end.
     Bye {},
     /// Death by the heap's own limit. Never on the channel: see [`super::Prepared::deaths`].
     #[serde(skip)]

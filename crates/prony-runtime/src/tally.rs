@@ -51,7 +51,7 @@ pub struct CallTotals {
     pub max: Nanos,
     /// Their distribution, at least as fine as 1/16 of each power of two unless a line would have grown too long.
     pub buckets: Vec<Bucket>,
-    /// How many of them were counted by the probe and not told one by one.
+    /// How many of them were counted by the probe and not reported one by one.
     pub aggregated: u64,
 }
 

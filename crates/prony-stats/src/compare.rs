@@ -19,7 +19,7 @@ const MIN_OUTCOMES: u32 = 3;
 /// Every comparison that may give a verdict in a run; its size is what the correction counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Family {
-    /// The probability, over the whole family and all looks, of at least one false verdict: 0.05.
+    /// The probability, over the whole family and all interim analyses, of at least one false verdict: 0.05.
     pub alpha: f64,
     /// Differences below this share do not matter: 0.03.
     pub margin: f64,
@@ -34,11 +34,11 @@ pub struct Comparison {
     pub blocks: u32,
     /// The median of the within-block ratios variant / baseline.
     pub ratio: Reading<f64>,
-    /// Its interval; all intervals of the family and of all looks hold together with probability `1 - alpha`.
+    /// Its interval; all intervals of the family and of all interim analyses hold together with probability `1 - alpha`.
     pub interval: Reading<RatioInterval>,
-    /// Two-sided p-value of "the median ratio is 1" at the last look, uncorrected.
+    /// Two-sided p-value of "the median ratio is 1" at the last interim analysis, uncorrected.
     pub p: Reading<f64>,
-    /// Corrected for looks and family (Holm); a difference is claimed where it is at most `alpha`.
+    /// Corrected for interim analyses and family (Holm); a difference is claimed where it is at most `alpha`.
     pub p_adjusted: Reading<f64>,
     /// What it says.
     pub verdict: Verdict,
@@ -52,12 +52,12 @@ pub struct Comparison {
     pub baseline: Counts,
     /// Test, look, level and correction, in words.
     pub method: String,
-    /// What else to know: blocks left out, looks not reached.
+    /// What else to know: blocks left out, interim analyses not reached.
     pub notes: Vec<String>,
 }
 
 impl Family {
-    /// How many comparisons the correction counts: those whose plan has a look.
+    /// How many comparisons the correction counts: those whose plan has an interim analysis.
     pub fn size(&self) -> usize {
         self.members.iter().filter(|contrast| !contrast.analyses.at().is_empty()).count()
     }
@@ -65,7 +65,7 @@ impl Family {
 
 /// Compares every member with its baseline.
 ///
-/// The intervals have error `alpha * share / size` at each look and are intersected over the looks reached; the
+/// The intervals have error `alpha * share / size` at each interim analysis and are intersected over the interim analyses reached; the
 /// p-values are divided by the look's share, the least of them counts, and Holm's correction runs over the family.
 pub fn compare_family(family: &Family) -> Vec<Comparison> {
     let size = family.size().max(1);
@@ -112,16 +112,16 @@ impl Laws {
 /// What the data of one contrast say, before the correction over the family.
 struct Evidence {
     brackets: Vec<Bracket>,
-    /// Blocks at the last look reached; 0 where none is.
+    /// Blocks at the last interim analysis reached; 0 where none is.
     at: u32,
-    /// The error spent on this comparison at that look.
+    /// The error spent on this comparison at that interim analysis.
     spent: f64,
     /// Whether that was the closing analysis of a run with a time budget.
     closing: bool,
     test: SignTest,
-    /// Intersected over the looks reached.
+    /// Intersected over the interim analyses reached.
     interval: (f64, f64),
-    /// At the last look alone.
+    /// At the last interim analysis alone.
     half_width: Option<f64>,
     sequential_p: f64,
     /// The side of the look that rejected most strongly: below 0 is better.
@@ -131,7 +131,7 @@ struct Evidence {
 }
 
 impl Evidence {
-    /// `each` is the error for one comparison over all looks.
+    /// `each` is the error for one comparison over all interim analyses.
     fn of(contrast: &Contrast, each: f64, laws: &mut Laws) -> Self {
         let whole = Self::of_brackets(contrast, contrast.brackets(), each, laws);
         if !contrast.blocks.iter().any(Block::has_unfinished) {
@@ -282,11 +282,19 @@ impl Evidence {
         let analyses = contrast.analyses.at();
         let analysis = match analyses.iter().position(|at| *at == self.at) {
             _ if self.closing => "the closing analysis of a time budget,".to_owned(),
-            Some(number) if contrast.analyses.is_timed() => format!("look {} before the time budget ends,", number + 1),
-            Some(number) => format!("look {} of {}", number + 1, analyses.len()),
+            Some(number) if contrast.analyses.is_timed() => format!(
+                "interim analysis {} before the time budget \
+                ends,",
+                number + 1
+            ),
+            Some(number) => format!("interim analysis {} of {}", number + 1, analyses.len()),
             None => {
-                let first =
-                    analyses.first().map_or("no look is planned".to_owned(), |at| format!("the first look is at {at}"));
+                let first = analyses.first().map_or("no interim analysis is planned".to_owned(), |at| {
+                    format!(
+                        "the first \
+                        interim analysis is at {at}"
+                    )
+                });
                 return format!("none: {} complete blocks, {first}", self.brackets.len());
             }
         };
@@ -307,16 +315,19 @@ impl Evidence {
         let mut notes = Vec::new();
         let (all, paired) = (contrast.blocks.len(), self.brackets.len());
         if paired < all {
-            notes.push(format!("{} of {all} blocks are not paired: a trial of them says nothing", all - paired));
+            notes.push(format!(
+                "{} of {all} blocks are not paired: one of their trials has no usable result",
+                all - paired
+            ));
         }
         if self.at > 0 && (self.at as usize) < paired {
             notes.push(format!(
-                "{} of {paired} blocks lie after the last look and do not count",
+                "{} of {paired} blocks lie after the last interim analysis and do not count",
                 paired - self.at as usize
             ));
         }
         if contrast.blocks.iter().any(|block| block.baseline_twice().is_none()) {
-            notes.push("the baseline ran once a block: nothing shows that equal arms come out equal".to_owned());
+            notes.push("the baseline ran once in each block: there is no A/A check".to_owned());
         }
         notes
     }
@@ -357,7 +368,7 @@ mod tests {
     use prony_model::metric::Better;
     use proptest::prelude::*;
 
-    /// Each order of three noise values in turn, so that no arm has the better luck.
+    /// Each order of three noise values in turn, so that no variant is favoured.
     const ORDERS: [[f64; 3]; 6] =
         [[0.0, 1.0, 2.5], [2.5, 0.0, 1.0], [1.0, 2.5, 0.0], [1.0, 0.0, 2.5], [0.0, 2.5, 1.0], [2.5, 1.0, 0.0]];
 

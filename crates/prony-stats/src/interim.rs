@@ -1,7 +1,7 @@
-//! When a run may stop: looks fixed in advance, each with its share of the error (METHOD 4.7).
+//! When a run may stop: interim analyses fixed in advance, each with its share of the error (METHOD 4.7).
 //!
-//! The shares add up to one, and the intervals of all looks and all comparisons hold together with
-//! the promised probability. So it is paid for in advance whatever a look is used for: to stop on a
+//! The shares add up to one, and the intervals of all interim analyses and all comparisons hold together with
+//! the promised probability. So it is paid for in advance whatever an interim analysis is used for: to stop on a
 //! difference, to stop because an interval has become narrow enough, or to go on.
 
 use serde::{Deserialize, Serialize};
@@ -18,9 +18,9 @@ const STEP: f64 = 1.7;
 /// other half.
 pub const CLOSING: f64 = 0.5;
 
-/// The looks of a run, in rising order.
+/// The interim analyses of a run, in rising order.
 ///
-/// A run with a time budget ends after a number of blocks that nobody knows beforehand. Its interim analyses lie at
+/// A run with a time budget ends after a number of blocks that is not known beforehand. Its interim analyses lie at
 /// block counts that depend on nothing, with shares that depend on nothing; where its time ends there is one closing
 /// analysis of all its blocks, whose share is kept for it. `docs/verdicts.md` has the argument for why the end may
 /// depend on durations, also where duration is the metric.
@@ -92,7 +92,7 @@ impl InterimAnalyses {
     }
 
     /// The share of the error spent at look `index`: in proportion to its blocks, so that most is left for the last; with
-    /// a time budget, where nobody knows the last, a series that sums up to the half that is not the closing one's.
+    /// a time budget, where the last is not known, a series that sums up to the half that is not the closing one's.
     pub fn share(&self, index: usize) -> f64 {
         if self.closing.is_some() {
             return (1.0 - CLOSING) / ((index + 1) * (index + 2)) as f64;
@@ -101,7 +101,7 @@ impl InterimAnalyses {
         f64::from(self.at[index]) / f64::from(all)
     }
 
-    /// The looks reached with `blocks` complete blocks, with their shares.
+    /// The interim analyses reached with `blocks` complete blocks, with their shares.
     pub fn reached(&self, blocks: u32) -> impl Iterator<Item = (u32, f64)> + '_ {
         (0..self.at.len()).map(|i| (self.at[i], self.share(i))).take_while(move |(at, _)| *at <= blocks)
     }
@@ -125,7 +125,7 @@ pub fn blocks_before_any_verdict(comparisons: usize, alpha: f64, analyses: &Inte
     first.map(|i| analyses.at[i]).into_iter().chain(closing).min()
 }
 
-/// The fewest blocks whose counts alone can reject at a two-sided error: the least `n` with `2^(1 - n) <= alpha`.
+/// The fewest blocks whose counts by themselves can reject at a two-sided error: the least `n` with `2^(1 - n) <= alpha`.
 pub(super) fn blocks_by_counts(alpha: f64) -> u32 {
     (1.0 - alpha.log2() - 1e-9).ceil().max(1.0) as u32
 }

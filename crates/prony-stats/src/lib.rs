@@ -1,4 +1,4 @@
-//! Statistics of METHOD 4: estimates, intervals, tests, corrections, looks, growth.
+//! Statistics of METHOD 4: estimates, intervals, tests, corrections, interim analyses, growth.
 //!
 //! Everything is a pure function of numbers. What each verdict rests on, what was measured about
 //! it and what was rejected is written down in `docs/verdicts.md`.

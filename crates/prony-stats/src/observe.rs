@@ -59,7 +59,7 @@ impl Observation {
     }
 }
 
-/// How many of an arm's trials finished.
+/// How many of a variant's trials finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Trials that finished, with a figure or not.
@@ -69,7 +69,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts an arm's trials.
+    /// Counts a variant's trials.
     pub fn of(observations: impl Iterator<Item = Observation>) -> Self {
         observations.fold(Self::default(), |so_far, one| match one {
             Observation::Value(_) | Observation::Unmeasured => {

@@ -10,7 +10,7 @@ pub const POWER: f64 = 0.8;
 /// More blocks than this are not worth announcing.
 const MOST_BLOCKS: f64 = 100_000.0;
 
-/// The smallest effect, as a share (0.12 is 12 %), that a comparison would have seen with probability 0.8.
+/// The minimum detectable effect, as a share (0.12 is 12 %): a comparison would have found it with probability 0.8.
 ///
 /// From its own interval: `half_width` is the longer arm of the interval of the log-ratio at error `alpha`, from
 /// `blocks`. The estimate scatters too, so the effect must exceed the half-width by `z(0.8) / z(1 - alpha / 2)` of

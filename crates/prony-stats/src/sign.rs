@@ -2,7 +2,7 @@
 //!
 //! In a block the variant may lie above both baselines, below both, or between them. Where
 //! `P(variant > baseline) = 1/2`, that is, where the median of the within-block log-ratio is nought,
-//! `P(above both) - P(below both) = E[F^2] - E[(1 - F)^2] = E[2F - 1] = 0` whatever the arms' spread
+//! `P(above both) - P(below both) = E[F^2] - E[(1 - F)^2] = E[2F - 1] = 0` whatever the variants' spread
 //! and skew: so, of the blocks that lie outside, the number above is binomial with 1/2 (see [`Law`]). Shifting the
 //! variant by `theta` gives the interval, and the value that balances the two counts the estimate
 //! (the principle of Hodges and Lehmann, 1963): the median of all within-block log-ratios.
@@ -193,11 +193,11 @@ mod tests {
         SignTest::new(&pairs.iter().map(|(low, high)| Bracket { low: *low, high: *high }).collect::<Vec<_>>())
     }
 
-    /// Every assignment of three values to variant, baseline and baseline in each block: the law of identical arms.
+    /// Every assignment of three values to variant, baseline and baseline in each block: the law of identical variants.
     #[test]
     fn identical_arms_are_rejected_no_more_than_promised_by_enumeration() {
         let n = 8u32;
-        // The three values are 0, 1 and 2.5, so that the arms are skewed.
+        // The three values are 0, 1 and 2.5, so that the variants are skewed.
         let bracket = |rank: u32| match rank {
             0 => (-2.5, -1.0),
             1 => (-1.5, 1.0),

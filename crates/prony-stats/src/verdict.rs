@@ -60,7 +60,7 @@ pub enum Verdict {
     NoDifference,
     /// None of these.
     CantTell {
-        /// About how many more blocks would tell.
+        /// About how many more blocks would decide.
         more_blocks: Reading<u32>,
     },
     /// It finishes more often than the baseline: what differs is how many trials finish, not the metric of those that do.

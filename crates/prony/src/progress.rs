@@ -128,7 +128,7 @@ impl<W: Write> Observer for Terminal<W> {
                     let again = if *done > 0 { format!(", {done} already done") } else { String::new() };
                     let variants = count(*variants, "variant");
                     let plan = match budget {
-                        Some(budget) => format!("{variants}, as many blocks as {} holds", span(*budget)),
+                        Some(budget) => format!("{variants}, as many blocks as fit into {}", span(*budget)),
                         None => format!("{variants}, {}, {}", count(*blocks, "block"), count(*trials, "trial")),
                     };
                     self.line(&format!("run {run}: {title}: {plan}{again}"));

@@ -10,7 +10,7 @@ use prony_model::record::{Canary, Conditions, TrialRecord};
 use prony_model::units::Nanos;
 use prony_stats::summary;
 
-/// A canary that took so many times the run's median marks its trial.
+/// A reference workload that took so many times the run's median marks its trial.
 const CANARY: f64 = 1.25;
 
 /// Share of the processors' time given to other machines above which a trial is marked.
@@ -19,10 +19,10 @@ const STEAL: f64 = 0.02;
 /// Share of the time in which tasks waited for memory above which a trial is marked.
 const MEMORY_PRESSURE: f64 = 0.01;
 
-/// The time that one of the canaries took.
+/// The time that one of the reference workloads took.
 type Took = fn(&Canary) -> Option<Nanos>;
 
-/// The canaries by name, each with what it took.
+/// The reference workloads by name, each with what it took.
 const CANARIES: [(&str, Took); 3] = [
     ("cpu", |canary| Some(canary.cpu)),
     ("memory", |canary| Some(canary.memory)),
@@ -32,7 +32,7 @@ const CANARIES: [(&str, Took); 3] = [
 /// Figures of a record's `conditions`; `None` where they were not measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disturbances {
-    /// Canaries by name, the slower of before and after, nanoseconds.
+    /// Reference workloads by name, the slower of before and after, nanoseconds.
     pub canaries: Vec<(String, f64)>,
     /// Share of the processors' time given to other machines.
     pub steal: Option<f64>,
@@ -68,11 +68,12 @@ impl Disturbances {
     }
 }
 
-/// Why a trial counts as disturbed, in words; empty where it does not. `usual` are the run's median canaries.
+/// Why a trial counts as disturbed, in words; empty where it does not. `usual` are the run's median reference workloads.
 fn signs(disturbances: &Disturbances, usual: &[(String, f64)]) -> Vec<String> {
     let slow = |(name, took): &(String, f64)| {
         let (_, median) = usual.iter().find(|(other, _)| other == name)?;
-        (*took > CANARY * median).then(|| format!("the {name} canary took {:.2} times as long as usual", took / median))
+        (*took > CANARY * median)
+            .then(|| format!("the {name} reference workload took {:.2} times as long as usual", took / median))
     };
     let mut signs: Vec<String> = disturbances.canaries.iter().filter_map(slow).collect();
     let share = |value: Option<f64>, most: f64, what: &str| {
@@ -111,13 +112,13 @@ pub fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
         first + 1,
         why.join(", ")
     );
-    let hint = "beside each verdict stands its figure without them; run on a quieter machine where the two disagree";
+    let hint = "each verdict is also given without them; where the two disagree, repeat the run on a quieter machine";
     let data: Vec<Value> =
         marked.iter().map(|(position, signs)| json!({ "trial": position + 1, "signs": signs })).collect();
     Some(Finding::of("disturbed_trials", Severity::Note, message, hint).with(json!(data)))
 }
 
-/// The median of each canary over a run.
+/// The median of each reference workload over a run.
 fn usual(all_disturbances: &[Disturbances]) -> Vec<(String, f64)> {
     let median = |name: &str| {
         let all = all_disturbances.iter().flat_map(|w| &w.canaries).filter(|(other, _)| other == name);

@@ -75,25 +75,25 @@ pub fn source_changed(directory: &Path, paths: &[&Path]) -> Option<Finding> {
 pub fn settled_unseen(record: &TrialRecord) -> Vec<Finding> {
     let finding = |(name, settled): (&String, &Settled)| {
         let blind = &settled.result.as_ref().filter(|result| !result.blind.is_empty())?.blind;
-        let message = format!("whether it was quiet was told without {}", blind.join(", "));
-        let hint = "take the settle time as a lower bound; `prony doctor` tells what this machine can measure";
+        let message = format!("quiet was determined without {}", blind.join(", "));
+        let hint = "take the settle time as a lower bound; `prony doctor` lists what this machine can measure";
         Some(Finding::of("settled_unseen", Severity::Warning, message, hint).in_phase(name))
     };
     record.conditions.settled.iter().filter_map(finding).collect()
 }
 
-/// Lines were to be read in phases that ended well, and none matched: what they would have told is missing, answers
+/// Lines were to be read in phases that ended well, and none matched: the metrics of `read` are missing, answers
 /// among it.
 pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
     let finding = |name: &String| {
-        let message = "no line of the phase matched its `read`: what it was to tell is in no figure".to_owned();
+        let message = "no output line of the phase matched `read`: its metrics are missing".to_owned();
         let hint = "compare the pattern with what the program writes between the phase's begin and its end";
         Finding::of("read_nothing", Severity::Warning, message, hint).in_phase(name)
     };
     record.program().map_or_else(Vec::new, |program| program.heard_nothing.iter().map(finding).collect())
 }
 
-/// Lines matched the `read` of several phases, one of which marks or calls bound: nobody knows in which of them each was
+/// Lines matched the `read` of several phases, one of which marks or calls bound: it is not known in which of them each was
 /// written.
 pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
     let phases = &record.program().filter(|program| !program.read_by_several.is_empty())?.read_by_several;
@@ -102,7 +102,7 @@ pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
         phases.join("`, `")
     );
     let hint =
-        "write patterns of which one alone matches each line: the order of lines and of marks or calls is not known";
+        "write patterns so that only one of them matches a line: the order of lines and of marks or calls is not known";
     Some(Finding::of("read_by_several", Severity::Warning, message, hint).with(json!({ "phases": phases })))
 }
 
@@ -114,7 +114,7 @@ pub fn late(record: &TrialRecord) -> Vec<Finding> {
         let (severity, what) = if wall < lag {
             (Severity::Warning, "it has no figure that was read then")
         } else {
-            (Severity::Note, "CPU time, bytes and calls may be its neighbours'")
+            (Severity::Note, "its CPU time, bytes and calls may include those of neighbouring phases")
         };
         let message = format!("its begin or its end was read up to {late} late, and it took {took}: {what}");
         let hint = "have the program wait 0.1 s after it writes the line that begins the phase, or make the phase longer; calls of \
@@ -176,26 +176,27 @@ pub fn read_rarely(record: &TrialRecord) -> Vec<Finding> {
     phases.filter_map(finding).collect()
 }
 
-/// Why nothing is known of a heap for so long: nobody read it, or what was read was not kept.
+/// Why a heap has no reading for so long: it was not read, or the reading was not recorded.
 fn unread(gap: Nanos, dropped: u64) -> (String, &'static str) {
     if dropped > 0 {
         let message = format!(
-            "no figure of the heap is there for {gap}: a trial keeps only so many, and {dropped} that came later were dropped"
+            "heap figures are missing for {gap}: the trial reached its limit of samples, and {dropped} later samples \
+             were dropped"
         );
         return (message, "figures of heaps after that are missing; measure a shorter part, or fewer calls");
     }
     (
-        format!("the heap was not read for {gap}, in which the program gave its runtime no occasion"),
-        "take `max`, `min` and `mean` of the heap as rough; its figure at the end stands, where there is one",
+        format!("the heap was not sampled for {gap}: the program left its runtime no opportunity"),
+        "take `max`, `min` and `mean` of the heap as approximate; its figure at the end is exact, where there is one",
     )
 }
 
-/// A program that was to be held at the end of a call and went on by itself, or ended.
+/// A program that was to be suspended at the end of a call and went on by itself, or ended.
 pub fn went_on(record: &TrialRecord) -> Option<Finding> {
     let suspensions = &record.conditions.probe.as_ref()?.suspensions;
     let first = suspensions.iter().find(|suspension| suspension.by_itself() || suspension.fault.is_some())?;
     let why = first.fault.as_deref().or(first.went_on.map(Because::text)).unwrap_or_default();
-    let message = format!("the program was to be held at the end of a call, and this went wrong: {why}");
+    let message = format!("suspending the program at the end of a call failed: {why}");
     let hint = "memory at the phase's end was not read as asked; run it again on a machine with less load";
     Some(Finding::of("hold_failed", Severity::Warning, message, hint))
 }
@@ -212,7 +213,7 @@ pub fn suspended_inside(record: &TrialRecord) -> Vec<Finding> {
     record.conditions.probe.iter().flat_map(|probe| &probe.suspended_inside).map(finding).collect()
 }
 
-/// External memory that was read while a program was held: what callbacks of finalizers would release is still in it.
+/// External memory that was read while a program was suspended: what callbacks of finalizers would release is still in it.
 pub fn finalizers_not_run(record: &TrialRecord) -> Vec<Finding> {
     let suspensions = record.conditions.probe.iter().flat_map(|probe| &probe.suspensions);
     let collected: BTreeSet<&str> = suspensions
@@ -243,7 +244,7 @@ pub fn died_aside(record: &TrialRecord) -> Option<Finding> {
         return None;
     }
     let message = format!("{} processes of the program died because their heap was full", deaths.len());
-    let hint = "what the program did without them is another work than with them";
+    let hint = "without them the program did different work";
     Some(Finding::of("heap_full_aside", Severity::Warning, message, hint).with(json!({ "deaths": deaths })))
 }
 
@@ -253,7 +254,7 @@ pub fn store_not_found(record: &TrialRecord) -> Option<Finding> {
     if store.found || !record.ending.outcome.is_ok() {
         return None;
     }
-    let message = format!("nothing was ever at the program's `store`, `{}`", store.path.display());
+    let message = format!("no file was found at the program's `store`, `{}`", store.path.display());
     let hint = "compare it with where the program writes; relative paths start at the directory it works in";
     Some(Finding::of("store_not_found", Severity::Warning, message, hint))
 }
@@ -265,7 +266,7 @@ pub fn store_carried_over(record: &TrialRecord) -> Option<Finding> {
     if store.of_the_trial || before == Bytes::default() {
         return None;
     }
-    let message = format!("the program's `store` had {before} when the trial began, in a place that trials share");
+    let message = format!("the program's `store` had {before} when the trial began, in a directory that trials share");
     let hint = "where trials before it left that, let `prepare` remove it, or `copy = \"trial\"` give each its own";
     Some(Finding::of("store_carried_over", Severity::Note, message, hint).with(json!({ "blocks": before })))
 }
@@ -282,7 +283,7 @@ pub fn store_read_long(record: &TrialRecord) -> Option<Finding> {
     let message = format!(
         "reading the program's `store`, where phases begin and end and while one waits for quiet, took {took} of {wall}"
     );
-    let hint = "name a smaller part of it as `store`: what reads it takes a processor and the disk's attention";
+    let hint = "name a smaller part of it as `store`: reading it uses a processor and the disk";
     Some(
         Finding::of("store_read_long", Severity::Warning, message, hint)
             .with(json!({ "reading_ns": store.reading, "settling_ns": store.settling })),
@@ -297,20 +298,23 @@ pub fn flooded(record: &TrialRecord) -> Option<Finding> {
     if total < FLOOD {
         return None;
     }
-    let message = format!("output flooded: {total} were written, of which beginning and end are kept");
+    let message = format!("the program wrote {total} of output, of which only the beginning and the end are recorded");
     let hint = "writing them is part of the figures: make the program quieter, or set `output = \"null\"`";
     let found = Finding::of("output_flooded", Severity::Warning, message, hint);
     Some(found.with(json!({ "stdout": stdout, "stderr": stderr })))
 }
 
-/// Processes lived on after the program's own process had ended.
+/// Processes continued to run after the program's own process had ended.
 pub fn left_behind(record: &TrialRecord) -> Option<Finding> {
     let left = record.program()?.left_behind;
     if left == 0 {
         return None;
     }
-    let message = format!("{left} processes lived on when the program's own had ended, and were ended too");
-    let hint = "what they did after it is in no figure; a daemon is measured in its foreground mode";
+    let message = format!(
+        "{left} processes were still running when the program's own process had ended, and were \
+        ended"
+    );
+    let hint = "what they did after that is in no figure; a daemon is measured in its foreground mode";
     Some(Finding::of("left_behind", Severity::Warning, message, hint).with(json!({ "processes": left })))
 }
 
@@ -452,7 +456,7 @@ pub(super) mod tests {
         assert!(found[0].message.contains("no occasion"), "{}", found[0].message);
         probe.samples_dropped = 12_345;
         let found = read_rarely(&probed(probe));
-        assert!(found[0].message.contains("12345 that came later were dropped"), "{}", found[0].message);
+        assert!(found[0].message.contains("12345 later samples were dropped"), "{}", found[0].message);
         assert!(!found[0].message.contains("occasion"), "the program is not to blame");
     }
 
@@ -484,7 +488,7 @@ pub(super) mod tests {
         });
         let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
         assert_eq!(guards, ["probe_lines_lost", "hold_failed", "suspended_inside", "heap_full_aside"]);
-        assert!(found[1].message.ends_with("nobody answered"));
+        assert!(found[1].message.ends_with("the runner did not answer"));
         assert!(found[2].message.starts_with("`at_end` of phase `load`") && found[2].phase.as_deref() == Some("whole"));
         assert_eq!(check(&TrialRecord { phases: Vec::new(), ..probed(ProbeReport::default()) }), []);
     }

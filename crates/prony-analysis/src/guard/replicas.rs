@@ -33,7 +33,7 @@ fn names(copies: &[Replica], is: impl Fn(&Replica) -> bool) -> Option<String> {
 /// Replicas were still at work when the program ended, and were ended with it.
 pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
     let names = names(copies, |copy| copy.end == ReplicaEnd::CutOff).filter(|_| record.ending.outcome.is_ok())?;
-    let message = format!("the program ended while replicas were at work, and they were ended with it: {names}");
+    let message = format!("the program ended while replicas were running, and they were ended with it: {names}");
     let hint = "let the program wait for them, and end the phase by `end = { replicas = \"ended\" }`";
     Some(Finding::of("replicas_cut_off", Severity::Warning, message, hint))
 }
@@ -41,20 +41,20 @@ pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
 /// Lines of replicas were to be read, and none of them matched.
 pub fn without_report(copies: &[Replica]) -> Option<Finding> {
     let names = names(copies, |copy| copy.end == ReplicaEnd::Ended && copy.heard_nothing)?;
-    let message = format!("no line of {names} matched `read`: what it was to tell is in no figure");
+    let message = format!("no output line of {names} matched `read`: its metrics are missing");
     let hint = "compare the pattern with what they write; their output is in the record";
     Some(Finding::of("replicas_told_nothing", Severity::Warning, message, hint))
 }
 
-/// Processes of replicas lived on after the replicas' own.
+/// Processes of replicas continued to run after the replicas' own.
 pub fn left_behind(copies: &[Replica]) -> Option<Finding> {
     let names = names(copies, |copy| copy.left_behind.is_some_and(|left| left > 0))?;
-    let message = format!("processes lived on when {names} had ended, and were ended too");
-    let hint = "what they did after it is in no figure of a replica";
+    let message = format!("processes were still running when {names} had ended, and were ended");
+    let hint = "what they did after that is in no figure of a replica";
     Some(Finding::of("replicas_left_behind", Severity::Warning, message, hint))
 }
 
-/// Replicas were released so far apart that the first worked alone for a good part of the time.
+/// Replicas were released so far apart that the first ran without the others for a considerable part of the time.
 pub fn released_apart(record: &TrialRecord, phase: &str, within: Option<Nanos>) -> Option<Finding> {
     let phase = record.phases.iter().find(|found| found.name == phase)?;
     let (apart, makespan) = (within?, amount(phase, Metric::Makespan)?);

@@ -117,7 +117,7 @@ pub fn sources_differ(trials: &[TrialRecord]) -> Option<Finding> {
     Some(Finding::of("sources_differ", Severity::Warning, message, hint).with(data))
 }
 
-/// Comparisons of stores in which no answer was checked: nothing was read back that the arms could agree on, so that a
+/// Comparisons of stores in which no answer was checked: nothing was read back that the variants could agree on, so that a
 /// store which loses or garbles what it is given looks like any other (METHOD 1.5).
 pub fn answers_unchecked(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
     let compared = !experiment.compare().baseline.is_empty() && experiment.variants().len() > 1;

@@ -184,9 +184,9 @@ fn a_store_that_does_not_rest_is_named() {
     let program = |reading, completion| PhaseRecord { action: "observe".into(), completion, ..settle(reading) };
     let cap = || Reading::Missing(Why::NotSettled("within 60 s".into()));
     let found = trial::unsettled(&program(cap(), Completion::Complete)).unwrap();
-    assert!(found.message.starts_with("the program did not come to rest"), "{}", found.message);
+    assert!(found.message.starts_with("the program did not become quiet"), "{}", found.message);
     assert_eq!(trial::unsettled(&program(cap(), Completion::Partial)), None, "it ended first, which is said elsewhere");
-    let unclear = Reading::Missing(Why::NotSupported("others went on while one was held".into()));
+    let unclear = Reading::Missing(Why::NotSupported("others continued while one was suspended".into()));
     assert_eq!(trial::unsettled(&program(unclear, Completion::Complete)), None);
     assert_eq!(trial::unsettled(&settle(Reading::Measured(3e9))), None);
     let dirty = |watched| {
@@ -323,11 +323,11 @@ fn answers_that_programs_tell_must_agree_too() {
     assert_eq!(zero[0].message, "`lmdb` returned 0 rows and `redb` 7", "no rows is a number");
     let found = answers(&answered("reported:aa", None), &answered("reported:ab", 7));
     assert_eq!(found[0].severity, Severity::Refusal);
-    assert_eq!(found[0].message, "`lmdb` and `redb` say that they answered differently: `aa` and `ab`");
+    assert_eq!(found[0].message, "`lmdb` and `redb` reported different answers: `aa` and `ab`");
     assert_eq!(answers(&answered("rows:", 5), &answered("reported:aa", 5)), [], "one tells more than the other");
     let nothing_shared = answers(&answered("rows:", 5), &answered("reported:aa", None));
     assert_eq!(nothing_shared[0].severity, Severity::Refusal);
-    assert!(nothing_shared[0].message.contains("nothing shows whether they agree"), "{}", nothing_shared[0].message);
+    assert!(nothing_shared[0].message.contains("their answers cannot be compared"), "{}", nothing_shared[0].message);
     let rows = answers(&answered("rows:", 5), &answered("rows:", 4));
     assert_eq!(rows[0].message, "`lmdb` returned 5 rows and `redb` 4");
     assert!(!rows[0].hint.contains("verify"), "{}", rows[0].hint);
@@ -515,7 +515,9 @@ fn disturbed_trials_are_marked_with_their_signs() {
     trials.push(with(9, conditions(40, Reading::Measured(0.1))));
     let found = disturbed_trials(&trials.iter().collect::<Vec<_>>()).unwrap();
     assert!(
-        found.message.starts_with("1 of 10 trials were disturbed; the first, trial 10: the cpu canary took 2.00 times")
+        found.message.starts_with(
+            "1 of 10 trials were disturbed; the first, trial 10: the cpu reference workload took 2.00 times"
+        )
     );
     assert!(found.message.contains("10 % of the processors' time"), "{}", found.message);
     assert_eq!(found.data[0]["trial"], 10, "counted from 1, as in the message");

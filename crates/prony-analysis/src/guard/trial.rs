@@ -88,7 +88,7 @@ pub fn nothing_found(phase: &PhaseRecord) -> Option<Finding> {
         return None;
     }
     let message = format!("{done:.0} reads found no row at all");
-    let hint = "look whether an earlier phase stores these records, and with the same keys";
+    let hint = "check whether an earlier phase stores these records, and with the same keys";
     Some(Finding::of("nothing_found", Severity::Warning, message, hint).in_phase(&phase.name))
 }
 
@@ -105,7 +105,7 @@ pub fn gaps_between_batches(phase: &PhaseRecord) -> Option<Finding> {
     }
     let message = format!("{} of the wall time lies between timed sections", percent(gap / wall));
     let hint =
-        "compare `wall` beside `time`, or make values smaller or less compressible so that preparing them is cheap";
+        "compare `wall` with `time`, or make values smaller or less compressible so that preparing them is cheap";
     let found = Finding::of("gaps_between_batches", Severity::Note, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "gap_ns": gap, "wall_ns": wall })))
 }
@@ -135,16 +135,16 @@ pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
     let Reading::Missing(why) = reading else { return unsettled_beside(phase) };
     let what = match (phase.action.as_str(), phase.completion) {
         ("settle", _) => "store",
-        // A program that ended first is another matter, and so is a time that a hold made unclear.
+        // A program that ended first is another matter, and so is a time that a suspension made unclear.
         ("observe", Completion::Complete) if matches!(why, Why::NotSettled(_) | Why::Failed(_)) => "program",
         _ => return None,
     };
     let hint = "raise `within`: work of this phase was going on at its end, and counts in later phases";
-    let message = format!("the {what} did not come to rest: {why}");
+    let message = format!("the {what} did not become quiet: {why}");
     Some(Finding::of("unsettled", Severity::Warning, message, hint).in_phase(&phase.name))
 }
 
-/// What counts came to rest, and what is waited for beside it had not at the cap.
+/// What counts became quiet, and what is waited for beside it had not at the cap.
 fn unsettled_beside(phase: &PhaseRecord) -> Option<Finding> {
     let reading = |sign: Sign| phase.reading(MetricKey::amount(sign.metric()));
     let active = Sign::ALL.into_iter().find_map(|sign| match reading(sign)? {

@@ -66,7 +66,7 @@ fn came_after(record: &TrialRecord, before: &str) -> Said {
         Some(Completion::Complete | Completion::Failed | Completion::AfterFailure) => "ended when the program did",
         Some(Completion::NotReached) | None => "never began",
     };
-    let hint = "look what is the matter with that phase: this one waits for its end";
+    let hint = "find out why that phase did not end: this one waits for its end";
     (format!("it begins after `{before}`, which {how}"), hint)
 }
 
@@ -80,17 +80,17 @@ fn replicas(record: &TrialRecord, began: Option<Nanos>) -> Said {
     let last = copies.iter().filter_map(|copy| copy.ended).max();
     if copies.is_empty() {
         let why = format!("no replica was started, for the phase with which they start, `{phase}`, never began");
-        return (why, "look what is the matter with that phase");
+        return (why, "find out why that phase did not begin");
     }
     if !at_work.is_empty() {
-        let why = format!("replicas were at work when the program ended: `{}`", at_work.join("`, `"));
+        let why = format!("replicas were running when the program ended: `{}`", at_work.join("`, `"));
         return (why, "let the program wait until they have ended");
     }
     if began.zip(last).is_some_and(|(began, last)| began >= last) {
         let why = "all replicas had ended before it began".to_owned();
         return (why, "begin it earlier, or end it with a line, a mark or the program");
     }
-    ("the last replica ended when the program did".to_owned(), "let the program live on until they have ended")
+    ("the last replica ended when the program did".to_owned(), "let the program run until they have ended")
 }
 
 /// The program ended while it was watched for quiet.
@@ -116,7 +116,7 @@ fn uncalled(record: &TrialRecord, phase: &PhaseRecord, what: &str) -> Said {
         }
         (None, Some(why)) => (
             format!("the function `{function}` was not called: {why}"),
-            "compare file and name with the program's; a function that a module calls within itself is not seen",
+            "compare file and name with the program's; a function that a module calls within itself is not observed",
         ),
         (None, None) => (
             format!("a call of `{function}` had not returned when the program ended"),
@@ -227,7 +227,7 @@ mod tests {
             ..Replica::default()
         };
         let (ended, cut_off) = (copy("replica.1", ReplicaEnd::Ended, 7), copy("replica.2", ReplicaEnd::CutOff, 9));
-        let at_work = "replicas were at work when the program ended: `replica.2`";
+        let at_work = "replicas were running when the program ended: `replica.2`";
         assert_eq!(with(&[&ended, &cut_off], 8), [at_work, at_work]);
         let last = "the last replica ended when the program did";
         assert_eq!(with(&[&ended], 8), ["all replicas had ended before it began", last]);

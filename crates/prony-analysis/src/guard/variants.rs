@@ -43,7 +43,7 @@ pub fn refusal(findings: &[Finding]) -> Option<String> {
     findings.iter().find(|f| f.severity == Severity::Refusal).map(|f| f.message.clone())
 }
 
-/// Answers that should agree and do not: in one block both arms do the same work on the same data (METHOD 1.5).
+/// Answers that should agree and do not: in one block both variants do the same work on the same data (METHOD 1.5).
 pub fn answers_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
     let mut checked = BTreeSet::new();
     let mut findings = Vec::new();
@@ -140,7 +140,7 @@ fn same_draws(a: &Action, b: &Action) -> bool {
     x.amount == y.amount && (whole(a, x) && whole(b, y) || x.order == y.order && x.threads == y.threads)
 }
 
-/// Pairs of trials of the two arms with the same block and the same seed.
+/// Pairs of trials of the two variants with the same block and the same seed.
 fn same_work<'a>(a: &VariantTrials<'a>, b: &VariantTrials<'a>) -> Vec<(&'a TrialRecord, &'a TrialRecord)> {
     let work = |t: &TrialRecord| (t.trial.block, t.trial.seed);
     let mut theirs: BTreeMap<(u32, u64), Vec<&'a TrialRecord>> = BTreeMap::new();
@@ -173,10 +173,11 @@ fn disagreement(
         (Some((rows, other_rows)), _) if rows != other_rows => {
             format!("`{left}` returned {rows} rows and `{right}` {other_rows}")
         }
-        (_, Some((x, y))) => format!("`{left}` and `{right}` say that they answered differently: `{x}` and `{y}`"),
+        (_, Some((x, y))) => format!("`{left}` and `{right}` reported different answers: `{x}` and `{y}`"),
         (Some((rows, _)), None) => format!("`{left}` and `{right}` returned {rows} rows each, and not the same ones"),
         (None, None) => format!(
-            "one of `{left}` and `{right}` tells its rows and the other a digest, so that nothing shows whether they agree"
+            "one of `{left}` and `{right}` reports its rows and the other a digest, so that their answers cannot be \
+             compared"
         ),
     };
     let hint = if a.digest.starts_with("reported:") || a.digest.starts_with("rows:") {
@@ -190,7 +191,7 @@ fn disagreement(
 
 /// Work per operation that differs though nothing in the two specifications explains it (METHOD 1.6).
 ///
-/// Operations, transactions, bytes handed over and distinct keys follow from data and phases alone; syncs and bytes
+/// Operations, transactions, bytes handed over and distinct keys follow from data and phases only; syncs and bytes
 /// written also from the store and its settings, so these are compared only where the stores are the same.
 pub fn work_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -243,7 +244,7 @@ fn bounded_by_time(variant: &VariantTrials<'_>, phase: &str) -> bool {
     spec.and_then(|p| p.action.ops()).is_some_and(|ops| matches!(ops.amount, Amount::Duration(_)))
 }
 
-/// The median over an arm's trials that completed the phase.
+/// The median over a variant's trials that completed the phase.
 fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> {
     let phases = variant.trials.iter().flat_map(|t| &t.phases);
     let complete = phases.filter(|p| p.name == phase && p.completion == Completion::Complete);
@@ -258,11 +259,9 @@ pub fn durability_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<
     if a == b {
         return None;
     }
-    let message = format!(
-        "`{}` is {a} and `{}` is {b}: they promise different things after a crash",
-        baseline.name, variant.name
-    );
-    let hint = "set the same `durability` for both, or read the difference as the price of the promise";
+    let message =
+        format!("`{}` is {a} and `{}` is {b}: their durability guarantees differ", baseline.name, variant.name);
+    let hint = "set the same `durability` for both, or read the difference as the cost of durability";
     let data: Value = json!({ "baseline": a, "variant": b });
     Some(Finding::of("durability_differs", Severity::Note, message, hint).with(data))
 }

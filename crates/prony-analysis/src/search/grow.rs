@@ -111,7 +111,7 @@ impl Grow {
         Self { settings, tried: Vec::new(), first_death: None, tried_above: false, row: None }
     }
 
-    /// How many trials of a value have been told: the block of its next one.
+    /// The number of results for a value: the block of its next trial.
     pub fn trials_of(&self, value: f64) -> u32 {
         self.tried.iter().find(|tried| tried.value == value).map_or(0, |tried| tried.concluded() + tried.disturbed)
     }
@@ -232,7 +232,7 @@ mod tests {
         Settings { range: range.parse().unwrap(), resolution: 0.05, confirm: 3 }
     }
 
-    /// Runs to the end; `fate(value, how many trials of it before)`.
+    /// Runs to the end; `end(value, how many trials of it before)`.
     fn grown(settings: Settings, mut end: impl FnMut(f64, u32) -> TrialEnd) -> (Growth, Vec<f64>) {
         let (mut grow, mut asked) = (Grow::new(settings), Vec::new());
         loop {

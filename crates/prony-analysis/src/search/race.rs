@@ -3,7 +3,8 @@
 //! Figures are logarithms, lower is better. A block's own level (a busy minute, a warm cache) is taken out as the median
 //! over its candidates; a candidate stands where the median of the rest is, so that one wild trial moves nothing far.
 //! The noise is pooled over all of them, which makes two blocks of many candidates enough to see it. The rule explores:
-//! the winner is chosen by its own luck, too, so no figure of a race is an effect, and verdicts rest on fresh trials.
+//! the winner is chosen by its figures in the race, which are therefore biased: no figure of a race is an effect, and
+//! verdicts rest on fresh trials.
 
 /// A candidate's figures, by block.
 pub(crate) type Lane = (usize, Vec<(u32, f64)>);

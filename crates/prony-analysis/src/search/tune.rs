@@ -270,7 +270,7 @@ impl Tune {
         this.out = this.out.or(out);
     }
 
-    /// What to do now, after every trial of the last block was told.
+    /// The next step, after the result of every trial of the last block was passed to [`Self::tell`].
     pub fn step(&mut self) -> Step {
         if self.ran() > 0 {
             self.judge();

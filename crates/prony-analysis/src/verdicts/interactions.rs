@@ -72,7 +72,8 @@ impl Interaction {
             effects.map(|(label, effect)| format!("{} at `{}={label}`", times(*effect), self.on)).collect();
         let Self { factor, level, reference, on, metric, .. } = self;
         format!(
-            "what `{factor}` does depends on `{on}` in `{metric}`{at}: beside `{reference}`, `{level}` is {}; from `{}` \
+            "the effect of `{factor}` depends on `{on}` in `{metric}`{at}: compared with `{reference}`, `{level}` is \
+             {}; from `{}` \
              to `{}` that changes by a factor of {} ({}{}; {})",
             effects.join(", "),
             self.between.0,
@@ -101,11 +102,12 @@ impl Interactions {
             if self.looked_at == 1 { "the one pair".to_owned() } else { format!("all {} pairs", self.looked_at) };
         let (verb, analyses) = match self.analyses {
             0 | 1 => ("hold", String::new()),
-            n => ("would at one look hold", format!(" (this run looked up to {n} times)")),
+            n => ("would hold for a single analysis", format!(" (this run had up to {n} interim analyses)")),
         };
         format!(
             "no verdicts: interactions are not declared and do not count in the family; the intervals of the changes \
-             {verb} together with probability {:.0} % over {pairs} of effects looked at{analyses}, those of single effects \
+             {verb} together with probability {:.0} % over {pairs} of effects examined{analyses}, those of single \
+             effects \
              with 95 % each",
             100.0 * self.confidence
         )
@@ -151,7 +153,7 @@ pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
     Interactions { found, looked_at, confidence, analyses: analyses(data, verdicts) }
 }
 
-/// The most looks of any comparison; where there is none, nothing ends a run but its plan.
+/// The most interim analyses of any comparison; where there is none, nothing ends a run but its plan.
 fn analyses(data: &RunData, verdicts: &Verdicts) -> usize {
     let analyses = verdicts.lines.iter().map(|line| {
         let (planned, blocks) = (super::observe::analyses(&data.experiment, &line.pair), line.comparison.blocks);

@@ -1,4 +1,4 @@
-//! What each change does where the others are there: the verdicts of `[design] leave_one_out` against all of them, read
+//! The effect of each change when all others are applied: the verdicts of `[design] leave_one_out` against all of them, read
 //! as effects of what was left out. Nothing is computed here.
 
 use prony_experiment::design::{ALL, Experiment, NONE, WITHOUT};

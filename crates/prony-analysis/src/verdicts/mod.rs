@@ -139,7 +139,7 @@ impl<'a> Comparisons<'a> {
     }
 
     /// Each baseline's second label beside its first in one metric (A/A), where it runs twice a block and has the metric's
-    /// phase: what equal arms look like. The pair names the baseline twice.
+    /// phase: the spread between equal variants. The pair names the baseline twice.
     pub fn itself(&self, metric: &MetricName) -> Vec<Beside> {
         let variants = self.experiment.variants().iter();
         let has = |variant: &Variant| variant.spec.phases.iter().any(|phase| phase.name == metric.phase);

@@ -16,7 +16,7 @@ use super::{Beside, Pair, Undisturbed};
 use prony_results::RunData;
 
 /// Two trials of a block further apart than this, in milliseconds, ran in two sessions: the run was interrupted between
-/// them and resumed. What lies between two trials of one session (a sync, canaries) takes seconds.
+/// them and resumed. What lies between two trials of one session (a sync, reference workloads) takes seconds.
 const APART: u64 = 600_000;
 
 /// A run's trials by sub-block, variant and label: what is compared ran in one sub-block (METHOD 4.2), and a stratum's
@@ -60,7 +60,7 @@ impl<'a> Pairing<'a> {
     }
 }
 
-/// The looks of the plan for a pair: of the one of the two that runs in fewer blocks.
+/// The interim analyses of the plan for a pair: of the one of the two that runs in fewer blocks.
 pub(super) fn analyses(experiment: &Experiment, pair: &Pair) -> InterimAnalyses {
     let (a, b) = (experiment.variants()[pair.variant].blocks, experiment.variants()[pair.baseline].blocks);
     experiment.compare().analyses(Blocks { min: a.min.min(b.min), max: a.max.min(b.max) })

@@ -214,8 +214,8 @@ fn unfinished(comparison: &Comparison, end: End) -> String {
 
 fn more(blocks: &Reading<u32>) -> String {
     match blocks {
-        Reading::Measured(1) => "; about 1 more block would tell".to_owned(),
-        Reading::Measured(n) => format!("; about {n} more blocks would tell"),
+        Reading::Measured(1) => "; about 1 more block would decide".to_owned(),
+        Reading::Measured(n) => format!("; about {n} more blocks would decide"),
         Reading::Missing(_) => String::new(),
     }
 }
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn blocks_are_counted_in_words() {
-        assert_eq!(more(&Reading::Measured(1)), "; about 1 more block would tell");
-        assert_eq!(more(&Reading::Measured(12)), "; about 12 more blocks would tell");
+        assert_eq!(more(&Reading::Measured(1)), "; about 1 more block would decide");
+        assert_eq!(more(&Reading::Measured(12)), "; about 12 more blocks would decide");
     }
 }

@@ -3,7 +3,7 @@
 use prony_model::spec::{Action, MixWeights, Order};
 use prony_workload::{Records, Share};
 
-/// Versions told apart; each updating phase writes the next one.
+/// Versions distinguished; each updating phase writes the next one.
 const VERSIONS: u32 = 128;
 
 /// What one record may be.

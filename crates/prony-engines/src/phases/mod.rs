@@ -1,6 +1,6 @@
 //! What happens in the worker between "here is the plan" and "the phase ended".
 //!
-//! The runner leads: the worker opens the store, says so, and then runs one phase at a time as it is told. Operations
+//! The runner leads: the worker opens the store, says so, and then runs one phase at a time on command. Operations
 //! run in `operate`, by the loop in [`crate::timed_loop`]; `ledger` knows what they must have left, and `verify` reads
 //! it back.
 //!
@@ -42,13 +42,13 @@ pub trait Link {
     /// The runner's next message; waits for it.
     ///
     /// # Errors
-    /// The runner is gone, or what came is no message.
+    /// The runner has ended, or the input is no message.
     fn next(&mut self) -> Result<ToWorker, LinkError>;
 
     /// Tells the runner.
     ///
     /// # Errors
-    /// The runner is gone.
+    /// The runner has ended.
     fn send(&mut self, message: FromWorker) -> Result<(), LinkError>;
 }
 

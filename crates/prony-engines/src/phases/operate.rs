@@ -21,7 +21,7 @@ use super::timestamps::Samples;
 use crate::driver::{EngineError, Session, Store};
 use crate::timed_loop::{self, Tally, Untimed};
 
-/// Lag at the end of an open loop below which nobody calls it saturated, in nanoseconds.
+/// Lag at the end of an open loop below which it does not count as saturated, in nanoseconds.
 const HICCUP: u64 = 10_000_000;
 
 /// What the CPU time of an open loop holds beside the engine's.
@@ -352,7 +352,7 @@ impl Job<'_> {
             comparable: !timed_out && !races && all.tally.errors == 0,
         };
         let one_in = all.samples.groups.as_ref().map_or(1, GroupSeries::one_in);
-        let thinned = (one_in > 1).then(|| format!("too many groups to keep: one in {one_in} is"));
+        let thinned = (one_in > 1).then(|| format!("too many groups to record: one in {one_in} is recorded"));
         let estimated = all.distinct.as_ref().map_or(0.0, Distinct::relative_error);
         let estimated = (estimated > 0.0)
             .then(|| format!("distinct records are estimated, with a standard error of {:.1} %", estimated * 100.0));

@@ -8,7 +8,7 @@ use prony_model::protocol::{Failure, FromWorker};
 use crate::driver::EngineError;
 use crate::timed_loop::chain;
 
-/// Why the runner cannot be heard or told.
+/// Why the connection to the runner failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The runner's end is closed.
@@ -83,12 +83,12 @@ pub struct HostError {
 }
 
 impl HostError {
-    /// Whether there is nobody to tell.
+    /// Whether the connection to the runner failed.
     pub fn is_link(&self) -> bool {
         matches!(self.cause, Stop::Link(_))
     }
 
-    /// What the runner is told.
+    /// The message to the runner.
     pub fn to_message(&self) -> FromWorker {
         FromWorker::Failed { index: self.phase, failure: self.cause.failure(), message: chain(&self.cause) }
     }

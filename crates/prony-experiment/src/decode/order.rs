@@ -20,7 +20,7 @@ pub(crate) struct Phases {
 }
 
 impl Phases {
-    /// Whether there is a phase of this name, sound or not; `None` where that cannot be told.
+    /// Whether there is a phase of this name, sound or not; `None` where that is not known.
     fn has(&self, name: &str) -> Option<bool> {
         let found = self.names().any(|known| known == name);
         (found || !self.at_fault.contains(&None)).then_some(found)
@@ -121,8 +121,8 @@ pub(crate) fn no_shared_read(node: &Node, phases: &Phases, problems: &mut Proble
     let same = |other: &ObserveSpec| other.read == own.read && (other.is_marked() || own.is_marked());
     let Some(other) = earlier.iter().find(|phase| observed(phase).is_some_and(same)) else { return };
     let message = format!(
-        "phases `{}` and `{}` read the same lines, and nothing tells in which of them a line is written: marks and calls \
-         come by another way than lines",
+        "phases `{}` and `{}` read the same lines, and it cannot be determined in which of them a line is written: \
+         marks and calls arrive by another channel than lines",
         other.name, last.name
     );
     let hint = "change the patterns so that each line matches that of one phase only";

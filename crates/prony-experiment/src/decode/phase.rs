@@ -101,7 +101,7 @@ fn signs(node: &Node) -> Signs {
 }
 
 /// The quiet fits into the time that there is for it, and that into the phase's limit: a phase at its limit has timed out,
-/// where it should be told that it did not settle.
+/// where it should be reported that it did not settle.
 fn can_settle(node: &Node, spec: &SettleSpec, limit: Option<Nanos>, problems: &mut Problems<'_>) {
     let SettleSpec { quiet, within, .. } = *spec;
     let place = |key: &str| node.get(key).unwrap_or(node);

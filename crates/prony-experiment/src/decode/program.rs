@@ -344,7 +344,7 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
     })
 }
 
-/// A phase is told by one means only.
+/// The bounds of a phase are given in one way only.
 fn one_way(node: &Node, problems: &mut Problems<'_>) {
     let bound = node.entry("begin").or(node.entry("end"));
     if let (Some(mark), true) = (node.entry("mark"), bound.is_some()) {
@@ -367,7 +367,7 @@ fn one_way(node: &Node, problems: &mut Problems<'_>) {
     }
     let called = node.entry("call").or_else(|| node.get("end")?.entry("call"));
     if let (Some(at_end), None) = (node.entry("at_end"), called) {
-        let problem = Problem::new(at_end.key_span.clone(), "`at_end` holds the program at the end of a `call`");
+        let problem = Problem::new(at_end.key_span.clone(), "`at_end` suspends the program at the end of a `call`");
         problems.add(
             problem.hint("`at_end` needs a phase that is a function: add `call = \"FILE#EXPORT\"`, or remove `at_end`"),
         );
@@ -392,7 +392,7 @@ fn at_end(node: &Node, stop: bool, problems: &mut Problems<'_>) -> AtEndSpec {
         let problem = Problem::new(view.key_span("weak"), "`weak` says what a collection does, and none is forced");
         problems.add(via(node, problem.hint("add `collect = true`, or take `weak` out")));
     }
-    // The time in which a program is held is in no limit of a phase.
+    // The time in which a program is suspended is in no limit of a phase.
     AtEndSpec { collect, weak, wait, settle: view.get("settle").map(|node| settle(node, None, problems)) }
 }
 

@@ -17,9 +17,13 @@ pub(crate) static STORE: TableShape = TableShape {
         optional(
             "durability",
             Shape::Word(&[
-                ("strict", "a power cut loses nothing acknowledged"),
-                ("bounded", "a power cut loses at most the last commit"),
-                ("relaxed", "a power cut loses a tail; what remains is a prefix of commit order"),
+                ("strict", "a power failure loses no acknowledged commit"),
+                ("bounded", "a power failure loses at most the last commit"),
+                (
+                    "relaxed",
+                    "a power failure may lose the most recent commits; those that survive are a prefix of \
+                    the commit order",
+                ),
                 ("volatile", "a process crash loses a tail"),
                 ("none", "anything may be lost, integrity too"),
             ]),

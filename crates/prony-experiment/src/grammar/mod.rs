@@ -69,7 +69,7 @@ pub(crate) static ROOT: TableShape = TableShape {
 /// Phases of stores, or in a file with programs of both.
 const PHASES: Shape = Shape::List(&Shape::Either(&[Shape::Table(&PHASE), Shape::Table(&PROGRAM_PHASE)]));
 
-/// Phases of stores alone.
+/// Phases of stores only.
 pub(crate) static STORE_PHASES: Shape = Shape::List(&Shape::Table(&PHASE));
 
 /// Phases in a file with programs.
@@ -80,7 +80,7 @@ pub(crate) static EXPERIMENT: TableShape = TableShape {
     name: "experiment",
     doc: "What the experiment is called and asks.",
     fields: &[&[
-        optional("title", Shape::Plain, "the file's name", "Stands above every table and report."),
+        optional("title", Shape::Plain, "the file's name", "Printed above every table and report."),
         optional("question", Shape::Plain, "none", "What the experiment is to answer."),
         optional(
             "seed",
@@ -120,8 +120,8 @@ pub(crate) static DESIGN: TableShape = TableShape {
             Shape::Plain,
             "none",
             "A factor whose levels are changes. Its levels become `all` of them together, `without X` for each one, and \
-             `none`. The baseline is `all` unless `[compare]` names one, and a table shows what each change does where the \
-             others are there.",
+             `none`. The baseline is `all` unless `[compare]` names one, and a table shows the effect of each change \
+             when all others are applied.",
         ),
     ]],
     rest: None,
@@ -184,8 +184,9 @@ pub(crate) static COMPARE: TableShape = TableShape {
             "budget",
             Shape::Span,
             "none: `blocks` says how many run",
-            "The time that the run has, as `20 min`: as many blocks run as it holds, instead of `blocks`, until every \
-             comparison is decided; of a range in `blocks` the least still holds for the first interim analysis.",
+            "The time that the run has, as `20 min`: as many blocks run as fit into it, instead of `blocks`, until \
+             every \
+             comparison is decided; of a range in `blocks` the minimum still applies to the first interim analysis.",
         ),
         optional("twice", Shape::Flag, "true", "Runs the baseline twice in each block, under two labels (A/A)."),
     ]],
@@ -217,7 +218,13 @@ pub(crate) static LEVEL_BLOCKS: TableShape = TableShape {
 };
 
 static BLOCK_RANGE: [Field; 2] = [
-    optional("min", Shape::Whole(1, 10_000), "6", "At least so many; looks fixed in advance decide about more."),
+    optional(
+        "min",
+        Shape::Whole(1, 10_000),
+        "6",
+        "The minimum; interim analyses planned in advance decide about \
+        more.",
+    ),
     optional("max", Shape::Whole(1, 10_000), "`min`", "At most so many."),
 ];
 
@@ -233,12 +240,13 @@ pub(crate) static OBSERVE: TableShape = TableShape {
             Shape::Word(&[
                 (
                     "full",
-                    "the machine's limits are measured, canaries sing and the disk comes to rest around each trial",
+                    "the machine's limits are measured, reference workloads run and dirty pages are flushed before \
+                     and after each trial",
                 ),
                 ("light", "none of that, for commands of milliseconds; finished trials are synced once a second"),
             ]),
             "\"full\"",
-            "How much trouble is taken around each trial.",
+            "How much is measured before and after each trial.",
         ),
         optional(
             "profile",

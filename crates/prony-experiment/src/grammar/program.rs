@@ -154,7 +154,7 @@ pub(crate) static PROGRAM: TableShape = TableShape {
 /// `[program.NAME.replicas]`.
 pub(crate) static REPLICAS: TableShape = TableShape {
     name: "replicas",
-    doc: "Further copies of a program: held from the trial's begin, released together when a phase begins, in the \
+    doc: "Further copies of a program: suspended from the trial's begin, released together when a phase begins, in the \
           program's directory and under its limits. Each has its own output, exit code and figures.",
     fields: &[&[
         required("count", Shape::Whole(0, 1_000), "How many there are; 0 is a level without any."),
@@ -304,7 +304,8 @@ static OBSERVED: [Field; 7] = [
         "at_end",
         Shape::Table(&AT_END),
         "it goes on",
-        "The program is held at the end of each invocation of `call`, or of the one that is the phase's `end`, while this \
+        "The program is suspended at the end of each invocation of `call`, or of the one that is the phase's `end`, \
+         while this \
          is done; then its memory is read. Another phase that is under way then has no figures.",
     ),
     optional(
@@ -343,9 +344,10 @@ const fn optional_actions() -> [Field; ACTIONS.len()] {
 /// `at_end = { ... }`.
 pub(crate) static AT_END: TableShape = TableShape {
     name: "at_end",
-    doc: "What is done while the program is held where a call ends the phase. The time of it is in no figure.",
+    doc: "What is done while the program is suspended at the end of a call that ends the phase. This time is in no \
+        figure.",
     fields: &[&[
-        optional("collect", Shape::Flag, "false", "Forces a full collection; the heap before it is kept too."),
+        optional("collect", Shape::Flag, "false", "Forces a full collection; the heap before it is recorded too."),
         optional(
             "weak",
             Shape::Word(&[
@@ -410,7 +412,8 @@ pub(crate) static END: TableShape = TableShape {
             action(
                 "call",
                 Shape::Text,
-                "The first end of an invocation of this function after the phase's begin; `at_end` holds the program there.",
+                "The first end of an invocation of this function after the phase's begin; `at_end` suspends the \
+                 program there.",
             ),
             action(
                 "settle",

@@ -17,7 +17,7 @@ pub(crate) static TABLE: TableShape = TableShape {
     name: "report.table",
     doc: "A table of the report.",
     fields: &[&[
-        optional("title", Shape::Plain, "none", "Stands above the table."),
+        optional("title", Shape::Plain, "none", "Printed above the table."),
         optional("select", Shape::Map(&super::LEVELS), "every variant", "Keeps only variants with these levels."),
         optional("rows", NAMES, "every factor not named elsewhere", "Factors whose levels make the rows."),
         optional("tables", NAMES, "one table", "Factors whose levels make a table each."),
@@ -36,7 +36,7 @@ pub(crate) static TABLE: TableShape = TableShape {
         optional(
             "statistic",
             Shape::Word(&[
-                ("median", "the median, with the spread beside it"),
+                ("median", "the median, with the spread next to it"),
                 ("mean", "the arithmetic mean"),
                 ("min", "the least"),
                 ("max", "the greatest"),

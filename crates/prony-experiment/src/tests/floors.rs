@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Three factors, and `[compare]` with what is told.
+/// Three factors, and `[compare]` with the given keys.
 fn file(compare: &str) -> String {
     format!(
         "[factors]\nengine = [\"memory\", \"lmdb\", \"redb\"]\nsize = [1, 2]\nbatch = [10, 20]\n[compare]\n{compare}\n\

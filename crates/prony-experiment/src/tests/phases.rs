@@ -110,7 +110,7 @@ end = { settle = { quiet = "5" } }
     14:19 no phase `d` stands before this one | known: `whole`, `b`
     15:16 `a.js` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
     18:19 no phase `bb` stands before this one | known: `whole`, `b`, `c`
-    20:1 `at_end` holds the program at the end of a `call` | `at_end` needs a phase that is a function: add `call = "FILE#EXPORT"`, or remove `at_end`
+    20:1 `at_end` suspends the program at the end of a `call` | `at_end` needs a phase that is a function: add `call = "FILE#EXPORT"`, or remove `at_end`
     22:8 `at_end` of phase `d` suspends the program while phase `e` is under way, which would have no figures | let `e` end before, or measure the two in experiments of their own
     23:11 unknown key `settle` | known: `line`, `mark`, `replicas`, `call`, `after`
     24:9 unknown key `after` | known: `line`, `mark`, `replicas`, `call`, `settle`
@@ -132,9 +132,9 @@ fn lines_and_marks_whose_order_would_matter_are_refused() {
     insta::assert_snapshot!(said, @r#"
     7:9 the phase begins with a line and ends with a mark, whose order is not known: they come by two ways | begin it with a mark too, `begin = { mark = "NAME" }`, or end it with a line
     --
-    11:8 phases `b` and `c` read the same lines, and nothing tells in which of them a line is written: marks and calls come by another way than lines | change the patterns so that each line matches that of one phase only
+    11:8 phases `b` and `c` read the same lines, and it cannot be determined in which of them a line is written: marks and calls arrive by another channel than lines | change the patterns so that each line matches that of one phase only
     --
-    11:8 phases `b` and `c` read the same lines, and nothing tells in which of them a line is written: marks and calls come by another way than lines | change the patterns so that each line matches that of one phase only
+    11:8 phases `b` and `c` read the same lines, and it cannot be determined in which of them a line is written: marks and calls arrive by another channel than lines | change the patterns so that each line matches that of one phase only
     "#);
     assert_eq!(of(&pair(line, "end = { line = 'x' }\n")), "no faults");
     let forwards = backwards.replace("begin = { line", "begin = { mark").replace("end = { mark", "end = { line");

@@ -265,7 +265,7 @@ at_end = { wait = "1 s", settle = {}, weak = "clear" }
     6:8 `lib.js` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
     9:1 `call` is begin and end of the phase, and `begin` is there too | write `begin = { call = "..." }` and an `end`, or make two phases of them
     9:8 `pkg.mod:f` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
-    14:1 `at_end` holds the program at the end of a `call` | `at_end` needs a phase that is a function: add `call = "FILE#EXPORT"`, or remove `at_end`
+    14:1 `at_end` suspends the program at the end of a `call` | `at_end` needs a phase that is a function: add `call = "FILE#EXPORT"`, or remove `at_end`
     18:12 `wait` and `settle` are two ways to wait | take one of them out
     18:39 `weak` says what a collection does, and none is forced | add `collect = true`, or take `weak` out
     --

@@ -9,7 +9,7 @@ use super::{Machine, MemoryEvidence, ProbeReport, SettleResult};
 use crate::reading::Reading;
 use crate::units::Nanos;
 
-/// Canaries, pressure, steal, load before and after (METHOD 4.10), and what else was seen beside a trial.
+/// Reference workloads, pressure, steal, load before and after (METHOD 4.10), and what else was seen beside a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conditions {
     /// The machine before and after; missing with light care.

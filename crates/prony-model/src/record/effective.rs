@@ -221,7 +221,7 @@ pub struct EffectiveProgram {
     pub status: Option<Status>,
     /// What it wrote.
     pub output: Output,
-    /// Processes that lived on when its own had ended.
+    /// Processes that continued to run when its own had ended.
     pub left_behind: u64,
     /// The first few marks that belong to no phase or could not be read.
     pub strange_marks: Vec<String>,
@@ -281,7 +281,7 @@ pub struct Call {
 pub struct ProgramStore {
     /// The path.
     pub path: PathBuf,
-    /// Whether it lies in what is made for the trial alone.
+    /// Whether it lies in a directory that is made for the trial.
     pub of_the_trial: bool,
     /// What was there when the program began; `None` where nothing was.
     pub at_begin: Option<DiskUsage>,
@@ -338,7 +338,7 @@ pub struct Replica {
     pub released: Nanos,
     /// When it ended, by the same clock.
     pub ended: Option<Nanos>,
-    /// Processes that lived on when its own had ended.
+    /// Processes that continued to run when its own had ended.
     pub left_behind: Option<u64>,
     /// None of its lines matched `read`.
     pub heard_nothing: bool,

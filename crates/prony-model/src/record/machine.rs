@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use crate::reading::{Reading, Why};
 use crate::units::{Bytes, Nanos};
 
-/// The machine before and after a trial, with its canaries.
+/// The machine before and after a trial, with its reference workloads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// When the trial began.
     pub before: Moment,
     /// When it had ended.
     pub after: Moment,
-    /// The canaries before it.
+    /// The reference workloads before it.
     pub canary_before: Canary,
-    /// The canaries after it.
+    /// The reference workloads after it.
     pub canary_after: Canary,
     /// What changed in between.
     pub change: Change,
@@ -24,7 +24,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Puts both ends together, each a moment with its canaries.
+    /// Puts both ends together, each a moment with its reference workloads.
     pub fn between(quiesced: Quiesced, (before, canary_before): (Moment, Canary), after: (Moment, Canary)) -> Self {
         let (after, canary_after) = after;
         let change = Change::between(&before, &after);
@@ -147,7 +147,7 @@ fn share(parts: Reading<(u64, u64)>) -> Reading<f64> {
     }
 }
 
-/// How long each canary took.
+/// How long each reference workload took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Canary {
     /// A fixed loop in registers.

@@ -20,7 +20,7 @@ pub struct ProbeReport {
     pub lines_lost: u64,
     /// Figures of heaps that were not kept, for there were too many.
     pub samples_dropped: u64,
-    /// Every hold of a thread at the end of a call.
+    /// Every suspension of a thread at the end of a call.
     pub suspensions: Vec<SuspensionReport>,
     /// Phases that were under way while `at_end` of another one suspended the program, with that other phase.
     pub suspended_inside: BTreeMap<String, String>,
@@ -160,12 +160,12 @@ impl Because {
     /// In words.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Go => "told to go on",
-            Self::Release => "told to go on, not to be held again",
-            Self::Stop => "told to stop",
-            Self::Unanswered => "nobody answered",
-            Self::RunnerEnded => "who held it went away",
-            Self::Later => "told to go on to the next turn of its event loop",
+            Self::Go => "commanded to continue",
+            Self::Release => "commanded to continue and not to suspend again",
+            Self::Stop => "commanded to stop",
+            Self::Unanswered => "the runner did not answer",
+            Self::RunnerEnded => "the runner ended",
+            Self::Later => "commanded to continue to the next turn of its event loop",
         }
     }
 }

@@ -84,7 +84,7 @@ pub struct SettleResult {
     pub roles: BTreeMap<String, Reading<Nanos>>,
     /// How long was watched.
     pub watched: Nanos,
-    /// The longest time between two looks: so much earlier the last activity may have been.
+    /// The longest time between two polls: the last activity may have been earlier by as much.
     pub step: Nanos,
     /// CPU time used since the begin.
     pub cpu: Reading<Nanos>,

@@ -1,4 +1,4 @@
-//! Canaries: the same small work beside every trial, so that a disturbed machine shows (METHOD 4.10).
+//! Reference workloads: the same small work beside every trial, so that a disturbed machine shows (METHOD 4.10).
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ impl Default for Canaries {
 }
 
 impl Canaries {
-    /// Lets them sing once; `directory` is where the store will be. Takes some tens of milliseconds.
+    /// Runs them once; `directory` is where the store will be. Takes some tens of milliseconds.
     pub fn sing(&self, directory: &Path) -> Canary {
         Canary { cpu: timed(spin), memory: timed(|| memory::sum(&self.buffer)), fsync: fsync(directory) }
     }

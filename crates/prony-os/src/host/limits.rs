@@ -110,7 +110,7 @@ fn first_touch() -> Nanos {
     Nanos::from_nanos(monotonic().since(began).as_nanos() / pages.max(1))
 }
 
-/// The file that is written and read. Its name is gone before the first byte is written: a killed
+/// The file that is written and read. Its name is removed before the first byte is written: a killed
 /// prony would leave it behind otherwise.
 struct Scratch {
     file: Result<File, Why>,

@@ -28,7 +28,7 @@ pub(crate) struct OomWatch {
 }
 
 impl OomWatch {
-    /// Watches a group, or the machine alone where there is none.
+    /// Watches a group, or only the machine where there is none.
     pub(crate) fn new(group: Option<&Group>) -> Self {
         let limited = group.filter(|group| group.memory_limit().is_some());
         let (mut event, mut together) = (None, limited.is_none());

@@ -28,7 +28,7 @@ pub(super) fn quota(cpus: f64) -> u64 {
 pub(super) fn limit_memory(dir: &Path, limit: Bytes) -> io::Result<&'static str> {
     let text = limit.as_bytes().to_string();
     write(dir, "memory.limit_in_bytes", &text)?;
-    // Together they leave no byte for swap. Where swap is not accounted, reclaim is told to leave anonymous pages.
+    // Together they leave no byte for swap. Where swap is not accounted, reclaim is configured to leave anonymous pages.
     match write(dir, "memory.memsw.limit_in_bytes", &text) {
         Ok(()) => Ok("memory and swap share one limit"),
         Err(_) => write(dir, "memory.swappiness", "0").map(|()| "swappiness 0; swap is not accounted"),

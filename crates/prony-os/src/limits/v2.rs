@@ -42,7 +42,7 @@ pub(super) fn hand_down(parent: &Path, wanted: &[&str]) -> Vec<String> {
     handed
 }
 
-/// Moves this process, if it is alone in the group, into one below.
+/// Moves this process, if it is the only one in the group, into a child group.
 fn step_aside(parent: &Path) -> io::Result<()> {
     let me = ProcessId::current();
     if processes(parent) != [me.pid] {
@@ -75,7 +75,7 @@ pub(super) fn limit_cpus(dir: &Path, cpus: f64) -> io::Result<()> {
     write(dir, "cpu.max", &format!("{} {PERIOD}", quota(cpus)))
 }
 
-/// Fills in what the controllers of this version know and those of version 1 have not told.
+/// Fills in what the controllers of this version report and those of version 1 have not.
 pub(super) fn read(dir: &Path, controllers: &[String], figures: &mut Figures) {
     let has = |name: &str| controllers.iter().any(|controller| controller == name);
     if has("memory") {

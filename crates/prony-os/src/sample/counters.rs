@@ -101,7 +101,7 @@ impl Counters {
 pub(crate) struct Round {
     /// Sum over live processes, each with its waited-for children.
     pub(crate) live: Counters,
-    /// Processes gone since the last round, as last seen.
+    /// Processes that ended since the last round, with their last counters.
     pub(crate) ended: Vec<Counters>,
     /// Minor faults that live processes inherited from children since the last round. Every process
     /// that ever ran has dozens, so they tell whether a parent inherited it.
@@ -110,7 +110,7 @@ pub(crate) struct Round {
 
 /// Totals of a scope since the sampler began, ended processes included.
 ///
-/// A process that ends and is waited for lives on in its parent's counters. One whose parent ignores
+/// A process that ends and is waited for stays in its parent's counters. One whose parent ignores
 /// SIGCHLD does not: its last known counters are banked here, and what it did between its last
 /// sample and its end is lost, as is a process that began and ended between two samples. Time
 /// waiting for a CPU and context switches are never inherited, so they are banked always.

@@ -1,4 +1,4 @@
-//! What is observed about a trial while it runs, and at the edges of its phases.
+//! What is observed about a trial while it runs, and at the snapshots of its phases.
 //!
 //! A [`Sampler`] looks at the process tree at fixed instants and keeps what it sees in memory. An
 //! [`Snapshot`] is a full reading at the border of two phases, and [`phase_readings`] turns two of them
@@ -72,7 +72,7 @@ impl Samplers {
     /// subject itself did, however much later this is.
     pub fn begin(&self, sampler: &Sampler, began: Nanos) {
         let period = period(sampler.shared.lock().settings.hertz);
-        // A thread that is gone samples nothing, and the sampler says that it took no round.
+        // A thread that has ended samples nothing, and the sampler reports that it took no round.
         let _ = self.jobs.send((Arc::clone(&sampler.shared), period, began));
     }
 }
@@ -97,11 +97,11 @@ impl Shared {
 /// What a sampler leaves.
 #[derive(Clone, Debug)]
 pub struct Sampled {
-    /// Samples of each process, in the order in which they were first seen; the samples at edges among them.
+    /// Samples of each process, in the order in which they were first seen; the samples at snapshots among them.
     pub series: Vec<ProcessSeries>,
-    /// CPU time of the sampler's thread and of its edges.
+    /// CPU time of the sampler's thread and of its snapshots.
     pub cpu: Reading<Nanos>,
-    /// Rounds taken, edges apart.
+    /// Rounds taken, snapshots apart.
     pub rounds: u64,
     /// Instants that passed while an earlier round was under way or the machine was busy.
     pub missed: u64,
@@ -124,7 +124,7 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// One that takes edges, and no sample before [`Samplers::begin`].
+    /// One that takes snapshots, and no sample before [`Samplers::begin`].
     pub fn idle(roots: Vec<Root>, settings: Settings) -> Self {
         let state = Mutex::new(State::new(roots, settings));
         Self { shared: Arc::new(Shared { state, wake: Condvar::new() }), thread: None }
@@ -135,7 +135,7 @@ impl Sampler {
         self.shared.lock().watch(root);
     }
 
-    /// Adds counters of sync calls to what edges read, under a role.
+    /// Adds counters of sync calls to what snapshots read, under a role.
     pub fn count_syncs(&self, role: impl Into<String>, counters: SyncCounters) {
         self.shared.lock().count_syncs(role.into(), counters);
     }
@@ -157,7 +157,7 @@ impl Sampler {
         self.shared.lock().glance()
     }
 
-    /// Where the store is whose size edges read, where they do.
+    /// Where the store is whose size snapshots read, where they do.
     pub fn store(&self) -> Option<PathBuf> {
         self.shared.lock().store_path()
     }

@@ -42,7 +42,7 @@ pub(crate) fn read_once(path: &str) -> io::Result<String> {
     closed.text(&mut Vec::new()).map(Cow::into_owned)
 }
 
-/// Whether an error of procfs says that the process or thread is gone.
+/// Whether an error of procfs means that the process or thread has ended.
 pub(crate) fn ended(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }

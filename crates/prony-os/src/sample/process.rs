@@ -64,7 +64,7 @@ pub(crate) struct Ask {
     pub(crate) tick: Nanos,
     /// Now.
     pub(crate) at: Nanos,
-    /// Whether everything must be read, unchanged or not: at edges.
+    /// Whether everything must be read, unchanged or not: at snapshots.
     pub(crate) all: bool,
 }
 
@@ -127,7 +127,7 @@ impl Process {
     /// is read anew after [`STALE`].
     ///
     /// # Errors
-    /// Where the process is gone; what it was is then in [`Self::last`].
+    /// Where the process has ended; its last counters are then in [`Self::last`].
     pub(crate) fn observe(&mut self, ask: Ask, buffer: &mut Vec<u8>) -> io::Result<&Observation> {
         let own_cpu = cpu_clock::process_cpu(self.pid);
         let idle = !ask.all && own_cpu.as_ref().is_ok_and(|now| self.own_cpu == Some(*now));
@@ -207,7 +207,7 @@ impl Process {
         self.status.text(buffer).ok().and_then(|text| parse::memory(&text))
     }
 
-    /// Proportional set size; dear (5 us per mapped MB, under the memory map's lock), so at edges only.
+    /// Proportional set size; dear (5 us per mapped MB, under the memory map's lock), so at snapshots only.
     pub(crate) fn pss(&self) -> Reading<Bytes> {
         let path = format!("/proc/{}/smaps_rollup", self.pid);
         match read_once(&path) {

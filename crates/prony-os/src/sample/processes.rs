@@ -1,6 +1,6 @@
-//! A phase's figures of each process, from its two edges and the samples between. Pure.
+//! A phase's figures of each process, from its two snapshots and the samples between. Pure.
 //!
-//! A process that lives at both edges has exact CPU time. What only samples saw of it is up to its last sample: the kernel
+//! A process that lives at both snapshots has exact CPU time. What only samples saw of it is up to its last sample: the kernel
 //! gives the rest of it to its parent, or to nobody. The control group has counted it, so that what is left of the tree's CPU
 //! time once all processes are taken off is a figure of its own, and never a process's.
 
@@ -26,7 +26,7 @@ pub struct Processes<'a> {
     pub between: (Nanos, Nanos),
     /// Processes at the phase's end, or after what is done there before memory is read.
     pub at_rest: &'a [ProcessSnapshot],
-    /// Edges between which nothing counts.
+    /// Snapshots between which nothing counts.
     pub left_out: &'a [(&'a Snapshot, &'a Snapshot)],
     /// Samples of all processes of the trial.
     pub series: &'a [ProcessSeries],
@@ -110,7 +110,7 @@ impl Processes<'_> {
         end.saturating_sub(begin).saturating_sub(left_out)
     }
 
-    /// The process of a series among those of an edge, whose instant is at most `by`: a pid may be given out again, to a process
+    /// The process of a series among those of a snapshot, whose instant is at most `by`: a pid may be given out again, to a process
     /// that begins later.
     fn of<'e>(&self, at: usize, processes: &'e [ProcessSnapshot], by: Nanos) -> Option<&'e ProcessSnapshot> {
         let pid = self.series[at].pid;

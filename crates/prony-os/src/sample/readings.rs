@@ -1,4 +1,4 @@
-//! A phase's figures from its two edges and the samples between. Pure.
+//! A phase's figures from its two snapshots and the samples between. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,10 +36,10 @@ fn nanos(time: Nanos) -> f64 {
     time.as_nanos() as f64
 }
 
-/// Every figure of the operating system for the phase between two edges: of the whole tree with
+/// Every figure of the operating system for the phase between two snapshots: of the whole tree with
 /// `role` `""`, or of the processes of one role.
 ///
-/// Amounts are differences of the edges' counters. Gauges are sums over processes at each instant;
+/// Amounts are differences of the snapshots' counters. Gauges are sums over processes at each instant;
 /// the mean is weighted by time (trapezia between samples). `peak` exists for `rss` alone, and only
 /// where a single process ran in the phase: the kernel keeps it for each process, and the sum of
 /// peaks at different instants is nobody's peak.
@@ -106,7 +106,7 @@ fn machine(begin: &Snapshot, end: &Snapshot, readings: &mut Readings) {
 fn share(time: Reading<Nanos>, wall: Nanos) -> Reading<f64> {
     match time {
         Reading::Measured(_) if wall == Nanos::ZERO => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
-        // Totals and the edge's instant are read some microseconds apart.
+        // Totals and the snapshot's instant are read some microseconds apart.
         time => time.map(|time| (nanos(time) / nanos(wall)).min(1.0)),
     }
 }

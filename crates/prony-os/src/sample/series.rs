@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prony_model::record::{ProcessSample, ProcessSeries};
 
-/// One sample and the round it was taken in; edges have none and are kept whatever the resolution.
+/// One sample and the round it was taken in; snapshots have none and are kept whatever the resolution.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     round: Option<u64>,
@@ -17,7 +17,7 @@ struct Track {
     role: String,
     command: String,
     entries: Vec<Entry>,
-    /// How many of them are of rounds: edges cannot be thinned out.
+    /// How many of them are of rounds: snapshots cannot be thinned out.
     rounds: usize,
 }
 
@@ -42,7 +42,7 @@ impl Store {
         self.stride
     }
 
-    /// Adds a sample of round `round`, or of an edge.
+    /// Adds a sample of round `round`, or of a snapshot.
     pub(crate) fn push(&mut self, who: (u32, &str, &str), round: Option<u64>, sample: ProcessSample) {
         if round.is_some_and(|round| round % self.stride != 0) {
             return;

@@ -17,7 +17,7 @@ use super::sync::SyncCounts;
 use crate::cache::DiskUsage;
 use crate::why::{parse_with, read_text};
 
-/// The state of a trial at one instant: cumulative counters, so that two edges give exact amounts.
+/// The state of a trial at one instant: cumulative counters, so that two snapshots give exact amounts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// `CLOCK_MONOTONIC` when the cheap figures were read; the dear ones follow.
@@ -45,7 +45,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Adds what was used between two other edges to this one, so that what follows is counted without it. Figures of the
+    /// Adds what was used between two other snapshots to this one, so that what follows is counted without it. Figures of the
     /// device, the store and the machine stay as they are.
     pub fn credit(&mut self, from: &Self, to: &Self) {
         for (role, total) in &mut self.totals {
@@ -67,7 +67,7 @@ impl Snapshot {
     }
 }
 
-/// One process at an edge.
+/// One process at a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProcessSnapshot {
     /// Its pid.
@@ -78,10 +78,10 @@ pub struct ProcessSnapshot {
     pub sample: ProcessSample,
     /// Proportional set size.
     pub pss: Reading<Bytes>,
-    /// The kernel's own peak of resident memory (`VmHWM`) since the edge before, where it was reset
+    /// The kernel's own peak of resident memory (`VmHWM`) since the snapshot before, where it was reset
     /// there or the process began later; since the process began otherwise.
     pub peak: Bytes,
-    /// Whether the peak began anew at this edge.
+    /// Whether the peak began anew at this snapshot.
     pub peak_reset: bool,
 }
 

@@ -32,19 +32,19 @@ pub struct Settings {
     pub group: Option<PathBuf>,
     /// Files of that group that are open already.
     pub group_files: Option<Arc<GroupFiles>>,
-    /// The store, a directory or a file: its size and page cache are read at edges; or why they are not.
+    /// The store, a directory or a file: its size and page cache are read at snapshots; or why they are not.
     pub store: Reading<PathBuf>,
-    /// A path on the store's device, whose counters are read at edges; or why they are not.
+    /// A path on the store's device, whose counters are read at snapshots; or why they are not.
     pub device: Reading<PathBuf>,
-    /// Whether each edge makes the kernel's peaks of resident memory begin anew.
+    /// Whether each snapshot makes the kernel's peaks of resident memory begin anew.
     pub reset_peaks: bool,
     /// A process in the group that is no part of the trial: what it uses is taken off the group's CPU time.
     pub foreign: Option<ForeignProcess>,
     /// After how long the first round is taken, counted from the begin of sampling or, by [`super::Samplers::begin`], of the
     /// subject.
     pub first: Nanos,
-    /// Whether the first edge reads nothing of processes, and none reads the machine's pressure: for trials that are
-    /// shorter than such an edge.
+    /// Whether the first snapshot reads nothing of processes, and none reads the machine's pressure: for trials that are
+    /// shorter than such a snapshot.
     pub lean: bool,
 }
 
@@ -95,7 +95,7 @@ pub(crate) enum RoundKind {
     Snapshot,
     /// Someone wants to know how things stand; nothing is kept.
     Glance,
-    /// The same with everything read that an edge reads of a process.
+    /// The same with everything read that a snapshot reads of a process.
     Closely,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct State {
     pub(crate) stop: bool,
     pub(crate) settings: Settings,
     pub(crate) store: Store,
-    /// CPU time that edges cost their callers.
+    /// CPU time that snapshots cost their callers.
     pub(crate) snapshots_cpu: Nanos,
     roots: Vec<Root>,
     processes: BTreeMap<u32, Process>,
@@ -115,7 +115,7 @@ pub(crate) struct State {
     device: Reading<Device>,
     tick: Nanos,
     buffer: Vec<u8>,
-    /// The next edge is the first of a lean trial.
+    /// The next snapshot is the first of a lean trial.
     bare: bool,
     /// What the sampler's thread has done for this.
     pub(crate) ran: Ran,
@@ -221,13 +221,13 @@ impl State {
         }
     }
 
-    /// A round and all that is read at edges only. Counters come first, the dear figures after them,
+    /// A round and all that is read at snapshots only. Counters come first, the dear figures after them,
     /// and the peaks begin anew at the very end.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         self.take_snapshot(None)
     }
 
-    /// An edge with the processes of these roles alone and nothing of the store: while they work, dear figures of the others
+    /// A snapshot with only the processes of these roles and nothing of the store: while they run, costly figures of the others
     /// are not read. It leaves no trace in the series, and peaks go on.
     pub(crate) fn partial_snapshot(&mut self, roles: &[String]) -> Snapshot {
         self.take_snapshot(Some(roles))

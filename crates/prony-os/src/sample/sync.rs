@@ -1,6 +1,6 @@
 //! Calls that ask for durability, counted by the kernel: tracepoints on the entry of each call.
 //!
-//! A counter follows a held process across exec and into every thread and process that it starts
+//! A counter follows a suspended process across exec and into every thread and process that it starts
 //! later; reading it sums the live ones and the ended ones. Blind spots, to be named beside the
 //! figure: writes with `O_SYNC`, `O_DSYNC` or `RWF_DSYNC`, and io_uring, make no such call; device
 //! flushes (`super::device`) stand beside it.
@@ -115,7 +115,7 @@ impl Tracepoints {
     }
 
     /// Counts from now on the calls of process `pid`, of all its present threads, and of everything
-    /// these start. Attach while the process is held before exec, or what it started earlier is missed.
+    /// these start. Attach while the process is suspended before exec, or what it started earlier is missed.
     pub fn follow(&self, pid: u32) -> SyncCounters {
         let threads = match tree::threads(pid) {
             none if none.is_empty() => vec![pid],

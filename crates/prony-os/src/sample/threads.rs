@@ -1,4 +1,4 @@
-//! What the threads of a process did that the kernel keeps for each thread alone.
+//! Figures of a process that the kernel reports for each thread only.
 
 use std::collections::BTreeMap;
 

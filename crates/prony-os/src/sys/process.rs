@@ -1,4 +1,4 @@
-//! fork, exec and wait4, which no safe wrapper offers with the control that a held child needs.
+//! fork, exec and wait4, which no safe wrapper offers with the control that a suspended child needs.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::io;
@@ -92,7 +92,7 @@ struct RawSpawnReport {
 }
 
 impl SpawnPage {
-    /// Nothing is told yet.
+    /// Nothing is reported yet.
     pub(crate) fn new() -> io::Result<Self> {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping at a place of the kernel's choice; its pages begin as zeros.
@@ -110,7 +110,7 @@ impl SpawnPage {
         unsafe { &(*self.raw()).open }
     }
 
-    /// Lets a child be made of which nobody is told beforehand.
+    /// Lets a child be spawned that is not announced beforehand.
     pub(crate) fn open(&self) {
         self.gate().store(1, Ordering::Release);
     }
@@ -129,7 +129,7 @@ impl SpawnPage {
         unsafe { (&(*page).pid, &(*page).candidate, [&(*page).failed, &(*page).at, &(*page).executed]) }
     }
 
-    /// Forgets what was told of the last child, and lets no other be made.
+    /// Clears the report of the last child, and lets no other be spawned.
     pub(crate) fn clear(&self) {
         self.gate().store(0, Ordering::Release);
         let (pid, candidate, rest) = self.fields();
@@ -143,7 +143,7 @@ impl SpawnPage {
         Pid::from_raw(self.fields().0.load(Ordering::Acquire))
     }
 
-    /// What the child told in the instant before it executed its program; `None` before that.
+    /// The child's report from the instant before it executed its program; `None` before that.
     pub(crate) fn get(&self) -> Option<SpawnReport> {
         let (_, candidate, [_, at, executed]) = self.fields();
         let reported =
@@ -151,7 +151,7 @@ impl SpawnPage {
         let at = reported(at)?;
         // SAFETY: mapped as above and written before `at`; any bytes are a valid `rusage`.
         let usage = unsafe { ptr::read_volatile(ptr::addr_of!((*self.raw()).usage)) };
-        // Who made the child before may have come to tell only when that one was gone, and forgotten.
+        // The spawner of the previous child may have reported only after that child had ended and its report was cleared.
         let executed = reported(executed).filter(|executed| *executed >= at);
         Some(SpawnReport { at, before: Counts::from(&usage), executed, candidate: candidate.load(Ordering::Acquire) })
     }
@@ -249,7 +249,7 @@ pub(crate) struct ChildPlan<'a> {
     pub(crate) directory: &'a CStr,
     /// Descriptors as (source, target); every source lies above every target.
     pub(crate) fds: &'a [(RawFd, RawFd)],
-    /// `None` where it executes its program at once, and tells of failures on the page alone.
+    /// `None` where it executes its program at once, and reports failures only on the page.
     pub(crate) suspended: Option<SuspendPipes>,
     /// Where the child reports its spawn.
     pub(crate) spawn: &'a SpawnPage,
@@ -262,7 +262,7 @@ pub(crate) struct ChildPlan<'a> {
 /// Descriptors of a child that waits for a word before exec.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SuspendPipes {
-    /// Read one byte here before exec; end of file means that nobody wants the child any more.
+    /// Read one byte here before exec; end of file means that the child is not needed any more.
     pub(crate) wait: RawFd,
     /// Where readiness and failures are reported; closes on exec.
     pub(crate) report: RawFd,
@@ -280,7 +280,7 @@ impl ChildStack {
 }
 
 /// Makes a child of our parent's that prepares itself, waits on `hold`, and executes the plan; returns when it has
-/// executed its program or is gone.
+/// executed its program or has ended.
 ///
 /// The child runs in our memory, as by `vfork`: nothing is copied, and executing has nothing to tear down. Being our
 /// sibling it is reaped by our parent, while it starts in our control groups and counted by our counters. It dies
@@ -303,7 +303,7 @@ extern "C" fn enter_child(plan: *mut libc::c_void) -> c_int {
     unsafe { run_child(&*plan.cast::<ChildPlan<'_>>()) }
 }
 
-/// SAFETY: only in a fresh child; the plan's lists end with null and point to strings that live on.
+/// SAFETY: only in a fresh child; the plan's lists end with null and point to strings that outlive the call.
 unsafe fn run_child(plan: &ChildPlan<'_>) -> ! {
     // SAFETY: plain system calls; the pointers are valid by this function's contract.
     unsafe {
@@ -414,7 +414,7 @@ unsafe fn wait_for_release(wait: RawFd) {
 /// How many of the first candidates are not there: executing them would only say so, in the time of the program.
 ///
 /// `stat` follows the same path with the same rights as `execve`, so that it fails for these two reasons where that does.
-/// SAFETY: the list ends with null, and its pointers are to strings that live on.
+/// SAFETY: the list ends with null, and its pointers are to strings that outlive the call.
 unsafe fn absent(candidates: &[*const c_char]) -> usize {
     let is_absent = |program: &*const c_char| {
         // SAFETY: by this function's contract; the local takes whatever the kernel writes.
@@ -428,7 +428,7 @@ unsafe fn absent(candidates: &[*const c_char]) -> usize {
 }
 
 /// Tries the candidates from one of them on as execvp does; returns the errno that explains the failure best.
-/// SAFETY: the plan's lists end with null and point to strings that live on.
+/// SAFETY: the plan's lists end with null and point to strings that outlive the call.
 unsafe fn execute(plan: &ChildPlan<'_>, first: usize) -> c_int {
     let mut best = libc::ENOENT;
     for (at, program) in plan.candidates.iter().enumerate().skip(first).take_while(|(_, program)| !program.is_null()) {
@@ -488,7 +488,7 @@ pub(crate) struct Counts {
     /// Context switches by preemption.
     pub(crate) switches_forced: u64,
     /// Largest resident memory, in KiB, of one process among those counted, and never below what the memory was in
-    /// which a held child waited.
+    /// which a suspended child waited.
     pub(crate) max_rss: u64,
 }
 
@@ -520,7 +520,7 @@ pub(crate) enum Ended {
 
 /// Reaps one ended child, any; `None` where no child has ended or there is none.
 ///
-/// `ru_maxrss` inherits the resident memory in which a held child waited; here that is a spawner of one or two MB, and
+/// `ru_maxrss` inherits the resident memory in which a suspended child waited; here that is a spawner of one or two MB, and
 /// the child tells how much it was before it executes its program.
 pub(crate) fn reap() -> Option<Reaped> {
     let mut status = 0;
@@ -580,7 +580,7 @@ mod tests {
         let list = |texts: &[std::ffi::CString]| -> Vec<*const c_char> {
             texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
         };
-        // SAFETY: lists of strings that live on, ended by null.
+        // SAFETY: lists of strings that outlive the call, ended by null.
         let count = |texts: &[std::ffi::CString]| unsafe { absent(&list(texts)) };
         assert_eq!((count(&all), count(&all[..2]), count(&all[2..])), (2, 2, 0));
     }

@@ -135,7 +135,7 @@ fn a_small_fork_bomb_is_ended_without_any_group() {
     if lacking("a limit on processes", |can| can.pids.clone()) {
         return;
     }
-    // The limit keeps the machine safe; the supervisor is not told of the group, so it has only the tree to go by.
+    // The limit keeps the machine safe; the supervisor does not know the group, so it has only the process tree.
     let group = Group::create(&Limits { pids: Some(24), ..Limits::default() }).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let suspended = launcher().start(subject("bomb", dir.path())).unwrap();

@@ -1,4 +1,4 @@
-//! The programs that launch tests need: this very binary, told by a variable what to be.
+//! The programs that launch tests need: this binary itself, in a role that a variable selects.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -299,7 +299,7 @@ fn eat_in_child(dir: &Path) {
     sleep_as(dir, "survivor");
 }
 
-/// A group whose directories are told.
+/// A group with given directories.
 fn group(dir: &Path) -> Group {
     let group = Group::create(&Limits::default()).unwrap();
     let dirs: Vec<String> = group.directories().into_iter().map(|dir| dir.display().to_string()).collect();

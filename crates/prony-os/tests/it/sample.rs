@@ -41,7 +41,7 @@ fn close(found: f64, truth: f64) {
     assert!((found - truth).abs() <= truth * 0.02 + 2.0 * MIB, "found {:.2} MiB of {:.2}", found / MIB, truth / MIB);
 }
 
-/// Runs the subject's task between two edges.
+/// Runs the subject's task between two snapshots.
 fn phase(subject: &mut Subject, sampler: &Sampler) -> (Snapshot, Snapshot, String) {
     let begin = sampler.snapshot();
     let said = subject.go();

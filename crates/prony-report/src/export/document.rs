@@ -52,7 +52,7 @@ struct Document<'a> {
     verdicts: Vec<&'a str>,
     /// The verdicts with their figures, in the same order.
     comparisons: Vec<ComparisonOut<'a>>,
-    /// What each change does where the others are there.
+    /// The effect of each change when all others are applied.
     leave_one_out: Vec<LeftOutOut<'a>>,
     /// What lies above `[compare] floor`; null where the experiment names none.
     floor: Option<FloorOut<'a>>,

@@ -31,11 +31,11 @@ pub(super) struct ComparisonOut<'a> {
     sentence: String,
     /// The median of the within-block ratios variant / baseline.
     ratio: Option<f64>,
-    /// The lower end of its interval, corrected for looks and family; null where it is open.
+    /// The lower end of its interval, corrected for interim analyses and family; null where it is open.
     low: Option<f64>,
     /// The upper end.
     high: Option<f64>,
-    /// Corrected for looks and family.
+    /// Corrected for interim analyses and family.
     p_adjusted: Option<f64>,
     /// The minimum detectable effect: the smallest that four of five runs would find, as a share.
     smallest_effect: Option<f64>,
@@ -146,9 +146,9 @@ pub(super) struct InteractionOut {
     of_blocks: u32,
     /// Whether the interval of the change supposes unimodal noise, as few blocks make it.
     unimodal: bool,
-    /// Pairs of effects looked at.
+    /// Pairs of effects examined.
     looked_at: usize,
-    /// The most looks of any comparison.
+    /// The most interim analyses of any comparison.
     analyses: usize,
 }
 

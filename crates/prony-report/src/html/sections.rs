@@ -36,7 +36,7 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
     };
     format!(
         "{summary}<ul class=\"verdicts\">{}</ul>{rest}<p class=\"fine\">All verdicts hold together with probability {}; \
-         differences below {} count as none. Intervals are corrected for looks and for the {} here.</p>",
+         differences below {} count as none. Intervals are corrected for interim analyses and for the {} here.</p>",
         list(&open),
         html(&percent(1.0 - verdicts.alpha)),
         html(&percent(verdicts.margin)),
@@ -108,7 +108,7 @@ fn line(line: &Line) -> String {
     )
 }
 
-/// A class and a mark: never by colour alone.
+/// A class and a mark: never by colour only.
 const fn mark(verdict: &Verdict) -> (&'static str, &'static str) {
     match verdict {
         Verdict::Better | Verdict::FinishesMoreOften | Verdict::BaselineDoesNotFinish => ("better", "\u{25b2}"),

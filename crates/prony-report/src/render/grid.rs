@@ -87,7 +87,7 @@ fn wrap_clauses(text: &str, to: usize) -> Vec<String> {
     text.split_inclusive(", ").flat_map(|clause| wrap(clause.trim_end(), to)).collect()
 }
 
-/// Breaks a text between words; a word that is too long stands alone.
+/// Breaks a text between words; a word that is too long gets a line of its own.
 pub(super) fn wrap(text: &str, to: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

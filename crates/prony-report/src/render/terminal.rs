@@ -143,7 +143,7 @@ fn grid(table: &Table, labels: &[Laid], shown: &[(usize, &Laid)], out: &mut Out<
 }
 
 fn style(cell: &Cell) -> Option<Style> {
-    // A cell of words alone has no figure that could be missing.
+    // A cell that contains only words has no figure that could be missing.
     let missing = !cell.figures.is_empty() && cell.figures.iter().all(|f| f.value.is_none());
     cell.outcome.then_some(Style::Alarm).or_else(|| missing.then_some(Style::Faint))
 }

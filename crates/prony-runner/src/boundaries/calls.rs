@@ -18,7 +18,7 @@ pub struct Calls {
     since: Nanos,
     /// When at least one was, up to `since`.
     inside: Vec<(Nanos, Nanos)>,
-    /// Sum of the times of those that were told one by one.
+    /// Sum of the times of those that were reported one by one.
     took: Nanos,
     /// Whether two ever ran at once, one inside the other or side by side.
     overlapped: bool,
@@ -39,7 +39,7 @@ impl Calls {
         self.under_way() > 0
     }
 
-    /// Whether any that was told one by one was under way at an instant.
+    /// Whether any that was reported one by one was under way at an instant.
     pub fn was_open(&self, at: Nanos) -> bool {
         let still = self.is_open() && self.since < at;
         still || self.inside.iter().any(|(from, to)| *from < at && at < *to)
@@ -80,7 +80,7 @@ impl Calls {
         let mut all = self.single.clone();
         let CallTotals { failed, buckets, .. } = self.hot.of(call);
         all.record_many_failed(failed);
-        // Which of them failed was not told: the fastest are taken, as failures are often the cheap ones.
+        // Which of them failed is not known: the fastest are taken, as failures are often the cheap ones.
         let mut to_leave_out = failed;
         for bucket in buckets {
             let left_out = to_leave_out.min(bucket.count);
@@ -91,7 +91,7 @@ impl Calls {
         all
     }
 
-    /// Time in which at least one was under way, until `end`, without that in which the program was held; what the probe
+    /// Time in which at least one was under way, until `end`, without that in which the program was suspended; what the probe
     /// did in between is left out where they ran one after another.
     pub fn time(&self, call: &str, end: Nanos, suspended: &Suspensions) -> Reading<Nanos> {
         let running = |(from, to): (Nanos, Nanos)| to.since(from).since(suspended.between(from, to));
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(time(&calls, ms(99)), Reading::Measured(ms(15)));
     }
 
-    /// A hold at the end of another function may come while these are under way.
+    /// A suspension at the end of another function may come while these are under way.
     #[test]
     fn concurrent_call_time_excludes_suspensions() {
         let mut calls = Calls::default();

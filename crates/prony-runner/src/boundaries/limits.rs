@@ -1,4 +1,4 @@
-//! Limits on the times of phases, by a clock that stands still while the program is held, and why a subject was ended. Pure.
+//! Limits on the times of phases, by a clock that stands still while the program is suspended, and why a subject was ended. Pure.
 
 use prony_model::units::Nanos;
 use prony_os::launch::classify::EndedByUs;

@@ -1,4 +1,4 @@
-//! What was seen of a program so far: its phases, the edges at which they began and ended, and what its probes said.
+//! What was seen of a program so far: its phases, the snapshots at which they began and ended, and what its probes said.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use crate::boundaries::tracked::{Called, Happened};
 use crate::boundaries::tracker::{Change, Tracker};
 use crate::observer::Observer;
 
-/// Edges at the ends of a function that is called often take at most this part of the time.
+/// Snapshots at the ends of a function that is called often take at most this part of the time.
 const SNAPSHOTS_SHARE: u64 = 20;
 
 /// A program that ends at the end of a call is asked by a signal where it has not done so after this time.
@@ -39,39 +39,39 @@ pub struct Observation<'a> {
     position: u32,
     /// Its phases.
     pub tracker: Tracker,
-    /// Every edge, in order.
+    /// Every snapshot, in order.
     pub snapshots: Vec<Snapshot>,
-    /// Index of the edge at which each phase began.
+    /// Index of the snapshot at which each phase began.
     pub begin: Vec<Option<usize>>,
-    /// Index of the edge at which each phase ended.
+    /// Index of the snapshot at which each phase ended.
     pub end: Vec<Option<usize>>,
     /// What its probes said.
     pub threads: Threads,
-    /// Threads that are held.
+    /// Threads that are suspended.
     pub suspensions: SuspensionControl,
     /// Phases that end when the tree is quiet.
     pub settling: Settling,
-    /// How long their looks at the program's data took while it ran.
+    /// How long their polls of the program's data took while it ran.
     pub polls_took: Nanos,
     /// When the program was released.
     pub released: Nanos,
-    /// When a trial whose worker leads no further was cut short, and the index of the edge then.
+    /// When a trial whose worker leads no further was cut short, and the index of the snapshot then.
     pub cut: Option<(Nanos, usize)>,
     /// The program is to be ended.
     pub stop: bool,
-    /// The program was told to end itself.
+    /// The program was commanded to end itself.
     pub asked_to_stop: bool,
     /// Where the program keeps its data, where that is declared and read.
     store: Option<PathBuf>,
     functions: Functions,
     deadlines: Deadlines,
-    /// Ends of invocations at which a hold will follow: phase, instant, edge.
+    /// Ends of invocations at which a suspension will follow: phase, instant, snapshot.
     returned: BTreeMap<Source, (usize, Nanos, usize)>,
     stop_at: Option<Instant>,
 }
 
 impl<'a> Observation<'a> {
-    /// The program is held and has done nothing.
+    /// The program is suspended and has done nothing.
     pub fn new(
         spec: &'a TrialSpec,
         sampler: &'a Sampler,
@@ -113,7 +113,7 @@ impl<'a> Observation<'a> {
         }
     }
 
-    /// The runner begins a phase: everything is read before it is told.
+    /// The runner begins a phase: everything is read before the worker is commanded.
     pub fn lead(&mut self, index: usize) {
         // Between the end of one phase and the begin of the next the worker waits: one snapshot serves both.
         let fresh = index > 0 && self.end[index - 1] == self.snapshots.len().checked_sub(1);
@@ -149,13 +149,13 @@ impl<'a> Observation<'a> {
         TreeProbe::new(self.sampler, self.store.clone())
     }
 
-    /// Reads everything now; the index of the edge.
+    /// Reads everything now; the index of the snapshot.
     fn snapshot(&mut self) -> usize {
         self.snapshots.push(self.sampler.snapshot());
         self.snapshots.len() - 1
     }
 
-    /// Whether another edge now would take too much of the time.
+    /// Whether another snapshot now would take too much of the time.
     fn is_dear(&self) -> bool {
         let last = self.snapshots.last();
         last.is_some_and(|snapshot| {
@@ -163,12 +163,12 @@ impl<'a> Observation<'a> {
         })
     }
 
-    /// Reads everything now, for a replica, unless that would take too much of the time; the index of the edge.
+    /// Reads everything now, for a replica, unless that would take too much of the time; the index of the snapshot.
     pub fn snapshot_unless_costly(&mut self) -> Option<usize> {
         (!self.is_dear()).then(|| self.snapshot())
     }
 
-    /// The last replica ended at an instant; the index of the edge that follows.
+    /// The last replica ended at an instant; the index of the snapshot that follows.
     pub fn replicas_ended(&mut self, at: Nanos) -> usize {
         let snapshots = self.snapshots.len();
         let change = self.tracker.happened(Happened::ReplicasEnded, at, Nanos::ZERO);
@@ -176,7 +176,7 @@ impl<'a> Observation<'a> {
         if self.snapshots.len() > snapshots { snapshots } else { self.snapshot() }
     }
 
-    /// Notes that phases began or ended at the last edge.
+    /// Notes that phases began or ended at the last snapshot.
     pub fn note(&mut self, change: &Change) {
         let snapshot = self.snapshots.len().checked_sub(1);
         for index in &change.ended {
@@ -281,7 +281,7 @@ impl<'a> Observation<'a> {
         suspends && matches!(line.event, ProbeEvent::End { .. })
     }
 
-    /// An invocation that ends a phase has returned, and the program may be held there, or end.
+    /// An invocation that ends a phase has returned, and the program may be suspended there, or end.
     fn returns(&mut self, index: usize, line: &ProbeLine) {
         if let (true, Some(snapshot)) = (self.holds_after(index, line), self.end[index]) {
             self.returned.insert(line.source, (index, line.at, snapshot));
@@ -348,7 +348,7 @@ impl<'a> Observation<'a> {
         self.suspensions.next().into_iter().chain(self.settling.next()).chain(of_rest).min()
     }
 
-    /// When the first phase must be over; none while the program is held, which is in no phase's time.
+    /// When the first phase must be over; none while the program is suspended, which is in no phase's time.
     pub fn deadline(&self) -> Option<Instant> {
         if self.suspensions.any() {
             return None;
@@ -358,7 +358,7 @@ impl<'a> Observation<'a> {
     }
 
     /// The program has ended; `replicas` is when the last of its replicas did, where all of them ended by themselves. What
-    /// ends with them has the trial's last edge, as what ends with the program has.
+    /// ends with them has the trial's last snapshot, as what ends with the program has.
     pub fn finish(&mut self, at: Nanos, replicas: Option<Nanos>) {
         let change = self.tracker.finish(at, replicas);
         self.snapshot();

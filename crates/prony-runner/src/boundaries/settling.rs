@@ -21,7 +21,7 @@ pub struct Settled {
     pub began: Nanos,
     /// What it found.
     pub result: SettleResult,
-    /// When it stood still.
+    /// When it stopped.
     pub paused: Suspensions,
 }
 
@@ -52,12 +52,12 @@ impl Settling {
         self.active.push(Active { phase, began, watch, next, pause: None, paused: Vec::new() });
     }
 
-    /// When the next look is due; none while the program is held.
+    /// When the next look is due; none while the program is suspended.
     pub fn next(&self) -> Option<Instant> {
         self.active.iter().filter(|active| !active.watch.is_paused()).map(|active| active.next).min()
     }
 
-    /// Takes the looks that are due; the phases that end with them. While the program is `held` its rest is none of its
+    /// Takes the polls that are due; the phases that end with them. While the program is `suspended` its rest is none of its
     /// own, and nothing is watched.
     pub fn due(&mut self, suspended: bool, probe: &mut impl Probe) -> Vec<usize> {
         let now = Instant::now();
@@ -196,7 +196,7 @@ mod tests {
         assert!(why.to_string().contains("ended before it had been quiet"), "{why}");
     }
 
-    /// The phase begins where the program is held: it stands already when the watch begins, and for longer than that sees.
+    /// The phase begins where the program is suspended: it stands already when the watch begins, and for longer than that sees.
     #[test]
     fn settle_time_excludes_suspensions() {
         let ms = Nanos::from_millis;

@@ -1,4 +1,4 @@
-//! Threads that are held at the end of a call: what they are told, and when.
+//! Threads that are suspended at the end of a call: the commands to them, and when they are sent.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,39 +13,39 @@ use prony_runtime::{Because, Occasion, ProbeEvent, ProbeLine, Source, SuspendedT
 
 use crate::boundaries::suspensions::Suspensions;
 
-/// A function that is called more often is not held at its later ends.
+/// A function that is called more often is not suspended at its later ends.
 pub const MOST_SUSPENSIONS: usize = 100;
 
 /// Why memory of a phase was not read where a call that ends another phase returned before the collection.
 const OVERTAKEN: &str = "a call that ends another phase returned in the same turn of the event loop, and only after the last \
                          such call is memory read";
 
-/// One hold of one thread.
+/// One suspension of one thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspension {
     /// Index of the phase.
     pub phase: usize,
-    /// Who was held.
+    /// Who was suspended.
     pub source: Source,
     /// When the invocation ended: from here no time counts.
     pub from: Nanos,
-    /// When it stood still.
+    /// When it stopped.
     pub stopped: Nanos,
     /// When its memory was read.
     pub read: Option<Nanos>,
     /// When it went on; `None` where it never did.
     pub until: Option<Nanos>,
-    /// Index of the edge at the invocation's end.
+    /// Index of the snapshot at the invocation's end.
     pub end: usize,
-    /// Index of the edge at its begin: that at the invocation's end, but for one that comes later.
+    /// Index of the snapshot at its begin: that at the invocation's end, but for one that comes later.
     pub snapshot: usize,
-    /// Index of the edge after what was asked for.
+    /// Index of the snapshot after what was asked for.
     pub rest: Option<usize>,
     /// It ends no phase, and was let go at once: its function ends a phase elsewhere.
     pub passed: bool,
     /// The thread went on to be collected at the next turn of its event loop.
     pub put_off: bool,
-    /// How long it had gone on by then, where this is that turn.
+    /// How long it had continued by then, where this is that turn.
     pub late: Option<Nanos>,
     /// What the forced collection took.
     collected: Option<Nanos>,
@@ -112,7 +112,7 @@ impl Suspension {
     }
 }
 
-/// What a held thread is waiting for.
+/// What a suspended thread is waiting for.
 enum Step {
     Collecting,
     Waiting(Instant),
@@ -127,11 +127,11 @@ struct Active {
     plan: AtEndSpec,
     stop: bool,
     step: Step,
-    /// Its process was gone when it was looked for last.
+    /// Its process had ended at the last check.
     vanished: bool,
 }
 
-/// All holds of a trial.
+/// All suspensions of a trial.
 pub struct SuspensionControl {
     dir: PathBuf,
     active: BTreeMap<Source, Active>,
@@ -149,7 +149,7 @@ pub struct Asked {
     pub phase: usize,
     /// When the invocation ended.
     pub ended: Nanos,
-    /// Index of the edge there.
+    /// Index of the snapshot there.
     pub snapshot: usize,
     /// What the experiment asks for.
     pub plan: AtEndSpec,
@@ -164,19 +164,19 @@ impl SuspensionControl {
         Self { dir, active, put_off, all: Vec::new(), over: Suspensions::default() }
     }
 
-    /// An instant by a clock that stands still while any thread is held, as far as holds are known by then.
+    /// An instant by a clock that stands still while any thread is suspended, as far as suspensions are known by then.
     pub fn running(&self, at: Nanos) -> Nanos {
         let since = self.active.values().map(|active| self.all[active.index].from).min();
         self.over.running(since.map_or(at, |since| since.min(at)))
     }
 
-    /// Some hold has ended.
+    /// Some suspension has ended.
     fn count(&mut self) {
         let over = self.all.iter().filter_map(|suspension| Some((suspension.from, suspension.until?)));
         self.over = Suspensions::new(over.collect());
     }
 
-    /// Whether any thread is held.
+    /// Whether any thread is suspended.
     pub fn any(&self) -> bool {
         !self.active.is_empty()
     }
@@ -191,7 +191,7 @@ impl SuspensionControl {
         self.active.values().filter_map(due).min()
     }
 
-    /// A thread stands still: it is answered, and told the first thing.
+    /// A thread is suspended: it is answered and gets its first command.
     pub fn begin(&mut self, line: &ProbeLine, number: u64, asked: Asked, probe: &mut impl Probe) {
         let Asked { phase, ended, snapshot, plan, stop } = asked;
         let suspension = Suspension::new(phase, line.source, ended, line.at, snapshot);
@@ -200,8 +200,8 @@ impl SuspensionControl {
         }
     }
 
-    /// A thread stands still at the turn of its event loop to which a collection was put off; `edge` was read just now.
-    /// What it did since the invocation's end belongs to no hold.
+    /// A thread stands still at the turn of its event loop to which a collection was put off; `snapshot` was read just now.
+    /// What it did since the invocation's end belongs to no suspension.
     pub fn again(&mut self, line: &ProbeLine, number: u64, snapshot: usize, probe: &mut impl Probe) {
         let Some((before, plan, stop)) = self.put_off.remove(&line.source) else { return };
         let before = &mut self.all[before];
@@ -214,8 +214,8 @@ impl SuspensionControl {
         }
     }
 
-    /// A thread stands still at the end of an invocation that ends no phase: it is let go at once, and held there
-    /// `again` or not. `edge` is the last one.
+    /// A thread stands still at the end of an invocation that ends no phase: it is let go at once, and suspended there
+    /// `again` or not. `snapshot` is the last one.
     pub fn pass(&mut self, line: &ProbeLine, number: u64, phase: usize, snapshot: usize, again: bool) {
         let suspension = Suspension::new(phase, line.source, line.at, line.at, snapshot);
         if self.answer(
@@ -261,7 +261,11 @@ impl SuspensionControl {
         let Some(index) = self.all.iter().rposition(|suspension| suspension.source == source) else { return };
         let suspension = &mut self.all[index];
         (suspension.put_off, suspension.rest) = (true, Some(suspension.snapshot));
-        suspension.fault = Some("the program ended before its event loop turned, and nothing was collected".to_owned());
+        suspension.fault = Some(
+            "the program ended before the next turn of its event loop, and nothing was \
+            collected"
+                .to_owned(),
+        );
         if let Some((before, ..)) = self.put_off.insert(source, (index, plan, stop)) {
             // Of invocations that end within one turn only the last one's memory is read.
             let another = self.all[before].phase != self.all[index].phase;
@@ -309,8 +313,8 @@ impl SuspensionControl {
         over.into_iter().for_each(|source| self.read(source));
     }
 
-    /// Ends the holds of processes that are gone, by whether a process runs. What one said before its end is read first:
-    /// it must be gone twice.
+    /// Ends the suspensions of processes that have ended; `runs` tests a process. Lines from before its end are read first:
+    /// it must have ended in two successive checks.
     pub fn bury(&mut self, runs: &dyn Fn(u32) -> bool, now: Nanos) {
         let mut vanished = Vec::new();
         for (source, active) in &mut self.active {
@@ -320,7 +324,7 @@ impl SuspensionControl {
         vanished.into_iter().for_each(|source| self.ended(source, now));
     }
 
-    /// A thread that was held has ended.
+    /// A thread that was suspended has ended.
     fn ended(&mut self, source: Source, at: Nanos) {
         let Some(active) = self.active.remove(&source) else { return };
         let suspension = &mut self.all[active.index];
@@ -329,7 +333,7 @@ impl SuspensionControl {
         self.count();
     }
 
-    /// Hears what a held thread says. `edge` reads memory, and is asked when the thread has read its heap.
+    /// Hears what a suspended thread says. `snapshot` reads memory, and is asked when the thread has read its heap.
     pub fn heard(&mut self, line: &ProbeLine, probe: &mut impl Probe, snapshot: &mut dyn FnMut() -> usize) {
         if let ProbeEvent::Resumed { because } = line.event {
             let active = self.active.remove(&line.source);
@@ -440,7 +444,7 @@ mod tests {
             self.suspensions.begin(&suspended, number, asked, &mut Idle);
         }
 
-        /// What it has been told since.
+        /// The commands that it has received since.
         fn commands_of(&self, number: u64) -> String {
             let mut buffer = [0; 100];
             let n = File::open(self.dir.path().join(format!("7-0-{number}"))).unwrap().read(&mut buffer).unwrap();
@@ -514,7 +518,7 @@ mod tests {
         }
         let unread = |scene: &Scene, at: usize| scene.suspensions.all[at].unread().unwrap();
         assert!(unread(&scene, 0).contains("same turn of the event loop"), "{}", unread(&scene, 0));
-        assert!(unread(&scene, 1).contains("ended before its event loop turned"), "{}", unread(&scene, 1));
+        assert!(unread(&scene, 1).contains("ended before the next turn of its event loop"), "{}", unread(&scene, 1));
         let suspended =
             line(7, 0, 60, r#""probe":"suspended","call":"p","n":2,"suspension":3,"later":true,"heap":{"used":9}"#);
         scene.suspensions.again(&suspended, 3, 9, &mut Idle);

@@ -1,4 +1,4 @@
-//! The times in which a program was held, and the clock that stands still in them. Pure.
+//! The times in which a program was suspended, and the clock that stands still in them. Pure.
 
 use prony_model::units::Nanos;
 
@@ -20,13 +20,13 @@ impl Suspensions {
         Self(merged)
     }
 
-    /// How long it was held between two instants.
+    /// How long it was suspended between two instants.
     pub fn between(&self, begin: Nanos, end: Nanos) -> Nanos {
         let inside = |(from, to): &(Nanos, Nanos)| (*to).min(end).since((*from).max(begin));
         Nanos::from_nanos(self.0.iter().map(|interval| inside(interval).as_nanos()).sum())
     }
 
-    /// The parts of a time in which it was not held, in order.
+    /// The parts of a time in which it was not suspended, in order.
     pub fn outside(&self, begin: Nanos, end: Nanos) -> Vec<(Nanos, Nanos)> {
         let mut parts = Vec::new();
         let mut from = begin;
@@ -38,7 +38,7 @@ impl Suspensions {
         parts
     }
 
-    /// An instant by a clock that stands still while the program is held.
+    /// An instant by a clock that stands still while the program is suspended.
     pub fn running(&self, at: Nanos) -> Nanos {
         at.since(self.between(Nanos::ZERO, at))
     }
@@ -55,7 +55,7 @@ impl Suspensions {
         instant
     }
 
-    /// Whether it was held at an instant, its begin and end apart.
+    /// Whether it was suspended at an instant, its begin and end apart.
     pub fn at(&self, at: Nanos) -> bool {
         self.0.iter().any(|(from, to)| *from < at && at < *to)
     }

@@ -20,7 +20,7 @@ pub struct Sample {
     pub at: Nanos,
     /// The figures.
     pub heap: HeapFigures,
-    /// Whether the thread was held then, past the end of its call.
+    /// Whether the thread was suspended then, past the end of its call.
     pub suspended: bool,
 }
 
@@ -40,9 +40,9 @@ pub struct Thread {
     pub samples: Vec<Sample>,
     /// The counts at the end of each collection, in time order.
     pub collections: Vec<GcFigures>,
-    /// Longest delays of its event loop, each with when it was told.
+    /// Longest delays of its event loop, each with when it was reported.
     pub delays: Vec<(Nanos, Nanos)>,
-    /// When it told figures for the first time that were not kept, for there were [`MOST_SAMPLES`] of the trial.
+    /// When it first reported figures that were not recorded, since the trial had [`MOST_SAMPLES`] already.
     pub cut: Option<Nanos>,
     cost: Option<ProbeCost>,
     bye: Option<Nanos>,
@@ -50,7 +50,7 @@ pub struct Thread {
     /// may say the end of one that was ended, whose last figures are older.
     pub orderly: bool,
     last: Nanos,
-    /// Whether it is held, and whether its next delay is that of a hold.
+    /// Whether it is suspended, and whether its next delay is that of a suspension.
     suspended: bool,
     after_suspension: bool,
 }
@@ -64,9 +64,9 @@ pub struct Threads {
     recorded: usize,
     collections: usize,
     dropped: u64,
-    /// Why a function cannot be timed, by the name under which it is told of.
+    /// Why a function cannot be timed, by the name under which it is reported.
     pub unfound: BTreeMap<String, String>,
-    /// The files in which functions were found, by the names under which they are told of. Of several nobody knows which
+    /// The files in which functions were found, by the names under which they are reported. Of several it is not known which
     /// is meant.
     pub found: BTreeMap<String, BTreeSet<String>>,
 }
@@ -173,7 +173,7 @@ impl Threads {
         self.dropped += other.dropped;
     }
 
-    /// A function that was found in several files, by the name under which it is told of, and the files.
+    /// A function that was found in several files, by the name under which it is reported, and the files.
     pub fn ambiguous(&self) -> Option<(&str, &BTreeSet<String>)> {
         let several = self.found.iter().find(|(_, files)| files.len() > 1);
         several.map(|(call, files)| (call.as_str(), files))
@@ -198,7 +198,7 @@ impl Threads {
     }
 }
 
-/// Whether figures were taken at a hold's begin, which is the end of the call and not past it.
+/// Whether figures were taken at a suspension's begin, which is the end of the call and not past it.
 trait IsSuspended {
     fn is_suspended(&self) -> bool;
 }
@@ -215,7 +215,7 @@ impl Thread {
         match &line.event {
             ProbeEvent::Heap { why, heap, loop_delay_max } => {
                 self.orderly |= *why == Occasion::Exit;
-                // The first delay after a hold is that of the hold.
+                // The first delay after a suspension is that of the suspension.
                 let of_suspension = self.after_suspension && *why == Occasion::Sample;
                 self.delays.extend(loop_delay_max.filter(|_| !of_suspension).map(|delay| (line.at, delay)));
                 self.after_suspension &= !of_suspension;

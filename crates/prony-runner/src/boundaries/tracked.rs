@@ -39,7 +39,7 @@ pub struct Tracked {
     holds: bool,
     /// A mark or a call begins or ends it, which come by another way than lines.
     pub(super) marked: bool,
-    /// A line matched its `read` and that of another phase, so that its lines told nothing.
+    /// A line matched its `read` and that of another phase, so that its lines give no figures.
     pub ambiguous: bool,
     /// When it began.
     pub began: Option<Nanos>,
@@ -70,7 +70,7 @@ pub struct Ending {
     pub called: bool,
     /// Invocations of it ended before the phase began.
     pub early: bool,
-    /// Some of its invocations were counted and not told one by one.
+    /// Some of its invocations were counted and not reported one by one.
     pub counted: bool,
 }
 
@@ -169,7 +169,7 @@ impl Tracked {
             ProbeEvent::End { open, .. } => {
                 let inside = self.is_open() && line.at >= self.not_before;
                 self.ending.early |= self.ended.is_none() && !inside;
-                // A thread is held where no invocation of the function is under way in it any more.
+                // A thread is suspended where no invocation of the function is under way in it any more.
                 return inside && (open == 0 || !self.holds);
             }
             _ => {}
@@ -189,7 +189,7 @@ impl Tracked {
         self.read.as_ref().is_some_and(|read| read.is_match(line))
     }
 
-    /// A line matched its `read` and that of another phase: nobody knows whose it is.
+    /// A line matched its `read` and that of another phase: it is not known whose it is.
     pub(super) fn confuse(&mut self) {
         self.ambiguous = true;
         self.reported.clear();

@@ -53,7 +53,7 @@ impl Tracker {
         self.phases.iter().any(|phase| read(&phase.begin) || read(&phase.end))
     }
 
-    /// Whether any phase looks at lines.
+    /// Whether any phase reads lines.
     pub fn listens(&self) -> bool {
         let line = |event: &Option<Event>| matches!(event, Some(Event::Line(_)));
         self.phases.iter().any(|phase| line(&phase.begin) || line(&phase.end) || phase.read.is_some())
@@ -103,7 +103,7 @@ impl Tracker {
     }
 
     /// Hears of an invocation of the function that begins or ends a phase. What follows at its end is not decided here, for
-    /// the program may be held there.
+    /// the program may be suspended there.
     pub fn invoked(&mut self, index: usize, part: Part, line: &ProbeLine) -> Change {
         let mut change = Change::default();
         let phase = &mut self.phases[index];
@@ -159,7 +159,7 @@ impl Tracker {
         self.phases.iter().filter(ends).map(|phase| phase.not_before).max()
     }
 
-    /// The phases whose `read` matches a line. Where marks or calls bound one of several such phases, nobody knows in which
+    /// The phases whose `read` matches a line. Where marks or calls bound one of several such phases, it is not known in which
     /// of them the line was written, and none of them reads it or any other line.
     fn listening(&mut self, line: &str) -> Vec<usize> {
         let all = self.phases.iter().enumerate();
@@ -180,7 +180,7 @@ impl Tracker {
     }
 
     /// The program has ended by itself or was stopped: phases without an end of their own end with it. Before them end those
-    /// that end with `replicas`, where the end of the last of these was not told before.
+    /// that end with `replicas`, where the end of the last of these was not reported before.
     pub fn finish(&mut self, at: Nanos, replicas: Option<Nanos>) -> Change {
         let ended = replicas.map(|ended| self.happened(Happened::ReplicasEnded, ended, Nanos::ZERO));
         let mut change = ended.unwrap_or_default();

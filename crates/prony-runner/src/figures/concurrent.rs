@@ -1,4 +1,4 @@
-//! Whether other threads or processes went on while one was held: what they did then is neither the hold's nor a
+//! Whether other threads or processes went on while one was suspended: what they did then is neither the suspension's nor a
 //! phase's. Pure.
 
 use prony_model::record::ProcessSample;
@@ -12,7 +12,7 @@ use crate::watched::Watched;
 /// Who uses less than this part of a processor meanwhile rests.
 const RESTS: u64 = 50;
 
-/// What an edge, a timer and a probe's own reading may take of it.
+/// What a snapshot, a timer and a probe's own reading may take of it.
 const SLACK: Nanos = Nanos::from_millis(1);
 
 /// What preparing a collection may take beside the collection.
@@ -21,7 +21,7 @@ const PREPARING: Nanos = Nanos::from_millis(5);
 /// Threads that a runtime may give to a collection at once.
 const HELPERS: u64 = 8;
 
-/// Whether anything but the held thread worked during a hold, by the CPU time at its edges; where that was not read,
+/// Whether anything but the suspended thread worked during a suspension, by the CPU time at its snapshots; where that was not read,
 /// whether anything lived.
 pub fn went_on(watched: &Watched, suspension: &Suspension) -> bool {
     let Some(rest) = suspension.rest else { return lived(watched, suspension).next().is_some() };
@@ -39,7 +39,7 @@ pub fn went_on(watched: &Watched, suspension: &Suspension) -> bool {
     worked.any(|worked| worked)
 }
 
-/// What the hold itself lets a process use. Where no other thread of it has a heap, all that a collection takes is its
+/// What the suspension itself lets a process use. Where no other thread of it has a heap, all that a collection takes is its
 /// helpers'.
 fn allowed(watched: &Watched, suspension: &Suspension, pid: u32) -> Nanos {
     let Some(took) = suspension.collected().filter(|_| pid == suspension.source.pid) else { return Nanos::ZERO };
@@ -47,7 +47,7 @@ fn allowed(watched: &Watched, suspension: &Suspension, pid: u32) -> Nanos {
     Nanos::from_nanos(took.as_nanos().saturating_mul(if beside { 1 } else { HELPERS })) + PREPARING
 }
 
-/// Other probed threads that were there during a hold.
+/// Other probed threads that were there during a suspension.
 fn lived<'w>(watched: &'w Watched, suspension: &'w Suspension) -> impl Iterator<Item = &'w Thread> {
     let until = watched.suspension_ended(suspension);
     let there = move |thread: &&Thread| thread.began < until && suspension.from < thread.ended;

@@ -1,6 +1,6 @@
 //! Figures of runtimes' heaps over a phase, from what probes said. Pure.
 //!
-//! A heap is read about ten times a second where the program lets its runtime, and at the edges of calls. Where it was
+//! A heap is read about ten times a second where the program lets its runtime, and at the snapshots of calls. Where it was
 //! not read near an instant, its figure there is missing: an old one would pass for a new one.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub fn fresh(phase: Nanos) -> Nanos {
     FRESH.max(Nanos::from_nanos(phase.as_nanos() / 10))
 }
 
-/// Collections that end within such a time may be told as one.
+/// Collections that end within such a time may be reported as one.
 const JOINED: Nanos = Nanos::from_millis(1);
 
 /// A gauge in figures of a heap.
@@ -52,9 +52,9 @@ pub struct Span<'a> {
     pub begin: Nanos,
     /// Its end.
     pub end: Nanos,
-    /// Where the program was held at the end: when it came to stand, and when its memory was read after that.
+    /// Where the program was suspended at the end: when it came to stand, and when its memory was read after that.
     pub rest: Option<(Nanos, Nanos)>,
-    /// When the program was held.
+    /// When the program was suspended.
     pub suspended: &'a Suspensions,
 }
 
@@ -141,7 +141,7 @@ fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, rea
     put(Stat::Peak, Reading::Missing(Why::NotSupported(no_peak.to_owned())));
 }
 
-/// Why figures between two instants were told and are not there.
+/// Why reported figures between two instants are missing.
 fn full(threads: &[&Thread], begin: Nanos, end: Nanos) -> Option<Why> {
     let cut = |thread: &&&Thread| thread.ended >= begin && thread.cut.is_some_and(|cut| cut <= end);
     threads.iter().find(cut).map(|_| not_recorded())
@@ -224,7 +224,7 @@ fn within(course: &[(Nanos, f64)], begin: Nanos, end: Nanos, fresh: Nanos) -> Ve
     before.map(|(_, value)| (begin, *value)).into_iter().chain(course[first..until].iter().copied()).collect()
 }
 
-/// Mean over time, changing evenly between samples; the time in which the program was held does not count.
+/// Mean over time, changing evenly between samples; the time in which the program was suspended does not count.
 fn mean(course: &[(Nanos, f64)], suspended: &Suspensions) -> Option<f64> {
     let at = |point: &(Nanos, f64)| suspended.running(point.0).as_nanos() as f64;
     let (first, last) = (course.first()?, course.last()?);
@@ -236,7 +236,7 @@ fn mean(course: &[(Nanos, f64)], suspended: &Suspensions) -> Option<f64> {
     Some(area / length)
 }
 
-/// Collections between begin and end, without those while the program was held: some of them were forced there.
+/// Collections between begin and end, without those while the program was suspended: some of them were forced there.
 fn collections(threads: &[&Thread], span: Span<'_>, readings: &mut Readings) {
     let sum = collected(threads, span);
     let of = |part: fn(&GcFigures) -> u64| sum.clone().map(|gc| part(&gc) as f64);
@@ -275,7 +275,7 @@ fn since(end: GcFigures, begin: GcFigures) -> GcFigures {
     }
 }
 
-/// What is known of a thread's collections: the counts at the end of each, and totals that it told beside its heap.
+/// What is known of a thread's collections: the counts at the end of each, and totals that it reported with its heap.
 struct Collections<'t> {
     thread: &'t Thread,
     /// In time order; whether no collection lies between one and the one before it but the one that it tells of.
@@ -305,7 +305,7 @@ impl<'t> Collections<'t> {
         Reading::Missing(Why::Failed(why))
     }
 
-    /// The counts after the last that were told: those, where the thread told them at its end. One that was ended may have
+    /// The counts after the last reported ones: these, where the thread reported them at its end. One that was ended may have
     /// collected since.
     fn last(&self, last: GcFigures, at: Nanos) -> Reading<GcFigures> {
         let reported = !self.counts.is_empty();
@@ -336,7 +336,7 @@ fn loop_delay(threads: &[&Thread], span: Span<'_>) -> Reading<f64> {
     let reported = threads.iter().flat_map(|thread| &thread.delays);
     let inside =
         reported.filter(|(at, _)| span.begin < *at && *at <= span.end).map(|(_, delay)| delay.as_nanos() as f64);
-    let none = "the runtime told no delay of an event loop in the phase; Node 11.10 and later do";
+    let none = "the runtime reported no event loop delay in the phase; Node 11.10 and later do";
     inside
         .max_by(f64::total_cmp)
         .map_or_else(|| Reading::Missing(Why::NotSupported(none.to_owned())), Reading::Measured)
@@ -478,7 +478,7 @@ mod tests {
         line(1, 0, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":1,{gc}}},"loop_delay_max":{count}"#))
     }
 
-    /// Collections that ended at these instants, numbered from `first`, told at `at`.
+    /// Collections that ended at these instants, numbered from `first`, reported at `at`.
     fn ends(at: u64, first: u64, ends: &[u64]) -> prony_runtime::ProbeLine {
         let point = |(n, end): (u64, &u64)| format!("[{},{n},1,{}]", end * 1_000_000, n * 1_000);
         let points: Vec<String> = (first..).zip(ends).map(point).collect();
@@ -492,7 +492,7 @@ mod tests {
         }
     }
 
-    /// They were those told within 250 ms of a boundary: a twentieth too many or too few, and none where the program idled.
+    /// They were those reported within 250 ms of a boundary: a twentieth too many or too few, and none where the program idled.
     #[test]
     fn collections_are_counted_by_the_instant_at_which_each_ended() {
         let lines = [
@@ -526,7 +526,7 @@ mod tests {
         let late = missing(&read(&threads, 100, 1_290, None));
         assert!(late.contains("known up to 290"), "{late}");
         let untold = finished(&[hello(1, 0, 0), heap(1, 0, 5, "start", 9)], 90);
-        assert!(missing(&read(&untold, 0, 50, None)).contains("no collection was told of yet"));
+        assert!(missing(&read(&untold, 0, 50, None)).contains("no collection was reported yet"));
     }
 
     #[test]

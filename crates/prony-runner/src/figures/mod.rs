@@ -42,7 +42,7 @@ pub fn observed(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries]
     specs.iter().enumerate().map(|(index, spec)| trial.record(spec, index)).collect()
 }
 
-/// A process by a clock that stands still while the program is held, without what was seen of it then.
+/// A process by a clock that stands still while the program is suspended, without what was seen of it then.
 fn without_holds(process: &ProcessSeries, suspended: &Suspensions) -> ProcessSeries {
     let shown = process.samples.iter().filter(|sample| !suspended.at(sample.at));
     let samples = shown.map(|sample| ProcessSample { at: suspended.running(sample.at), ..*sample }).collect();
@@ -53,12 +53,12 @@ fn without_holds(process: &ProcessSeries, suspended: &Suspensions) -> ProcessSer
 struct Trial<'a> {
     specs: &'a [PhaseSpec],
     watched: &'a Watched,
-    /// Samples by a clock that stands still while the program is held.
+    /// Samples by a clock that stands still while the program is suspended.
     series: &'a [ProcessSeries],
     /// The same as they were taken.
     sampled: &'a [ProcessSeries],
     suspended: &'a Suspensions,
-    /// When one thread was held and others went on.
+    /// When one thread was suspended and others went on.
     shared: &'a Suspensions,
     silent: &'a Why,
 }
@@ -281,8 +281,8 @@ fn uncollected(suspension: Option<&Suspension>, phase: Nanos) -> Option<Why> {
     let hint = "`weak = \"clear\"` in `at_end` collects at once";
     let Some(suspension) = suspension else {
         return Some(Why::Failed(format!(
-            "{what}, and the program was not held at the phase's end: it is held {MOST_SUSPENSIONS} times in a phase, and at the \
-             first {DETAIL} calls of a thread"
+            "{what}, and the program was not suspended at the phase's end: it is suspended at most \
+             {MOST_SUSPENSIONS} times in a phase, and only at the first {DETAIL} calls of a thread"
         )));
     };
     match (suspension.unread(), suspension.late) {
@@ -331,8 +331,8 @@ fn ambiguous() -> Why {
 
 /// Takes away what a hold of one thread made of other threads' time; `timed` is whether `time` is the wall's.
 fn unclear(readings: &mut Readings, timed: bool) {
-    let why = "other threads or processes of the program went on while one was held inside the phase, so that neither \
-               leaving this time out nor counting it is right";
+    let why = "other threads or processes of the program continued while one was suspended inside the phase, so that \
+        this time can neither be left out nor counted";
     let times = [Metric::Wall, Metric::SettleTime].into_iter().chain(Sign::ALL.map(Sign::metric));
     let times = times.chain(timed.then_some(Metric::Time));
     span::take_away(readings, times.chain(span::amounts()), &Why::NotSupported(why.to_owned()));
@@ -392,7 +392,7 @@ mod tests {
         PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
     }
 
-    /// One thread was held from 200 to 1,200 ms: inside the first phase and before the second. `other` is what another
+    /// One thread was suspended from 200 to 1,200 ms: inside the first phase and before the second. `other` is what another
     /// process used meanwhile.
     fn records(other: u64) -> Vec<PhaseRecord> {
         let specs = [spec("around"), spec("after")];
@@ -576,7 +576,9 @@ mod tests {
         assert_eq!(missing, ["cpu", "time", "wall", "written"], "the second of 800 ms of work was left out");
         assert_eq!(enclosing["held"], Some(1e9), "how long it was is known");
         match records[0].reading(MetricKey::amount(Metric::Wall)) {
-            Some(Reading::Missing(why)) => assert!(why.to_string().contains("went on while one was held"), "{why}"),
+            Some(Reading::Missing(why)) => {
+                assert!(why.to_string().contains("continued while one was suspended"), "{why}")
+            }
             other => panic!("{other:?}"),
         }
         assert_eq!(amounts(&records[1])["wall"], Some(100e6), "a phase beside it is as it was");

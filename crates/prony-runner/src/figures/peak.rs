@@ -42,7 +42,7 @@ impl Span<'_> {
         (self.to_the_end && waited_for).then(|| Why::NotSupported(why.to_owned()))
     }
 
-    /// The kernel's own peak, where one process ran: what it had reached when it was reaped, and at edges before.
+    /// The kernel's own peak, where one process ran: what it had reached when it was reaped, and at snapshots before.
     pub(super) fn peak(&self, begin: &Snapshot, end: Nanos, series: &[ProcessSeries]) -> Reading<f64> {
         let inside = &self.watched.snapshots[self.first + 1..=self.until];
         let in_snapshots: Vec<_> = inside.iter().flat_map(|snapshot| &snapshot.processes).collect();

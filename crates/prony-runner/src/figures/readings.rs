@@ -30,7 +30,7 @@ pub fn not_reached(spec: &PhaseSpec) -> PhaseRecord {
 }
 
 /// When signs of activity were seen last in a phase that waits for quiet; `from_begin` takes a time of the watch to one from
-/// the phase's begin. The quiet is in `wall` alone.
+/// the phase's begin. The quiet time is only in `wall`.
 pub fn settled(
     found: &SettleResult,
     from_begin: impl Fn(&Reading<Nanos>) -> Reading<Nanos>,

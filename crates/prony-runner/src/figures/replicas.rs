@@ -47,11 +47,11 @@ fn nanos(time: Nanos) -> Reading<f64> {
 /// What was seen beside the replicas.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
-    /// Every edge of the trial.
+    /// Every snapshot of the trial.
     pub snapshots: &'a [Snapshot],
     /// Samples of all processes.
     pub series: &'a [ProcessSeries],
-    /// The largest sum of the replicas' proportional set sizes that was read at one instant beside edges.
+    /// The largest sum of the replicas' proportional set sizes that was read at one instant beside snapshots.
     pub pss: &'a LargestPss,
 }
 
@@ -86,7 +86,7 @@ fn leave_out(snapshots: &mut [Snapshot], program: &str, all: &[Ran]) {
     }
 }
 
-/// Adds what replicas used between two edges to the program's own figures; `whole` tells which of those count all
+/// Adds what replicas used between two snapshots to the program's own figures; `whole` tells which of those count all
 /// processes already.
 pub fn add(
     readings: &mut Readings,
@@ -123,7 +123,7 @@ fn without_schedule(readings: &mut Readings) {
         .for_each(|m| set(readings, m, Reading::Missing(not_inherited.clone())));
 }
 
-/// What replicas tell of the phase as a whole: how far apart they were, and sums of what they told where the program told
+/// What replicas tell of the phase as a whole: how far apart they were, and sums of what they reported where the program reported
 /// nothing of its own.
 pub fn whole(readings: &mut Readings, own: &BTreeMap<MetricKey, Reading<f64>>, all: &[Ran]) {
     set(readings, Metric::Makespan, makespan(all));
@@ -160,7 +160,7 @@ fn skew(all: &[Ran]) -> Reading<f64> {
     ends(all).map(|ends| between(ends).unwrap_or_default().as_nanos() as f64)
 }
 
-/// Sums of the counts that replicas told; missing where one of them told none.
+/// Sums of the counts that replicas reported; missing where one of them reported none.
 fn reported(all: &[Ran]) -> Readings {
     let is_count = |key: &&MetricKey| key.metric.unit() == Unit::Count && !key.metric.is_gauge();
     let keys: BTreeSet<MetricKey> =
@@ -174,7 +174,7 @@ fn reported(all: &[Ran]) -> Readings {
 }
 
 /// What replicas say that they answered together: the sum of their rows, and the digest that all of them have. Where
-/// their digests differ none is told, since how work is shared out may differ from trial to trial.
+/// their digests differ none is given, since how work is shared out may differ from trial to trial.
 pub fn answer(all: &[Ran]) -> Option<Answer> {
     let rows = reported(all).remove(&MetricKeyText(MetricKey::amount(Metric::Rows)));
     let rows = rows.and_then(|rows| rows.measured().map(|rows| *rows as u64));
@@ -229,7 +229,7 @@ fn one(ran: &Ran, inputs: Inputs<'_>) -> Readings {
     readings
 }
 
-/// Memory at the end is that when it last told something: afterwards it is gone.
+/// Memory at the end is that of its last report: it cannot be read after its end.
 fn at_the_end(ran: &Ran, inputs: Inputs<'_>, readings: &mut Readings) {
     let alive = |snapshot: &&Snapshot| snapshot.processes.iter().any(|process| process.pid == ran.pid);
     let last = match ran.reported.as_ref().filter(alive).filter(|_| !ran.unread) {
@@ -259,10 +259,13 @@ fn within(last: &Readings, readings: &mut Readings) {
 const fn unread(ran: &Ran) -> &'static str {
     match (&ran.end, ran.unread) {
         (ReplicaEnd::CutOff(_), false) => {
-            "it was cut off before it told anything; its memory is read when a line matches `read`"
+            "it was cut off before it reported anything; its memory is read when a line matches `read`"
         }
-        (ReplicaEnd::CutOff(_), true) => "it was cut off before its memory could be read after what it told last",
-        _ => "it had ended before its memory could be read; that is read when a line matches `read`, where it lives on",
+        (ReplicaEnd::CutOff(_), true) => "it was cut off before its memory could be read after its last report",
+        _ => {
+            "it had ended before its memory could be read; that is read when a line matches `read`, while the \
+            replica is running"
+        }
     }
 }
 
@@ -290,7 +293,7 @@ fn peak(ran: &Ran, inputs: Inputs<'_>) -> Reading<f64> {
     Reading::Measured(most.as_bytes() as f64)
 }
 
-/// All replicas as one: sums at each instant, sums of what they used and told, and the time from the first one's
+/// All replicas as one: sums at each instant, sums of what they used and reported, and the time from the first one's
 /// release to the last one's end.
 fn together(all: &[Ran], inputs: Inputs<'_>) -> Readings {
     let roles: BTreeSet<String> = all.iter().map(Ran::role).collect();
@@ -321,7 +324,7 @@ fn together(all: &[Ran], inputs: Inputs<'_>) -> Readings {
     readings
 }
 
-/// An edge with the replicas as one role, and nothing else.
+/// A snapshot with the replicas as one role, and nothing else.
 fn merged(snapshot: &Snapshot, roles: &BTreeSet<String>) -> Snapshot {
     let mut merged = snapshot.clone();
     merged.totals.clear();
@@ -333,7 +336,7 @@ fn merged(snapshot: &Snapshot, roles: &BTreeSet<String>) -> Snapshot {
     merged
 }
 
-/// The largest sum of proportional set sizes of these `roles` at any of these edges, or that was `read` beside them. Missing
+/// The largest sum of proportional set sizes of these `roles` at any of these snapshots, or that was `read` beside them. Missing
 /// where no reading found all of the replicas that had `begun`: a sum over some of them is no maximum of all.
 fn largest_pss(snapshots: &[Snapshot], roles: &BTreeSet<String>, read: &LargestPss, begun: usize) -> Reading<f64> {
     let mut largest = read.clone();
@@ -341,7 +344,7 @@ fn largest_pss(snapshots: &[Snapshot], roles: &BTreeSet<String>, read: &LargestP
         largest.add(snapshot.processes.iter().filter(|process| roles.contains(&process.role)));
     }
     match largest.sum {
-        None => failed("no replica was alive at an edge of a phase or of another replica".to_owned()),
+        None => failed("no replica was running at any begin or end of a phase or of another replica".to_owned()),
         Some(Reading::Measured(sum)) if largest.replicas < begun => failed(format!(
             "no reading found all {begun} replicas at once; the largest sum, of at most {} of them, was {sum}",
             largest.replicas
@@ -405,7 +408,7 @@ mod tests {
         ran
     }
 
-    /// An edge with a program that had used `own` and replicas that had used so much, each with `own` bytes of PSS.
+    /// A snapshot with a program that had used `own` and replicas that had used so much, each with `own` bytes of PSS.
     fn snapshot_of(at: u64, own: u64, replicas: &[(u32, u64)]) -> Snapshot {
         let mut snapshot = snapshot(at, own + replicas.iter().map(|(_, used)| used).sum::<u64>(), &[7]);
         let counters = |used: u64| Counters { cpu_user: ms(used), minor_faults: used, ..Counters::default() };
@@ -628,7 +631,7 @@ mod tests {
         );
         assert!(why(end(reported(true))).contains("had ended before its memory could be read"));
         assert!(why(end(cut_off(reported(true)))).contains("cut off before its memory could be read after"));
-        assert!(why(end(cut_off(silent()))).contains("cut off before it told anything"), "it had not ended");
+        assert!(why(end(cut_off(silent()))).contains("cut off before it reported anything"), "it had not ended");
         assert!(why(end(silent())).contains("had ended before"));
     }
 

@@ -28,7 +28,7 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         severity: Severity::Note,
         phase: Some(phase.to_owned()),
         message,
-        hint: "nothing to do; know it when reading the figures".to_owned(),
+        hint: "no action needed; consider it when reading the figures".to_owned(),
         data: serde_json::Value::Null,
     };
     report.notes.iter().cloned().chain(checked).map(finding).collect()

@@ -1,4 +1,4 @@
-//! Figures of the operating system between two edges of a trial of a program. Pure.
+//! Figures of the operating system between two snapshots of a trial of a program. Pure.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +16,17 @@ use crate::boundaries::suspensions::Suspensions;
 use crate::figures::readings::{Readings, set};
 use crate::watched::Watched;
 
-/// From one edge to another.
+/// From one snapshot to another.
 pub struct Span<'a> {
     /// Everything that was seen.
     pub watched: &'a Watched,
-    /// When the program was held.
+    /// When the program was suspended.
     pub suspended: &'a Suspensions,
-    /// Index of the first edge.
+    /// Index of the first snapshot.
     pub first: usize,
-    /// Index of the last edge.
+    /// Index of the last snapshot.
     pub until: usize,
-    /// The hold at its end.
+    /// The suspension at its end.
     pub rest: Option<&'a Suspension>,
     /// It ends with the program.
     pub to_the_end: bool,
@@ -64,13 +64,13 @@ pub fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metr
 }
 
 impl Span<'_> {
-    /// What the operating system told.
+    /// The figures of the operating system.
     pub fn readings(&self, series: &[ProcessSeries]) -> Readings {
         let (mut begin, mut end) =
             (self.watched.snapshots[self.first].clone(), self.watched.snapshots[self.until].clone());
         self.inner_holds().iter().for_each(|(from, to)| begin.credit(from, to));
         if self.from_the_start {
-            // What was held is a copy of its supervisor: no memory of the program's.
+            // What was suspended is a copy of its supervisor: no memory of the program's.
             begin.processes.clear();
             begin.at = self.watched.executed.max(begin.at);
         }
@@ -78,8 +78,11 @@ impl Span<'_> {
         (begin.at, end.at) = (self.suspended.running(begin.at), self.suspended.running(end.at));
         let mut readings = phase_readings(&begin, &end, series, "");
         if stopped > Nanos::ZERO {
-            let why =
-                Why::NotSupported("the program was held inside the phase, and the machine's waits went on".into());
+            let why = Why::NotSupported(
+                "the program was suspended inside the phase, and the machine's waits \
+                    continued"
+                    .into(),
+            );
             take_away(&mut readings, [Metric::PressureCpu, Metric::PressureIo, Metric::PressureMemory], &why);
         }
         self.at_rest(&mut readings);
@@ -93,7 +96,7 @@ impl Span<'_> {
         readings
     }
 
-    /// The edges of holds inside the span, those that overlap as one: what was used between them is prony's.
+    /// The snapshots of suspensions inside the span, those that overlap as one: what was used between them is prony's.
     fn inner_holds(&self) -> Vec<(&Snapshot, &Snapshot)> {
         let inside =
             |suspension: &Suspension| Some((suspension.snapshot.max(self.first), suspension.rest?.min(self.until)));
@@ -110,7 +113,7 @@ impl Span<'_> {
         merged.into_iter().map(|(from, to)| (&self.watched.snapshots[from], &self.watched.snapshots[to])).collect()
     }
 
-    /// Why counters are not those of the span's edges: nothing was left of the program to read them from.
+    /// Why counters are not those of the span's snapshots: nothing was left of the program to read them from.
     fn missing_counters(&self) -> Option<Why> {
         let empty = |snapshot: usize| self.watched.snapshots[snapshot].processes.is_empty();
         let which = match (!self.from_the_start && empty(self.first), !self.to_the_end && empty(self.until)) {
@@ -122,7 +125,7 @@ impl Span<'_> {
         Some(Why::Failed(text))
     }
 
-    /// A group counts on when its processes are gone; everything else went with them.
+    /// A group's counters remain when its processes have ended; all other counters are lost with them.
     fn without_counters(&self, readings: &mut Readings, why: &Why) {
         take_away(readings, COUNTED.into_iter().filter(|metric| !(self.grouped() && of_group(*metric))), why);
         if !self.grouped() {
@@ -130,7 +133,7 @@ impl Span<'_> {
         }
     }
 
-    /// Whether a control group counted CPU time at both edges.
+    /// Whether a control group counted CPU time at both snapshots.
     fn grouped(&self) -> bool {
         [self.first, self.until].iter().all(|snapshot| self.watched.snapshots[*snapshot].group.measured().is_some())
     }
@@ -141,8 +144,8 @@ impl Span<'_> {
         self.grouped() && (metric == Metric::Cpu || (parts && of_group(metric)))
     }
 
-    /// Memory at the end is that after what `at_end` asks for, of the process that was held; of others it is what they had
-    /// at the end itself, for what they took meanwhile is nobody's of the phase. That before it is kept beside it.
+    /// Memory at the end is that after what `at_end` asks for, of the process that was suspended; of others it is what they had
+    /// at the end itself, since what they allocated meanwhile is after the phase. The memory before the suspension is recorded too.
     fn at_rest(&self, readings: &mut Readings) {
         let Some(rest) = self.after_suspension() else { return };
         let before: Vec<_> = readings
@@ -155,7 +158,7 @@ impl Span<'_> {
         readings.extend(after.into_iter().filter(|(key, _)| key.0.stat == Some(Stat::End)));
     }
 
-    /// The edge after what `at_end` asks for, with the process that was held as it was then and the others as at the phase's end.
+    /// The snapshot after what `at_end` asks for, with the process that was suspended as it was then and the others as at the phase's end.
     fn after_suspension(&self) -> Option<Snapshot> {
         let (suspension, rest) = self.rest.and_then(|suspension| Some((suspension, suspension.rest?)))?;
         let mut rest = self.watched.snapshots[rest].clone();
@@ -171,14 +174,14 @@ impl Span<'_> {
         let (begin, end) = (&self.watched.snapshots[self.first], &self.watched.snapshots[self.until]);
         let rest = self.after_suspension();
         let at_rest = &rest.as_ref().unwrap_or(end).processes;
-        // What was held before the program was executed is a copy of its supervisor: no memory of the program's.
+        // What was suspended before the program was executed is a copy of its supervisor: no memory of the program's.
         let from = if self.from_the_start { self.watched.executed.max(begin.at) } else { begin.at };
         let between = (self.suspended.running(from), self.suspended.running(end.at));
         let left_out = &self.inner_holds();
         Processes { begin, end, between, at_rest, left_out, series, cpu }.readings()
     }
 
-    /// Samples miss what a process did between the last one and its end; what the kernel told when it was reaped does
+    /// Samples miss what a process did between the last one and its end; what the kernel reported when it was reaped does
     /// not.
     fn to_the_very_end(&self, readings: &mut Readings) {
         let before = self.before();
@@ -208,7 +211,7 @@ impl Span<'_> {
         self.cpu(before, readings);
     }
 
-    /// A group's total holds children that nobody waited for; its parts are counted in ticks, those of `wait4` are not.
+    /// A group's total includes children that were not waited for; its parts are counted in ticks, those of `wait4` are not.
     /// Where neither is there, samples know less than was used.
     fn cpu(&self, before: Reading<Before>, readings: &mut Readings) {
         let (grouped, all) = (self.grouped(), self.watched.ended.cpu.clone());
@@ -226,7 +229,7 @@ impl Span<'_> {
     }
 
     /// What the tree had used at the phase's begin, what it did before its program was executed included. Missing where
-    /// nothing of it was counted at an edge, as where only its replicas were.
+    /// nothing of it was counted at a snapshot, as where only its replicas were.
     fn before(&self) -> Reading<Before> {
         let first = self.watched.snapshots[0].processes.first().map(|process| process.sample);
         let suspended = first.unwrap_or_default();
@@ -242,7 +245,7 @@ impl Span<'_> {
             .inner_holds()
             .into_iter()
             .fold(used, |sum, (from, to)| sum.and(between(from, to), |sum, suspended| sum.plus(&suspended)));
-        // Where nobody looked at the held process, it had done no more than wait.
+        // The suspended process was not read: it had only waited.
         let moved = |suspended: Option<Bytes>, used: &Reading<Bytes>| match (suspended, first) {
             (None, Some(_)) => Reading::Missing(Why::Failed("what it had moved before it began was not read".into())),
             (suspended, _) => used.clone().map(|used| suspended.unwrap_or_default() + used),
@@ -306,7 +309,7 @@ pub(crate) mod tests {
         Nanos::from_millis(n)
     }
 
-    /// An edge at which the tree had used `cpu` milliseconds, and as many bytes and faults.
+    /// A snapshot at which the tree had used `cpu` milliseconds, and as many bytes and faults.
     pub(crate) fn snapshot(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
         let process = |pid: &u32| ProcessSnapshot {
             pid: *pid,
@@ -345,7 +348,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A program of which these edges were taken, and which used 1,000 of everything in all.
+    /// A program of which these snapshots were taken, and which used 1,000 of everything in all.
     pub(crate) fn watched(snapshots: Vec<Snapshot>, suspensions: Vec<Suspension>) -> Watched {
         let usage = Usage {
             minor_faults: 1_000,
@@ -394,7 +397,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A hold of one thread from one edge to another, where its memory was read.
+    /// A suspension of one thread from one snapshot to another, where its memory was read.
     pub(crate) fn suspension(pid: u32, thread: u32, snapshots: (usize, usize), at: (u64, u64)) -> Suspension {
         let source = Source { pid, thread };
         let mut suspension = Suspension::new(0, source, ms(at.0), ms(at.0), snapshots.0);
@@ -402,7 +405,7 @@ pub(crate) mod tests {
         suspension
     }
 
-    /// The figures from one edge to another.
+    /// The figures from one snapshot to another.
     fn between(watched: &Watched, first: usize, until: usize, series: &[ProcessSeries]) -> Readings {
         let suspended = Suspensions::new(
             watched
@@ -517,7 +520,7 @@ pub(crate) mod tests {
             vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(200, 20, &[7]), snapshot(400, 40, &[7])];
         let suspended = watched(snapshots, vec![suspension(7, 0, (1, 2), (100, 200))]);
         let names = ["pressure.cpu", "pressure.io", "pressure.memory"];
-        assert!(why(&between(&suspended, 0, 3, &[]), &names).contains("held inside the phase"));
+        assert!(why(&between(&suspended, 0, 3, &[]), &names).contains("suspended inside the phase"));
         assert_eq!(get(&between(&suspended, 2, 3, &[]), "pressure.cpu"), Reading::Measured(0.25));
     }
 

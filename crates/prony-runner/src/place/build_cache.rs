@@ -53,7 +53,7 @@ impl Builds {
         Ok(true)
     }
 
-    /// Keeps what a build made. That it cannot be kept hurts nobody: it is built again.
+    /// Stores a build's output. If it cannot be stored, the build is repeated in the next run.
     pub fn put(&self, key: &str, copy: &Path) {
         // Copied to a place of its own: others may keep the same build at the same time.
         let place = private(&self.directory).ok().and_then(|()| Scratch::create(&self.directory).ok());

@@ -51,7 +51,7 @@ fn replace(copy: &Path, file: &str, find: &str, with: &str, count: u64) -> Resul
     let text = fs::read_to_string(&path).map_err(|error| format!("cannot read `{file}`: {error}"))?;
     let found = if find.is_empty() { 0 } else { text.matches(find).count() as u64 };
     if found != count {
-        return Err(format!("`{file}` has what is looked for {found} times, not {count}"));
+        return Err(format!("`{file}` contains the text of `find` {found} times, not {count}"));
     }
     let changed = text.replace(find, with);
     if changed == text {
@@ -116,8 +116,8 @@ mod tests {
         assert!(done.starts_with("`a.js` changed 2 times, now "), "{done}");
         assert_eq!(fs::read_to_string(site.path().join("a.js")).unwrap(), "three two three\n");
         for (file, find, with, count, said) in [
-            ("a.js", "two", "2", 2, "`a.js` has what is looked for 1 times, not 2"),
-            ("a.js", "", "2", 1, "`a.js` has what is looked for 0 times, not 1"),
+            ("a.js", "two", "2", 2, "`a.js` contains the text of `find` 1 times, not 2"),
+            ("a.js", "", "2", 1, "`a.js` contains the text of `find` 0 times, not 1"),
             ("a.js", "two", "two", 1, "`a.js` is the same afterwards"),
             ("../a.js", "two", "2", 1, "`../a.js` is not inside the copy"),
             ("/etc/passwd", "root", "2", 1, "`/etc/passwd` is not inside the copy"),

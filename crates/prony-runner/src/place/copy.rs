@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::error::Error;
 use crate::place::links::{Plan, Rules};
 
-/// How much of a file is copied before progress is told.
+/// How much of a file is copied before progress is reported.
 const PIECE: u64 = 32 << 20;
 
 /// Told how many bytes of how many are copied; an error ends the copy.

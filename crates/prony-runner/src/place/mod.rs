@@ -37,7 +37,7 @@ use links::Manifest;
 use setting::Setting;
 use sources::{Copying, Sources};
 
-/// How often a wait looks whether the user asked to stop.
+/// How often a wait checks whether the user asked to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The places of a run's variants, made when they are first needed and removed with this.

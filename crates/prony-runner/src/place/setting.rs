@@ -139,7 +139,7 @@ impl<'a> Setting<'a> {
         Ok(env)
     }
 
-    /// A text in which its places are told.
+    /// A text with its placeholders replaced.
     pub fn filled(&self, text: &str) -> OsString {
         let (mut filled, mut rest) = (OsString::new(), text);
         let next = |rest: &str| {
@@ -172,7 +172,7 @@ impl<'a> Setting<'a> {
         if packages.is_dir() {
             let before = env.iter().position(|(name, _)| name == "PYTHONPATH").map(|at| env.remove(at).1);
             let paths = [packages].into_iter().chain(before.iter().flat_map(std::env::split_paths));
-            // Only a path with a colon cannot be joined: then packages are where nobody looks, and the program says so.
+            // Only a path with a colon cannot be joined: then packages are outside the search path, and the program fails with an error.
             env.push(("PYTHONPATH".into(), std::env::join_paths(paths).unwrap_or_default()));
         }
     }

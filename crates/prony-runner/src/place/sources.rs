@@ -18,7 +18,7 @@ use crate::place::links::{Manifest, Plan, Rules};
 /// With light care, looking at a directory again takes at most one part in so many of a run's time.
 const SHARE: u32 = 50;
 
-/// A copy that takes longer is told of.
+/// A copy that takes longer is reported.
 const LONG: Duration = Duration::from_secs(1);
 
 /// How often.

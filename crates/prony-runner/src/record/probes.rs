@@ -1,4 +1,4 @@
-//! What probes told beside figures, for the record. Pure.
+//! Reports of probes other than figures, for the record. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

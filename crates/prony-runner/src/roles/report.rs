@@ -92,9 +92,9 @@ mod tests {
     use crate::figures::span::tests::{snapshot, watched};
 
     /// The outcome of a worker that was told to stop, or not, and ended with this status.
-    fn outcome(told: bool, status: Status, stopped: Option<Stopped>) -> (Outcome, String) {
+    fn outcome(asked: bool, status: Status, stopped: Option<Stopped>) -> (Outcome, String) {
         let end = End { status, ..watched(vec![snapshot(0, 0, &[7])], vec![]).ended };
-        let report = Report { asked_to_stop: told.then_some(Nanos::ZERO), ..Report::default() };
+        let report = Report { asked_to_stop: asked.then_some(Nanos::ZERO), ..Report::default() };
         let (outcome, shown) = report.outcome(&end, stopped);
         (outcome, shown.join("; "))
     }

@@ -147,9 +147,9 @@ fn blind(spec: &TrialSpec) -> Option<&'static str> {
     let program = spec.subject.program()?;
     match program.runtime {
         Some(Runtime::Node) => Some("native code counts for the JavaScript that called it, or as `(program)`"),
-        Some(Runtime::Python) => Some("functions of Python are not seen, only those of its interpreter"),
+        Some(Runtime::Python) => Some("functions of Python are not sampled, only those of its interpreter"),
         None if program.command.words().first().is_some_and(|word| word.rsplit('/').next() == Some("node")) => {
-            Some("functions of JavaScript are not seen: `runtime = \"node\"` uses V8's own profiler")
+            Some("functions of JavaScript are not sampled: `runtime = \"node\"` uses V8's own profiler")
         }
         None => None,
     }

@@ -49,12 +49,12 @@ pub(crate) struct Environment {
     files: Vec<String>,
 }
 
-/// A call that is not held, under its own text as its name.
+/// A call that is not suspended, under its own text as its name.
 pub(crate) fn call(text: &str) -> CallSpec {
     CallSpec { id: text.into(), call: text.into(), suspend_at_end: false }
 }
 
-/// A call that is held.
+/// A call that is suspended.
 pub(crate) fn suspended_at(text: &str) -> CallSpec {
     CallSpec { suspend_at_end: true, ..call(text) }
 }
@@ -65,7 +65,7 @@ impl Environment {
         Self::with(runtime, calls, files, BTreeMap::new(), DETAIL)
     }
 
-    /// The same with an environment of the user's, and another number of invocations told one by one.
+    /// The same with an environment of the user's, and another number of invocations reported one by one.
     pub(crate) fn with(
         runtime: Runtime,
         calls: &[CallSpec],
@@ -170,7 +170,7 @@ impl Environment {
         found.unwrap()
     }
 
-    /// Waits until a thread is held for the `n`-th time, and answers it.
+    /// Waits until a thread is suspended for the `n`-th time, and answers it.
     pub(crate) fn thread(&self, n: usize) -> SuspendedThread {
         let (source, suspension) = self.wait(n, "suspended", |line| match line.event {
             ProbeEvent::Suspended { suspension, .. } => Some((line.source, suspension)),
@@ -179,7 +179,7 @@ impl Environment {
         SuspendedThread::answer(&self.path("commands"), source, suspension).unwrap()
     }
 
-    /// Tells a thread that is held for the `n`-th time.
+    /// Tells a thread that is suspended for the `n`-th time.
     pub(crate) fn tell(&self, n: usize, command: SuspensionCommand) -> SuspendedThread {
         let mut thread = self.thread(n);
         thread.tell(command).unwrap();

@@ -234,7 +234,7 @@ fn traced(output: &str) -> (u64, u64, f64) {
     (lines.len() as u64, full as u64, lines.iter().map(pause).sum())
 }
 
-/// A PerformanceObserver is told of collections by the event loop: of a program without a turn it knows none, and of any
+/// A PerformanceObserver gets collections from the event loop: of a program without a turn it gets none, and of any
 /// other not the last ones.
 #[test]
 fn collections_are_those_that_v8_traces_whatever_the_event_loop_does() {

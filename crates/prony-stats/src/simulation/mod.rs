@@ -1,7 +1,7 @@
-//! Whole campaigns simulated on recorded noise: blocks, looks, families, and how often their verdicts are right.
+//! Whole campaigns simulated on recorded noise: blocks, interim analyses, families, and how often their verdicts are right.
 //!
 //! Runs that were recorded one after the other are cut into blocks whose order is drawn, as a campaign draws it. So
-//! between identical arms everything but the order is real, and an arm is made slower by exactly what is asked.
+//! between identical variants everything but the order is real, and a variant is made slower by exactly what is asked.
 
 mod error_rate;
 mod noise;
@@ -54,7 +54,7 @@ pub fn start(noise: &Noise, setting: &Setting, blocks: u32, rng: &mut Rng) -> Op
     room.filter(|room| *room > 0).map(|room| rng.below(room))
 }
 
-/// The ln values of a campaign on the runs from `start` on: `[block][arm]`, arms 0 and 1 being the two labels of the
+/// The ln values of a campaign on the runs from `start` on: `[block][variant]`, variants 0 and 1 being the two labels of the
 /// baseline.
 pub fn draw(noise: &Noise, setting: &Setting, blocks: u32, start: usize, rng: &mut Rng) -> Vec<Vec<f64>> {
     let width = setting.width();
@@ -92,15 +92,15 @@ pub type Rule = fn(&Family) -> Vec<Comparison>;
 pub struct Simulation<'a> {
     /// The recording.
     pub noise: &'a Noise,
-    /// When each campaign is looked at; the last look is its end.
+    /// When each campaign is looked at; the last interim analysis is its end.
     pub analyses: &'a InterimAnalyses,
     /// What gives the verdicts.
     pub rule: Rule,
-    /// A time budget, in blocks of plain arms at the recording's median: the values are the durations too.
+    /// A time budget, in blocks of plain variants at the recording's median: the values are the durations too.
     pub lasting: Option<f64>,
 }
 
-/// How often an advertised effect was seen.
+/// How often an advertised effect was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Detection {
     /// Of the campaigns whose forerunner advertised one.
@@ -135,7 +135,7 @@ impl<'a> Simulation<'a> {
         all
     }
 
-    /// How often the smallest effect that one campaign on identical arms advertises is seen by a second: on the
+    /// How often the smallest effect that one campaign on identical variants advertises is found by a second: on the
     /// `same` runs in a new random order, or anywhere in the recording.
     pub fn advertised(&self, size: usize, same: bool, many: u32, rng: &mut Rng) -> Detection {
         let (mut detected, mut effects) = (Rate::default(), Vec::new());
@@ -155,7 +155,7 @@ impl<'a> Simulation<'a> {
         Detection { detected, effect: median(&effects) }
     }
 
-    /// At each look, stops where every comparison is settled; else where the plan or its time ends.
+    /// At each interim analysis, stops where every comparison is settled; else where the plan or its time ends.
     fn run_from(&self, start: usize, setting: &Setting, rng: &mut Rng) -> Vec<Comparison> {
         let values = draw(self.noise, setting, self.blocks(), start, rng);
         let blocks = self.within_time(&values, setting);

@@ -1,4 +1,4 @@
-//! Recorded noise, and the arms that are made of it.
+//! Recorded noise, and the variants that are made of it.
 
 use super::super::summary::median;
 
@@ -42,13 +42,13 @@ impl Noise {
         &self.rest
     }
 
-    /// Run `t` as an arm would have seen it: the natural logarithm of the value.
+    /// Run `t` with the noise of a variant: the natural logarithm of the value.
     pub fn log_value(&self, t: usize, variant: Variant) -> f64 {
         self.level[t] + variant.bend(self.rest[t])
     }
 }
 
-/// How an arm bends the recorded noise: `scale` times it, turned over where that is negative, and `shift`.
+/// How a variant bends the recorded noise: `scale` times it, turned over where that is negative, and `shift`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variant {
     /// Spread, as a multiple of the recorded; negative turns the skew round.
@@ -71,7 +71,7 @@ impl Variant {
         Self { shift: self.shift + share.ln_1p(), ..self }
     }
 
-    /// A run's distance from the level as this arm has it.
+    /// A run's distance from the level as this variant has it.
     pub fn bend(self, rest: f64) -> f64 {
         self.scale * rest + self.shift
     }

@@ -26,7 +26,7 @@ const ROLE: &str = "fixture";
 /// A fixture that is silent for so long is stuck.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// How long a fixture that was told the end may take to be gone.
+/// How long a fixture may take to end after its input was closed.
 const FAREWELL: Duration = Duration::from_secs(60);
 
 /// What all fixtures share.
@@ -180,7 +180,7 @@ impl Observed {
         self.children.iter_mut().map(Child::done).collect()
     }
 
-    /// Begins to watch, has the one fixture do the step after the first look, and watches it and the store until both are
+    /// Begins to watch, has the one fixture do the step after the first poll, and watches it and the store until both are
     /// quiet.
     ///
     /// # Errors
@@ -216,7 +216,7 @@ impl Observed {
     }
 }
 
-/// A probe whose subject begins to work when the first look has been taken, so that all of it is seen.
+/// A probe whose subject begins to work when the first poll has been taken, so that all of it is seen.
 struct AfterFirstPoll<'a, F> {
     tree: TreeProbe<'a>,
     then: F,

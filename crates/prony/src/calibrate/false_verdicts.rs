@@ -1,4 +1,4 @@
-//! Fixtures of known difference: the same work beside itself, and beside itself made slower.
+//! Fixtures of known difference: the same work compared with itself, and with itself made slower.
 //!
 //! The noise is this machine's, recorded while a fixture does the same short work over and over. Whole campaigns are
 //! then simulated on it, and judged by what judges every run.
@@ -23,7 +23,7 @@ const RUNS: usize = 600;
 /// CPU time of each, about.
 const RUN: Nanos = Nanos::from_millis(5);
 
-/// Rounds of work from which it is told how many make up a run.
+/// Rounds of work from which the number of rounds in a run is derived.
 const TRIED: u64 = 2_000_000;
 
 /// Campaigns simulated for each rate.

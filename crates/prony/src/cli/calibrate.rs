@@ -16,7 +16,7 @@ use prony_report::screen::shows_messages;
 /// Which fixtures, and where.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Only these; all unless told
+    /// Only these; default: all
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',')]
     only: Vec<Fixture>,
     /// Where files of fixtures are put while they run: on the file system that runs will use
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     Ok(answer(&done))
 }
 
-/// Tells someone who waits what is going on.
+/// Prints progress.
 fn announce(fixture: Fixture) {
     if shows_messages() {
         say(&format!("running {}\n", fixture.name()));

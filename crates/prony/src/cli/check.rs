@@ -32,10 +32,10 @@ pub struct Arguments {
     overrides: OverrideArguments,
     #[command(flatten)]
     database: DatabaseArg,
-    /// Say what this time buys, as `20 min`: blocks, whether they suffice for a verdict, the minimum detectable effect
+    /// Estimate for a time budget, as `20 min`: blocks, whether they suffice for a verdict, the minimum detectable effect
     #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with = "blocks")]
     budget: Option<Nanos>,
-    /// Where `prony run --scratch` would put stores; the database's folder unless told
+    /// Where `prony run --scratch` would put stores; default: the folder of the database
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
@@ -144,7 +144,7 @@ fn amounts(experiment: &Experiment, outline: &Outline) -> String {
     let variants = counted(&outline.variants.len().to_string(), "variant");
     if let Some(budget) = experiment.compare().budget {
         let trials = counted(&outline.trials_of_a_block.to_string(), "trial");
-        return format!("{variants} in {strata}, as many blocks of {trials} as {} holds", span(budget));
+        return format!("{variants} in {strata}, as many blocks of {trials} as fit into {}", span(budget));
     }
     format!("{variants} in {strata}, {}, {}", counted(&blocks, "block"), counted(&trials, "trial"))
 }

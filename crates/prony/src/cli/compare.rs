@@ -27,7 +27,7 @@ pub struct Arguments {
     /// Run by number; `-2` is the one before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]
     run: RunChoice,
-    /// Another run to set beside it: no verdict, since they did not run interleaved
+    /// Another run to show next to it: no verdict, since they did not run interleaved
     #[arg(value_name = "OTHER", allow_negative_numbers = true)]
     other: Option<RunChoice>,
     #[command(flatten)]
@@ -204,7 +204,7 @@ fn shown(beside: &Beside) -> String {
         Reading::Measured(RatioInterval { low, high: None }) => format!(" ({low:.3} or more)"),
         Reading::Missing(_) => String::new(),
     };
-    format!("`{}` beside `{}` in `{}`{at}: {ratio}{interval}", names.variant, names.baseline, beside.pair.metric)
+    format!("`{}` compared with `{}` in `{}`{at}: {ratio}{interval}", names.variant, names.baseline, beside.pair.metric)
 }
 
 fn side_by_side(a: &RunData, b: &RunData, metrics: &[MetricName], width: Option<usize>) -> String {

@@ -29,7 +29,7 @@ pub struct Arguments {
     records: Option<u64>,
     #[command(flatten)]
     overrides: OverrideArguments,
-    /// File to write; standard output unless told
+    /// File to write; default: standard output
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
 }

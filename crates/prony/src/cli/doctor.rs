@@ -20,7 +20,7 @@ use prony_report::shown;
 /// Where, and how.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The folder whose file system is looked at: where runs keep their results
+    /// The folder whose file system is examined: where results are stored
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
     /// Mount tracefs where it is not, so that sync calls can be counted

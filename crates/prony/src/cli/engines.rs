@@ -75,7 +75,7 @@ fn overview(engines: &[Description], width: Option<usize>) -> String {
     if !absent.is_empty() {
         text += &format!("not in this build: {}\n", absent.join(", "));
     }
-    text + "`prony engines ENGINE` tells the settings behind each class, the options, and how the driver uses it\n"
+    text + "`prony engines ENGINE` shows the settings of each class, the options, and how the driver uses it\n"
 }
 
 fn class_name(promise: &Promise) -> String {

@@ -21,8 +21,8 @@ Examples:
   prony grow sourcing.toml --raise documents=1_000..10_000_000 --only engine=lmdb --resolution 10%
   prony grow site.toml --raise 'payload=16 kB..'
 
-Each combination of the other factors grows on its own. A value lives only where every trial of it did.
-Exit code 1: nothing lives in some combination, or the search was interrupted.";
+Each combination of the other factors grows on its own. A value succeeds only if every trial with it succeeded.
+Exit code 1: no value succeeds in some combination, or the search was interrupted.";
 
 /// What to raise and how finely.
 #[derive(Debug, clap::Args)]
@@ -34,10 +34,10 @@ pub struct Arguments {
     /// The factor, where it begins, and, where it has to, where it ends
     #[arg(long, value_name = "FACTOR=FROM..[TO]", required_unless_present = "resume")]
     raise: Option<Range>,
-    /// How narrow the gap between what lives and what dies becomes
+    /// Largest gap between the value that succeeds and the one that fails, as a share of the former
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_fraction)]
     resolution: Fraction,
-    /// So many trials at each side of the edge
+    /// Number of trials on each side of the limit
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     confirm: u32,
     #[command(flatten)]

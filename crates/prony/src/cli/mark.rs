@@ -31,7 +31,7 @@ enum Which {
     End,
 }
 
-/// Writes the mark, at once and whole. Where nobody reads marks it does nothing, so that a program's script also works
+/// Writes the mark in one write. Outside of prony it does nothing, so that a program's script also works
 /// without prony.
 ///
 /// # Errors

@@ -59,13 +59,13 @@ enum Command {
     Run(run::Arguments),
     /// Measure commands without a file: `prony exec -- A --vs B`
     Exec(Box<exec::Arguments>),
-    /// Raise a factor until the subject fails under a limit: the largest that lives, and how the next one died
+    /// Raise a factor until the subject fails under a limit: the largest value that succeeds, and how the next one fails
     Grow(Box<grow::Arguments>),
-    /// Search the setting that is best in one figure and keeps bounds on others, then set it against the default
+    /// Search the setting that is best in one figure under constraints on others, then compare it with the default
     Tune(Box<tune::Arguments>),
-    /// Tell from a measured program's script where a phase begins or ends
+    /// Mark the begin or end of a phase from a measured program's script
     Mark(mark::Arguments),
-    /// Show what an experiment would do; run nothing
+    /// Show the plan of an experiment; run nothing
     Check(check::Arguments),
     /// Write a commented starting file
     New(new::Arguments),
@@ -85,7 +85,7 @@ enum Command {
     Plot(plot::PlotArgs),
     /// Show where the time of a profiled run goes
     Profile(profile::ProfileArgs),
-    /// What can be measured on this machine, its limits, and how to allow the rest
+    /// Show what can be measured on this machine, its limits, and how to enable the rest
     Doctor(doctor::Arguments),
     /// Check the instrument on this machine with subjects of known truth
     Calibrate(calibrate::Arguments),
@@ -98,10 +98,10 @@ enum Command {
     /// Host one store; prony starts this itself
     #[command(hide = true)]
     Worker,
-    /// Hold one subject and end its tree; prony starts this itself
+    /// Supervise one subject and end its process tree; started by prony itself
     #[command(hide = true)]
     Supervise,
-    /// Do what `prony calibrate` tells it; prony starts this itself
+    /// Execute the steps of `prony calibrate`; started by prony itself
     #[command(hide = true)]
     Fixture,
 }

@@ -17,19 +17,19 @@ pub struct PlotArgs {
     /// Run by number; `-2` is the one before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]
     pub run: RunChoice,
-    /// What to draw: effects, growth, timeline, latency, samples, throughput, flame; lists what the run offers unless told
+    /// What to draw: effects, growth, timeline, latency, samples, throughput, flame; without it, lists what the run offers
     #[arg(value_name = "FIGURE")]
     pub figure: Option<Figure>,
     /// Where the results are
     #[command(flatten)]
     pub database: DatabaseArg,
-    /// The figure that `effects` and `growth` show, such as `write.time`; the primary one unless told
+    /// The figure that `effects` and `growth` show, such as `write.time`; default: the primary one
     #[arg(long, value_name = "PHASE.METRIC")]
     pub metric: Option<MetricName>,
     /// Width in pixels; the height follows
     #[arg(long, value_name = "N", default_value_t = 860, value_parser = clap::value_parser!(u32).range(320..=4000))]
     pub width: u32,
-    /// File to write; standard output unless told
+    /// File to write; default: standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

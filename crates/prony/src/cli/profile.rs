@@ -35,7 +35,7 @@ pub struct ProfileArgs {
     /// What to write it as
     #[arg(long, value_enum, default_value_t)]
     pub format: ProfileFormat,
-    /// File to write, or folder where there are several; standard output unless told
+    /// File to write, or folder where there are several; default: standard output
     #[arg(long, short, value_name = "PATH")]
     pub output: Option<PathBuf>,
 }

@@ -40,7 +40,7 @@ pub struct ReportArgs {
     /// Add tables with the CPU time and memory of each process; CSV and JSON have these figures among the others
     #[arg(long)]
     pub processes: bool,
-    /// File to write; standard output unless told
+    /// File to write; default: standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

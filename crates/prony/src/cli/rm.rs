@@ -8,7 +8,7 @@ use prony_report::screen::{Screen, one_line};
 use prony_report::when;
 use prony_results::{Database, RunHead, RunId};
 
-/// Delete runs and everything they hold
+/// Delete runs with all their records
 #[derive(Clone, Debug, clap::Args)]
 pub struct RmArgs {
     /// Runs by number; `-1` is the latest
@@ -41,7 +41,7 @@ pub fn rm(args: &RmArgs, answers: Option<&mut dyn BufRead>, ask: &mut Screen<imp
     }
     for head in &heads {
         database.delete_run(head.id)?;
-        // Where nobody can read it, it is deleted all the same.
+        // It is deleted even if the message cannot be printed.
         let _ = ask.line(&format!("deleted run {}", head.id));
     }
     Ok(())
@@ -49,7 +49,7 @@ pub fn rm(args: &RmArgs, answers: Option<&mut dyn BufRead>, ask: &mut Screen<imp
 
 fn agreed(heads: &[RunHead], answers: Option<&mut dyn BufRead>, ask: &mut Screen<impl Write>) -> Result<bool, Error> {
     let Some(answers) = answers else {
-        let message = "`prony rm` asks before it deletes, and nobody is there to answer".to_owned();
+        let message = "`prony rm` asks before it deletes, and standard input is no terminal".to_owned();
         return Err(Error::Arguments { message, hint: "add `--yes`".to_owned() });
     };
     for head in heads {

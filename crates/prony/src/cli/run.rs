@@ -47,13 +47,13 @@ pub struct Arguments {
     /// Go on with an interrupted run: the latest, or the one with this number
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "0")]
     resume: Option<i64>,
-    /// Where stores are put while they are measured; the database's folder unless told
+    /// Where stores are put while they are measured; default: the folder of the database
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Print each event as a line of JSON on standard output, and no tables
     #[arg(long)]
     json: bool,
-    /// Say only what needs attention while running
+    /// Print only warnings while running
     #[arg(long, short)]
     quiet: bool,
     /// Run as many blocks as fit into this time, as `20 min`, until every comparison is decided
@@ -64,7 +64,7 @@ pub struct Arguments {
     /// given several times
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Gate>,
-    /// Exit with 1 where a condition of --fail-if cannot be told, too
+    /// Exit with 1 also if a condition of --fail-if cannot be decided
     #[arg(long, requires = "fail_if")]
     fail_unsure: bool,
     /// Append the report in Markdown to this file, such as "$GITHUB_STEP_SUMMARY"
@@ -257,7 +257,7 @@ fn resume(
         None if recorded.records_commands() => recorded,
         None => {
             return Err(Error::Arguments {
-                message: format!("run {} keeps no command lines", head.id),
+                message: format!("run {} recorded no command lines", head.id),
                 hint: format!("name its file: `prony run FILE --resume {}`", head.id),
             });
         }

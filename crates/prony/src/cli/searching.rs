@@ -23,10 +23,10 @@ pub struct SearchArguments {
     /// Write every trial and every decision to this file, a line of JSON each
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
-    /// Where stores are put while they are measured; the database's folder unless told
+    /// Where stores are put while they are measured; default: the folder of the database
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
-    /// Say only what needs attention while running
+    /// Print only warnings while running
     #[arg(long, short)]
     pub quiet: bool,
     /// Where the results are

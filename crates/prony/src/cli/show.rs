@@ -33,13 +33,13 @@ pub struct ShowArgs {
     /// Show the CPU time and memory of each process as well
     #[arg(long)]
     pub processes: bool,
-    /// Width of the tables in characters; the terminal's unless told
+    /// Width of the tables in characters; default: the terminal's width
     #[arg(long, value_name = "N")]
     pub width: Option<usize>,
 }
 
 impl ShowArgs {
-    /// To show this run as it is shown unless told otherwise.
+    /// The default options for showing this run.
     pub const fn of_run(run: RunId, database: DatabaseArg) -> Self {
         let run = RunChoice::Number(run.0);
         Self {

@@ -24,11 +24,11 @@ Examples:
   prony tune sourcing.toml --minimize source.time --over 'chunking.batch=10..10000,log' --budget 20min
   prony tune cache.toml --maximize write.rate --over batch=1..1000,log --only store=lmdb
 
-The default is the baseline's setting in the file, else the first level; `--default` names another. Losers leave in
-interleaved blocks over a grid that becomes finer around the best; the winner then meets the default in fresh blocks,
-and the verdict is on those alone.
-Exit code 1: nothing keeps the constraints, the winner does not keep them in fresh trials or is worse than the default,
-most fresh trials say nothing of a constraint, or the search was interrupted.";
+The default is the baseline's setting in the file, else the first level; `--default` names another. Settings that are
+clearly worse are dropped in interleaved blocks over a grid that becomes finer near the best; the winner is then
+compared with the default in fresh blocks, and only those give the verdict.
+Exit code 1: no setting satisfies the constraints, the winner does not satisfy them in fresh trials or is worse than
+the default, most fresh trials have no reading of a constraint, or the search was interrupted.";
 
 /// What to search.
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,7 @@ pub struct Arguments {
     /// The figure that is to be most
     #[arg(long, value_name = "PHASE.METRIC")]
     maximize: Option<MetricName>,
-    /// What each trial must keep, as 'source.rss.peak < 600 MB'; may be given several times
+    /// A constraint on each trial, as 'source.rss.peak < 600 MB'; may be given several times
     #[arg(long, value_name = "BOUND")]
     subject_to: Vec<Constraint>,
     /// What is varied and between which values: a factor, or FACTOR.KEY of its levels; may be given several times
@@ -58,7 +58,7 @@ pub struct Arguments {
     /// How fine the steps become, as a share of each range
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_fraction)]
     resolution: Fraction,
-    /// Time for all trials, as `20 min`; the fresh blocks get what is left, but at least their least number
+    /// Time for all trials, as `20 min`; the fresh blocks get the remaining time, but at least their minimum number
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     budget: Option<Nanos>,
     /// Trials of the search at most; the fresh blocks come on top

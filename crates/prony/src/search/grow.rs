@@ -69,7 +69,7 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
     if grown.len() == first.variants().len() {
         prober.note(&Entry::Concluded { confirmation: None, said: said.clone() })?;
     } else {
-        said += &format!("interrupted; what is done is kept\nhint: `prony grow --resume {run}` goes on\n");
+        said += &format!("interrupted; finished trials are saved\nhint: `prony grow --resume {run}` goes on\n");
     }
     Ok(Found { run, grown, summary: prober.end()?, said })
 }

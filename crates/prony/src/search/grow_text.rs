@@ -18,7 +18,7 @@ pub(super) fn levels(levels: &[(String, String)]) -> String {
 /// The table of a search by `grow`, and what is to be said beside it.
 pub(super) fn grown(settings: &GrowSettings, grown: &[Grown]) -> String {
     let name = &settings.range.name;
-    let headings = ["", "largest that lives", "took, memory", "next died", "how"];
+    let headings = ["", "largest that succeeds", "took, memory", "next that fails", "how"];
     let rows: Vec<Vec<String>> = grown.iter().map(|one| row(settings, one)).collect();
     let mut out = Vec::new();
     // Writing to memory does not fail.
@@ -62,18 +62,19 @@ fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
     let mut notes = Vec::new();
     match growth.end {
         End::Bracketed => {}
-        End::NothingLives => notes.push(format!("nothing lives: {} dies already", text(settings.range.low))),
-        End::AllLive => notes.push("it lives to the end of the range; what would end it is not known".to_owned()),
+        End::NothingLives => notes.push(format!("no value succeeds: {} fails already", text(settings.range.low))),
+        End::AllLive => notes.push("every value of the range succeeds; the limit is not known".to_owned()),
         End::Disturbed => {}
     }
     notes.extend(growth.given_up.map(|value| {
-        let ends = if growth.end == End::Disturbed { "the search ends there" } else { "whether it lives is not known" };
+        let ends =
+            if growth.end == End::Disturbed { "the search ends there" } else { "whether it succeeds is not known" };
         let from = "from outside (the host's memory, or a kill of unknown cause)";
         format!("trial after trial of {} was ended {from}: {ends}", text(value))
     }));
     for mixed in growth.tried.iter().filter(|tried| tried.is_mixed()) {
         notes.push(format!(
-            "{} lived {} and died {} of {} times: no sharp edge",
+            "{} succeeded {} and failed {} of {} times: no sharp limit",
             text(mixed.value),
             mixed.lived,
             mixed.died,
@@ -81,7 +82,11 @@ fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
         ));
     }
     if let (Some(above), Some(dies)) = (growth.lives_above.first(), growth.dies) {
-        notes.push(format!("{} lives though {} died: survival does not fall steadily", text(*above), text(dies.value)));
+        notes.push(format!(
+            "{} succeeds though {} failed: success is not monotone in the factor",
+            text(*above),
+            text(dies.value)
+        ));
     }
     notes
 }

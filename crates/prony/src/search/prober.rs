@@ -1,4 +1,4 @@
-//! One trial at a time, each kept when it ends; what an earlier session kept is told again instead of run.
+//! One trial at a time, each recorded when it ends; trials that an earlier session recorded are replayed instead of run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -117,7 +117,7 @@ impl<'a> Prober<'a> {
         }
         database.reopen_run(run, data.head.finished)?;
         let stored = experiments.put(experiment.clone());
-        // Where it was, unless told otherwise now.
+        // Where it was, unless the command line says otherwise.
         let elsewhere_asked = elsewhere(means.near, means.database).is_some();
         let near = data.head.scratch.as_deref().filter(|_| !elsewhere_asked).unwrap_or(means.near);
         let lab = Lab::new(stored, near, &own(means.database, means.journal), means.interrupt.clone(), means.observer)?;

@@ -177,9 +177,9 @@ fn blocks_of_confirmation(wanted: &TuneWanted, first: &Experiment) -> Blocks {
 }
 
 /// Of the blocks, as many as the trials that the budget leaves make up, at least the fewest; and what is said of it. The
-/// number is fixed before the first of them, so that the looks are those of the plan.
+/// number is fixed before the first of them, so that the interim analyses are those of the plan.
 fn within_budget(blocks: Blocks, trials_left: Option<u32>, arms: u32) -> (Blocks, String) {
-    let text = "the winner meets the default in fresh blocks".to_owned();
+    let text = "the winner is compared with the default in fresh blocks".to_owned();
     let Some(fit) = trials_left.map(|trials| trials / arms) else { return (blocks, text) };
     let Blocks { min, max } = blocks;
     let most = Blocks { min, max: fit.clamp(min, max) };
@@ -365,7 +365,7 @@ mod tests {
     fn the_fresh_blocks_fit_the_time_that_is_left_as_far_as_a_verdict_allows() {
         let blocks = Blocks { min: 6, max: 30 };
         let (all, said) = within_budget(blocks, None, 3);
-        assert_eq!((all, said.as_str()), (blocks, "the winner meets the default in fresh blocks"));
+        assert_eq!((all, said.as_str()), (blocks, "the winner is compared with the default in fresh blocks"));
         assert_eq!(within_budget(blocks, Some(300), 3).0, blocks);
         let (some, said) = within_budget(blocks, Some(38), 3);
         assert_eq!(some, Blocks { min: 6, max: 12 });

@@ -12,7 +12,7 @@ use prony_report::screen::one_line;
 use prony_report::{bytes, time};
 use prony_results::RunId;
 
-/// What is told of a search.
+/// The report on a search.
 pub(super) struct SearchReport<'a> {
     pub(super) wanted: &'a TuneWanted,
     pub(super) run: RunId,
@@ -28,12 +28,14 @@ impl SearchReport<'_> {
     pub(super) fn tuned(&self, found: Option<&Found>, confirmed: Option<&Confirmed>) -> String {
         let (run, settings) = (self.run, self.settings);
         let Some(found) = found else {
-            return format!("interrupted; what is done is kept\nhint: `prony tune --resume {run}` goes on\n");
+            return format!("interrupted; finished trials are saved\nhint: `prony tune --resume {run}` goes on\n");
         };
         let mut lines: Vec<String> = self.zeros().into_iter().collect();
         match found.winner {
             None => lines.push(nothing(found, self.tune)),
-            Some(0) => lines.push(format!("the default stands: nothing better was found than {}", settings[0].text)),
+            Some(0) => {
+                lines.push(format!("the default is kept: no better setting was found than {}", settings[0].text))
+            }
             Some(winner) => {
                 lines.push(format!("winner: {}", settings[winner].text));
                 lines.push(format!("default: {}", settings[0].text));
@@ -74,7 +76,7 @@ impl SearchReport<'_> {
 fn end(end: End) -> &'static str {
     match end {
         End::Fine => "the steps were as fine as asked",
-        End::Noise => "finer steps drowned in noise",
+        End::Noise => "differences between finer steps were within the noise",
         End::Spent => "the budget was spent",
         End::NothingFeasible => "no setting was left",
     }
@@ -93,7 +95,7 @@ fn out(why: Out) -> &'static str {
 /// Why there is no winner: how many settings left for which reason.
 fn nothing(found: &Found, tune: &Tune) -> String {
     if found.trials == 0 {
-        return "nothing was tried: the budget does not hold one block".to_owned();
+        return "nothing was tried: the budget does not suffice for one block".to_owned();
     }
     let all = [
         (Out::Broke, "broke a constraint"),
@@ -128,7 +130,8 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
     lines.extend(wanted.constraints.iter().zip(bounds).map(|(constraint, bound)| constraint_line(constraint, bound)));
     if confirmed.summary.interrupted {
         lines.push(format!(
-            "interrupted; `prony run --resume {run}` goes on with the fresh blocks, `prony show {run}` tells"
+            "interrupted; `prony run --resume {run}` continues with the fresh blocks, `prony show {run}` shows the \
+             results"
         ));
     } else {
         lines.push(format!("fresh blocks: `prony show {run}`"));

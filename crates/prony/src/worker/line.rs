@@ -54,13 +54,13 @@ impl Teller {
         write(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), message)
     }
 
-    /// Tells the runner how far the phase under way is. Looked up while nobody else can send: after a phase's end there
+    /// Reports the progress of the current phase to the runner. Sent only while no other message can be sent: after a phase's end there
     /// is no more of its progress.
     fn tell_progress(&self, progress: &Progress, last: &mut u64) {
         let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let operations = progress.operations();
         if let (Some(index), true) = (progress.phase(), operations > 0 && operations != *last) {
-            // Where the runner cannot be told of progress it cannot be told of the end either, and that is noticed.
+            // If progress cannot be reported, the end cannot be reported either, and that failure is handled.
             let _ = write(&mut writer, &FromWorker::Progress { index, operations });
         }
         *last = operations;

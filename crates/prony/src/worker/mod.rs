@@ -32,13 +32,13 @@ pub fn main(socket: OwnedFd) -> ExitCode {
     }
 }
 
-/// Why a worker ends before it is told to.
+/// Why a worker ends before it is commanded to.
 #[derive(Debug, thiserror::Error)]
 enum Unserved {
     /// The trial failed; the runner knows.
     #[error("the trial failed")]
     Reported,
-    /// The runner cannot be told.
+    /// The runner cannot be reached.
     #[error(transparent)]
     Link(#[from] LinkError),
 }
@@ -71,7 +71,7 @@ fn hosted(line: &mut Line, plan: &Plan, progress: &Progress) -> Option<FromWorke
         return Some(failed(None, "a program needs no worker".to_owned()));
     };
     let hosting = Hosting { line, plan, progress };
-    // A panic of an engine is the end of the trial, and the runner is told of it like of any other.
+    // A panic of an engine ends the trial, and is reported to the runner like any other failure.
     match catch_unwind(AssertUnwindSafe(|| dispatch(&store.engine, hosting))) {
         Ok(Ok(Ok(()))) => None,
         Ok(Ok(Err(error))) => Some(error.to_message()),

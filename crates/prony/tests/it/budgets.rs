@@ -92,7 +92,7 @@ fn what_a_budget_does_not_suffice_for_is_said_before_the_first_trial_and_correct
         before.contains("is not known before one has run; a verdict takes at least 6 of 3 trials each"),
         "{before}"
     );
-    assert!(after.contains("the budget of 1 s holds about 1 block of"), "{after}");
+    assert!(after.contains("the budget of 1 s suffices for about 1 block of"), "{after}");
     assert!(after.contains("too few for any verdict, which takes at least 6:"), "{after}");
     assert!(after.contains("--budget "), "{after}");
     // The first block runs whatever it takes, and a second would take as long.
@@ -151,7 +151,7 @@ fn check_says_what_a_budget_buys() {
     let dir = folder(SLOW);
     let check = |budget: &str| said(&prony(dir.path(), &["check", "x.toml", "--budget", budget]));
     let unknown = check("90s");
-    assert!(unknown.contains("how many blocks the budget of 90 s holds is not known"), "{unknown}");
+    assert!(unknown.contains("how many blocks fit into the budget of 90 s is not known"), "{unknown}");
     assert!(unknown.contains("if a trial, with all that belongs to it, takes at most 5 s on average"), "{unknown}");
     assert!(!dir.path().join("prony.db").exists());
 
@@ -159,7 +159,7 @@ fn check_says_what_a_budget_buys() {
     let little = check("2s");
     // On a busy machine a block takes longer than the budget.
     assert!(
-        ["holds about 1 block of", "is shorter than one block of"].iter().any(|text| little.contains(text)),
+        ["suffices for about 1 block of", "is shorter than one block of"].iter().any(|text| little.contains(text)),
         "{little}"
     );
     assert!(little.contains("too few for any verdict"), "{little}");

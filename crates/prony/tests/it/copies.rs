@@ -164,10 +164,10 @@ fn links_in_a_build_that_was_made_before_refuse_the_run_too() {
     for _ in 0..2 {
         assert_eq!(cached("links = \"copy\"\n").status.code(), Some(0));
     }
-    let kept = fs::read_dir(home.path("cache/builds")).unwrap().next().unwrap().unwrap().path();
-    assert!(kept.join("lib").symlink_metadata().unwrap().is_dir(), "what is kept has no such link");
-    fs::remove_dir_all(kept.join("lib")).unwrap();
-    symlink(home.path("shared"), kept.join("lib")).unwrap();
+    let entry = fs::read_dir(home.path("cache/builds")).unwrap().next().unwrap().unwrap().path();
+    assert!(entry.join("lib").symlink_metadata().unwrap().is_dir(), "what is kept has no such link");
+    fs::remove_dir_all(entry.join("lib")).unwrap();
+    symlink(home.path("shared"), entry.join("lib")).unwrap();
     let output = cached("");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");

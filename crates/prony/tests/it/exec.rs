@@ -166,8 +166,8 @@ fn output_goes_where_it_is_sent_and_input_comes_from_a_file() {
     let (output, data) = bench.exec(&[&["-r", "2"], &words[..], &["--", "cat", "--vs", "cat", "--vs", "cat"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", out(&output));
     assert_eq!(fs::read_to_string(bench.path("a.txt")).unwrap(), "This text is part of a file\n", "of the last trial");
-    let kept: Vec<(usize, &str)> = data.trials.iter().map(|trial| (trial.trial.variant, said(trial))).collect();
-    assert!(kept.iter().all(|(variant, text)| (*variant == 1) == text.contains("This text")), "{kept:?}");
+    let stored: Vec<(usize, &str)> = data.trials.iter().map(|trial| (trial.trial.variant, said(trial))).collect();
+    assert!(stored.iter().all(|(variant, text)| (*variant == 1) == text.contains("This text")), "{stored:?}");
     let missing = bench.prony(&["exec", "--input=nowhere.txt", "cat"]);
     assert!(
         missing.status.code() == Some(2) && err(&missing).contains("cannot read `nowhere.txt`"),

@@ -43,7 +43,7 @@ fn judging(experiment: &Experiment, metrics: &[&str]) -> Experiment {
     })
 }
 
-/// Each trial takes its subject's time, with luck and with what its block adds to all.
+/// Each trial takes its subject's time, times noise and an effect of its block.
 fn filled(experiment: &Experiment, blocks: u32) -> Vec<TrialRecord> {
     trials(experiment, blocks, |t| {
         let levels = &experiment.variants()[t.trial.variant].levels;
@@ -176,7 +176,7 @@ fn a_table_for_each_judged_time_has_a_row_for_each_variant_above_a_floor() {
     let [own, floor, share] = [0, 1, 2].map(|at| time.rows[1].cells[at].figures[0].value.unwrap());
     assert!((1.0 - floor / own - share).abs() < 0.01, "the median of ratios is near the ratio of medians here");
     assert!(time.rows[1].cells[2].spread.starts_with('(') && time.rows[1].cells[0].spread.starts_with('['));
-    assert!(noted(&time, "no verdict: what lies above the floor is not judged and does not count in the family"));
+    assert!(noted(&time, "no verdict: differences above the floor are not tested and do not count in the family"));
     assert!(time.caption.contains("The floor is `subject=bare`"), "{}", time.caption);
 }
 
@@ -285,7 +285,7 @@ fn a_floor_that_promises_something_else_is_marked_in_each_row() {
         }
     }
     let [table] = floors(&data).try_into().unwrap();
-    let note = "the variant is volatile and the floor strict: they promise different things after a crash";
+    let note = "the variant is volatile and the floor strict: their durability guarantees differ";
     assert_eq!(marked(&table, 1, 2), [note]);
     assert!(!marked(&table, 0, 2).contains(&note), "a program promises nothing that prony knows");
 }
@@ -338,7 +338,7 @@ fn every_medium_has_the_table() {
     let terminal = rendered(&report, &Terminal { width: Some(100), colour: false });
     assert!(terminal.contains(title) && terminal.contains("above the floor, %"), "{terminal}");
     assert!(terminal.contains("[1] it takes less than the floor"), "{terminal}");
-    assert!(terminal.contains("no verdict: what lies above the floor is not judged"), "{terminal}");
+    assert!(terminal.contains("no verdict: differences above the floor are not tested"), "{terminal}");
     let markdown = rendered(&report, &Markdown);
     assert!(markdown.contains(&format!("## {title}\n")), "{markdown}");
     assert!(markdown.contains("| subject | the variant, s | the floor, s | above the floor, % |"), "{markdown}");
@@ -348,7 +348,7 @@ fn every_medium_has_the_table() {
     let verdicts =
         &page[page.find("<section id=\"verdicts\">").unwrap()..page.find("<section id=\"findings\">").unwrap()];
     assert!(verdicts.contains(title) && verdicts.contains("the floor, s"), "{verdicts}");
-    assert!(verdicts.contains("is not judged and does not count in the family"), "{verdicts}");
+    assert!(verdicts.contains("are not tested and do not count in the family"), "{verdicts}");
 }
 
 #[test]

@@ -492,7 +492,7 @@ fn outputs_are_never_the_results_the_experiment_or_one_another() {
     let round = place.path(format!("../{}/prony.db", place.0.path().file_name().unwrap().display()));
     fs::hard_link(place.path("prony.db"), place.path("other")).unwrap();
     let experiment = fs::read(place.path("e.toml")).unwrap();
-    fs::write(place.path("o.toml"), format!("{PROGRAM}output = \"prony.db\"\n")).unwrap();
+    fs::write(place.path("o.toml"), format!("{PROGRAM}output = {{ file = \"prony.db\" }}\n")).unwrap();
     let exec = |options: &str| format!("exec -q -r 1 {options} -- touch ran");
     for (line, message) in [
         (exec("--export-json prony.db"), "it belongs to the results database"),
@@ -503,8 +503,8 @@ fn outputs_are_never_the_results_the_experiment_or_one_another() {
         (exec("--export-json a --export-csv ./a"), "this command writes something else to it"),
         (exec("--save a --export-csv a"), "this command writes something else to it"),
         (exec("--input e.toml --export-csv e.toml"), "this command reads it"),
-        (exec("--output prony.db"), "it belongs to the results database"),
-        (exec("--output a --export-csv a"), "this command writes something else to it"),
+        (exec("--output ./prony.db"), "it belongs to the results database"),
+        (exec("--output ./a --export-csv a"), "this command writes something else to it"),
         ("run o.toml -q".to_owned(), "it belongs to the results database"),
         ("report -o prony.db".to_owned(), "it belongs to the results database"),
         ("report --format html -o other".to_owned(), "it belongs to the results database"),
@@ -612,7 +612,10 @@ fn a_cleanup_that_fails_still_shows_the_figures() {
         let output = place.run(&words(line));
         let (out, said) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(sound(&output, &line), 2, "{said}");
-        assert!(said.contains("cleanup of program") && said.contains("the trials are done and kept"), "{line}: {said}");
+        assert!(
+            said.contains("cleanup of program") && said.contains("the finished trials are saved"),
+            "{line}: {said}"
+        );
         assert!(out.contains("2 ok") || out.contains("2 finished: 2 ok"), "{line}: {out}");
     }
     let database = Database::open(&place.path("prony.db")).unwrap();
@@ -694,7 +697,7 @@ fn command_lines_can_be_omitted_from_the_record() {
     drop(database);
     let output = place.run(&words("run --resume 1"));
     let said = text(&output.stderr);
-    assert!(sound(&output, &"resume") == 2 && said.contains("run 1 keeps no command lines"), "{said}");
+    assert!(sound(&output, &"resume") == 2 && said.contains("run 1 recorded no command lines"), "{said}");
     let output = place.run(&words("run s.toml --resume 1 -q"));
     assert_eq!(sound(&output, &"resume"), 0, "{}", text(&output.stderr));
     fs::write(place.path("s.toml"), body.replace("TOPSECRET1", "other")).unwrap();
@@ -707,32 +710,32 @@ fn command_lines_can_be_omitted_from_the_record() {
 
 #[test]
 fn paths_changes_and_values_of_levels_are_left_out_with_command_lines() {
-    let record = |kept: bool| {
+    let record = |recorded: bool| {
         let place = Place::new();
         fs::create_dir(place.path("TOPSECRET1")).unwrap();
         fs::write(place.path("TOPSECRET1/TOPSECRET2"), "a\n").unwrap();
         fs::write(place.path("TOPSECRET3"), "").unwrap();
-        let observe = if kept { "" } else { "record_commands = false\n" };
+        let observe = if recorded { "" } else { "record_commands = false\n" };
         let body = format!(
             "[factors.c]\nplain = \"TOPSECRET4\"\n[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n{observe}\
              [program.x]\ncommand = [\"sh\", \"-c\", \"sleep 0.2; echo > \\\"$0/new\\\"\", \"{{env.PLACE}}\", \"{{c}}\"]\n\
-             directory = \"{{env.PLACE}}\"\nstore = \"{{env.KEEP}}/data\"\ninput = \"TOPSECRET3\"\noutput = \"TOPSECRET6\"\n\
+             directory = \"{{env.PLACE}}\"\nstore = \"{{env.KEEP}}/data\"\ninput = \"TOPSECRET3\"\noutput = {{ file = \"TOPSECRET6\" }}\n\
              conclude = \"true TOPSECRET7\"\n\
              change = {{ replace = {{ file = \"TOPSECRET2\", find = \"a\", with = \"b\", count = 1 }} }}\n"
         );
         fs::write(place.path("s.toml"), body).unwrap();
         let mut run = place.command(&words("run s.toml -q"));
         let output = run.env("PLACE", place.path("TOPSECRET1")).env("KEEP", "TOPSECRET5").output().unwrap();
-        assert_eq!(sound(&output, &kept), 0, "{}", text(&output.stderr));
-        let omit = if kept { "" } else { "--omit-commands" };
+        assert_eq!(sound(&output, &recorded), 0, "{}", text(&output.stderr));
+        let omit = if recorded { "" } else { "--omit-commands" };
         let exec = format!("exec -q -r 1 --name a {omit} --input TOPSECRET3 -- true");
         assert_eq!(sound(&place.run(&words(&exec)), &exec), 0);
         place
     };
     assert!((1..=7).all(|n| holds(&results(&record(true)), &format!("TOPSECRET{n}"))), "otherwise all of it is kept");
     let place = record(false);
-    let kept: Vec<u32> = (1..=7).filter(|n| holds(&results(&place), &format!("TOPSECRET{n}"))).collect();
-    assert!(kept.is_empty(), "{kept:?}");
+    let recorded: Vec<u32> = (1..=7).filter(|n| holds(&results(&place), &format!("TOPSECRET{n}"))).collect();
+    assert!(recorded.is_empty(), "{recorded:?}");
     for line in ["show 1 --all", "report 1", "report 1 --html", "report 1 --format json"] {
         let output = place.run(&words(line));
         let said = text(&output.stdout);

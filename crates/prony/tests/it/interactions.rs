@@ -44,7 +44,7 @@ fn interaction_is_reported_with_both_levels() {
     let [one] = found.found.as_slice() else { panic!("{found:?}") };
     assert_eq!((one.factor.as_str(), one.on.as_str()), ("engine", "way"), "the baseline's factor has the effect");
     let sentence = one.sentence();
-    let start = "what `engine` does depends on `way` in `write.time`: beside `memory`, `lmdb` is ";
+    let start = "the effect of `engine` depends on `way` in `write.time`: compared with `memory`, `lmdb` is ";
     assert!(sentence.starts_with(start), "{sentence}");
     let rest = &sentence[start.len()..];
     assert!(rest.starts_with("6.0") || rest.starts_with("5.9"), "{sentence}");
@@ -131,7 +131,10 @@ fn joint_confidence_is_stated_for_one_analysis() {
     let found_often = found(&run(&often, time));
     assert_eq!(found_often.analyses, 4);
     let note = found_often.note();
-    assert!(note.contains("would at one look hold together") && note.contains("looked up to 4 times"), "{note}");
+    assert!(
+        note.contains("would hold for a single analysis together") && note.contains("had up to 4 interim analyses"),
+        "{note}"
+    );
 }
 
 #[test]
@@ -140,7 +143,7 @@ fn few_blocks_suppose_unimodal_noise_and_say_so() {
     let mut data = run(&engines(&["each", "ten", "hundred"]), time);
     let sentence = |data: &RunData| found(data).found[0].sentence();
     assert!(!sentence(&data).contains("unimodal"), "{}", sentence(&data));
-    // Of two pairs each interval is at 2.5 %; six blocks alone give 3.1 %.
+    // Of two pairs each interval is at 2.5 %; six blocks by themselves give 3.1 %.
     data.trials.retain(|t| t.trial.block < 6);
     assert!(sentence(&data).ends_with(", for unimodal noise; 6 blocks)"), "{}", sentence(&data));
 }
@@ -280,7 +283,7 @@ fn a_search_has_no_interactions_and_growth_only_where_survival_chose() {
         let report = build(data, &Options::default());
         report.remarks.iter().map(|remarks| (remarks.title, remarks.note.clone())).collect::<Vec<_>>()
     };
-    let note = "a search chose the values by how their trials ended";
+    let note = "a search chose the values by the outcomes of their trials";
     let titles = remarks(&planned);
     assert!(titles.len() == 2 && titles.iter().all(|(_, said)| !said.contains(note)), "{titles:?}");
     let tuned = searched("tune");

@@ -80,7 +80,7 @@ fn rendered(report: &Report, render: &dyn Render) -> String {
 fn each_change_has_a_row_that_says_what_it_does() {
     let data = run(&plan(&["few"]));
     let [table] = effects(&data).try_into().unwrap();
-    assert_eq!(table.title.as_deref(), Some("What each change does where the others are there: build.time"));
+    assert_eq!(table.title.as_deref(), Some("The effect of each change when all others are applied: build.time"));
     assert_eq!(table.labels, ["change"]);
     let expected = [
         ("cache", 1.3, "slower", "helps"),
@@ -177,7 +177,7 @@ fn every_medium_has_the_table() {
     let experiment = plan(&["few"]);
     let data = run(&experiment);
     let report = build(&data, &Options::default());
-    let title = "What each change does where the others are there: build.time";
+    let title = "The effect of each change when all others are applied: build.time";
     let terminal = rendered(&report, &Terminal { width: Some(100), colour: true });
     assert!(terminal.contains(title) && terminal.contains("all of them"), "{terminal}");
     let line = terminal.lines().find(|line| line.starts_with("log")).unwrap();
@@ -223,7 +223,7 @@ fn left_out_file_is_compared_with_all_by_default() {
                 [[phase]]\nname = \"run\"\nread = 'took (?<time_ms>[0-9]+) ms'\n";
     bench.run(body);
     let shown = String::from_utf8(bench.prony(&["show"]).stdout).unwrap();
-    assert!(shown.contains("What each change does where the others are there: run.time"), "{shown}");
+    assert!(shown.contains("The effect of each change when all others are applied: run.time"), "{shown}");
     let row =
         |name: &str| shown.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{shown}")).to_owned();
     assert!(row("fast ").contains("13.0") && row("fast ").trim_end().ends_with("helps"), "{}", row("fast "));

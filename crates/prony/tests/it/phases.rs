@@ -53,7 +53,7 @@ fn a_program_settles_after_it_says_that_it_is_ready() {
 fn a_program_that_never_rests_is_a_finding() {
     let trial = trial("echo listening; while :; do :; done", &settle("300 ms", "1 s"));
     assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["unsettled"]));
-    assert!(message(&trial).contains("the program did not come to rest: not settled within 1"));
+    assert!(message(&trial).contains("the program did not become quiet: not settled within 1"));
     assert_eq!(phase(&trial, "settle").completion, Completion::Complete, "the cap is its end");
     let key = MetricKey::amount(Metric::SettleTime);
     assert!(why(&trial, "settle", key).contains("not settled within"));
@@ -85,7 +85,7 @@ fn a_watch_for_rest_blocks_nothing() {
     assert!(late.end < settle.end, "the line was read while the watch went on");
 }
 
-/// The program is held where the phase begins for longer than it must be quiet; its work comes after that.
+/// The program is suspended where the phase begins for longer than it must be quiet; its work comes after that.
 #[test]
 fn suspended_program_does_not_count_as_quiet() {
     let Some(_) = version("python3") else { return };
@@ -110,7 +110,7 @@ time.sleep(600)
 const WORK: &str = "exports.start = () => 1; exports.unused = () => 1;
     exports.finish = (ms) => { const until = Date.now() + ms; while (Date.now() < until); return ms; };";
 
-/// How each hold went: whether it was let go at once, and what the thread was told last.
+/// How each suspension went: whether it was let go at once, and the last command to the thread.
 fn suspensions(trial: &TrialRecord) -> Vec<(bool, &str)> {
     let went_on = |suspension: &SuspensionReport| suspension.went_on.map_or("", Because::text);
     probe(trial).suspensions.iter().map(|suspension| (suspension.passed, went_on(suspension))).collect()
@@ -147,10 +147,10 @@ fn a_phase_goes_from_one_function_to_another() {
     );
     // The first end came before the begin, the third after the end and before the turn at which the heap is collected.
     let expected = [
-        (true, "told to go on"),
-        (false, "told to go on to the next turn of its event loop"),
-        (true, "told to go on, not to be held again"),
-        (false, "told to go on"),
+        (true, "commanded to continue"),
+        (false, "commanded to continue to the next turn of its event loop"),
+        (true, "commanded to continue and not to suspend again"),
+        (false, "commanded to continue"),
     ];
     assert_eq!(suspensions(&trial), expected);
     assert!(gauge(&trial, "span", Metric::HeapUsed, Stat::Before) > 0.0, "it was held and collected at the end");
@@ -167,7 +167,7 @@ fn a_program_ends_where_the_second_function_returned() {
     let trial = site.trial("python", "python3 main.py", phases);
     assert_eq!((trial.ending.outcome, said(&trial), guards(&trial)), (Outcome::Ok, "", vec![]));
     assert_eq!(phase(&trial, "span").completion, Completion::Complete);
-    assert_eq!(suspensions(&trial), [(false, "told to stop")]);
+    assert_eq!(suspensions(&trial), [(false, "commanded to stop")]);
 }
 
 #[test]

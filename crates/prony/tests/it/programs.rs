@@ -234,7 +234,7 @@ fn a_change_that_does_not_apply_ends_the_run() {
     let output = bench.prony(&["run", "e.toml"]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text.contains("change of program `x` failed: `a` has what is looked for 0 times, not 1"), "{text}");
+    assert!(text.contains("change of program `x` failed: `a` contains the text of `find` 0 times, not 1"), "{text}");
 }
 
 #[test]
@@ -262,7 +262,9 @@ fn lines_and_marks_make_phases() {
     if !trial.findings.iter().any(|finding| finding.guard == "late_counters") {
         assert!(amount(&trial, "work", Metric::Cpu) > amount(&trial, "load", Metric::Cpu), "the work is in its phase");
     }
-    assert_eq!(guards(&trial), ["phase_never_began", "phase_never_ended"]);
+    // Its script writes any time; where the phase has no figure, there is nothing that it exceeds.
+    let found: Vec<&str> = guards(&trial).into_iter().filter(|guard| *guard != "reported_time_exceeds_wall").collect();
+    assert_eq!(found, ["phase_never_began", "phase_never_ended"]);
 }
 
 /// Processes that compute until this goes, two for each processor.
@@ -369,7 +371,7 @@ fn what_programs_answer_must_agree() {
     assert_eq!((answer.rows, answer.digest.as_str()), (Some(5), "reported:ab"));
     assert!(!text.contains("answered differently"), "{text}");
     let (_, text) = shown("hits 5 digest cd", pattern);
-    assert!(text.contains("say that they answered differently: `ab` and `cd`"), "{text}");
+    assert!(text.contains("reported different answers: `ab` and `cd`"), "{text}");
     let (data, text) = shown("hits 5 digest ab", "digest (?<digest>[0-9a-f]+)");
     let answer = data.trials[0].phases[0].answer.clone().unwrap();
     assert_eq!((answer.rows, answer.digest.as_str()), (None, "reported:ab"), "it told no number, and has none");
@@ -412,7 +414,7 @@ fn lines_that_several_marked_phases_match_are_a_finding_and_no_figures() {
     assert_eq!((amount(&trial, "b", Metric::Operations), trial.phases[1].answer.clone()), (2.0, None));
 }
 
-/// The child has ended long before a sample may have seen it; its parent has waited for it, and lives on.
+/// The child has ended long before a sample may have seen it; its parent has waited for it, and continues to run.
 #[test]
 fn a_peak_is_not_that_of_a_child_that_came_and_went() {
     let bench = Bench::new();

@@ -117,7 +117,7 @@ fn probe() -> ProbeReport {
         settled: Some(settle_result()),
         passed: true,
         went_on: Some(Because::Unanswered),
-        fault: Some("nobody answered".into()),
+        fault: Some("the runner did not answer".into()),
     };
     let death = HeapDeath {
         pid: 8,

@@ -169,7 +169,7 @@ fn program_end_ends_its_replicas() {
     assert!(pids(&trial).iter().all(|pid| !alive(pid)));
 }
 
-/// They see that the program is gone, and end then.
+/// They detect that the program has ended, and end.
 #[test]
 fn replicas_that_end_beside_the_program_are_not_cut_off() {
     let bench = Bench::new();

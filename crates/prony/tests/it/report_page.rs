@@ -123,7 +123,7 @@ fn a_long_list_of_verdicts_is_folded_and_interactions_stand_beside_it() {
     let folded = folded.split_once("</details></section>").map_or(folded, |(folded, _)| folded);
     let summary = folded.split_once("</summary>").unwrap().0;
     assert!(summary.starts_with(&format!("<summary>{} more: ", 12 - claimed)), "{summary}");
-    assert_eq!(folded.matches("What <code>engine</code> does depends on <code>batch</code>").count(), 6);
+    assert_eq!(folded.matches("The effect of <code>engine</code> depends on <code>batch</code>").count(), 6);
     assert!(folded.contains("No verdicts: interactions are not declared"));
     assert!(!page("cache-short", &pages::cache(200)).contains("<details class=\"more\">"), "a short one is not folded");
 }

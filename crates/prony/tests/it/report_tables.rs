@@ -231,7 +231,7 @@ fn outcomes_stand_in_their_cells_with_their_counts() {
     insta::assert_snapshot!("outcomes", terminal(&outcomes(), 200));
 }
 
-/// A program that comes to rest beside a store that does: one column has both.
+/// A program that becomes quiet beside a store that does: one column has both.
 #[test]
 fn programs_and_stores_that_settle_stand_in_one_column() {
     let experiment = experiment("Rest", &[texts("subject", &["program", "store"])], &[("settle", true)], 1);

@@ -124,7 +124,7 @@ fn what_cannot_be_read_says_why() {
         let python = |args: &str| trial("runtime = \"python\"\n", &format!("python3 {args} -c pass"));
         assert!(why(&python("-I"), "run", USED).contains("`-I`"));
         let probed = python("");
-        assert!(why(&probed, "run", MetricKey::gauge(Metric::External, Stat::End)).contains("does not tell"));
+        assert!(why(&probed, "run", MetricKey::gauge(Metric::External, Stat::End)).contains("does not report"));
         assert!(gauge(&probed, "run", Metric::HeapBlocks, Stat::Max) > 1000.0);
         assert!(amount(&probed, "run", Metric::GcCount) >= 0.0);
     }
@@ -200,7 +200,7 @@ fn functions_of_common_js_are_phases() {
     assert_eq!(guards(&trial).iter().filter(|guard| **guard == "phase_never_ended").count(), 1, "{:?}", trial.findings);
 }
 
-/// The program was held at the end of the first phase, collected, read and let go.
+/// The program was suspended at the end of the first phase, collected, read and let go.
 fn suspended_and_collected(trial: &TrialRecord) {
     let heap = |stat| gauge(trial, "load it", Metric::HeapUsed, stat);
     let (before, after) = (heap(Stat::Before), heap(Stat::End));
@@ -210,7 +210,7 @@ fn suspended_and_collected(trial: &TrialRecord) {
     assert!(gauge(trial, "load it", Metric::Rss, Stat::Before) > 0.0);
     let (suspended, wall) = (amount(trial, "load it", Metric::Suspended), amount(trial, "load it", Metric::Wall));
     assert!(suspended >= 50e6, "{suspended}");
-    // Where there are weak references it was held once to end the call, and once more at the next turn to be collected.
+    // Where there are weak references it was suspended once to end the call, and once more at the next turn to be collected.
     let suspension = probe(trial).suspensions.last().unwrap();
     assert!(
         suspension.suspended >= Some(Nanos::from_millis(50)) && suspension.collected > Some(Nanos::ZERO),
@@ -281,7 +281,7 @@ print(sum(work.Store().put(1) for _ in range(3)))
     assert_eq!(operations, [1.0, 5.0, 3.0]);
     assert!(amount(&trial, "slow", Metric::Time) >= 5.0 * 3.9e6, "the waits belong to the calls");
     assert!(gauge(&trial, "load", Metric::HeapBlocks, Stat::Before) > 1e5);
-    assert!(why(&trial, "load", USED).contains("does not tell"));
+    assert!(why(&trial, "load", USED).contains("does not report"));
     let settled = probe(&trial).suspensions[0].settled.as_ref().unwrap();
     assert!(settled.watched >= Nanos::from_millis(100), "{settled:?}");
 }
@@ -596,7 +596,7 @@ fn forced_collection_keeps_the_promise_of_weak_references_to_code_that_goes_on()
 }
 
 /// A collection that is put off to the next turn of the event loop moves no boundary: the phase has ended before, and
-/// what the program does until that turn belongs to no hold.
+/// what the program does until that turn belongs to no suspension.
 #[test]
 fn collection_at_the_next_turn_leaves_the_boundary_and_the_time_in_place() {
     if !has_weak_references() {
@@ -748,7 +748,7 @@ fn suspension_with_a_running_worker_makes_the_enclosing_phase_time_missing() {
         let why = why(&trial, "load", MetricKey::amount(metric));
         // On a busy machine the boundaries of a phase this short are read too late for any figure.
         assert!(
-            ["went on while one was held", "may have read that up to"].iter().any(|text| why.contains(text)),
+            ["continued while one was suspended", "may have read that up to"].iter().any(|text| why.contains(text)),
             "{why}"
         );
     }

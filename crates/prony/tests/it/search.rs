@@ -146,7 +146,7 @@ fn warning_is_printed_once_with_its_first_trial() {
     let bench = Bench::new(DEAF);
     let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..2", "--confirm", "1"]);
     assert_eq!(code, Some(0), "{errors}");
-    assert!(said.contains("lives to the end of the range") && bench.run(1).trials.len() > 1, "{said}");
+    assert!(said.contains("every value of the range succeeds") && bench.run(1).trials.len() > 1, "{said}");
     assert_eq!(errors.matches("warning: `phase_never_began` in `never`: ").count(), 1, "{errors}");
 }
 
@@ -155,10 +155,10 @@ fn nothing_that_lives_is_answered_with_no() {
     let bench = Bench::new(GROWING);
     let (code, said, _) = bench.prony(&["grow", "x.toml", "--raise", "n=40..100", "--only", "kind=narrow"]);
     assert_eq!(code, Some(1));
-    assert!(said.contains("nothing lives: 40 dies already"), "{said}");
+    assert!(said.contains("no value succeeds: 40 fails already"), "{said}");
     let (code, said, _) = bench.prony(&["grow", "x.toml", "--raise", "n=40..100", "--only", "kind=wide"]);
     assert_eq!(code, Some(0));
-    assert!(said.contains("lives to the end of the range"), "{said}");
+    assert!(said.contains("every value of the range succeeds"), "{said}");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_key_grows_at_one_level_of_its_factor() {
     assert!(code == Some(2) && errors.contains("`--only kind=narrow`"), "{errors}");
     let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "kind.edge=1..9", "--only", "kind=wide"]);
     assert_eq!(code, Some(0), "{errors}");
-    assert!(said.contains("lives to the end"), "{said}");
+    assert!(said.contains("every value of the range succeeds"), "{said}");
     let run = bench.run(1);
     let values = |trial: &TrialRecord| {
         let variant = &run.experiment.variants()[trial.trial.variant];
@@ -409,7 +409,7 @@ fn a_search_that_finds_nothing_says_why() {
         "{said}"
     );
     let (code, said, _) = tune(&["--max-trials", "3"]);
-    assert!(code == Some(1) && said.contains("the budget does not hold one block"), "{said}");
+    assert!(code == Some(1) && said.contains("the budget does not suffice for one block"), "{said}");
 }
 
 #[test]
@@ -450,7 +450,7 @@ fn the_levels_of_a_factor_are_replaced_whatever_the_design_says_of_them() {
     let arguments = ["tune", "x.toml", "--minimize", "work.time", "--over", "size=3..9", "--only", "size=2", "-q"];
     let (code, said, errors) = bench.prony(&arguments);
     assert_eq!(code, Some(0), "{errors}");
-    assert!(said.contains("the default stands: nothing better was found than size=2"), "{said}");
+    assert!(said.contains("the default is kept: no better setting was found than size=2"), "{said}");
     let (code, said, errors) = bench.prony(&[&arguments[..], &["--default", "size=8", "--confirm", "6"]].concat());
     assert_eq!(code, Some(0), "{errors}");
     assert!(said.contains("winner: size=3\ndefault: size=8\n") && said.contains("times faster than"), "{said}");
@@ -491,7 +491,7 @@ fn a_cleanup_that_fails_ends_no_search_early() {
     let bench = Bench::new(&GROWING.replace("shell = true", "shell = true\ncleanup = \"exit 7\""));
     let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..100", "-q"]);
     assert_eq!(code, Some(2), "{errors}");
-    assert!(errors.contains("cleanup of program") && errors.contains("the trials are done and kept"), "{errors}");
+    assert!(errors.contains("cleanup of program") && errors.contains("the finished trials are saved"), "{errors}");
     assert!(said.contains(" 37 ") && bench.run(1).head.status == RunStatus::Done, "{said}");
 
     let bench = Bench::new(&BOWL.replace("shell = true", "shell = true\ncleanup = \"exit 7\""));

@@ -130,7 +130,7 @@ fn a_tree_of_another_users_is_ended_whole() {
     assert!(!alive(said(&trial)));
 }
 
-/// A server that drops its rights when it has started: its probe speaks on, and it can be held.
+/// A server that drops its rights when it has started: its probe speaks on, and it can be suspended.
 #[test]
 fn a_runtime_that_drops_its_rights_is_still_probed() {
     let (Some(bench), Some(_)) = (bench(), version("node")) else { return };

@@ -119,7 +119,7 @@ fn a_run_that_its_time_budget_ended_has_a_closing_analysis_of_all_its_blocks() {
     let ended = line(&data);
     assert!(ended.verdict.is_worse() && ended.blocks == 16, "{ended:?}");
     assert!(ended.method.contains("the closing analysis of a time budget, at 16 blocks"), "{}", ended.method);
-    // While it runs, and where somebody interrupted it, there are the interim analyses alone.
+    // While it runs, and where somebody interrupted it, there are only the interim analyses.
     for status in [RunStatus::Unfinished, RunStatus::Interrupted] {
         data.head.status = status;
         let open = line(&data);
@@ -234,7 +234,7 @@ fn too_few_blocks_say_how_many_more() {
     let verdicts = judged(&two_stores(12), 4, |t| write(t, 1.0));
     let sentence = &only(&verdicts).sentence;
     assert!(sentence.starts_with("can't tell whether `store=redb` and `store=lmdb` differ in `write.time`: "));
-    assert!(sentence.ends_with("more blocks would tell"), "{sentence}");
+    assert!(sentence.ends_with("more blocks would decide"), "{sentence}");
 }
 
 #[test]

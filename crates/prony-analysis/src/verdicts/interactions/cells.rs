@@ -53,7 +53,7 @@ impl<'a> Cells<'a> {
         (trial.block, trial.sub_block, self.data.experiment.variants()[trial.variant].stratum)
     }
 
-    /// The trial alone; or beside the mean of its sub-block's baselines. `None` where one of these has no figure.
+    /// The trial's own figure, or its difference from the mean of its sub-block's baselines. `None` where one of these has no figure.
     fn weights(&self, trial: usize, relative: bool) -> Option<Weights> {
         self.figures.get(&trial)?;
         let own = Weights::from([(trial, 1.0)]);

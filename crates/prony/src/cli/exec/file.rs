@@ -154,13 +154,13 @@ impl Typed {
 
     /// Without the levels in which a fixed baseline would run again.
     fn design(&self, labels: &[String]) -> Table {
-        let others = self.parameters.iter().filter(|parameter| self.is_fixed_baseline() && parameter.values.len() > 1);
+        let varied = self.parameters.iter().filter(|parameter| self.is_fixed_baseline() && parameter.values.len() > 1);
         let skip = |parameter: &Parameter| {
             let mut one = table([("command", labels.first().map(|label| label.as_str().into()))]);
             one.insert(parameter.name.clone(), parameter.values[1..].to_vec().into());
             Value::from(one)
         };
-        let skipped: Vec<Value> = others.map(skip).collect();
+        let skipped: Vec<Value> = varied.map(skip).collect();
         table([("skip", (!skipped.is_empty()).then(|| skipped.into()))])
     }
 

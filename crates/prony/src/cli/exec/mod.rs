@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let typed = typed::typed(arguments, commands::is_literal(&words, arguments.command.len()))?;
     let text = typed.to_toml();
     let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("experiment.toml"));
-    // What a run lacks is told by the run: nobody wrote the file that would be shown.
+    // The run itself reports what is missing: there is no file of the user's that `check` could show.
     let experiment = load::text(text.clone(), &file.display().to_string(), &Overrides::default(), &Anywhere)?;
     let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.input);
     files.claim_of_programs(&experiment)?;

@@ -14,7 +14,7 @@ use super::timeline::Course;
 use prony_report::ended;
 use prony_report::screen::one_line;
 
-/// Nanoseconds of CPU below which user and system are not told apart: by default the kernel divides the exact sum by what
+/// Nanoseconds of CPU below which user and system are not distinguished: by default the kernel divides the exact sum by what
 /// each tick of some milliseconds happened to find (`cputime_adjust` in kernel/sched/cputime.c).
 const SPLIT: f64 = 50e6;
 
