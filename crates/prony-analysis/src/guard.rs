@@ -12,6 +12,7 @@ pub mod findings;
 pub mod processes;
 pub mod program;
 pub mod replicas;
+pub mod reported;
 pub mod run;
 #[cfg(test)]
 mod tests;

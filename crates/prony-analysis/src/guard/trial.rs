@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use serde_json::json;
 
 use super::disturbances::Disturbances;
-use super::{Finding, Severity, amount, percent, processes, program, replicas, unseen};
+use super::{Finding, Severity, amount, percent, processes, program, replicas, reported, unseen};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
@@ -44,6 +44,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     findings.extend(cache_state(spec, record));
     findings.extend(unseen::check(spec, record));
     findings.extend(program::check(record));
+    findings.extend(reported::too_long(record));
     findings.extend(replicas::check(record));
     findings.extend(processes::check(record));
     findings.extend(swapped(record));
