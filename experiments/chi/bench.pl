@@ -118,7 +118,7 @@ sub phase {
 }
 
 sub mark {
-    my ($name, $edge, $at) = @_;
-    printf {$marks} qq({"mark":"%s","edge":"%s","at":%.0f}\n), $name, $edge, $at * 1e9 if $marks;
+    my ($name, $boundary, $at) = @_;
+    printf {$marks} qq({"mark":"%s","boundary":"%s","at":%.0f}\n), $name, $boundary, $at * 1e9 if $marks;
     return;
 }

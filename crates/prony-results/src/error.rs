@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_full_disk_and_a_read_only_folder_say_what_to_do() {
         let says = |code, text: &str| refused(code).hint().is_some_and(|hint| hint.starts_with(text));
-        assert!(says(13, "free space beside it; finished trials are kept"));
+        assert!(says(13, "free space beside it; finished trials are saved"));
         assert!(says(1544, "its folder must exist and be writable"));
         assert!(says(14, "its folder must exist and be writable"));
     }

@@ -411,7 +411,7 @@ mod tests {
         let c = one_comparison(blocks(30, 2.0));
         assert!((c.ratio.measured().unwrap() - 2.0).abs() < 0.01);
         assert!(*c.p_adjusted.measured().unwrap() < 0.001 && c.blocks == 30);
-        assert!(c.method.contains("look 4 of 4 at 30 blocks"), "{}", c.method);
+        assert!(c.method.contains("interim analysis 4 of 4 at 30 blocks"), "{}", c.method);
     }
 
     #[test]
@@ -540,7 +540,7 @@ mod tests {
         let once = blocks(30, 2.0).into_iter().map(|b| Block::pair(b.trials[0], &b.trials[1..2])).collect();
         let c = one_comparison(once);
         assert!(c.aa.measured().is_none() && c.verdict == Verdict::Worse);
-        assert!(c.notes.iter().any(|note| note.contains("ran once a block")));
+        assert!(c.notes.iter().any(|note| note.contains("ran once in each block")));
     }
 
     #[test]

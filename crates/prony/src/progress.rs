@@ -272,7 +272,7 @@ mod tests {
         assert!(line(Some(Nanos::from_millis(80))).ends_with("(trial 130.00 ms)\n"));
         let budget = Some(Nanos::from_secs(90));
         let began = Event::RunBegan { run: 1, title: "x".into(), variants: 2, blocks: 0, trials: 0, budget, done: 0 };
-        assert_eq!(said(PLAIN, &[began]), "run 1: x: 2 variants, as many blocks as 90 s holds\n");
+        assert_eq!(said(PLAIN, &[began]), "run 1: x: 2 variants, as many blocks as fit into 90 s\n");
     }
 
     #[test]

@@ -631,7 +631,7 @@ mod tests {
         };
         let at_a_later_turn = unread(Some(700), Some(1));
         for (suspension, why) in
-            [unread(Some(700), None), unread(None, None), at_a_later_turn, (None, "it is held 100 times")]
+            [unread(Some(700), None), unread(None, None), at_a_later_turn, (None, "it is suspended at most 100 times")]
         {
             let record = collected(suspension);
             for of in [whole, own] {

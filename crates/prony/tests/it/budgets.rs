@@ -102,7 +102,7 @@ fn what_a_budget_does_not_suffice_for_is_said_before_the_first_trial_and_correct
 
     // With a run to go by, it is known before.
     let again = said(&prony(dir.path(), &["run", "x.toml", "--budget", "1s"]));
-    let (before, _) = again.split_once("as many blocks as 1 s holds").unwrap();
+    let (before, _) = again.split_once("as many blocks as fit into 1 s").unwrap();
     assert!(
         before.contains("is shorter than one block of") && before.contains("by 3 trials of earlier runs"),
         "{again}"

@@ -440,7 +440,7 @@ fn the_default_stands_where_nothing_is_better() {
     let (code, said, errors) =
         bench.prony(&[&["tune", "x.toml", "--minimize", "work.time"], &best[..], &OVER].concat());
     assert_eq!(code, Some(0), "{errors}");
-    assert!(said.contains("the default stands") && said.contains("chunking.batch=300, chunking.pause=0 ms"), "{said}");
+    assert!(said.contains("the default is kept") && said.contains("chunking.batch=300, chunking.pause=0 ms"), "{said}");
     assert_eq!(Database::open(&bench.path("prony.db")).unwrap().runs().unwrap().len(), 1, "nothing to confirm");
 }
 

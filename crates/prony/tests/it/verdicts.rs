@@ -124,7 +124,7 @@ fn a_run_that_its_time_budget_ended_has_a_closing_analysis_of_all_its_blocks() {
         data.head.status = status;
         let open = line(&data);
         assert!(matches!(open.verdict, Verdict::CantTell { .. }) && open.blocks == 10, "{open:?}");
-        assert!(open.method.contains("look 2 before the time budget ends"), "{}", open.method);
+        assert!(open.method.contains("interim analysis 2 before the time budget ends"), "{}", open.method);
     }
 }
 
@@ -135,7 +135,11 @@ fn a_run_that_was_decided_at_an_interim_analysis_has_no_closing_one() {
     data.trials.iter_mut().for_each(|t| write(t, if t.trial.variant == 1 { 2.0 } else { 1.0 }));
     let comparison = only(&verdicts::of(&data)).comparison.clone();
     assert_eq!(comparison.verdict, Verdict::Worse);
-    assert!(comparison.method.contains("look 2 before the time budget ends, at 10 blocks"), "{}", comparison.method);
+    assert!(
+        comparison.method.contains("interim analysis 2 before the time budget ends, at 10 blocks"),
+        "{}",
+        comparison.method
+    );
 }
 
 #[test]
