@@ -206,7 +206,8 @@ pub fn discard(scratch: Scratch, observer: &mut dyn Observer) {
 }
 
 fn not_removed(error: &prony_os::Error) -> Event {
-    Event::Notice { text: error.to_string(), hint: None }
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    Event::Notice { text: format!("{error}{cause}"), hint: None }
 }
 
 fn sweep(near: &Path, observer: &mut dyn Observer) -> Result<(), Error> {
