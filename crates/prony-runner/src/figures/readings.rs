@@ -61,7 +61,8 @@ pub fn watched<'a>(
 /// Operations that a program reported, a second, unless it reported its rate itself; missing where one of the two is.
 pub fn rate_of_reported(readings: &mut Readings) {
     let of = |metric| readings.get(&MetricKeyText(MetricKey::amount(metric)));
-    let has_rate = of(Metric::Rate).is_some_and(|rate| rate.measured().is_some());
+    let known = of(Metric::Rate);
+    let (has_rate, has_reason) = (known.is_some_and(|rate| rate.measured().is_some()), known.is_some());
     if let (Some(operations), Some(time), false) = (of(Metric::Operations), of(Metric::Time), has_rate) {
         let rate = match (operations, time) {
             (Reading::Measured(_), Reading::Measured(0.0)) => {
@@ -69,7 +70,10 @@ pub fn rate_of_reported(readings: &mut Readings) {
             }
             (operations, time) => operations.clone().and(time.clone(), |operations, time| operations * 1e9 / time),
         };
-        set(readings, Metric::Rate, rate);
+        // A reason that is known already says more.
+        if rate.measured().is_some() || !has_reason {
+            set(readings, Metric::Rate, rate);
+        }
     }
 }
 

@@ -498,7 +498,7 @@ fn a_cleanup_that_fails_ends_no_search_early() {
     let arguments = ["tune", "x.toml", "--minimize", "work.time", "--max-trials", "60", "--confirm", "6"];
     let (code, said, errors) = bench.prony(&[&arguments[..], &OVER].concat());
     assert_eq!(code, Some(2), "{errors}");
-    assert!(errors.contains("cleanup of program") && errors.contains("the trials are done and kept"), "{errors}");
+    assert!(errors.contains("cleanup of program") && errors.contains("the finished trials are saved"), "{errors}");
     assert!(said.contains("winner: ") && said.contains("times faster than"), "{said}");
     assert_eq!([1, 2].map(|run| bench.run(run).head.status), [RunStatus::Done, RunStatus::Done]);
 }
