@@ -282,19 +282,13 @@ impl Evidence {
         let analyses = contrast.analyses.at();
         let analysis = match analyses.iter().position(|at| *at == self.at) {
             _ if self.closing => "the closing analysis of a time budget,".to_owned(),
-            Some(number) if contrast.analyses.is_timed() => format!(
-                "interim analysis {} before the time budget \
-                ends,",
-                number + 1
-            ),
+            Some(number) if contrast.analyses.is_timed() => {
+                format!("interim analysis {} before the time budget ends,", number + 1)
+            }
             Some(number) => format!("interim analysis {} of {}", number + 1, analyses.len()),
             None => {
-                let first = analyses.first().map_or("no interim analysis is planned".to_owned(), |at| {
-                    format!(
-                        "the first \
-                        interim analysis is at {at}"
-                    )
-                });
+                let none = || "no interim analysis is planned".to_owned();
+                let first = analyses.first().map_or_else(none, |at| format!("the first interim analysis is at {at}"));
                 return format!("none: {} complete blocks, {first}", self.brackets.len());
             }
         };

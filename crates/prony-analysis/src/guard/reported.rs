@@ -18,7 +18,8 @@ pub fn too_long(record: &TrialRecord) -> Vec<Finding> {
     let own = watched.filter(|phase| !program.calls.contains_key(&phase.name) && program.replicas.is_none());
     let found = own.filter_map(|phase| {
         let (time, wall) = (amount(phase, Metric::Time)?, amount(phase, Metric::Wall)?);
-        let lag = amount(phase, Metric::Lag).unwrap_or(0.0);
+        // Where it is not known how late its boundaries were read, it is not known that the time is too long.
+        let lag = amount(phase, Metric::Lag)?;
         let [reported, took] = [time, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
         let message = format!("the program reported a time of {reported}, and the phase took {took}");
         let hint = "compare `wall`; let the pattern name the unit, as `time_ms`; where it is the sum of several threads, report it \
