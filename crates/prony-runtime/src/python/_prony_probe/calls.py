@@ -4,7 +4,7 @@ from _thread import allocate_lock
 from math import frexp
 
 from .channel import line, now, quoted, spend
-from .heap import due
+from .heap import boundary, due
 from .suspend import suspend, suspended
 from .spec import SPEC
 
@@ -53,6 +53,7 @@ class Call:
         if n <= SPEC["detail"]:
             at = now()
             line("begin", at, f',"call":{self.id},"n":{n},"open":{is_open - 1}')
+            boundary()
             due(at)
         return n, clock()
 
@@ -71,6 +72,7 @@ class Call:
             return
         at = now()
         line("end", at, f',"call":{self.id},"n":{n},"open":{is_open},"ok":{"true" if ok else "false"},"took":{ended - began}')
+        boundary()
         due(at)
         if self.suspend and is_open == 0:
             self.suspend = suspend(self.id, n)

@@ -46,6 +46,11 @@ def _note(at):
         _tell()
 
 
+def boundary():
+    """A phase begins or ends: collections before it and after it are not told as one."""
+    _State.group = 0
+
+
 def figures():
     """The figures as one JSON object, after the collections that came before. CPython counts the blocks it has handed out,
     not their bytes."""
