@@ -3,9 +3,11 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::{Child, ExitStatus};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::channel::{Channel, Received};
 use super::wire::{End, Finished, FromSupervisor, Refusal, ToSupervisor};
@@ -23,6 +25,24 @@ pub(super) fn reap_lingering() {
     LINGERING.lock().unwrap_or_else(PoisonError::into_inner).retain_mut(|child| matches!(child.try_wait(), Ok(None)));
 }
 
+/// How long a supervisor may be silent before it is checked whether somebody has stopped it.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Has a child go on that was stopped, as its subject can; whether it was.
+fn go_on(child: &Child, ends: WaitIdOptions) -> bool {
+    let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return false };
+    let state = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | ends);
+    let stopped = matches!(state, Ok(Some(state)) if state.stopped());
+    // It is our child and not reaped: the number is its own.
+    stopped && kill_process(pid, Signal::CONT).is_ok()
+}
+
+/// Waits until a child has exited, and has it go on meanwhile wherever it is stopped.
+fn wait_for(child: &mut Child) -> io::Result<ExitStatus> {
+    while go_on(child, WaitIdOptions::EXITED) {}
+    child.wait()
+}
+
 /// A supervisor at the other end. When this goes, the supervisor ends the tree, and is waited for.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -34,6 +54,8 @@ pub(super) struct Link {
     group: Option<Group>,
     /// It holds open what is dear to close: when all is cleaned up, nobody waits for its exit.
     pub(super) lingers: bool,
+    /// It was stopped from outside, and what it tells of times is too late.
+    stopped: bool,
     farewell: Farewell,
 }
 
@@ -52,7 +74,7 @@ impl Link {
     /// To a supervisor that was just started.
     pub(super) fn new(channel: Channel, process: Child, program: String, group: Option<Group>) -> Self {
         let (directory, farewell) = (PathBuf::new(), Farewell::Unsaid);
-        Self { channel, process: Some(process), program, directory, group, lingers: false, farewell }
+        Self { channel, process: Some(process), program, directory, group, lingers: false, stopped: false, farewell }
     }
 
     pub(super) fn supervisor_ended(&self) -> Error {
@@ -75,24 +97,38 @@ impl Link {
         self.receive_beside(deadline, &[])
     }
 
-    /// The same, and waits no longer once there is something to read from any of the others.
+    /// The same, and waits no longer once there is something to read from any of the others. A supervisor that was stopped
+    /// is as good as ended: nobody knows when what it tells of has happened.
     pub(super) fn receive_beside(
         &mut self,
         deadline: Option<Instant>,
         other_fds: &[BorrowedFd<'_>],
     ) -> Result<Option<FromSupervisor>, Error> {
-        match self.channel.receive(deadline, other_fds) {
-            Ok(Received::Message(message)) => Ok(Some(message)),
-            Ok(Received::Nothing) => Ok(None),
-            Ok(Received::Closed) => Err(self.supervisor_ended()),
-            Err(source) => Err(Error::Channel { program: self.program.clone(), source }),
+        loop {
+            let silence = Instant::now() + SILENCE;
+            let until = deadline.map_or(silence, |deadline| deadline.min(silence));
+            match self.channel.receive(Some(until), other_fds) {
+                Ok(Received::Message(message)) => return Ok(Some(message)),
+                Ok(Received::Nothing) => {}
+                Ok(Received::Closed) => return Err(self.supervisor_ended()),
+                Err(source) => return Err(Error::Channel { program: self.program.clone(), source }),
+            }
+            self.stopped |= self.process.as_ref().is_some_and(|process| go_on(process, WaitIdOptions::NOHANG));
+            if self.stopped {
+                return Err(self.supervisor_ended());
+            }
+            let now = Instant::now();
+            if now < until || deadline.is_some_and(|deadline| deadline <= now) {
+                return Ok(None);
+            }
         }
     }
 
     /// The end of a subject whose supervisor is gone, once everything that can be found of its tree is ended.
     pub(super) fn lost(&mut self) -> End {
         self.channel.close();
-        let how = match self.process.as_mut().map(Child::wait) {
+        let how = match self.process.as_mut().map(wait_for) {
+            Some(_) if self.stopped => "stopped by a signal".to_owned(),
             Some(Ok(status)) => status.to_string(),
             Some(Err(error)) => error.to_string(),
             None => "it was left to itself".to_owned(),
@@ -158,7 +194,7 @@ impl Drop for Link {
             return;
         }
         // It exits by itself once the tree is gone; a process that cannot be waited for was waited for already.
-        let _ = process.wait();
+        let _ = wait_for(&mut process);
         // Nothing is left to do unless the supervisor itself was killed.
         self.clean_up();
     }

@@ -19,7 +19,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, waitid, waitpid};
 
 use super::spec::TARGETS_END;
 use super::texts::{Cut, Texts};
@@ -76,6 +76,12 @@ impl Spawner {
         let (ours, page) = (socket.as_raw_fd(), Rc::clone(&spawn));
         let pid = fork_into(|| serve(&theirs, ours, parent, &page))?;
         Ok(Self { pid, ended: false, socket, spawn })
+    }
+
+    /// Whether somebody has stopped it, as a subject can.
+    pub(super) fn is_stopped(&self) -> bool {
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !self.ended && matches!(waitid(WaitId::Pid(self.pid), options), Ok(Some(state)) if state.stopped())
     }
 
     /// Ends it: it spawns nothing any more.

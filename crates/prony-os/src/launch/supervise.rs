@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use prony_model::units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, getpid, kill_process_group, set_child_subreaper, setsid};
+use rustix::process::{
+    Pid, Signal, getpid, kill_process_group, set_child_subreaper, set_parent_process_death_signal, setsid,
+};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe::register;
 
@@ -138,6 +140,8 @@ impl Supervisor {
         let _ = setsid();
         let _ = rustix::thread::set_name(c"prony-supervise");
         set_child_subreaper(Some(getpid()))?;
+        // A subject may have stopped this process. Once the runner has ended, nobody else has it go on and clean up.
+        set_parent_process_death_signal(Some(Signal::CONT))?;
         // Before signals are caught, which the spawner would inherit.
         let spawner = Spawner::start()?;
         let (wake, signalled) = UnixStream::pair()?;
@@ -368,6 +372,9 @@ impl Supervisor {
             return;
         }
         self.notice();
+        if self.spawner.is_stopped() {
+            self.spawner.end();
+        }
         let (spawn, ended) = (self.spawner.spawn.get(), self.spawner.ended);
         match (self.state, self.spawner.spawn.failed()) {
             (State::Idle, Some((step, errno))) => self.refuse_spawned(refusal(Some(step)), errno),

@@ -96,6 +96,31 @@ fn killed_supervisor_ends_the_subject() {
     eventually("the subject is gone", || !runs(pid));
 }
 
+/// A subject that stops its supervisor kept the runner waiting for ever, and the supervisor from noticing that the runner
+/// was killed.
+#[test]
+fn stopped_supervisor_ends_the_subject() {
+    let dir = tempfile::tempdir().unwrap();
+    let stop = |pid: u32| kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::STOP).unwrap();
+    let mut running = launch("double", dir.path());
+    let pids = [left_pid(dir.path(), "sleep"), left_pid(dir.path(), "daemon")];
+    stop(parent_of(pids[0]));
+    let end = in_time("an end beside a stopped supervisor", move || running.wait(None).unwrap().unwrap());
+    assert!(end.lost.as_deref().is_some_and(|how| how.contains("stopped")), "{end:?}");
+    eventually("the tree is gone", || !pids.iter().any(|pid| runs(*pid)));
+
+    let runner_dir = tempfile::tempdir().unwrap();
+    let mut runner = command("runner", runner_dir.path()).spawn().unwrap();
+    let pid = left_pid(runner_dir.path(), "sleep");
+    left(runner_dir.path(), "runner");
+    let supervisor = parent_of(pid);
+    stop(supervisor);
+    kill(runner.id());
+    runner.wait().unwrap();
+    eventually("the supervisor is gone", || !runs(supervisor));
+    assert!(!runs(pid));
+}
+
 #[test]
 fn a_supervisor_that_is_killed_after_its_subject_leaves_the_end_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
@@ -206,11 +231,11 @@ fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
     let end = first.kill_tree().unwrap();
     assert_eq!((end.status, end.killed), (Status::Exited(3), None));
     let reused = first.finish().unwrap().1.expect("nothing is left");
-    let spec = unread("sleep", dir.path());
-    let launched = std::thread::spawn(move || run_by(reused, spec).unwrap());
+    let mut second = reused.start(unread("sleep", dir.path())).unwrap();
+    second.release().unwrap();
     left(dir.path(), "sleep");
     signal(Signal::CONT);
-    let mut second = in_time("the next subject", move || launched.join().unwrap());
+    let mut second = in_time("the next subject", move || second.started(&[]).map(|_| second).unwrap());
     second.signal(libc::SIGHUP).unwrap();
     let end = in_time("its end", move || second.wait(None).unwrap().unwrap());
     assert_eq!((end.status, end.killed), (Status::Signalled(libc::SIGHUP), None));
@@ -295,7 +320,7 @@ fn what_reused_supervisor_cannot_have_made_is_named() {
 }
 
 #[test]
-fn killed_spawner_is_reported_and_blocks_nothing() {
+fn killed_or_stopped_spawner_is_reported_and_blocks_nothing() {
     let launch_error = |reused: Box<dyn Reusable>| {
         in_time("a launch without a spawner", move || run_by(reused, unread("code", Path::new("/"))))
     };
@@ -311,15 +336,11 @@ fn killed_spawner_is_reported_and_blocks_nothing() {
     let stopped = reusable();
     let pid = Pid::from_raw(stopped.spawner().cast_signed()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
-    let killer = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(20));
-        kill_process(pid, Signal::KILL)
-    });
     assert!(
         matches!(launch_error(stopped).unwrap_err(), Error::SupervisorEnded { .. }),
         "it never read what was asked"
     );
-    killer.join().unwrap().unwrap();
+    eventually("the stopped spawner is ended", || !runs(pid.as_raw_pid().cast_unsigned()));
 }
 
 #[test]

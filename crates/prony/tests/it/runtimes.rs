@@ -508,7 +508,8 @@ def three():
     times(3)
 ";
     // What stands is exempt, so that each collection takes microseconds: those of both functions lie within 1 ms.
-    let main = "import gc\ngc.disable()\nimport work\ngc.freeze()\nwork.seven()\ngc.collect()\nwork.three()\nwork.three()\n";
+    let main =
+        "import gc\ngc.disable()\nimport work\ngc.freeze()\nwork.seven()\ngc.collect()\nwork.three()\nwork.three()\n";
     let site = Site::new(&[("work.py", work), ("main.py", main)]);
     let phases = "[[phase]]\nname = \"seven\"\ncall = \"work:seven\"\n[[phase]]\nname = \"three\"\ncall = \"work:three\"\n\
                   at_end = { collect = true }\n";
