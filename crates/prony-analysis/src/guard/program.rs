@@ -105,9 +105,9 @@ pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
 /// Phases that were noticed so late that what was counted in them is partly what went on beside them.
 pub fn late(record: &TrialRecord) -> Vec<Finding> {
     let watched = record.phases.iter().filter(|phase| phase.action == "observe" && phase.timed);
-    let finding = |name: &str, lag: f64, wall: f64| {
+    let finding = |name: &str, lag: f64, wall: f64, counted: bool| {
         let [late, took] = [lag, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
-        let (severity, what) = if wall < lag {
+        let (severity, what) = if !counted {
             (Severity::Warning, "it has no figure that was read then")
         } else {
             (Severity::Note, "its CPU time, bytes and calls may include those of neighbouring phases")
@@ -121,7 +121,8 @@ pub fn late(record: &TrialRecord) -> Vec<Finding> {
     let found = watched.filter_map(|phase| {
         let took = || Some(phase.end?.since(phase.begin?).as_nanos() as f64);
         let (lag, wall) = (amount(phase, Metric::Lag)?, amount(phase, Metric::Wall).or_else(took)?);
-        (lag > LATE * wall).then(|| finding(&phase.name, lag, wall))
+        let counted = amount(phase, Metric::Cpu).is_some();
+        (lag > LATE * wall).then(|| finding(&phase.name, lag, wall, counted))
     });
     found.collect()
 }

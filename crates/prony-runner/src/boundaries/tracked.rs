@@ -51,6 +51,8 @@ pub struct Tracked {
     pub digest: Option<String>,
     /// How much earlier than noted its begin or its end may have been, at most.
     pub lag: Nanos,
+    /// How much earlier than noted its end may have been, at most.
+    pub(super) end_lag: Nanos,
     /// Whether the runner begins it and the worker, or quiet, ends it: both know the instants.
     pub led: bool,
     /// What the worker measured of it from inside, once it has ended.
@@ -136,6 +138,7 @@ impl Tracked {
             reported: BTreeMap::new(),
             digest: None,
             lag: Nanos::ZERO,
+            end_lag: Nanos::ZERO,
             led: false,
             report: None,
             calls: observe.call().map(|_| Calls::default()),
@@ -158,7 +161,12 @@ impl Tracked {
 
     /// It ends at an instant that may be `lag` earlier; where its begin was noticed later than that, with it.
     pub(super) fn note_end(&mut self, at: Nanos, lag: Nanos) {
-        (self.ended, self.lag) = (self.began.max(Some(at)), self.lag.max(lag));
+        (self.ended, self.lag, self.end_lag) = (self.began.max(Some(at)), self.lag.max(lag), lag);
+    }
+
+    /// The least that a phase may have taken which `took` so long by what was read: its end may have been earlier.
+    pub fn least(&self, took: Nanos) -> Nanos {
+        took.since(self.end_lag)
     }
 
     /// Hears of the function that ends it; whether this invocation does.

@@ -87,7 +87,7 @@ impl Trial<'_> {
         let span = Span { watched, suspended: self.suspended, first, until, rest, to_the_end, from_the_start };
         let took = ended.since(began).since(self.suspended.between(began, ended));
         let late = self.late(tracked, (first, until), (began, ended));
-        let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (took, late));
+        let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (tracked, took, late));
         let mut roles = self.times(spec, index, (began, ended, late), &mut readings);
         if !watched.suspensions.is_empty() {
             let over = suspension.and_then(|suspension| suspension.until).unwrap_or(ended).max(ended);
@@ -99,7 +99,7 @@ impl Trial<'_> {
             processes.values_mut().for_each(|readings| unclear(readings, false));
         }
         let mut instances = self.heaps(tracked, (began, ended), suspension, unread.as_ref());
-        if took < tracked.lag {
+        if tracked.least(took) < tracked.lag {
             instances.values_mut().for_each(|heap| without(heap, |_| false, &shorter(took, tracked.lag)));
         }
         let suspended = suspended::inside(self.specs, watched, index).map(suspended::why);
@@ -139,13 +139,13 @@ impl Trial<'_> {
         self.watched.suspensions.iter().rfind(ends)
     }
 
-    /// What the operating system counted in a phase, in all and by process. Of one that `took` less time than its boundaries
-    /// may have been read `late` there is none, but for what was read while the program was suspended at the end.
+    /// What the operating system counted in a phase, in all and by process. Of one that may have taken less time than its
+    /// boundaries were read `late` there is none, but for what was read while the program was suspended at the end.
     fn counted(
         &self,
         span: &Span<'_>,
         unread: Option<&Why>,
-        (took, late): (Nanos, Nanos),
+        (tracked, took, late): (&Tracked, Nanos, Nanos),
     ) -> (Readings, BTreeMap<String, Readings>) {
         let mut readings = span.readings(self.series);
         unread.iter().for_each(|why| only_before(&mut readings, why));
@@ -155,7 +155,7 @@ impl Trial<'_> {
         let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu)));
         let mut processes = cpu.map(|cpu| span.processes(self.series, cpu)).unwrap_or_default();
         unread.iter().for_each(|why| processes.values_mut().for_each(|found| only_before(found, why)));
-        if took < late {
+        if tracked.least(took) < late {
             let at_rest = |key: MetricKey| span.rest.is_some() && matches!(key.stat, Some(Stat::End | Stat::Before));
             let all = std::iter::once(&mut readings).chain(processes.values_mut());
             all.for_each(|readings| without(readings, at_rest, &shorter(took, late)));
@@ -209,7 +209,7 @@ impl Trial<'_> {
         let tracked = &self.watched.tracker.phases[index];
         let took = ended.since(began).since(self.suspended.between(began, ended));
         let wall = match ended > began {
-            true if took < tracked.lag => Reading::Missing(shorter(took, tracked.lag)),
+            true if tracked.least(took) < tracked.lag => Reading::Missing(shorter(took, tracked.lag)),
             true => Reading::Measured(nanos(took)),
             false => Reading::Missing(unordered(tracked.lag)),
         };
@@ -484,6 +484,30 @@ mod tests {
                 Some(Reading::Missing(why)) => assert!(why.to_string().contains("up to 30"), "{why}"),
                 other => panic!("{other:?}"),
             }
+        }
+    }
+
+    /// A phase that its program began at 100 ms was noticed to end at 150 ms, which may have been `lag` ms earlier.
+    fn ended_by_a_line(lag: u64) -> PhaseRecord {
+        let spec = spec("p");
+        let snapshots =
+            vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(150, 50, &[7]), snapshot(500, 0, &[])];
+        let mut watched = watched(snapshots, vec![]);
+        watched.tracker = Tracker::new(std::slice::from_ref(&spec));
+        for (text, at, lag) in [("p begin", 100, 0), ("p end", 150, lag)] {
+            watched.tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), ms(at), ms(lag));
+        }
+        (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
+        super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0).phase
+    }
+
+    /// It was measured wherever it seemed longer than the lag: of a phase of 1 ms whose end was read 49 ms late as 50.
+    #[test]
+    fn phase_that_may_have_been_shorter_than_its_lag_has_no_time() {
+        let of = |lag: u64, metric| ended_by_a_line(lag).reading(MetricKey::amount(metric)).cloned().unwrap();
+        for metric in [Metric::Wall, Metric::Time, Metric::Cpu] {
+            assert!(of(25, metric).measured().is_some(), "{metric:?}");
+            assert!(matches!(of(26, metric), Reading::Missing(why) if why.to_string().contains("late")), "{metric:?}");
         }
     }
 

@@ -432,8 +432,7 @@ fn a_peak_is_not_that_of_a_child_that_came_and_went() {
 fn a_declared_store_has_its_size_and_its_device_flushes() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
-    let script =
-        "mkdir -p data; head -c 1000000 /dev/zero > data/a; echo one; sleep 1; truncate -s 50M data/b; sync data/a";
+    let script = "sleep 1; mkdir -p data; head -c 1000000 /dev/zero > data/a; echo one; sleep 1; truncate -s 50M data/b; sync data/a";
     let body = format!(
         "{}directory = \"site\"\nstore = \"{{dir}}/data\"\n[[phase]]\nname = \"one\"\nend = {{ line = \"one\" }}\n\
          [[phase]]\nname = \"two\"\nbegin = {{ line = \"one\" }}\n",
