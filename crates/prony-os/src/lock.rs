@@ -23,6 +23,18 @@ pub struct Lock {
     _file: File,
 }
 
+/// What is made is locked an instant later: a sweep tries again after this time before it takes a thing for abandoned.
+const MAKING: Duration = Duration::from_millis(50);
+
+/// Those of some things that nobody uses, each with the locks that `lock` takes on it.
+pub(crate) fn abandoned<T, L>(mut things: Vec<T>, lock: impl Fn(&T) -> Option<L>) -> impl Iterator<Item = (T, L)> {
+    things.retain(|thing| lock(thing).is_some());
+    if !things.is_empty() {
+        std::thread::sleep(MAKING);
+    }
+    things.into_iter().filter_map(move |thing| lock(&thing).map(|locks| (thing, locks)))
+}
+
 impl Lock {
     /// A lock that several may hold at once, such as a runner and its supervisor: the thing is in use.
     ///

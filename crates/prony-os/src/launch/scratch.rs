@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, chmod, openat};
 
 use crate::error::Error;
-use crate::lock::Lock;
+use crate::lock::{Lock, abandoned};
 use crate::owner::{ProcessId, is_name};
 use crate::shared::own_directory;
 
@@ -64,15 +64,14 @@ impl Scratch {
     /// When `near` cannot be read.
     pub fn sweep(near: &Path) -> Result<Swept, Error> {
         let mut swept = Swept::default();
-        for entry in fs::read_dir(near).map_err(Error::file("read", near))?.flatten() {
-            let path = entry.path();
-            // Held to the end of the removal.
-            if let Some(_lock) = Self::abandoned(&path) {
-                match remove_tree(&path) {
-                    Ok(()) => swept.removed.push(path),
-                    Err(error) if error.is_denied() && !is_ours(&path) => {}
-                    Err(error) => swept.left.push(error),
-                }
+        let entries = fs::read_dir(near).map_err(Error::file("read", near))?.flatten();
+        let named = entries.filter(|entry| Self::is_name(&entry.file_name())).map(|entry| entry.path());
+        // The lock is held to the end of the removal.
+        for (path, _lock) in abandoned(named.collect(), |path| Lock::exclusive(path).ok()) {
+            match remove_tree(&path) {
+                Ok(()) => swept.removed.push(path),
+                Err(error) if error.is_denied() && !is_ours(&path) => {}
+                Err(error) => swept.left.push(error),
             }
         }
         Ok(swept)
@@ -81,11 +80,6 @@ impl Scratch {
     /// Whether a name is one of a scratch directory's, of this or another run.
     pub fn is_name(name: &OsStr) -> bool {
         name.to_str().and_then(|name| name.strip_prefix('.')).is_some_and(is_name)
-    }
-
-    /// A lock on a scratch directory that nobody uses.
-    fn abandoned(path: &Path) -> Option<Lock> {
-        path.file_name().filter(|name| Self::is_name(name)).and_then(|_| Lock::exclusive(path).ok())
     }
 }
 

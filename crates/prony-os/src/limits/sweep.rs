@@ -7,7 +7,7 @@ use std::io;
 use super::group::Group;
 use super::hierarchy::Hierarchies;
 use crate::error::Error;
-use crate::lock::Lock;
+use crate::lock::{Lock, abandoned};
 use crate::owner::is_name;
 
 /// Kills and removes the groups beside ours that nobody has locked; returns their names. Those of other users, which may
@@ -26,15 +26,16 @@ fn sweep_in(hierarchies: &Hierarchies) -> Result<Vec<String>, Error> {
         names.extend(entries.filter_map(|entry| entry.file_name().into_string().ok()));
     }
     let mut removed = Vec::new();
-    for name in names.into_iter().filter(|name| is_name(name)) {
-        let group = Group::existing(hierarchies, &name);
-        let locks: io::Result<Vec<Lock>> = group.directories().into_iter().map(Lock::exclusive).collect();
-        if locks.is_err() {
-            continue;
-        }
+    let named = names.into_iter().filter(|name| is_name(name)).map(|name| Group::existing(hierarchies, &name));
+    let locks = |group: &Group| {
+        let locks = group.directories().into_iter().map(Lock::exclusive).collect::<io::Result<Vec<_>>>();
+        // Its owner may have removed it meanwhile.
+        locks.ok().filter(|locks| !locks.is_empty())
+    };
+    for (group, _locks) in abandoned(named.collect(), locks) {
         group.kill();
         match group.remove() {
-            Ok(()) => removed.push(name),
+            Ok(()) => removed.push(group.name().to_owned()),
             Err(error) if error.is_denied() => {}
             Err(error) => return Err(error),
         }
