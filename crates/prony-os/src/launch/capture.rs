@@ -1,9 +1,16 @@
 //! Output in bounded memory: the first and last bytes are kept, the rest is counted.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use prony_model::record::Captured;
+
+use super::wire::Bounds;
+
+/// Buffers of a captured stream taken in one go, so that a flood does not starve the rest.
+const ROUNDS: usize = 32;
 
 /// A stream under capture.
 #[derive(Debug)]
@@ -56,6 +63,40 @@ impl Capture {
             omitted: self.total - (self.first.len() + self.last.len()) as u64,
             total: self.total,
         }
+    }
+}
+
+/// A captured stream and what was kept of it.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// Until its end.
+    source: Option<File>,
+    capture: Capture,
+}
+
+impl Stream {
+    /// Reads from this non-blocking end of a pipe.
+    pub(super) fn new(source: OwnedFd, bounds: Bounds) -> Self {
+        Self { source: Some(File::from(source)), capture: Capture::new(bounds.first, bounds.last) }
+    }
+
+    /// Takes in what it holds now.
+    pub(super) fn drain(&mut self) {
+        if let Some(source) = &mut self.source
+            && !self.capture.drain(source, ROUNDS)
+        {
+            self.source = None;
+        }
+    }
+
+    /// What was kept so far.
+    pub(super) fn captured(&self) -> Captured {
+        self.capture.captured()
+    }
+
+    /// What to watch for something to read.
+    pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
+        self.source.as_ref().map(AsFd::as_fd)
     }
 }
 

@@ -4,12 +4,11 @@
 //! orphan of the tree. It speaks JSON lines with the runner over a socket, and when the runner's end closes, for
 //! whatever reason, it kills the tree, removes the subject's control groups and scratch directories, and exits.
 //!
-//! Its spawner starts the subjects. Where one comes after another, the runner asks the spawner itself; the supervisor
-//! wakes when a subject has ended, and finds on the page that it shares with the spawner whose end that was.
+//! Its spawner starts the subjects, for which the runner asks it directly; the supervisor wakes when a subject has ended, and
+//! finds on the page that it shares with the spawner whose end that was.
 
 mod capture;
 mod channel;
-mod child;
 pub mod classify;
 mod handle;
 mod link;

@@ -93,12 +93,6 @@ impl Spawner {
         }
     }
 
-    /// Has a child made that is held, and reports when it is ready.
-    pub(super) fn suspend(&self, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
-        self.spawn.clear();
-        launch(&self.socket, texts, fds)
-    }
-
     /// Has it move itself into groups by these files.
     pub(super) fn enter(&self, entrances: &[PathBuf]) -> io::Result<()> {
         let texts = Texts::default().entering(entrances.iter().cloned());
@@ -390,7 +384,7 @@ mod tests {
             (lengths, parsed.directory.to_owned(), parsed.targets.to_vec(), fds.len(), parsed.suspended)
         });
         let given = vec![(null.as_fd(), 1), (null.as_fd(), 9)];
-        spawner.suspend(&texts(env), &Fds { suspended: Some((null.as_fd(), null.as_fd())), given }).unwrap();
+        launch(&spawner.socket, &texts(env), &Fds { suspended: Some((null.as_fd(), null.as_fd())), given }).unwrap();
         let expected = ([3, 3, 20_001], CString::new("/").unwrap(), vec![1, 9], 4, true);
         assert_eq!(reader.join().unwrap(), expected);
     }

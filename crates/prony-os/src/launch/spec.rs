@@ -1,15 +1,18 @@
-//! What to launch, and the same as a supervisor or a spawner is asked for it.
+//! What to launch, and its parts as supervisor and spawner need them.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use prony_model::units::Bytes;
+use rustix::io::{Errno, ioctl_fionbio};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::texts::{Cut, Texts};
-use super::wire::{Text, WireSpec, WireStream};
+use super::wire::Bounds;
 use crate::limits::Group;
 
 /// Descriptors that a subject may be given lie below this number.
@@ -89,70 +92,62 @@ pub enum Output {
     },
 }
 
-impl LaunchSpec {
-    /// What is executed, in C's form; the text says what cannot.
-    pub(super) fn texts(&self) -> Result<Texts, String> {
-        let bytes = |text: &OsStr| text.as_bytes().to_vec();
-        let args = self.args.iter().map(|arg| bytes(arg));
-        let env = self.env.iter().map(|(name, value)| (bytes(name), bytes(value)));
-        Texts::new(bytes(&self.command), args, env, bytes(self.directory.as_os_str())).map_err(|Cut(what)| what)
-    }
+/// A launch in the parts that those who take part in it need.
+#[derive(Debug)]
+pub(super) struct Parts {
+    /// What is executed.
+    pub(super) texts: Texts,
+    /// The subject's descriptors, and the numbers under which it finds them; `None` is nothing.
+    pub(super) fds: Vec<(Option<OwnedFd>, u8)>,
+    /// Captured standard output and error.
+    pub(super) captured: [Option<Reader>; 2],
+}
 
-    /// The descriptors of a subject that nobody reads for, and the numbers under which it finds them; `None` is nothing.
-    pub(super) fn into_fds(self) -> Result<Vec<(Option<OwnedFd>, u8)>, String> {
+/// The end of a pipe from which captured output is read, and how much of it is kept.
+pub(super) type Reader = (OwnedFd, Bounds);
+
+/// What of a launch cannot be prepared, and why.
+#[derive(Debug)]
+pub(super) struct Unprepared(pub(super) String, pub(super) io::Error);
+
+impl From<Cut> for Unprepared {
+    fn from(Cut(what): Cut) -> Self {
+        Self(what, io::ErrorKind::InvalidInput.into())
+    }
+}
+
+impl LaunchSpec {
+    /// Its parts; its groups and scratch directories are the supervisor's.
+    pub(super) fn into_parts(self) -> Result<Parts, Unprepared> {
+        let bytes = |text: OsString| text.into_vec();
+        let args = self.args.into_iter().map(bytes);
+        let env = self.env.into_iter().map(|(name, value)| (bytes(name), bytes(value)));
+        let texts = Texts::new(bytes(self.command), args, env, bytes(self.directory.into_os_string()))?;
+        let texts = texts.entering(self.group.iter().chain(&self.beside).flat_map(Group::entrances))?;
+        check_targets(&self.fds.iter().map(|(_, target)| *target).collect::<Vec<_>>())
+            .map_err(|what| Unprepared(what, io::ErrorKind::InvalidInput.into()))?;
         let stdin = match self.stdin {
             Input::Null => None,
             Input::File(file) => Some(file.into()),
         };
-        let output = |output: Output| match output {
-            Output::Null => Ok(None),
-            Output::File(file) => Ok(Some(file.into())),
-            Output::Capture { .. } => Err("its output can only be captured where it is suspended".to_owned()),
-        };
-        check_targets(&self.fds.iter().map(|(_, target)| *target).collect::<Vec<_>>())?;
-        let streams = [(stdin, 0), (output(self.stdout)?, 1), (output(self.stderr)?, 2)];
-        Ok(streams.into_iter().chain(self.fds.into_iter().map(|(fd, target)| (Some(fd), target))).collect())
-    }
-
-    /// As it travels, and the descriptors that go beside it; the text says what cannot.
-    pub(super) fn into_wire(self) -> Result<(WireSpec, Vec<OwnedFd>), String> {
-        let mut fds = Vec::new();
-        let stdin = match self.stdin {
-            Input::Null => WireStream::Null,
-            Input::File(file) => {
-                fds.push(file.into());
-                WireStream::Fd
-            }
-        };
-        let streams = [stdin, wire_output(self.stdout, &mut fds), wire_output(self.stderr, &mut fds)];
-        let targets: Vec<u8> = self.fds.iter().map(|(_, target)| *target).collect();
-        check_targets(&targets)?;
-        fds.extend(self.fds.into_iter().map(|(fd, _)| fd));
-        let wire = WireSpec {
-            command: Text::new(self.command),
-            args: self.args.into_iter().map(Text::new).collect(),
-            env: self.env.into_iter().map(|(name, value)| (Text::new(name), Text::new(value))).collect(),
-            directory: Text::new(self.directory),
-            streams,
-            targets,
-            group: self.group,
-            beside: self.beside,
-            scratch: self.scratch.into_iter().map(Text::new).collect(),
-        };
-        Ok((wire, fds))
+        let ((stdout, from_stdout), (stderr, from_stderr)) = (opened(self.stdout)?, opened(self.stderr)?);
+        let streams = [(stdin, 0), (stdout, 1), (stderr, 2)];
+        let fds = streams.into_iter().chain(self.fds.into_iter().map(|(fd, target)| (Some(fd), target))).collect();
+        Ok(Parts { texts, fds, captured: [from_stdout, from_stderr] })
     }
 }
 
-fn wire_output(output: Output, fds: &mut Vec<OwnedFd>) -> WireStream {
+/// Where a subject writes, and where that is read and how much of it is kept, if it is captured.
+fn opened(output: Output) -> Result<(Option<OwnedFd>, Option<Reader>), Unprepared> {
     match output {
-        Output::Null => WireStream::Null,
-        Output::File(file) => {
-            fds.push(file.into());
-            WireStream::Fd
-        }
+        Output::Null => Ok((None, None)),
+        Output::File(file) => Ok((Some(file.into()), None)),
         Output::Capture { first, last } => {
+            let failed = |errno: Errno| Unprepared("make a pipe".to_owned(), errno.into());
+            let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
+            ioctl_fionbio(&reader, true).map_err(failed)?;
             let bound = |bytes: Bytes| usize::try_from(bytes.as_bytes()).unwrap_or(usize::MAX);
-            WireStream::Capture { first: bound(first), last: bound(last) }
+            Ok((Some(writer), Some((reader, Bounds { first: bound(first), last: bound(last) }))))
         }
     }
 }
@@ -174,14 +169,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_reads_for_cannot_be_captured() {
+    fn each_stream_has_its_descriptor_and_captured_ones_have_a_reader() {
         let mut spec = LaunchSpec::new("a", "/");
         spec.fds.push((OwnedFd::from(File::open("/dev/null").unwrap()), 9));
-        (spec.stdout, spec.stderr) = (Output::File(File::open("/dev/null").unwrap()), Output::Null);
-        let fds = spec.into_fds().unwrap();
+        (spec.stdin, spec.stderr) = (Input::File(File::open("/dev/null").unwrap()), Output::Null);
+        let Parts { fds, captured, .. } = spec.into_parts().unwrap();
         let found: Vec<(bool, u8)> = fds.iter().map(|(fd, target)| (fd.is_some(), *target)).collect();
-        assert_eq!(found, [(false, 0), (true, 1), (false, 2), (true, 9)]);
-        assert!(LaunchSpec::new("a", "/").into_fds().unwrap_err().contains("where it is suspended"));
+        assert_eq!(found, [(true, 0), (true, 1), (false, 2), (true, 9)]);
+        let bounds = captured.map(|captured| captured.map(|(_, bounds)| bounds));
+        assert_eq!(bounds, [Some(Bounds { first: 32 << 10, last: 32 << 10 }), None]);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The supervisor: a process of its own that holds one subject and outlives nothing.
 
-use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -19,13 +18,14 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe::register;
 
 use super::Status;
+use super::capture::Stream;
 use super::channel::{Channel, Received};
-use super::child::{Child, Report, Unprepared, refusal};
 use super::scratch::remove_tree;
 use super::spawner::Spawner;
 use super::tree::{self, Children, Leftover};
 use super::wire::{
-    CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Text, ToSupervisor, Usage, WireSpec, number, status,
+    Begin, CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Text, ToSupervisor, Usage, number, refusal,
+    status,
 };
 use crate::clock::monotonic;
 use crate::limits::{Group, OomWatch};
@@ -77,12 +77,8 @@ pub fn supervise(socket: OwnedFd) -> ExitCode {
 enum State {
     /// Nothing was launched, or it was refused.
     Idle,
-    /// On its way.
-    Preparing,
-    /// Made and waiting.
-    Suspended,
-    /// Allowed to execute its program.
-    Released,
+    /// Made; it executes its program at once, or when the runner releases it.
+    Made,
     /// Executing its program.
     Running,
     /// Its own process has ended.
@@ -101,8 +97,7 @@ struct Supervisor {
     /// What can be said together with the subject's end.
     unsaid: Option<FromSupervisor>,
     spawner: Spawner,
-    /// Subjects start in the group, one after another, and the runner has them made: nobody is woken here before
-    /// they end, or the runner asks.
+    /// Subjects start in the group, one after another.
     reused: bool,
     /// So many of them have ended.
     ended: u64,
@@ -113,8 +108,8 @@ struct Supervisor {
     children: Children,
     /// Kept open for the runner: what is dear to close.
     open_fds: Vec<OwnedFd>,
-    /// A subject that is held, or was.
-    child: Option<Child>,
+    /// Captured standard output and error.
+    streams: [Option<Stream>; 2],
     scratch: Vec<PathBuf>,
     /// Locks on these, so that no sweep removes them while what the runner started is being ended.
     locks: Vec<Lock>,
@@ -129,8 +124,6 @@ struct Supervisor {
     cpu: CpuTime,
     /// What else the kernel counted of them.
     usage: Usage,
-    /// When the subject was allowed to execute its program.
-    released: Nanos,
     finished: Finished,
 }
 
@@ -164,7 +157,7 @@ impl Supervisor {
             spawned: None,
             children: Children::open(),
             open_fds: Vec::new(),
-            child: None,
+            streams: [None, None],
             scratch: Vec::new(),
             locks: Vec::new(),
             group: None,
@@ -174,7 +167,6 @@ impl Supervisor {
             killed: None,
             cpu: CpuTime::default(),
             usage: Usage::default(),
-            released: Nanos::ZERO,
             finished: Finished::default(),
         })
     }
@@ -205,8 +197,8 @@ impl Supervisor {
     /// Waits until anything can be read.
     fn wait(&self) -> io::Result<()> {
         let sources = [self.channel.as_fd(), self.wake.as_fd()];
-        let watched = self.child.iter().flat_map(Child::sources);
-        let sources = sources.into_iter().chain(self.watch.source()).chain(watched);
+        let captured = self.streams.iter().flatten().filter_map(Stream::source);
+        let sources = sources.into_iter().chain(self.watch.source()).chain(captured);
         let mut fds: Vec<PollFd<'_>> = sources.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let pause = match self.alarm {
             _ if self.asked.is_some() => Some(SPAWN_PAUSE),
@@ -225,10 +217,7 @@ impl Supervisor {
         // First, as the end of the subject is told by the clock when it is seen.
         self.reap_all();
         while matches!(self.wake.read(&mut [0; 256]), Ok(n) if n > 0) {}
-        if let Some(child) = &mut self.child {
-            child.drain();
-        }
-        self.read_report();
+        self.streams.iter_mut().flatten().for_each(Stream::drain);
         // One that ended between the first look and the reading of `wake`.
         self.reap_all();
         self.read_spawn_report();
@@ -249,19 +238,12 @@ impl Supervisor {
 
     fn obey(&mut self, message: ToSupervisor) {
         match message {
-            ToSupervisor::Keep { group, scratch } => self.keep(group, scratch),
-            ToSupervisor::Start { spec } => self.start(*spec),
+            ToSupervisor::Begin { begin } => self.begin(*begin),
             ToSupervisor::Tell { nth } => {
                 // Its end may just have been told.
                 self.asked = Some(nth).filter(|nth| *nth > self.ended);
                 self.read_spawn_report();
                 self.say_unsaid();
-            }
-            ToSupervisor::Release => {
-                self.released = monotonic();
-                if self.state == State::Suspended && self.child.as_mut().is_some_and(Child::release) {
-                    self.state = State::Released;
-                }
             }
             ToSupervisor::Signal { signal, nth } if !self.is_over(nth) => self.signal(signal),
             ToSupervisor::Kill { nth } if !self.is_over(nth) => self.kill(KilledFor::Asked),
@@ -270,99 +252,56 @@ impl Supervisor {
         }
     }
 
-    /// Has the spawner enter the group: what it spawns later is in it, and nothing has to be moved.
-    fn keep(&mut self, mut group: Option<Group>, scratch: Vec<Text>) {
+    /// Prepares for subjects. Where several come the spawner enters the group: what it spawns is in it, and nothing has to
+    /// be moved.
+    fn begin(&mut self, begin: Begin) {
+        let Begin { reused, mut group, beside, scratch, captured } = begin;
         group.iter_mut().for_each(Group::lock);
         self.scratch = scratch.into_iter().map(Text::into_path).collect();
         self.lock_scratch();
-        let entered = group.as_ref().map_or(Ok(()), |group| self.spawner.enter(&group.entrances()));
-        self.group = group;
+        self.watch = OomWatch::new(group.as_ref().or(beside.as_ref()).filter(|_| !reused));
+        let entered = match &group {
+            Some(group) if reused => self.spawner.enter(&group.entrances()),
+            _ => Ok(()),
+        };
+        (self.group, self.reused) = (group, reused);
+        self.streams = captured.map(|bounds| Some(Stream::new(self.channel.take_fd()?, bounds?)));
         self.open_fds = std::iter::from_fn(|| self.channel.take_fd()).collect();
-        match entered {
-            Ok(()) => {
-                self.reused = true;
-                self.watch = OomWatch::new(None);
-                self.spawner.spawn.open();
-                let reused = FromSupervisor::Reusable { spawner: number(self.spawner.pid) };
-                // A runner that is gone shows as the end of the socket in the next turn.
-                let _ = self.channel.send(&reused, &[self.spawner.socket()]);
-            }
-            Err(error) => self.say(&FromSupervisor::NotReusable { why: error.to_string() }),
+        if let Err(error) = entered {
+            return self.say(&FromSupervisor::NotReady { why: error.to_string() });
         }
+        self.spawner.spawn.open();
+        let ready = FromSupervisor::Ready { spawner: number(self.spawner.pid) };
+        // A runner that is gone shows as the end of the socket in the next turn.
+        let _ = self.channel.send(&ready, &[self.spawner.socket()]);
     }
 
     fn lock_scratch(&mut self) {
         self.locks = self.scratch.iter().filter_map(|path| Lock::shared(path).ok()).collect();
     }
 
-    fn start(&mut self, spec: WireSpec) {
-        self.scratch.extend(spec.scratch.iter().cloned().map(Text::into_path));
-        self.lock_scratch();
-        self.group.clone_from(&spec.group);
-        self.group.iter_mut().for_each(Group::lock);
-        self.watch = OomWatch::new(spec.group.as_ref().or(spec.beside.as_ref()));
-        let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
-        match Child::make(spec, fds, &self.spawner) {
-            Ok(child) => (self.state, self.child) = (State::Preparing, Some(child)),
-            Err(unprepared) => self.refuse(unprepared),
-        }
-    }
-
-    fn refuse(&mut self, Unprepared(refusal, errno): Unprepared) {
-        self.state = State::Idle;
-        // Dropping the child drops its release: it exits.
-        self.child = None;
-        self.say(&FromSupervisor::Refused { refusal, errno });
-    }
-
     /// Signals the subject's process group, while its leader is known to be ours.
     fn signal(&self, signal: i32) {
-        if let (Some(pid), Some(signal), true) = (self.subject(), Signal::from_named_raw(signal), self.is_alive()) {
+        if let (Some(pid), Some(signal), true) = (self.spawned, Signal::from_named_raw(signal), self.is_alive()) {
             // A group that has just ended needs no signal.
             let _ = kill_process_group(pid, signal);
         }
     }
 
-    fn subject(&self) -> Option<Pid> {
-        self.child.as_ref().map_or(self.spawned, |child| child.pid)
-    }
-
     /// Whether nothing is left of the `nth` subject: what is said of it now came too late.
-    fn is_over(&self, nth: Option<u64>) -> bool {
-        self.state != State::Ended && nth.is_some_and(|nth| nth <= self.ended)
+    const fn is_over(&self, nth: u64) -> bool {
+        !matches!(self.state, State::Ended) && nth <= self.ended
     }
 
     fn is_alive(&self) -> bool {
-        matches!(self.state, State::Suspended | State::Released | State::Running)
-    }
-
-    fn read_report(&mut self) {
-        let Some(child) = &mut self.child else { return };
-        match child.read_report() {
-            Report::Silent => {}
-            Report::Ready(pid) => {
-                child.pid = Some(pid);
-                self.state = State::Suspended;
-                self.say(&FromSupervisor::Suspended { pid: number(pid) });
-            }
-            Report::Closed if self.state == State::Released => self.unsaid = Some(self.runs()),
-            // Neither ready nor failed: it was killed on its way, or the spawner was. Another may be made elsewhere.
-            Report::Closed if self.state == State::Preparing => {
-                self.refuse(Unprepared(Refusal::Spawner, libc::ESRCH));
-            }
-            Report::Closed => {}
-            Report::Failed(refusal, errno) => {
-                self.state = State::Idle;
-                self.say(&FromSupervisor::Refused { refusal, errno });
-            }
-        }
+        matches!(self.state, State::Made | State::Running)
     }
 
     /// Checks whether the spawner has made a subject that the runner asked it for.
     fn notice(&mut self) {
-        if self.reused && self.state == State::Idle {
+        if self.state == State::Idle {
             self.spawned = self.spawner.spawn.pid();
-            self.state = if self.spawned.is_some() { State::Released } else { State::Idle };
+            self.state = if self.spawned.is_some() { State::Made } else { State::Idle };
         }
     }
 
@@ -380,7 +319,7 @@ impl Supervisor {
             (State::Idle, Some((step, errno))) => self.refuse_spawned(refusal(Some(step)), errno),
             (State::Idle, None) if ended => self.refuse_spawned(Refusal::Spawner, libc::ESRCH),
             // Without its spawner nobody tells that it was executed; it was about to be.
-            (State::Released, None) if spawn.is_some_and(|spawn| spawn.executed.is_some() || ended) => {
+            (State::Made, None) if spawn.is_some_and(|spawn| spawn.executed.is_some() || ended) => {
                 self.asked = None;
                 self.unsaid = Some(self.runs());
             }
@@ -397,11 +336,11 @@ impl Supervisor {
     }
 
     fn runs(&mut self) -> FromSupervisor {
-        let pid = self.subject().map_or(0, number);
+        let pid = self.spawned.map_or(0, number);
         self.state = State::Running;
         let spawn = self.spawner.spawn.get();
         let at = spawn.and_then(|spawn| spawn.executed).unwrap_or_else(monotonic);
-        let released = spawn.map_or(self.released, |spawn| spawn.at);
+        let released = spawn.map_or(at, |spawn| spawn.at);
         let before = spawn.map(|spawn| Box::new((CpuTime::from(spawn.before), Usage::from(spawn.before))));
         FromSupervisor::Running { pid, at, released, before, candidate: spawn.map(|spawn| spawn.candidate) }
     }
@@ -431,20 +370,13 @@ impl Supervisor {
             self.cpu.add(&CpuTime::from(reaped.counts));
             self.usage.add(&Usage::from(reaped.counts));
             self.notice();
-            if self.subject().is_none() {
-                // What ended may be what was on its way: it said that it was ready before it could end.
-                self.read_report();
-            }
-            let ours = self.subject().is_some_and(|pid| number(pid) == reaped.pid);
+            let ours = self.spawned.is_some_and(|pid| number(pid) == reaped.pid);
             if ours && self.is_alive() {
-                // The report of a failed exec was written before the exit that we have just seen.
-                self.read_report();
-                let failed =
-                    self.spawner.spawn.failed().filter(|_| self.spawned.is_some() && self.state == State::Released);
+                let failed = self.spawner.spawn.failed().filter(|_| self.state == State::Made);
                 if let Some((step, errno)) = failed {
                     self.refuse_spawned(refusal(Some(step)), errno);
-                } else if self.state == State::Released && self.spawner.spawn.get().is_some() {
-                    // It executed its program, though the spawner has not yet closed its end of the report.
+                } else if self.state == State::Made && self.spawner.spawn.get().is_some() {
+                    // It executed its program, though the spawner has not told so yet.
                     self.unsaid = Some(self.runs());
                 }
                 if self.is_alive() {
@@ -464,9 +396,9 @@ impl Supervisor {
         (self.state, self.asked) = (State::Ended, None);
         self.ended += 1;
         let left = self.left_behind();
-        let [stdout, stderr] = self.child.as_mut().map_or([None, None], |child| {
-            child.drain();
-            child.captured()
+        let [stdout, stderr] = self.streams.each_mut().map(|stream| {
+            stream.iter_mut().for_each(Stream::drain);
+            stream.as_ref().map(Stream::captured)
         });
         let memory = self.watch.evidence(!self.reused || matches!(status, Status::Signalled(libc::SIGKILL)));
         let complete = left.complete();

@@ -11,27 +11,22 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::Group;
-use crate::sys::process::{Counts, Ended};
+use crate::sys::process::{Counts, Ended, Step};
 
 /// What the runner says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub(super) enum ToSupervisor {
-    /// Have all subjects start in this group, which only counts: several will come, which the runner has made by the
-    /// spawner itself. Descriptors that come with the message are kept open until the runner is gone; `scratch` is removed
-    /// at the end.
-    Keep { group: Option<Group>, scratch: Vec<Text> },
+    /// Be ready for subjects, which the runner has made by the spawner itself. With the message come the ends of pipes
+    /// from which captured output is read, and descriptors that are kept open until the runner is gone.
+    Begin { begin: Box<Begin> },
     /// Report when the `nth` subject executes its program.
     Tell { nth: u64 },
-    /// Have the subject made and hold it; its descriptors come with the message.
-    Start { spec: Box<WireSpec> },
-    /// Let it execute its program.
-    Release,
-    /// Send a signal to the process group of the subject, the `nth` one where several come: by the
-    /// time this is read it may have ended by itself, and another be under way.
-    Signal { signal: i32, nth: Option<u64> },
+    /// Send a signal to the process group of the `nth` subject: by the time this is read it may have ended by itself, and
+    /// another be under way.
+    Signal { signal: i32, nth: u64 },
     /// Kill the whole tree, of the `nth` likewise.
-    Kill { nth: Option<u64> },
+    Kill { nth: u64 },
     /// Kill what is left, clean up, and exit.
     Finish,
 }
@@ -40,12 +35,10 @@ pub(super) enum ToSupervisor {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "did")]
 pub(super) enum FromSupervisor {
-    /// This process will spawn the subjects, in the group; where to ask it for them comes with the message.
-    Reusable { spawner: i32 },
-    /// The group cannot be used, or nothing can be kept.
-    NotReusable { why: String },
-    /// The subject is forked and waits.
-    Suspended { pid: i32 },
+    /// This process will spawn the subjects; where to ask it for them comes with the message.
+    Ready { spawner: i32 },
+    /// The group cannot be used.
+    NotReady { why: String },
     /// The subject could not be prepared or executed.
     Refused { refusal: Refusal, errno: i32 },
     /// The program has been executed, by the candidate of this number; seen at this instant.
@@ -70,30 +63,38 @@ pub(super) enum Refusal {
     Other(String),
 }
 
-/// A launch as it travels; descriptors travel beside it, in the order stdin, stdout, stderr, `fds`.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct WireSpec {
-    pub(super) command: Text,
-    pub(super) args: Vec<Text>,
-    pub(super) env: Vec<(Text, Text)>,
-    pub(super) directory: Text,
-    pub(super) streams: [WireStream; 3],
-    pub(super) targets: Vec<u8>,
-    pub(super) scratch: Vec<Text>,
-    pub(super) group: Option<Group>,
-    pub(super) beside: Option<Group>,
+/// What a step that failed amounts to.
+pub(super) fn refusal(step: Option<Step>) -> Refusal {
+    match step {
+        Some(Step::Exec) => Refusal::Exec,
+        Some(Step::Directory) => Refusal::Directory,
+        Some(Step::Descriptors) => Refusal::Other("descriptors".into()),
+        Some(Step::Clone) => Refusal::Other("make a process".into()),
+        Some(Step::Groups) => Refusal::Other("enter its control groups".into()),
+        Some(Step::Ready) | None => Refusal::Other("an unknown step".into()),
+    }
 }
 
-/// A standard stream as it travels.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum WireStream {
-    /// Nothing.
-    Null,
-    /// A descriptor that comes beside.
-    Fd,
-    /// First and last bytes kept.
-    Capture { first: usize, last: usize },
+/// What a supervisor is to be ready for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Begin {
+    /// Several subjects will come, and start in the group, which only counts. A single one enters its groups itself.
+    pub(super) reused: bool,
+    /// What the supervisor kills and removes at the end.
+    pub(super) group: Option<Group>,
+    /// The group of another subject, for whose limits memory is watched where there is no `group`.
+    pub(super) beside: Option<Group>,
+    /// Removed at the end.
+    pub(super) scratch: Vec<Text>,
+    /// How much is kept of standard output and error, where they are captured.
+    pub(super) captured: [Option<Bounds>; 2],
+}
+
+/// How many of the first and of the last bytes of a captured stream are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Bounds {
+    pub(super) first: usize,
+    pub(super) last: usize,
 }
 
 /// A text of the operating system: readable where it is UTF-8, exact where it is not.

@@ -55,6 +55,16 @@ pub(crate) fn report(step: Step, number: c_int) -> [u8; REPORT_LENGTH] {
     message
 }
 
+/// What a report says: the child that is ready, or what could not be done and the errno.
+pub(crate) fn parse_report(message: [u8; REPORT_LENGTH]) -> Result<Pid, (Option<Step>, c_int)> {
+    let [step, number @ ..] = message;
+    let number = c_int::from_ne_bytes(number);
+    match (Step::from_byte(step), Pid::from_raw(number)) {
+        (Some(Step::Ready), Some(pid)) => Ok(pid),
+        (step, _) => Err((step, number)),
+    }
+}
+
 /// What a child leaves in the instant before it executes its program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpawnReport {
