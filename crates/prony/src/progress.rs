@@ -1,4 +1,5 @@
-//! The observer for people: a line per finished trial and, on a terminal, one live line below.
+//! The observer for people: one line that is rewritten on a terminal, a line for each finished trial elsewhere. Trials that
+//! did not end well, and notices, have lines of their own everywhere.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -16,7 +17,7 @@ use prony_runner::observer::Observer;
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manner {
-    /// The output is a terminal: one line is rewritten in place.
+    /// The output is a terminal: one line is rewritten in place, and trials that end well have no line of their own.
     pub live: bool,
     /// Only what needs attention.
     pub quiet: bool,
@@ -38,7 +39,13 @@ pub struct Terminal<W: Write> {
     blocks: u32,
     current: String,
     block: u32,
+    /// Trials end so soon one after another that not each of them needs to be shown.
+    quick: bool,
 }
+
+/// How often the line is rewritten while trials follow each other sooner: writing it takes time of the machine that is
+/// measured.
+const REWRITE: Duration = Duration::from_millis(100);
 
 impl<W: Write> Terminal<W> {
     /// Prints to `out`.
@@ -56,6 +63,7 @@ impl<W: Write> Terminal<W> {
             blocks: 0,
             current: String::new(),
             block: 0,
+            quick: false,
         }
     }
 
@@ -97,7 +105,7 @@ impl<W: Write> Terminal<W> {
     }
 
     fn live(&mut self, tail: &str, force: bool) {
-        if !self.manner.live || self.manner.quiet || (!force && self.drawn.elapsed() < Duration::from_millis(100)) {
+        if !self.manner.live || self.manner.quiet || (!force && self.drawn.elapsed() < REWRITE) {
             return;
         }
         let since = |(left, at): (Nanos, Instant)| remaining(left, at.elapsed());
@@ -141,9 +149,9 @@ impl<W: Write> Observer for Terminal<W> {
             Event::TrialBegan { trial, variant } => {
                 self.current.clone_from(variant);
                 self.block = trial.block;
-                self.live("", true);
+                self.live("", !self.quick);
             }
-            Event::PhaseBegan { phase, .. } => self.live(&format!("| {phase} "), true),
+            Event::PhaseBegan { phase, .. } => self.live(&format!("| {phase} "), !self.quick),
             Event::Progress { phase, operations, total, .. } => {
                 let share = total.filter(|t| *t > 0).map(|t| format!(" {} %", operations * 100 / t));
                 self.live(&format!("| {phase}{} ", share.unwrap_or_default()), false);
@@ -152,7 +160,8 @@ impl<W: Write> Observer for Terminal<W> {
             Event::TrialEnded { trial, variant, ending, took, phases, done, trials, left } => {
                 (self.done, self.trials) = (*done, *trials);
                 self.left = left.map(|left| (left, Instant::now()));
-                if !self.manner.quiet || !ending.outcome.is_ok() {
+                self.quick = took.to_duration() < REWRITE;
+                if !(self.manner.quiet || self.manner.live) || !ending.outcome.is_ok() {
                     let text = trial_line(trial.block, variant, ending, *took, phases);
                     let left = left.map(|left| remaining(left, Duration::ZERO)).unwrap_or_default();
                     self.line(&format!("[{done}/{trials}] {text}{left}"));
@@ -208,11 +217,7 @@ fn profile_line(ending: Option<&Ending>, samples: &Reading<u64>) -> String {
 /// What of the time left is left after some of it; nothing below a second.
 fn remaining(left: Nanos, after: Duration) -> String {
     let seconds = left.to_duration().saturating_sub(after).as_secs_f64();
-    if seconds < 1.0 {
-        String::new()
-    } else {
-        format!(" | about {} left", span(Nanos::from_secs(seconds.ceil() as u64)))
-    }
+    if seconds < 1.0 { String::new() } else { format!(" | ~{} left", span(Nanos::from_secs(seconds.ceil() as u64))) }
 }
 
 #[cfg(test)]
@@ -268,7 +273,7 @@ mod tests {
             other => other,
         };
         let line = |left| said(PLAIN, &[later(left)]);
-        assert!(line(Some(Nanos::from_secs(200))).ends_with("(trial 130.00 ms) | about 3 min left\n"));
+        assert!(line(Some(Nanos::from_secs(200))).ends_with("(trial 130.00 ms) | ~3 min left\n"));
         assert!(line(Some(Nanos::from_millis(80))).ends_with("(trial 130.00 ms)\n"));
         let budget = Some(Nanos::from_secs(90));
         let began = Event::RunBegan { run: 1, title: "x".into(), variants: 2, blocks: 0, trials: 0, budget, done: 0 };
@@ -315,12 +320,28 @@ mod tests {
     }
 
     #[test]
-    fn a_live_line_is_taken_back_before_the_next() {
+    fn terminal_has_one_line_that_is_rewritten_and_lines_of_trials_that_failed() {
         let live = Manner { live: true, ..PLAIN };
-        let text =
-            said(live, &[Event::TrialBegan { trial: trial(), variant: "engine=lmdb".into() }, ended(Outcome::Ok)]);
-        let (before, after) = text.rsplit_once('\r').unwrap();
-        assert!(before.contains("block 3, engine=lmdb"), "nobody told how many there are: {before}");
-        assert!(after.starts_with("[8/12] block 3"), "{after}");
+        let began = || Event::TrialBegan { trial: trial(), variant: "engine=lmdb".into() };
+        let text = said(live, &[began(), ended(Outcome::Ok), began()]);
+        assert!(text.contains("block 3, engine=lmdb"), "nobody told how many there are: {text}");
+        assert!(!text.contains('\n') && text.rsplit_once('\r').unwrap().1.starts_with("[8/12] block 3"), "{text}");
+        let text = said(live, &[began(), ended(Outcome::TimedOut)]);
+        assert!(text.rsplit_once('\r').unwrap().1.starts_with("[8/12] block 3 engine=lmdb: timed out"), "{text}");
+    }
+
+    #[test]
+    fn short_trials_do_not_rewrite_the_line_each_time() {
+        let quick = |event| match event {
+            Event::TrialEnded { trial, variant, ending, phases, done, trials, left, .. } => {
+                Event::TrialEnded { trial, variant, ending, took: Nanos::from_millis(1), phases, done, trials, left }
+            }
+            other => other,
+        };
+        let began = || Event::TrialBegan { trial: trial(), variant: "engine=lmdb".into() };
+        let all: Vec<Event> = (0..1_000).flat_map(|_| [began(), quick(ended(Outcome::Ok))]).collect();
+        let live = Manner { live: true, ..PLAIN };
+        let drawn = said(live, &all).matches("block 3, engine=lmdb").count();
+        assert!((1..500).contains(&drawn), "{drawn}");
     }
 }
