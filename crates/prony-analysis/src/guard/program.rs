@@ -33,6 +33,7 @@ const READING: f64 = 0.05;
 pub fn check(record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unheard(record);
     findings.extend(read_by_several(record));
+    findings.extend(repeated(record));
     findings.extend(settled_unseen(record));
     findings.extend(late(record));
     findings.extend(flooded(record));
@@ -100,6 +101,19 @@ pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
     let hint =
         "write patterns so that only one of them matches a line: the order of lines and of marks or calls is not known";
     Some(Finding::of("read_by_several", Severity::Warning, message, hint).with(json!({ "phases": phases })))
+}
+
+/// Phases that a line of output would have begun again: a phase is measured once in a trial.
+pub fn repeated(record: &TrialRecord) -> Vec<Finding> {
+    let finding = |(name, times): (&String, &u64)| {
+        let more = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
+        let message = format!("its lines came {more} more: only its first occurrence is measured");
+        let hint = "where the work repeats, end the phase with the last of it, let it end with the program, or measure a \
+                    function, all calls of which count; where it does not, write a pattern that only one line matches";
+        let found = Finding::of("phase_repeated", Severity::Warning, message, hint).in_phase(name);
+        found.with(json!({ "not_counted": times }))
+    };
+    record.program().map_or_else(Vec::new, |program| program.repeated.iter().map(finding).collect())
 }
 
 /// Phases that were noticed so late that what was counted in them is partly what went on beside them.

@@ -41,6 +41,12 @@ pub struct Tracked {
     pub(super) marked: bool,
     /// A line matched its `read` and that of another phase, so that its lines give no figures.
     pub ambiguous: bool,
+    /// How often its lines would have begun it again after its end, or have ended what they had begun inside.
+    pub repeats: u64,
+    /// The line that ends the last of these repeats is still to come.
+    repeating: bool,
+    /// Lines inside it, or inside a repeat, that would have begun it.
+    inside: u64,
     /// When it began.
     pub began: Option<Nanos>,
     /// When it ended.
@@ -131,6 +137,9 @@ impl Tracked {
             holds: observe.holds(),
             marked: observe.is_marked(),
             ambiguous: false,
+            repeats: 0,
+            repeating: false,
+            inside: 0,
             began: None,
             ended: None,
             reported: BTreeMap::new(),
@@ -159,6 +168,18 @@ impl Tracked {
     /// It ends at an instant that may be `lag` earlier; where its begin was noticed later than that, with it.
     pub(super) fn note_end(&mut self, at: Nanos, lag: Nanos) {
         (self.ended, self.lag) = (self.began.max(Some(at)), self.lag.max(lag));
+    }
+
+    /// A line matches its begin or its end, or both, and has neither begun nor ended it. What begins and ends inside it is
+    /// contained in it.
+    pub(super) fn repeat(&mut self, begins: bool, ends: bool) {
+        match (begins, ends) {
+            (_, true) if self.repeating => self.repeating = false,
+            (true, _) if self.repeating || self.is_open() => self.inside += 1,
+            (true, _) => (self.repeats, self.repeating) = (self.repeats + 1, true),
+            (false, true) if self.inside > 0 => (self.repeats, self.inside) = (self.repeats + 1, self.inside - 1),
+            _ => {}
+        }
     }
 
     /// Hears of the function that ends it; whether this invocation does.
