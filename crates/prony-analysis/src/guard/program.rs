@@ -5,10 +5,13 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::unseen::observed;
 use super::{Finding, Severity, amount};
 use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::program::Trigger;
 use prony_model::record::probe::Because;
 use prony_model::record::{Completion, PhaseRecord, Settled, TrialRecord};
+use prony_model::spec::TrialSpec;
 use prony_model::units::{Bytes, Nanos};
 
 /// Output beyond which writing it is a good part of what the program does.
@@ -30,12 +33,12 @@ const EXTERNAL_SHARE: f64 = 0.1;
 const READING: f64 = 0.05;
 
 /// Every guard of programs; finds nothing in trials of stores.
-pub fn check(record: &TrialRecord) -> Vec<Finding> {
+pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unheard(record);
     findings.extend(read_by_several(record));
     findings.extend(repeated(record));
     findings.extend(settled_unseen(record));
-    findings.extend(late(record));
+    findings.extend(late(spec, record));
     findings.extend(flooded(record));
     findings.extend(left_behind(record));
     findings.extend(strange_marks(record));
@@ -117,9 +120,9 @@ pub fn repeated(record: &TrialRecord) -> Vec<Finding> {
 }
 
 /// Phases that were noticed so late that what was counted in them is partly what went on beside them.
-pub fn late(record: &TrialRecord) -> Vec<Finding> {
+pub fn late(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let watched = record.phases.iter().filter(|phase| phase.action == "observe" && phase.timed);
-    let finding = |name: &str, lag: f64, wall: f64| {
+    let finding = |phase: &PhaseRecord, lag: f64, wall: f64| {
         let [late, took] = [lag, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
         let (severity, what) = if wall < lag {
             (Severity::Warning, "it has no figure that was read then")
@@ -127,17 +130,37 @@ pub fn late(record: &TrialRecord) -> Vec<Finding> {
             (Severity::Note, "its CPU time, bytes and calls may include those of neighbouring phases")
         };
         let message = format!("its begin or its end was read up to {late} late, and it took {took}: {what}");
-        let hint = "have the program wait 0.1 s after it writes the line that begins the phase, or make the phase longer; calls of \
-                    a function, and marks with `at`, carry timestamps of their own";
-        let found = Finding::of("late_counters", severity, message, hint).in_phase(name);
+        let begin = observed(spec, phase).and_then(|observe| observe.begin.as_ref());
+        let found = Finding::of("late_counters", severity, message, read_sooner(begin)).in_phase(&phase.name);
         found.with(json!({ "lag": lag, "wall": wall }))
     };
     let found = watched.filter_map(|phase| {
         let took = || Some(phase.end?.since(phase.begin?).as_nanos() as f64);
         let (lag, wall) = (amount(phase, Metric::Lag)?, amount(phase, Metric::Wall).or_else(took)?);
-        (lag > LATE * wall).then(|| finding(&phase.name, lag, wall))
+        (lag > LATE * wall).then(|| finding(phase, lag, wall))
     });
     found.collect()
+}
+
+/// What brings the reading of counters nearer to the boundaries of a phase, by what begins it.
+const fn read_sooner(begin: Option<&Trigger>) -> &'static str {
+    match begin {
+        Some(Trigger::Line(_)) => {
+            "have the program wait 0.1 s after it writes the line that begins the phase, or make the phase longer; calls of \
+             a function, and marks with `at`, carry timestamps of their own"
+        }
+        Some(Trigger::Mark(_)) => {
+            "have the program wait 0.1 s after the mark that begins the phase, or make the phase longer; a mark with `at` \
+             carries a timestamp of its own"
+        }
+        Some(Trigger::Call(_) | Trigger::Invocation(_)) => {
+            "measure a phase that is longer, such as the function that makes these calls: times of calls are exact, and \
+             counters are read when prony has been notified of a call"
+        }
+        Some(Trigger::After(_) | Trigger::Replicas | Trigger::Settle(_)) | None => {
+            "make the phase longer: counters are read when prony has noticed its begin and its end"
+        }
+    }
 }
 
 /// Lines of probes that did not arrive: figures may lack what they told.
@@ -325,6 +348,7 @@ pub fn strange_marks(record: &TrialRecord) -> Option<Finding> {
 pub(super) mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::unseen::tests::spec;
     use super::*;
     use prony_model::metric::MetricKey;
     use prony_model::outcome::{Ending, Outcome};
@@ -335,6 +359,10 @@ pub(super) mod tests {
         Captured, Conditions, DiskUsage, Effective, EffectiveProgram, MetricKeyText, ProbeReport, SettleResult,
     };
     use prony_model::trial::{Label, PlannedTrial};
+
+    fn check(record: &TrialRecord) -> Vec<Finding> {
+        super::check(&spec(None, None), record)
+    }
 
     pub(in crate::guard) fn phase(name: &str, completion: Completion) -> PhaseRecord {
         PhaseRecord {
@@ -499,9 +527,22 @@ pub(super) mod tests {
         set(1, 20e6, 6e6);
         set(2, 20e6, 6e6);
         record.phases[2].timed = false;
-        let found = late(&record);
+        let found = late(&spec(None, None), &record);
         assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("b")]);
         assert!(found[0].message.contains("up to 20.00 ms late, and it took 6.00 ms"), "{}", found[0].message);
+        // Its hint is one for what begins it.
+        record.phases.swap(1, 2);
+        record.phases[1].timed = false;
+        record.phases[2].name = "c".into();
+        let hint = |begin: Trigger| late(&spec(Some(begin), None), &record).remove(0).hint;
+        let of_line = hint(Trigger::Line("x".into()));
+        assert!(of_line.contains("after it writes the line that begins the phase"), "{of_line}");
+        assert!(hint(Trigger::Mark("x".into())).contains("after the mark that begins"));
+        for begin in [Trigger::Call("a#b".into()), Trigger::Invocation("a#b".into())] {
+            let hint = hint(begin);
+            assert!(hint.contains("longer") && !hint.contains("wait") && !hint.contains("line"), "{hint}");
+        }
+        assert!(hint(Trigger::After("a".into())).starts_with("make the phase longer"));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     }
     findings.extend(cache_state(spec, record));
     findings.extend(unseen::check(spec, record));
-    findings.extend(program::check(record));
+    findings.extend(program::check(spec, record));
     findings.extend(reported::too_long(record));
     findings.extend(replicas::check(record));
     findings.extend(processes::check(record));

@@ -34,7 +34,8 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     found.collect()
 }
 
-fn observed<'a>(spec: &'a TrialSpec, phase: &PhaseRecord) -> Option<&'a ObserveSpec> {
+/// How a phase is observed, where it is.
+pub(super) fn observed<'a>(spec: &'a TrialSpec, phase: &PhaseRecord) -> Option<&'a ObserveSpec> {
     match &spec.phases.iter().find(|planned| planned.name == phase.name)?.action {
         Action::Observe(observe) => Some(observe),
         _ => None,
@@ -131,7 +132,7 @@ fn call<'r>(record: &'r TrialRecord, phase: &PhaseRecord) -> Option<&'r Call> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::program::tests::record;
     use super::*;
     use prony_model::outcome::Outcome;
@@ -141,7 +142,7 @@ mod tests {
     use prony_model::spec::{Limits, PhaseSpec, SettleSpec, Subject};
 
     /// A program whose phases `b` and `c` begin and end so.
-    fn spec(begin_c: Option<Trigger>, end_b: Option<Trigger>) -> TrialSpec {
+    pub(in crate::guard) fn spec(begin_c: Option<Trigger>, end_b: Option<Trigger>) -> TrialSpec {
         let phase = |name: &str, begin, end| {
             let observe = ObserveSpec { begin, end, ..ObserveSpec::WHOLE };
             PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
