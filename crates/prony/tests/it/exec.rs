@@ -154,6 +154,13 @@ fn exit_codes_that_are_named_are_no_failure() {
     assert_eq!(code("--ignore-failure=all-non-zero", "5"), Some(0));
     assert_eq!(code("-i", "5"), Some(0));
     assert_eq!((code("--ignore-failure=1", "2"), code("-i=1,2,3", "4")), (Some(1), Some(1)));
+    // Every other trial finds what the one before it has left.
+    let by_turns = "if rm left; then exit 5; fi; touch left";
+    let (output, _) = bench.exec(&["-r", "4", "-i", "-S", "sh", by_turns, "exit 0"]);
+    let said = out(&output);
+    // Trials of the baseline beside itself are among them.
+    assert!(said.contains("8 ok") && said.contains("exit codes ignored: 4 of 8 ended with 5\n"), "{said}");
+    assert_eq!(said.matches("ignored").count(), 1, "all trials of the other ended with 0: {said}");
 }
 
 #[test]
