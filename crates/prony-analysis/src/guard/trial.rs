@@ -213,6 +213,12 @@ pub fn other_run(count: usize) -> Finding {
     Finding::of("other_run", Severity::Warning, message, hint).with(json!({ "runs": count }))
 }
 
+/// What is done after a trial did not work; `failed` says how.
+pub fn conclude_failed(failed: String) -> Finding {
+    let hint = "the figures of the trial are kept; what `conclude` was to end or to remove may disturb later trials";
+    Finding::of("conclude_failed", Severity::Warning, failed, hint)
+}
+
 /// The processor or the control group held the trial back.
 pub fn throttled(disturbances: &Disturbances) -> Option<Finding> {
     let (thermal, limit) = (disturbances.throttled_thermal.unwrap_or(0.0), disturbances.throttled_limit.unwrap_or(0.0));

@@ -132,14 +132,27 @@ fn commands_that_are_not_there_or_fail_say_so() {
     assert!(!out(&with_all).contains(note));
     let (fails, _) = bench.exec(&["-r", "1", "false"]);
     assert!(fails.status.code() == Some(1) && !out(&fails).contains(note), "{}", out(&fails));
-    for (option, step) in
-        [("--setup", "build"), ("--prepare", "prepare"), ("--conclude", "conclude"), ("--cleanup", "cleanup")]
-    {
+    for (option, step) in [("--setup", "build"), ("--prepare", "prepare"), ("--cleanup", "cleanup")] {
         let output = bench.prony(&["exec", "-r", "1", option, absent, "echo test"]);
         assert_eq!(output.status.code(), Some(2), "{option}: {}", err(&output));
         let text = format!("{step} of program `a` failed: exit code 127");
         assert!(err(&output).contains(&text), "{option}: {}", err(&output));
     }
+}
+
+/// It ended the run, and the figures of the trial before it were lost.
+#[test]
+fn conclude_that_fails_is_a_finding_and_keeps_the_figures() {
+    let bench = Bench::new();
+    let (output, data) = bench.exec(&["-r", "2", "--conclude", "echo stuck; exit 7", "echo test"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(
+        out(&output).contains("conclude of program `a` failed: exit code 7: stuck (2 of 2 trials)"),
+        "{}",
+        out(&output)
+    );
+    assert!(data.trials.len() == 2 && data.trials.iter().all(|trial| trial.ending.outcome.is_ok()));
+    assert!(data.trials.iter().all(|trial| trial.findings.iter().any(|found| found.guard == "conclude_failed")));
 }
 
 #[test]
