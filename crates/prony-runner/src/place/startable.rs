@@ -42,8 +42,8 @@ const fn is_brought(program: &ProgramSpec) -> bool {
     program.build.is_some() || program.prepare.is_some() || !program.changes.is_empty()
 }
 
-/// What to do where the command is not there.
-fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
+/// What to do where a command is not there, by the directory and the PATH of a program; `None` where it is.
+pub fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
     let directory = program.directory.as_deref().map(Path::new);
     if command.contains('/') {
         let path = directory.unwrap_or(Path::new("/nowhere")).join(command);

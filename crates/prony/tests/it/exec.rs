@@ -59,6 +59,24 @@ fn commands_in_quotes_and_words_up_to_vs_are_the_same() {
 }
 
 #[test]
+fn words_that_may_be_commands_each_are_said_to_be_one_command() {
+    let bench = Bench::new();
+    let noted = |args: &[&str]| {
+        let (output, _) = bench.exec(&[&["-r", "1"], args].concat());
+        let text = err(&output);
+        assert_eq!(text.contains("measured as one command"), text.contains("hint: `prony exec "), "{text}");
+        text.lines().find_map(|line| line.strip_prefix("hint: `prony exec ").map(str::to_owned))
+    };
+    let hint = |words: &str| Some(format!("{words}` compares them; `--` before the command says that one is meant"));
+    assert_eq!(noted(&["true", "false"]), hint("true --vs false"));
+    assert_eq!(noted(&["true", "sleep 0.01"]), hint("true --vs sleep 0.01"));
+    for one in [&["true"][..], &["--", "true", "false"], &["true", "--vs", "true", "false"], &["echo", "hi", "cat"]] {
+        assert_eq!(noted(one), None, "{one:?}");
+    }
+    assert_eq!(noted(&["true 1", "false"]), None, "a blank in the first makes each of them a command");
+}
+
+#[test]
 fn texts_for_a_shell_without_one_are_warned_about() {
     let bench = Bench::new();
     let (output, data) = bench.exec(&["-r", "1", "echo hi > f"]);
