@@ -503,7 +503,7 @@ mod tests {
             ..cpu(ms.min(500))
         });
         let Reading::Missing(why) = unread.time else { panic!("what counts could not be read") };
-        assert!(!unread.settled && why.to_string().starts_with("failed: bytes written could not be read"), "{why}");
+        assert!(!unread.settled && why.to_string().starts_with("bytes written could not be read"), "{why}");
         let none = || Reading::Missing(Why::NotApplicable);
         let program = found(|ms| Activity { store: none(), unwritten: none(), ..cpu(ms.min(500)) });
         near(&program, 500);

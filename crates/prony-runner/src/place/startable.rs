@@ -67,7 +67,8 @@ fn of_path(path: &Path) -> String {
     if path.is_file() {
         return format!("`{0}` may not be executed: `chmod +x {0}`", path.display());
     }
-    format!("there is no file `{}`", path.display())
+    let what = if path.is_dir() { "a program is a file, and this is a directory:" } else { "there is no file" };
+    format!("{what} `{}`", path.display())
 }
 
 fn hint(command: &str, here: bool) -> String {

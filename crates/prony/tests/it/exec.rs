@@ -44,6 +44,17 @@ fn options_behind_the_command_run_nothing() {
         text,
         "error: unknown option `--exprot-json`\nhint: did you mean `--export-json`? `--help` lists the options\n"
     );
+    for (option, value, what) in [
+        ("--runs <N>", "x", "write a whole number, such as 3"),
+        ("--warmup <N>", "1.5", "write a whole number, such as 3"),
+        ("--pids <N>", "99999999999999999999", "the number is too large"),
+        ("--cpus <N>", "two", "write a number, such as 0.5"),
+    ] {
+        let text = refused(&bench, &[option.split(' ').next().unwrap(), value, "true"]);
+        assert_eq!(text, format!("error: invalid value `{value}` for `{option}`\nhint: {what}\n"));
+    }
+    let text = err(&bench.prony(&["exec", "/tmp"]));
+    assert!(text.ends_with("hint: a program is a file, and this is a directory: `/tmp`\n"), "{text}");
     let (output, data) = bench.exec(&["-r", "1", "--", "echo", "-n", "-r"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(said(&data.trials[0]), "-r", "behind `--` they are the command's");
