@@ -51,7 +51,9 @@ impl FromStr for Gate {
 
     fn from_str(text: &str) -> Result<Self, GateError> {
         let form = || GateError::Form(text.to_owned());
-        let (rest, share) = text.trim().rsplit_once(' ').ok_or_else(form)?;
+        // A gate is shown with a blank before its `%`.
+        let text = text.trim().replace(" %", "%");
+        let (rest, share) = text.rsplit_once(' ').ok_or_else(form)?;
         let share = parse_fraction(share)?.get();
         // Phases may hold spaces, and so may the words: "more memory".
         let at =
@@ -203,8 +205,10 @@ mod tests {
     #[test]
     fn gates_are_shown_as_they_were_written() {
         for text in ["write.time slower 5 %", "read.rate slower 2.5 %", "write.anon.max more memory 0.001 %"] {
-            let gate: Gate = text.replace(" %", "%").parse().unwrap();
-            assert_eq!(Verdicted::of(&gate, &[], &[]).to_string(), format!("gate `{text}`: cannot judge"));
+            for written in [text.to_owned(), text.replace(" %", "%")] {
+                let gate: Gate = written.parse().unwrap();
+                assert_eq!(Verdicted::of(&gate, &[], &[]).to_string(), format!("gate `{text}`: cannot judge"));
+            }
         }
     }
 
