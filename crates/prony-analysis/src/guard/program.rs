@@ -348,17 +348,32 @@ pub fn strange_marks(record: &TrialRecord) -> Option<Finding> {
 pub(super) mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::unseen::tests::spec;
     use super::*;
     use prony_model::metric::MetricKey;
     use prony_model::outcome::{Ending, Outcome};
+    use prony_model::program::{ObserveSpec, ProgramSpec};
     use prony_model::reading::Reading;
     use prony_model::record::effective::{Output, ProgramStore};
     use prony_model::record::probe::{HeapDeath, SuspensionReport};
     use prony_model::record::{
         Captured, Conditions, DiskUsage, Effective, EffectiveProgram, MetricKeyText, ProbeReport, SettleResult,
     };
+    use prony_model::spec::{Action, Limits, PhaseSpec, Subject};
     use prony_model::trial::{Label, PlannedTrial};
+
+    /// A program whose phases `b` and `c` begin and end so.
+    pub(in crate::guard) fn spec(begin_c: Option<Trigger>, end_b: Option<Trigger>) -> TrialSpec {
+        let phase = |name: &str, begin, end| {
+            let observe = ObserveSpec { begin, end, ..ObserveSpec::WHOLE };
+            PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
+        };
+        let program = r#"{"name":"x","command":{"words":["run"]},"directory":null,"copy":"none","links":"refuse",
+            "store":null,"env":{},"inherit":[],"input":"null","output":"capture","pty":false,"runtime":null,
+            "success":[0],"build":null,"prepare":null,"cleanup":null,"warmup":0,"changes":[]}"#;
+        let program: ProgramSpec = serde_json::from_str(program).unwrap();
+        let phases = vec![phase("a", None, None), phase("b", None, end_b), phase("c", begin_c, None)];
+        TrialSpec { subject: Subject::Program(Box::new(program)), data: None, phases, limits: Limits::default() }
+    }
 
     fn check(record: &TrialRecord) -> Vec<Finding> {
         super::check(&spec(None, None), record)

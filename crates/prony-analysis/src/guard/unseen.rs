@@ -132,28 +132,13 @@ fn call<'r>(record: &'r TrialRecord, phase: &PhaseRecord) -> Option<&'r Call> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::super::program::tests::record;
+mod tests {
+    use super::super::program::tests::{record, spec};
     use super::*;
     use prony_model::outcome::Outcome;
-    use prony_model::program::ProgramSpec;
     use prony_model::record::EffectiveProgram;
     use prony_model::record::effective::{Replica, Replicas};
-    use prony_model::spec::{Limits, PhaseSpec, SettleSpec, Subject};
-
-    /// A program whose phases `b` and `c` begin and end so.
-    pub(in crate::guard) fn spec(begin_c: Option<Trigger>, end_b: Option<Trigger>) -> TrialSpec {
-        let phase = |name: &str, begin, end| {
-            let observe = ObserveSpec { begin, end, ..ObserveSpec::WHOLE };
-            PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
-        };
-        let program = r#"{"name":"x","command":{"words":["run"]},"directory":null,"copy":"none","links":"refuse",
-            "store":null,"env":{},"inherit":[],"input":"null","output":"capture","pty":false,"runtime":null,
-            "success":[0],"build":null,"prepare":null,"cleanup":null,"warmup":0,"changes":[]}"#;
-        let program: ProgramSpec = serde_json::from_str(program).unwrap();
-        let phases = vec![phase("a", None, None), phase("b", None, end_b), phase("c", begin_c, None)];
-        TrialSpec { subject: Subject::Program(Box::new(program)), data: None, phases, limits: Limits::default() }
-    }
+    use prony_model::spec::SettleSpec;
 
     fn line() -> Option<Trigger> {
         Some(Trigger::Line("x".into()))
