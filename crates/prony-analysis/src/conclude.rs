@@ -62,11 +62,12 @@ pub fn conclude(
     let (since, failed, before) = (first.phase.begin, first.phase.name.clone(), ending.outcome);
     let ending = with_errors(ending, first, allowed);
     let completed = observed.into_iter().map(|one| {
-        let itself = one.phase.name == failed;
-        // The end of the subject ends the phase that failed too; every other such phase is judged by what that makes of
+        let itself = too_many(&one);
+        let is_first = one.phase.name == failed;
+        // The end of the subject ends the phases that failed too; every other such phase is judged by what that makes of
         // the trial.
         let completion = match completion(one.reached, if itself { before } else { ending.outcome }) {
-            Completion::Complete if itself && spec(&one).is_some_and(is_bounded_by_time) => Completion::Complete,
+            Completion::Complete if is_first && spec(&one).is_some_and(is_bounded_by_time) => Completion::Complete,
             Completion::Complete if itself => Completion::Failed,
             Completion::Complete if one.phase.end > since => Completion::AfterFailure,
             completion => completion,
@@ -269,6 +270,26 @@ mod tests {
         let by_the_end = || at((1, 5), observed("work", Reached::SubjectEnd, Some((90, 10))));
         let found = of(vec![by_the_end(), run()]);
         assert_eq!([found["work"], found["run"]], [Failed, Partial], "its counts are counts of what it did");
+    }
+
+    /// The second was `Partial` or `AfterFailure` before, of which not even the number of failures is a figure.
+    #[test]
+    fn every_phase_that_failed_keeps_its_counts() {
+        let failing = |name, reached, seconds| at(seconds, observed(name, reached, Some((90, 10))));
+        for (reached, outcome) in [(Reached::OwnEnd, Outcome::TimedOut), (Reached::SubjectEnd, Outcome::Ok)] {
+            let phases = vec![
+                failing("first", Reached::OwnEnd, (0, 2)),
+                failing("second", reached, (2, 4)),
+                at((2, 4), observed("after", reached, Some((100, 0)))),
+            ];
+            let (how, phases) = conclude(&[], AllowedErrors::default(), ending(outcome), phases);
+            let after = if reached == Reached::OwnEnd { Completion::AfterFailure } else { Completion::Partial };
+            assert_eq!(completions(&phases), [Completion::Failed, Completion::Failed, after]);
+            assert_eq!(how.phase.as_deref(), outcome.is_ok().then_some("first"), "the trial failed by the first");
+        }
+        let crashed = vec![failing("first", Reached::OwnEnd, (0, 2)), failing("second", Reached::SubjectEnd, (2, 4))];
+        let (_, phases) = conclude(&[], AllowedErrors::default(), ending(Outcome::Crashed { signal: 11 }), crashed);
+        assert_eq!(completions(&phases), [Completion::Failed, Completion::Partial], "a crash is no end");
     }
 
     #[test]

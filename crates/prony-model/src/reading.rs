@@ -94,7 +94,7 @@ impl fmt::Display for Why {
             Self::Infinite { failed, of } => write!(f, "infinite: {failed} of {of} operations failed"),
             Self::NotSettled(text) => write!(f, "not settled {text}"),
             Self::DoesNotCount(text) => write!(f, "does not count: {text}"),
-            Self::Failed(text) => write!(f, "failed: {text}"),
+            Self::Failed(text) => f.write_str(text),
         }
     }
 }

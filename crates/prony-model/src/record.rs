@@ -128,15 +128,22 @@ impl PhaseRecord {
         self.readings.get("")?.get(&MetricKeyText(key))
     }
 
-    /// The sign of activity that came last in a phase that waited for quiet, or was still active at its end; `None` where
-    /// nothing was active.
+    /// The first of [`Self::last_signs`].
     pub fn last_sign(&self) -> Option<Sign> {
+        self.last_signs().first().copied()
+    }
+
+    /// The signs of activity that came last in a phase that waited for quiet, or were still active at its end; none where
+    /// nothing was active. What one poll found of several signs came at one time.
+    pub fn last_signs(&self) -> Vec<Sign> {
         let time = |sign: Sign| match self.reading(MetricKey::amount(sign.metric()))? {
             Reading::Measured(time) => Some(*time),
             Reading::Missing(why) => matches!(why, Why::NotSettled(_)).then_some(f64::INFINITY),
         };
         let active = Sign::ALL.into_iter().filter_map(|sign| Some((sign, time(sign)?))).filter(|(_, time)| *time > 0.0);
-        active.reduce(|last, next| if next.1 > last.1 { next } else { last }).map(|(sign, _)| sign)
+        let active: Vec<(Sign, f64)> = active.collect();
+        let last = active.iter().map(|(_, time)| *time).reduce(f64::max);
+        active.into_iter().filter(|(_, time)| Some(*time) == last).map(|(sign, _)| sign).collect()
     }
 }
 

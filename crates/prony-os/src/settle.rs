@@ -18,7 +18,7 @@ use prony_model::spec::{SettleSpec, Sign, Signs, not_settled};
 use prony_model::units::{Bytes, Nanos};
 
 use crate::cache;
-use crate::clock::{Clock, monotonic};
+use crate::clock::monotonic;
 use crate::sample::Sampler;
 
 /// How things stand at one poll. Cumulative, but for the levels `store` and `unwritten`.
@@ -81,24 +81,7 @@ impl Probe for TreeProbe<'_> {
     }
 }
 
-/// Watches until the tree is quiet, the cap is reached, or `stop` says to: then `None`.
-pub fn watch(
-    probe: &mut impl Probe,
-    spec: &SettleSpec,
-    clock: &impl Clock,
-    mut stop: impl FnMut() -> bool,
-) -> Option<SettleResult> {
-    let mut watch = Watch::begin(*spec, clock.now(), probe.poll());
-    while !stop() {
-        clock.sleep(watch.interval());
-        if let Some(result) = watch.poll(clock.now(), probe.poll()) {
-            return Some(result);
-        }
-    }
-    None
-}
-
-/// A watch under way, for a caller that has other things to wait for.
+/// A watch under way: its caller waits, and takes the polls.
 #[derive(Clone, Debug)]
 pub struct Watch {
     spec: SettleSpec,
@@ -341,34 +324,9 @@ impl Source<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use prony_model::units::Fraction;
 
     use super::*;
-
-    /// A clock that only moves when someone sleeps.
-    struct Script {
-        now: Cell<u64>,
-    }
-
-    impl Clock for Script {
-        fn now(&self) -> Nanos {
-            Nanos::from_nanos(self.now.get())
-        }
-        fn sleep(&self, span: Nanos) {
-            self.now.set(self.now.get() + span.as_nanos());
-        }
-    }
-
-    /// Activity as a function of the scripted time in milliseconds.
-    struct Scripted<'a, F>(&'a Script, F);
-
-    impl<F: FnMut(u64) -> Activity> Probe for Scripted<'_, F> {
-        fn poll(&mut self) -> Activity {
-            (self.1)(self.0.now().as_nanos() / 1_000_000)
-        }
-    }
 
     fn idle() -> Activity {
         Activity {
@@ -394,9 +352,14 @@ mod tests {
         found_by(&spec(), activity)
     }
 
-    fn found_by(spec: &SettleSpec, activity: impl FnMut(u64) -> Activity) -> SettleResult {
-        let clock = Script { now: Cell::new(0) };
-        watch(&mut Scripted(&clock, activity), spec, &clock, || false).expect("nothing stops it")
+    /// Polls at once and at each interval, with the activity as a function of the time in milliseconds.
+    fn found_by(spec: &SettleSpec, mut activity: impl FnMut(u64) -> Activity) -> SettleResult {
+        let mut watch = Watch::begin(*spec, Nanos::ZERO, activity(0));
+        let step = watch.interval().as_nanos() / 1_000_000;
+        let mut polls = (step..).step_by(step as usize);
+        polls
+            .find_map(|ms| watch.poll(Nanos::from_millis(ms), activity(ms)))
+            .expect("it settles, or the cap is reached")
     }
 
     fn kb(n: u64) -> Reading<Bytes> {
@@ -540,7 +503,7 @@ mod tests {
             ..cpu(ms.min(500))
         });
         let Reading::Missing(why) = unread.time else { panic!("what counts could not be read") };
-        assert!(!unread.settled && why.to_string().starts_with("failed: bytes written could not be read"), "{why}");
+        assert!(!unread.settled && why.to_string().starts_with("bytes written could not be read"), "{why}");
         let none = || Reading::Missing(Why::NotApplicable);
         let program = found(|ms| Activity { store: none(), unwritten: none(), ..cpu(ms.min(500)) });
         near(&program, 500);

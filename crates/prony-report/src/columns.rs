@@ -74,7 +74,7 @@ pub(super) fn derived(
             }
         }
     }
-    (columns, absent)
+    (columns, absent.iter().map(absent_text).collect())
 }
 
 /// The columns where rows are phases: the same figures, naming no phase.
@@ -222,9 +222,43 @@ impl Figures<'_> {
     }
 }
 
-fn note_absent(absent: &mut Vec<String>, key: MetricKey, why: &Why) {
-    let text = format!("`{key}` is not shown: {why}");
-    if !matches!(why, Why::NotApplicable | Why::NotReached) && !absent.contains(&text) {
-        absent.push(text);
+/// Metrics that are not shown for one reason.
+type Absent = (String, Vec<MetricKey>);
+
+fn note_absent(absent: &mut Vec<Absent>, key: MetricKey, why: &Why) {
+    if matches!(why, Why::NotApplicable | Why::NotReached) {
+        return;
+    }
+    let why = why.to_string();
+    match absent.iter_mut().find(|(known, _)| *known == why) {
+        Some((_, keys)) if keys.contains(&key) => {}
+        Some((_, keys)) => keys.push(key),
+        None => absent.push((why, vec![key])),
+    }
+}
+
+/// ``` `cpu` and `anon.max` are not shown: the phase took ... ```
+fn absent_text((why, keys): &Absent) -> String {
+    let names: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+    match names.split_last() {
+        Some((last, more)) if !more.is_empty() => format!("{} and {last} are not shown: {why}", more.join(", ")),
+        _ => format!("{} is not shown: {why}", names.concat()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_that_are_absent_for_one_reason_are_listed_together() {
+        let short = || Why::Failed("the phase took 5.00 ms".to_owned());
+        let mut absent = Vec::new();
+        let keys = ["cpu", "anon.max", "cpu", "fsyncs", "file.end", "written"].map(|key| key.parse().unwrap());
+        let whys = [short(), short(), short(), Why::NotPermitted("tracefs".into()), short(), Why::NotReached];
+        keys.into_iter().zip(whys).for_each(|(key, why)| note_absent(&mut absent, key, &why));
+        let texts: Vec<String> = absent.iter().map(absent_text).collect();
+        let together = "`cpu`, `anon.max` and `file.end` are not shown: the phase took 5.00 ms";
+        assert_eq!(texts, [together, "`fsyncs` is not shown: not permitted: tracefs"]);
     }
 }

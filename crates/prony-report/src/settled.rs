@@ -29,7 +29,7 @@ fn last_active(phase: &str, trials: &[&TrialRecord]) -> Option<String> {
     let mut all = 0;
     for record in phases.filter(|record| record.reading(MetricKey::amount(Metric::SettleTime)).is_some()) {
         all += 1;
-        record.last_sign().into_iter().for_each(|sign| *counts.entry(sign).or_default() += 1);
+        record.last_signs().into_iter().for_each(|sign| *counts.entry(sign).or_default() += 1);
     }
     let named = |(sign, n): (&Sign, &usize)| {
         let of = if *n == all { String::new() } else { format!(" in {n} of {all} trials") };

@@ -5,10 +5,13 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::unseen::observed;
 use super::{Finding, Severity, amount};
 use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::program::Trigger;
 use prony_model::record::probe::Because;
 use prony_model::record::{Completion, PhaseRecord, Settled, TrialRecord};
+use prony_model::spec::TrialSpec;
 use prony_model::units::{Bytes, Nanos};
 
 /// Output beyond which writing it is a good part of what the program does.
@@ -30,11 +33,12 @@ const EXTERNAL_SHARE: f64 = 0.1;
 const READING: f64 = 0.05;
 
 /// Every guard of programs; finds nothing in trials of stores.
-pub fn check(record: &TrialRecord) -> Vec<Finding> {
+pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unheard(record);
     findings.extend(read_by_several(record));
+    findings.extend(repeated(record));
     findings.extend(settled_unseen(record));
-    findings.extend(late(record));
+    findings.extend(late(spec, record));
     findings.extend(flooded(record));
     findings.extend(left_behind(record));
     findings.extend(strange_marks(record));
@@ -102,29 +106,61 @@ pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
     Some(Finding::of("read_by_several", Severity::Warning, message, hint).with(json!({ "phases": phases })))
 }
 
+/// Phases that a line of output would have begun again: a phase is measured once in a trial.
+pub fn repeated(record: &TrialRecord) -> Vec<Finding> {
+    let finding = |(name, times): (&String, &u64)| {
+        let more = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
+        let message = format!("its lines came {more} more: only its first occurrence is measured");
+        let hint = "where the work repeats, end the phase with the last of it, let it end with the program, or measure a \
+                    function, all calls of which count; where it does not, write a pattern that only one line matches";
+        let found = Finding::of("phase_repeated", Severity::Warning, message, hint).in_phase(name);
+        found.with(json!({ "not_counted": times }))
+    };
+    record.program().map_or_else(Vec::new, |program| program.repeated.iter().map(finding).collect())
+}
+
 /// Phases that were noticed so late that what was counted in them is partly what went on beside them.
-pub fn late(record: &TrialRecord) -> Vec<Finding> {
+pub fn late(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let watched = record.phases.iter().filter(|phase| phase.action == "observe" && phase.timed);
-    let finding = |name: &str, lag: f64, wall: f64, counted: bool| {
+    let finding = |phase: &PhaseRecord, lag: f64, wall: f64| {
         let [late, took] = [lag, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
-        let (severity, what) = if !counted {
+        let (severity, what) = if amount(phase, Metric::Cpu).is_none() {
             (Severity::Warning, "it has no figure that was read then")
         } else {
             (Severity::Note, "its CPU time, bytes and calls may include those of neighbouring phases")
         };
         let message = format!("its begin or its end was read up to {late} late, and it took {took}: {what}");
-        let hint = "have the program wait 0.1 s after it writes the line that begins the phase, or make the phase longer; calls of \
-                    a function, and marks with `at`, carry timestamps of their own";
-        let found = Finding::of("late_counters", severity, message, hint).in_phase(name);
+        let begin = observed(spec, phase).and_then(|observe| observe.begin.as_ref());
+        let found = Finding::of("late_counters", severity, message, read_sooner(begin)).in_phase(&phase.name);
         found.with(json!({ "lag": lag, "wall": wall }))
     };
     let found = watched.filter_map(|phase| {
         let took = || Some(phase.end?.since(phase.begin?).as_nanos() as f64);
         let (lag, wall) = (amount(phase, Metric::Lag)?, amount(phase, Metric::Wall).or_else(took)?);
-        let counted = amount(phase, Metric::Cpu).is_some();
-        (lag > LATE * wall).then(|| finding(&phase.name, lag, wall, counted))
+        (lag > LATE * wall).then(|| finding(phase, lag, wall))
     });
     found.collect()
+}
+
+/// What brings the reading of counters nearer to the boundaries of a phase, by what begins it.
+const fn read_sooner(begin: Option<&Trigger>) -> &'static str {
+    match begin {
+        Some(Trigger::Line(_)) => {
+            "have the program wait 0.1 s after it writes the line that begins the phase, or make the phase longer; calls of \
+             a function, and marks with `at`, carry timestamps of their own"
+        }
+        Some(Trigger::Mark(_)) => {
+            "have the program wait 0.1 s after the mark that begins the phase, or make the phase longer; a mark with `at` \
+             carries a timestamp of its own"
+        }
+        Some(Trigger::Call(_) | Trigger::Invocation(_)) => {
+            "measure a phase that is longer, such as the function that makes these calls: times of calls are exact, and \
+             counters are read when prony has been notified of a call"
+        }
+        Some(Trigger::After(_) | Trigger::Replicas | Trigger::Settle(_)) | None => {
+            "make the phase longer: counters are read when prony has noticed its begin and its end"
+        }
+    }
 }
 
 /// Lines of probes that did not arrive: figures may lack what they told.
@@ -315,13 +351,33 @@ pub(super) mod tests {
     use super::*;
     use prony_model::metric::MetricKey;
     use prony_model::outcome::{Ending, Outcome};
+    use prony_model::program::{ObserveSpec, ProgramSpec};
     use prony_model::reading::Reading;
     use prony_model::record::effective::{Output, ProgramStore};
     use prony_model::record::probe::{HeapDeath, SuspensionReport};
     use prony_model::record::{
         Captured, Conditions, DiskUsage, Effective, EffectiveProgram, MetricKeyText, ProbeReport, SettleResult,
     };
+    use prony_model::spec::{Action, Limits, PhaseSpec, Subject};
     use prony_model::trial::{Label, PlannedTrial};
+
+    /// A program whose phases `b` and `c` begin and end so.
+    pub(in crate::guard) fn spec(begin_c: Option<Trigger>, end_b: Option<Trigger>) -> TrialSpec {
+        let phase = |name: &str, begin, end| {
+            let observe = ObserveSpec { begin, end, ..ObserveSpec::WHOLE };
+            PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
+        };
+        let program = r#"{"name":"x","command":{"words":["run"]},"directory":null,"copy":"none","links":"refuse",
+            "store":null,"env":{},"inherit":[],"input":"null","output":"capture","pty":false,"runtime":null,
+            "success":[0],"build":null,"prepare":null,"cleanup":null,"warmup":0,"changes":[]}"#;
+        let program: ProgramSpec = serde_json::from_str(program).unwrap();
+        let phases = vec![phase("a", None, None), phase("b", None, end_b), phase("c", begin_c, None)];
+        TrialSpec { subject: Subject::Program(Box::new(program)), data: None, phases, limits: Limits::default() }
+    }
+
+    fn check(record: &TrialRecord) -> Vec<Finding> {
+        super::check(&spec(None, None), record)
+    }
 
     pub(in crate::guard) fn phase(name: &str, completion: Completion) -> PhaseRecord {
         PhaseRecord {
@@ -486,9 +542,22 @@ pub(super) mod tests {
         set(1, 20e6, 6e6);
         set(2, 20e6, 6e6);
         record.phases[2].timed = false;
-        let found = late(&record);
+        let found = late(&spec(None, None), &record);
         assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("b")]);
         assert!(found[0].message.contains("up to 20.00 ms late, and it took 6.00 ms"), "{}", found[0].message);
+        // Its hint is one for what begins it.
+        record.phases.swap(1, 2);
+        record.phases[1].timed = false;
+        record.phases[2].name = "c".into();
+        let hint = |begin: Trigger| late(&spec(Some(begin), None), &record).remove(0).hint;
+        let of_line = hint(Trigger::Line("x".into()));
+        assert!(of_line.contains("after it writes the line that begins the phase"), "{of_line}");
+        assert!(hint(Trigger::Mark("x".into())).contains("after the mark that begins"));
+        for begin in [Trigger::Call("a#b".into()), Trigger::Invocation("a#b".into())] {
+            let hint = hint(begin);
+            assert!(hint.contains("longer") && !hint.contains("wait") && !hint.contains("line"), "{hint}");
+        }
+        assert!(hint(Trigger::After("a".into())).starts_with("make the phase longer"));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     }
     findings.extend(cache_state(spec, record));
     findings.extend(unseen::check(spec, record));
-    findings.extend(program::check(record));
+    findings.extend(program::check(spec, record));
     findings.extend(reported::too_long(record));
     findings.extend(replicas::check(record));
     findings.extend(processes::check(record));
@@ -211,6 +211,12 @@ pub fn other_run(count: usize) -> Finding {
     let message = format!("{what} on this machine during the trial");
     let hint = "each takes processors, memory and disk from the other: run them one after another";
     Finding::of("other_run", Severity::Warning, message, hint).with(json!({ "runs": count }))
+}
+
+/// What is done after a trial did not work; `failed` says how.
+pub fn conclude_failed(failed: String) -> Finding {
+    let hint = "the figures of the trial are kept; what `conclude` was to end or to remove may disturb later trials";
+    Finding::of("conclude_failed", Severity::Warning, failed, hint)
 }
 
 /// The processor or the control group held the trial back.

@@ -34,7 +34,8 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     found.collect()
 }
 
-fn observed<'a>(spec: &'a TrialSpec, phase: &PhaseRecord) -> Option<&'a ObserveSpec> {
+/// How a phase is observed, where it is.
+pub(super) fn observed<'a>(spec: &'a TrialSpec, phase: &PhaseRecord) -> Option<&'a ObserveSpec> {
     match &spec.phases.iter().find(|planned| planned.name == phase.name)?.action {
         Action::Observe(observe) => Some(observe),
         _ => None,
@@ -132,27 +133,12 @@ fn call<'r>(record: &'r TrialRecord, phase: &PhaseRecord) -> Option<&'r Call> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program::tests::record;
+    use super::super::program::tests::{record, spec};
     use super::*;
     use prony_model::outcome::Outcome;
-    use prony_model::program::ProgramSpec;
     use prony_model::record::EffectiveProgram;
     use prony_model::record::effective::{Replica, Replicas};
-    use prony_model::spec::{Limits, PhaseSpec, SettleSpec, Subject};
-
-    /// A program whose phases `b` and `c` begin and end so.
-    fn spec(begin_c: Option<Trigger>, end_b: Option<Trigger>) -> TrialSpec {
-        let phase = |name: &str, begin, end| {
-            let observe = ObserveSpec { begin, end, ..ObserveSpec::WHOLE };
-            PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
-        };
-        let program = r#"{"name":"x","command":{"words":["run"]},"directory":null,"copy":"none","links":"refuse",
-            "store":null,"env":{},"inherit":[],"input":"null","output":"capture","pty":false,"runtime":null,
-            "success":[0],"build":null,"prepare":null,"cleanup":null,"warmup":0,"changes":[]}"#;
-        let program: ProgramSpec = serde_json::from_str(program).unwrap();
-        let phases = vec![phase("a", None, None), phase("b", None, end_b), phase("c", begin_c, None)];
-        TrialSpec { subject: Subject::Program(Box::new(program)), data: None, phases, limits: Limits::default() }
-    }
+    use prony_model::spec::SettleSpec;
 
     fn line() -> Option<Trigger> {
         Some(Trigger::Line("x".into()))

@@ -51,7 +51,9 @@ impl FromStr for Gate {
 
     fn from_str(text: &str) -> Result<Self, GateError> {
         let form = || GateError::Form(text.to_owned());
-        let (rest, share) = text.trim().rsplit_once(' ').ok_or_else(form)?;
+        // A gate is shown with a blank before its `%`.
+        let text = text.trim().replace(" %", "%");
+        let (rest, share) = text.rsplit_once(' ').ok_or_else(form)?;
         let share = parse_fraction(share)?.get();
         // Phases may hold spaces, and so may the words: "more memory".
         let at =
@@ -113,7 +115,8 @@ impl fmt::Display for Verdicted {
             Answer::Fails => "fails",
         };
         let Gate { metric, share } = &self.gate;
-        write!(f, "gate `{metric} {} {:.4}%`: {word}", directions(metric.key.metric).1, share * 100.0)?;
+        let percent = format!("{} %", (share * 1e6).round() / 1e4);
+        write!(f, "gate `{metric} {} {}`: {word}", directions(metric.key.metric).1, percent)?;
         for (answer, sentence) in &self.answers {
             if *answer == self.answer() && *answer != Answer::Passes {
                 write!(f, "\n  {sentence}")?;
@@ -197,6 +200,16 @@ mod tests {
         assert_eq!((gate.metric.to_string().as_str(), gate.share), ("page queries.anon.max", 0.1));
         let gate: Gate = "read.rate slower 2.5%".parse().unwrap();
         assert_eq!(gate.share, 0.025);
+    }
+
+    #[test]
+    fn gates_are_shown_as_they_were_written() {
+        for text in ["write.time slower 5 %", "read.rate slower 2.5 %", "write.anon.max more memory 0.001 %"] {
+            for written in [text.to_owned(), text.replace(" %", "%")] {
+                let gate: Gate = written.parse().unwrap();
+                assert_eq!(Verdicted::of(&gate, &[], &[]).to_string(), format!("gate `{text}`: cannot judge"));
+            }
+        }
     }
 
     #[test]

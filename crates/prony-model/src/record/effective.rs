@@ -231,6 +231,8 @@ pub struct EffectiveProgram {
     pub heard_nothing: Vec<String>,
     /// Phases whose lines matched the `read` of others too.
     pub read_by_several: Vec<String>,
+    /// How often lines of output would have begun a phase again, by its name.
+    pub repeated: BTreeMap<String, u64>,
     /// Phases that are a function, or begin or end with one, by name.
     pub calls: BTreeMap<String, Call>,
     /// Where it keeps its data; `None` where nothing was to be read of them.

@@ -2,9 +2,9 @@
 
 use prony_model::spec::SettleSpec;
 use prony_model::units::{Bytes, Fraction, Nanos};
-use prony_os::clock::{SystemClock, monotonic};
+use prony_os::clock::monotonic;
 use prony_os::sample::{Root, Sampler, Settings};
-use prony_os::settle::{Probe, TreeProbe, watch};
+use prony_os::settle::{Probe, TreeProbe, Watch};
 
 use crate::subject::Subject;
 
@@ -29,8 +29,14 @@ fn burst() -> Result<(), String> {
     };
     subject.go();
     let began = monotonic();
-    let result = watch(&mut TreeProbe::new(&sampler, None), &spec, &SystemClock, || false);
-    let result = result.expect("nobody asks it to stop");
+    let mut tree = TreeProbe::new(&sampler, None);
+    let mut watch = Watch::begin(spec, monotonic(), tree.poll());
+    let result = loop {
+        std::thread::sleep(watch.interval().to_duration());
+        if let Some(result) = watch.poll(monotonic(), tree.poll()) {
+            break result;
+        }
+    };
     let said = subject.then();
     let truth: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
     assert!(result.settled, "{result:?}");

@@ -41,6 +41,12 @@ pub struct Tracked {
     pub(super) marked: bool,
     /// A line matched its `read` and that of another phase, so that its lines give no figures.
     pub ambiguous: bool,
+    /// How often its lines would have begun it again after its end, or have ended what they had begun inside.
+    pub repeats: u64,
+    /// The line that ends the last of these repeats is still to come.
+    repeating: bool,
+    /// Lines inside it, or inside a repeat, that would have begun it.
+    inside: u64,
     /// When it began.
     pub began: Option<Nanos>,
     /// When it ended.
@@ -133,6 +139,9 @@ impl Tracked {
             holds: observe.holds(),
             marked: observe.is_marked(),
             ambiguous: false,
+            repeats: 0,
+            repeating: false,
+            inside: 0,
             began: None,
             ended: None,
             reported: BTreeMap::new(),
@@ -167,6 +176,18 @@ impl Tracked {
     /// The least that a phase may have taken which `took` so long by what was read: its end may have been earlier.
     pub fn least(&self, took: Nanos) -> Nanos {
         took.since(self.end_lag)
+    }
+
+    /// A line matches its begin or its end, or both, and has neither begun nor ended it. What begins and ends inside it is
+    /// contained in it.
+    pub(super) fn repeat(&mut self, begins: bool, ends: bool) {
+        match (begins, ends) {
+            (_, true) if self.repeating => self.repeating = false,
+            (true, _) if self.repeating || self.is_open() => self.inside += 1,
+            (true, _) => (self.repeats, self.repeating) = (self.repeats + 1, true),
+            (false, true) if self.inside > 0 => (self.repeats, self.inside) = (self.repeats + 1, self.inside - 1),
+            _ => {}
+        }
     }
 
     /// Hears of the function that ends it; whether this invocation does.

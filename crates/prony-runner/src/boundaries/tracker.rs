@@ -82,6 +82,8 @@ impl Tracker {
                 phase.note_begin(at, lag);
                 known = true;
                 change.began.push(index);
+            } else if (begins || ends) && !(ends && was_open) && matches!(happened, Happened::Line(_)) {
+                phase.repeat(begins, ends);
             }
             if let (Happened::Line(line), true) = (happened, listening.contains(&index))
                 && phase.can_contain(at.since(lag))
@@ -247,6 +249,23 @@ mod tests {
         let mut tracker = Tracker::new(&[phase(line("tick"), line("tick"), None, false)]);
         assert_eq!(say(&mut tracker, "tick", 1), (vec![0], vec![], false));
         assert_eq!(say(&mut tracker, "tick", 2), (vec![], vec![0], false));
+    }
+
+    #[test]
+    fn lines_that_would_begin_a_phase_again_are_counted() {
+        let mut tracker = Tracker::new(&[
+            phase(line("^go"), line("^done"), None, false),
+            phase(line("tick"), line("tick"), None, false),
+            phase(line("^go"), None, None, false),
+            phase(None, line("^done"), None, false),
+            phase(line("^tick"), line("^go"), None, false),
+        ]);
+        tracker.start(at(0));
+        let lines = ["done", "go", "tick", "done", "tick", "go", "done", "tick", "go", "go", "tick", "tick", "done"];
+        lines.into_iter().zip(1..).for_each(|(text, when)| drop(say(&mut tracker, text, when)));
+        let repeats: Vec<u64> = tracker.phases.iter().map(|phase| phase.repeats).collect();
+        assert_eq!(repeats, [2, 2, 0, 0, 3], "ticks begin and end in turn; one begins inside, and ends after it");
+        assert_eq!((tracker.phases[0].began, tracker.phases[0].ended), (Some(at(2)), Some(at(4))));
     }
 
     #[test]

@@ -42,8 +42,8 @@ const fn is_brought(program: &ProgramSpec) -> bool {
     program.build.is_some() || program.prepare.is_some() || !program.changes.is_empty()
 }
 
-/// What to do where the command is not there.
-fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
+/// What to do where a command is not there, by the directory and the PATH of a program; `None` where it is.
+pub fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
     let directory = program.directory.as_deref().map(Path::new);
     if command.contains('/') {
         let path = directory.unwrap_or(Path::new("/nowhere")).join(command);
@@ -67,7 +67,8 @@ fn of_path(path: &Path) -> String {
     if path.is_file() {
         return format!("`{0}` may not be executed: `chmod +x {0}`", path.display());
     }
-    format!("there is no file `{}`", path.display())
+    let what = if path.is_dir() { "a program is a file, and this is a directory:" } else { "there is no file" };
+    format!("{what} `{}`", path.display())
 }
 
 fn hint(command: &str, here: bool) -> String {

@@ -58,6 +58,8 @@ fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watche
     effective.heard_nothing = unheard.map(|(phase, _)| phase.name.clone()).collect();
     let ambiguous = spec.phases.iter().zip(&watched.tracker.phases).filter(|(_, phase)| phase.ambiguous);
     effective.read_by_several = ambiguous.map(|(phase, _)| phase.name.clone()).collect();
+    let repeated = spec.phases.iter().zip(&watched.tracker.phases).filter(|(_, phase)| phase.repeats > 0);
+    effective.repeated = repeated.map(|(phase, tracked)| (phase.name.clone(), tracked.repeats)).collect();
     effective.status = Some(watched.ended.status);
     effective.output = (&watched.output).into();
     effective.left_behind = watched.ended.leftover;

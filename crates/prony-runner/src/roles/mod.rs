@@ -10,6 +10,8 @@ pub mod worker;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use prony_analysis::guard;
+use prony_model::finding::Finding;
 use prony_model::program::{CommandLine, ProgramSpec};
 use prony_model::record::EffectiveProgram;
 use prony_model::spec::{PhaseSpec, TrialSpec};
@@ -126,14 +128,18 @@ impl<'a> Prepared<'a> {
         Err(named::ambiguous(self.setting.program, phase, call, &files, &self.setting.directory))
     }
 
-    /// Does its `conclude`, which may end what the program left running. What interrupts the trial interrupts this too.
+    /// Does its `conclude`, which may end what the program left running; what is found where that fails, since the trial is
+    /// what it is. What interrupts the trial interrupts this too.
     ///
     /// # Errors
-    /// Where it fails.
-    pub fn conclude(&self, lab: &Lab<'_>) -> Result<(), Error> {
-        match &self.setting.program.conclude {
-            Some(conclude) if !lab.interrupt.asked() => place::step(lab.means(), &self.setting, "conclude", conclude),
-            _ => Ok(()),
+    /// Where it cannot be started.
+    pub fn conclude(&self, lab: &Lab<'_>) -> Result<Option<Finding>, Error> {
+        let Some(conclude) = self.setting.program.conclude.as_ref().filter(|_| !lab.interrupt.asked()) else {
+            return Ok(None);
+        };
+        match place::step(lab.means(), &self.setting, "conclude", conclude) {
+            Err(error @ Error::Step { .. }) => Ok(Some(guard::trial::conclude_failed(error.to_string()))),
+            done => done.map(|()| None),
         }
     }
 

@@ -14,6 +14,7 @@ use prony_os::clock::monotonic;
 use prony_os::fixture::{Step, Syncs};
 use prony_os::launch::Scratch;
 use prony_os::sample::{Readings, phase_readings};
+use prony_os::settle::SettleResult;
 
 use super::Ran;
 use super::bench::{Bench, Watched};
@@ -72,8 +73,7 @@ fn written_later(file: &File, directory: &Path) -> Reading<Nanos> {
 }
 
 fn dirty_line(watched: &Watched, written: Reading<Nanos>) -> Line {
-    let none = || Reading::Missing(Why::Failed("the watch found nothing".to_owned()));
-    let found = watched.result.as_ref().and_then(|found| found.signs.get(&Sign::Dirty)).cloned().unwrap_or_else(none);
+    let found = watched.result.signs[&Sign::Dirty].clone();
     let nanos = |time: Nanos| time.as_nanos() as f64;
     let truth = written.clone().map(|at| nanos(at.since(watched.began)));
     let reading = truth.clone().and(found, |_, found| nanos(found));
@@ -92,10 +92,7 @@ fn spec() -> SettleSpec {
 }
 
 fn burst_lines(watched: &Watched, phase: &Readings) -> Vec<Line> {
-    let none = || Why::Failed("the watch found nothing".to_owned());
-    let found = watched.result.as_ref();
-    let time = found.map_or_else(|| Reading::Missing(none()), |found| found.time.clone());
-    let cpu = found.map_or_else(|| Reading::Missing(none()), |found| found.cpu.clone());
+    let SettleResult { time, cpu, .. } = watched.result.clone();
     let nanos = |time: Nanos| time.as_nanos() as f64;
     let (ended, used) = (nanos(watched.truth.at.since(watched.began)), watched.truth.amount as f64);
     vec![
@@ -150,11 +147,9 @@ fn sync_lines(made: u64, phase: &Readings) -> Vec<Line> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use prony_os::fixture::Done;
-    use prony_os::settle::SettleResult;
-
     use super::super::line::Judgement;
     use super::*;
+    use prony_os::fixture::Done;
 
     fn phase(values: &[(Metric, f64)]) -> Readings {
         let reading =
@@ -176,7 +171,7 @@ mod tests {
             blind: Vec::new(),
         };
         let truth = Done { at: Nanos::from_secs(12), amount: 1_500_000_000 };
-        Watched { began: Nanos::from_secs(10), result: Some(result), truth }
+        Watched { began: Nanos::from_secs(10), result, truth }
     }
 
     fn burst(time: Reading<Nanos>, cpu_ms: u64, of_phase: f64) -> Vec<Judgement> {

@@ -6,17 +6,17 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prony_model::record::ProcessSeries;
 use prony_model::spec::{Limits, SettleSpec};
 use prony_model::units::Nanos;
-use prony_os::clock::{SystemClock, monotonic};
 use prony_os::fixture::{Done, Said, Step};
 use prony_os::launch::{Input, Launch, LaunchSpec, Launcher, Output, Process, Scratch};
 use prony_os::limits::Group;
 use prony_os::sample::{Root, Sampler, Settings, Snapshot, Tracepoints};
-use prony_os::settle::{self, Activity, Probe, SettleResult, TreeProbe};
+use prony_os::settle::{SettleResult, TreeProbe};
+use prony_runner::boundaries::settling::Settling;
 
 use crate::error::Error;
 
@@ -160,7 +160,7 @@ pub struct Watched {
     /// When the watch began, by the shared clock.
     pub began: Nanos,
     /// What it found.
-    pub result: Option<SettleResult>,
+    pub result: SettleResult,
     /// What the fixture itself says of the step.
     pub truth: Done,
 }
@@ -190,13 +190,17 @@ impl Observed {
         let [child] = &mut children[..] else {
             return Err(setup("watch fixtures")(io::Error::other("one is watched at a time")));
         };
-        let began = monotonic();
-        let mut sent = None;
-        let tree = TreeProbe::new(sampler, Some(store.to_path_buf()));
-        let mut probe = AfterFirstPoll { tree, then: || sent = Some(child.tell(step)), polled: false };
-        let result = settle::watch(&mut probe, spec, &SystemClock, || false);
-        sent.unwrap_or(Ok(()))?;
-        Ok(Watched { began, result, truth: child.done()? })
+        let mut tree = TreeProbe::new(sampler, Some(store.to_path_buf()));
+        let mut settling = Settling::default();
+        settling.begin(0, *spec, &mut tree);
+        child.tell(step)?;
+        while let Some(next) = settling.next() {
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            settling.due(false, &mut tree);
+        }
+        let settled = settling.over.remove(&0);
+        let settled = settled.ok_or_else(|| setup("watch fixtures")(io::Error::other("the watch found nothing")))?;
+        Ok(Watched { began: settled.began, result: settled.result, truth: child.done()? })
     }
 
     /// Lets all end, and hands over what was sampled.
@@ -213,22 +217,5 @@ impl Observed {
             process.finish()?;
         }
         Ok(self.sampler.finish().series)
-    }
-}
-
-/// A probe whose subject begins to work when the first poll has been taken, so that all of it is seen.
-struct AfterFirstPoll<'a, F> {
-    tree: TreeProbe<'a>,
-    then: F,
-    polled: bool,
-}
-
-impl<F: FnMut()> Probe for AfterFirstPoll<'_, F> {
-    fn poll(&mut self) -> Activity {
-        let activity = self.tree.poll();
-        if !std::mem::replace(&mut self.polled, true) {
-            (self.then)();
-        }
-        activity
     }
 }

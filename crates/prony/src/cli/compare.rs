@@ -201,8 +201,9 @@ fn shown(beside: &Beside) -> String {
     };
     let interval = match &beside.interval {
         Reading::Measured(RatioInterval { low, high: Some(high) }) => format!(" ({low:.3} to {high:.3})"),
-        Reading::Measured(RatioInterval { low, high: None }) => format!(" ({low:.3} or more)"),
-        Reading::Missing(_) => String::new(),
+        Reading::Measured(RatioInterval { low, high: None }) if *low > 0.0 => format!(" ({low:.3} or more)"),
+        // From 0 without an upper bound is no bound at all.
+        Reading::Measured(RatioInterval { high: None, .. }) | Reading::Missing(_) => String::new(),
     };
     format!("`{}` compared with `{}` in `{}`{at}: {ratio}{interval}", names.variant, names.baseline, beside.pair.metric)
 }
@@ -300,7 +301,24 @@ fn lines_that_differ(a: &str, b: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use prony_analysis::verdicts::names::Names;
+    use prony_model::reading::Why;
+
     use super::*;
+
+    #[test]
+    fn an_interval_without_a_bound_is_left_out() {
+        let said = |low, high| {
+            let names = Names { variant: "b".into(), baseline: "a".into(), at: String::new() };
+            let pair = Pair { metric: "read.latency.p99".parse().unwrap(), variant: 1, baseline: 0, names };
+            let interval = Reading::Measured(RatioInterval { low, high });
+            let text = shown(&Beside { pair, ratio: Reading::Missing(Why::NotReached), interval });
+            text.split_once(": ").unwrap().1.to_owned()
+        };
+        assert_eq!(said(0.0, None), "- (not reached)");
+        assert_eq!(said(1.5, None), "- (not reached) (1.500 or more)");
+        assert_eq!(said(0.5, Some(2.0)), "- (not reached) (0.500 to 2.000)");
+    }
 
     #[test]
     fn only_lines_that_differ_are_listed() {

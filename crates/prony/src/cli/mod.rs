@@ -1,6 +1,7 @@
 //! The command line: what was typed -> a command's own function. One file per command.
 
 use std::io::{self, IsTerminal};
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -170,7 +171,8 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
             _ => ExitCode::SUCCESS,
         };
     }
-    say(&unknown_option(error).map_or_else(|| error.render().to_string(), |error| error.text()));
+    let known = unknown_option(error).or_else(|| no_number(error));
+    say(&known.map_or_else(|| error.render().to_string(), |error| error.text()));
     ExitCode::from(2)
 }
 
@@ -187,6 +189,20 @@ fn unknown_option(error: &clap::Error) -> Option<Error> {
     let near = context(ContextKind::SuggestedArg).map(|near| format!("did you mean `{near}`? "));
     let hint = format!("{}`--help` lists the options", near.unwrap_or_default());
     Some(Error::Arguments { message: format!("unknown option `{option}`"), hint })
+}
+
+/// A value that is no number: the parser gives the words of Rust's own error.
+fn no_number(error: &clap::Error) -> Option<Error> {
+    let source = std::error::Error::source(error)?;
+    let hint = match source.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "the number is too large",
+        Some(_) => "write a whole number, such as 3",
+        None if source.is::<ParseFloatError>() => "write a number, such as 0.5",
+        None => return None,
+    };
+    let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let (value, option) = (context(ContextKind::InvalidValue), context(ContextKind::InvalidArg));
+    Some(Error::Arguments { message: format!("invalid value `{value}` for `{option}`"), hint: hint.to_owned() })
 }
 
 /// Says something on standard error. Where nobody can read it there is nothing to do about that.

@@ -44,6 +44,17 @@ fn options_behind_the_command_run_nothing() {
         text,
         "error: unknown option `--exprot-json`\nhint: did you mean `--export-json`? `--help` lists the options\n"
     );
+    for (option, value, what) in [
+        ("--runs <N>", "x", "write a whole number, such as 3"),
+        ("--warmup <N>", "1.5", "write a whole number, such as 3"),
+        ("--pids <N>", "99999999999999999999", "the number is too large"),
+        ("--cpus <N>", "two", "write a number, such as 0.5"),
+    ] {
+        let text = refused(&bench, &[option.split(' ').next().unwrap(), value, "true"]);
+        assert_eq!(text, format!("error: invalid value `{value}` for `{option}`\nhint: {what}\n"));
+    }
+    let text = err(&bench.prony(&["exec", "/tmp"]));
+    assert!(text.ends_with("hint: a program is a file, and this is a directory: `/tmp`\n"), "{text}");
     let (output, data) = bench.exec(&["-r", "1", "--", "echo", "-n", "-r"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(said(&data.trials[0]), "-r", "behind `--` they are the command's");
@@ -56,6 +67,24 @@ fn commands_in_quotes_and_words_up_to_vs_are_the_same() {
     assert_eq!(commands(&bench), ["sleep 0.01", "sleep 0.02", "true"]);
     bench.exec(&["-r", "1", "sleep", "0.01", "--vs", "sleep 0.02", "--vs", "true"]);
     assert_eq!(commands(&bench), ["sleep 0.01", "sleep 0.02", "true"]);
+}
+
+#[test]
+fn words_that_may_be_commands_each_are_said_to_be_one_command() {
+    let bench = Bench::new();
+    let noted = |args: &[&str]| {
+        let (output, _) = bench.exec(&[&["-r", "1"], args].concat());
+        let text = err(&output);
+        assert_eq!(text.contains("measured as one command"), text.contains("hint: `prony exec "), "{text}");
+        text.lines().find_map(|line| line.strip_prefix("hint: `prony exec ").map(str::to_owned))
+    };
+    let hint = |words: &str| Some(format!("{words}` compares them; `--` before the command says that one is meant"));
+    assert_eq!(noted(&["true", "false"]), hint("true --vs false"));
+    assert_eq!(noted(&["true", "sleep 0.01"]), hint("true --vs sleep 0.01"));
+    for one in [&["true"][..], &["--", "true", "false"], &["true", "--vs", "true", "false"], &["echo", "hi", "cat"]] {
+        assert_eq!(noted(one), None, "{one:?}");
+    }
+    assert_eq!(noted(&["true 1", "false"]), None, "a blank in the first makes each of them a command");
 }
 
 #[test]
@@ -132,14 +161,27 @@ fn commands_that_are_not_there_or_fail_say_so() {
     assert!(!out(&with_all).contains(note));
     let (fails, _) = bench.exec(&["-r", "1", "false"]);
     assert!(fails.status.code() == Some(1) && !out(&fails).contains(note), "{}", out(&fails));
-    for (option, step) in
-        [("--setup", "build"), ("--prepare", "prepare"), ("--conclude", "conclude"), ("--cleanup", "cleanup")]
-    {
+    for (option, step) in [("--setup", "build"), ("--prepare", "prepare"), ("--cleanup", "cleanup")] {
         let output = bench.prony(&["exec", "-r", "1", option, absent, "echo test"]);
         assert_eq!(output.status.code(), Some(2), "{option}: {}", err(&output));
         let text = format!("{step} of program `a` failed: exit code 127");
         assert!(err(&output).contains(&text), "{option}: {}", err(&output));
     }
+}
+
+/// It ended the run, and the figures of the trial before it were lost.
+#[test]
+fn conclude_that_fails_is_a_finding_and_keeps_the_figures() {
+    let bench = Bench::new();
+    let (output, data) = bench.exec(&["-r", "2", "--conclude", "echo stuck; exit 7", "echo test"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(
+        out(&output).contains("conclude of program `a` failed: exit code 7: stuck (2 of 2 trials)"),
+        "{}",
+        out(&output)
+    );
+    assert!(data.trials.len() == 2 && data.trials.iter().all(|trial| trial.ending.outcome.is_ok()));
+    assert!(data.trials.iter().all(|trial| trial.findings.iter().any(|found| found.guard == "conclude_failed")));
 }
 
 #[test]
@@ -154,6 +196,13 @@ fn exit_codes_that_are_named_are_no_failure() {
     assert_eq!(code("--ignore-failure=all-non-zero", "5"), Some(0));
     assert_eq!(code("-i", "5"), Some(0));
     assert_eq!((code("--ignore-failure=1", "2"), code("-i=1,2,3", "4")), (Some(1), Some(1)));
+    // Every other trial finds what the one before it has left.
+    let by_turns = "if rm left; then exit 5; fi; touch left";
+    let (output, _) = bench.exec(&["-r", "4", "-i", "-S", "sh", by_turns, "exit 0"]);
+    let said = out(&output);
+    // Trials of the baseline beside itself are among them.
+    assert!(said.contains("8 ok") && said.contains("exit codes ignored: 4 of 8 ended with 5\n"), "{said}");
+    assert_eq!(said.matches("ignored").count(), 1, "all trials of the other ended with 0: {said}");
 }
 
 #[test]

@@ -267,6 +267,19 @@ fn lines_and_marks_make_phases() {
     assert_eq!(found, ["phase_never_began", "phase_never_ended"]);
 }
 
+#[test]
+fn phases_that_repeat_are_a_finding_with_how_often() {
+    let bench = Bench::new();
+    let script = "for i in 1 2 3; do echo begin; sleep 0.05; echo end; done";
+    let phases = "[[phase]]\nname = \"work\"\nbegin = { line = '^begin' }\nend = { line = '^end' }\n\
+                  [[phase]]\nname = \"all\"\nbegin = { line = '^begin' }\n";
+    let trial = bench.trial(&format!("{}{phases}", shell(script)));
+    let found: Vec<_> = trial.findings.iter().filter(|finding| finding.guard == "phase_repeated").collect();
+    let [finding] = found[..] else { panic!("{:?}", trial.findings) };
+    assert_eq!((finding.phase.as_deref(), finding.data["not_counted"].as_u64()), (Some("work"), Some(2)));
+    assert!(finding.message.contains("2 times more"), "{}", finding.message);
+}
+
 /// Processes that compute until this goes, two for each processor.
 struct Busy(Vec<Child>);
 

@@ -234,6 +234,7 @@ pub(crate) fn program() -> Effective {
         strange_marks_in_all: 4,
         heard_nothing: texts("load"),
         read_by_several: texts("load"),
+        repeated: BTreeMap::from([("load".into(), 2)]),
         calls: BTreeMap::from([(
             "load".into(),
             Call {

@@ -278,6 +278,29 @@ fn settle_time_names_the_sign_that_came_last() {
     assert_eq!(table.rows[0].cells[0].marks, [1]);
 }
 
+/// One poll finds CPU time and bytes written: naming the first alone, the footnote left the other out.
+#[test]
+fn settle_time_names_all_signs_that_came_last_in_each_variant() {
+    let experiment = experiment("Rest", &[texts("engine", &["a", "b"])], &[("settle", true)], 1);
+    let trials = [(0, [1.4e9, 1.4e9]), (1, [0.2e9, 1.4e9])].map(|(at, [cpu, written])| {
+        let figures =
+            [("time", 1.4e9), ("settle.time", 1.4e9), ("settle.time.cpu", cpu), ("settle.time.written", written)];
+        let mut trial = trial(at, 0, at as usize);
+        trial.phases.push(phase("settle", &figures));
+        trial
+    });
+    let report = build(&run_data(experiment, 2, trials.into()), &Options::default());
+    let table = &report.tables[0];
+    let noted = |row: usize| {
+        let marks = &table.rows[row].cells[0].marks;
+        let of_cell = table.notes.iter().filter(|note| marks.contains(&note.mark));
+        of_cell.map(|note| note.text.as_str()).filter(|text| text.starts_with("last active")).collect::<Vec<_>>()
+    };
+    let (cpu, written) = ("CPU time (`settle.time.cpu`)", "bytes written (`settle.time.written`)");
+    assert_eq!(noted(0), [format!("last active: {cpu}, {written}")]);
+    assert_eq!(noted(1), [format!("last active: {written}")]);
+}
+
 #[test]
 fn missing_readings_say_why_and_errors_stand_in_the_row() {
     let experiment = experiment("Missing", &[texts("engine", &["a", "b"])], &[("write", true)], 2);

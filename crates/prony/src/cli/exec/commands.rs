@@ -12,7 +12,7 @@ use super::arguments::Arguments;
 use crate::error::Error;
 
 /// What stands between two commands.
-const BETWEEN: &str = "--vs";
+pub const BETWEEN: &str = "--vs";
 
 /// Whether `--` stands before the last `words` of what was typed: the parser takes it out.
 pub fn is_literal(typed: &[OsString], words: usize) -> bool {

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use prony_analysis::guard::run::failures;
-use prony_experiment::design::Variant;
+use prony_experiment::design::{Experiment, Variant};
 use prony_experiment::shell_syntax;
 use prony_model::catalog::{Anywhere, Overrides};
 use prony_model::event::Event;
@@ -37,6 +37,7 @@ use prony_results::{Database, RunData};
 use prony_runner::interrupt::Interrupt;
 use prony_runner::load;
 use prony_runner::observer::Observer;
+use prony_runner::place::startable;
 
 /// Functions and packages of a profile.
 const TOP: usize = 10;
@@ -51,7 +52,8 @@ const COURSE: usize = 60;
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     arguments.shared.apply();
     let words: Vec<OsString> = std::env::args_os().collect();
-    let typed = typed::typed(arguments, commands::is_literal(&words, arguments.command.len()))?;
+    let literal = commands::is_literal(&words, arguments.command.len());
+    let typed = typed::typed(arguments, literal)?;
     let text = typed.to_toml();
     let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("experiment.toml"));
     // The run itself reports what is missing: there is no file of the user's that `check` could show.
@@ -63,7 +65,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     saved.map_or(Ok(()), |saved| saved.write_bytes(text.as_bytes()))?;
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
     let mut observer = observer(arguments, &typed);
-    warnings(&typed).iter().for_each(|warning| observer.event(warning));
+    let note = if literal { None } else { one_command(&arguments.command, &experiment) };
+    warnings(&typed).iter().chain(&note).for_each(|warning| observer.event(warning));
     // Not where the commands run: they may look at what lies there.
     let near = std::env::temp_dir();
     let mut database = Database::create(&arguments.database.database)?;
@@ -99,6 +102,22 @@ fn warnings(typed: &Typed) -> Vec<Event> {
         Some(Event::Notice { text, hint: Some("`-S sh` before the commands gives them to a shell".to_owned()) })
     };
     texts.flat_map(|command| &command.words).filter_map(warning).collect()
+}
+
+/// Says that words are one command, of which each is the name of a program: other benchmark runners take them for several.
+fn one_command(words: &[String], experiment: &Experiment) -> Option<Event> {
+    let (first, more) = words.split_first()?;
+    let program = experiment.variants().first()?.spec.subject.program()?;
+    let is_program = |word: &str| startable::missing(program, word).is_none();
+    let names_one = |text: &String| text.split_whitespace().next().is_some_and(is_program);
+    let is_several = first.contains(char::is_whitespace) || more.iter().any(|word| word == commands::BETWEEN);
+    if is_several || more.is_empty() || !more.iter().all(names_one) {
+        return None;
+    }
+    let between = format!(" {} ", commands::BETWEEN);
+    let hint =
+        format!("`prony exec {}` compares them; `--` before the command says that one is meant", words.join(&between));
+    Some(Event::Notice { text: format!("note: `{}` is measured as one command", words.join(" ")), hint: Some(hint) })
 }
 
 /// Each command's figures, then the verdicts.

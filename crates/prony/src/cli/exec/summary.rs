@@ -1,10 +1,11 @@
 //! What `prony exec` says of its commands, as text.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::reading::Reading;
-use prony_model::record::TrialRecord;
+use prony_model::record::{Status, TrialRecord};
 use prony_model::units::quantity;
 use prony_model::units::{Bytes, Unit};
 use prony_runtime::Role;
@@ -85,6 +86,9 @@ pub fn of(
     line("outcome", outcomes(trials));
     if let Some(evidence) = evidence(trials) {
         line("", evidence);
+    }
+    if let Some(ignored) = ignored(trials) {
+        line("", ignored);
     }
     if trials.len() > 1 {
         line(
@@ -205,6 +209,20 @@ fn outcomes(trials: &[&TrialRecord]) -> String {
         }
     }
     kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Exit codes beside 0 that were no failure: `exit codes ignored: 3 of 10 ended with 1`.
+fn ignored(trials: &[&TrialRecord]) -> Option<String> {
+    let ended_well = trials.iter().filter(|trial| trial.ending.outcome.is_ok());
+    let mut codes: BTreeMap<i32, usize> = BTreeMap::new();
+    for status in ended_well.filter_map(|trial| trial.program()?.status) {
+        if let Status::Exited(code @ (..=-1 | 1..)) = status {
+            *codes.entry(code).or_default() += 1;
+        }
+    }
+    let of = |(code, times): (&i32, &usize)| format!("{times} of {} ended with {code}", trials.len());
+    let texts: Vec<String> = codes.iter().map(of).collect();
+    (!texts.is_empty()).then(|| format!("exit codes ignored: {}", texts.join(", ")))
 }
 
 /// Of the first trial that did not end well.
