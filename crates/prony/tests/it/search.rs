@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use prony_model::record::TrialRecord;
+use prony_model::units::Nanos;
 use prony_results::{Database, RunData, RunId, RunStatus};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -210,6 +211,15 @@ fn growing_under_a_memory_limit_finds_what_it_holds() {
     assert!(said.contains("OOM in fill at") && said.contains(">= "), "{said}");
     let grown = bench.journal(1).into_iter().find_map(|entry| entry["grown"].as_object().cloned()).unwrap();
     let (lives, dies) = (grown["lives"]["value"].as_f64().unwrap(), grown["dies"]["value"].as_f64().unwrap());
+    let run = bench.run(1);
+    let of = |trial: &&TrialRecord| {
+        let level = run.experiment.level_of(&run.experiment.variants()[trial.trial.variant], 0);
+        trial.ending.outcome.is_ok() && level.number == Some(lives)
+    };
+    let (fill, row) = ("fill.time".parse().unwrap(), said.lines().find(|line| line.starts_with("records ")).unwrap());
+    let times = run.trials.iter().filter(of).map(|trial| *trial.figure(&fill).measured().unwrap());
+    let longest = prony_report::time(Nanos::from_nanos(times.reduce(f64::max).unwrap() as u64));
+    assert!(row.contains(&format!(" fill {longest}, ")), "of the phase, and not of the whole trial: {said}");
     // A record of 1 MB needs at least that, and prony's worker a few MB beside.
     assert!((40.0..=100.7).contains(&lives) && dies <= 101.0 * 1.2, "{lives} {dies}");
 }
