@@ -229,7 +229,7 @@ fn fresh(
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
     let experiment = load::experiment(file, &overrides, &Here::new(&near)?)?;
     gates_are_declared(arguments, &experiment)?;
-    files.claim_of_programs(&experiment)?;
+    files.claim_of_programs(experiment.variants())?;
     for (text, hint) in load::warnings(&experiment, file) {
         observer.event(&Event::Notice { text, hint });
     }

@@ -510,7 +510,7 @@ fn outputs_are_never_the_results_the_experiment_or_one_another() {
         ("report --format html -o other".to_owned(), "it belongs to the results database"),
         ("plot 1 effects -o prony.db".to_owned(), "it belongs to the results database"),
         ("grow e.toml --raise x=1..4 --journal prony.db".to_owned(), "it belongs to the results database"),
-        ("grow e.toml --raise x=1..4 --journal e.toml".to_owned(), "exists already"),
+        ("grow e.toml --raise x=1..4 --journal e.toml".to_owned(), "this command reads it"),
         (
             "tune e.toml --over x=1..4 --minimize write.time --journal other".to_owned(),
             "it belongs to the results database",
