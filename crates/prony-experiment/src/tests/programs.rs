@@ -325,6 +325,20 @@ fn what_cannot_run_is_named() {
     assert!(pty.contains("`pty` is a terminal for output that is captured"), "{pty}");
 }
 
+#[test]
+fn program_without_a_name_is_one_fault_and_its_keys_are_checked() {
+    let unnamed = "2:2 programs have names, and this one has none | write `[program.NAME]`";
+    for body in ["command = \"a\"\nenv = { A = 1 }", "directory = \".\"\ncommand = [\"a\"]\n[program.env]\nA = 1"] {
+        assert_eq!(faults(&format!("\n[program]\n{body}\n")), unnamed, "{body}");
+    }
+    let said = faults("\n[program]\ncomand = \"a\"\nshell = true\n");
+    assert!(said.starts_with(unnamed) && said.contains("3:1 unknown key `comand`"), "{said}");
+    assert_eq!(faults("[program.command]\ncommand = \"a\"\n[[phase]]\nname = \"run\"\ntimed = 3\n").lines().count(), 1);
+    assert_eq!(words(&["a"]), programs("[program.command]\ncommand = \"a\"\n")[0].command);
+    let level = programs("[factors.n]\nx = { command = \"a\" }\n[program]\nbuild = \"{n}\"\n").remove(0);
+    assert_eq!((level.name.as_str(), level.command), ("build", words(&["a"])));
+}
+
 const SITE: &str = "[program.x]\ncommand = \"a\"\ndirectory = \"site\"\nchange = \"{code}\"\n";
 
 #[test]
