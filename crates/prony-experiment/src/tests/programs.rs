@@ -339,6 +339,27 @@ fn program_without_a_name_is_one_fault_and_its_keys_are_checked() {
     assert_eq!((level.name.as_str(), level.command), ("build", words(&["a"])));
 }
 
+#[test]
+fn file_beside_an_experiment_is_missed_by_a_program_in_an_empty_directory() {
+    let said = |body: &str| {
+        let experiment =
+            sound(&format!("[factors]\nn = [\"a.py\", \"main.py\"]\n[program.x]\n{body}\nenv = {{ N = \"{{n}}\" }}\n"));
+        let warnings = crate::warnings(&experiment, &|word| word == "main.py");
+        warnings
+            .iter()
+            .map(|problem| format!("{}:{} {}", problem.line, problem.column, problem.message))
+            .collect::<Vec<_>>()
+    };
+    let warning = ["4:11 `main.py` is beside this file, and the program runs in an empty directory"];
+    for command in ["[\"python3\", \"main.py\"]", "\"python3 '{n}'\"", "\"python3 main.py > f\"\nshell = true"] {
+        assert_eq!(said(&format!("command = {command}")), warning, "{command}");
+        for made in ["directory = \".\"", "prepare = \"make\"", "build = \"make\""] {
+            assert_eq!(said(&format!("command = {command}\n{made}")), [""; 0], "{made}");
+        }
+    }
+    assert_eq!(said("command = \"python3 /main.py other.py\""), [""; 0]);
+}
+
 const SITE: &str = "[program.x]\ncommand = \"a\"\ndirectory = \"site\"\nchange = \"{code}\"\n";
 
 #[test]
