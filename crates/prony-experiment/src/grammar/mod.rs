@@ -277,13 +277,19 @@ pub(crate) static OBSERVE: TableShape = TableShape {
     rest: None,
 };
 
+/// The least that the kernel takes: 1 ms in its period of 100 ms.
+const LEAST_CPUS: f64 = 0.01;
+
+/// The most processors for which Linux is built.
+const MOST_CPUS: f64 = 8192.0;
+
 /// `[limits]`.
 pub(crate) static LIMITS: TableShape = TableShape {
     name: "limits",
     doc: "Limits on a trial's whole process tree; reaching one is a result.",
     fields: &[&[
         optional("memory", Shape::Bytes, "no limit", "Memory of the whole tree, page cache included, swap off."),
-        optional("cpus", Shape::Positive, "no limit", "Processors' worth of CPU time."),
+        optional("cpus", Shape::Between(LEAST_CPUS, MOST_CPUS), "no limit", "Processors' worth of CPU time."),
         optional("pids", Shape::Whole(1, 4_194_304), "no limit", "Processes and threads."),
         optional("time", Shape::Either(&[Shape::Span, Shape::Table(&TIME_LIMITS)]), "no limit", "Time of a trial."),
     ]],

@@ -340,6 +340,18 @@ fn program_without_a_name_is_one_fault_and_its_keys_are_checked() {
 }
 
 #[test]
+fn replacement_of_nothing_or_by_the_same_text_is_a_fault() {
+    let of = |find: &str, with: &str| {
+        faults(&format!(
+            "[program.x]\ncommand = \"a\"\ndirectory = \".\"\n\
+             change = {{ replace = {{ file = \"f\", find = \"{find}\", with = \"{with}\" }} }}\n"
+        ))
+    };
+    assert_eq!(of("", "x"), "4:43 `find` is empty | write the text that is replaced");
+    assert_eq!(of("x", "x"), "4:55 `with` is the same text as `find`, so nothing changes | write another text");
+}
+
+#[test]
 fn file_beside_an_experiment_is_missed_by_a_program_in_an_empty_directory() {
     let said = |body: &str| {
         let experiment =

@@ -43,7 +43,7 @@ const fn is_brought(program: &ProgramSpec) -> bool {
 }
 
 /// What to do where the command is not there.
-fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
+pub fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
     let directory = program.directory.as_deref().map(Path::new);
     if command.contains('/') {
         let path = directory.unwrap_or(Path::new("/nowhere")).join(command);
