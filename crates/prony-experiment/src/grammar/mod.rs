@@ -270,8 +270,9 @@ pub(crate) static OBSERVE: TableShape = TableShape {
             Shape::Flag,
             "true",
             "`false` keeps command lines, variables, paths, changes and texts of programs out of the results database, and \
-             the text of this file; `prony run --resume` then needs the file. Titles, labels and numbers of levels, \
-             patterns and functions of phases, names of processes, files in profiles and what programs print are kept.",
+             the text of this file; `prony run --resume` then needs the file. Titles, labels of levels (with the values \
+             of `--set`) and their numbers, patterns and functions of phases, names of processes, files in profiles and \
+             what programs print are kept.",
         ),
     ]],
     rest: None,
