@@ -3,10 +3,15 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
+use std::path::Path;
+
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, open};
+use rustix::io::Errno;
 
 use crate::driver::{EngineError, OptionFault};
 use crate::timed_loop::chain;
 
+const EIO: i32 = 5;
 const ENOMEM: i32 = 12;
 const ENOSPC: i32 = 28;
 
@@ -24,6 +29,28 @@ pub(crate) fn failed(
         _ if chain(source.as_ref()).contains(NO_SPACE) => disk_full(engine, doing, source),
         _ => EngineError::Engine { engine, doing, source },
     }
+}
+
+/// [`failed`], of an engine that calls a write that was cut short an I/O error, as LMDB does (`mdb_page_flush`). A device
+/// that fails says the same, so that the disk counts as full only if `dir` has no room for another `page` bytes.
+pub(crate) fn failed_writing(
+    engine: &'static str,
+    doing: &'static str,
+    source: io::Error,
+    dir: &Path,
+    page: u64,
+) -> EngineError {
+    if source.raw_os_error() == Some(EIO) && room(dir, page) == Err(Errno::NOSPC) {
+        return disk_full(engine, doing, source);
+    }
+    failed(engine, doing, source)
+}
+
+/// Whether a file without a name may have so many bytes in `dir`. Asked of the file system and not computed from its
+/// free blocks, of which some are reserved, and not for everybody.
+fn room(dir: &Path, bytes: u64) -> Result<(), Errno> {
+    let file = open(dir, OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
+    fallocate(file, FallocateFlags::empty(), 0, bytes)
 }
 
 /// `engine` found the disk full while `doing`.
@@ -88,6 +115,17 @@ mod tests {
         let error = failed("some", "committing", Outer(io::Error::from_raw_os_error(5)));
         assert_eq!(error.to_string(), "`some` failed while committing");
         assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("outer"));
+    }
+
+    #[test]
+    fn write_that_fails_where_there_is_room_is_no_full_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let error =
+            |number| failed_writing("some", "committing", io::Error::from_raw_os_error(number), dir.path(), 4096);
+        assert!(matches!(error(EIO), EngineError::Engine { doing: "committing", .. }));
+        assert!(matches!(error(ENOSPC), EngineError::DiskFull { .. }));
+        assert_eq!(room(dir.path(), 4096), Ok(()));
+        assert_eq!(room(&dir.path().join("absent"), 4096), Err(Errno::NOENT), "not known, so not full");
     }
 
     #[test]

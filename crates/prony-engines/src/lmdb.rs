@@ -24,7 +24,7 @@ use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
     Session, Settings, Store, Write,
 };
-use crate::failure::{advised, failed, refused};
+use crate::failure::{advised, failed, failed_writing, refused};
 use crate::options::{self, option, promise};
 use crate::versions;
 
@@ -57,8 +57,7 @@ pub struct LmdbRead<'t> {
 /// An LMDB write transaction.
 pub struct LmdbWrite<'t> {
     txn: RwTxn<'t>,
-    db: Database<Bytes, Bytes>,
-    append: bool,
+    store: &'t LmdbStore,
 }
 
 struct Config {
@@ -195,7 +194,7 @@ impl Driver for Lmdb {
     fn open(dir: &Path, spec: &StoreSpec) -> Result<LmdbStore, EngineError> {
         let config = configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
         let env = open_env(dir, &config).map_err(while_("opening the store"))?;
-        let db = create_database(&env).map_err(while_("creating the database"))?;
+        let db = create_database(&env).map_err(while_writing(&env, "creating the database"))?;
         Ok(LmdbStore { env, db, append: config.append })
     }
 }
@@ -242,6 +241,14 @@ fn while_(doing: &'static str) -> impl Fn(heed::Error) -> EngineError {
     }
 }
 
+/// [`while_`], where pages are written: at the commit, and before it when a transaction has too many to keep in memory.
+fn while_writing(env: &Env<WithoutTls>, doing: &'static str) -> impl Fn(heed::Error) -> EngineError {
+    move |error| match error {
+        heed::Error::Io(error) => failed_writing(ENGINE, doing, error, env.path(), PAGE),
+        error => while_(doing)(error),
+    }
+}
+
 impl Store for LmdbStore {
     type Session<'s> = LmdbSession<'s>;
 
@@ -264,7 +271,7 @@ impl Store for LmdbStore {
     }
 
     fn persist(&self) -> Result<(), EngineError> {
-        self.env.force_sync().map_err(while_("syncing"))
+        self.env.force_sync().map_err(while_writing(&self.env, "syncing"))
     }
 
     fn counters(&self) -> BTreeMap<String, f64> {
@@ -304,7 +311,7 @@ impl Session for LmdbSession<'_> {
 
     fn write(&mut self) -> Result<LmdbWrite<'_>, EngineError> {
         let txn = self.store.env.write_txn().map_err(while_("beginning a write transaction"))?;
-        Ok(LmdbWrite { txn, db: self.store.db, append: self.store.append })
+        Ok(LmdbWrite { txn, store: self.store })
     }
 }
 
@@ -351,11 +358,11 @@ impl Read for LmdbRead<'_> {
 
 impl Read for LmdbWrite<'_> {
     fn get(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
-        get_in(self.db, &self.txn, key, found).map_err(while_("reading a value"))
+        get_in(self.store.db, &self.txn, key, found).map_err(while_("reading a value"))
     }
 
     fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        scan_in(self.db, &self.txn, from, limit, row).map_err(while_("scanning"))
+        scan_in(self.store.db, &self.txn, from, limit, row).map_err(while_("scanning"))
     }
 
     fn finish(self) -> Result<(), EngineError> {
@@ -366,19 +373,22 @@ impl Read for LmdbWrite<'_> {
 
 impl Write for LmdbWrite<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
-        self.db.put(&mut self.txn, key, value).map_err(while_("storing a value"))
+        self.store.db.put(&mut self.txn, key, value).map_err(while_writing(&self.store.env, "storing a value"))
     }
 
     fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
-        let flags = if self.append { PutFlags::APPEND } else { PutFlags::empty() };
-        self.db.put_with_flags(&mut self.txn, flags, key, value).map_err(while_("appending a value"))
+        let flags = if self.store.append { PutFlags::APPEND } else { PutFlags::empty() };
+        self.store
+            .db
+            .put_with_flags(&mut self.txn, flags, key, value)
+            .map_err(while_writing(&self.store.env, "appending a value"))
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<bool, EngineError> {
-        self.db.delete(&mut self.txn, key).map_err(while_("removing a value"))
+        self.store.db.delete(&mut self.txn, key).map_err(while_writing(&self.store.env, "removing a value"))
     }
 
     fn commit(self) -> Result<(), EngineError> {
-        self.txn.commit().map_err(while_("committing"))
+        self.txn.commit().map_err(while_writing(&self.store.env, "committing"))
     }
 }

@@ -14,6 +14,7 @@ use super::node::{Node, RawExperiment};
 use super::outside::Outside;
 use super::problem::{Problem, Problems};
 use super::shape::Shape;
+use super::subject;
 use super::substitute;
 use super::validate::{Holes, Walk};
 use super::variant::{Context, variant};
@@ -54,7 +55,7 @@ pub fn check_in(
 ) -> Result<Experiment, Vec<Problem>> {
     let mut problems = Problems::new(&raw.text);
     let outside = Outside::new(&overrides.variables, &raw.text);
-    let raw = &outside.fill(raw, &mut problems);
+    let raw = &outside.fill(&subject::with_names(raw, &mut problems), &mut problems);
     let factors = factors::read(&raw.root, overrides, &mut problems);
     let names: Vec<String> = factors.iter().map(|factor| factor.name.clone()).collect();
     form(raw, &names, &mut problems);

@@ -78,6 +78,7 @@ fn value(shape: &'static Shape, definitions: &mut Definitions) -> Value {
             open(json!({ "type": "integer", "minimum": min, "maximum": most }))
         }
         Shape::Positive => open(json!({ "type": "number", "exclusiveMinimum": 0 })),
+        Shape::Between(min, max) => open(json!({ "type": "number", "minimum": min, "maximum": max })),
         Shape::Weight => open(number(0.0)),
         Shape::Time => {
             json!({ "type": "string", "pattern": format!(r"^( *[0-9][0-9_.]* *(ns|us|µs|ms|s|min|h) *{hole}") })

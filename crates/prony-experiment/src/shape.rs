@@ -16,6 +16,8 @@ pub(crate) enum Shape {
     Whole(u64, u64),
     /// A number above zero.
     Positive,
+    /// A number from the first to the second.
+    Between(f64, f64),
     /// A number of zero or more.
     Weight,
     /// A time such as `"5 s"`.
@@ -121,6 +123,7 @@ impl Shape {
             Self::Whole(min, max) if *max >= i64::MAX as u64 => format!("a whole number of at least {min}"),
             Self::Whole(min, max) => format!("a whole number from {min} to {max}"),
             Self::Positive => "a number above zero".to_owned(),
+            Self::Between(min, max) => format!("a number from {min} to {max}"),
             Self::Weight => "a number of at least zero".to_owned(),
             Self::Time => "a time such as `\"5 s\"`".to_owned(),
             Self::Span => "a time above zero such as `\"5 s\"`".to_owned(),

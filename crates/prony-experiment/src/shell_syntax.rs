@@ -1,11 +1,15 @@
-//! Commands that are written for a shell where none reads them. Pure.
+//! Commands that are probably not meant as they stand: written for a shell where none reads them, or with files that are not
+//! where they run. Pure.
 //!
 //! A text without `shell` is cut into words as a shell does it, and nothing more: in `echo hi > f` the program `echo` gets the
 //! words `>` and `f`. That is no fault, since a program may want such words, but hardly ever what was meant.
 
-use super::design::Experiment;
+use std::path::Path;
+
+use super::design::{Experiment, Variant};
 use super::node::{Node, Value, parse};
 use super::problem::{Problem, Problems};
+use prony_model::program::{CommandLine, ProgramSpec};
 
 /// The first sign in a text that means something to a shell and nothing where words are cut only; `None` where it has none.
 /// Signs in quotes or behind a backslash are words of the command.
@@ -37,8 +41,9 @@ pub fn shell_syntax(text: &str) -> Option<char> {
     None
 }
 
-/// What is no fault of a file and probably not meant, in the file's order: commands with a sign of the shell and no shell.
-pub fn warnings(experiment: &Experiment) -> Vec<Problem> {
+/// What is no fault of a file and probably not meant, in the file's order: commands with a sign of the shell and no shell, and
+/// those that name a file which `is_beside` the experiment's while they run in an empty directory.
+pub fn warnings(experiment: &Experiment, is_beside: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let text = experiment.source();
     let Ok(raw) = parse(text, "") else { return Vec::new() };
     let mut problems = Problems::new(text);
@@ -53,8 +58,30 @@ pub fn warnings(experiment: &Experiment) -> Vec<Problem> {
                 problems.add(Problem::new(command.span.clone(), message).hint(hint));
             }
         }
+        let of_program =
+            |variant: &Variant| variant.spec.subject.program().filter(|spec| spec.name == program.key).cloned();
+        let absent = experiment.variants().iter().filter_map(of_program).find_map(|spec| left_behind(&spec, is_beside));
+        if let (Some(command), Some(word)) = (node.get("command"), absent) {
+            let message = format!("`{word}` is beside this file, and the program runs in an empty directory");
+            let hint =
+                "add `directory = \".\"`, so that it runs in a copy of this folder, or write the file's whole path";
+            problems.add(Problem::new(command.span.clone(), message).hint(hint));
+        }
     }
     problems.into_list()
+}
+
+/// The first word of a command that is a file beside the experiment's, where the program has no directory and nothing makes
+/// files for it.
+fn left_behind(program: &ProgramSpec, is_beside: &dyn Fn(&str) -> bool) -> Option<String> {
+    if program.directory.is_some() || program.build.is_some() || program.prepare.is_some() {
+        return None;
+    }
+    let words = match &program.command {
+        CommandLine::Words(words) => words.clone(),
+        CommandLine::Shell { script, .. } => shell_words::split(script).unwrap_or_default(),
+    };
+    words.into_iter().find(|word| Path::new(word).is_relative() && is_beside(word))
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! Which store or program a variant measures.
 
+use std::borrow::Cow;
+
 use super::decode::store::merge_use;
-use super::node::{Entry, Node, Value};
+use super::grammar;
+use super::node::{Entry, Node, RawExperiment, Value};
 use super::problem::{Problem, Problems, known_hint};
 use super::validate::via;
 
@@ -16,6 +19,28 @@ pub(crate) enum Chosen {
         /// What `[subject]` changes in it.
         change: Option<Node>,
     },
+}
+
+/// The file with a name for a program that was written without one, which is a fault: so what is said of the program is
+/// said of its keys, and not of programs with the names of keys.
+pub(crate) fn with_names<'r>(raw: &'r RawExperiment, problems: &mut Problems<'_>) -> Cow<'r, RawExperiment> {
+    // A program may have the name of a key and be filled in as a whole by a factor; `command` hardly ever.
+    let is_whole = |entry: &Entry| entry.key != "command" && entry.node.text().is_some_and(|text| text.contains('{'));
+    let is_key = |entry: &Entry| {
+        grammar::PROGRAM.field(&entry.key).is_some() && entry.node.table().is_none() && !is_whole(entry)
+    };
+    let is_unnamed = |program: &Node| program.table().is_some_and(|entries| entries.iter().any(is_key));
+    let mut raw = Cow::Borrowed(raw);
+    if raw.root.get("program").is_some_and(is_unnamed)
+        && let Value::Table(sections) = &mut raw.to_mut().root.value
+        && let Some(section) = sections.iter_mut().find(|section| section.key == "program")
+    {
+        let problem = Problem::new(section.key_span.clone(), "programs have names, and this one has none");
+        problems.add(problem.hint("write `[program.NAME]`"));
+        let entry = Entry { key: "NAME".to_owned(), ..section.clone() };
+        section.node.value = Value::Table(vec![entry]);
+    }
+    raw
 }
 
 /// Chooses by `[subject]`, or takes the only one there is. `fill` fills in the variant's levels; `sound` is the filled

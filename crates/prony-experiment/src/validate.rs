@@ -226,6 +226,7 @@ fn fits(node: &Node, shape: &Shape) -> bool {
         (Shape::Plain | Shape::Text | Shape::Template, Value::Text(_)) | (Shape::Flag, Value::Flag(_)) => true,
         (Shape::Whole(min, max), Value::Whole(n)) => u64::try_from(*n).is_ok_and(|n| (*min..=*max).contains(&n)),
         (Shape::Positive, _) => node.number().is_some_and(|x| x.is_finite() && x > 0.0),
+        (Shape::Between(min, max), _) => node.number().is_some_and(|x| (*min..=*max).contains(&x)),
         (Shape::Weight, _) => node.number().is_some_and(|x| x.is_finite() && x >= 0.0),
         (Shape::Scalar, value) => !matches!(value, Value::List(_) | Value::Table(_) | Value::Date(_)),
         _ => false,

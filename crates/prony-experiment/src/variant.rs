@@ -96,12 +96,8 @@ pub(crate) fn variant(context: &Context<'_>, levels: &Combination, problems: &mu
 fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
     let root = &context.raw.root;
     let fill = |node: &Node, problems: &mut Problems<'_>| context.levels(levels).fill(node, problems);
-    let limits = match root.get("limits") {
-        Some(node) => {
-            Some(fill(node, problems)).filter(|node| fits(context, "limits", node, &grammar::LIMITS, problems))
-        }
-        None => None,
-    };
+    let limits = root.get("limits").map(|node| fill(node, problems));
+    let limits = limits.filter(|node| fits(context, "limits", node, &grammar::LIMITS, problems));
     let memory = limits.as_ref().and_then(|node| node.get("memory")).cloned();
     let (limits, limited) = (store::limits(limits.as_ref()), limits);
     let of_subject = |mut node: Node, problems: &mut Problems<'_>| {
@@ -127,7 +123,9 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
             }
             let phases = Some(phases.sound).filter(|_| phases.at_fault.is_empty())?;
             let spec = TrialSpec { subject: Subject::Program(Box::new(program?)), data: None, phases, limits };
-            lacking(context, &spec, &[("program", Some(&node)), ("limits", limited.as_ref())], problems);
+            let change = change.as_ref().or_else(|| node.get("change"));
+            let sections = [("program", Some(&node)), ("change", change), ("limits", limited.as_ref())];
+            lacking(context, &spec, &sections, problems);
             return Some(spec);
         }
     };

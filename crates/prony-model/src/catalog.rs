@@ -46,7 +46,7 @@ impl Surroundings for Anywhere {
 /// Something that a value of the file names and that is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lack {
-    /// The section whose value it is: `program`, `limits`, `data`.
+    /// The section whose value it is: `program`, `change`, `limits`, `data`.
     pub section: &'static str,
     /// Its key there.
     pub key: &'static str,

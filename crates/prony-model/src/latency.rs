@@ -23,6 +23,9 @@ const HEADER: usize = 40;
 /// How V2 writes `i64::MIN`, which as a count is a run of `2^63` zeros.
 const LONGEST_RUN: [u8; 9] = [0xff; 9];
 
+/// What the end of a shared transaction is called in histograms: it has latencies and is none of a phase's operations.
+pub const COMMIT: &str = "commit";
+
 /// Operations that one recorder takes: a day at three thousand million a second. HdrHistogram adds counts without a check for
 /// overflow, and so many of them merged stay far below it.
 const MOST: u64 = 1 << 48;

@@ -59,7 +59,11 @@ pub fn warnings(experiment: &Experiment, file: &Path) -> Vec<(String, Option<Str
     let text = |problem: &Problem| {
         format!("warning: {}:{}:{}: {}", file.display(), problem.line, problem.column, problem.message)
     };
-    prony_experiment::warnings(experiment).into_iter().map(|problem| (text(&problem), problem.hint)).collect()
+    let is_beside = |word: &str| file.parent().unwrap_or(Path::new("")).join(word).is_file();
+    prony_experiment::warnings(experiment, &is_beside)
+        .into_iter()
+        .map(|problem| (text(&problem), problem.hint))
+        .collect()
 }
 
 /// Checks a text as if it were the file of this name; all its faults at once.

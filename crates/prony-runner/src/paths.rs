@@ -6,6 +6,9 @@ use rustix::fs::{Access, access};
 
 use crate::error::Error;
 
+/// What is said where nothing is found at a path of an experiment.
+pub const FROM_FILE: &str = "relative paths begin at the folder of the experiment file";
+
 /// A path as text.
 ///
 /// # Errors

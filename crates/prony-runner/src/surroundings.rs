@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 use prony_engines::registry;
 use prony_experiment::plan::data_bytes;
 use prony_model::catalog::{Lack, Surroundings};
-use prony_model::program::{Change, InputSpec, ProgramSpec};
+use prony_model::program::{InputSpec, ProgramSpec};
 use prony_model::spec::{Action, Amount, DataSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
 use prony_os::limits::{Ability, Limit};
 use rustix::fs::statvfs;
 
 use crate::error::Error;
-use crate::paths::for_scratch;
+use crate::paths::{FROM_FILE, for_scratch};
+use crate::place::change;
 use crate::place::setting::open_whole;
 use crate::place::sources::Sources;
 use crate::place::startable;
@@ -100,19 +101,18 @@ fn lack(key: &'static str, (message, hint): (String, String)) -> Lack {
     Lack { section: "program", key, message, hint }
 }
 
-fn of_program<'a>(program: &'a ProgramSpec, sources: &Sources) -> Vec<Lack> {
+fn of_program(program: &ProgramSpec, sources: &Sources) -> Vec<Lack> {
     let mut lacking = Vec::new();
     if let Some(fault) = program.directory.as_deref().and_then(|path| not_a_directory(Path::new(path))) {
         // What is looked for in it is not there either.
         return vec![lack("directory", fault)];
     }
-    let input = if let InputSpec::File(path) = &program.input { Some(("input", path)) } else { None };
-    let patch = |change: &'a Change| if let Change::Patch { file } = change { Some(("change", file)) } else { None };
-    for (key, path) in input.into_iter().chain(program.changes.iter().filter_map(patch)) {
-        if let Err(error) = open_whole(Path::new(path)) {
-            lacking.push(lack(key, (format!("cannot read `{path}`: {error}"), FROM_FILE.to_owned())));
-        }
+    if let InputSpec::File(path) = &program.input
+        && let Err(error) = open_whole(Path::new(path))
+    {
+        lacking.push(lack("input", (format!("cannot read `{path}`: {error}"), FROM_FILE.to_owned())));
     }
+    lacking.extend(change::lacking(program));
     if let Err(error) = sources.survey(program) {
         let hint = error.hint().unwrap_or_else(|| FROM_FILE.to_owned());
         lacking.push(lack("directory", (error.to_string(), hint)));
@@ -120,8 +120,6 @@ fn of_program<'a>(program: &'a ProgramSpec, sources: &Sources) -> Vec<Lack> {
     lacking.extend(startable::lacking(program).map(|fault| lack("command", fault)));
     lacking
 }
-
-const FROM_FILE: &str = "relative paths begin at the folder of the experiment file";
 
 /// What is wrong with a directory that a program works in, and a hint.
 fn not_a_directory(path: &Path) -> Option<(String, String)> {

@@ -10,8 +10,8 @@ use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use prony_experiment::design::Experiment;
-use prony_model::program::{OutputTo, ProgramSpec};
+use prony_experiment::design::Variant;
+use prony_model::program::OutputTo;
 use prony_results::is_file_of;
 
 use crate::error::Error;
@@ -36,13 +36,15 @@ pub struct OutputFiles {
     database: Option<PathBuf>,
     /// Where each lies, and why the command does not write it once more.
     known: Vec<(PathBuf, &'static str)>,
+    /// Those of programs that are known already: several variants write the same.
+    of_programs: BTreeSet<PathBuf>,
 }
 
 impl OutputFiles {
     /// Of a command that uses this database and reads these files.
     pub fn of<'p>(database: Option<&Path>, read: impl IntoIterator<Item = &'p PathBuf>) -> Self {
         let read = read.into_iter().map(|path| (place(path), "this command reads it"));
-        Self { database: database.map(place), known: read.collect() }
+        Self { database: database.map(place), known: read.collect(), of_programs: BTreeSet::new() }
     }
 
     /// Opens a file for writing; nothing in it is changed yet. Devices and pipes have no content that could be lost.
@@ -66,17 +68,19 @@ impl OutputFiles {
         Ok(OutputFile { path: path.to_owned(), file, continued })
     }
 
-    /// Takes the files that programs of the experiment write their output to: from now on they are no other output either.
+    /// Takes the files that programs of these variants write their output to: from now on they are no other output either.
     ///
     /// # Errors
     /// [`Error::Arguments`] where one must not be written.
-    pub fn claim_of_programs(&mut self, experiment: &Experiment) -> Result<(), Error> {
-        let programs = experiment.variants().iter().filter_map(|variant| variant.spec.subject.program());
-        let file = |program: &ProgramSpec| match &program.output {
-            OutputTo::File(path) => Some(PathBuf::from(path)),
-            _ => None,
-        };
-        programs.filter_map(file).collect::<BTreeSet<_>>().iter().try_for_each(|path| self.claim(path))
+    pub fn claim_of_programs(&mut self, variants: &[Variant]) -> Result<(), Error> {
+        for program in variants.iter().filter_map(|variant| variant.spec.subject.program()) {
+            if let OutputTo::File(path) = &program.output
+                && self.of_programs.insert(PathBuf::from(path))
+            {
+                self.claim(Path::new(path))?;
+            }
+        }
+        Ok(())
     }
 
     fn claim(&mut self, path: &Path) -> Result<(), Error> {

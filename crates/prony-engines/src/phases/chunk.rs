@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use prony_model::latency::COMMIT;
+
 use crate::timed_loop::{Kind, Op};
 
 /// Most operations in a chunk. Few, so that small records and what is kept of them fit beside the engine's pages in the
@@ -48,7 +50,7 @@ impl Label {
             Self::Compute => "compute",
             Self::Insert => "insert",
             Self::ReadModifyWrite => "read_modify_write",
-            Self::Commit => "commit",
+            Self::Commit => COMMIT,
         }
     }
 }

@@ -285,6 +285,15 @@ impl Place<'_> {
                 continue;
             };
             let count = view.whole("count").unwrap_or(1);
+            let mut fault = |key: &str, message: &str, hint: &str| {
+                let at = view.get(key).unwrap_or(node);
+                problems.add(via(at, Problem::new(at.span.clone(), message).hint(hint)));
+            };
+            if find.is_empty() {
+                fault("find", "`find` is empty", "write the text that is replaced");
+            } else if find == with {
+                fault("with", "`with` is the same text as `find`, so nothing changes", "write another text");
+            }
             spec.changes.push(Change::Replace { file, find: find.to_owned(), with: with.to_owned(), count });
         }
         let patches = texts(view.get("patch"));

@@ -270,12 +270,19 @@ pub(crate) static OBSERVE: TableShape = TableShape {
             Shape::Flag,
             "true",
             "`false` keeps command lines, variables, paths, changes and texts of programs out of the results database, and \
-             the text of this file; `prony run --resume` then needs the file. Titles, labels and numbers of levels, \
-             patterns and functions of phases, names of processes, files in profiles and what programs print are kept.",
+             the text of this file; `prony run --resume` then needs the file. Titles, labels of levels (with the values \
+             of `--set`) and their numbers, patterns and functions of phases, names of processes, files in profiles and \
+             what programs print are kept.",
         ),
     ]],
     rest: None,
 };
+
+/// The least that the kernel takes: 1 ms in its period of 100 ms.
+const LEAST_CPUS: f64 = 0.01;
+
+/// The most processors for which Linux is built.
+const MOST_CPUS: f64 = 8192.0;
 
 /// `[limits]`.
 pub(crate) static LIMITS: TableShape = TableShape {
@@ -283,7 +290,7 @@ pub(crate) static LIMITS: TableShape = TableShape {
     doc: "Limits on a trial's whole process tree; reaching one is a result.",
     fields: &[&[
         optional("memory", Shape::Bytes, "no limit", "Memory of the whole tree, page cache included, swap off."),
-        optional("cpus", Shape::Positive, "no limit", "Processors' worth of CPU time."),
+        optional("cpus", Shape::Between(LEAST_CPUS, MOST_CPUS), "no limit", "Processors' worth of CPU time."),
         optional("pids", Shape::Whole(1, 4_194_304), "no limit", "Processes and threads."),
         optional("time", Shape::Either(&[Shape::Span, Shape::Table(&TIME_LIMITS)]), "no limit", "Time of a trial."),
     ]],

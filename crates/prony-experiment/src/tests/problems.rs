@@ -18,6 +18,20 @@ fn faults_of_body(body: &str) -> String {
 }
 
 #[test]
+fn limit_of_processors_is_one_that_the_kernel_takes() {
+    for cpus in ["1e308", "8193", "0.001", "0", "inf"] {
+        let said = faults_of_body(&format!("[limits]\ncpus = {cpus}\n"));
+        assert!(
+            said.starts_with("2:8 `cpus` cannot be") && said.ends_with("a number from 0.01 to 8192"),
+            "{cpus}: {said}"
+        );
+    }
+    for cpus in ["0.01", "1", "8192", "2.5"] {
+        sound(&completed(&format!("[limits]\ncpus = {cpus}\n")));
+    }
+}
+
+#[test]
 fn all_faults_of_a_file_are_said_at_once() {
     let text = r#"
 [experiment]

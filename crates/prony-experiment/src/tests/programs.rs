@@ -325,6 +325,53 @@ fn what_cannot_run_is_named() {
     assert!(pty.contains("`pty` is a terminal for output that is captured"), "{pty}");
 }
 
+#[test]
+fn program_without_a_name_is_one_fault_and_its_keys_are_checked() {
+    let unnamed = "2:2 programs have names, and this one has none | write `[program.NAME]`";
+    for body in ["command = \"a\"\nenv = { A = 1 }", "directory = \".\"\ncommand = [\"a\"]\n[program.env]\nA = 1"] {
+        assert_eq!(faults(&format!("\n[program]\n{body}\n")), unnamed, "{body}");
+    }
+    let said = faults("\n[program]\ncomand = \"a\"\nshell = true\n");
+    assert!(said.starts_with(unnamed) && said.contains("3:1 unknown key `comand`"), "{said}");
+    assert_eq!(faults("[program.command]\ncommand = \"a\"\n[[phase]]\nname = \"run\"\ntimed = 3\n").lines().count(), 1);
+    assert_eq!(words(&["a"]), programs("[program.command]\ncommand = \"a\"\n")[0].command);
+    let level = programs("[factors.n]\nx = { command = \"a\" }\n[program]\nbuild = \"{n}\"\n").remove(0);
+    assert_eq!((level.name.as_str(), level.command), ("build", words(&["a"])));
+}
+
+#[test]
+fn replacement_of_nothing_or_by_the_same_text_is_a_fault() {
+    let of = |find: &str, with: &str| {
+        faults(&format!(
+            "[program.x]\ncommand = \"a\"\ndirectory = \".\"\n\
+             change = {{ replace = {{ file = \"f\", find = \"{find}\", with = \"{with}\" }} }}\n"
+        ))
+    };
+    assert_eq!(of("", "x"), "4:43 `find` is empty | write the text that is replaced");
+    assert_eq!(of("x", "x"), "4:55 `with` is the same text as `find`, so nothing changes | write another text");
+}
+
+#[test]
+fn file_beside_an_experiment_is_missed_by_a_program_in_an_empty_directory() {
+    let said = |body: &str| {
+        let experiment =
+            sound(&format!("[factors]\nn = [\"a.py\", \"main.py\"]\n[program.x]\n{body}\nenv = {{ N = \"{{n}}\" }}\n"));
+        let warnings = crate::warnings(&experiment, &|word| word == "main.py");
+        warnings
+            .iter()
+            .map(|problem| format!("{}:{} {}", problem.line, problem.column, problem.message))
+            .collect::<Vec<_>>()
+    };
+    let warning = ["4:11 `main.py` is beside this file, and the program runs in an empty directory"];
+    for command in ["[\"python3\", \"main.py\"]", "\"python3 '{n}'\"", "\"python3 main.py > f\"\nshell = true"] {
+        assert_eq!(said(&format!("command = {command}")), warning, "{command}");
+        for made in ["directory = \".\"", "prepare = \"make\"", "build = \"make\""] {
+            assert_eq!(said(&format!("command = {command}\n{made}")), [""; 0], "{made}");
+        }
+    }
+    assert_eq!(said("command = \"python3 /main.py other.py\""), [""; 0]);
+}
+
 const SITE: &str = "[program.x]\ncommand = \"a\"\ndirectory = \"site\"\nchange = \"{code}\"\n";
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a worker measured of a phase from inside, as figures and remarks. Pure.
 
 use prony_analysis::guard::{self, Finding, Severity};
-use prony_model::latency::Recorder;
+use prony_model::latency::{COMMIT, Recorder};
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::protocol::PhaseReport;
 use prony_model::reading::{Reading, Why};
@@ -103,13 +103,14 @@ fn rate(report: &PhaseReport) -> Reading<f64> {
     Reading::Measured(report.operations as f64 / report.time.as_secs_f64())
 }
 
-/// Percentiles over all operations; in an open loop of the intended latency (METHOD 2.3).
+/// Percentiles over all operations; in an open loop of the intended latency (METHOD 2.3). Commits of shared transactions,
+/// which are timed too, are none of them: `operations` and `errors` do not count them.
 fn latencies(report: &PhaseReport, readings: &mut Readings) {
     let open = report.histograms.iter().any(|h| h.kind == LatencyKind::Intended);
     let kind = if open { LatencyKind::Intended } else { LatencyKind::Service };
     let mut all = Recorder::new();
     let mut kinds = 0;
-    for histogram in report.histograms.iter().filter(|h| h.kind == kind) {
+    for histogram in report.histograms.iter().filter(|h| h.kind == kind && h.operation != COMMIT) {
         match Recorder::from_record(histogram) {
             Ok(recorder) => all.merge(&recorder),
             Err(error) => {
@@ -217,6 +218,26 @@ mod tests {
     fn rate_over_no_time_is_missing() {
         let record = observed(Some(PhaseReport { time: Nanos::ZERO, ..report(5, &[1]) })).phase;
         assert!(matches!(of(&record, Metric::Rate), Some(Reading::Missing(Why::Failed(_)))));
+    }
+
+    #[test]
+    fn commits_are_none_of_the_operations_of_which_percentiles_are_taken() {
+        let mut commits = Recorder::new();
+        (0..100).for_each(|_| commits.record(Nanos::from_millis(7)));
+        commits.record_many_failed(100);
+        let mut asked = report(190, &[500; 190]);
+        asked.errors = 10;
+        let mut puts = Recorder::from_record(&asked.histograms[0]).unwrap();
+        puts.record_many_failed(10);
+        asked.histograms = vec![
+            puts.to_record("put", LatencyKind::Service).unwrap(),
+            commits.to_record(COMMIT, LatencyKind::Service).unwrap(),
+        ];
+        let record = observed(Some(asked)).phase;
+        let largest = Reading::Missing(Why::Infinite { failed: 10, of: 200 });
+        assert_eq!(of(&record, Metric::LatencyMax), Some(largest));
+        let p90 = of(&record, Metric::LatencyP90).unwrap();
+        assert!(p90.measured().is_some_and(|p90| (499.0..=501.0).contains(p90)), "{p90:?}");
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! Edits of a variant's own copy of the program's directory; one that changes nothing is an error.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use prony_model::program::{Change, ProgramSpec};
+use prony_model::catalog::Lack;
+use prony_model::program::{Change, Manager, ProgramSpec};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
-use crate::place::build_cache;
+use crate::paths::FROM_FILE;
 use crate::place::copy::close;
-use crate::place::dependency::{Run, install};
+use crate::place::dependency::{Run, install, installer};
+use crate::place::setting::open_whole;
+use crate::place::{build_cache, revision, startable};
 
 /// Makes the program's changes in its directory `copy`, which is `top`, the whole copy, or inside it; what each did, with the
 /// hash of what came out.
@@ -37,6 +41,59 @@ pub fn apply(program: &ProgramSpec, top: &Path, copy: &Path, run: &Run<'_>) -> R
     Ok(done)
 }
 
+/// What certainly keeps a program's changes from being made in a copy of its directory, which is there. Of files that an
+/// earlier change makes or writes, other than by `replace`, nothing is known before.
+pub fn lacking(program: &ProgramSpec) -> Vec<Lack> {
+    let Some(directory) = program.directory.as_deref().map(Path::new) else { return Vec::new() };
+    let (mut lacking, mut texts) = (Vec::new(), Some(BTreeMap::new()));
+    for change in &program.changes {
+        let (key, fault, hint) = match change {
+            Change::Revision { of } => {
+                texts = None;
+                ("revision", revision::exists(directory, of).err(), "name a commit, branch or tag of the repository")
+            }
+            Change::Dependency { manager, .. } => {
+                texts = None;
+                ("dependency", uninstallable(program, directory, *manager), "the package manager works in the copy")
+            }
+            Change::Replace { file, find, with, count } => {
+                let made = texts.as_mut().map(|texts| {
+                    let path = inside(directory, file)?;
+                    let text = texts.remove(&path).map_or_else(|| read(&path, file), Ok)?;
+                    texts.insert(path, replaced(&text, file, find, with, *count)?);
+                    Ok(())
+                });
+                (
+                    "replace",
+                    made.and_then(Result::err),
+                    "`find` must stand in the file as often as `count` says, once by default",
+                )
+            }
+            Change::Patch { file } => {
+                texts = None;
+                (
+                    "patch",
+                    open_whole(Path::new(file)).err().map(|error| format!("cannot read `{file}`: {error}")),
+                    FROM_FILE,
+                )
+            }
+        };
+        lacking.extend(fault.map(|message| Lack { section: "change", key, message, hint: hint.to_owned() }));
+    }
+    lacking
+}
+
+/// Why no package manager would work in the copy. Of a revision, the directory may have other files.
+fn uninstallable(program: &ProgramSpec, directory: &Path, manager: Option<Manager>) -> Option<String> {
+    let is_revised = matches!(program.changes.first(), Some(Change::Revision { .. }));
+    match installer(directory, manager) {
+        Ok(command) => {
+            startable::missing(program, command).map(|why| format!("cannot find the command `{command}`: {why}"))
+        }
+        Err(why) => (!is_revised).then_some(why),
+    }
+}
+
 /// A path of the copy, which it may not leave.
 fn inside(copy: &Path, file: &str) -> Result<PathBuf, String> {
     let path = Path::new(file);
@@ -46,9 +103,20 @@ fn inside(copy: &Path, file: &str) -> Result<PathBuf, String> {
     Ok(copy.join(path))
 }
 
+/// A file's text.
+fn read(path: &Path, file: &str) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("cannot read `{file}`: {error}"))
+}
+
 fn replace(copy: &Path, file: &str, find: &str, with: &str, count: u64) -> Result<String, String> {
     let path = inside(copy, file)?;
-    let text = fs::read_to_string(&path).map_err(|error| format!("cannot read `{file}`: {error}"))?;
+    let changed = replaced(&read(&path, file)?, file, find, with, count)?;
+    write(&path, &changed).map_err(|error| format!("cannot write `{file}`: {error}"))?;
+    Ok(format!("`{file}` changed {count} times, now {:016x}", xxh3_64(changed.as_bytes())))
+}
+
+/// The text of `file` with the change.
+fn replaced(text: &str, file: &str, find: &str, with: &str, count: u64) -> Result<String, String> {
     let found = if find.is_empty() { 0 } else { text.matches(find).count() as u64 };
     if found != count {
         return Err(format!("`{file}` contains the text of `find` {found} times, not {count}"));
@@ -57,8 +125,7 @@ fn replace(copy: &Path, file: &str, find: &str, with: &str, count: u64) -> Resul
     if changed == text {
         return Err(format!("`{file}` is the same afterwards"));
     }
-    write(&path, &changed).map_err(|error| format!("cannot write `{file}`: {error}"))?;
-    Ok(format!("`{file}` changed {count} times, now {:016x}", xxh3_64(changed.as_bytes())))
+    Ok(changed)
 }
 
 /// Written anew, since it may not be writable; where it is a link, the file that it leads to.

@@ -8,6 +8,9 @@ use prony_model::program::Manager;
 /// Where pip puts packages, seen from the copy; it stands first in the program's `PYTHONPATH`.
 pub const PACKAGES: &str = ".prony-packages";
 
+const NPM: &str = "npm";
+const PYTHON: &str = "python3";
+
 /// Runs words in the copy and returns what they printed, or a sentence that says what failed.
 pub type Run<'a> = dyn Fn(&[String]) -> Result<String, String> + 'a;
 
@@ -22,10 +25,7 @@ pub fn install(
     manager: Option<Manager>,
     run: &Run<'_>,
 ) -> Result<String, String> {
-    let manager = manager.or_else(|| manager_of(copy)).ok_or_else(|| {
-        "the copy has no `package.json`, `pyproject.toml`, `setup.py` or `requirements.txt`: name the `manager`"
-            .to_owned()
-    })?;
+    let manager = manager.or_else(|| manager_of(copy)).ok_or_else(|| format!("the copy has {NO_MANIFEST}"))?;
     let (before, after) = match manager {
         Manager::Npm => npm(copy, name, version, run)?,
         Manager::Pip => pip(copy, name, version, run)?,
@@ -36,6 +36,20 @@ pub fn install(
     }
     let before = before.unwrap_or_else(|| "not there".to_owned());
     Ok(format!("`{name}` by {} is {after}, before {before}", manager.name()))
+}
+
+const NO_MANIFEST: &str = "no `package.json`, `pyproject.toml`, `setup.py` or `requirements.txt`: name the `manager`";
+
+/// The command that would install a package in a copy of the directory.
+///
+/// # Errors
+/// A sentence: nothing says which.
+pub fn installer(directory: &Path, manager: Option<Manager>) -> Result<&'static str, String> {
+    match manager.or_else(|| manager_of(directory)) {
+        Some(Manager::Npm) => Ok(NPM),
+        Some(Manager::Pip) => Ok(PYTHON),
+        None => Err(format!("`{}` has {NO_MANIFEST}", directory.display())),
+    }
 }
 
 fn manager_of(copy: &Path) -> Option<Manager> {
@@ -59,17 +73,17 @@ fn npm(copy: &Path, name: &str, version: &str, run: &Run<'_>) -> Result<Versions
     };
     let before = installed();
     let package = format!("{name}@{version}");
-    run(&words(&["npm", "install", "--save-exact", "--no-audit", "--no-fund", "--", &package]))?;
+    run(&words(&[NPM, "install", "--save-exact", "--no-audit", "--no-fund", "--", &package]))?;
     Ok((before, installed()))
 }
 
 fn pip(copy: &Path, name: &str, version: &str, run: &Run<'_>) -> Result<Versions, String> {
     let asked = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))";
     // One that is not installed has no version.
-    let before = run(&words(&["python3", "-c", asked, name])).ok().map(|text| text.trim().to_owned());
+    let before = run(&words(&[PYTHON, "-c", asked, name])).ok().map(|text| text.trim().to_owned());
     let package = format!("{name}=={version}");
     let quiet = ["--quiet", "--no-input", "--disable-pip-version-check", "--upgrade", "--target", PACKAGES];
-    run(&[words(&["python3", "-m", "pip", "install"]), words(&quiet), words(&["--", &package])].concat())?;
+    run(&[words(&[PYTHON, "-m", "pip", "install"]), words(&quiet), words(&["--", &package])].concat())?;
     Ok((before, distribution(&copy.join(PACKAGES), name)))
 }
 

@@ -237,7 +237,7 @@ impl Place {
     /// # Errors
     /// Where its own copy cannot be made.
     pub fn directory(&self, program: &ProgramSpec, scratch: &Path) -> Result<PathBuf, Error> {
-        let own = scratch.join("work");
+        let own = own_copy(scratch);
         match (&self.directory, self.top()) {
             (Some(_), Some((top, inside))) if program.copy == CopyOf::Trial => {
                 copy_tree(&top, &own)?;
@@ -249,6 +249,20 @@ impl Place {
             }
         }
         Ok(own)
+    }
+
+    /// Does what the program wants done before each trial. Of a copy in which that writes, links that lead out are treated
+    /// before the program starts.
+    ///
+    /// # Errors
+    /// Where it fails, the user interrupts it, or such a link refuses the run.
+    pub fn prepare(&self, means: Means<'_>, setting: &Setting<'_>) -> Result<(), Error> {
+        let program = setting.program;
+        let Some(prepare) = &program.prepare else { return Ok(()) };
+        step(means, setting, "prepare", prepare)?;
+        let Some((shared, _)) = self.top() else { return Ok(()) };
+        let top = if program.copy == CopyOf::Trial { own_copy(setting.scratch) } else { shared };
+        close(&top, program, "`prepare`")
     }
 
     /// Does something beside the trials in the variant's place; its output is shown where it fails.
@@ -274,15 +288,18 @@ impl Place {
         let scratch = Scratch::create(means.near)?;
         let directory = self.directory(program, scratch.path())?;
         let setting = Setting::new(program, scratch.path(), directory);
-        if let Some(prepare) = &program.prepare {
-            step(means, &setting, "prepare", prepare)?;
-        }
+        self.prepare(means, &setting)?;
         let mut spec = setting.beside(&program.command.words())?;
         (spec.stdin, spec.group) = (setting.input()?, Some(Group::create(limits)?));
         let deadline = limits.trial.map(|limit| Instant::now() + limit.to_duration());
         launch(means, spec, deadline)?;
         program.conclude.iter().try_for_each(|conclude| step(means, &setting, "conclude", conclude))
     }
+}
+
+/// Where a trial with this scratch has a copy of its own.
+fn own_copy(scratch: &Path) -> PathBuf {
+    scratch.join("work")
 }
 
 /// Runs a tool in a copy; what it printed, or what failed.

@@ -18,11 +18,16 @@ pub struct CheckedOut {
     pub said: String,
 }
 
-/// Has git make `copy` of the revision: a clone that borrows the repository's objects.
-///
-/// # Errors
-/// A sentence: no repository, no such revision, no such directory in it.
-pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, String> {
+/// A revision as the user's repository knows it.
+struct Found {
+    /// The top of the repository.
+    top: String,
+    /// The original directory, from there.
+    prefix: String,
+    commit: String,
+}
+
+fn find(original: &Path, of: &str) -> Result<Found, String> {
     if of.starts_with('-') {
         return Err(format!("`{of}` is no revision"));
     }
@@ -30,6 +35,23 @@ pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, S
     let prefix = git(original, &["rev-parse", "--show-prefix"])?;
     let commit = git(original, &["rev-parse", "--verify", "--quiet", &format!("{of}^{{commit}}")])
         .map_err(|_| format!("the repository `{top}` has no revision `{of}`"))?;
+    Ok(Found { top, prefix, commit })
+}
+
+/// Whether the repository of a directory has the revision.
+///
+/// # Errors
+/// A sentence: no repository, no such revision.
+pub fn exists(original: &Path, of: &str) -> Result<(), String> {
+    find(original, of).map(drop)
+}
+
+/// Has git make `copy` of the revision: a clone that borrows the repository's objects.
+///
+/// # Errors
+/// A sentence: no repository, no such revision, no such directory in it.
+pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, String> {
+    let Found { top, prefix, commit } = find(original, of)?;
     let quiet = ["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"];
     let target = copy.to_string_lossy();
     git(original, &[&quiet[..], &["clone", "--quiet", "--shared", "--no-checkout", "--", &top, &target]].concat())?;

@@ -77,9 +77,7 @@ impl<'a> Prepared<'a> {
     pub fn new(lab: &Lab<'_>, program: &'a ProgramSpec, place: &Place, scratch: &'a Path) -> Result<Self, Error> {
         let directory = place.directory(program, scratch)?;
         let setting = Setting::new(program, scratch, directory);
-        if let Some(prepare) = &program.prepare {
-            place::step(lab.means(), &setting, "prepare", prepare)?;
-        }
+        place.prepare(lab.means(), &setting)?;
         let effective = declared(&setting, place, lab.experiment.records_commands());
         Ok(Self { setting, effective })
     }

@@ -229,7 +229,7 @@ fn fresh(
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
     let experiment = load::experiment(file, &overrides, &Here::new(&near)?)?;
     gates_are_declared(arguments, &experiment)?;
-    files.claim_of_programs(&experiment)?;
+    files.claim_of_programs(experiment.variants())?;
     for (text, hint) in load::warnings(&experiment, file) {
         observer.event(&Event::Notice { text, hint });
     }
@@ -310,8 +310,14 @@ fn same_experiment(
     if *experiment.recorded() == *recorded {
         return Ok(experiment);
     }
+    let hint = if recorded.records_commands() {
+        "leave the file out to go on with the run as it was, or begin a new run without --resume"
+    } else {
+        "a run that recorded no command lines goes on only with the file and the options it began with, and the fresh \
+         blocks of `prony tune` not at all: begin a new run, or the search anew, without --resume"
+    };
     Err(Error::Arguments {
         message: format!("`{}` is not the experiment of run {}", file.display(), head.id),
-        hint: "leave the file out to go on with the run as it was, or begin a new run without --resume".to_owned(),
+        hint: hint.to_owned(),
     })
 }

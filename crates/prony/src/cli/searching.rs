@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use prony_model::catalog::Overrides;
-
 use super::choice::{DatabaseArg, SharedArg};
 use super::run::{observer, variables};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 use crate::search::Means;
+use crate::search::found::Wanted;
 use crate::search::journal::{self, Asked};
 use prony_results::{Database, RunId, RunStatus};
 use prony_runner::interrupt::Interrupt;
@@ -43,7 +42,7 @@ impl SearchArguments {
     ///
     /// # Errors
     /// Where there is none to go on with, what was asked is at fault, or the search fails.
-    pub fn open<T: AsMut<Overrides>, F>(
+    pub fn open<T: Wanted, F>(
         &self,
         kind: &str,
         of_kind: fn(Asked) -> Option<T>,
@@ -60,10 +59,10 @@ impl SearchArguments {
         let database = &self.database.database;
         let near = scratch(self.scratch.as_deref(), database);
         let over = if self.is_journal_of(resumed)? { Present::Replaced } else { Present::Refused("name another file") };
-        let mut files = OutputFiles::of(Some(database), []);
+        let mut files = OutputFiles::of(Some(database), [wanted.file()]);
         let journal = self.journal.as_ref().map(|path| files.open(path, over)).transpose()?;
-        let journal = journal.as_ref();
-        search(wanted, resumed, Means { database, near: &near, interrupt, journal, observer: &mut *observer })
+        let (journal, files, observer) = (journal.as_ref(), &mut files, &mut *observer);
+        search(wanted, resumed, Means { database, near: &near, interrupt, journal, files, observer })
     }
 
     /// Whether the file for the journal begins as that of the run which goes on: then all that is in it is written again.
@@ -88,7 +87,7 @@ pub fn named(file: Option<&PathBuf>) -> Result<PathBuf, Error> {
 
 /// The search that was asked for, or the latest that is not done, and its settings; with the variables of now, since
 /// none are kept.
-fn interrupted<T: AsMut<Overrides>>(
+fn interrupted<T: Wanted>(
     database: &DatabaseArg,
     which: i64,
     kind: &str,
@@ -111,6 +110,6 @@ fn interrupted<T: AsMut<Overrides>>(
     if status == RunStatus::Done {
         return Err(none());
     }
-    wanted.as_mut().variables = variables();
+    wanted.overrides().variables = variables();
     Ok((wanted, Some(run)))
 }

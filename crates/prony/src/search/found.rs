@@ -28,6 +28,14 @@ pub struct Grown {
     pub died: Vec<TrialRecord>,
 }
 
+/// What a search is asked.
+pub trait Wanted {
+    /// The experiment's file, as typed.
+    fn file(&self) -> &PathBuf;
+    /// What the command line changes in it.
+    fn overrides(&mut self) -> &mut Overrides;
+}
+
 /// What `grow` is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GrowWanted {
@@ -39,8 +47,12 @@ pub struct GrowWanted {
     pub settings: GrowSettings,
 }
 
-impl AsMut<Overrides> for GrowWanted {
-    fn as_mut(&mut self) -> &mut Overrides {
+impl Wanted for GrowWanted {
+    fn file(&self) -> &PathBuf {
+        &self.file
+    }
+
+    fn overrides(&mut self) -> &mut Overrides {
         &mut self.overrides
     }
 }
@@ -74,8 +86,12 @@ pub struct TuneWanted {
     pub confirm: Option<Blocks>,
 }
 
-impl AsMut<Overrides> for TuneWanted {
-    fn as_mut(&mut self) -> &mut Overrides {
+impl Wanted for TuneWanted {
+    fn file(&self) -> &PathBuf {
+        &self.file
+    }
+
+    fn overrides(&mut self) -> &mut Overrides {
         &mut self.overrides
     }
 }

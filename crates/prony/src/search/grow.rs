@@ -49,6 +49,7 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
     let mut checked = CheckedValues { source, wanted: wanted.clone(), known: BTreeMap::new() };
     let first = checked.at(wanted.settings.range.low)?.clone();
     bounded(&first, &wanted.settings)?;
+    means.files.claim_of_programs(first.variants())?;
     let experiments = Experiments::default();
     let mut experiment = first.emptied(format!("{}: how far `{}` grows", first.title(), wanted.settings.range.name));
     experiment.admit(&first, 0);

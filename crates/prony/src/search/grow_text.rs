@@ -3,6 +3,7 @@
 use prony_analysis::search::{End, GrowSettings, Growth, Tried};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::record::TrialRecord;
+use prony_model::units::Nanos;
 
 use super::found::Grown;
 use prony_report::render::terminal::{Terminal, plain_table};
@@ -18,7 +19,7 @@ pub(super) fn levels(levels: &[(String, String)]) -> String {
 /// The table of a search by `grow`, and what is to be said beside it.
 pub(super) fn grown(settings: &GrowSettings, grown: &[Grown]) -> String {
     let name = &settings.range.name;
-    let headings = ["", "largest that succeeds", "took, memory", "next that fails", "how"];
+    let headings = ["", "largest that succeeds", "time, memory", "next that fails", "how"];
     let rows: Vec<Vec<String>> = grown.iter().map(|one| row(settings, one)).collect();
     let mut out = Vec::new();
     // Writing to memory does not fail.
@@ -40,12 +41,20 @@ fn row(settings: &GrowSettings, one: &Grown) -> Vec<String> {
     vec![whose, value(one.growth.lives), with(&one.lived), value(one.growth.dies), ended(&died)]
 }
 
-/// What the living needed: its longest trial and most memory.
+/// What the trials that succeeded needed at most: the time of each phase, and memory. A trial takes longer than its phases:
+/// it is prepared, and waits for a machine at rest. Phases may overlap, so that their times add up to nothing.
 fn with(lived: &[TrialRecord]) -> String {
-    let Some(took) = lived.iter().map(|trial| trial.took).max() else { return String::new() };
-    let memory = lived.iter().filter_map(most_memory).reduce(f64::max);
-    let memory = memory.map(|memory| format!(", {}", bytes(memory)));
-    format!("{}{}", time(took), memory.unwrap_or_default())
+    let Some(first) = lived.first() else { return String::new() };
+    let longest = |at: usize| {
+        let key = MetricKey::amount(Metric::Time);
+        lived.iter().filter_map(|trial| trial.phases.get(at)?.reading(key)?.measured().copied()).reduce(f64::max)
+    };
+    let phases = first.phases.iter().enumerate().filter(|(_, phase)| phase.timed);
+    let mut needed: Vec<String> = phases
+        .filter_map(|(at, phase)| Some(format!("{} {}", phase.name, time(Nanos::from_nanos(longest(at)? as u64)))))
+        .collect();
+    needed.extend(lived.iter().filter_map(most_memory).reduce(f64::max).map(bytes));
+    needed.join(", ")
 }
 
 /// The control group's own peak, or the largest that was seen in any phase.

@@ -15,7 +15,7 @@ use prony_model::trial::{Label, PlannedTrial};
 use super::experiments::Experiments;
 use super::journal::Entry;
 use crate::error::Error;
-use crate::output_file::OutputFile;
+use crate::output_file::{OutputFile, OutputFiles};
 use prony_results::{Database, RunId, RunStart, RunStatus};
 use prony_runner::interrupt::Interrupt;
 use prony_runner::lab::Lab;
@@ -33,6 +33,8 @@ pub struct Means<'a> {
     pub interrupt: Interrupt,
     /// Each entry of the journal is a line of JSON in this file, too.
     pub journal: Option<&'a OutputFile>,
+    /// The files that it must not write, and those that it writes.
+    pub files: &'a mut OutputFiles,
     /// Told what happens.
     pub observer: &'a mut dyn Observer,
 }
@@ -40,8 +42,8 @@ pub struct Means<'a> {
 impl Means<'_> {
     /// The same for a part of the time: several runs of one search share them.
     pub fn lend(&mut self) -> Means<'_> {
-        let Means { database, near, interrupt, journal, observer } = self;
-        Means { database, near, interrupt: interrupt.clone(), journal: *journal, observer: &mut **observer }
+        let Means { database, near, interrupt, journal, files, observer } = self;
+        Means { database, near, interrupt: interrupt.clone(), journal: *journal, files, observer: &mut **observer }
     }
 }
 
@@ -64,6 +66,7 @@ pub struct Prober<'a> {
     written: usize,
     position: u32,
     file: Option<&'a OutputFile>,
+    files: &'a mut OutputFiles,
     observer: &'a mut dyn Observer,
     interrupt: Interrupt,
     summary: Summary,
@@ -154,6 +157,7 @@ impl<'a> Prober<'a> {
             written: 0,
             position: 0,
             file: means.journal,
+            files: means.files,
             observer: means.observer,
             interrupt: means.interrupt,
             summary: Summary::default(),
@@ -174,11 +178,12 @@ impl<'a> Prober<'a> {
     /// Takes in a variant of another experiment of the same file; its number here.
     ///
     /// # Errors
-    /// Those of the database.
+    /// Those of the database, and where its program would write over what it must not.
     pub fn admit(&mut self, other: &Experiment, variant: usize) -> Result<usize, Error> {
         let before = self.experiment.clone();
         let id = self.experiment.admit(other, variant);
         if id == before.variants().len() {
+            self.files.claim_of_programs(&self.experiment.variants()[id..])?;
             self.database.extend_run(self.run, &self.experiment, self.position)?;
         }
         if self.experiment != before {

@@ -75,6 +75,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let first = base.at(&source, &base.default)?;
     figures_exist(&wanted, &first)?;
     base.ends_are_sound(&source)?;
+    means.files.claim_of_programs(first.variants())?;
     let experiments = Experiments::default();
     let empty = empty(&first, &base, &wanted);
     let prober = match resume {

@@ -133,6 +133,8 @@ fn links_that_steps_make_refuse_the_run_or_are_copied_before_the_next_step_write
         (format!("change = {{ patch = \"both.patch\" }}\nprepare = \"{writes}\"\n"), "the patch `", "one\nbuilt\n"),
         (format!("build = \"ln -s {shared} lib\"\nprepare = \"{writes}\"\n"), "`build`", "one\nbuilt\n"),
         (format!("build = \"ln -s {shared} lib\"\n"), "`build`", "one\n"),
+        (format!("prepare = \"ln -s {shared} lib\"\n"), "`prepare`", "one\n"),
+        (format!("prepare = \"ln -s {shared} lib\"\ncopy = \"trial\"\n"), "`prepare`", "one\n"),
     ];
     for (body, step, copied) in steps {
         let body = format!(

@@ -581,6 +581,23 @@ fn full_disk_is_named_and_gives_no_verdict_of_speed() {
     }
 }
 
+/// LMDB calls a write that the disk cut short an I/O error.
+#[test]
+fn full_disk_is_named_where_one_large_commit_of_lmdb_meets_it() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let bench = Bench::new();
+    let body = "[observe]\ncare = \"light\"\n[store]\nengine = \"lmdb\"\n[compare]\nblocks = 1\n\
+                [data]\nrecords = 3_500\nvalue = { bytes = 2_100 }\n\
+                [[phase]]\nname = \"write\"\nput = { transaction = \"single\" }\n";
+    std::fs::write(bench.path("full.toml"), body).unwrap();
+    let output = bench.prony(&["run", "full.toml", "--quiet", "--scratch", disk.0.path().to_str().unwrap()]);
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}{errors}");
+    let ending = &bench.data().trials[0].ending;
+    assert_eq!(ending.outcome, Outcome::DiskFull, "{ending:?}");
+    assert!(ending.evidence.iter().any(|line| line.contains("committing: Input/output error")), "{ending:?}");
+}
+
 #[test]
 fn memory_in_which_nothing_starts_and_values_larger_than_memory_are_faults_of_the_file() {
     let bench = Bench::new();

@@ -439,7 +439,10 @@ fn results_and_scratch_are_private_unless_shared() {
 fn what_check_accepts_run_can_begin() {
     let place = Place::new();
     fs::write(place.path("file"), "").unwrap();
+    fs::write(place.path("text"), "one one").unwrap();
+    assert!(Command::new("git").args(["init", "--quiet"]).current_dir(place.0.path()).status().unwrap().success());
     let program = |keys: &str| format!("[program.x]\n{keys}\n");
+    let changed = |change: &str| program(&format!("command = \"/bin/true\"\ndirectory = \".\"\nchange = {change}"));
     let huge = STORE
         .replace("\"memory\"", "\"lmdb\"")
         .replace("records = 10", "records = 1_000_000_000_000\nvalue = { bytes = \"1 MB\" }");
@@ -450,9 +453,30 @@ fn what_check_accepts_run_can_begin() {
         (program("command = \"nosuchcommand\""), "2:11", "cannot find the command `nosuchcommand`"),
         (
             program("command = \"true\"\ndirectory = \".\"\nchange = { patch = \"no.patch\" }"),
-            "4:10",
+            "4:20",
             "cannot read `no.patch`",
         ),
+        (changed("{ revision = \"nine\" }"), "4:23", "has no revision `nine`"),
+        (changed("{ dependency = \"left@1\" }"), "4:25", "has no `package.json`"),
+        (
+            changed("{ dependency = \"left@1\", manager = \"npm\" }\nenv = { PATH = \"/nowhere\" }"),
+            "4:25",
+            "cannot find the command `npm`",
+        ),
+        (
+            changed("{ replace = { file = \"text\", find = \"one\", with = \"two\" } }"),
+            "4:22",
+            "`text` contains the text of `find` 2 times, not 1",
+        ),
+        (
+            changed(
+                "[{ replace = { file = \"text\", find = \"one\", with = \"two\", count = 2 } }, \
+                 { replace = { file = \"text\", find = \"one\", with = \"two\" } }]",
+            ),
+            "4:10",
+            "`text` contains the text of `find` 0 times, not 1",
+        ),
+        (changed("{ replace = { file = \"none\", find = \"one\", with = \"two\" } }"), "4:22", "cannot read `none`"),
         (huge, "8:11", "are free where the store is put"),
     ] {
         fs::write(place.path("x.toml"), &body).unwrap();
@@ -510,7 +534,7 @@ fn outputs_are_never_the_results_the_experiment_or_one_another() {
         ("report --format html -o other".to_owned(), "it belongs to the results database"),
         ("plot 1 effects -o prony.db".to_owned(), "it belongs to the results database"),
         ("grow e.toml --raise x=1..4 --journal prony.db".to_owned(), "it belongs to the results database"),
-        ("grow e.toml --raise x=1..4 --journal e.toml".to_owned(), "exists already"),
+        ("grow e.toml --raise x=1..4 --journal e.toml".to_owned(), "this command reads it"),
         (
             "tune e.toml --over x=1..4 --minimize write.time --journal other".to_owned(),
             "it belongs to the results database",

@@ -227,9 +227,11 @@ fn conclude_can_end_what_a_program_leaves_running() {
 fn a_change_that_does_not_apply_ends_the_run() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
-    fs::write(bench.path("site/a"), "text").unwrap();
+    fs::write(bench.path("site/a"), "text\n").unwrap();
+    fs::write(bench.path("a.patch"), "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-text\n+other\n").unwrap();
+    // Before the run it is not known what the patch leaves of the file.
     let body = "[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\ndirectory = \"site\"\n\
-                change = { replace = { file = \"a\", find = \"absent\", with = \"\" } }\n";
+                change = [{ patch = \"a.patch\" }, { replace = { file = \"a\", find = \"text\", with = \"\" } }]\n";
     fs::write(bench.path("e.toml"), body).unwrap();
     let output = bench.prony(&["run", "e.toml"]);
     let text = String::from_utf8_lossy(&output.stderr);

@@ -334,7 +334,24 @@ fn resume_refuses_another_experiment() {
     std::fs::write(bench.path().join("x.toml"), SMALL).unwrap();
     let output = bench.prony(&["run", "x.toml", "--resume"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("is not the experiment of run 1"), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(said.contains("is not the experiment of run 1") && said.contains("hint: leave the file out"), "{said}");
+}
+
+#[test]
+fn hint_of_another_experiment_leaves_out_no_file_that_the_run_needs() {
+    let bench = Bench::new(&format!("[observe]\nrecord_commands = false\n{}", long()));
+    let (mut child, mut lines) = start(&bench, &["run", "x.toml", "--json"]);
+    until_phase(&mut lines, "rest", 0);
+    send(&child, Signal::INT);
+    drop(lines);
+    child.wait().unwrap();
+    let said = |arguments: &[&str]| text(&bench.prony(arguments).stderr).to_owned();
+    assert!(said(&["run", "--resume"]).contains("hint: name its file"));
+    std::fs::write(bench.path().join("x.toml"), SMALL).unwrap();
+    let refused = said(&["run", "x.toml", "--resume"]);
+    assert!(refused.contains("is not the experiment of run 1") && refused.contains("without --resume"), "{refused}");
+    assert!(!refused.contains("leave the file out"), "{refused}");
 }
 
 const LIMITED: &str = r#"

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use prony_model::record::TrialRecord;
+use prony_model::units::Nanos;
 use prony_results::{Database, RunData, RunId, RunStatus};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -178,6 +179,38 @@ fn a_search_without_an_end_needs_a_limit() {
 }
 
 #[test]
+fn output_of_a_program_is_not_written_over_what_the_search_reads_or_writes() {
+    let body = |file: &str| {
+        format!(
+            "[observe]\ncare = \"light\"\n[factors]\nn = [1]\n[program.x]\ncommand = [\"echo\", \"{{n}}\"]\n\
+             output = {{ file = \"{file}\" }}\n"
+        )
+    };
+    let grow = ["grow", "x.toml", "--raise", "n=1..3", "-q", "--journal", "j.jsonl"];
+    let tune = ["tune", "x.toml", "--minimize", "run.time", "--over", "n=1..3", "--journal", "j.jsonl"];
+    for (file, why) in [
+        ("x.toml", "this command reads it"),
+        ("prony.db", "it belongs to the results database"),
+        ("j.jsonl", "this command writes something else to it"),
+    ] {
+        let bench = Bench::new(&body(file));
+        for search in [&grow[..], &tune] {
+            let (code, said, errors) = bench.prony(search);
+            assert!(code == Some(2) && errors.contains(&format!("{file}`: {why}")), "{code:?} {said}{errors}");
+            assert_eq!(std::fs::read_to_string(bench.path("x.toml")).unwrap(), body(file));
+        }
+    }
+    let bench = Bench::new(&body("x{n}"));
+    std::fs::hard_link(bench.path("x.toml"), bench.path("x2")).unwrap();
+    let (code, said, errors) = bench.prony(&grow);
+    assert!(code == Some(2) && errors.contains("x2`: this command reads it"), "{code:?} {said}{errors}");
+    std::fs::remove_file(bench.path("x2")).unwrap();
+    let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..3", "-q", "--journal", "k.jsonl"]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    assert_eq!(std::fs::read_to_string(bench.path("x3")).unwrap(), "3\n");
+}
+
+#[test]
 fn a_key_grows_at_one_level_of_its_factor() {
     let bench = Bench::new(GROWING);
     let (code, _, errors) = bench.prony(&["grow", "x.toml", "--raise", "kind.edge=1..9"]);
@@ -210,6 +243,15 @@ fn growing_under_a_memory_limit_finds_what_it_holds() {
     assert!(said.contains("OOM in fill at") && said.contains(">= "), "{said}");
     let grown = bench.journal(1).into_iter().find_map(|entry| entry["grown"].as_object().cloned()).unwrap();
     let (lives, dies) = (grown["lives"]["value"].as_f64().unwrap(), grown["dies"]["value"].as_f64().unwrap());
+    let run = bench.run(1);
+    let of = |trial: &&TrialRecord| {
+        let level = run.experiment.level_of(&run.experiment.variants()[trial.trial.variant], 0);
+        trial.ending.outcome.is_ok() && level.number == Some(lives)
+    };
+    let (fill, row) = ("fill.time".parse().unwrap(), said.lines().find(|line| line.starts_with("records ")).unwrap());
+    let times = run.trials.iter().filter(of).map(|trial| *trial.figure(&fill).measured().unwrap());
+    let longest = prony_report::time(Nanos::from_nanos(times.reduce(f64::max).unwrap() as u64));
+    assert!(row.contains(&format!(" fill {longest}, ")), "of the phase, and not of the whole trial: {said}");
     // A record of 1 MB needs at least that, and prony's worker a few MB beside.
     assert!((40.0..=100.7).contains(&lives) && dies <= 101.0 * 1.2, "{lives} {dies}");
 }
@@ -267,7 +309,10 @@ fn interrupted_and_resumed(observe: &str) {
     database.end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
     drop(database);
     let (code, _, errors) = bench.prony(&["grow", "--resume", "--journal", "x.toml"]);
-    assert!(code == Some(2) && errors.contains("`x.toml` exists already"), "only its own journal is written anew");
+    assert!(
+        code == Some(2) && errors.contains("`x.toml`: this command reads it"),
+        "only its own journal is written anew"
+    );
     let (code, again, errors) = bench.prony(&["grow", "--resume", "--journal", "j.jsonl"]);
     assert_eq!((code, &again), (Some(0), &said), "{errors}");
     assert_eq!(bench.run(1).trials, run.trials, "nothing was left to run");

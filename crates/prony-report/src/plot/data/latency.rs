@@ -1,6 +1,6 @@
 //! Latency percentile curves from HdrHistograms, intended and actual.
 
-use prony_model::latency::{Recorder, percentile};
+use prony_model::latency::{COMMIT, Recorder, percentile};
 use prony_model::metric::Metric;
 use prony_model::record::LatencyKind;
 
@@ -164,13 +164,18 @@ fn caption(curves: &[Curve]) -> String {
         if has(LatencyKind::Intended) && has(LatencyKind::Actual) { " Solid: intended; dashed: actual." } else { "" };
     let failed = match curves.iter().map(|curve| curve.failed).sum::<u64>() {
         0 => String::new(),
-        n => format!(" {n} operations failed; they count as infinitely slow, and curves end before them."),
+        n => format!(" {n} {} failed; they count as infinitely slow, and curves end before them.", named(curves)),
     };
     format!(
         "Latency {}. All trials of a variant pooled: the shape, not a test. Curves end where fewer than ten operations lie \
          beyond.{dashed}{failed}",
         kinds.join(", and ")
     )
+}
+
+/// What the curves of a chart are of: commits are none of a phase's operations.
+fn named(curves: &[Curve]) -> &'static str {
+    if curves.iter().all(|curve| curve.operation == COMMIT) { "commits" } else { "operations" }
 }
 
 fn table(curves: &[Curve], several: bool) -> Table {

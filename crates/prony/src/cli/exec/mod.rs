@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // The run itself reports what is missing: there is no file of the user's that `check` could show.
     let experiment = load::text(text.clone(), &file.display().to_string(), &Overrides::default(), &Anywhere)?;
     let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.input);
-    files.claim_of_programs(&experiment)?;
+    files.claim_of_programs(experiment.variants())?;
     let saved = arguments.save.as_ref().map(|path| files.open(path, over(arguments.force))).transpose()?;
     let exports = exports::open(&arguments.exports, &mut files)?;
     saved.map_or(Ok(()), |saved| saved.write_bytes(text.as_bytes()))?;
