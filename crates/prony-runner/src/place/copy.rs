@@ -127,7 +127,8 @@ pub fn close(top: &Path, program: &ProgramSpec, step: &str) -> Result<(), Error>
     // By its path in the copy, which is gone when this is read.
     if let Some((link, to)) = plan.outward.first() {
         let of = Some(format!("the copy into which {step} of program `{}` wrote", program.name));
-        let (link, to, more) = (link.clone(), to.clone(), plan.outward.len() - 1);
+        let link = link.strip_prefix(&here).unwrap_or(link).to_path_buf();
+        let (to, more) = (to.clone(), plan.outward.len() - 1);
         return Err(Error::LinkOut { link, directory: here, of, to, more });
     }
     let closed = here.with_extension("closed");

@@ -51,7 +51,7 @@ pub struct Entry {
 pub struct Plan {
     /// In the order of their paths.
     pub entries: Vec<Entry>,
-    /// Links that lead out and could not be kept: the link, and what it leads to.
+    /// Links that lead out and could not be kept: where the link is, and what it leads to.
     pub outward: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -72,7 +72,7 @@ impl Plan {
                 match lister.link(&from, &to, root, about).map_err(fault(&from))? {
                     Linked::Settled => {}
                     Linked::Directory(next) => open.push_back(next),
-                    Linked::Outward(target) => outward.push((to, target)),
+                    Linked::Outward(target) => outward.push((from, target)),
                 }
             } else {
                 break;
@@ -95,7 +95,7 @@ impl Plan {
     pub fn allowed(self, directory: &Path, of: Option<String>) -> Result<Self, Error> {
         let Some((link, to)) = self.outward.first() else { return Ok(self) };
         Err(Error::LinkOut {
-            link: directory.join(link),
+            link: link.clone(),
             directory: directory.to_path_buf(),
             of,
             to: to.clone(),

@@ -182,9 +182,11 @@ impl Place {
             let clone = scratch.path().join("clone");
             let out = revision::check_out(&original, of, &clone).map_err(|message| failed("change", message))?;
             let mut plan = sources.plan(&clone, program, Some(out.top.clone()))?;
-            // Where a link that goes up leads from here says nothing to the user, who knows it as it is written.
+            // Where a link is in the clone and where it leads from there says nothing to the user, who knows it as it is
+            // written in the repository.
             for (link, to) in &mut plan.outward {
-                *to = std::fs::read_link(clone.join(link)).unwrap_or_default();
+                *to = std::fs::read_link(&*link).unwrap_or_default();
+                *link = link.strip_prefix(&clone).map_or_else(|_| link.clone(), |inside| out.top.join(inside));
             }
             let plan = plan.allowed(&out.top, Some(format!("revision `{of}` of `{}`", out.top.display())))?;
             copy_plan(&clone, &plan, &top, &mut progress)?;
