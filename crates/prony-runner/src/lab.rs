@@ -211,9 +211,9 @@ fn not_removed(error: &prony_os::Error) -> Event {
 }
 
 fn sweep(near: &Path, observer: &mut dyn Observer) -> Result<(), Error> {
-    let groups = limits::sweep()?;
+    let (groups, stuck) = limits::sweep();
     let Swept { removed: folders, left } = Scratch::sweep(near)?;
-    left.iter().for_each(|error| observer.event(&not_removed(error)));
+    stuck.iter().chain(&left).for_each(|error| observer.event(&not_removed(error)));
     if groups.len() + folders.len() > 0 {
         let text = format!(
             "removed what killed runs had left: {} control groups, {} scratch directories",

@@ -105,7 +105,7 @@ fn attempt(
     record.sampler_cpu = sampled.cpu;
     // What lies in the scratch is read before that is cleared with the environment.
     program.iter_mut().for_each(|program| program.find_data(lab));
-    let concluded = program.as_ref().map_or(Ok(None), |program| program.conclude(lab))?;
+    let concluded = program.as_ref().and_then(|program| program.conclude(lab));
     match (watched, program) {
         (Err(Error::Os(error @ (NotExecuted { .. } | NotEntered { .. }))), Some(program)) => {
             let commands = lab.experiment.records_commands();

@@ -124,7 +124,8 @@ pub fn late(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let watched = record.phases.iter().filter(|phase| phase.action == "observe" && phase.timed);
     let finding = |phase: &PhaseRecord, lag: f64, wall: f64| {
         let [late, took] = [lag, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
-        let (severity, what) = if amount(phase, Metric::Cpu).is_none() {
+        let memory = phase.reading(MetricKey::gauge(Metric::Anon, Stat::Max)).and_then(|memory| memory.measured());
+        let (severity, what) = if amount(phase, Metric::Cpu).is_none() && memory.is_none() {
             (Severity::Warning, "it has no figure that was read then")
         } else {
             (Severity::Note, "its CPU time, bytes and calls may include those of neighbouring phases")

@@ -86,6 +86,11 @@ pub(crate) fn program(
         let problem = Problem::new(view.key_span("pty"), "`pty` is a terminal for output that is captured");
         problems.add(problem.hint("take `pty` or `output` out"));
     }
+    if matches!(spec.output, OutputTo::File(_)) && spec.replicas.is_some() {
+        let message = format!("program `{name}` and its replicas would write over each other's output in one file");
+        let problem = Problem::new(view.key_span("output"), message);
+        problems.add(problem.hint("take `output` out, or write `output = \"null\"`"));
+    }
     Some(spec)
 }
 

@@ -323,6 +323,8 @@ fn what_cannot_run_is_named() {
     assert!(change.contains("program `x` has no copy that could be changed"), "{change}");
     let pty = of("command = \"a\"\npty = true\noutput = \"null\"");
     assert!(pty.contains("`pty` is a terminal for output that is captured"), "{pty}");
+    let shared = of("command = \"a\"\noutput = { file = \"o\" }\nreplicas = { count = 2, phase = \"run\" }");
+    assert!(shared.starts_with("3:1 program `x` and its replicas would write over each other's output"), "{shared}");
 }
 
 #[test]

@@ -66,7 +66,7 @@ const HEAP_MESSAGES: [&str; 5] = [
 pub fn classify(evidence: &Evidence) -> (Outcome, Vec<String>) {
     let mut shown = vec![status_text(evidence.status)];
     if let Some(how) = &evidence.lost {
-        shown = vec![format!("its supervisor was ended from outside ({how}), and the kernel ended it with that")];
+        shown = vec![format!("its supervisor was ended from outside ({how}), and it was ended with that")];
         let interrupted = evidence.ended_by_us == Some(EndedByUs::Interrupted);
         return (if interrupted { Outcome::Interrupted } else { Outcome::Killed }, shown);
     }

@@ -10,12 +10,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use prony_model::units::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 
 use super::channel::Channel;
-use super::link::{Link, reap_lingering};
+use super::link::{Link, SILENCE, reap_lingering};
 use super::spawner::{self, Fds};
 use super::spec::{LaunchSpec, Parts, Reader, Unprepared};
 use super::texts::Texts;
@@ -85,7 +86,8 @@ pub trait Process: Debug + Send + AsFd {
     ///
     /// # Errors
     /// [`Error::Exec`] with the program's name when it cannot be executed, [`Error::Directory`] when its directory cannot be
-    /// entered; [`Error::SupervisorEnded`] where that was killed before anything began.
+    /// entered; [`Error::SupervisorEnded`] where its spawner was ended before it began. A supervisor that was ended is an
+    /// end of the process.
     fn started(&mut self, ends: &[BorrowedFd<'_>]) -> Result<Started, Error>;
 
     /// Waits until the process itself has ended: forever without a timeout, not at all with a zero one. `None` when the time
@@ -217,6 +219,11 @@ fn bounds(captured: &[Option<Reader>; 2]) -> [Option<Bounds>; 2] {
     captured.each_ref().map(|captured| captured.as_ref().map(|(_, bounds)| *bounds))
 }
 
+/// Whether there is something to read, or its end.
+fn is_readable(file: &File) -> bool {
+    matches!(poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&Timespec::default())), Ok(1..))
+}
+
 /// Has a subject made that waits to be released.
 fn suspend(
     link: &mut Link,
@@ -231,14 +238,18 @@ fn suspend(
     asked.map_err(|source| link.unsent(source))?;
     // The subject has them now, or nobody: a report that nobody can write any more shows as its end.
     drop((wait, report, fds));
-    match link.receive_beside(None, &[reader.as_fd()])? {
-        None => {}
-        // It was killed on its way. Another may be made elsewhere.
-        Some(FromSupervisor::Ended { .. }) => return Err(link.supervisor_ended()),
-        other => return Err(link.unexpected(other)),
+    let mut reader = File::from(reader);
+    while !is_readable(&reader) {
+        match link.receive_beside(Some(Instant::now() + SILENCE), &[reader.as_fd()])? {
+            None if client.is_stopped() => return Err(link.supervisor_ended()),
+            None => {}
+            // It was killed on its way. Another may be made elsewhere.
+            Some(FromSupervisor::Ended { .. }) => return Err(link.supervisor_ended()),
+            other => return Err(link.unexpected(other)),
+        }
     }
     let mut message = [0; REPORT_LENGTH];
-    if File::from(reader).read_exact(&mut message).is_err() {
+    if reader.read_exact(&mut message).is_err() {
         return Err(link.supervisor_ended());
     }
     match parse_report(message) {
@@ -266,6 +277,12 @@ impl SpawnerClient {
     /// The process.
     const fn spawner(&self) -> u32 {
         self.spawner
+    }
+
+    /// Whether somebody has stopped it. The supervisor, whose child it is, looks only where a subject is to be told of.
+    fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.spawner)).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
     }
 
     /// How many subjects were asked for.
@@ -486,9 +503,8 @@ mod tests {
         }
     }
 
-    /// What it amounts to where a subject is to be suspended by a spawner that is killed before it is asked, or before it
-    /// reads what it was asked.
-    fn suspended_without_spawner(asked: bool) -> Error {
+    /// What it amounts to where a subject is to be suspended by a spawner that is killed, or stopped.
+    fn suspended_without_spawner(stopped: bool) -> Error {
         let args = ["--exact", "launch::handle::tests::supervisor", "--nocapture", "--test-threads=1"];
         let launcher = Launcher::this_program(args).env(ROLE, "");
         let begin = Begin { reused: false, group: None, beside: None, scratch: Vec::new(), captured: [None, None] };
@@ -496,22 +512,19 @@ mod tests {
         let spawner = client.spawner();
         let signal = |signal| kill_process(Pid::from_raw(spawner.cast_signed()).unwrap(), signal).unwrap();
         let Parts { texts, fds, .. } = LaunchSpec::new("/bin/true", "/").into_parts().unwrap();
-        signal(if asked { Signal::STOP } else { Signal::KILL });
-        if !asked {
+        signal(if stopped { Signal::STOP } else { Signal::KILL });
+        if !stopped {
             eventually("the spawner is gone", || !Path::new(&format!("/proc/{spawner}")).exists());
             return suspend(&mut link, &mut client, &texts, fds).unwrap_err();
         }
-        let error = std::thread::spawn(move || suspend(&mut link, &mut client, &texts, fds).unwrap_err());
-        std::thread::sleep(Duration::from_millis(20));
-        signal(Signal::KILL);
-        error.join().unwrap()
+        suspend(&mut link, &mut client, &texts, fds).unwrap_err()
     }
 
     #[test]
-    fn spawner_that_has_ended_is_no_fault_of_the_subject() {
-        for asked in [false, true] {
-            let error = suspended_without_spawner(asked);
-            assert!(matches!(error, Error::SupervisorEnded { .. }), "{asked}: {error:?}");
+    fn spawner_that_has_ended_or_is_stopped_is_no_fault_of_the_subject() {
+        for stopped in [false, true] {
+            let error = suspended_without_spawner(stopped);
+            assert!(matches!(error, Error::SupervisorEnded { .. }), "{stopped}: {error:?}");
         }
     }
 }

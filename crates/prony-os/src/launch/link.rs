@@ -26,7 +26,7 @@ pub(super) fn reap_lingering() {
 }
 
 /// How long a supervisor may be silent before it is checked whether somebody has stopped it.
-const SILENCE: Duration = Duration::from_secs(1);
+pub(super) const SILENCE: Duration = Duration::from_secs(1);
 
 /// Has a child go on that was stopped, as its subject can; whether it was.
 fn go_on(child: &Child, ends: WaitIdOptions) -> bool {

@@ -265,7 +265,8 @@ impl Supervisor {
             _ => Ok(()),
         };
         (self.group, self.reused) = (group, reused);
-        self.streams = captured.map(|bounds| Some(Stream::new(self.channel.take_fd()?, bounds?)));
+        self.streams =
+            captured.map(|bounds| bounds.and_then(|bounds| Some(Stream::new(self.channel.take_fd()?, bounds))));
         self.open_fds = std::iter::from_fn(|| self.channel.take_fd()).collect();
         if let Err(error) = entered {
             return self.say(&FromSupervisor::NotReady { why: error.to_string() });

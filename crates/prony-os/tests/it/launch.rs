@@ -205,6 +205,25 @@ fn excess_output_is_counted_and_discarded() {
 }
 
 #[test]
+fn one_stream_is_captured_without_the_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let shell = |script: &str| {
+        let mut spec = LaunchSpec::new("/bin/sh", dir.path());
+        spec.args = ["-c", script].map(Into::into).into();
+        spec
+    };
+    let mut messages = shell("echo said >&2");
+    messages.stdout = Output::Null;
+    let end = run(messages).unwrap().wait(None).unwrap().unwrap();
+    assert_eq!((end.status, end.stdout.is_none()), (Status::Exited(0), true));
+    assert_eq!(end.stderr.unwrap().text(), "said\n");
+    let mut output = shell("echo said");
+    output.stderr = Output::Null;
+    let end = run(output).unwrap().wait(None).unwrap().unwrap();
+    assert_eq!((end.stdout.unwrap().text().as_str(), end.stderr.is_none()), ("said\n", true));
+}
+
+#[test]
 fn cpu_time_is_the_trees() {
     let dir = tempfile::tempdir().unwrap();
     let end = launch("burn", dir.path()).wait(None).unwrap().unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_model::metric::MetricKey;
+use prony_model::metric::{Metric, MetricKey};
 use prony_model::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_meaning};
 use prony_model::protocol::PhaseReport;
 use prony_model::reading::{Reading, Why};
@@ -313,18 +313,20 @@ impl Tracked {
             }
             let number = text.replace([',', '_'], "").parse::<f64>().ok();
             if let (Some(number), Some(meaning)) = (number, group_meaning(name)) {
-                self.reported.insert(meaning.key, amount(number, text).map(|number| number * meaning.scale));
+                let reading = amount(meaning.key.metric, number, text).map(|number| number * meaning.scale);
+                self.reported.insert(meaning.key, reading);
             }
         }
     }
 }
 
-/// No metric that a program may report is below 0 or beyond every number.
-fn amount(number: f64, text: &str) -> Reading<f64> {
-    if number.is_finite() && number >= 0.0 {
+/// No metric that a program may report is below 0 or beyond every number, and no work takes no time: its clock, or the digits
+/// that it prints, are too coarse.
+fn amount(metric: Metric, number: f64, text: &str) -> Reading<f64> {
+    if number.is_finite() && (number > 0.0 || (number == 0.0 && metric != Metric::Time)) {
         return Reading::Measured(number);
     }
-    Reading::Missing(Why::DoesNotCount(format!("the program reported `{text}`")))
+    Reading::Missing(Why::Failed(format!("the program reported `{text}`")))
 }
 
 /// What an invocation changed.

@@ -283,14 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn reported_values_below_zero_or_beyond_every_number_are_missing() {
+    fn reported_values_below_zero_or_beyond_every_number_and_times_of_zero_are_missing() {
         let read = r"(?<time_ms>\S+) ms, (?<operations>\S+) done";
         let mut tracker = Tracker::new(&[phase(line("go"), line("end"), Some(read), false)]);
         say(&mut tracker, "go", 1);
-        for (number, text) in ["-5", "1e400", "NaN", "-inf"].into_iter().enumerate() {
+        for (number, text) in ["-5", "1e400", "NaN", "-inf", "0.00"].into_iter().enumerate() {
             say(&mut tracker, &format!("{text} ms, -10 done"), 2 + number as u64);
             let reported = &tracker.phases[0].reported;
-            let why = |key: &str| Reading::Missing(Why::DoesNotCount(format!("the program reported `{key}`")));
+            let why = |key: &str| Reading::Missing(Why::Failed(format!("the program reported `{key}`")));
             assert_eq!(reported[&"time".parse().unwrap()], why(text));
             assert_eq!(reported[&"operations".parse().unwrap()], why("-10"));
         }

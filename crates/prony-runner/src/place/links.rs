@@ -25,7 +25,7 @@ const MOST_LINKS: usize = 40;
 /// What is copied, and what becomes of links.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// Links that lead out. A copy of a copy keeps them: what the program's own build has linked stays.
+    /// Links that lead out.
     pub outward: OutwardLinks,
     /// Files of prony's own: the database, a journal. Neither they nor what SQLite keeps beside them are copied.
     pub own: Vec<PathBuf>,

@@ -294,8 +294,12 @@ impl Place {
         let mut spec = setting.beside(&program.command.words())?;
         (spec.stdin, spec.group) = (setting.input()?, Some(Group::create(limits)?));
         let deadline = limits.trial.map(|limit| Instant::now() + limit.to_duration());
-        launch(means, spec, deadline)?;
-        program.conclude.iter().try_for_each(|conclude| step(means, &setting, "conclude", conclude))
+        let conclude = || {
+            let concluded = program.conclude.as_ref().map(|conclude| step(means, &setting, "conclude", conclude));
+            // It fails with the run: the first trial will show it.
+            drop(concluded);
+        };
+        launch(means, spec, deadline, conclude).map(drop)
     }
 }
 
@@ -313,11 +317,7 @@ fn tool(
     words: &[String],
 ) -> Result<String, String> {
     let setting = Setting::new(program, scratch, copy.to_path_buf());
-    let ran = setting.beside(words).and_then(|mut spec| {
-        // The place outlives it.
-        spec.scratch.clear();
-        launch(means, spec, None)
-    });
+    let ran = setting.beside(words).and_then(|spec| launch(means, spec, None, || ()));
     let line = words.join(" ");
     match ran.map_err(|error| error.text().trim().to_owned())? {
         Some((Status::Exited(0), said)) => Ok(said.trim_start_matches(": ").to_owned()),
@@ -331,11 +331,9 @@ fn tool(
 /// # Errors
 /// Where it fails, cannot be started, or the user interrupts it.
 pub fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &CommandLine) -> Result<(), Error> {
-    let mut spec = setting.beside(&line.words())?;
-    // What comes after it works in the same scratch, which its supervisor would take along.
-    spec.scratch.clear();
+    let spec = setting.beside(&line.words())?;
     let failed = |message: String| Error::Step { program: setting.program.name.clone(), step: what, message };
-    match launch(means, spec, None)? {
+    match launch(means, spec, None, || ())? {
         Some((Status::Exited(0), _)) => Ok(()),
         Some((Status::Exited(code), said)) => Err(failed(format!("exit code {code}{said}"))),
         Some((Status::Signalled(signal), said)) => Err(failed(format!("signal {signal}{said}"))),
@@ -343,8 +341,14 @@ pub fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &
     }
 }
 
-/// Runs it to its end; `None` where it was ended for the deadline or the user.
-fn launch(means: Means<'_>, spec: LaunchSpec, deadline: Option<Instant>) -> Result<Option<(Status, String)>, Error> {
+/// Runs it to its end, and does something before what is left of its processes is ended; `None` where it was ended for the
+/// deadline or the user.
+fn launch(
+    means: Means<'_>,
+    spec: LaunchSpec,
+    deadline: Option<Instant>,
+    conclude: impl FnOnce(),
+) -> Result<Option<(Status, String)>, Error> {
     let mut process = means.launcher.start(spec)?;
     process.release()?;
     process.started(&[])?;
@@ -357,6 +361,7 @@ fn launch(means: Means<'_>, spec: LaunchSpec, deadline: Option<Instant>) -> Resu
             break None;
         }
     };
+    conclude();
     process.finish()?;
     Ok(end.map(|end| {
         let said = [end.stderr, end.stdout].into_iter().flatten().map(|captured| captured.text());

@@ -54,7 +54,11 @@ pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, S
     let Found { top, prefix, commit } = find(original, of)?;
     let quiet = ["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"];
     let target = copy.to_string_lossy();
-    git(original, &[&quiet[..], &["clone", "--quiet", "--shared", "--no-checkout", "--", &top, &target]].concat())?;
+    git(
+        original,
+        &[&quiet[..], &["clone", "--quiet", "--shared", "--no-checkout", "--origin", "origin", "--", &top, &target]]
+            .concat(),
+    )?;
     git(copy, &[&quiet[..], &["checkout", "--quiet", "--detach", &commit]].concat())?;
     // Else a build could push to what is the user's.
     git(copy, &["remote", "remove", "origin"])?;

@@ -1,10 +1,10 @@
 //! What a program is given: directory, environment, streams.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use prony_experiment::left_out::LEFT_OUT;
@@ -13,7 +13,7 @@ use prony_model::units::Bytes;
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::launch::{Input, LaunchSpec, Output};
 use prony_os::shared::{self, Access};
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
@@ -58,6 +58,14 @@ fn setup(doing: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
     move |errno| Error::Setup { doing, source: errno.into() }
 }
 
+/// A file to write into, emptied. A FIFO that nobody reads is an error and not waited for.
+fn written_to(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
 impl<'a> Setting<'a> {
     /// With a TMPDIR in its scratch.
     pub fn new(program: &'a ProgramSpec, scratch: &'a Path, directory: PathBuf) -> Self {
@@ -82,7 +90,7 @@ impl<'a> Setting<'a> {
             }
             OutputTo::File(path) => {
                 let unwritten = |source| Error::Write { what: format!("`{path}`"), source };
-                spec.stdout = Output::File(File::create(path).map_err(unwritten)?);
+                spec.stdout = Output::File(written_to(Path::new(path)).map_err(unwritten)?);
             }
             OutputTo::Capture => {
                 let (read, write) = if self.program.pty { terminal()? } else { pipe()? };
@@ -101,6 +109,8 @@ impl<'a> Setting<'a> {
     pub fn beside(&self, words: &[String]) -> Result<LaunchSpec, Error> {
         let mut spec = self.bare()?;
         spec.stdin = Input::Null;
+        // What comes after it works in the same scratch, which its supervisor would remove.
+        spec.scratch.clear();
         self.command(&mut spec, words);
         Ok(spec)
     }
@@ -130,10 +140,7 @@ impl<'a> Setting<'a> {
         let mut env: Vec<(OsString, OsString)> = names.filter_map(of_ours).collect();
         env.extend(self.program.env.iter().map(|(name, value)| (name.into(), self.filled(value))));
         self.add_packages(&mut env);
-        // A step beside the program (`prepare`, `build`) may have had its supervisor take the scratch along at its end.
-        let again = if self.scratch.exists() { Ok(()) } else { shared::own_directory(self.scratch) };
-        let made = again.and_then(|()| shared::directory(&self.tmp));
-        made.map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;
+        shared::directory(&self.tmp).map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;
         env.push(("TMPDIR".into(), self.tmp.clone().into()));
         env.push(("PRONY_MARKS".into(), self.scratch.join(MARKS).into()));
         Ok(env)

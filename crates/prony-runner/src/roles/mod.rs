@@ -128,17 +128,10 @@ impl<'a> Prepared<'a> {
 
     /// Does its `conclude`, which may end what the program left running; what is found where that fails, since the trial is
     /// what it is. What interrupts the trial interrupts this too.
-    ///
-    /// # Errors
-    /// Where it cannot be started.
-    pub fn conclude(&self, lab: &Lab<'_>) -> Result<Option<Finding>, Error> {
-        let Some(conclude) = self.setting.program.conclude.as_ref().filter(|_| !lab.interrupt.asked()) else {
-            return Ok(None);
-        };
-        match place::step(lab.means(), &self.setting, "conclude", conclude) {
-            Err(error @ Error::Step { .. }) => Ok(Some(guard::trial::conclude_failed(error.to_string()))),
-            done => done.map(|()| None),
-        }
+    pub fn conclude(&self, lab: &Lab<'_>) -> Option<Finding> {
+        let conclude = self.setting.program.conclude.as_ref().filter(|_| !lab.interrupt.asked())?;
+        let done = place::step(lab.means(), &self.setting, "conclude", conclude);
+        done.err().map(|error| guard::trial::conclude_failed(error.to_string()))
     }
 
     /// Finds where its data lie, while the trial's scratch is there.

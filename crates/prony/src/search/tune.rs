@@ -210,7 +210,12 @@ fn duelled(duel: &Experiment, wanted: &TuneWanted, text: String, means: Means<'_
 /// `--maximize` of a number of operations.
 fn is_worse(verdict: &Verdict, wanted: &TuneWanted) -> bool {
     let usual = (wanted.objective.key.metric.better() == Better::Higher) == wanted.maximize;
-    if usual { verdict.is_worse() } else { verdict.is_better() }
+    match verdict {
+        Verdict::Better | Verdict::BetterUncertain => !usual,
+        Verdict::Worse | Verdict::WorseUncertain => usual,
+        // That it does not finish is bad in either direction.
+        _ => verdict.is_worse(),
+    }
 }
 
 /// A search under way.

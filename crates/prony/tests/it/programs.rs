@@ -215,12 +215,27 @@ fn conclude_can_end_what_a_program_leaves_running() {
                    conclude = \"p=$(cat {dir}/pid); kill $p; while kill -0 $p; do sleep 0.01; done\"\ndirectory = \"site\"\n";
     fs::create_dir(bench.path("site")).unwrap();
     // Even where the trial has a copy of its own, what it wrote is still there.
-    for (key, killed) in [("conclude", 0), ("#conclude", 1), ("copy = \"trial\"\nconclude", 0)] {
+    let own = "copy = \"trial\"\nconclude";
+    let warmed = "warmup = 1\nconclude";
+    let both = "warmup = 1\ncopy = \"trial\"\nconclude";
+    for (key, killed) in [("conclude", 0), ("#conclude", 1), (own, 0), (warmed, 0), (both, 0)] {
         let trial = bench.trial(&program.replace("conclude", key));
         assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
         assert_eq!(trial.program().unwrap().left_behind, 1, "{key}");
         assert_eq!(trial.conditions.killed_at_the_end, killed, "{key}: by prony");
     }
+}
+
+#[test]
+fn output_to_a_fifo_that_nobody_reads_is_refused_and_not_waited_for() {
+    let bench = Bench::new();
+    assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
+    let body = "[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\noutput = { file = \"fifo\" }\n";
+    fs::write(bench.path("e.toml"), body).unwrap();
+    let output = bench.prony(&["run", "e.toml"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("fifo`"), "{text}");
 }
 
 #[test]

@@ -337,7 +337,7 @@ impl Replica {
         match process.started(&[]) {
             Ok(started) => {
                 self.started = started;
-                // Not before it is its own program: what was suspended is a copy of its supervisor's. Nor after its end, as
+                // Not before it is its own program: what is suspended shares the spawner's memory. Nor after its end, as
                 // one that was killed while it was suspended: its number may be another's by now.
                 if process.wait(Some(Duration::ZERO))?.is_none() {
                     observation.sampler.watch(Root::subject(self.started.pid, self.role()));

@@ -51,9 +51,9 @@ class Call:
             self.open += 1
             n, is_open = self.n, self.open
         if n <= SPEC["detail"]:
+            boundary()
             at = now()
             line("begin", at, f',"call":{self.id},"n":{n},"open":{is_open - 1}')
-            boundary()
             due(at)
         return n, clock()
 
@@ -70,9 +70,9 @@ class Call:
                 self.due = ended + _EVERY
                 self.tell()
             return
+        boundary()
         at = now()
         line("end", at, f',"call":{self.id},"n":{n},"open":{is_open},"ok":{"true" if ok else "false"},"took":{ended - began}')
-        boundary()
         due(at)
         if self.suspend and is_open == 0:
             self.suspend = suspend(self.id, n)
