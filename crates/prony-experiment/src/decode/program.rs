@@ -82,16 +82,22 @@ pub(crate) fn program(
         let problem = Problem::new(view.key_span("links"), message);
         problems.add(problem.hint(format!("write `links = \"copy\"`, or leave `{step}` out")));
     }
+    check_output(&spec, &view, problems);
+    Some(spec)
+}
+
+/// Faults of `output` beside `pty` and `replicas`.
+fn check_output(spec: &ProgramSpec, view: &View<'_>, problems: &mut Problems<'_>) {
     if spec.output != OutputTo::Capture && spec.pty {
         let problem = Problem::new(view.key_span("pty"), "`pty` is a terminal for output that is captured");
         problems.add(problem.hint("take `pty` or `output` out"));
     }
     if matches!(spec.output, OutputTo::File(_)) && spec.replicas.is_some() {
-        let message = format!("program `{name}` and its replicas would write over each other's output in one file");
+        let message =
+            format!("program `{}` and its replicas would write over each other's output in one file", spec.name);
         let problem = Problem::new(view.key_span("output"), message);
         problems.add(problem.hint("take `output` out, or write `output = \"null\"`"));
     }
-    Some(spec)
 }
 
 fn links(view: &View<'_>) -> OutwardLinks {
