@@ -31,13 +31,15 @@ mod subject;
 mod substitute;
 mod validate;
 mod variant;
+mod warnings;
 
 pub use check::{check, check_in};
 pub use node::{RawExperiment, not_utf8, parse};
 pub use problem::{Label, Problem, render};
 pub use reference::reference;
 pub use schema::schema;
-pub use shell_syntax::{shell_syntax, warnings};
+pub use shell_syntax::shell_syntax;
+pub use warnings::warnings;
 
 /// A commented file to begin with, which passes [`check`] where the engines `memory` and `lmdb` are built in.
 pub fn template() -> &'static str {

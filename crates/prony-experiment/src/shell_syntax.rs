@@ -3,10 +3,6 @@
 //! A text without `shell` is cut into words as a shell does it, and nothing more: in `echo hi > f` the program `echo` gets the
 //! words `>` and `f`. That is no fault, since a program may want such words, but hardly ever what was meant.
 
-use super::design::Experiment;
-use super::node::{Node, Value, parse};
-use super::problem::{Problem, Problems};
-
 /// The first sign in a text that means something to a shell and nothing where words are cut only; `None` where it has none.
 /// Signs in quotes or behind a backslash are words of the command.
 ///
@@ -35,26 +31,6 @@ pub fn shell_syntax(text: &str) -> Option<char> {
         }
     }
     None
-}
-
-/// What is no fault of a file and probably not meant, in the file's order: commands with a sign of the shell and no shell.
-pub fn warnings(experiment: &Experiment) -> Vec<Problem> {
-    let text = experiment.source();
-    let Ok(raw) = parse(text, "") else { return Vec::new() };
-    let mut problems = Problems::new(text);
-    for program in raw.root.get("program").and_then(Node::table).unwrap_or_default() {
-        let node = &program.node;
-        let without = node.get("shell").is_none_or(|shell| matches!(shell.value, Value::Flag(false)));
-        let commands = [node.get("command"), node.get("replicas").and_then(|replicas| replicas.get("command"))];
-        for command in commands.into_iter().flatten().filter(|_| without) {
-            if let Some(sign) = command.text().and_then(shell_syntax) {
-                let message = format!("no shell reads this command: `{sign}` is passed to the program as it stands");
-                let hint = "add `shell = true`, or write the command as a list of words";
-                problems.add(Problem::new(command.span.clone(), message).hint(hint));
-            }
-        }
-    }
-    problems.into_list()
 }
 
 #[cfg(test)]

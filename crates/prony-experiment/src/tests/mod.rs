@@ -87,7 +87,7 @@ pub(crate) fn as_json(text: &str) -> serde_json::Value {
 }
 
 /// The experiment of a file without faults.
-fn sound(text: &str) -> Experiment {
+pub(crate) fn sound(text: &str) -> Experiment {
     sound_with(text, &Overrides::default())
 }
 

@@ -1,0 +1,79 @@
+//! What is no fault of a file and probably not meant. Pure.
+
+use super::design::Experiment;
+use super::node::{Node, Value, parse};
+use super::problem::{Problem, Problems};
+use super::shell_syntax::shell_syntax;
+use prony_model::spec::{DataSpec, Size};
+use prony_model::units::{Bytes, parse_bytes};
+
+/// Commands with a sign of the shell and no shell, and sizes that are written as a value; in the file's order.
+pub fn warnings(experiment: &Experiment) -> Vec<Problem> {
+    let text = experiment.source();
+    let Ok(raw) = parse(text, "") else { return Vec::new() };
+    let mut problems = Problems::new(text);
+    commands(&raw.root, &mut problems);
+    values(&raw.root, experiment, &mut problems);
+    problems.into_list()
+}
+
+fn commands(root: &Node, problems: &mut Problems<'_>) {
+    for program in root.get("program").and_then(Node::table).unwrap_or_default() {
+        let node = &program.node;
+        let without = node.get("shell").is_none_or(|shell| matches!(shell.value, Value::Flag(false)));
+        let commands = [node.get("command"), node.get("replicas").and_then(|replicas| replicas.get("command"))];
+        for command in commands.into_iter().flatten().filter(|_| without) {
+            if let Some(sign) = command.text().and_then(shell_syntax) {
+                let message = format!("no shell reads this command: `{sign}` is passed to the program as it stands");
+                let hint = "add `shell = true`, or write the command as a list of words";
+                problems.add(Problem::new(command.span.clone(), message).hint(hint));
+            }
+        }
+    }
+}
+
+/// A value that is one text, the same in every record, and reads as a size; it may come through a factor.
+fn values(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>) {
+    let data = root.get("data");
+    let Some(place) = data.and_then(|data| data.get("value")).or(data) else { return };
+    let whole = |data: &DataSpec| match data.value.prefix.as_slice() {
+        [text] if data.value.bytes == Size::Fixed(Bytes::default()) && parse_bytes(text).is_ok() => Some(text.clone()),
+        _ => None,
+    };
+    for text in experiment.variants().iter().filter_map(|variant| variant.spec.data.as_ref().and_then(whole)) {
+        let message = format!("every value is the text `{text}`, {} bytes long", text.len());
+        let hint = format!("for values of that size write `value = {{ bytes = \"{text}\" }}`");
+        problems.add(Problem::new(place.span.clone(), message).hint(hint));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::sound;
+
+    use super::warnings;
+
+    fn of(value: &str) -> Vec<(usize, usize, String, Option<String>)> {
+        let text = format!(
+            "[factors]\nsize = [\"1 kB\", \"2 MiB\"]\n[store]\nengine = \"memory\"\n[data]\nkey = \"{{size}}{{i}}\"\nrecords = 9\n\
+             value = {value}\n[[phase]]\nname = \"write\"\nput = {{}}\n"
+        );
+        let found = warnings(&sound(&text)).into_iter();
+        found.map(|problem| (problem.line, problem.column, problem.message, problem.hint)).collect()
+    }
+
+    fn warning(text: &str, length: usize) -> (usize, usize, String, Option<String>) {
+        let hint = format!("for values of that size write `value = {{ bytes = \"{text}\" }}`");
+        (8, 9, format!("every value is the text `{text}`, {length} bytes long"), Some(hint))
+    }
+
+    #[test]
+    fn sizes_that_are_written_as_values_are_warned_about() {
+        assert_eq!(of("\"1 kB\""), [warning("1 kB", 4)]);
+        assert_eq!(of("\"100\""), [warning("100", 3)]);
+        assert_eq!(of("\"{size}\""), [warning("1 kB", 4), warning("2 MiB", 5)]);
+        for value in ["\"1 kB of {i}\"", "\"{i}\"", "\"one\"", "{ bytes = \"1 kB\" }", "{ bytes = \"{size}\" }"] {
+            assert_eq!(of(value), [], "{value}");
+        }
+    }
+}
