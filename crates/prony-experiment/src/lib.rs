@@ -41,9 +41,14 @@ pub use schema::schema;
 pub use shell_syntax::shell_syntax;
 pub use warnings::warnings;
 
-/// A commented file to begin with, which passes [`check`] where the engines `memory` and `lmdb` are built in.
-pub fn template() -> &'static str {
-    include_str!("template.toml")
+/// Commented files to begin with, which pass [`check`] where the engines `lmdb` and `sqlite` are built in.
+pub mod templates {
+    /// Two engines, driven by prony.
+    pub const STORE: &str = include_str!("templates/store.toml");
+    /// Two programs that every machine has.
+    pub const PROGRAM: &str = include_str!("templates/program.toml");
+    /// Two revisions of the git repository in which the file lies.
+    pub const BRANCHES: &str = include_str!("templates/branches.toml");
 }
 
 #[cfg(test)]

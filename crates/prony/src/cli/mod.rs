@@ -67,7 +67,7 @@ enum Command {
     Mark(mark::Arguments),
     /// Show the plan of an experiment; run nothing
     Check(check::Arguments),
-    /// Write a commented starting file
+    /// Write a starting file: commented, or of commands as `prony exec` takes them
     New(new::Arguments),
     /// Print the JSON Schema of the experiment file
     Schema(schema::Arguments),

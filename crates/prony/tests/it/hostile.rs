@@ -92,6 +92,7 @@ const COMMANDS: &[&str] = &[
     "check",
     "check e.toml --scratch",
     "new",
+    "new x.toml --from",
     "schema",
     "show",
     "show --database",

@@ -34,6 +34,7 @@ mod run;
 mod runtimes;
 mod scripts;
 mod search;
+mod starting;
 mod stores;
 mod synthetic;
 mod users;
