@@ -3,7 +3,7 @@
 //! The checker once printed 848 MB for one file, and took 20 s for another.
 
 use prony_experiment::plan::{outline, plan, profiles};
-use prony_experiment::render;
+use prony_experiment::{render, templates};
 use prony_model::catalog::{Anywhere, Overrides};
 use prony_runner::load;
 
@@ -49,7 +49,7 @@ pub(super) fn run(data: &[u8]) {
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = super::files(&super::repository("experiments"), "toml");
-    seeds.push(prony_experiment::template().into());
+    seeds.extend([templates::STORE, templates::PROGRAM, templates::BRANCHES].map(Into::into));
     seeds.extend(super::files(&super::repository("fuzz/seeds"), "toml"));
     seeds
 }

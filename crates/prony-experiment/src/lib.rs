@@ -31,17 +31,24 @@ mod subject;
 mod substitute;
 mod validate;
 mod variant;
+mod warnings;
 
 pub use check::{check, check_in};
 pub use node::{RawExperiment, not_utf8, parse};
 pub use problem::{Label, Problem, render};
 pub use reference::reference;
 pub use schema::schema;
-pub use shell_syntax::{shell_syntax, warnings};
+pub use shell_syntax::shell_syntax;
+pub use warnings::warnings;
 
-/// A commented file to begin with, which passes [`check`] where the engines `memory` and `lmdb` are built in.
-pub fn template() -> &'static str {
-    include_str!("template.toml")
+/// Commented files to begin with, which pass [`check`] where the engines `lmdb` and `sqlite` are built in.
+pub mod templates {
+    /// Two engines, driven by prony.
+    pub const STORE: &str = include_str!("templates/store.toml");
+    /// Two programs that every machine has.
+    pub const PROGRAM: &str = include_str!("templates/program.toml");
+    /// Two revisions of the git repository in which the file lies.
+    pub const BRANCHES: &str = include_str!("templates/branches.toml");
 }
 
 #[cfg(test)]

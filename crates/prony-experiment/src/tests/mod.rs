@@ -11,7 +11,7 @@ mod sound;
 use prony_model::catalog::{EngineCatalog, EngineFacts, Overrides, StoreFault};
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
 
-use super::{Problem, check, design::Experiment, parse};
+use super::{Problem, check, design::Experiment, parse, templates};
 
 /// Invented engines with every lack that the checker knows.
 pub(crate) struct Engines;
@@ -70,14 +70,16 @@ impl EngineCatalog for Engines {
 }
 
 /// Every sound file of these tests, by name.
-pub(crate) fn samples() -> [(&'static str, &'static str); 6] {
+pub(crate) fn samples() -> [(&'static str, &'static str); 8] {
     [
         ("cache", sound::CACHE),
         ("sourcing", sound::SOURCING),
         ("gatsby", programs::GATSBY),
         ("mixed", programs::MIXED),
         ("phases", phases::PHASES),
-        ("template", super::template()),
+        ("store", templates::STORE),
+        ("program", templates::PROGRAM),
+        ("branches", templates::BRANCHES),
     ]
 }
 
@@ -87,7 +89,7 @@ pub(crate) fn as_json(text: &str) -> serde_json::Value {
 }
 
 /// The experiment of a file without faults.
-fn sound(text: &str) -> Experiment {
+pub(crate) fn sound(text: &str) -> Experiment {
     sound_with(text, &Overrides::default())
 }
 

@@ -5,7 +5,7 @@ use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::error::Error;
 pub use output::Output;
@@ -15,6 +15,7 @@ pub mod calibrate;
 pub mod check;
 pub mod choice;
 pub mod compare;
+pub mod completions;
 pub mod data;
 pub mod doctor;
 pub mod engines;
@@ -23,6 +24,7 @@ pub mod grow;
 pub mod hidden;
 pub mod import;
 pub mod ls;
+pub mod man;
 pub mod mark;
 pub mod new;
 mod output;
@@ -68,7 +70,7 @@ enum Command {
     Mark(mark::Arguments),
     /// Show the plan of an experiment; run nothing
     Check(check::Arguments),
-    /// Write a commented starting file
+    /// Write a starting file: commented, or of commands as `prony exec` takes them
     New(new::Arguments),
     /// Print the JSON Schema of the experiment file
     Schema(schema::Arguments),
@@ -96,15 +98,10 @@ enum Command {
     Rm(rm::RmArgs),
     /// The engines of this build: versions, promises, settings
     Engines(engines::Arguments),
-    /// Host one store; prony starts this itself
-    #[command(hide = true)]
-    Worker,
-    /// Supervise one subject and end its process tree; started by prony itself
-    #[command(hide = true)]
-    Supervise,
-    /// Execute the steps of `prony calibrate`; started by prony itself
-    #[command(hide = true)]
-    Fixture,
+    /// Print a script that completes commands and options in a shell
+    Completions(completions::Arguments),
+    /// Write manual pages
+    Man(man::Arguments),
 }
 
 /// Columns of tables where the output is no terminal: a page, not a mile.
@@ -123,6 +120,11 @@ pub enum Answer {
 
 const fn yes((): ()) -> Answer {
     Answer::Yes
+}
+
+/// The commands and options, as they are documented.
+fn definitions() -> clap::Command {
+    Arguments::command()
 }
 
 /// Runs the command that was typed.
@@ -232,7 +234,8 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Ls(arguments) => ls::ls(&arguments, output).map(yes),
         Command::Rm(arguments) => remove(&arguments),
         Command::Engines(arguments) => engines::run(&arguments, output),
-        Command::Worker | Command::Supervise | Command::Fixture => Ok(Answer::Yes),
+        Command::Completions(arguments) => completions::run(&arguments, output),
+        Command::Man(arguments) => man::run(&arguments, output),
     }
 }
 

@@ -1,35 +1,96 @@
-//! `prony new`: a commented starting file.
+//! `prony new`: a starting file, commented or made of commands.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::{Answer, Output};
-use crate::error::Error;
+use clap::Parser;
+use prony_experiment::{shell_syntax, templates};
 
-/// Where to.
+use super::{Answer, Output, exec};
+use crate::error::Error;
+use crate::output_file::{OutputFiles, Present};
+
+/// Where to, and what for.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The file to write; must not exist
+    /// The file to write; never over another
     #[arg(value_name = "FILE", default_value = "experiment.toml")]
     file: PathBuf,
+    /// What it measures
+    #[arg(long = "for", value_name = "KIND", value_enum, default_value_t)]
+    kind: Kind,
+    /// Commands and options of `prony exec`: what its `--save FILE` writes, without running them, as
+    /// `--from 'node a.js --vs node b.js'` or `--from "-S sh 'sort a | uniq'"`
+    #[arg(long, value_name = "WORDS", conflicts_with = "kind", allow_hyphen_values = true)]
+    from: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    /// Storage engines, driven by prony
+    #[default]
+    Store,
+    /// Programs: any commands
+    Program,
+    /// Two revisions of the git repository in which the file lies
+    Branches,
+}
+
+impl Kind {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Store => templates::STORE,
+            Self::Program => templates::PROGRAM,
+            Self::Branches => templates::BRANCHES,
+        }
+    }
+}
+
+/// The words of `--from`, read as those behind `prony exec`.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Line {
+    #[command(flatten)]
+    exec: exec::Arguments,
 }
 
 /// Writes the starting file; never over another.
 ///
 /// # Errors
-/// Where the file exists or cannot be written.
+/// Where the file exists or cannot be written, and where the commands are at fault.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let text = prony_experiment::template();
-    let write = |path: &PathBuf| OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes());
-    write(&arguments.file).map_err(|source| match source.kind() {
-        ErrorKind::AlreadyExists => Error::Arguments {
-            message: format!("`{}` exists already", arguments.file.display()),
-            hint: "`prony new` writes over nothing: name another file".to_owned(),
-        },
-        _ => Error::Write { what: format!("`{}`", arguments.file.display()), source },
-    })?;
+    let mut files = OutputFiles::default();
+    let text = match &arguments.from {
+        Some(words) => from(words, arguments, &mut files)?,
+        None => arguments.kind.text().to_owned(),
+    };
+    let file = files.open(&arguments.file, Present::Refused("`prony new` writes over nothing: name another file"))?;
+    file.write_bytes(text.as_bytes())?;
     let path = arguments.file.display();
     output.print(&format!("wrote `{path}`; `prony check {path}` shows its plan\n"))?;
     Ok(Answer::Yes)
+}
+
+/// The file of the commands in `line`.
+fn from(line: &str, arguments: &Arguments, files: &mut OutputFiles) -> Result<String, Error> {
+    if let Some(sign) = shell_syntax(line) {
+        let message =
+            format!("no shell reads the words of `--from`: `{sign}` would be passed to the program as it stands");
+        return Err(wrong(message, "quote the command and name its shell: `--from \"-S sh 'sort a | uniq'\"`"));
+    }
+    let words = shell_words::split(line).map_err(|error| wrong(format!("`--from`: {error}"), "close each quote"))?;
+    let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+    let line = Line::try_parse_from(&words).map_err(|error| {
+        let text = error.to_string();
+        let message: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+        let message = message.join(" ");
+        wrong(format!("`--from`: {}", message.trim_start_matches("error: ")), "`prony exec --help` says what it takes")
+    })?;
+    let (_, experiment) = exec::experiment(&line.exec, &words, &arguments.file)?;
+    files.claim_of_programs(experiment.variants())?;
+    Ok(experiment.source().to_owned())
+}
+
+fn wrong(message: String, hint: &str) -> Error {
+    Error::Arguments { message, hint: hint.to_owned() }
 }

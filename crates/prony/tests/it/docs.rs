@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use prony_engines::catalog::Catalog;
-use prony_experiment::{check, parse, reference, schema, template};
+use prony_experiment::{check, parse, reference, schema, templates};
 use prony_model::catalog::Overrides;
 
 fn root() -> PathBuf {
@@ -77,7 +77,9 @@ fn every_direct_dependency_has_its_line_in_contributing() {
 }
 
 #[test]
-fn the_starting_file_can_run() {
-    let raw = parse(template(), "new.toml").unwrap();
-    check(&raw, &Catalog, &Overrides::default()).unwrap();
+fn every_starting_file_passes_the_check() {
+    for text in [templates::STORE, templates::PROGRAM, templates::BRANCHES] {
+        let raw = parse(text, "new.toml").unwrap();
+        check(&raw, &Catalog, &Overrides::default()).unwrap();
+    }
 }

@@ -34,6 +34,8 @@ mod run;
 mod runtimes;
 mod scripts;
 mod search;
+mod shells;
+mod starting;
 mod stores;
 mod synthetic;
 mod users;

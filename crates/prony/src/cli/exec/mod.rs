@@ -12,7 +12,7 @@ pub mod timeline;
 pub mod typed;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use prony_analysis::guard::run::failures;
 use prony_experiment::design::{Experiment, Variant};
@@ -53,16 +53,13 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     arguments.shared.apply();
     let words: Vec<OsString> = std::env::args_os().collect();
     let literal = commands::is_literal(&words, arguments.command.len());
-    let typed = typed::typed(arguments, literal)?;
-    let text = typed.to_toml();
     let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("experiment.toml"));
-    // The run itself reports what is missing: there is no file of the user's that `check` could show.
-    let experiment = load::text(text.clone(), &file.display().to_string(), &Overrides::default(), &Anywhere)?;
+    let (typed, experiment) = experiment(arguments, &words, &file)?;
     let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.input);
     files.claim_of_programs(experiment.variants())?;
     let saved = arguments.save.as_ref().map(|path| files.open(path, over(arguments.force))).transpose()?;
     let exports = exports::open(&arguments.exports, &mut files)?;
-    saved.map_or(Ok(()), |saved| saved.write_bytes(text.as_bytes()))?;
+    saved.map_or(Ok(()), |saved| saved.write_bytes(experiment.source().as_bytes()))?;
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
     let mut observer = observer(arguments, &typed);
     let note = if literal { None } else { one_command(&arguments.command, &experiment) };
@@ -80,6 +77,18 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     exports.into_iter().try_for_each(|export| export.write(&arguments.database, &data, output))?;
     summary.cleaned()?;
     Ok(if summary.failed > 0 || summary.interrupted { Answer::No } else { Answer::Yes })
+}
+
+/// What was typed, and the experiment that repeats it; `words` are all that were typed, and `file` is the name of its file in
+/// messages.
+///
+/// # Errors
+/// Where an option or a command is at fault.
+pub fn experiment(arguments: &Arguments, words: &[OsString], file: &Path) -> Result<(Typed, Experiment), Error> {
+    let typed = typed::typed(arguments, commands::is_literal(words, arguments.command.len()))?;
+    // The run itself reports what is missing: there is no file of the user's that `check` could show.
+    let experiment = load::text(typed.to_toml(), &file.display().to_string(), &Overrides::default(), &Anywhere)?;
+    Ok((typed, experiment))
 }
 
 fn observer(arguments: &Arguments, typed: &Typed) -> Box<dyn Observer> {

@@ -1,0 +1,105 @@
+//! What is no fault of a file and probably not meant. Pure.
+
+use std::path::Path;
+
+use super::design::{Experiment, Variant};
+use super::node::{Node, Value, parse};
+use super::problem::{Problem, Problems};
+use super::shell_syntax::shell_syntax;
+use prony_model::program::{CommandLine, ProgramSpec};
+use prony_model::spec::{DataSpec, Size};
+use prony_model::units::{Bytes, parse_bytes};
+
+/// Commands with a sign of the shell and no shell, those that name a file which `is_beside` the experiment's while they run in
+/// an empty directory, and sizes that are written as a value; in the file's order.
+pub fn warnings(experiment: &Experiment, is_beside: &dyn Fn(&str) -> bool) -> Vec<Problem> {
+    let text = experiment.source();
+    let Ok(raw) = parse(text, "") else { return Vec::new() };
+    let mut problems = Problems::new(text);
+    commands(&raw.root, experiment, is_beside, &mut problems);
+    values(&raw.root, experiment, &mut problems);
+    problems.into_list()
+}
+
+fn commands(root: &Node, experiment: &Experiment, is_beside: &dyn Fn(&str) -> bool, problems: &mut Problems<'_>) {
+    for program in root.get("program").and_then(Node::table).unwrap_or_default() {
+        let node = &program.node;
+        let without = node.get("shell").is_none_or(|shell| matches!(shell.value, Value::Flag(false)));
+        let commands = [node.get("command"), node.get("replicas").and_then(|replicas| replicas.get("command"))];
+        for command in commands.into_iter().flatten().filter(|_| without) {
+            if let Some(sign) = command.text().and_then(shell_syntax) {
+                let message = format!("no shell reads this command: `{sign}` is passed to the program as it stands");
+                let hint = "add `shell = true`, or write the command as a list of words";
+                problems.add(Problem::new(command.span.clone(), message).hint(hint));
+            }
+        }
+        let of_program =
+            |variant: &Variant| variant.spec.subject.program().filter(|spec| spec.name == program.key).cloned();
+        let absent = experiment.variants().iter().filter_map(of_program).find_map(|spec| left_behind(&spec, is_beside));
+        if let (Some(command), Some(word)) = (node.get("command"), absent) {
+            let message = format!("`{word}` is beside this file, and the program runs in an empty directory");
+            let hint =
+                "add `directory = \".\"`, so that it runs in a copy of this folder, or write the file's whole path";
+            problems.add(Problem::new(command.span.clone(), message).hint(hint));
+        }
+    }
+}
+
+/// The first word of a command that is a file beside the experiment's, where the program has no directory and nothing makes
+/// files for it.
+fn left_behind(program: &ProgramSpec, is_beside: &dyn Fn(&str) -> bool) -> Option<String> {
+    if program.directory.is_some() || program.build.is_some() || program.prepare.is_some() {
+        return None;
+    }
+    let words = match &program.command {
+        CommandLine::Words(words) => words.clone(),
+        CommandLine::Shell { script, .. } => shell_words::split(script).unwrap_or_default(),
+    };
+    words.into_iter().find(|word| Path::new(word).is_relative() && is_beside(word))
+}
+
+/// A value that is one text, the same in every record, and reads as a size; it may come through a factor.
+fn values(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>) {
+    let data = root.get("data");
+    let Some(place) = data.and_then(|data| data.get("value")).or(data) else { return };
+    let whole = |data: &DataSpec| match data.value.prefix.as_slice() {
+        [text] if data.value.bytes == Size::Fixed(Bytes::default()) && parse_bytes(text).is_ok() => Some(text.clone()),
+        _ => None,
+    };
+    for text in experiment.variants().iter().filter_map(|variant| variant.spec.data.as_ref().and_then(whole)) {
+        let message = format!("every value is the text `{text}`, {} bytes long", text.len());
+        let hint = format!("for values of that size write `value = {{ bytes = \"{text}\" }}`");
+        problems.add(Problem::new(place.span.clone(), message).hint(hint));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::sound;
+
+    use super::warnings;
+
+    fn of(value: &str) -> Vec<(usize, usize, String, Option<String>)> {
+        let text = format!(
+            "[factors]\nsize = [\"1 kB\", \"2 MiB\"]\n[store]\nengine = \"memory\"\n[data]\nkey = \"{{size}}{{i}}\"\nrecords = 9\n\
+             value = {value}\n[[phase]]\nname = \"write\"\nput = {{}}\n"
+        );
+        let found = warnings(&sound(&text)).into_iter();
+        found.map(|problem| (problem.line, problem.column, problem.message, problem.hint)).collect()
+    }
+
+    fn warning(text: &str, length: usize) -> (usize, usize, String, Option<String>) {
+        let hint = format!("for values of that size write `value = {{ bytes = \"{text}\" }}`");
+        (8, 9, format!("every value is the text `{text}`, {length} bytes long"), Some(hint))
+    }
+
+    #[test]
+    fn sizes_that_are_written_as_values_are_warned_about() {
+        assert_eq!(of("\"1 kB\""), [warning("1 kB", 4)]);
+        assert_eq!(of("\"100\""), [warning("100", 3)]);
+        assert_eq!(of("\"{size}\""), [warning("1 kB", 4), warning("2 MiB", 5)]);
+        for value in ["\"1 kB of {i}\"", "\"{i}\"", "\"one\"", "{ bytes = \"1 kB\" }", "{ bytes = \"{size}\" }"] {
+            assert_eq!(of(value), [], "{value}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `prony new`: its starting files run and have no finding about themselves, and its files of commands are those of
+//! `prony exec`.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use crate::programs::{Bench, scratches};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Findings that depend on the machine, on how busy it is and on an optimised build.
+const MACHINE: [&str; 9] = [
+    "disk_nearly_full",
+    "disturbed_trials",
+    "drift",
+    "gaps_between_batches",
+    "late_counters",
+    "other_run",
+    "swapped",
+    "throttled",
+    "unsettled",
+];
+
+/// Writes the starting file of this kind, checks it, and runs one block of it.
+fn runs_without_a_finding_about_the_file(bench: &Bench, kind: &str) {
+    let prony = |args: &[&str]| {
+        let output = bench.prony(args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}{}", text(&output.stdout), text(&output.stderr));
+        output
+    };
+    prony(&["new", "my.toml", "--for", kind]);
+    let plan = text(&prony(&["check", "my.toml"]).stdout);
+    assert!(plan.contains(", 6 blocks, ") && plan.contains("a verdict is possible from 6 blocks on"), "{plan}");
+    prony(&["run", "my.toml", "--blocks", "1", "--quiet"]);
+    let shown = text(&prony(&["show", "--all"]).stdout);
+    let findings = shown.lines().filter_map(|line| {
+        let line = line.strip_prefix("note: `").or(line.strip_prefix("warning: `"))?;
+        line.split('`').next()
+    });
+    // There are six where nothing else is said.
+    let of_the_file = findings.filter(|name| *name != "too_few_blocks" && !MACHINE.contains(name));
+    assert_eq!(of_the_file.collect::<Vec<_>>(), [""; 0], "{shown}");
+    assert!(shown.contains("note: `too_few_blocks`"), "findings are recognised: {shown}");
+    assert!(scratches(&bench.path("")).is_empty());
+}
+
+#[test]
+fn starting_file_for_a_store_runs() {
+    runs_without_a_finding_about_the_file(&Bench::new(), "store");
+}
+
+#[test]
+fn starting_file_for_a_program_runs() {
+    runs_without_a_finding_about_the_file(&Bench::new(), "program");
+}
+
+#[test]
+fn starting_file_for_branches_runs_in_a_repository() {
+    let bench = Bench::new();
+    let git = |args: &[&str]| {
+        let who = ["-c", "user.name=n", "-c", "user.email=n@e", "-c", "commit.gpgsign=false"];
+        Command::new("git").args(who).args(args).current_dir(bench.path("")).output()
+    };
+    if git(&["init", "--quiet"]).is_err() {
+        assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+        println!("SKIPPED: `git` is not there");
+        return;
+    }
+    for content in ["one", "two"] {
+        fs::write(bench.path("file"), content).unwrap();
+        for args in [&["add", "file"][..], &["commit", "--quiet", "-m", content]] {
+            assert!(git(args).unwrap().status.success());
+        }
+    }
+    runs_without_a_finding_about_the_file(&bench, "branches");
+}
+
+/// `prony new FILE --from LINE`, and what it said.
+fn from(bench: &Bench, file: &str, line: &str) -> Output {
+    bench.prony(&["new", file, "--from", line])
+}
+
+#[test]
+fn file_of_commands_is_the_one_that_exec_saves() {
+    let bench = Bench::new();
+    let cases: [(&str, &[&str]); 4] = [
+        ("true --vs sleep 0", &["true", "--vs", "sleep", "0"]),
+        ("'sleep 0' 'true x'", &["sleep 0", "true x"]),
+        ("-r 1 -S sh 'echo a | cat'", &["-r", "1", "-S", "sh", "echo a | cat"]),
+        ("-r 1 --name 'a b' -- true -r", &["-r", "1", "--name", "a b", "--", "true", "-r"]),
+    ];
+    for (at, (line, words)) in cases.into_iter().enumerate() {
+        let output = from(&bench, &format!("new{at}.toml"), line);
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
+        assert!(!bench.path("prony.db").exists(), "{line}: nothing ran");
+        bench.exec(&[&["--save", "saved.toml", "--force"], words].concat());
+        let read = |name: &str| fs::read_to_string(bench.path(name)).unwrap();
+        assert_eq!(read(&format!("new{at}.toml")), read("saved.toml"), "{line}");
+        fs::remove_file(bench.path("prony.db")).unwrap();
+    }
+}
+
+#[test]
+fn lines_of_commands_that_are_at_fault_write_nothing() {
+    let bench = Bench::new();
+    for (line, message) in [
+        ("sort a | uniq", "no shell reads the words of `--from`: `|` would be passed to the program as it stands"),
+        ("a 'b", "`--from`: missing closing quote"),
+        ("", "`--from`: the following required arguments were not provided: <CMD>..."),
+        ("--nosuch a", "`--from`: unexpected argument '--nosuch' found"),
+        ("--help", "`--from`: unexpected argument '--help' found"),
+        ("a --vs", "`--vs` stands between two commands"),
+        ("a -r 3", "`-r` is an option of prony and stands behind the first command"),
+        (
+            "--memory 3 a --vs b --output ./x.toml",
+            "`--output` is an option of prony and stands behind the first command",
+        ),
+        ("--output ./x.toml a", "cannot write `x.toml`: this command writes something else to it"),
+    ] {
+        let output = from(&bench, "x.toml", line);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        let said = text(&output.stderr);
+        assert!(said.starts_with(&format!("error: {message}\nhint: ")), "{line}: {said}");
+        assert!(!bench.path("x.toml").exists(), "{line}");
+    }
+    fs::write(bench.path("x.toml"), "mine").unwrap();
+    assert!(text(&from(&bench, "x.toml", "true").stderr).starts_with("error: `x.toml` exists already\nhint: "));
+    assert_eq!(fs::read_to_string(bench.path("x.toml")).unwrap(), "mine");
+}
