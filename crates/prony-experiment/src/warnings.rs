@@ -84,7 +84,7 @@ mod tests {
             "[factors]\nsize = [\"1 kB\", \"2 MiB\"]\n[store]\nengine = \"memory\"\n[data]\nkey = \"{{size}}{{i}}\"\nrecords = 9\n\
              value = {value}\n[[phase]]\nname = \"write\"\nput = {{}}\n"
         );
-        let found = warnings(&sound(&text)).into_iter();
+        let found = warnings(&sound(&text), &|_| false).into_iter();
         found.map(|problem| (problem.line, problem.column, problem.message, problem.hint)).collect()
     }
 
