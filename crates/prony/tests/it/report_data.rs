@@ -165,8 +165,11 @@ fn everything_of_a_run_has_samples_and_histograms_and_is_no_table() {
         [&trial["series"], &trial["phases"][0]["histograms"]].map(|all| all.as_array().unwrap().len())
     };
     assert_eq!((samples(""), samples(" --what everything")), ([0, 0], [2, 1]));
-    let error = fixture.try_run("report 1 --format csv --what everything", None).unwrap_err();
+    let file = fixture.dir.path().join("everything.csv");
+    let line = format!("report 1 --format csv --what everything -o {}", file.display());
+    let error = fixture.try_run(&line, None).unwrap_err();
     assert!(error.hint().unwrap().contains("--format json"));
+    assert!(!file.exists());
 }
 
 #[test]
