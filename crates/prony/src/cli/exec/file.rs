@@ -56,7 +56,7 @@ pub struct Typed {
 /// One command, and what is done beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
-    /// As typed: words, or one text that is cut into words or goes to the shell.
+    /// As typed: words, or one text that is cut into words. For a shell always one text.
     pub words: Vec<String>,
     /// What it is called in tables.
     pub name: Option<String>,
@@ -211,9 +211,9 @@ impl Typed {
             [] => (command.words.iter().map(|word| varied(word)).collect::<Vec<_>>().into(), None),
             [shell] => {
                 let shell = if shell == "sh" { true.into() } else { filled(shell, &[]).into() };
-                (varied(&command.words.join(" ")).into(), Some(shell))
+                (varied(&command.words[0]).into(), Some(shell))
             }
-            _ => (self.by_shell(&command.words.join(" ")), None),
+            _ => (self.by_shell(&command.words[0]), None),
         };
         let step = |text: &Option<String>| match self.shell.as_slice() {
             [] => text.as_deref().map(|text| varied(text).into()),
@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn shell_with_arguments_reads_commands_and_steps() {
-        let mut one = typed(&[&["echo {x}", "y"]]);
+        let mut one = typed(&[&["echo {x} y"]]);
         one.shell = vec!["bash".into(), "--norc".into()];
         one.commands[0].prepare = Some("p".into());
         let experiment = checked(&one);
