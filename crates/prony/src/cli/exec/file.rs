@@ -1,10 +1,12 @@
 //! The experiment file that repeats what was typed. Pure.
 
+use std::collections::BTreeSet;
+
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::program::Runtime;
 use toml::{Table, Value};
 
-use super::parameters::{Parameter, filled};
+use super::parameters::{Parameter, filled, replaced};
 
 /// What was typed, as far as the file is concerned.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -137,8 +139,7 @@ impl Typed {
         let levels = labels.iter().enumerate().map(|(at, label)| (label.clone(), program(at).into()));
         let commands = (labels.len() > 1).then(|| some(levels.collect::<Table>())).flatten();
         let mut factors = table([("command", commands)]);
-        let parameters = self.parameters.iter();
-        factors.extend(parameters.map(|parameter| (parameter.name.clone(), parameter.values.clone().into())));
+        factors.extend(self.parameters.iter().map(|parameter| (parameter.name.clone(), parameter.levels())));
         factors
     }
 
@@ -263,15 +264,16 @@ pub fn label(experiment: &Experiment, variant: &Variant) -> String {
     let levels =
         experiment.factors().iter().zip(&variant.levels).map(|(factor, at)| (&factor.name, &factor.levels[*at].label));
     let (commands, parameters): (Vec<_>, Vec<_>) = levels.partition(|(name, _)| *name == "command");
-    let mut label = commands.first().map_or(experiment.title(), |(_, label)| label.as_str()).to_owned();
-    let mut unused = Vec::new();
-    for (name, value) in parameters {
-        let hole = format!("{{{name}}}");
-        match label.contains(&hole) {
-            true => label = label.replace(&hole, value),
-            false => unused.push(format!("{name}={value}")),
-        }
-    }
+    let command = commands.first().map_or(experiment.title(), |(_, label)| label.as_str());
+    let mut used = BTreeSet::new();
+    let value = |name: &str| {
+        let (name, value) = parameters.iter().find(|(known, _)| *known == name)?;
+        used.insert(*name);
+        Some((*value).clone())
+    };
+    let label = replaced(command, value, str::to_owned);
+    let unused = parameters.iter().filter(|(name, _)| !used.contains(name));
+    let unused: Vec<String> = unused.map(|(name, value)| format!("{name}={value}")).collect();
     if unused.is_empty() { label } else { format!("{label} ({})", unused.join(", ")) }
 }
 
@@ -422,6 +424,26 @@ mod tests {
         beside.commands[0].prepare = Some("echo {x}".into());
         let experiment = checked(&beside);
         assert_eq!(programs(&experiment)[1].prepare.as_ref().unwrap().words(), ["sh", "-c", "echo 2"]);
+    }
+
+    #[test]
+    fn braces_of_a_value_are_in_the_command_and_in_its_label_as_typed() {
+        let text = |name: &str, values: &[&str]| Parameter {
+            name: name.to_owned(),
+            values: values.iter().map(|value| Value::from(*value)).collect(),
+        };
+        let mut typed = typed(&[&["echo {a} {b}"], &["cat {z} {a}"]]);
+        typed.parameters = vec![text("a", &["{b}", "y}"]), text("b", &["1", "2"])];
+        typed.commands[1].prepare = Some("echo {b}".to_owned());
+        let experiment = checked(&typed);
+        let labels: Vec<String> = experiment.variants().iter().map(|variant| label(&experiment, variant)).collect();
+        let unshown = |line: &String| line.split(" (").next().map(str::to_owned).unwrap_or_default();
+        assert_eq!(labels.iter().map(unshown).collect::<Vec<_>>(), lines(&typed));
+        for label in ["echo {b} 1", "echo y} 2", "cat {z} {b} (b=1)", "cat {z} y} (b=2)"] {
+            assert!(labels.iter().any(|known| known == label), "{label}: {labels:?}");
+        }
+        typed.commands.truncate(1);
+        assert_eq!(checked(&typed).compare().baseline["a"], "{b}");
     }
 
     #[test]
