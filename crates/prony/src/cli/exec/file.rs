@@ -155,7 +155,7 @@ impl Typed {
 
     /// Without the levels in which a fixed baseline would run again.
     fn design(&self, labels: &[String]) -> Table {
-        let varied = self.parameters.iter().filter(|parameter| self.is_fixed_baseline() && parameter.values.len() > 1);
+        let varied = self.parameters.iter().filter(|parameter| self.is_fixed_baseline() && parameter.varies());
         let skip = |parameter: &Parameter| {
             let mut one = table([("command", labels.first().map(|label| label.as_str().into()))]);
             one.insert(parameter.name.clone(), parameter.values[1..].to_vec().into());
@@ -166,7 +166,8 @@ impl Typed {
     }
 
     fn compare(&self, labels: &[String]) -> Table {
-        let blocks = match (&self.budget, self.runs, labels.len() > 1 || !self.parameters.is_empty()) {
+        let compared = labels.len() > 1 || self.parameters.iter().any(Parameter::varies);
+        let blocks = match (&self.budget, self.runs, compared) {
             (Some(_), ..) => None,
             (None, Some((min, max)), _) if min == max => some(min),
             (None, Some((min, max)), _) => some(table([("min", some(min)), ("max", some(max))])),
@@ -178,7 +179,7 @@ impl Typed {
             baseline.insert("command".to_owned(), first.as_str().into());
         }
         // Several commands are compared at the same values of the parameters.
-        if labels.len() == 1 || self.is_fixed_baseline() {
+        if compared && (labels.len() == 1 || self.is_fixed_baseline()) {
             let first = |parameter: &Parameter| Some((parameter.name.clone(), parameter.values.first()?.clone()));
             baseline.extend(self.parameters.iter().filter_map(first));
         }
@@ -420,6 +421,9 @@ mod tests {
             ("1", "7")
         );
         assert_eq!((experiment.compare().blocks.min, experiment.compare().blocks.max), (6, 30));
+        let single = checked(&with_parameters(&[&["echo {x}"]], &[("x", &[1])]));
+        assert!(single.compare().baseline.is_empty(), "one value is one command, compared with nothing");
+        assert_eq!((single.compare().blocks.min, single.compare().blocks.max), (10, 10));
         let mut beside = with_parameters(&[&["true"]], &[("x", &[1, 2])]);
         beside.commands[0].prepare = Some("echo {x}".into());
         let experiment = checked(&beside);

@@ -17,6 +17,11 @@ pub struct Parameter {
 }
 
 impl Parameter {
+    /// Whether it makes several variants of a command.
+    pub const fn varies(&self) -> bool {
+        self.values.len() > 1
+    }
+
     /// The factor's levels. Texts with braces stand under themselves: their own name is what is shown of them, and the
     /// file doubles the braces of a value.
     pub fn levels(&self) -> Value {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::arguments::Arguments;
 use super::commands;
 use super::file::{Command, Output, Typed};
-use super::parameters;
+use super::parameters::{self, Parameter};
 use crate::error::Error;
 use prony_runner::paths::utf8;
 
@@ -34,7 +34,7 @@ pub fn typed(arguments: &Arguments, literal: bool) -> Result<Typed, Error> {
     }
     let (env, inherit) = variables(arguments)?;
     Ok(Typed {
-        runs: runs(arguments, commands.len() > 1 || !parameters.is_empty())?,
+        runs: runs(arguments, commands.len() > 1 || parameters.iter().any(Parameter::varies))?,
         commands,
         parameters,
         budget: arguments.budget.clone(),
@@ -271,6 +271,8 @@ mod tests {
             [one(&["-m", "1"]), one(&["-m", "20"]), one(&["-M", "3"])],
             [Some((10, 10)), Some((20, 20)), Some((3, 3))]
         );
+        assert_eq!(one(&["-m", "20", "-L", "n", "1"]), Some((20, 20)), "one value is one command");
+        assert_eq!(one(&["-m", "20", "-L", "n", "1,2"]), Some((20, 30)));
         assert_eq!(fault(&["-m", "3", "-M", "2", "a"]), "`--min-runs` is above `--max-runs`");
         for option in ["--runs", "--min-runs", "--max-runs"] {
             assert!(fault(&[option, "0", "a"]).contains(&format!("invalid value '0' for '{option} <N>'")));
