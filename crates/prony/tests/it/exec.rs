@@ -250,7 +250,12 @@ fn parameters_make_variants_that_are_compared_with_the_first_or_the_reference() 
     assert_eq!(commands(&bench), ["echo 30", "echo 35", "echo 40", "echo 45"]);
     assert!(out(&output).contains("echo 35\n  outcome"), "{}", out(&output));
     assert_eq!(data.trials.len(), 5, "the baseline has two trials in a block");
-    bench.exec(&[&["-r", "1", "--reference=echo 25"], &scan[..], &["echo {time}"]].concat());
+    let reference = ["-r", "1", "--reference=echo 25", "--export-hyperfine-json", "h.json"];
+    let (output, _) = bench.exec(&[&reference, &scan[..], &["echo {time}"]].concat());
+    assert!(out(&output).starts_with("echo 25\n"), "the reference has no value: {}", out(&output));
+    let json: serde_json::Value = serde_json::from_str(&fs::read_to_string(bench.path("h.json")).unwrap()).unwrap();
+    let parameters = |at: usize| json["results"][at]["parameters"].clone();
+    assert_eq!((parameters(0), parameters(1)), (serde_json::Value::Null, serde_json::json!({ "time": "30" })));
     assert_eq!(commands(&bench), ["echo 25", "echo 30", "echo 35", "echo 40", "echo 45"]);
     bench.exec(&["-r", "1", "-L", "a", "x,y", "-L", "b", "1,2", "-p", "echo {b}", "echo", "{a}"]);
     assert_eq!(commands(&bench), ["echo x", "echo x", "echo y", "echo y"]);

@@ -8,6 +8,9 @@ use toml::{Table, Value};
 
 use super::parameters::{Parameter, filled, replaced};
 
+/// The factor whose levels are the commands, where there are several.
+const COMMAND: &str = "command";
+
 /// What was typed, as far as the file is concerned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Typed {
@@ -138,7 +141,7 @@ impl Typed {
     fn factors(&self, labels: &[String]) -> Table {
         let levels = labels.iter().enumerate().map(|(at, label)| (label.clone(), program(at).into()));
         let commands = (labels.len() > 1).then(|| some(levels.collect::<Table>())).flatten();
-        let mut factors = table([("command", commands)]);
+        let mut factors = table([(COMMAND, commands)]);
         factors.extend(self.parameters.iter().map(|parameter| (parameter.name.clone(), parameter.levels())));
         factors
     }
@@ -157,7 +160,7 @@ impl Typed {
     fn design(&self, labels: &[String]) -> Table {
         let varied = self.parameters.iter().filter(|parameter| self.is_fixed_baseline() && parameter.varies());
         let skip = |parameter: &Parameter| {
-            let mut one = table([("command", labels.first().map(|label| label.as_str().into()))]);
+            let mut one = table([(COMMAND, labels.first().map(|label| label.as_str().into()))]);
             one.insert(parameter.name.clone(), parameter.values[1..].to_vec().into());
             Value::from(one)
         };
@@ -176,7 +179,7 @@ impl Typed {
         };
         let mut baseline = Table::new();
         if let [first, _, ..] = labels {
-            baseline.insert("command".to_owned(), first.as_str().into());
+            baseline.insert(COMMAND.to_owned(), first.as_str().into());
         }
         // Several commands are compared at the same values of the parameters.
         if compared && (labels.len() == 1 || self.is_fixed_baseline()) {
@@ -260,20 +263,31 @@ impl Typed {
     }
 }
 
+/// The command of a variant, and its values of parameters by their names. A baseline that is the same for all values has
+/// none: the levels under which it runs say nothing of it.
+pub fn levels<'e>(experiment: &'e Experiment, variant: &Variant) -> (&'e str, Vec<(&'e str, &'e str)>) {
+    let levels = experiment.factors().iter().zip(&variant.levels);
+    let levels = levels.map(|(factor, at)| (factor.name.as_str(), factor.levels[*at].label.as_str()));
+    let (commands, mut parameters): (Vec<_>, Vec<_>) = levels.partition(|(name, _)| *name == COMMAND);
+    let Some((_, command)) = commands.first() else { return (experiment.title(), parameters) };
+    let baseline = &experiment.compare().baseline;
+    if variant.baseline && parameters.iter().all(|(name, _)| baseline.contains_key(*name)) {
+        parameters.clear();
+    }
+    (command, parameters)
+}
+
 /// What a variant is called: its command with the values of its parameters, and those that stand nowhere in it.
 pub fn label(experiment: &Experiment, variant: &Variant) -> String {
-    let levels =
-        experiment.factors().iter().zip(&variant.levels).map(|(factor, at)| (&factor.name, &factor.levels[*at].label));
-    let (commands, parameters): (Vec<_>, Vec<_>) = levels.partition(|(name, _)| *name == "command");
-    let command = commands.first().map_or(experiment.title(), |(_, label)| label.as_str());
+    let (command, parameters) = levels(experiment, variant);
     let mut used = BTreeSet::new();
     let value = |name: &str| {
         let (name, value) = parameters.iter().find(|(known, _)| *known == name)?;
         used.insert(*name);
-        Some((*value).clone())
+        Some((*value).to_owned())
     };
     let label = replaced(command, value, str::to_owned);
-    let unused = parameters.iter().filter(|(name, _)| !used.contains(name));
+    let unused = parameters.iter().filter(|(name, _)| !used.contains(*name));
     let unused: Vec<String> = unused.map(|(name, value)| format!("{name}={value}")).collect();
     if unused.is_empty() { label } else { format!("{label} ({})", unused.join(", ")) }
 }
@@ -457,7 +471,11 @@ mod tests {
         assert_eq!(both.variants().iter().filter(|variant| variant.baseline).count(), 2);
         let fixed = with_parameters(&[&["r"], &["a", "{x}", "{y}"]], &[("x", &[1, 2]), ("y", &[3, 4])]);
         assert_eq!(lines(&fixed), ["r", "a 1 3", "a 1 4", "a 2 3", "a 2 4"]);
-        assert_eq!(checked(&fixed).variants().iter().filter(|variant| variant.baseline).count(), 1);
+        let fixed = checked(&fixed);
+        assert_eq!(fixed.variants().iter().filter(|variant| variant.baseline).count(), 1);
+        let labels = |of: &Experiment| of.variants().iter().map(|variant| label(of, variant)).collect::<Vec<_>>();
+        assert_eq!(labels(&fixed)[..2], ["r", "a 1 3"], "the baseline has no value of a parameter");
+        assert_eq!(labels(&both)[0], "a 1", "a baseline at each value has it");
     }
 
     #[test]
