@@ -19,6 +19,9 @@ use prony_report::screen::one_line;
 /// each tick of some milliseconds happened to find (`cputime_adjust` in kernel/sched/cputime.c).
 const SPLIT: f64 = 50e6;
 
+/// Cores below which the course of CPU is not shown: it would read as a program that used none.
+const LEAST_CPU: f64 = 0.01;
+
 /// Figures of one metric over trials, or why there is none.
 #[derive(Clone, Debug, PartialEq)]
 enum Figure {
@@ -114,7 +117,9 @@ pub fn of(
         heaps(trials, time).into_iter().for_each(|(name, text)| line(name, text));
     }
     if let Some((cpu, memory)) = courses {
-        line("", format!("{}  CPU, at most {:.2} cores", cpu.text, cpu.highest));
+        if cpu.highest >= LEAST_CPU {
+            line("", format!("{}  CPU, at most {:.2} cores", cpu.text, cpu.highest));
+        }
         line("", format!("{}  anonymous memory, at most {}", memory.text, Bytes::from_bytes(memory.highest as u64)));
     }
     for finding in findings(trials) {
