@@ -46,15 +46,18 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// Nanoseconds in this unit.
+    /// A time in this unit, with three significant digits at least: a short one is no zero.
     fn text(self, nanos: f64) -> String {
-        match self {
-            Self::Microsecond => format!("{:.1} us", nanos / 1e3),
-            Self::Millisecond => format!("{:.1} ms", nanos / 1e6),
-            Self::Second => format!("{:.3} s", nanos / 1e9),
-            Self::Minute => format!("{:.3} min", nanos / 60e9),
-            Self::Hour => format!("{:.3} h", nanos / 3600e9),
-        }
+        let (length, least, name) = match self {
+            Self::Microsecond => (1e3, 1, "us"),
+            Self::Millisecond => (1e6, 1, "ms"),
+            Self::Second => (1e9, 3, "s"),
+            Self::Minute => (60e9, 3, "min"),
+            Self::Hour => (3600e9, 3, "h"),
+        };
+        let value = nanos / length;
+        let digits = if value > 0.0 { (2.0 - value.log10().floor()).max(0.0) as usize } else { 0 };
+        format!("{value:.*} {name}", digits.max(least))
     }
 }
 
@@ -309,6 +312,14 @@ mod tests {
             "findings": []
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn short_times_are_no_zeros_in_long_units() {
+        let shown = |unit: TimeUnit| [5.1e6, 7.26e12, 0.0].map(|nanos| unit.text(nanos));
+        assert_eq!(shown(TimeUnit::Hour), ["0.00000142 h", "2.017 h", "0.000 h"]);
+        assert_eq!(shown(TimeUnit::Second), ["0.00510 s", "7260.000 s", "0.000 s"]);
+        assert_eq!(shown(TimeUnit::Millisecond), ["5.10 ms", "7260000.0 ms", "0.0 ms"]);
     }
 
     #[test]
