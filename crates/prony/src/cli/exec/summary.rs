@@ -33,15 +33,15 @@ enum Figure {
 /// A unit in which every time is shown, whatever its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum TimeUnit {
-    /// us, with one digit behind the point.
+    /// us, with three significant digits at least.
     Microsecond,
-    /// ms, with one digit behind the point.
+    /// ms, with three significant digits at least.
     Millisecond,
-    /// s, with three digits behind the point.
+    /// s, with three significant digits at least.
     Second,
-    /// min, with three digits behind the point.
+    /// min, with three significant digits at least.
     Minute,
-    /// h, with three digits behind the point.
+    /// h, with three significant digits at least.
     Hour,
 }
 
