@@ -147,8 +147,9 @@ fn shells_are_named_with_their_arguments() {
 fn commands_that_are_not_there_or_fail_say_so() {
     let absent = "some-nonexisting-program-b5d9574198b7e4b12a71fa4747c0a577";
     let bench = Bench::new();
-    let unfound = bench.prony(&["exec", "-r", "1", absent]);
-    assert!(unfound.status.code() == Some(2) && err(&unfound).contains(&format!("cannot find the command `{absent}`")));
+    let unfound = refused(&bench, &["-r", "1", "--export-json", "r.json", "--save", "s.toml", absent]);
+    assert!(unfound.contains(&format!("cannot find the command `{absent}`")), "{unfound}");
+    assert!(!bench.path("r.json").exists() && !bench.path("s.toml").exists(), "no file is made");
     let (by_shell, _) = bench.exec(&["-r", "1", "-S", "sh", absent]);
     assert!(
         by_shell.status.code() == Some(1) && out(&by_shell).contains("failed (exit code 127)"),

@@ -59,6 +59,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("experiment.toml"));
     // The run itself reports what is missing: there is no file of the user's that `check` could show.
     let experiment = load::text(text.clone(), &file.display().to_string(), &Overrides::default(), &Anywhere)?;
+    // Before a file is opened, which makes it.
+    startable::startable(&experiment)?;
     let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.input);
     files.claim_of_programs(experiment.variants())?;
     let saved = arguments.save.as_ref().map(|path| files.open(path, over(arguments.force))).transpose()?;
