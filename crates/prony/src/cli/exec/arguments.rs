@@ -138,7 +138,7 @@ pub struct Arguments {
     #[arg(long, short = 'u', value_enum, value_name = "UNIT")]
     pub time_unit: Option<TimeUnit>,
     /// Colour and the line of progress: both on a terminal (`auto`), none (`basic`), both anywhere (`full`), progress only
-    /// (`nocolor`), colour only (`color`); `none` prints nothing, errors apart
+    /// (`nocolor`), colour only (`color`); `none` prints no results, but still failed trials, warnings and errors
     #[arg(long, value_enum, value_name = "TYPE", default_value_t)]
     pub style: Style,
     /// Write the experiment file that repeats this; never over another without --force
