@@ -40,6 +40,8 @@ pub struct Options {
     /// Only what answers the experiment's question: how the trials ended, what may mislead, the verdicts, and one table of the
     /// figures that they judge with the memory of their phases. Tables that the experiment asks for stay.
     pub brief: bool,
+    /// What a command line needs to find the results, such as ` --database x.db`; empty where it finds them by itself.
+    pub database: String,
 }
 
 impl Options {
@@ -62,7 +64,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     if options.brief {
         let all = findings.len();
         findings.retain(|finding| !finding.is_note());
-        closing = Some(more(data, all - findings.len()));
+        closing = Some(more(data, all - findings.len(), &options.database));
     }
     Report {
         title: data.head.title.clone(),
@@ -80,15 +82,16 @@ pub fn build(data: &RunData, options: &Options) -> Report {
 }
 
 /// What a brief report leaves out, and which options show it.
-fn more(data: &RunData, notes: usize) -> String {
+fn more(data: &RunData, notes: usize, database: &str) -> String {
     let run = data.head.id;
     let notes = match notes {
         0 => String::new(),
         n => format!(" and {}", count(n, "note")),
     };
     let phases = columns::timed_phases(&data.experiment, &data.trials);
-    let phase = phases.first().map(|phase| format!("; one phase: `--phase {phase}`")).unwrap_or_default();
-    format!("all tables{notes}: `prony show {run} --all`{phase}; one figure: `--metric PHASE.METRIC`")
+    let phase = phases.first().map(|phase| format!("; one phase: `--phase {}`", shell_words::quote(phase)));
+    let phase = phase.unwrap_or_default();
+    format!("all tables{notes}: `prony show {run} --all{database}`{phase}; one figure: `--metric PHASE.METRIC`")
 }
 
 /// Test, correction and margin, as every verdict must name them; or why nothing is judged.

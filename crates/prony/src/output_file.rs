@@ -161,19 +161,23 @@ impl OutputFile {
     /// # Errors
     /// [`Error::Write`].
     pub fn begin(&self) -> Result<(), Error> {
-        let is_file = self.file.metadata().is_ok_and(|about| about.is_file());
-        if self.continued || !is_file { Ok(()) } else { self.file.set_len(0).map_err(|source| self.unwritten(source)) }
+        self.empty().map_err(|source| self.unwritten(source))
     }
 
-    /// Writes all that it is to hold.
+    fn empty(&self) -> io::Result<()> {
+        let is_file = self.file.metadata().is_ok_and(|about| about.is_file());
+        if self.continued || !is_file { Ok(()) } else { self.file.set_len(0) }
+    }
+
+    /// Writes all that it is to hold; what it held stays where `content` ends with an error before its first byte.
     ///
     /// # Errors
     /// [`Error::Write`], and those of `content`.
     pub fn write(&self, content: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
-        self.begin()?;
-        let mut out = BufWriter::new(&self.file);
+        let mut out = BufWriter::new(Replacing { file: self, begun: false });
         content(&mut out)?;
-        out.flush().map_err(|source| self.unwritten(source))
+        let written = out.into_inner().map_err(|stopped| self.unwritten(stopped.into_error()))?;
+        if written.begun { Ok(()) } else { self.begin() }
     }
 
     /// The same, where it is at hand.
@@ -195,6 +199,26 @@ impl OutputFile {
 
     fn unwritten(&self, source: io::Error) -> Error {
         Error::Write { what: format!("`{}`", self.path.display()), source }
+    }
+}
+
+/// Takes out what a file held when the first byte of its new content comes.
+struct Replacing<'f> {
+    file: &'f OutputFile,
+    begun: bool,
+}
+
+impl Write for Replacing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.begun {
+            self.file.empty()?;
+            self.begun = true;
+        }
+        (&self.file.file).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -269,5 +293,10 @@ mod tests {
         let file = OutputFiles::default().open(&path, Present::Continued).unwrap();
         file.write(|out| out.write_all(b"er").map_err(|_| unreachable!())).unwrap();
         assert_eq!(read(), "newer");
+        let file = OutputFiles::default().open(&path, Present::Replaced).unwrap();
+        file.write(|_| refused("no content".to_owned(), "")).unwrap_err();
+        assert_eq!(read(), "newer", "refused before the first byte");
+        file.write(|_| Ok(())).unwrap();
+        assert_eq!(read(), "", "no byte is content too");
     }
 }

@@ -8,12 +8,30 @@ use prony_model::metric::MetricName;
 use crate::error::Error;
 use prony_results::{Database, RunData, RunHead, RunId};
 
+/// Names the results database where `--database` does not.
+const VARIABLE: &str = "PRONY_DATABASE";
+
+/// The results database where nothing names one.
+const USUAL: &str = "prony.db";
+
 /// Where the results are.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct DatabaseArg {
     /// Results database
-    #[arg(long, value_name = "PATH", default_value = "prony.db", env = "PRONY_DATABASE")]
+    #[arg(long, value_name = "PATH", default_value = USUAL, env = VARIABLE)]
     pub database: PathBuf,
+}
+
+impl DatabaseArg {
+    /// What another command line needs to find the same results, such as ` --database x.db`: a run has its number in each
+    /// database. Empty where it finds them without.
+    pub fn option(&self) -> String {
+        let found = std::env::var_os(VARIABLE).unwrap_or_else(|| USUAL.into());
+        match self.database.as_os_str() == found {
+            true => String::new(),
+            false => format!(" --database {}", shell_words::quote(&self.database.to_string_lossy())),
+        }
+    }
 }
 
 /// Who may see what a run makes.

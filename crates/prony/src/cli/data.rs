@@ -53,22 +53,22 @@ fn count(text: &str) -> Result<u64, String> {
 /// Where the file has problems, the options do not go together, or the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let experiment = load::experiment(&arguments.file, &arguments.overrides.read()?, &Anywhere)?;
+    let (data, seed) = only_data(&experiment)?;
     let written = match &arguments.output {
-        None => arguments.write(&experiment, &mut output.data()),
+        None => arguments.write(data, seed, &mut output.data()),
         Some(path) => OutputFiles::of(None, [&arguments.file])
             .open(path, Present::Replaced)?
-            .write(|out| arguments.write(&experiment, out)),
+            .write(|out| arguments.write(data, seed, out)),
     };
     written.map(|()| Answer::Yes)
 }
 
 impl Arguments {
-    fn write(&self, experiment: &Experiment, out: &mut dyn Write) -> Result<(), Error> {
+    fn write(&self, data: &DataSpec, seed: u64, out: &mut dyn Write) -> Result<(), Error> {
         let form = match self.to {
             Format::Ndjson => Form::Ndjson,
             Format::Csv => Form::Csv,
         };
-        let (data, seed) = only_data(experiment)?;
         let count = self.records.unwrap_or(data.records);
         let bytes = data::write(data, seed, count, form, out).map_err(|e| self.failed(e))?;
         say(&format!("{bytes}: {count} records\n"));

@@ -93,6 +93,11 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
         let message = "samples and series alone are data, for programs to read".to_owned();
         return Err(Error::Arguments { message, hint: "add `--format csv` or `--format json`".to_owned() });
     }
+    if args.format() == ReportFormat::Csv && args.what == What::Everything {
+        let message = "everything of a run is one document and no rows".to_owned();
+        let hint = "add `--format json`, or choose what to write with `--what`".to_owned();
+        return Err(Error::Arguments { message, hint });
+    }
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
     let Some(path) = &args.output else { return write(args, &database, &data, out) };
@@ -120,10 +125,6 @@ fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn W
             let whole = (args.what == What::Everything).then_some(database);
             Ok(document(data, &build(data, &options), &profiles, whole, out)?)
         }
-        (ReportFormat::Csv, What::Everything) => Err(Error::Arguments {
-            message: "everything of a run is one document and no rows".to_owned(),
-            hint: "add `--format json`, or choose what to write with `--what`".to_owned(),
-        }),
         (ReportFormat::Json, _) => rows(args.what, database, data, &mut Json::new(out)),
         (ReportFormat::Csv, _) => rows(args.what, database, data, &mut Csv::new(out)),
     }

@@ -143,7 +143,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let mut observer: Box<dyn Observer> =
         if arguments.json { Box::new(JsonLines::new(Data::stdout())) } else { observer(arguments.quiet) };
     let (run, ended) = match arguments.resume {
-        Some(which) => resume(arguments, which, interrupt, &mut *observer)?,
+        Some(which) => resume(arguments, which, &mut files, interrupt, &mut *observer)?,
         None => fresh(arguments, &mut files, interrupt, &mut *observer)?,
     };
     if !arguments.json {
@@ -239,6 +239,7 @@ fn fresh(
 fn resume(
     arguments: &Arguments,
     which: i64,
+    files: &mut OutputFiles,
     interrupt: Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
@@ -262,6 +263,7 @@ fn resume(
             });
         }
     };
+    files.claim_of_programs(experiment.variants())?;
     let plan = plan::plan(&experiment);
     let done = database.finished_positions(head.id)?;
     database.reopen_run(head.id, prony_runner::planned(&experiment, &plan, done.len()))?;

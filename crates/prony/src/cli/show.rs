@@ -75,11 +75,12 @@ pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
             all_metrics: args.all_metrics,
             processes: args.processes,
             brief: !args.all,
+            database: args.database.option(),
         },
     );
     let profiles = match database.profiled_variants(data.head.id)?.len() {
         0 => String::new(),
-        _ => format!("\nwhere the time goes: `prony profile {}`\n", data.head.id),
+        _ => format!("\nwhere the time goes: `prony profile {}{}`\n", data.head.id, args.database.option()),
     };
     output.report(&report, args.width)?;
     output.print(&concluded)?;

@@ -34,14 +34,17 @@ fn the_records_of_an_experiment_are_written_and_only_one_set_of_them() {
 fn wrong_options_and_files_without_records_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("e.toml"), "[program.x]\ncommand = \"true\"\n").unwrap();
+    std::fs::write(dir.path().join("before"), "precious").unwrap();
     for args in [
         &["--to", "ndjson"][..],
         &["e.toml", "--to", "ndjson"],
         &["e.toml", "--to", "xml"],
         &["e.toml", "--to", "ndjson", "--records", "many"],
         &["e.toml", "--to", "ndjson", "-o", "no/such/folder"],
+        &["e.toml", "--to", "ndjson", "-o", "before"],
     ] {
         let output = prony(&dir, args);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{args:?}");
     }
+    assert_eq!(std::fs::read_to_string(dir.path().join("before")).unwrap(), "precious");
 }

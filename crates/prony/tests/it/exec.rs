@@ -147,8 +147,9 @@ fn shells_are_named_with_their_arguments() {
 fn commands_that_are_not_there_or_fail_say_so() {
     let absent = "some-nonexisting-program-b5d9574198b7e4b12a71fa4747c0a577";
     let bench = Bench::new();
-    let unfound = bench.prony(&["exec", "-r", "1", absent]);
-    assert!(unfound.status.code() == Some(2) && err(&unfound).contains(&format!("cannot find the command `{absent}`")));
+    let unfound = refused(&bench, &["-r", "1", "--export-json", "r.json", "--save", "s.toml", absent]);
+    assert!(unfound.contains(&format!("cannot find the command `{absent}`")), "{unfound}");
+    assert!(!bench.path("r.json").exists() && !bench.path("s.toml").exists(), "no file is made");
     let (by_shell, _) = bench.exec(&["-r", "1", "-S", "sh", absent]);
     assert!(
         by_shell.status.code() == Some(1) && out(&by_shell).contains("failed (exit code 127)"),
@@ -250,7 +251,12 @@ fn parameters_make_variants_that_are_compared_with_the_first_or_the_reference() 
     assert_eq!(commands(&bench), ["echo 30", "echo 35", "echo 40", "echo 45"]);
     assert!(out(&output).contains("echo 35\n  outcome"), "{}", out(&output));
     assert_eq!(data.trials.len(), 5, "the baseline has two trials in a block");
-    bench.exec(&[&["-r", "1", "--reference=echo 25"], &scan[..], &["echo {time}"]].concat());
+    let reference = ["-r", "1", "--reference=echo 25", "--export-hyperfine-json", "h.json"];
+    let (output, _) = bench.exec(&[&reference, &scan[..], &["echo {time}"]].concat());
+    assert!(out(&output).starts_with("echo 25\n"), "the reference has no value: {}", out(&output));
+    let json: serde_json::Value = serde_json::from_str(&fs::read_to_string(bench.path("h.json")).unwrap()).unwrap();
+    let parameters = |at: usize| json["results"][at]["parameters"].clone();
+    assert_eq!((parameters(0), parameters(1)), (serde_json::Value::Null, serde_json::json!({ "time": "30" })));
     assert_eq!(commands(&bench), ["echo 25", "echo 30", "echo 35", "echo 40", "echo 45"]);
     bench.exec(&["-r", "1", "-L", "a", "x,y", "-L", "b", "1,2", "-p", "echo {b}", "echo", "{a}"]);
     assert_eq!(commands(&bench), ["echo x", "echo x", "echo y", "echo y"]);

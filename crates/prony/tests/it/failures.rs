@@ -467,6 +467,23 @@ fn compared_runs_show_failed_trials_next_to_figures() {
 }
 
 #[test]
+fn a_resumed_run_refuses_a_summary_that_its_program_writes() {
+    let bench = Bench::new();
+    let file = bench.path("out.md");
+    let body = format!(
+        "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n[program.x]\ncommand = [\"echo\", \"x\"]\n\
+         output = {{ file = {file:?} }}\n"
+    );
+    std::fs::write(bench.path("some.toml"), body).unwrap();
+    assert_eq!(bench.prony(&["run", "some.toml", "--quiet"]).status.code(), Some(0));
+    Database::open(&bench.path("prony.db")).unwrap().end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
+    let output = bench.prony(&["run", "--resume", "1", "--quiet", "--summary", "out.md"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("this command writes something else to it"), "{said}");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "x\n", "nothing is written behind the output");
+}
+
+#[test]
 fn exit_code_of_a_resumed_run_counts_the_trials_of_all_its_sessions() {
     let bench = Bench::new();
     let body = "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n[program.x]\nshell = true\ncommand = \"exit 3\"\n";

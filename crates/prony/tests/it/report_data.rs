@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use prony::cli::Output;
+use prony::cli::choice::DatabaseArg;
 use prony::cli::ls::{LsArgs, ls};
 use prony::cli::report::{ReportArgs, report};
 use prony::cli::rm::{RmArgs, rm};
@@ -165,8 +166,11 @@ fn everything_of_a_run_has_samples_and_histograms_and_is_no_table() {
         [&trial["series"], &trial["phases"][0]["histograms"]].map(|all| all.as_array().unwrap().len())
     };
     assert_eq!((samples(""), samples(" --what everything")), ([0, 0], [2, 1]));
-    let error = fixture.try_run("report 1 --format csv --what everything", None).unwrap_err();
+    let file = fixture.dir.path().join("everything.csv");
+    let line = format!("report 1 --format csv --what everything -o {}", file.display());
+    let error = fixture.try_run(&line, None).unwrap_err();
     assert!(error.hint().unwrap().contains("--format json"));
+    assert!(!file.exists());
 }
 
 #[test]
@@ -178,6 +182,24 @@ fn report_is_written_to_the_named_file() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), fixture.run("report 1"));
     let error = fixture.try_run("report 1 -o /nowhere/at/all.md", None).unwrap_err();
     assert_eq!(error.to_string(), "cannot write `/nowhere/at/all.md`");
+}
+
+#[test]
+fn hint_for_more_of_a_run_names_its_database_and_quotes_its_phase() {
+    let fixture = Fixture { dir: tempfile::Builder::new().prefix("of me").tempdir().unwrap() };
+    let mut database = Database::create(&fixture.path()).unwrap();
+    let experiment = experiment("Third", &[], &[("write all", true)], 1);
+    let run = database.begin_run(&start(&experiment, &records::host(), 1)).unwrap();
+    let mut one = trial(0, 0, 0);
+    one.phases = vec![phase("write all", &[])];
+    database.append_trial(run, &one).unwrap();
+    database.end_run(run, RunStatus::Done, NOON).unwrap();
+    let shown = fixture.run("show --width 400");
+    let hint =
+        format!("`prony show 1 --all --database '{}'`; one phase: `--phase 'write all'`", fixture.path().display());
+    assert!(shown.contains(&hint), "{shown}");
+    let choice = |path: &str| DatabaseArg { database: PathBuf::from(path) };
+    assert_eq!((choice("prony.db").option(), choice("x.db").option().as_str()), (String::new(), " --database x.db"));
 }
 
 #[test]

@@ -25,7 +25,8 @@ Variables:
   Commands find PATH, HOME, USER, LOGNAME, SHELL, LANG, LC_ALL, TERM, TZ and a TMPDIR of their own; `--env` adds others, and
   `--env-all` hands over all of them, which makes a run harder to repeat.")]
 pub struct Arguments {
-    /// Trials of each command [default: 10 of one; of several 6 to 30, until every comparison is decided]
+    /// Trials of each command, twice as many of the one that the others are compared with [default: 10 of one; of several 6
+    /// to 30, until every comparison is decided]
     #[arg(long, short, value_name = "N", value_parser = count(), conflicts_with_all = ["min_runs", "max_runs"])]
     pub runs: Option<u32>,
     /// Trials of each command, at least [default: 10 of one, 6 of several]
@@ -138,7 +139,7 @@ pub struct Arguments {
     #[arg(long, short = 'u', value_enum, value_name = "UNIT")]
     pub time_unit: Option<TimeUnit>,
     /// Colour and the line of progress: both on a terminal (`auto`), none (`basic`), both anywhere (`full`), progress only
-    /// (`nocolor`), colour only (`color`); `none` prints nothing, errors apart
+    /// (`nocolor`), colour only (`color`); `none` prints no results, but still failed trials, warnings and errors
     #[arg(long, value_enum, value_name = "TYPE", default_value_t)]
     pub style: Style,
     /// Write the experiment file that repeats this; never over another without --force

@@ -1,10 +1,15 @@
 //! The experiment file that repeats what was typed. Pure.
 
+use std::collections::BTreeSet;
+
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::program::Runtime;
 use toml::{Table, Value};
 
-use super::parameters::{Parameter, filled};
+use super::parameters::{Parameter, filled, replaced};
+
+/// The factor whose levels are the commands, where there are several.
+const COMMAND: &str = "command";
 
 /// What was typed, as far as the file is concerned.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,7 +61,7 @@ pub struct Typed {
 /// One command, and what is done beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
-    /// As typed: words, or one text that is cut into words or goes to the shell.
+    /// As typed: words, or one text that is cut into words. For a shell always one text.
     pub words: Vec<String>,
     /// What it is called in tables.
     pub name: Option<String>,
@@ -136,9 +141,8 @@ impl Typed {
     fn factors(&self, labels: &[String]) -> Table {
         let levels = labels.iter().enumerate().map(|(at, label)| (label.clone(), program(at).into()));
         let commands = (labels.len() > 1).then(|| some(levels.collect::<Table>())).flatten();
-        let mut factors = table([("command", commands)]);
-        let parameters = self.parameters.iter();
-        factors.extend(parameters.map(|parameter| (parameter.name.clone(), parameter.values.clone().into())));
+        let mut factors = table([(COMMAND, commands)]);
+        factors.extend(self.parameters.iter().map(|parameter| (parameter.name.clone(), parameter.levels())));
         factors
     }
 
@@ -154,9 +158,9 @@ impl Typed {
 
     /// Without the levels in which a fixed baseline would run again.
     fn design(&self, labels: &[String]) -> Table {
-        let varied = self.parameters.iter().filter(|parameter| self.is_fixed_baseline() && parameter.values.len() > 1);
+        let varied = self.parameters.iter().filter(|parameter| self.is_fixed_baseline() && parameter.varies());
         let skip = |parameter: &Parameter| {
-            let mut one = table([("command", labels.first().map(|label| label.as_str().into()))]);
+            let mut one = table([(COMMAND, labels.first().map(|label| label.as_str().into()))]);
             one.insert(parameter.name.clone(), parameter.values[1..].to_vec().into());
             Value::from(one)
         };
@@ -165,7 +169,8 @@ impl Typed {
     }
 
     fn compare(&self, labels: &[String]) -> Table {
-        let blocks = match (&self.budget, self.runs, labels.len() > 1 || !self.parameters.is_empty()) {
+        let compared = labels.len() > 1 || self.parameters.iter().any(Parameter::varies);
+        let blocks = match (&self.budget, self.runs, compared) {
             (Some(_), ..) => None,
             (None, Some((min, max)), _) if min == max => some(min),
             (None, Some((min, max)), _) => some(table([("min", some(min)), ("max", some(max))])),
@@ -174,10 +179,10 @@ impl Typed {
         };
         let mut baseline = Table::new();
         if let [first, _, ..] = labels {
-            baseline.insert("command".to_owned(), first.as_str().into());
+            baseline.insert(COMMAND.to_owned(), first.as_str().into());
         }
         // Several commands are compared at the same values of the parameters.
-        if labels.len() == 1 || self.is_fixed_baseline() {
+        if compared && (labels.len() == 1 || self.is_fixed_baseline()) {
             let first = |parameter: &Parameter| Some((parameter.name.clone(), parameter.values.first()?.clone()));
             baseline.extend(self.parameters.iter().filter_map(first));
         }
@@ -211,9 +216,9 @@ impl Typed {
             [] => (command.words.iter().map(|word| varied(word)).collect::<Vec<_>>().into(), None),
             [shell] => {
                 let shell = if shell == "sh" { true.into() } else { filled(shell, &[]).into() };
-                (varied(&command.words.join(" ")).into(), Some(shell))
+                (varied(&command.words[0]).into(), Some(shell))
             }
-            _ => (self.by_shell(&command.words.join(" ")), None),
+            _ => (self.by_shell(&command.words[0]), None),
         };
         let step = |text: &Option<String>| match self.shell.as_slice() {
             [] => text.as_deref().map(|text| varied(text).into()),
@@ -258,20 +263,32 @@ impl Typed {
     }
 }
 
+/// The command of a variant, and its values of parameters by their names. A baseline that is the same for all values has
+/// none: the levels under which it runs say nothing of it.
+pub fn levels<'e>(experiment: &'e Experiment, variant: &Variant) -> (&'e str, Vec<(&'e str, &'e str)>) {
+    let levels = experiment.factors().iter().zip(&variant.levels);
+    let levels = levels.map(|(factor, at)| (factor.name.as_str(), factor.levels[*at].label.as_str()));
+    let (commands, mut parameters): (Vec<_>, Vec<_>) = levels.partition(|(name, _)| *name == COMMAND);
+    let Some((_, command)) = commands.first() else { return (experiment.title(), parameters) };
+    let baseline = &experiment.compare().baseline;
+    if variant.baseline && parameters.iter().all(|(name, _)| baseline.contains_key(*name)) {
+        parameters.clear();
+    }
+    (command, parameters)
+}
+
 /// What a variant is called: its command with the values of its parameters, and those that stand nowhere in it.
 pub fn label(experiment: &Experiment, variant: &Variant) -> String {
-    let levels =
-        experiment.factors().iter().zip(&variant.levels).map(|(factor, at)| (&factor.name, &factor.levels[*at].label));
-    let (commands, parameters): (Vec<_>, Vec<_>) = levels.partition(|(name, _)| *name == "command");
-    let mut label = commands.first().map_or(experiment.title(), |(_, label)| label.as_str()).to_owned();
-    let mut unused = Vec::new();
-    for (name, value) in parameters {
-        let hole = format!("{{{name}}}");
-        match label.contains(&hole) {
-            true => label = label.replace(&hole, value),
-            false => unused.push(format!("{name}={value}")),
-        }
-    }
+    let (command, parameters) = levels(experiment, variant);
+    let mut used = BTreeSet::new();
+    let value = |name: &str| {
+        let (name, value) = parameters.iter().find(|(known, _)| *known == name)?;
+        used.insert(*name);
+        Some((*value).to_owned())
+    };
+    let label = replaced(command, value, str::to_owned);
+    let unused = parameters.iter().filter(|(name, _)| !used.contains(*name));
+    let unused: Vec<String> = unused.map(|(name, value)| format!("{name}={value}")).collect();
     if unused.is_empty() { label } else { format!("{label} ({})", unused.join(", ")) }
 }
 
@@ -418,10 +435,33 @@ mod tests {
             ("1", "7")
         );
         assert_eq!((experiment.compare().blocks.min, experiment.compare().blocks.max), (6, 30));
+        let single = checked(&with_parameters(&[&["echo {x}"]], &[("x", &[1])]));
+        assert!(single.compare().baseline.is_empty(), "one value is one command, compared with nothing");
+        assert_eq!((single.compare().blocks.min, single.compare().blocks.max), (10, 10));
         let mut beside = with_parameters(&[&["true"]], &[("x", &[1, 2])]);
         beside.commands[0].prepare = Some("echo {x}".into());
         let experiment = checked(&beside);
         assert_eq!(programs(&experiment)[1].prepare.as_ref().unwrap().words(), ["sh", "-c", "echo 2"]);
+    }
+
+    #[test]
+    fn braces_of_a_value_are_in_the_command_and_in_its_label_as_typed() {
+        let text = |name: &str, values: &[&str]| Parameter {
+            name: name.to_owned(),
+            values: values.iter().map(|value| Value::from(*value)).collect(),
+        };
+        let mut typed = typed(&[&["echo {a} {b}"], &["cat {z} {a}"]]);
+        typed.parameters = vec![text("a", &["{b}", "y}"]), text("b", &["1", "2"])];
+        typed.commands[1].prepare = Some("echo {b}".to_owned());
+        let experiment = checked(&typed);
+        let labels: Vec<String> = experiment.variants().iter().map(|variant| label(&experiment, variant)).collect();
+        let unshown = |line: &String| line.split(" (").next().map(str::to_owned).unwrap_or_default();
+        assert_eq!(labels.iter().map(unshown).collect::<Vec<_>>(), lines(&typed));
+        for label in ["echo {b} 1", "echo y} 2", "cat {z} {b} (b=1)", "cat {z} y} (b=2)"] {
+            assert!(labels.iter().any(|known| known == label), "{label}: {labels:?}");
+        }
+        typed.commands.truncate(1);
+        assert_eq!(checked(&typed).compare().baseline["a"], "{b}");
     }
 
     #[test]
@@ -431,12 +471,16 @@ mod tests {
         assert_eq!(both.variants().iter().filter(|variant| variant.baseline).count(), 2);
         let fixed = with_parameters(&[&["r"], &["a", "{x}", "{y}"]], &[("x", &[1, 2]), ("y", &[3, 4])]);
         assert_eq!(lines(&fixed), ["r", "a 1 3", "a 1 4", "a 2 3", "a 2 4"]);
-        assert_eq!(checked(&fixed).variants().iter().filter(|variant| variant.baseline).count(), 1);
+        let fixed = checked(&fixed);
+        assert_eq!(fixed.variants().iter().filter(|variant| variant.baseline).count(), 1);
+        let labels = |of: &Experiment| of.variants().iter().map(|variant| label(of, variant)).collect::<Vec<_>>();
+        assert_eq!(labels(&fixed)[..2], ["r", "a 1 3"], "the baseline has no value of a parameter");
+        assert_eq!(labels(&both)[0], "a 1", "a baseline at each value has it");
     }
 
     #[test]
     fn shell_with_arguments_reads_commands_and_steps() {
-        let mut one = typed(&[&["echo {x}", "y"]]);
+        let mut one = typed(&[&["echo {x} y"]]);
         one.shell = vec!["bash".into(), "--norc".into()];
         one.commands[0].prepare = Some("p".into());
         let experiment = checked(&one);

@@ -8,7 +8,7 @@ use prony_results::RunData;
 use prony_stats::summary::summary;
 use serde::{Deserialize, Serialize};
 
-use super::file::label;
+use super::file::{label, levels};
 use super::summary::value;
 
 /// A file of hyperfine.
@@ -57,9 +57,8 @@ pub fn document(data: &RunData) -> Document {
     let results = experiment.variants().iter().filter_map(|variant| {
         let well = |trial: &&TrialRecord| trial.trial.variant == variant.id && trial.ending.outcome.is_ok();
         let trials: Vec<&TrialRecord> = data.trials.iter().filter(well).collect();
-        let levels = experiment.factors().iter().zip(&variant.levels);
-        let parameters = levels.filter(|(factor, _)| factor.name != "command");
-        let parameters = parameters.map(|(factor, at)| (factor.name.clone(), factor.levels[*at].label.clone()));
+        let (_, parameters) = levels(experiment, variant);
+        let parameters = parameters.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
         benchmark(label(experiment, variant), &trials, parameters.collect())
     });
     Document { results: results.collect() }

@@ -21,7 +21,7 @@ use prony_model::catalog::{Anywhere, Overrides};
 use prony_model::event::Event;
 use prony_model::outcome::Outcome;
 use prony_model::program::BASE_ENV;
-use prony_model::record::{ProcessSeries, TrialRecord};
+use prony_model::record::TrialRecord;
 
 use super::{Answer, Output};
 use crate::error::Error;
@@ -38,6 +38,7 @@ use prony_runner::interrupt::Interrupt;
 use prony_runner::load;
 use prony_runner::observer::Observer;
 use prony_runner::place::startable;
+use timeline::Course;
 
 /// Functions and packages of a profile.
 const TOP: usize = 10;
@@ -55,6 +56,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let literal = commands::is_literal(&words, arguments.command.len());
     let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("experiment.toml"));
     let (typed, experiment) = experiment(arguments, &words, &file)?;
+    // Before a file is opened, which makes it.
+    startable::startable(&experiment)?;
     let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.input);
     files.claim_of_programs(experiment.variants())?;
     let saved = arguments.save.as_ref().map(|path| files.open(path, over(arguments.force))).transpose()?;
@@ -150,9 +153,8 @@ fn said(database: &Database, data: &RunData, arguments: &Arguments, width: Optio
     }
     for (variant, trials) in shown {
         let label = file::label(experiment, variant);
-        let shown = median_trial(&trials).map(|trial| course(database, data, trial)).transpose()?;
         let width = width.map_or(COURSE, |width| width.saturating_sub(50).clamp(10, COURSE));
-        let courses = shown.and_then(|series| timeline::of(&series, width));
+        let courses = median_trial(&trials).map(|trial| courses(database, data, trial, width)).transpose()?.flatten();
         out += &summary::of(&one_line(&label), &trials, courses, experiment.counts_syncs(), arguments.time_unit);
     }
     for line in &verdicts::of(data).lines {
@@ -174,12 +176,15 @@ fn is_not_found(trial: &TrialRecord) -> bool {
     }
 }
 
-/// The trial's samples since its program was released: what was held before is no memory of the program's.
-fn course(database: &Database, data: &RunData, trial: &TrialRecord) -> Result<Vec<ProcessSeries>, Error> {
-    let mut series = database.load_series(data.head.id, trial.trial.position)?;
-    let begin = trial.phases.iter().filter_map(|phase| phase.begin).min().unwrap_or_default();
-    series.iter_mut().for_each(|process| process.samples.retain(|sample| sample.at > begin));
-    Ok(series)
+/// CPU and memory over a trial, since its program was released.
+fn courses(
+    database: &Database,
+    data: &RunData,
+    trial: &TrialRecord,
+    width: usize,
+) -> Result<Option<(Course, Course)>, Error> {
+    let Some(begin) = trial.phases.iter().filter_map(|phase| phase.begin).min() else { return Ok(None) };
+    Ok(timeline::of(&database.load_series(data.head.id, trial.trial.position)?, begin, width))
 }
 
 /// The trial whose time is the middle one, of those that ended well.

@@ -1,6 +1,6 @@
 //! `--parameter-list` and `--parameter-scan`: what stands for `{VAR}` in commands, as factors. Pure.
 
-use toml::Value;
+use toml::{Table, Value};
 
 use crate::error::Error;
 
@@ -12,8 +12,25 @@ const MOST: i128 = 10_000;
 pub struct Parameter {
     /// Between the braces.
     pub name: String,
-    /// Numbers where all of them are.
+    /// Numbers where all of them are, else as typed.
     pub values: Vec<Value>,
+}
+
+impl Parameter {
+    /// Whether it makes several variants of a command.
+    pub const fn varies(&self) -> bool {
+        self.values.len() > 1
+    }
+
+    /// The factor's levels. Texts with braces stand under themselves: their own name is what is shown of them, and the
+    /// file doubles the braces of a value.
+    pub fn levels(&self) -> Value {
+        let texts: Vec<&str> = self.values.iter().filter_map(Value::as_str).collect();
+        if !texts.iter().any(|text| text.contains(['{', '}'])) {
+            return self.values.clone().into();
+        }
+        texts.into_iter().map(|text| (text.to_owned(), filled(text, &[]).into())).collect::<Table>().into()
+    }
 }
 
 /// The parameters of `--parameter-list VAR VALUES ...`.
@@ -32,8 +49,8 @@ pub fn lists(words: &[String]) -> Result<Vec<Parameter>, Error> {
             return Err(wrong(message, "list each value once: it is a variant, and has as many trials as the others"));
         }
         let numbers: Option<Vec<Value>> = texts.iter().map(|text| number(text)).collect();
-        let plain = |text: String| Value::from(filled(&text, &[]));
-        parameters.push(Parameter { name, values: numbers.unwrap_or_else(|| texts.into_iter().map(plain).collect()) });
+        let values = numbers.unwrap_or_else(|| texts.into_iter().map(Value::from).collect());
+        parameters.push(Parameter { name, values });
     }
     Ok(parameters)
 }
@@ -77,17 +94,24 @@ pub fn scan(words: &[String], step: Option<&str>) -> Result<Vec<Parameter>, Erro
 
 /// A text whose braces are no placeholders but for those of the parameters.
 pub fn filled(text: &str, parameters: &[Parameter]) -> String {
-    let (mut filled, mut rest) = (String::new(), text);
+    let known = |name: &str| parameters.iter().any(|parameter| parameter.name == name);
+    replaced(text, |name| known(name).then(|| format!("{{{name}}}")), |brace| brace.repeat(2))
+}
+
+/// A text with what stands for each `{name}`, and for each brace that belongs to none. What is put in is not read again.
+pub fn replaced(text: &str, mut named: impl FnMut(&str) -> Option<String>, brace: impl Fn(&str) -> String) -> String {
+    let (mut replaced, mut rest) = (String::new(), text);
     while let Some(at) = rest.find(['{', '}']) {
-        filled.push_str(&rest[..at]);
+        replaced.push_str(&rest[..at]);
         rest = &rest[at..];
-        let holes = parameters.iter().map(|parameter| format!("{{{}}}", parameter.name));
-        let hole = holes.into_iter().find(|hole| rest.starts_with(hole.as_str()));
-        let (taken, put) = hole.map_or_else(|| (1, rest[..1].repeat(2)), |hole| (hole.len(), hole));
-        filled.push_str(&put);
+        let name = rest.strip_prefix('{').and_then(|inner| Some(&inner[..inner.find(['{', '}'])?]));
+        let hole = name.filter(|name| rest[1 + name.len()..].starts_with('}'));
+        let put = hole.and_then(|name| Some((name.len() + 2, named(name)?)));
+        let (taken, put) = put.unwrap_or_else(|| (1, brace(&rest[..1])));
+        replaced.push_str(&put);
         rest = &rest[taken..];
     }
-    filled + rest
+    replaced + rest
 }
 
 /// A name that a factor can have beside that of commands.

@@ -19,6 +19,9 @@ use prony_report::screen::one_line;
 /// each tick of some milliseconds happened to find (`cputime_adjust` in kernel/sched/cputime.c).
 const SPLIT: f64 = 50e6;
 
+/// Cores below which the course of CPU is not shown: it would read as a program that used none.
+const LEAST_CPU: f64 = 0.01;
+
 /// Figures of one metric over trials, or why there is none.
 #[derive(Clone, Debug, PartialEq)]
 enum Figure {
@@ -30,28 +33,31 @@ enum Figure {
 /// A unit in which every time is shown, whatever its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum TimeUnit {
-    /// us, with one digit behind the point.
+    /// us, with three significant digits at least.
     Microsecond,
-    /// ms, with one digit behind the point.
+    /// ms, with three significant digits at least.
     Millisecond,
-    /// s, with three digits behind the point.
+    /// s, with three significant digits at least.
     Second,
-    /// min, with three digits behind the point.
+    /// min, with three significant digits at least.
     Minute,
-    /// h, with three digits behind the point.
+    /// h, with three significant digits at least.
     Hour,
 }
 
 impl TimeUnit {
-    /// Nanoseconds in this unit.
+    /// A time in this unit, with three significant digits at least: a short one is no zero.
     fn text(self, nanos: f64) -> String {
-        match self {
-            Self::Microsecond => format!("{:.1} us", nanos / 1e3),
-            Self::Millisecond => format!("{:.1} ms", nanos / 1e6),
-            Self::Second => format!("{:.3} s", nanos / 1e9),
-            Self::Minute => format!("{:.3} min", nanos / 60e9),
-            Self::Hour => format!("{:.3} h", nanos / 3600e9),
-        }
+        let (length, least, name) = match self {
+            Self::Microsecond => (1e3, 1, "us"),
+            Self::Millisecond => (1e6, 1, "ms"),
+            Self::Second => (1e9, 3, "s"),
+            Self::Minute => (60e9, 3, "min"),
+            Self::Hour => (3600e9, 3, "h"),
+        };
+        let value = nanos / length;
+        let digits = if value > 0.0 { (2.0 - value.log10().floor()).max(0.0) as usize } else { 0 };
+        format!("{value:.*} {name}", digits.max(least))
     }
 }
 
@@ -114,7 +120,9 @@ pub fn of(
         heaps(trials, time).into_iter().for_each(|(name, text)| line(name, text));
     }
     if let Some((cpu, memory)) = courses {
-        line("", format!("{}  CPU, at most {:.2} cores", cpu.text, cpu.highest));
+        if cpu.highest >= LEAST_CPU {
+            line("", format!("{}  CPU, at most {:.2} cores", cpu.text, cpu.highest));
+        }
         line("", format!("{}  anonymous memory, at most {}", memory.text, Bytes::from_bytes(memory.highest as u64)));
     }
     for finding in findings(trials) {
@@ -304,6 +312,14 @@ mod tests {
             "findings": []
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn short_times_are_no_zeros_in_long_units() {
+        let shown = |unit: TimeUnit| [5.1e6, 7.26e12, 0.0].map(|nanos| unit.text(nanos));
+        assert_eq!(shown(TimeUnit::Hour), ["0.00000142 h", "2.017 h", "0.000 h"]);
+        assert_eq!(shown(TimeUnit::Second), ["0.00510 s", "7260.000 s", "0.000 s"]);
+        assert_eq!(shown(TimeUnit::Millisecond), ["5.10 ms", "7260000.0 ms", "0.0 ms"]);
     }
 
     #[test]

@@ -20,32 +20,42 @@ pub struct Course {
     pub highest: f64,
 }
 
-/// CPU in cores and anonymous memory in bytes over a trial; `None` where it was too short to be seen often enough.
-pub fn of(series: &[ProcessSeries], width: usize) -> Option<(Course, Course)> {
+/// CPU in cores and anonymous memory in bytes since a trial's program was released at `begin`; `None` where it was too
+/// short to be sampled often enough. Memory of samples up to `begin` is none of the program's.
+pub fn of(series: &[ProcessSeries], begin: Nanos, width: usize) -> Option<(Course, Course)> {
+    let cut = |process: &ProcessSeries| process.samples.partition_point(|sample| sample.at <= begin);
     let mut instants: BTreeMap<Nanos, f64> = BTreeMap::new();
-    for sample in series.iter().flat_map(|process| &process.samples) {
+    for sample in series.iter().flat_map(|process| &process.samples[cut(process)..]) {
         *instants.entry(sample.at).or_default() += bytes(sample.anon);
     }
     if instants.len() < FEWEST {
         return None;
     }
-    let (first, last) = (*instants.keys().next()?, *instants.keys().next_back()?);
     let slices = Slices {
-        first,
-        length: last.since(first).as_nanos().max(1) as f64,
+        first: begin,
+        length: instants.keys().next_back()?.since(begin).as_nanos().max(1) as f64,
         count: width.clamp(FEWEST, instants.len()),
     };
     let mut memory: Vec<Option<f64>> = vec![None; slices.count];
-    for (at, anon) in instants {
-        let slot = &mut memory[slices.of(at)];
-        *slot = Some(slot.unwrap_or(0.0).max(anon));
+    for (at, anon) in &instants {
+        let slot = &mut memory[slices.of(*at)];
+        *slot = Some(slot.unwrap_or(0.0).max(*anon));
     }
     // Where no sample fell into a slice, memory is what it was.
     let mut before = 0.0;
     let memory: Vec<f64> = memory.into_iter().map(|slot| *before_or(slot, &mut before)).collect();
     let mut cpu = vec![0.0; slices.count];
-    for pair in series.iter().flat_map(|process| process.samples.windows(2)) {
-        slices.spread(&pair[0], &pair[1], &mut cpu);
+    for process in series {
+        let (before, since) = process.samples.split_at(cut(process));
+        let Some(one) = since.first() else { continue };
+        // Counters begin with the process: one that was not there at the instant before has used all of it since.
+        let instant = instants.range(..one.at).next_back().map_or(begin, |(at, _)| *at);
+        let from = before.last().map_or_else(
+            || ProcessSample { at: instant, ..ProcessSample::default() },
+            |known| ProcessSample { at: begin, ..*known },
+        );
+        slices.spread(&from, one, &mut cpu);
+        since.windows(2).for_each(|pair| slices.spread(&pair[0], &pair[1], &mut cpu));
     }
     Some((course(&cpu), course(&memory)))
 }
@@ -66,8 +76,9 @@ struct Slices {
 }
 
 impl Slices {
+    /// A sample stands at the end of its slice.
     fn of(&self, at: Nanos) -> usize {
-        ((self.place(at)) as usize).min(self.count - 1)
+        (self.place(at).ceil() as usize).clamp(1, self.count) - 1
     }
 
     /// In slices from the first instant.
@@ -117,29 +128,42 @@ mod tests {
     #[test]
     fn a_burst_and_growth_show_where_they_were() {
         let one = process(&[(0, 0, 0), (10, 10, 100), (20, 20, 200), (30, 20, 300), (40, 20, 700)]);
-        let (cpu, memory) = of(&[one], 4).unwrap();
+        let (cpu, memory) = of(&[one], Nanos::ZERO, 4).unwrap();
         assert_eq!(cpu.text, "██▁▁");
         assert!((cpu.highest - 1.0).abs() < 1e-9);
-        assert_eq!((memory.text.as_str(), memory.highest), ("▁▂▃█", 700.0));
+        assert_eq!((memory.text.as_str(), memory.highest), ("▂▃▄█", 700.0));
     }
 
     #[test]
     fn processes_add_up_at_each_instant() {
-        let flat = || process(&[(0, 0, 5), (10, 10, 5), (20, 20, 5), (30, 30, 5)]);
-        let (cpu, memory) = of(&[flat(), flat()], 9).unwrap();
+        let flat = || process(&[(10, 10, 5), (20, 20, 5), (30, 30, 5), (40, 40, 5)]);
+        let (cpu, memory) = of(&[flat(), flat()], Nanos::ZERO, 9).unwrap();
         assert_eq!((memory.text.as_str(), memory.highest), ("████", 10.0));
         assert!((cpu.highest - 2.0).abs() < 1e-9);
     }
 
     #[test]
     fn a_slice_without_a_sample_keeps_what_was_there() {
-        let one = process(&[(0, 0, 700), (1, 1, 700), (2, 2, 700), (40, 3, 700)]);
-        assert_eq!(of(&[one], 4).unwrap().1.text, "████");
+        let one = process(&[(1, 0, 700), (2, 1, 700), (3, 2, 700), (40, 3, 700)]);
+        assert_eq!(of(&[one], Nanos::ZERO, 4).unwrap().1.text, "████");
     }
 
     #[test]
     fn a_glimpse_is_no_course() {
-        assert_eq!(of(&[process(&[(0, 0, 5), (10, 10, 5)])], 9), None);
-        assert_eq!(of(&[], 9), None);
+        assert_eq!(of(&[process(&[(0, 0, 5), (10, 10, 5)])], Nanos::ZERO, 9), None);
+        assert_eq!(of(&[], Nanos::ZERO, 9), None);
+    }
+
+    #[test]
+    fn cpu_before_the_first_sample_is_where_it_was_used() {
+        let begin = Nanos::from_millis(100);
+        let one = process(&[(110, 10, 5), (120, 10, 5), (130, 10, 5), (140, 10, 5)]);
+        assert_eq!(of(&[one], begin, 4).unwrap().0, Course { text: "█▁▁▁".into(), highest: 1.0 });
+        // Of this one, 30 ms were used before the program was released; a second one began after the second sample.
+        let released = process(&[(90, 30, 900), (110, 40, 5), (120, 40, 5), (130, 40, 5), (140, 40, 5)]);
+        let later = process(&[(130, 5, 5), (140, 5, 5)]);
+        let (cpu, memory) = of(&[released, later], begin, 4).unwrap();
+        assert_eq!((cpu.text.as_str(), memory.highest), ("█▁▅▁", 10.0));
+        assert!((cpu.highest - 1.0).abs() < 1e-9);
     }
 }

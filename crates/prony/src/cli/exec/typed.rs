@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::arguments::Arguments;
 use super::commands;
 use super::file::{Command, Output, Typed};
-use super::parameters;
+use super::parameters::{self, Parameter};
 use crate::error::Error;
 use prony_runner::paths::utf8;
 
@@ -26,9 +26,15 @@ pub fn typed(arguments: &Arguments, literal: bool) -> Result<Typed, Error> {
         scan => parameters::scan(scan, arguments.parameter_step_size.as_deref())?,
     };
     let commands = commands(arguments, literal)?;
+    let shell = arguments.shell.as_deref().map_or(Ok(Vec::new()), shell)?;
+    if let Some(command) = commands.iter().find(|command| !shell.is_empty() && command.words.len() > 1) {
+        // Joined, words with blanks or signs of the shell would be another command than was typed.
+        let message = format!("`{}` is several words, and a shell reads one text", command.words.join(" "));
+        return Err(wrong(message, "with `-S`, write each command as one text: `prony exec -S sh 'sleep 1'`"));
+    }
     let (env, inherit) = variables(arguments)?;
     Ok(Typed {
-        runs: runs(arguments, commands.len() > 1 || !parameters.is_empty())?,
+        runs: runs(arguments, commands.len() > 1 || parameters.iter().any(Parameter::varies))?,
         commands,
         parameters,
         budget: arguments.budget.clone(),
@@ -40,7 +46,7 @@ pub fn typed(arguments: &Arguments, literal: bool) -> Result<Typed, Error> {
         input: arguments.input.as_deref().filter(|path| *path != Path::new("null")).map(absolute).transpose()?,
         env,
         inherit,
-        shell: arguments.shell.as_deref().map_or(Ok(Vec::new()), shell)?,
+        shell,
         pty: arguments.pty,
         success: arguments.ignore_failure.as_deref().map(success).transpose()?,
         runtime: arguments.runtime,
@@ -265,6 +271,8 @@ mod tests {
             [one(&["-m", "1"]), one(&["-m", "20"]), one(&["-M", "3"])],
             [Some((10, 10)), Some((20, 20)), Some((3, 3))]
         );
+        assert_eq!(one(&["-m", "20", "-L", "n", "1"]), Some((20, 20)), "one value is one command");
+        assert_eq!(one(&["-m", "20", "-L", "n", "1,2"]), Some((20, 30)));
         assert_eq!(fault(&["-m", "3", "-M", "2", "a"]), "`--min-runs` is above `--max-runs`");
         for option in ["--runs", "--min-runs", "--max-runs"] {
             assert!(fault(&[option, "0", "a"]).contains(&format!("invalid value '0' for '{option} <N>'")));
@@ -275,6 +283,11 @@ mod tests {
     fn shells_are_words_and_exit_codes_numbers() {
         let shell = |text: &str| parsed(&["--shell", text, "a"]).unwrap().shell;
         assert_eq!(shell("bash --norc 'x y'"), ["bash", "--norc", "x y"]);
+        for words in [&["--", "printf", "%s", "$HOME;id -u"][..], &["a b", "--vs", "c", "d"]] {
+            let several = fault(&[&["-S", "sh"], words].concat());
+            assert!(several.ends_with("is several words, and a shell reads one text"), "{several}");
+        }
+        assert_eq!(parsed(&["--shell=none", "a", "b"]).unwrap().commands[0].words, ["a", "b"]);
         assert_eq!((shell("default"), shell("none")), (vec!["sh".to_owned()], Vec::new()));
         assert_eq!(parsed(&["-S", "bash", "-S", "zsh", "a"]).unwrap().shell, ["zsh"]);
         assert_eq!(fault(&["-S", "", "a"]), "`--shell ` names no shell");
