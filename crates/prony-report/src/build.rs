@@ -161,12 +161,12 @@ impl<'a> Maker<'a> {
             _ => columns::derived(experiment, trials, &columns::timed_phases(experiment, trials)),
         };
         let sheet = Sheet { title: None, columns, statistic: Statistic::Median, absent, by_phase };
-        self.sheet(&sheet, &layout)
+        self.sheet(sheet, &layout)
     }
 
     fn of_spec(&self, spec: &TableSpec) -> Vec<Table> {
         let layout = Layout::asked(&self.data.experiment, spec);
-        let mut columns: Vec<ColumnPlan> = spec
+        let columns = spec
             .columns
             .iter()
             .map(|column| ColumnPlan {
@@ -176,10 +176,9 @@ impl<'a> Maker<'a> {
                 parts: column.parts.clone(),
             })
             .collect();
-        columns.extend(self.errors_of(&columns));
         let sheet =
             Sheet { title: spec.title.clone(), columns, statistic: spec.statistic, absent: vec![], by_phase: false };
-        self.sheet(&sheet, &layout)
+        self.sheet(sheet, &layout)
     }
 
     /// Errors stand beside the figures they flatter, whether asked for or not.
@@ -201,13 +200,14 @@ impl<'a> Maker<'a> {
     }
 
     /// The tables of one sheet; they share units, decimals and the footnotes of durability.
-    fn sheet(&self, sheet: &Sheet, layout: &Layout) -> Vec<Table> {
+    fn sheet(&self, mut sheet: Sheet, layout: &Layout) -> Vec<Table> {
+        sheet.columns.extend(self.errors_of(&sheet.columns));
         let parts = layout.parts(&self.data.experiment);
-        let rows: Vec<Vec<Working>> = parts.iter().map(|part| self.rows(sheet, part)).collect();
+        let rows: Vec<Vec<Working>> = parts.iter().map(|part| self.rows(&sheet, part)).collect();
         let sources: Vec<Source<'_>> = rows.iter().flatten().flat_map(|row| self.sources(row)).collect();
         let scales: Vec<Vec<Scale>> =
             sheet.columns.iter().map(|column| scales(&sheet.plan(column), &sources)).collect();
-        parts.iter().zip(rows).map(|(part, rows)| self.table(sheet, &scales, layout, part, rows)).collect()
+        parts.iter().zip(rows).map(|(part, rows)| self.table(&sheet, &scales, layout, part, rows)).collect()
     }
 
     fn table(

@@ -354,6 +354,31 @@ fn asked_for_tables_show_errors_too() {
 }
 
 #[test]
+fn every_choice_of_figures_shows_errors_too() {
+    let phases = [("read", true), ("write", true)];
+    let made = experiment("Errors", &[texts("engine", &["a", "b"])], &phases, 1);
+    let mut plan = serde_json::to_value(&made).unwrap();
+    plan["compare"]["primary"] = json!("write.rate");
+    let errors = [0.0, 90.0];
+    let trials = (0..2u32).map(|position| {
+        let mut record = trial(position, 0, position as usize);
+        let write = phase("write", &[("rate", 820.0), ("errors", errors[position as usize])]);
+        record.phases = vec![phase("read", &[("rate", 5.0), ("errors", 0.0)]), write];
+        record
+    });
+    let data = run_data(serde_json::from_value(plan).unwrap(), 2, trials.collect());
+    let shown = |options: &Options| -> Vec<String> {
+        build(&data, options).tables[0].columns.iter().map(|column| column.name()).collect()
+    };
+    let brief = Options { brief: true, ..Options::default() };
+    assert_eq!(shown(&brief), ["write.rate", "write.errors"]);
+    let metrics = ["read.rate", "write.rate"].map(|name| name.parse().unwrap()).to_vec();
+    let asked = Options { metrics, ..Options::default() };
+    assert_eq!(shown(&asked), ["read.rate", "write.rate", "write.errors"]);
+    assert_eq!(shown(&Options::default()).iter().filter(|name| *name == "write.errors").count(), 1);
+}
+
+#[test]
 fn factors_may_make_groups_of_columns() {
     let table = json!([{"title": "Side by side", "select": {}, "rows": ["records"], "tables": [],
                         "columns_by": ["engine"], "columns": [figure("write.time")], "statistic": "mean"}]);
