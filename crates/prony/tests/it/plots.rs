@@ -8,9 +8,9 @@ use prony_model::outcome::Outcome;
 use prony_model::record::{Groups, LatencyKind, TrialRecord};
 use prony_model::trial::Label;
 use prony_report::Error;
-use prony_report::plot::chart::{Columns, Kind};
+use prony_report::plot::chart::{COLOURS, Columns, Kind};
 use prony_report::plot::data::effects::{self, Judged};
-use prony_report::plot::data::{Source, latency, samples, series};
+use prony_report::plot::data::{Source, growth, latency, samples, series};
 use prony_report::plot::{Figure, Options, draw, figures};
 
 use crate::compared::{against, trials};
@@ -97,6 +97,26 @@ fn variants_are_drawn_alike_only_in_what_they_share() {
         assert_eq!(style.colour.is_none(), variant.baseline, "baselines have the colour of text");
         assert_eq!(style.colour, styles[variant.id / 2 * 2].colour, "colours tell stores apart");
     }
+}
+
+#[test]
+fn a_series_beyond_the_colours_has_one_and_a_symbol_of_its_own() {
+    let names: Vec<String> = (0..16).map(|at| format!("s{at}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let factors = [texts("store", &names), numbers("records", &["10", "100", "1000"])];
+    let plan = experiment("Many", &factors, &[("write", true)], 1);
+    let records = trials(&plan, 1, |t| t.phases = vec![phase("write", &[("time", 1e9 + t.trial.variant as f64)])]);
+    let (database, run) = pages::stored("plots-many-series", &plan, &records);
+    let data = database.load_run(run).unwrap();
+    let source = Source { database: &database, data: &data };
+    let time = "write.time".parse().unwrap();
+    let styles: Vec<_> =
+        growth::section(source, &mut Columns::default(), &[time]).series.iter().map(|s| s.style).collect();
+    assert_eq!(styles.len(), 16);
+    assert!(styles.iter().all(|style| style.colour.is_none_or(|colour| colour < COLOURS)), "{styles:?}");
+    // There are seven symbols, the same in the page and in pictures.
+    let drawn: BTreeSet<_> = styles.iter().map(|style| (style.colour, style.dash, style.symbol % 7)).collect();
+    assert_eq!(drawn.len(), styles.len(), "{styles:?}");
 }
 
 #[test]

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::{Source, metric_control, outcomes};
 use crate::plot::chart::{
-    Axis, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Series as Named, Stroke,
-    Style, Table, When,
+    Axis, COLOURS, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Series as Named,
+    Stroke, Style, Table, When,
 };
 use crate::plot::format::Format;
 use prony_analysis::verdicts::{figure, names};
@@ -229,17 +229,22 @@ pub fn section(source: Source<'_>, columns: &mut Columns, metrics: &[MetricName]
     }
 }
 
-/// The series of a factor as they are called and drawn: the first in the colour of text, where there are several.
+/// The series of a factor as they are called and drawn: the first in the colour of text, where there are several. Where
+/// colours come again, symbols differ: no line here has a dash of its own.
 fn named(source: Source<'_>, factor: usize) -> Vec<Named> {
     let experiment = &source.data.experiment;
     let all = series(experiment, factor);
     let several = all.len() > 1;
-    let named = |(at, (name, variants)): (usize, (String, Vec<usize>))| Named {
-        name: if name.is_empty() { source.data.head.title.clone() } else { name },
-        style: Style { colour: if several { at.checked_sub(1) } else { Some(0) }, dash: 0, symbol: at },
-        baseline: variants.iter().all(|v| experiment.variants()[*v].baseline),
-        variants,
-        when: Vec::new(),
+    let named = |(at, (name, variants)): (usize, (String, Vec<usize>))| {
+        let rank = if several { at.checked_sub(1) } else { Some(0) };
+        let again = rank.map_or(0, |rank| rank / COLOURS);
+        Named {
+            name: if name.is_empty() { source.data.head.title.clone() } else { name },
+            style: Style { colour: rank.map(|rank| rank % COLOURS), dash: 0, symbol: at + again },
+            baseline: variants.iter().all(|v| experiment.variants()[*v].baseline),
+            variants,
+            when: Vec::new(),
+        }
     };
     all.into_iter().enumerate().map(named).collect()
 }
