@@ -323,7 +323,7 @@ fn chart(source: Source<'_>, columns: &mut Columns, metric: &MetricName, of: (us
     let log = |label: &str, format| Axis { label: label.to_owned(), format, scale: Scale::Log, ..Axis::default() };
     Chart {
         title: format!("{metric} against {}", growth.factor),
-        caption: caption(growth, metric, &levels),
+        caption: caption(source, growth, metric, &levels),
         x: log(&growth.factor, Format::Count),
         y: log("", unit),
         height: 0.5,
@@ -377,7 +377,7 @@ fn limits(columns: &mut Columns, growth: &Growth, levels: &[Level]) -> Vec<Mark>
     found.into_iter().map(mark).collect()
 }
 
-fn caption(growth: &Growth, metric: &MetricName, levels: &[Level]) -> Vec<Said> {
+fn caption(source: Source<'_>, growth: &Growth, metric: &MetricName, levels: &[Level]) -> Vec<Said> {
     let of = |has: &dyn Fn(&Level) -> bool| levels.iter().filter(|l| has(l)).map(|l| l.variant).collect::<Vec<_>>();
     let mut said =
         vec![Said::always("Both axes are logarithmic. Lines join medians; dashes are the fitted power law.")];
@@ -385,10 +385,10 @@ fn caption(growth: &Growth, metric: &MetricName, levels: &[Level]) -> Vec<Said> 
     if !ended.is_empty() {
         said.push(Said::of(&ended, "Crosses at the top are trials that did not finish."));
     }
-    let zeros: usize = levels.iter().map(|level| level.zeros).sum();
-    if zeros > 0 {
-        let text = format!("Not drawn: {zeros} figures that are not above 0; their series have no power law.");
-        said.push(Said::of(&of(&|level| level.zeros > 0), text));
+    for Level { variant, zeros, .. } in levels.iter().filter(|level| level.zeros > 0) {
+        let name = source.name(*variant);
+        let text = format!("Not drawn: {zeros} of the figures of {name}, not above 0; its series has no power law.");
+        said.push(Said::of(&[*variant], text));
     }
     for series in &growth.series {
         if let Some(text) = growth.sentence(metric, series) {
