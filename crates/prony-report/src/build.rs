@@ -22,7 +22,7 @@ use super::processes;
 use super::remarks::remarks;
 use super::scale::Scale;
 use super::settled;
-use super::words::count;
+use super::words::{count, once};
 use prony_analysis::verdicts::{self, Verdicts};
 use prony_results::RunData;
 
@@ -99,8 +99,7 @@ fn judged(verdicts: &Verdicts) -> Option<String> {
     // Comparisons may have reached different analyses; those that reached none name no test, unless that is all of them.
     let reached = verdicts.lines.iter().any(|line| line.comparison.p.measured().is_some());
     let shown = verdicts.lines.iter().filter(|line| !reached || line.comparison.p.measured().is_some());
-    let mut methods: Vec<&str> = shown.map(|line| line.comparison.method.as_str()).collect();
-    methods.dedup();
+    let methods = once(shown.map(|line| line.comparison.method.as_str()));
     Some(format!(
         "Judged by: {}; all verdicts hold together with probability {:.0} %; differences below {:.1} % count as none.",
         methods.join("; or by: "),
@@ -320,13 +319,7 @@ impl<'a> Maker<'a> {
     /// What the function says of a row's trials, each once.
     fn of_row(&self, row: &Working, f: impl Fn(&TrialRecord) -> Option<String>) -> Vec<String> {
         let trials = row.variants.iter().flatten().filter_map(|v| self.trials.get(v)).flatten();
-        let mut texts: Vec<String> = Vec::new();
-        for text in trials.filter_map(|t| f(t)) {
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-        texts
+        once(trials.filter_map(|t| f(t)))
     }
 
     fn not_as_declared(&self, trial: &TrialRecord) -> Option<String> {

@@ -1,6 +1,7 @@
 //! Tables of made-up runs, as text. Look at a changed snapshot as a stranger would.
 
 use prony_analysis::guard::{Finding, Severity};
+use prony_analysis::verdicts;
 use prony_model::metric::MetricName;
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
@@ -14,6 +15,7 @@ use prony_report::{Options, build};
 use prony_results::RunData;
 use serde_json::{Value, json};
 
+use crate::compared::{against, edited, trials};
 use crate::synthetic::{
     engine, experiment, experiment_with, key, noise, not_reached, numbers, phase, run_data, texts, trial,
 };
@@ -376,6 +378,27 @@ fn every_choice_of_figures_shows_errors_too() {
     let asked = Options { metrics, ..Options::default() };
     assert_eq!(shown(&asked), ["read.rate", "write.rate", "write.errors"]);
     assert_eq!(shown(&Options::default()).iter().filter(|name| *name == "write.errors").count(), 1);
+}
+
+#[test]
+fn each_way_of_judging_is_named_once() {
+    let plain = experiment("Ways", &[texts("store", &["a", "b", "c", "d"])], &[("write", true)], 24);
+    let plan = edited(&against(&plain, "store", "a"), |json| {
+        for of in json["variants"].as_array_mut().unwrap().iter_mut() {
+            of["blocks"] = json!({ "min": 6, "max": 24 });
+        }
+    });
+    let trials = trials(&plan, 24, |t| {
+        // One of the variants in the middle reached an earlier analysis only.
+        if t.trial.variant != 2 || t.trial.block < 16 {
+            t.phases = vec![phase("write", &[("time", 1e9 + f64::from(t.trial.block) + t.trial.variant as f64 * 1e8)])];
+        }
+    });
+    let data = run_data(plan, trials.len() as u32, trials);
+    let methods: Vec<String> = verdicts::of(&data).lines.iter().map(|line| line.comparison.method.clone()).collect();
+    assert!(methods[0] != methods[1] && methods[0] == methods[2], "{methods:#?}");
+    let judged = build(&data, &Options::default()).judged.unwrap();
+    assert!(methods[..2].iter().all(|method| judged.matches(method.as_str()).count() == 1), "{judged}");
 }
 
 #[test]
