@@ -189,9 +189,7 @@ impl<'a> Maker<'a> {
             let phases = self.data.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
             phases.filter_map(|p| p.reading(key)?.measured()).any(|n| *n > 0.0)
         };
-        let mut phases: Vec<&str> = read.iter().map(|n| n.phase.as_str()).collect();
-        phases.dedup();
-        phases
+        once(read.iter().map(|n| n.phase.as_str()))
             .into_iter()
             .filter(|phase| !shown(phase) && erred(phase))
             .map(|phase| columns::of_metric(MetricName { phase: phase.to_owned(), instance: None, key }))

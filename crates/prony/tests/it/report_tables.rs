@@ -402,6 +402,22 @@ fn each_way_of_judging_is_named_once() {
 }
 
 #[test]
+fn a_phase_that_is_judged_twice_has_its_memory_and_errors_once() {
+    let made = experiment("Twice", &[texts("engine", &["a", "b"])], &[("a", true), ("b", true)], 1);
+    let mut plan = serde_json::to_value(&made).unwrap();
+    plan["compare"]["metrics"] = json!(["b.time", "a.rate"]);
+    let figures = [("time", 2e9), ("rate", 5.0), ("anon.max", 4e6), ("errors", 3.0)];
+    let trials = (0..2u32).map(|position| {
+        let phases = vec![phase("a", &figures), phase("b", &figures)];
+        TrialRecord { phases, ..trial(position, 0, position as usize) }
+    });
+    let data = run_data(serde_json::from_value(plan).unwrap(), 2, trials.collect());
+    let report = build(&data, &Options { brief: true, ..Options::default() });
+    let columns: Vec<String> = report.tables[0].columns.iter().map(|column| column.name()).collect();
+    assert_eq!(columns, ["a.time", "b.time", "a.rate", "a.anon.max", "b.anon.max", "a.errors", "b.errors"]);
+}
+
+#[test]
 fn factors_may_make_groups_of_columns() {
     let table = json!([{"title": "Side by side", "select": {}, "rows": ["records"], "tables": [],
                         "columns_by": ["engine"], "columns": [figure("write.time")], "statistic": "mean"}]);
