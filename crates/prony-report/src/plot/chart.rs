@@ -98,7 +98,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// Adds a control unless it has nothing to choose; gives back its place, which [`When`] refers to.
+    /// Adds a control and gives back its place, which [`When`] refers to.
     pub fn control(&mut self, control: Control) -> usize {
         self.controls.push(control);
         self.controls.len() - 1
