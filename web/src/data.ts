@@ -39,7 +39,7 @@ export type When = [number, number, number];
 export type Format =
   "nanos" | "seconds" | "bytes" | "bytes_per_second" | "per_second" | "count" | "times" | "percent" | "percentile" | "plain";
 
-/** Charts that belong together; what each part means is said in `crates/prony/src/plot/chart.rs`. */
+/** Charts that belong together; what each part means is said in `crates/prony-report/src/plot/chart.rs`. */
 export interface Section {
   controls: Control[];
   /** Empty where each variant is a series of its own. */

@@ -213,6 +213,17 @@ impl fmt::Display for AllowedErrors {
 }
 
 impl Compare {
+    /// The figures that are compared, each once: the primary one first.
+    pub fn figures(&self) -> Vec<&MetricName> {
+        let mut figures: Vec<&MetricName> = Vec::new();
+        for figure in self.primary.iter().chain(&self.metrics) {
+            if !figures.contains(&figure) {
+                figures.push(figure);
+            }
+        }
+        figures
+    }
+
     /// The interim analyses of what runs in so many blocks: fixed before the first of them.
     pub fn analyses(&self, blocks: Blocks) -> InterimAnalyses {
         match self.budget {

@@ -22,7 +22,7 @@ use super::processes;
 use super::remarks::remarks;
 use super::scale::Scale;
 use super::settled;
-use super::words::count;
+use super::words::{count, once};
 use prony_analysis::verdicts::{self, Verdicts};
 use prony_results::RunData;
 
@@ -102,8 +102,7 @@ fn judged(verdicts: &Verdicts) -> Option<String> {
     // Comparisons may have reached different analyses; those that reached none name no test, unless that is all of them.
     let reached = verdicts.lines.iter().any(|line| line.comparison.p.measured().is_some());
     let shown = verdicts.lines.iter().filter(|line| !reached || line.comparison.p.measured().is_some());
-    let mut methods: Vec<&str> = shown.map(|line| line.comparison.method.as_str()).collect();
-    methods.dedup();
+    let methods = once(shown.map(|line| line.comparison.method.as_str()));
     Some(format!(
         "Judged by: {}; all verdicts hold together with probability {:.0} %; differences below {:.1} % count as none.",
         methods.join("; or by: "),
@@ -164,12 +163,12 @@ impl<'a> Maker<'a> {
             _ => columns::derived(experiment, trials, &columns::timed_phases(experiment, trials)),
         };
         let sheet = Sheet { title: None, columns, statistic: Statistic::Median, absent, by_phase };
-        self.sheet(&sheet, &layout)
+        self.sheet(sheet, &layout)
     }
 
     fn of_spec(&self, spec: &TableSpec) -> Vec<Table> {
         let layout = Layout::asked(&self.data.experiment, spec);
-        let mut columns: Vec<ColumnPlan> = spec
+        let columns = spec
             .columns
             .iter()
             .map(|column| ColumnPlan {
@@ -179,10 +178,9 @@ impl<'a> Maker<'a> {
                 parts: column.parts.clone(),
             })
             .collect();
-        columns.extend(self.errors_of(&columns));
         let sheet =
             Sheet { title: spec.title.clone(), columns, statistic: spec.statistic, absent: vec![], by_phase: false };
-        self.sheet(&sheet, &layout)
+        self.sheet(sheet, &layout)
     }
 
     /// Errors stand beside the figures they flatter, whether asked for or not.
@@ -194,9 +192,7 @@ impl<'a> Maker<'a> {
             let phases = self.data.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
             phases.filter_map(|p| p.reading(key)?.measured()).any(|n| *n > 0.0)
         };
-        let mut phases: Vec<&str> = read.iter().map(|n| n.phase.as_str()).collect();
-        phases.dedup();
-        phases
+        once(read.iter().map(|n| n.phase.as_str()))
             .into_iter()
             .filter(|phase| !shown(phase) && erred(phase))
             .map(|phase| columns::of_metric(MetricName { phase: phase.to_owned(), instance: None, key }))
@@ -204,13 +200,14 @@ impl<'a> Maker<'a> {
     }
 
     /// The tables of one sheet; they share units, decimals and the footnotes of durability.
-    fn sheet(&self, sheet: &Sheet, layout: &Layout) -> Vec<Table> {
+    fn sheet(&self, mut sheet: Sheet, layout: &Layout) -> Vec<Table> {
+        sheet.columns.extend(self.errors_of(&sheet.columns));
         let parts = layout.parts(&self.data.experiment);
-        let rows: Vec<Vec<Working>> = parts.iter().map(|part| self.rows(sheet, part)).collect();
+        let rows: Vec<Vec<Working>> = parts.iter().map(|part| self.rows(&sheet, part)).collect();
         let sources: Vec<Source<'_>> = rows.iter().flatten().flat_map(|row| self.sources(row)).collect();
         let scales: Vec<Vec<Scale>> =
             sheet.columns.iter().map(|column| scales(&sheet.plan(column), &sources)).collect();
-        parts.iter().zip(rows).map(|(part, rows)| self.table(sheet, &scales, layout, part, rows)).collect()
+        parts.iter().zip(rows).map(|(part, rows)| self.table(&sheet, &scales, layout, part, rows)).collect()
     }
 
     fn table(
@@ -323,13 +320,7 @@ impl<'a> Maker<'a> {
     /// What the function says of a row's trials, each once.
     fn of_row(&self, row: &Working, f: impl Fn(&TrialRecord) -> Option<String>) -> Vec<String> {
         let trials = row.variants.iter().flatten().filter_map(|v| self.trials.get(v)).flatten();
-        let mut texts: Vec<String> = Vec::new();
-        for text in trials.filter_map(|t| f(t)) {
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-        texts
+        once(trials.filter_map(|t| f(t)))
     }
 
     fn not_as_declared(&self, trial: &TrialRecord) -> Option<String> {

@@ -7,6 +7,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, TrialRecord};
 
 use super::model::Topic;
+use super::words::once;
 use prony_analysis::verdicts;
 
 /// A column before its cells are known.
@@ -45,8 +46,7 @@ pub(super) fn judged(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<Col
     let figures = Figures { trials };
     let judged = verdicts::declared(experiment);
     let anon = MetricKey::gauge(Metric::Anon, Stat::Max);
-    let mut phases: Vec<&str> = judged.iter().map(|name| name.phase.as_str()).collect();
-    phases.dedup();
+    let phases = once(judged.iter().map(|name| name.phase.as_str()));
     let measured = |phase: &&str| figures.readings(phase, anon).any(|reading| reading.measured().is_some());
     let is_judged = |phase: &&str| judged.iter().any(|name| name.phase == *phase && name.key == anon);
     let memory = phases.into_iter().filter(|phase| measured(phase) && !is_judged(phase));
@@ -135,13 +135,7 @@ fn plan(phase: &str, key: MetricKey, topic: Topic) -> ColumnPlan {
 pub(super) fn phases(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<String> {
     let planned = experiment.variants().iter().flat_map(|v| &v.spec.phases).map(|p| &p.name);
     let recorded = trials.iter().flat_map(|t| &t.phases).map(|p| &p.name);
-    let mut names: Vec<String> = Vec::new();
-    for name in planned.chain(recorded) {
-        if !names.contains(name) {
-            names.push(name.clone());
-        }
-    }
-    names
+    once(planned.chain(recorded).cloned())
 }
 
 /// The phases whose figures are results.

@@ -43,14 +43,29 @@ pub(super) fn asciidoc(text: &str) -> String {
             c => out.push(c),
         }
     }
-    out
+    // What would become a dash, an ellipsis, a sign of rights or an entry of an index.
+    let signs = [("--", "&#45;&#45;"), ("...", "&#46;&#46;&#46;"), ("((", "&#40;&#40;")];
+    let signs = signs.into_iter().chain([("(C)", "&#40;C)"), ("(R)", "&#40;R)"), ("(TM)", "&#40;TM)")]);
+    signs.fold(out, |out, (sign, plain)| out.replace(sign, plain))
 }
 
 /// For org-mode, inside a table cell or a sentence, where emphasis is switched off.
 pub(super) fn orgmode(text: &str) -> String {
-    let text = terminal(text).replace('|', "\\vert{}");
+    let mut out = String::with_capacity(text.len());
+    for c in terminal(text).chars() {
+        match c {
+            '|' => out.push_str("\\vert{}"),
+            '$' => out.push_str("\\dollar{}"),
+            // A name behind it would be that of an entity or of a command.
+            '\\' => out.push_str("\\\u{200b}"),
+            c => out.push(c),
+        }
+    }
+    // Links, targets, footnotes and macros begin with these: a space of no width stands within.
+    let signs = [("[[", "[\u{200b}["), ("<<", "<\u{200b}<"), ("[fn", "[\u{200b}fn"), ("{{{", "{\u{200b}{{")];
+    let out = signs.into_iter().fold(out, |out, (sign, plain)| out.replace(sign, plain));
     // At the begin of a line these are a heading or a keyword; a space of no width is no such begin.
-    if text.starts_with(['*', '#']) { format!("\u{200b}{text}") } else { text }
+    if out.starts_with(['*', '#']) { format!("\u{200b}{out}") } else { out }
 }
 
 /// For a field of a CSV file. A text that a spreadsheet would take for a formula begins with an apostrophe, by which it
@@ -81,6 +96,12 @@ mod tests {
         assert_eq!(asciidoc("a|*b* <<x>>"), "a&#124;&#42;b&#42; &#60;&#60;x&#62;&#62;");
         assert_eq!(orgmode("* a|b"), "\u{200b}* a\\vert{}b");
         assert_eq!(orgmode("a * b"), "a * b");
+        assert_eq!(
+            asciidoc("a -- b ... (C) ((x)) 1.5 (2)"),
+            "a &#45;&#45; b &#46;&#46;&#46; &#40;C) &#40;&#40;x)) 1.5 (2)"
+        );
+        let inert = "\\dollar{}a\\dollar{} [\u{200b}[x]] \\\u{200b}alpha {\u{200b}{{m}}}";
+        assert_eq!(orgmode("$a$ [[x]] \\alpha {{{m}}}"), inert);
     }
 
     #[test]

@@ -8,6 +8,17 @@ use prony_model::units::{Bytes, Nanos};
 
 use super::figure::least_memory;
 
+/// Each of them once, where it first occurs.
+pub(super) fn once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
 /// A reading in words, or `-` with its reason.
 pub fn shown<T>(reading: &Reading<T>, show: impl Fn(&T) -> String) -> String {
     match reading {

@@ -12,7 +12,7 @@ pub mod observe;
 mod sentence;
 
 use crate::guard::disturbances;
-use prony_experiment::design::{Experiment, Variant};
+use prony_experiment::design::{Compare, Experiment, Variant};
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::reading::Reading;
 use prony_stats::{Comparison, Contrast, Estimate, Family, MIN_BLOCKS, RatioInterval, compare_family};
@@ -180,14 +180,8 @@ fn pairs_with(experiment: &Experiment, metric: &MetricName, baseline: &[(String,
 /// The metrics that get verdicts, the primary one first; empty where no phase is timed.
 pub fn declared(experiment: &Experiment) -> Vec<MetricName> {
     let compare = experiment.compare();
-    let mut metrics: Vec<MetricName> =
-        compare.primary.clone().or_else(|| first_timed(experiment)).into_iter().collect();
-    for metric in &compare.metrics {
-        if !metrics.contains(metric) {
-            metrics.push(metric.clone());
-        }
-    }
-    metrics
+    let primary = compare.primary.clone().or_else(|| first_timed(experiment));
+    Compare { primary, ..compare.clone() }.figures().into_iter().cloned().collect()
 }
 
 /// `time` of the first timed phase.

@@ -76,7 +76,7 @@ pub fn outline(experiment: &Experiment) -> Outline {
         .map(|variant| variant_outline(experiment, variant, &strata, counts[variant.id]))
         .collect();
     let judged = variants.iter().filter(|variant| !variant.baseline && variant.no_verdict.is_none()).count();
-    let metrics = 1 + experiment.compare().metrics.len();
+    let metrics = experiment.compare().figures().len();
     let bound = |bound: fn(&Blocks) -> u32| variants.iter().map(|variant| bound(&variant.blocks)).max().unwrap_or(0);
     let blocks = Blocks { min: bound(|blocks| blocks.min), max: bound(|blocks| blocks.max) };
     let early = |variant: usize, block: u32| experiment.variants().get(variant).is_some_and(|v| block < v.blocks.min);

@@ -120,6 +120,15 @@ fn the_outline_counts_what_the_plan_runs() {
 }
 
 #[test]
+fn a_figure_that_is_named_twice_counts_once_in_the_family() {
+    let plain = experiment(3, 1, 7, 1, true);
+    let metrics = "[compare]\nmetrics = [\"write.rate\", \"write.time\", \"write.rate\"]";
+    let raw = parse(&plain.source().replacen("[compare]", metrics, 1), "plan.toml").expect("it parses");
+    let named = check(&raw, &Engines, &Overrides::default()).expect("it can run");
+    assert_eq!((outline(&plain).family, outline(&named).family), (2, 4), "of two variants, in the time and the rate");
+}
+
+#[test]
 fn the_outline_says_why_there_is_no_verdict() {
     let outline_of = |blocks, compared| outline(&experiment(2, 1, blocks, 1, compared));
     assert_eq!(outline_of(5, true).variants[1].no_verdict.as_deref(), Some("5 blocks; a verdict takes at least 6"));

@@ -98,7 +98,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// Adds a control unless it has nothing to choose; gives back its place, which [`When`] refers to.
+    /// Adds a control and gives back its place, which [`When`] refers to.
     pub fn control(&mut self, control: Control) -> usize {
         self.controls.push(control);
         self.controls.len() - 1
@@ -128,10 +128,13 @@ pub struct Series {
     pub when: Vec<When>,
 }
 
+/// So many colours there are besides that of text.
+pub const COLOURS: usize = 7;
+
 /// How a series is drawn: colour is never alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Style {
-    /// Which colour; `None` for that of text, which baselines have.
+    /// Which colour, below [`COLOURS`]; `None` for that of text, which baselines have.
     pub colour: Option<usize>,
     /// Which dash.
     pub dash: usize,

@@ -1,4 +1,4 @@
-//! AsciiDoc and Emacs org-mode: the report as Markdown has it, in other signs.
+//! AsciiDoc and Emacs org-mode: the report as Markdown has it, but for profiles, in other signs.
 
 use std::io::{self, Write};
 
@@ -19,8 +19,8 @@ impl Render for Markup {
     fn render(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         match self {
             Self::Asciidoc => writeln!(out, "= {}", self.text(&report.title))?,
-            // Without emphasis and subscripts no sign of a command has a meaning.
-            Self::Orgmode => writeln!(out, "#+TITLE: {}\n#+OPTIONS: ^:nil *:nil", self.text(&report.title))?,
+            // Without emphasis, subscripts and dashes made of hyphens no sign of a command has a meaning.
+            Self::Orgmode => writeln!(out, "#+TITLE: {}\n#+OPTIONS: ^:nil *:nil -:nil", self.text(&report.title))?,
         }
         self.list(&report.preface, out)?;
         for verdict in &report.verdicts {
@@ -99,7 +99,10 @@ impl Markup {
                 rows.into_iter().try_for_each(|row| writeln!(out, "| {} |", row.join(" | ")))?;
             }
         }
-        table.notes.iter().try_for_each(|note| writeln!(out, "\n{}{}", self.marks(&[note.mark]), self.text(&note.text)))
+        table
+            .notes
+            .iter()
+            .try_for_each(|note| writeln!(out, "\n{}{}", self.marks(&[note.mark]).trim_start(), self.text(&note.text)))
     }
 
     /// Numbers of footnotes.
@@ -107,8 +110,10 @@ impl Markup {
         let marks: Vec<String> = marks.iter().filter(|mark| **mark > 0).map(usize::to_string).collect();
         match (marks.as_slice(), self) {
             ([], _) => String::new(),
-            (marks, Self::Asciidoc) => format!("^{}^", marks.join(", ")),
-            (marks, Self::Orgmode) => format!("({}) ", marks.join(", ")),
+            // A blank ends what is raised.
+            (marks, Self::Asciidoc) => format!("^{}^", marks.join(",")),
+            // In parentheses it would be the uncertainty of a figure.
+            (marks, Self::Orgmode) => format!(" [{}] ", marks.join(", ")),
         }
     }
 }
@@ -157,11 +162,16 @@ mod tests {
     }
 
     #[test]
+    fn several_footnotes_are_raised_together() {
+        assert_eq!([Markup::Asciidoc, Markup::Orgmode].map(|of| of.marks(&[1, 2])), ["^1,2^", " [1, 2] "]);
+    }
+
+    #[test]
     fn orgmode_has_a_table_with_sides_and_escapes() {
         assert_eq!(
             rendered(Markup::Orgmode),
-            "#+TITLE: t\n#+OPTIONS: ^:nil *:nil\n\n- \u{200b}* one\n\n* Times\n\nmedians\n\n| command | run.time, ms(1)  |\n|---+---|\n\
-             | <l> | <r> |\n| a\\vert{}*b* | 1.5 [1..2] |\n\n(1) why\n"
+            "#+TITLE: t\n#+OPTIONS: ^:nil *:nil -:nil\n\n- \u{200b}* one\n\n* Times\n\nmedians\n\n| command | run.time, ms [1]  |\n|---+---|\n\
+             | <l> | <r> |\n| a\\vert{}*b* | 1.5 [1..2] |\n\n[1] why\n"
         );
     }
 }

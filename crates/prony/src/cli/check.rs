@@ -165,7 +165,7 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
             .to_owned();
     }
     let baseline: Vec<String> = compare.baseline.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
-    let metrics: Vec<String> = compare.primary.iter().chain(&compare.metrics).map(MetricName::to_string).collect();
+    let metrics: Vec<String> = compare.figures().into_iter().map(MetricName::to_string).collect();
     let analyses = compare.analyses(outline.blocks);
     let family = outline.family;
     let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use prony_analysis::verdicts::{self, Comparisons};
 use prony_experiment::design::Experiment;
 use prony_model::outcome::Outcome;
-use prony_model::record::{Groups, LatencyKind, TrialRecord};
+use prony_model::record::{Groups, LatencyKind, Throughput, TrialRecord};
 use prony_model::trial::Label;
+use prony_model::units::Nanos;
 use prony_report::Error;
-use prony_report::plot::chart::{Columns, Kind};
+use prony_report::plot::chart::{COLOURS, Columns, Kind};
 use prony_report::plot::data::effects::{self, Judged};
-use prony_report::plot::data::{Source, latency, samples, series};
+use prony_report::plot::data::{Source, growth, latency, samples, series, throughput};
 use prony_report::plot::{Figure, Options, draw, figures};
 
 use crate::compared::{against, trials};
@@ -25,7 +26,7 @@ fn offered(name: &str, (experiment, trials): &(Experiment, Vec<TrialRecord>)) ->
     for figure in &found {
         let svg = draw(&database, run, *figure, &Options::default()).unwrap();
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
-        let numbers = svg.replace("infinitely slow", "");
+        let numbers = svg.replace("infinitely", "");
         assert!(!numbers.contains("NaN") && !numbers.contains("inf"), "{name} {}", figure.name());
         std::fs::write(folder.join(format!("{name}-{}.svg", figure.name())), svg).unwrap();
     }
@@ -100,6 +101,26 @@ fn variants_are_drawn_alike_only_in_what_they_share() {
 }
 
 #[test]
+fn a_series_beyond_the_colours_has_one_and_a_symbol_of_its_own() {
+    let names: Vec<String> = (0..16).map(|at| format!("s{at}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let factors = [texts("store", &names), numbers("records", &["10", "100", "1000"])];
+    let plan = experiment("Many", &factors, &[("write", true)], 1);
+    let records = trials(&plan, 1, |t| t.phases = vec![phase("write", &[("time", 1e9 + t.trial.variant as f64)])]);
+    let (database, run) = pages::stored("plots-many-series", &plan, &records);
+    let data = database.load_run(run).unwrap();
+    let source = Source { database: &database, data: &data };
+    let time = "write.time".parse().unwrap();
+    let styles: Vec<_> =
+        growth::section(source, &mut Columns::default(), &[time]).series.iter().map(|s| s.style).collect();
+    assert_eq!(styles.len(), 16);
+    assert!(styles.iter().all(|style| style.colour.is_none_or(|colour| colour < COLOURS)), "{styles:?}");
+    // There are seven symbols, the same in the page and in pictures.
+    let drawn: BTreeSet<_> = styles.iter().map(|style| (style.colour, style.dash, style.symbol % 7)).collect();
+    assert_eq!(drawn.len(), styles.len(), "{styles:?}");
+}
+
+#[test]
 fn one_stratum_of_many_variants_is_shown_at_first() {
     let choice = |sizes: bool| {
         let second = if sizes { numbers("documents", &["10", "20"]) } else { texts("mode", &["x", "y"]) };
@@ -113,6 +134,55 @@ fn one_stratum_of_many_variants_is_shown_at_first() {
     };
     assert_eq!(choice(false), ("mode=x".to_owned(), vec![0, 2, 4, 6]));
     assert_eq!(choice(true), ("documents=20".to_owned(), vec![1, 3, 5, 7]), "the largest says the most");
+}
+
+#[test]
+fn captions_speak_of_each_variant_by_itself() {
+    let factors = [texts("store", &["a", "b", "c"]), numbers("records", &["10", "100"])];
+    let plan = experiment("Captions", &factors, &[("write", true)], 1);
+    let records = trials(&plan, 1, |t| {
+        let at = t.trial.variant;
+        let mut write = phase("write", &[("time", 1e9), ("fsyncs", if at == 3 { 0.0 } else { 5.0 })]);
+        // `b` alone has failed operations, outliers, figures of zero and longer steps.
+        let kinds = [LatencyKind::Intended, LatencyKind::Actual];
+        write.histograms = kinds.map(|kind| pages::histogram(kind, 1.0, 100, 1)).into();
+        write.histograms.iter_mut().for_each(|histogram| histogram.failed = if at == 3 { 7 } else { 0 });
+        let far = if at == 3 { 90_000 } else { 1_000 };
+        let wall = (0..1_000).map(|n| if n < 6 { far } else { 1_000 }).collect();
+        write.groups = Some(Groups { operations: 10, wall, cpu: vec![0; 1_000] });
+        let interval = Nanos::from_millis(if at == 3 { 200 } else { 100 });
+        write.throughput = Some(Throughput { interval, operations: vec![9; 10] });
+        t.phases = vec![write];
+    });
+    let (database, run) = pages::stored("plots-captions", &plan, &records);
+    let data = database.load_run(run).unwrap();
+    let source = Source { database: &database, data: &data };
+    let columns = &mut Columns::default();
+    let fsyncs = ["write.fsyncs".parse().unwrap()];
+    let all: Vec<usize> = (0..records.len()).collect();
+    let sections = [
+        latency::section(source, columns).unwrap(),
+        samples::section(source, columns).unwrap(),
+        throughput::section(source, columns, &all).unwrap(),
+        growth::section(source, columns, &fsyncs),
+    ];
+    let said = |variant: usize| -> Vec<String> {
+        let captions = sections.iter().flat_map(|section| &section.charts).flat_map(|chart| &chart.caption);
+        captions.filter(|said| said.variants == [variant]).map(|said| said.text.clone()).collect()
+    };
+    assert_eq!(
+        said(3),
+        [
+            "7 operations of store=b, records=100 failed; they count as infinitely slow, and curves end before them.",
+            "0.6\u{a0}% of the groups of store=b, records=100 lie outside the axis.",
+            "A step of store=b, records=100 is 200\u{a0}ms.",
+            "Not drawn: 1 of the figures of store=b, records=100, not above 0; its series has no power law.",
+        ]
+    );
+    assert_eq!(said(0), ["A step of store=a, records=10 is 100\u{a0}ms."]);
+    let always = sections.iter().flat_map(|section| &section.charts).flat_map(|chart| &chart.caption);
+    let mut always = always.filter(|said| said.variants.is_empty()).map(|said| said.text.as_str());
+    assert!(always.all(|text| !["failed", "outside", "A step", "above 0"].iter().any(|of| text.contains(of))));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tables of made-up runs, as text. Look at a changed snapshot as a stranger would.
 
 use prony_analysis::guard::{Finding, Severity};
+use prony_analysis::verdicts;
 use prony_model::metric::MetricName;
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
@@ -14,6 +15,7 @@ use prony_report::{Options, build};
 use prony_results::RunData;
 use serde_json::{Value, json};
 
+use crate::compared::{against, edited, trials};
 use crate::synthetic::{
     engine, experiment, experiment_with, key, noise, not_reached, numbers, phase, run_data, texts, trial,
 };
@@ -351,6 +353,68 @@ fn asked_for_tables_show_errors_too() {
     assert_eq!(report.tables[0].columns.iter().map(|c| c.name()).collect::<Vec<_>>(), ["write.rate", "write.errors"]);
     assert_eq!(report.tables[0].rows.len(), 1, "`select` keeps only what it names");
     assert_eq!(report.tables[0].rows[0].cells.iter().map(|c| c.main.as_str()).collect::<Vec<_>>(), ["1234", "3"]);
+}
+
+#[test]
+fn every_choice_of_figures_shows_errors_too() {
+    let phases = [("read", true), ("write", true)];
+    let made = experiment("Errors", &[texts("engine", &["a", "b"])], &phases, 1);
+    let mut plan = serde_json::to_value(&made).unwrap();
+    plan["compare"]["primary"] = json!("write.rate");
+    let errors = [0.0, 90.0];
+    let trials = (0..2u32).map(|position| {
+        let mut record = trial(position, 0, position as usize);
+        let write = phase("write", &[("rate", 820.0), ("errors", errors[position as usize])]);
+        record.phases = vec![phase("read", &[("rate", 5.0), ("errors", 0.0)]), write];
+        record
+    });
+    let data = run_data(serde_json::from_value(plan).unwrap(), 2, trials.collect());
+    let shown = |options: &Options| -> Vec<String> {
+        build(&data, options).tables[0].columns.iter().map(|column| column.name()).collect()
+    };
+    let brief = Options { brief: true, ..Options::default() };
+    assert_eq!(shown(&brief), ["write.rate", "write.errors"]);
+    let metrics = ["read.rate", "write.rate"].map(|name| name.parse().unwrap()).to_vec();
+    let asked = Options { metrics, ..Options::default() };
+    assert_eq!(shown(&asked), ["read.rate", "write.rate", "write.errors"]);
+    assert_eq!(shown(&Options::default()).iter().filter(|name| *name == "write.errors").count(), 1);
+}
+
+#[test]
+fn each_way_of_judging_is_named_once() {
+    let plain = experiment("Ways", &[texts("store", &["a", "b", "c", "d"])], &[("write", true)], 24);
+    let plan = edited(&against(&plain, "store", "a"), |json| {
+        for of in json["variants"].as_array_mut().unwrap().iter_mut() {
+            of["blocks"] = json!({ "min": 6, "max": 24 });
+        }
+    });
+    let trials = trials(&plan, 24, |t| {
+        // One of the variants in the middle reached an earlier analysis only.
+        if t.trial.variant != 2 || t.trial.block < 16 {
+            t.phases = vec![phase("write", &[("time", 1e9 + f64::from(t.trial.block) + t.trial.variant as f64 * 1e8)])];
+        }
+    });
+    let data = run_data(plan, trials.len() as u32, trials);
+    let methods: Vec<String> = verdicts::of(&data).lines.iter().map(|line| line.comparison.method.clone()).collect();
+    assert!(methods[0] != methods[1] && methods[0] == methods[2], "{methods:#?}");
+    let judged = build(&data, &Options::default()).judged.unwrap();
+    assert!(methods[..2].iter().all(|method| judged.matches(method.as_str()).count() == 1), "{judged}");
+}
+
+#[test]
+fn a_phase_that_is_judged_twice_has_its_memory_and_errors_once() {
+    let made = experiment("Twice", &[texts("engine", &["a", "b"])], &[("a", true), ("b", true)], 1);
+    let mut plan = serde_json::to_value(&made).unwrap();
+    plan["compare"]["metrics"] = json!(["b.time", "a.rate"]);
+    let figures = [("time", 2e9), ("rate", 5.0), ("anon.max", 4e6), ("errors", 3.0)];
+    let trials = (0..2u32).map(|position| {
+        let phases = vec![phase("a", &figures), phase("b", &figures)];
+        TrialRecord { phases, ..trial(position, 0, position as usize) }
+    });
+    let data = run_data(serde_json::from_value(plan).unwrap(), 2, trials.collect());
+    let report = build(&data, &Options { brief: true, ..Options::default() });
+    let columns: Vec<String> = report.tables[0].columns.iter().map(|column| column.name()).collect();
+    assert_eq!(columns, ["a.time", "b.time", "a.rate", "a.anon.max", "b.anon.max", "a.errors", "b.errors"]);
 }
 
 #[test]

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::{Source, metric_control, outcomes};
 use crate::plot::chart::{
-    Axis, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Series as Named, Stroke,
-    Style, Table, When,
+    Axis, COLOURS, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Series as Named,
+    Stroke, Style, Table, When,
 };
 use crate::plot::format::Format;
 use prony_analysis::verdicts::{figure, names};
@@ -229,17 +229,22 @@ pub fn section(source: Source<'_>, columns: &mut Columns, metrics: &[MetricName]
     }
 }
 
-/// The series of a factor as they are called and drawn: the first in the colour of text, where there are several.
+/// The series of a factor as they are called and drawn: the first in the colour of text, where there are several. Where
+/// colours come again, symbols differ: no line here has a dash of its own.
 fn named(source: Source<'_>, factor: usize) -> Vec<Named> {
     let experiment = &source.data.experiment;
     let all = series(experiment, factor);
     let several = all.len() > 1;
-    let named = |(at, (name, variants)): (usize, (String, Vec<usize>))| Named {
-        name: if name.is_empty() { source.data.head.title.clone() } else { name },
-        style: Style { colour: if several { at.checked_sub(1) } else { Some(0) }, dash: 0, symbol: at },
-        baseline: variants.iter().all(|v| experiment.variants()[*v].baseline),
-        variants,
-        when: Vec::new(),
+    let named = |(at, (name, variants)): (usize, (String, Vec<usize>))| {
+        let rank = if several { at.checked_sub(1) } else { Some(0) };
+        let again = rank.map_or(0, |rank| rank / COLOURS);
+        Named {
+            name: if name.is_empty() { source.data.head.title.clone() } else { name },
+            style: Style { colour: rank.map(|rank| rank % COLOURS), dash: 0, symbol: at + again },
+            baseline: variants.iter().all(|v| experiment.variants()[*v].baseline),
+            variants,
+            when: Vec::new(),
+        }
     };
     all.into_iter().enumerate().map(named).collect()
 }
@@ -318,7 +323,7 @@ fn chart(source: Source<'_>, columns: &mut Columns, metric: &MetricName, of: (us
     let log = |label: &str, format| Axis { label: label.to_owned(), format, scale: Scale::Log, ..Axis::default() };
     Chart {
         title: format!("{metric} against {}", growth.factor),
-        caption: caption(growth, metric, &levels),
+        caption: caption(source, growth, metric, &levels),
         x: log(&growth.factor, Format::Count),
         y: log("", unit),
         height: 0.5,
@@ -372,7 +377,7 @@ fn limits(columns: &mut Columns, growth: &Growth, levels: &[Level]) -> Vec<Mark>
     found.into_iter().map(mark).collect()
 }
 
-fn caption(growth: &Growth, metric: &MetricName, levels: &[Level]) -> Vec<Said> {
+fn caption(source: Source<'_>, growth: &Growth, metric: &MetricName, levels: &[Level]) -> Vec<Said> {
     let of = |has: &dyn Fn(&Level) -> bool| levels.iter().filter(|l| has(l)).map(|l| l.variant).collect::<Vec<_>>();
     let mut said =
         vec![Said::always("Both axes are logarithmic. Lines join medians; dashes are the fitted power law.")];
@@ -380,10 +385,10 @@ fn caption(growth: &Growth, metric: &MetricName, levels: &[Level]) -> Vec<Said> 
     if !ended.is_empty() {
         said.push(Said::of(&ended, "Crosses at the top are trials that did not finish."));
     }
-    let zeros: usize = levels.iter().map(|level| level.zeros).sum();
-    if zeros > 0 {
-        let text = format!("Not drawn: {zeros} figures that are not above 0; their series have no power law.");
-        said.push(Said::of(&of(&|level| level.zeros > 0), text));
+    for Level { variant, zeros, .. } in levels.iter().filter(|level| level.zeros > 0) {
+        let name = source.name(*variant);
+        let text = format!("Not drawn: {zeros} of the figures of {name}, not above 0; its series has no power law.");
+        said.push(Said::of(&[*variant], text));
     }
     for series in &growth.series {
         if let Some(text) = growth.sentence(metric, series) {

@@ -1,5 +1,7 @@
 //! Latency percentile curves from HdrHistograms, intended and actual.
 
+use std::collections::BTreeMap;
+
 use prony_model::latency::{COMMIT, Recorder, percentile};
 use prony_model::metric::Metric;
 use prony_model::record::LatencyKind;
@@ -104,11 +106,11 @@ pub fn section(source: Source<'_>, columns: &mut Columns) -> Result<Section, Err
             None => groups.push((title, vec![curve])),
         }
     }
-    section.charts = groups.into_iter().map(|(title, of)| chart(columns, title, &of)).collect();
+    section.charts = groups.into_iter().map(|(title, of)| chart(source, columns, title, &of)).collect();
     Ok(section)
 }
 
-fn chart(columns: &mut Columns, title: String, curves: &[Curve]) -> Chart {
+fn chart(source: Source<'_>, columns: &mut Columns, title: String, curves: &[Curve]) -> Chart {
     let beyond: Vec<f64> = shares().into_iter().map(|q| 1.0 / (1.0 - q)).collect();
     let longest = curves.iter().map(|curve| curve.nanos.len()).max().unwrap_or_default();
     let several = curves.iter().any(|curve| curve.kind != curves[0].kind);
@@ -129,7 +131,7 @@ fn chart(columns: &mut Columns, title: String, curves: &[Curve]) -> Chart {
     let ticks = MARKS.iter().filter(|at| **at <= beyond[longest.max(1) - 1] * 1.001);
     Chart {
         title,
-        caption: vec![Said::always(caption(curves))],
+        caption: caption(source, curves),
         x: Axis {
             label: "share of operations at or below".to_owned(),
             format: Format::Percentile,
@@ -152,7 +154,7 @@ const fn called(kind: LatencyKind) -> &'static str {
     }
 }
 
-fn caption(curves: &[Curve]) -> String {
+fn caption(source: Source<'_>, curves: &[Curve]) -> Vec<Said> {
     let has = |kind| curves.iter().any(|curve| curve.kind == kind);
     let kinds = [
         (LatencyKind::Service, "service time: from the start of the operation"),
@@ -162,15 +164,23 @@ fn caption(curves: &[Curve]) -> String {
     let kinds: Vec<&str> = kinds.into_iter().filter(|(kind, _)| has(*kind)).map(|(_, text)| text).collect();
     let dashed =
         if has(LatencyKind::Intended) && has(LatencyKind::Actual) { " Solid: intended; dashed: actual." } else { "" };
-    let failed = match curves.iter().map(|curve| curve.failed).sum::<u64>() {
-        0 => String::new(),
-        n => format!(" {n} {} failed; they count as infinitely slow, and curves end before them.", named(curves)),
-    };
-    format!(
+    let mut said = vec![Said::always(format!(
         "Latency {}. All trials of a variant pooled: the shape, not a test. Curves end where fewer than ten operations lie \
-         beyond.{dashed}{failed}",
+         beyond.{dashed}",
         kinds.join(", and ")
-    )
+    ))];
+    // Both kinds of an open loop are of the same operations.
+    let mut failed: BTreeMap<usize, u64> = BTreeMap::new();
+    for curve in curves.iter().filter(|curve| curve.failed > 0) {
+        let most = failed.entry(curve.variant).or_default();
+        *most = curve.failed.max(*most);
+    }
+    let text = |variant: usize, n: u64| {
+        let (named, name) = (named(curves), source.name(variant));
+        format!("{n} {named} of {name} failed; they count as infinitely slow, and curves end before them.")
+    };
+    said.extend(failed.into_iter().map(|(variant, n)| Said::of(&[variant], text(variant, n))));
+    said
 }
 
 /// What the curves of a chart are of: commits are none of a phase's operations.

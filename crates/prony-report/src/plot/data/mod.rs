@@ -17,7 +17,7 @@ use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 
-use super::chart::{Choice, Control, Does};
+use super::chart::{Choice, Control, Does, Said};
 use super::format::Format;
 use prony_analysis::verdicts::{declared, figure, names};
 use prony_results::{Database, RunData};
@@ -105,6 +105,18 @@ fn outcomes(all: impl Iterator<Item = Outcome>) -> String {
     }
     let texts: Vec<String> = counts.iter().map(|(outcome, n)| format!("{n} {outcome}")).collect();
     texts.join(", ")
+}
+
+/// How long a step of each variant's lines is, from their variants and steps in seconds: one sentence where it is the same.
+fn steps(source: Source<'_>, of: impl Iterator<Item = (usize, f64)> + Clone) -> Vec<Said> {
+    let variants: BTreeSet<usize> = of.clone().map(|(variant, _)| variant).collect();
+    let alike = over_all(of.clone().map(|(_, step)| step));
+    let each = |v: usize| (v, over_all(of.clone().filter(|(variant, _)| *variant == v).map(|(_, step)| step)));
+    let steps: Vec<(usize, String)> = variants.into_iter().map(each).collect();
+    if steps.iter().all(|(_, step)| *step == alike) {
+        return vec![Said::always(format!("A step is {alike}."))];
+    }
+    steps.iter().map(|(v, step)| Said::of(&[*v], format!("A step of {} is {step}.", source.name(*v)))).collect()
 }
 
 /// The least to the largest of some times in seconds.

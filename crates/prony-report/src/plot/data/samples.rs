@@ -160,12 +160,12 @@ pub fn section(source: Source<'_>, columns: &mut Columns) -> Result<Section, Err
     for of in &all {
         let Some(option) = clocks.iter().position(|(clock, _)| *clock == of.clock) else { continue };
         let when = vec![When(clock, option, option)];
-        section.charts.extend(of.panels.iter().map(|p| Chart { when: when.clone(), ..chart(columns, of, p) }));
+        section.charts.extend(of.panels.iter().map(|p| Chart { when: when.clone(), ..chart(source, columns, of, p) }));
     }
     Ok(section)
 }
 
-fn chart(columns: &mut Columns, of: &Samples, panel: &Panel) -> Chart {
+fn chart(source: Source<'_>, columns: &mut Columns, of: &Samples, panel: &Panel) -> Chart {
     let Bins { low, high, count } = panel.bins;
     let format = if of.relative { Format::Times } else { Format::Nanos };
     let end = |bin: usize| low * (high / low).powf(bin as f64 / count as f64);
@@ -182,7 +182,7 @@ fn chart(columns: &mut Columns, of: &Samples, panel: &Panel) -> Chart {
     let label = if of.relative { "times the baseline's median" } else { "time of a group" }.to_owned();
     Chart {
         title: if panel.name.is_empty() { of.phase.clone() } else { format!("{}, the {}", of.phase, panel.name) },
-        caption: vec![Said::always(caption(of, panel))],
+        caption: caption(source, of, panel),
         x: Axis { label, format, scale: Scale::Between { low, high }, ..Axis::default() },
         y: Axis { format: Format::Percent, ..Axis::default() },
         height: 0.26,
@@ -192,23 +192,26 @@ fn chart(columns: &mut Columns, of: &Samples, panel: &Panel) -> Chart {
     }
 }
 
-fn caption(of: &Samples, panel: &Panel) -> String {
+fn caption(source: Source<'_>, of: &Samples, panel: &Panel) -> Vec<Said> {
     let clock = if of.clock == "wall" { "Wall time" } else { "CPU time" };
     let reference =
         if of.relative { "divided by the median of the baseline" } else { "as it was; there is no baseline" };
-    let outside = panel.curves.iter().map(|c| c.below + c.above).fold(0.0, f64::max);
-    let rest = if outside > 0.0 {
-        format!(" Up to {} of a variant's groups lie outside the axis.", Format::Percent.text(100.0 * outside))
-    } else {
-        String::new()
-    };
-    format!(
+    let mut said = vec![Said::always(format!(
         "{clock} of each group of {} operation{}, {reference}: share of the groups in each of {} equal bins of the \
-         logarithm. All trials of a variant pooled: the shape, not a test.{rest}",
+         logarithm. All trials of a variant pooled: the shape, not a test.",
         of.operations,
         if of.operations == 1 { "" } else { "s" },
         panel.bins.count
-    )
+    ))];
+    let outside = |curve: &Curve| {
+        let share = Format::Percent.text(100.0 * (curve.below + curve.above));
+        Said::of(
+            &[curve.variant],
+            format!("{share} of the groups of {} lie outside the axis.", source.name(curve.variant)),
+        )
+    };
+    said.extend(panel.curves.iter().filter(|c| c.below + c.above > 0.0).map(outside));
+    said
 }
 
 fn table(panel: &Panel, format: Format) -> Table {

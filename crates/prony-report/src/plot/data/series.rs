@@ -6,11 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_experiment::design::{Experiment, Variant};
 
 use super::growth;
-use crate::plot::chart::{Choice, Control, Does, Series, Style};
+use crate::plot::chart::{COLOURS, Choice, Control, Does, Series, Style};
 use prony_analysis::verdicts::names;
 
-/// So many colours there are besides that of text.
-pub const COLOURS: usize = 7;
 /// More variants make a chart unreadable.
 const READABLE: usize = 6;
 

@@ -1,7 +1,7 @@
 //! Operations per second over the time of a phase.
 
 use super::thin::means;
-use super::{STEPS, Source, over_all, series};
+use super::{STEPS, Source, series, steps};
 use crate::error::Error;
 use crate::plot::chart::{Axis, Chart, Columns, Mark, Of, Row, Said, Scale, Section, Table};
 use crate::plot::format::Format;
@@ -36,7 +36,7 @@ pub fn section(source: Source<'_>, columns: &mut Columns, trials: &[usize]) -> R
     phases.retain(|(_, all)| all.iter().flat_map(|of| &of.rates).any(|rate| *rate > 0.0));
     let variants = phases.iter().flat_map(|(_, all)| all).map(|of| of.variant);
     let controls = series::among(&source.data.experiment, variants).into_iter().collect();
-    let charts = phases.into_iter().map(|(phase, all)| chart(columns, &phase, &all)).collect();
+    let charts = phases.into_iter().map(|(phase, all)| chart(source, columns, &phase, &all)).collect();
     Ok(Section { controls, legend: true, charts, ..Section::default() })
 }
 
@@ -58,7 +58,7 @@ fn throughput(source: Source<'_>, trials: &[usize]) -> Result<Vec<Throughput>, E
     Ok(all)
 }
 
-fn chart(columns: &mut Columns, phase: &str, all: &[Throughput]) -> Chart {
+fn chart(source: Source<'_>, columns: &mut Columns, phase: &str, all: &[Throughput]) -> Chart {
     let line = |of: &Throughput| Mark {
         of: Of::Trial(of.trial),
         x: columns.steps(of.step, of.rates.len()),
@@ -74,14 +74,14 @@ fn chart(columns: &mut Columns, phase: &str, all: &[Throughput]) -> Chart {
         let high = of.rates.iter().copied().fold(0.0, f64::max);
         Row::of(of.variant, [show(mean), show(low), show(high)])
     };
-    let caption = format!(
-        "One trial of each variant, the one nearest to its median. A step is {}; the last, cut short, is left out, and so \
-         are trials of less than four steps.",
-        over_all(all.iter().map(|of| of.step))
-    );
+    let mut caption = vec![Said::always(
+        "One trial of each variant, the one nearest to its median. The last step, cut short, is left out, and so are \
+         trials of less than four steps.",
+    )];
+    caption.extend(steps(source, all.iter().map(|of| (of.variant, of.step))));
     Chart {
         title: format!("{phase}: operations per second"),
-        caption: vec![Said::always(caption)],
+        caption,
         x: Axis { format: Format::Seconds, scale: Scale::Time, ..Axis::default() },
         y: Axis { format: Format::PerSecond, ..Axis::default() },
         height: 0.28,

@@ -6,7 +6,7 @@ use prony_model::record::{ProcessSample, ProcessSeries, TrialRecord};
 use prony_model::units::Bytes;
 
 use super::thin::{Point, largest, rates};
-use super::{STEPS, Source, over_all, series};
+use super::{STEPS, Source, series, steps};
 use crate::error::Error;
 use crate::plot::chart::{
     Axis, Chart, Choice, Columns, Control, Does, Kind, Lane, Mark, Of, Row, Said, Scale, Section, Table, When,
@@ -253,8 +253,8 @@ fn panel(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], quantit
         let mean = known.iter().sum::<f64>() / known.len() as f64;
         drawn.row([format.text(mean), format.text(known.iter().copied().fold(0.0, f64::max))])
     };
-    let mut caption =
-        vec![Said::always(format!("{how} A step is {}.", over_all(drawn.iter().map(|drawn| drawn.of.step))))];
+    let mut caption = vec![Said::always(how)];
+    caption.extend(steps(source, drawn.iter().map(|drawn| (drawn.of.variant, drawn.of.step))));
     let firsts = drawn.iter().filter(|drawn| drawn.of.nth == 0);
     caption.extend(firsts.map(|drawn| Said {
         text: format!("Shaded: the phases of {}.", source.name(drawn.of.variant)),

@@ -1,14 +1,14 @@
 //! Colours of Okabe and Ito (2008), with dashes and symbols beside them.
 
-use crate::plot::chart::{Series, Stroke, Style};
+use crate::plot::chart::{COLOURS, Series, Stroke, Style};
 
-const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#3a9bd9", "#8a5a00"];
+const INKS: [&str; COLOURS] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#3a9bd9", "#8a5a00"];
 const BASE: &str = "#1b1f24";
 const DASHES: [&str; 5] = ["", "9 4", "3 3", "12 3 3 3", "18 5"];
 
 /// The colour of the `nth` of things that have no baseline among them.
 pub(super) const fn nth(nth: usize) -> &'static str {
-    COLOURS[nth % COLOURS.len()]
+    INKS[nth % COLOURS]
 }
 
 /// The colour of a series.
