@@ -59,7 +59,7 @@ try:
 except KeyError as e:
     print('key', e)
 s = Store.make()
-print(fib(5), s.put(1), Store.fixed(1), type(s).__name__, fib.__name__, any('prony' in p for p in sys.path))
+print(fib(5), s.put(1), Store.fixed(1), type(s).__name__, fib.__name__, any('a probe' in p for p in sys.path))
 ";
     let Some(environment) = environment(&calls, main) else { return };
     assert_eq!(environment.succeed(&["main.py"]), "key 'no'\n5 2 3 Store fib False");
