@@ -175,7 +175,7 @@ fn replicas_that_end_beside_the_program_are_not_cut_off() {
     let bench = Bench::new();
     let body = waiting("2", "while kill -0 $(cat $TMPDIR/main) 2>&-; do sleep 0.01; done", "")
         .replace("echo ready", "echo $$ > $TMPDIR/main; echo ready")
-        .replace("exec sleep 600\"", "sleep 0.2\"");
+        .replace("exec sleep 600\"", "sleep 1\"");
     let trial = bench.trial(&format!("{body}{}", QUERIES.replace("then = \"stop\"\n", "")));
     assert_eq!((trial.ending.outcome, found(&trial)), (Outcome::Ok, vec![]), "{:?}", trial.ending);
     assert_eq!((fates(&trial), trial.phases[0].completion), (vec![ReplicaEnd::Ended; 2], Completion::Complete));
