@@ -46,17 +46,15 @@ fn never_began(spec: &TrialSpec, record: &TrialRecord, phase: &PhaseRecord) -> S
     match observed(spec, phase).and_then(|observe| observe.begin.as_ref()) {
         Some(Trigger::After(before)) => came_after(record, before),
         Some(Trigger::Replicas) => replicas(record, None),
-        _ => uncalled(record, phase, "began"),
+        begin => unseen(record, phase, begin, "began"),
     }
 }
 
 fn never_ended(spec: &TrialSpec, record: &TrialRecord, phase: &PhaseRecord) -> Said {
-    if let Some(Trigger::Replicas) = observed(spec, phase).and_then(|observe| observe.end.as_ref()) {
-        return replicas(record, phase.begin);
-    }
-    match observed(spec, phase).and_then(ObserveSpec::settle) {
-        Some(settle) => restless(settle.quiet),
-        None => uncalled(record, phase, "ended"),
+    match observed(spec, phase).and_then(|observe| observe.end.as_ref()) {
+        Some(Trigger::Replicas) => replicas(record, phase.begin),
+        Some(Trigger::Settle(settle)) => restless(settle.quiet),
+        end => unseen(record, phase, end, "ended"),
     }
 }
 
@@ -102,13 +100,26 @@ fn restless(quiet: Nanos) -> Said {
     )
 }
 
-/// A function was not called, or did not return, or nothing was said or marked.
-fn uncalled(record: &TrialRecord, phase: &PhaseRecord, what: &str) -> Said {
+/// A function was not called, or did not return, or no mark was made, or no line matched.
+fn unseen(record: &TrialRecord, phase: &PhaseRecord, trigger: Option<&Trigger>, what: &str) -> Said {
     let Some(Call { call: function, missed, never, .. }) = call(record, phase) else {
-        return (
-            format!("nothing that the program said or marked {what} `{}`", phase.name),
-            "compare the pattern or the mark's name with what the program does; its output is in the record",
-        );
+        return match trigger {
+            Some(Trigger::Mark(name)) => {
+                let mark = if what == "began" { "begin" } else { "end" };
+                (
+                    format!("the program did not run `prony mark {name} {mark}`"),
+                    "let the program make the marks; or say by `begin`, `end` or `read` how its output shows the phase",
+                )
+            }
+            Some(Trigger::Line(pattern)) => (
+                format!("no line that the program wrote matched `{pattern}` when `{}` could have {what}", phase.name),
+                "compare the pattern with what the program writes; its output is in the record",
+            ),
+            _ => (
+                format!("nothing that the program did {what} `{}`", phase.name),
+                "compare the phase with what the program does; its output is in the record",
+            ),
+        };
     };
     match (missed, never) {
         // Invocations of the function that was to end the phase did so, and none of them was the one.
@@ -167,8 +178,16 @@ mod tests {
     fn what_never_came_is_found_only_where_the_program_ended_well() {
         let spec = spec(line(), line());
         let said = said(&spec, EffectiveProgram::default());
-        assert_eq!(said[0], "phase never ended: nothing that the program said or marked ended `b`");
+        assert_eq!(said[0], "phase never ended: no line that the program wrote matched `x` when `b` could have ended");
         assert_eq!(check(&spec, &record(Outcome::TimedOut, EffectiveProgram::default())), []);
+    }
+
+    #[test]
+    fn marks_that_a_program_did_not_make_are_named() {
+        let mark = |name: &str| Some(Trigger::Mark(name.into()));
+        let [ended, began] = said(&spec(mark("load"), mark("b")), EffectiveProgram::default());
+        assert_eq!(ended, "phase never ended: the program did not run `prony mark b end`");
+        assert_eq!(began, "phase never began: the program did not run `prony mark load begin`");
     }
 
     #[test]
