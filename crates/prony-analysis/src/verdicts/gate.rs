@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use prony_model::metric::{MetricError, MetricName};
+use prony_model::metric::{Better, MetricError, MetricName};
 use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
@@ -13,13 +13,27 @@ use prony_stats::verdict::directions;
 
 use super::Line;
 
-/// What must not be: a metric that is worse than its baseline's by more than a share.
+/// What must not be: a metric that is worse than its baseline's by more than a share, or, where neither direction is worse,
+/// further away in the one that is written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
     /// The metric; it must be declared in the experiment.
     pub metric: MetricName,
-    /// The share by which it may be worse.
+    /// What it must not be, such as `slower` or `fewer`.
+    pub word: &'static str,
+    /// The share by which it may be that.
     pub share: f64,
+}
+
+impl Gate {
+    /// Whether a value below the baseline's is what must not be.
+    fn is_of_less(&self) -> bool {
+        match self.metric.key.metric.better() {
+            Better::Higher => true,
+            Better::Lower => false,
+            Better::Neither => self.word == directions(self.metric.key.metric).0,
+        }
+    }
 }
 
 /// Why a text is no gate.
@@ -62,11 +76,13 @@ impl FromStr for Gate {
             let first = rest.split(' ').next().unwrap_or(rest);
             return Err(first.parse::<MetricName>().map_or_else(GateError::from, |_| form()));
         };
-        let (_, worse) = directions(metric.key.metric);
-        if word.trim() != worse {
-            return Err(GateError::Word { metric: metric.to_string(), word: word.trim().to_owned(), worse });
+        let (better, worse) = directions(metric.key.metric);
+        let either = metric.key.metric.better() == Better::Neither;
+        match word.trim() {
+            word if word == worse => Ok(Self { metric, word: worse, share }),
+            word if either && word == better => Ok(Self { metric, word: better, share }),
+            word => Err(GateError::Word { metric: metric.to_string(), word: word.to_owned(), worse }),
         }
-        Ok(Self { metric, share })
     }
 }
 
@@ -114,9 +130,9 @@ impl fmt::Display for Verdicted {
             Answer::CannotJudge => "cannot judge",
             Answer::Fails => "fails",
         };
-        let Gate { metric, share } = &self.gate;
+        let Gate { metric, word: asked, share } = &self.gate;
         let percent = format!("{} %", (share * 1e6).round() / 1e4);
-        write!(f, "gate `{metric} {} {}`: {word}", directions(metric.key.metric).1, percent)?;
+        write!(f, "gate `{metric} {asked} {percent}`: {word}")?;
         for (answer, sentence) in &self.answers {
             if *answer == self.answer() && *answer != Answer::Passes {
                 write!(f, "\n  {sentence}")?;
@@ -165,15 +181,17 @@ fn judge(gate: &Gate, line: &Line) -> Answer {
     }
     let Reading::Measured(interval) = &line.comparison.interval else {
         // From nothing to something is beyond any share, and from something to nothing within it: no ratio says so.
+        // Of a metric of which neither direction is worse, a verdict calls less the better one.
+        let turned = gate.metric.key.metric.better() == Better::Neither && gate.is_of_less();
         return match &line.comparison.verdict {
-            Verdict::Worse => Answer::Fails,
-            Verdict::Better => Answer::Passes,
+            Verdict::Worse if !turned => Answer::Fails,
+            Verdict::Better if turned => Answer::Fails,
+            Verdict::Better | Verdict::Worse => Answer::Passes,
             _ => Answer::Unsure,
         };
     };
-    let higher_is_better = gate.metric.key.metric.better() == prony_model::metric::Better::Higher;
-    // The least and the most by which it can be worse, as factors of the cost.
-    let (least, most) = if higher_is_better {
+    // The least and the most by which it can be further away than its baseline, as factors of the asked direction.
+    let (least, most) = if gate.is_of_less() {
         (interval.high.map_or(0.0, |high| 1.0 / high), Some(interval.low).filter(|low| *low > 0.0).map(|low| 1.0 / low))
     } else {
         (interval.low, interval.high)
@@ -204,7 +222,14 @@ mod tests {
 
     #[test]
     fn gates_are_shown_as_they_were_written() {
-        for text in ["write.time slower 5 %", "read.rate slower 2.5 %", "write.anon.max more memory 0.001 %"] {
+        let texts = [
+            "write.time slower 5 %",
+            "read.rate slower 2.5 %",
+            "write.anon.max more memory 0.001 %",
+            "write.operations fewer 5 %",
+            "write.operations more 5 %",
+        ];
+        for text in texts {
             for written in [text.to_owned(), text.replace(" %", "%")] {
                 let gate: Gate = written.parse().unwrap();
                 assert_eq!(Verdicted::of(&gate, &[], &[]).to_string(), format!("gate `{text}`: cannot judge"));

@@ -257,6 +257,27 @@ fn gate_fails_where_the_variant_uses_what_the_baseline_does_not() {
     assert_eq!(passes.answer(), Answer::Passes, "{passes}");
 }
 
+/// Ten times as many operations failed a gate that was written against a loss of them, and no gate could be written for one.
+#[test]
+fn gate_on_a_metric_that_is_neither_better_nor_worse_judges_the_direction_that_is_written() {
+    let experiment = edited(&two(12), |json| json["compare"]["primary"] = json!("run.operations"));
+    let of = |condition: &str, variant: f64, baseline: f64| {
+        let records = trials(&experiment, 12, |t| {
+            ended(t, &experiment, Outcome::Ok, Reached::OwnEnd, 1.0);
+            let operations = if t.trial.variant == 1 { variant } else { baseline };
+            let readings = t.phases[0].readings.entry(String::new()).or_default();
+            readings.insert(key("operations"), Reading::Measured(operations));
+        });
+        let all = data(&(experiment.clone(), records));
+        let gate: Gate = condition.parse().unwrap();
+        Verdicted::of(&gate, &verdicts::of(&all).lines, &all.trials).answer()
+    };
+    let (fewer, more) = ("run.operations fewer 5%", "run.operations more 5%");
+    assert_eq!([of(fewer, 50.0, 500.0), of(fewer, 500.0, 50.0)], [Answer::Fails, Answer::Passes]);
+    assert_eq!([of(more, 50.0, 500.0), of(more, 500.0, 50.0)], [Answer::Passes, Answer::Fails]);
+    assert_eq!([of(fewer, 0.0, 500.0), of(fewer, 500.0, 0.0)], [Answer::Fails, Answer::Passes]);
+}
+
 /// Half of the trials crash, and of the others the figure is missing: they were left out of the counts, which then said "0 of
 /// 3 trials finished".
 #[test]
