@@ -27,6 +27,8 @@ pub struct Growth {
     pub levels: u32,
     /// The largest `x` measured.
     pub largest: f64,
+    /// The median of `y` there.
+    pub last: f64,
 }
 
 /// Where a figure would reach a limit: an extrapolation, never a measurement.
@@ -34,7 +36,9 @@ pub struct Growth {
 pub struct Reach {
     /// The `x` at which the fitted line meets the limit.
     pub x: f64,
-    /// The nearest `x`, over the interval of the slope and the slope between the last two levels.
+    /// The nearest `x`, over the interval of the slope, the slope between the last two levels and, where that is above the
+    /// slope, one that is as much above that again; from the fitted line and from the median at the largest `x`: where the
+    /// growth is no power law, the line may lie beside what was measured.
     pub low: f64,
     /// The farthest `x`; `None` where one of these slopes never gets there, or only beyond 100 times the largest
     /// measured.
@@ -69,6 +73,7 @@ pub fn growth(points: &[(f64, f64)]) -> Reading<Growth> {
         last_slope: (last.1 - before.1) / (last.0 - before.0),
         levels: levels.len() as u32,
         largest: last.0.exp(),
+        last: last.1.exp(),
     })
 }
 
@@ -78,20 +83,22 @@ impl Growth {
         self.scale * x.powf(self.slope)
     }
 
-    /// Where the line reaches `limit`. Missing where it does not grow, is past the limit already, or gets there only
-    /// beyond 100 times the largest `x` measured.
+    /// Where the line reaches `limit`. Missing where it does not grow, it or the largest median is past the limit already, or
+    /// it gets there only beyond 100 times the largest `x` measured.
     pub fn reach(&self, limit: f64) -> Reading<Reach> {
         let here = self.at(self.largest);
-        if self.slope <= 0.0 || limit <= here {
+        if self.slope <= 0.0 || limit <= here.max(self.last) {
             return Reading::Missing(Why::NotApplicable);
         }
-        let steps = (limit / here).ln();
-        let at = |slope: f64| if slope > 0.0 { self.largest * (steps / slope).exp() } else { f64::INFINITY };
-        let slopes = [self.interval.0, self.interval.1, self.last_slope];
-        let (low, high) = slopes
-            .into_iter()
-            .map(at)
-            .fold((at(self.slope), at(self.slope)), |(low, high), x| (low.min(x), high.max(x)));
+        let from = |start: f64, slope: f64| {
+            if slope > 0.0 { self.largest * ((limit / start).ln() / slope).exp() } else { f64::INFINITY }
+        };
+        let at = |slope: f64| from(here, slope);
+        // Growth that becomes steeper goes on to do so: a constant part beside a proportional one does.
+        let steeper = self.last_slope.max(2.0 * self.last_slope - self.slope);
+        let slopes = [self.slope, self.interval.0, self.interval.1, self.last_slope, steeper];
+        let ends = slopes.into_iter().flat_map(|slope| [here, self.last].map(|start| from(start, slope)));
+        let (low, high) = ends.fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
         let beyond = at(self.slope) / self.largest;
         if beyond > FARTHEST {
             return Reading::Missing(Why::NotSupported(format!("beyond {FARTHEST} times the largest measured")));
@@ -190,8 +197,19 @@ mod tests {
         let reach = g.reach(g.at(3000.0)).measured().copied().unwrap();
         assert!((reach.beyond - 3.0).abs() < 1e-9 && g.last_slope > 0.0 && reach.low > g.largest);
         assert_eq!(reach.high, None);
-        let near = g.reach(g.at(1100.0)).measured().copied().unwrap();
-        assert!(near.high.unwrap() <= FARTHEST * g.largest && near.high.unwrap() > near.x, "{near:?}");
+        let slight = fitted(&[(1.0, 1.0), (10.0, 10.0), (100.0, 100.0), (1000.0, 700.0)].map(|p| [p; 3]).concat());
+        let near = slight.reach(slight.at(1100.0)).measured().copied().unwrap();
+        assert!(near.high.unwrap() <= FARTHEST * slight.largest && near.high.unwrap() > near.x, "{near:?}");
+    }
+
+    #[test]
+    fn range_of_the_extrapolation_includes_growth_that_is_no_power_law() {
+        // A part that does not grow: the fitted line lies below the largest level, and rises less than the growth beyond it.
+        let memory = |x: f64| 7e6 + 8e3 * x;
+        let points: Vec<_> = [1000.0, 2000.0, 4000.0, 8000.0, 16_000.0].iter().map(|x| (*x, memory(*x))).collect();
+        let truth = (200e6 - 7e6) / 8e3;
+        let reach = fitted(&points).reach(200e6).measured().copied().unwrap();
+        assert!(reach.low < truth && reach.high.is_none_or(|high| high > truth), "{reach:?} does not contain {truth}");
     }
 
     #[test]
