@@ -60,6 +60,12 @@ pub(super) fn derived(
     trials: &[TrialRecord],
     shown: &[String],
 ) -> (Vec<ColumnPlan>, Vec<String>) {
+    let (columns, absent) = planned(experiment, trials, shown);
+    (columns, absent.iter().map(absent_text).collect())
+}
+
+/// The same, with the metrics that no trial has in a phase.
+fn planned(experiment: &Experiment, trials: &[TrialRecord], shown: &[String]) -> (Vec<ColumnPlan>, Vec<Absent>) {
     let figures = Figures { trials };
     let phases = timed_phases(experiment, trials);
     let mut columns = Vec::new();
@@ -74,12 +80,13 @@ pub(super) fn derived(
             }
         }
     }
-    (columns, absent.iter().map(absent_text).collect())
+    (columns, absent)
 }
 
-/// The columns where rows are phases: the same figures, naming no phase.
+/// The columns where rows are phases: the same figures, naming no phase. The cells of a phase that lacks what another has say
+/// why themselves.
 pub(super) fn per_phase(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
-    let (columns, absent) = derived(experiment, trials, &timed_phases(experiment, trials));
+    let (columns, mut absent) = planned(experiment, trials, &timed_phases(experiment, trials));
     let mut plans: Vec<ColumnPlan> = Vec::new();
     for column in columns {
         let Ok(key) = column.heading.parse() else { continue };
@@ -91,7 +98,9 @@ pub(super) fn per_phase(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec
     // A phase brings figures that the ones before it lack: back into the usual order.
     let order: Vec<String> = [TIME, MEMORY, STORAGE].concat().iter().map(MetricKey::to_string).collect();
     plans.sort_by_key(|plan| order.iter().position(|key| *key == plan.heading));
-    (plans, absent)
+    absent.iter_mut().for_each(|(_, keys)| keys.retain(|key| plans.iter().all(|plan| plan.heading != key.to_string())));
+    absent.retain(|(_, keys)| !keys.is_empty());
+    (plans, absent.iter().map(absent_text).collect())
 }
 
 /// Every figure that any trial has, a phase after the other.

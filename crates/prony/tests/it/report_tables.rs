@@ -146,6 +146,21 @@ fn an_experiment_without_factors_has_its_phases_as_rows() {
     insta::assert_snapshot!("no_factors", terminal(&data, 200));
 }
 
+#[test]
+fn what_one_phase_lacks_is_said_in_its_cell_alone() {
+    let experiment = experiment("One program", &[], &[("load", true), ("rest", true)], 1);
+    let mut record = trial(0, 0, 0);
+    let mut rest = phase("rest", &[("time", 4e6), ("file.end", 0.0)]);
+    let readings = rest.readings.get_mut("").unwrap();
+    let lost = |metric: &str| (key(metric), Reading::Missing(Why::Failed("no process was alive".into())));
+    readings.extend(["file.end", "anon.max"].map(lost));
+    record.phases = vec![phase("load", &[("time", 4e6), ("file.end", 8e6)]), rest];
+    let text = terminal(&run_data(experiment, 1, vec![record]), 120);
+    assert!(text.contains("[1] no process was alive"), "{text}");
+    assert!(!text.contains("`file.end` is not shown"), "{text}");
+    assert!(text.contains("`anon.max` is not shown: no process was alive"), "{text}");
+}
+
 /// Four factors, one of them numeric, one of them the same in all variants.
 fn four_factors() -> RunData {
     let factors = [
