@@ -72,7 +72,10 @@ fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
     match growth.end {
         End::Bracketed => {}
         End::NothingLives => notes.push(format!("no value succeeds: {} fails already", text(settings.range.low))),
-        End::AllLive => notes.push("every value of the range succeeds; the limit is not known".to_owned()),
+        End::AllLive => {
+            let up_to = growth.lives.map(|tried| format!(", up to {}", text(tried.value))).unwrap_or_default();
+            notes.push(format!("every value that was tried succeeds{up_to}; the limit is not known"));
+        }
         End::Disturbed => {}
     }
     notes.extend(growth.given_up.map(|value| {

@@ -34,7 +34,8 @@ impl SearchReport<'_> {
         match found.winner {
             None => lines.push(nothing(found, self.tune)),
             Some(0) => {
-                lines.push(format!("the default is kept: no better setting was found than {}", settings[0].text))
+                let none = if lines.is_empty() { "no setting" } else { "of the settings that have a ratio, none" };
+                lines.push(format!("the default is kept: {none} was found to be better than {}", settings[0].text))
             }
             Some(winner) => {
                 lines.push(format!("winner: {}", settings[winner].text));
