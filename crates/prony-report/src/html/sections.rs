@@ -14,8 +14,8 @@ use prony_stats::Verdict;
 /// Longer lists are folded: what claims something stands open, up to so many.
 const OPEN: usize = 10;
 
-/// Characters of a table's line: what A4 has room for in small print.
-const WIDEST: usize = 100;
+/// Characters of a line of a table: A4 has room for it in small print with spreads below their figures, 1280 pixels as it is.
+const WIDEST: usize = 140;
 
 /// The verdicts, each as a sentence with what stands behind it.
 pub(super) fn verdicts(verdicts: &Verdicts) -> String {
