@@ -131,11 +131,16 @@ export interface ProfilePhase {
   smallest: number;
 }
 
+const bytesOf = (base64: string) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+
+/** The text that was written as DEFLATE in base64. */
+export function inflated(text: string): Promise<string> {
+  return new Response(new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).text();
+}
+
 /** Little-endian 32-bit floats in base64; not a number where there is no figure. */
 export function unpack(text: string): Float32Array {
-  const binary = atob(text);
-  const bytes = new Uint8Array(binary.length);
-  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
+  const bytes = bytesOf(text);
   const view = new DataView(bytes.buffer);
   return Float32Array.from({ length: bytes.length >> 2 }, (_, i) => view.getFloat32(4 * i, true));
 }

@@ -20,6 +20,8 @@ const symbol = (p: Point) => SYMBOLS[(p.series?.symbol ?? 0) % SYMBOLS.length]!;
 interface Frame {
   chart: Chart;
   width: number;
+  /** Where the scale begins across, in pixels. */
+  left: number;
   x: [number, number];
   y: [number, number];
   /** The width of a range of values in pixels. */
@@ -44,10 +46,11 @@ export function draw(scene: Scene, chart: Chart, marks: Shown[], width: number):
   const frame: Frame = {
     chart,
     width,
+    left: margin.left,
     x,
     y,
     span: (from, to) => (inner * (isLog(chart.x) ? Math.log(to / from) / Math.log(x[1] / x[0]) : (to - from) / (x[1] - x[0]))),
-    place: (p) => (lanes ? lanes.indexOf(Math.floor(p.y)) + p.y - Math.floor(p.y) : p.y),
+    place: (p) => (lanes ? placeOf(lanes, p.y) : p.y),
   };
   return Plot.plot({
     width,
@@ -62,11 +65,19 @@ export function draw(scene: Scene, chart: Chart, marks: Shown[], width: number):
     symbol: { type: "identity" },
     marks: [
       ...horizontal(frame),
-      ...(lanes ? headings(scene, frame, lanes) : vertical(chart.y, y)),
+      ...(lanes ? [] : vertical(chart.y, y)),
       ...marks.flatMap((of) => drawn(of, frame)),
+      // Above rules and bands, which would cross the letters.
+      ...(lanes ? headings(scene, frame, lanes) : []),
       tip(scene, frame, marks),
     ],
   });
+}
+
+/** Not a number where the lane is not shown, so that nothing is drawn there. */
+function placeOf(lanes: number[], y: number): number {
+  const at = lanes.indexOf(Math.floor(y));
+  return at < 0 ? NaN : at + (y % 1);
 }
 
 const isLog = (axis: Axis) => axis.scale === "log" || axis.scale === "between";
@@ -103,14 +114,15 @@ const ticksOf = (axis: Axis, [low, high]: [number, number], most: number) =>
 const grid = { stroke: "var(--fg)", strokeOpacity: 0.12 };
 
 /** Axes whose every mark is labelled: Plot leaves out labels of logarithmic axes that it thinks too near. */
-function horizontal({ chart: { x: axis }, x, width, span }: Frame): Plot.Markish[] {
+function horizontal({ chart: { x: axis }, x, width, left, span }: Frame): Plot.Markish[] {
   const texts = new Map(axis.ticks);
   const ticks = axis.ticks ? [...texts.keys()] : ticksOf(axis, x, Math.max(2, Math.floor(width / 90)));
   const show = (value: number) => texts.get(value) ?? quantity(value, axis.format);
-  // A text that would lie on the one before it is left out.
+  // A text that would lie on the one before it, or not wholly in the picture, is left out.
   let last = NaN;
   const legible = ticks.filter((tick) => {
-    if (span(last, tick) < show(tick).length * 6.5) return false;
+    const [at, room] = [left + span(x[0], tick), show(tick).length * 6.5];
+    if (span(last, tick) < room || at < room / 2 || at > width - room / 2) return false;
     last = tick;
     return true;
   });
@@ -132,7 +144,7 @@ function headings(scene: Scene, { chart, width }: Frame, lanes: number[]): Plot.
   return [
     Plot.text(lanes, {
       frameAnchor: "left",
-      y: (_, i: number) => i + 8 / chart.height,
+      y: (_, i: number) => i + 7 / chart.height,
       text: (lane: number) => text(chart.y.lanes![lane]!),
       fill: "var(--fg)",
       fontWeight: 600,
@@ -144,6 +156,8 @@ function headings(scene: Scene, { chart, width }: Frame, lanes: number[]): Plot.
   ];
 }
 
+/** Where a point begins across: what lies before a logarithmic axis begins with it. */
+const from = (p: Point, ends: [number, number]) => within(Number.isNaN(p.x) ? ends[0] : p.x, ends);
 const within = (value: number, [low, high]: [number, number]) => Math.min(high, Math.max(low, value));
 
 function drawn({ mark, points }: Shown, frame: Frame): Plot.Markish[] {
@@ -158,7 +172,7 @@ function drawn({ mark, points }: Shown, frame: Frame): Plot.Markish[] {
     case "intervals":
       return [
         Plot.link(points, {
-          x1: (p: Point) => within(Number.isNaN(p.x) ? ends[0] : p.x, ends),
+          x1: (p: Point) => from(p, ends),
           x2: (p: Point) => within(Number.isNaN(p.x2) ? ends[1] : p.x2, ends),
           y1: y,
           y2: y,
@@ -172,8 +186,9 @@ function drawn({ mark, points }: Shown, frame: Frame): Plot.Markish[] {
     case "bars":
       return [
         Plot.rect(points, {
-          x1: "x",
+          x1: (p: Point) => from(p, ends),
           x2: "x2",
+          filter: (p: Point) => p.x2 > ends[0],
           y1: y,
           y2: (p: Point) => y(p) + 0.94 - (p.y % 1),
           fill: ink,
@@ -186,8 +201,9 @@ function drawn({ mark, points }: Shown, frame: Frame): Plot.Markish[] {
     case "bands":
       return [
         Plot.rectX(points, {
-          x1: (p: Point) => within(p.x, ends),
+          x1: (p: Point) => from(p, ends),
           x2: (p: Point) => within(p.x2, ends),
+          filter: (p: Point) => p.x2 > ends[0],
           fill: (_, i: number) => (mark.of === null ? "var(--band)" : i % 2 ? "var(--shade2)" : "var(--shade1)"),
         }),
         named(points, frame, { frameAnchor: "top", dy: -13, fill: "var(--soft)" }),
@@ -210,10 +226,13 @@ function drawn({ mark, points }: Shown, frame: Frame): Plot.Markish[] {
   }
 }
 
+const middle = (axis: Axis, low: number, high: number) => (isLog(axis) ? Math.sqrt(low * high) : (low + high) / 2);
+
 /** Texts in the middle of what they name, where there is room. */
-function named(points: Point[], { span, x: ends }: Frame, how: Plot.TextOptions): Plot.Markish {
-  const wide = (p: Point) => span(within(p.x, ends), within(p.x2, ends)) > p.text.length * 6.5;
-  return Plot.text(points.filter((p) => p.text !== "" && wide(p)), { x: (p: Point) => (p.x + p.x2) / 2, text: "text", ...how });
+function named(points: Point[], { chart, span, x: ends }: Frame, how: Plot.TextOptions): Plot.Markish {
+  const wide = (p: Point) => span(from(p, ends), within(p.x2, ends)) > p.text.length * 6.5;
+  const x = (p: Point) => middle(chart.x, from(p, ends), within(p.x2, ends));
+  return Plot.text(points.filter((p) => p.text !== "" && wide(p)), { x, text: "text", ...how });
 }
 
 const STROKES: Record<string, Plot.LineOptions> = {
@@ -249,7 +268,7 @@ function endings(points: Point[], { chart, place }: Frame): Plot.Markish[] {
 }
 
 /** What is said of the point nearest to the pointer. */
-function tip(scene: Scene, { chart, place }: Frame, marks: Shown[]): Plot.Markish {
+function tip(scene: Scene, { chart, place, x: ends }: Frame, marks: Shown[]): Plot.Markish {
   const all = marks.flatMap(({ mark, points }) => points.filter((p) => p.tip !== "").map((p) => ({ ...p, mark })));
   const { trials } = scene.state.data;
   const title = (p: Point & { mark: Mark }) => {
@@ -267,6 +286,6 @@ function tip(scene: Scene, { chart, place }: Frame, marks: Shown[]): Plot.Markis
     }
     return lines.join("\n");
   };
-  const x = (p: Point) => (Number.isNaN(p.x2) ? p.x : isLog(chart.x) ? Math.sqrt(p.x * p.x2) : (p.x + p.x2) / 2);
+  const x = (p: Point) => (Number.isNaN(p.x2) ? p.x : middle(chart.x, from(p, ends), p.x2));
   return Plot.tip(all, Plot.pointer({ x, y: place, title, fill: "var(--card)", stroke: "var(--line)" }));
 }

@@ -2,6 +2,7 @@
 import { hierarchy, type HierarchyRectangularNode, partition } from "d3-hierarchy";
 import type { ProfilePhase } from "./data.ts";
 import { h } from "./dom.ts";
+import { quantity } from "./format.ts";
 
 export interface Call {
   /** Index among the phase's calls; -1 for all of them together. */
@@ -40,7 +41,7 @@ export function across(call: Placed, zoomed: Placed): { left: number; width: num
   return width < NARROWEST ? null : { left, width };
 }
 
-export const percent = (share: number) => `${(100 * share).toFixed(1)}\u00a0%`;
+export const percent = (share: number) => quantity(100 * share, "percent");
 
 /** What is said of a call. */
 export function sentence(phase: ProfilePhase, call: Call): string {

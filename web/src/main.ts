@@ -1,6 +1,7 @@
 // The report's page: figures drawn from the embedded data, tables that sort, files to download.
 import { drawAll } from "./chart.ts";
-import type { Payload } from "./data.ts";
+import { inflated, type Payload } from "./data.ts";
+import { h } from "./dom.ts";
 import { visible } from "./format.ts";
 import { filters, navigation, source, theme, unfold } from "./page.ts";
 import { profiles } from "./profiles.ts";
@@ -9,20 +10,29 @@ import { charts } from "./scene.ts";
 import { State } from "./state.ts";
 import { tables } from "./tables.ts";
 
-const json = document.getElementById("data")?.textContent ?? "{}";
-// Characters that turn text around or hide in it are spelled out on the page; the download keeps them.
-const data = JSON.parse(json, (_, value: unknown) => (typeof value === "string" ? visible(value) : value)) as Payload;
-const state = new State(data);
+/** Draws what the data describe. */
+function show(json: string): void {
+  // Characters that turn text around or hide in it are spelled out on the page; the download keeps them.
+  const data = JSON.parse(json, (_, value: unknown) => (typeof value === "string" ? visible(value) : value)) as Payload;
+  const state = new State(data);
+  for (const id of Object.keys(data.sections)) charts(id, state);
+  profiles(state);
+  filters(state);
+  raw(data, json);
+}
 
 theme();
 tables();
-for (const id of Object.keys(data.sections)) charts(id, state);
-profiles(state);
-filters(state);
 source();
-raw(data, json);
-navigation();
 addEventListener("beforeprint", () => {
   drawAll();
   unfold();
 });
+inflated(document.getElementById("data")?.textContent ?? "")
+  .then(show)
+  .catch((error: unknown) => {
+    const note = h("p", { class: "note", role: "alert" }, `The figures cannot be drawn by this browser: ${String(error)}`);
+    document.getElementById("findings")?.before(note);
+    throw error;
+  })
+  .finally(navigation);

@@ -112,7 +112,7 @@ export class Scene {
         series: variant === undefined ? null : this.seriesOf(variant),
         text: mark.text?.[at] ?? "",
         tip: mark.tips?.[at] ?? mark.tip ?? "",
-        trial: mark.of === "trials" ? at : null,
+        trial: mark.of === "trials" ? at : typeof mark.of === "number" ? mark.of : null,
       });
     }
     return found;

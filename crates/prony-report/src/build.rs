@@ -81,6 +81,11 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     }
 }
 
+/// The tables of a brief report.
+pub(super) fn answer(data: &RunData) -> Vec<Table> {
+    Maker::new(data).tables(&Options { brief: true, ..Options::default() })
+}
+
 /// What a brief report leaves out, and which options show it.
 fn more(data: &RunData, notes: usize, database: &str) -> String {
     let run = data.head.id;

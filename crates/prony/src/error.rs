@@ -64,6 +64,14 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// A page was written, and no browser shows it.
+    #[error("cannot show `{}` in a browser", .path.display())]
+    Open {
+        /// The page.
+        path: PathBuf,
+        /// What the system says, or how the command ended.
+        source: io::Error,
+    },
     /// Arguments that do not go together.
     #[error("{message}")]
     Arguments {
@@ -82,6 +90,7 @@ impl Error {
             Self::Report(error) => error.hint(),
             Self::Results(error) => error.hint(),
             Self::Arguments { hint, .. } => Some(hint.clone()),
+            Self::Open { .. } => Some("the page is written: open it by hand, or install `xdg-utils`".to_owned()),
             _ => None,
         }
     }

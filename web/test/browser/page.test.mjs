@@ -1,38 +1,8 @@
 // The page in a real browser: it loads, answers, and asks the network for nothing.
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
-import { access, readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { after, before, test } from "node:test";
-import { drawAll, findChromium, launch, open, pages } from "./open.mjs";
-
-const chromium = await findChromium();
-if (!chromium && process.env.PRONY_REQUIRE_ALL === "1") throw new Error("no Chromium, and PRONY_REQUIRE_ALL is 1");
-if (!chromium) console.error("SKIPPED: no Chromium found; set CHROMIUM to its path, or install it");
-const options = chromium ? {} : { skip: "no Chromium" };
-
-let browser;
-before(async () => {
-  if (!chromium) return;
-  if (!(await access(join(pages, "cache.html")).then(() => true, () => false))) {
-    const made = spawnSync("cargo", ["test", "-p", "prony", "--test", "it", "report_p"], { stdio: "inherit" });
-    assert.equal(made.status, 0, "`cargo test -p prony --test it report_p` writes the pages");
-  }
-  browser = await launch(chromium);
-});
-after(() => browser?.close());
-
-/** Opens a page, hands it over, and checks that nothing went wrong and nothing was requested. */
-async function on(name, settings, body) {
-  const opened = await open(browser, name, settings);
-  try {
-    await body(opened.page);
-    assert.deepEqual(opened.faults, [], "console errors");
-    assert.equal(opened.requests.length, 1, `requests: ${opened.requests}`);
-  } finally {
-    await opened.close();
-  }
-}
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { drawAll, on, options } from "./open.mjs";
 
 test("every figure is drawn and has a table that says the same", options, () =>
   on("cache", {}, async (page) => {
@@ -78,6 +48,11 @@ test("a trial under the pointer says what it is", options, () =>
     await dot.hover({ force: true });
     await page.waitForTimeout(100);
     assert.match((await canvas.locator("g[aria-label=tip]").textContent()) ?? "", /block \d+, trial \d+/);
+    const memory = page.locator("#timeline figure", { hasText: "Anonymous memory" }).locator(".canvas");
+    await memory.scrollIntoViewIfNeeded();
+    await memory.hover();
+    await page.waitForTimeout(100);
+    assert.match((await memory.locator("g[aria-label=tip]").textContent()) ?? "", /B.*at .*block \d+, trial \d+/s);
   }),
 );
 
@@ -102,7 +77,7 @@ test("filters take variants out of the figures", options, () =>
 test("tables sort by figures and copy as Markdown", options, () =>
   on("cache", { permissions: ["clipboard-read", "clipboard-write"] }, async (page) => {
     const figures = () =>
-      page.$$eval("#tables table.sortable tbody tr", (rows) =>
+      page.locator("#tables table.sortable").first().locator("tbody tr").evaluateAll((rows) =>
         rows.map((r) => Number([...r.cells].find((c) => c.dataset.value)?.dataset.value)),
       );
     const head = page.locator("#tables th.number button.sort").first();
@@ -161,18 +136,6 @@ test("names from outside do nothing", options, () =>
     assert.ok(!(await page.evaluate(() => document.body.innerText)).includes("\u202e"));
   }),
 );
-
-for (const name of ["profile", "cache", "sourcing", "hostile", "alone", "failed", "undeclared", "nothing"]) {
-  for (const width of [360, 800, 3840]) {
-    test(`${name} fits ${width} pixels`, options, () =>
-      on(name, { viewport: { width, height: 800 } }, async (page) => {
-        await drawAll(page);
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-        assert.ok(wide <= width, `${wide} pixels wide`);
-      }),
-    );
-  }
-}
 
 test("a flame graph is walked by keyboard and filled by a call", options, () =>
   on("profile", {}, async (page) => {

@@ -10,6 +10,7 @@ mod text;
 
 use std::io::Write;
 
+use super::build::answer;
 use super::{Options, build};
 use crate::error::Error;
 use crate::plot::data::Source;
@@ -34,7 +35,8 @@ pub fn write_loaded(database: &Database, data: &RunData, options: &Options, out:
     let report = build(data, options);
     let payload = payload::payload(source, &verdicts)?;
     let json = serde_json::to_string(&payload).map_err(|source| Error::Json { what: "the page's data", source })?;
-    let page = page::page(&page::Parts { data, report: &report, verdicts: &verdicts, json: &json });
+    let answer = answer(data);
+    let page = page::page(&page::Parts { data, report: &report, answer: &answer, verdicts: &verdicts, json: &json });
     out.write_all(page.as_bytes())
         .and_then(|()| out.flush())
         .map_err(|source| Error::Write { what: "the page".to_owned(), source })

@@ -1,8 +1,9 @@
 //! The page around its parts.
 
+use super::pack::deflated;
 use super::sections;
-use super::text::{html, json, sentence};
-use crate::model::Report;
+use super::text::{html, sentence};
+use crate::model::{Report, Table};
 use prony_analysis::verdicts::Verdicts;
 use prony_results::RunData;
 
@@ -15,6 +16,8 @@ const SCRIPT_HASH: &str = include_str!("assets/app.js.sha256");
 pub(super) struct Parts<'a> {
     pub(super) data: &'a RunData,
     pub(super) report: &'a Report,
+    /// Those of its tables that answer the experiment's question.
+    pub(super) answer: &'a [Table],
     pub(super) verdicts: &'a Verdicts,
     /// The script's data.
     pub(super) json: &'a str,
@@ -34,7 +37,7 @@ const FIGURES: [(&str, &str); 7] = [
 /// The whole page.
 pub(super) fn page(parts: &Parts<'_>) -> String {
     let title = html(&parts.report.title);
-    let data = json(parts.json);
+    let data = deflated(parts.json);
     let body = body(parts);
     let hash = SCRIPT_HASH.trim();
     format!(
@@ -44,7 +47,7 @@ pub(super) fn page(parts: &Parts<'_>) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>{title} - prony</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}\n\
-         <script type=\"application/json\" id=\"data\">{data}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+         <script type=\"text/plain\" id=\"data\">{data}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 }
 
@@ -57,15 +60,22 @@ fn body(parts: &Parts<'_>) -> String {
             format!("<section id=\"{id}\" class=\"plot\" hidden><h2>{heading}</h2><div class=\"body\"></div></section>")
         })
         .collect();
+    let all = section("tables", "Tables", &sections::tables(&report.tables, parts.data.trials.len()));
+    // All tables stand below the figures, unless there are no others than those that answer.
+    let (answer, tables) = if parts.answer == report.tables {
+        (all, String::new())
+    } else {
+        (section("answer", "Figures", &sections::all_tables(parts.answer)), all)
+    };
     format!(
         "<a class=\"skip\" href=\"#verdicts\">Skip to the verdicts</a>\n\
          <header><h1>{}</h1><button type=\"button\" id=\"theme\" hidden></button>\
          <nav aria-label=\"Sections\" id=\"nav\"></nav></header>\n<main>\n\
-         <section id=\"verdicts\">{}<h2>What the comparison says</h2>{}{}{}{}<div class=\"preface\">{preface}</div></section>\n\
+         <section id=\"verdicts\">{}<h2>What the comparison says</h2>{}{}{}{}{}<div class=\"preface\">{preface}</div></section>\n{answer}\
          <noscript><p class=\"fine\">The figures need JavaScript; verdicts, findings and tables do not.</p></noscript>\n\
          {figures}\n\
          <section id=\"findings\"><h2>What the guards found</h2>{}</section>\n\
-         <section id=\"tables\"><h2>Tables</h2>{}</section>\n\
+         {tables}\
          <section id=\"machine\"><h2>The machine</h2>{}</section>\n\
          <section id=\"experiment\"><h2>The experiment</h2>{}<pre tabindex=\"0\"><code id=\"source\">{}</code></pre>\
          </section>\n\
@@ -73,17 +83,21 @@ fn body(parts: &Parts<'_>) -> String {
          <footer><p>Made by prony {}. Nothing on this page was loaded from elsewhere.</p></footer>",
         html(&report.title),
         question(parts.data),
+        sections::warnings(&report.findings),
         sections::verdicts(parts.verdicts),
         sections::all_tables(&report.effects),
         sections::all_tables(&report.floors),
         sections::remarks(&report.remarks),
         sections::findings(&report.findings),
-        sections::tables(report, parts.data.trials.len()),
         sections::machine(&report.machine),
         experiment_line(parts.data),
         html(parts.data.experiment.source()),
         html(&parts.data.head.version),
     )
+}
+
+fn section(id: &str, heading: &str, body: &str) -> String {
+    format!("<section id=\"{id}\"><h2>{heading}</h2>{body}</section>\n")
 }
 
 /// What the experiment asks, where it says so.

@@ -2,14 +2,20 @@
 
 use std::fmt::Write as _;
 
-use super::text::{html, sentence};
-use crate::model::{Align, Cell, Column, FindingLine, Label, Remarks, Report, Table};
-use prony_analysis::verdicts::{Line, Verdicts, without};
+use super::text::{breakable, html, sentence};
+use crate::model::{Align, Cell, Column, FindingLine, Label, Remarks, Table};
+use crate::render::terminal::Terminal;
+use crate::words::count;
+use prony_analysis::verdicts::{Line, Verdicts, interval_text, without};
+use prony_model::number::{effect, percent, ratio};
 use prony_model::reading::Reading;
 use prony_stats::Verdict;
 
 /// Longer lists are folded: what claims something stands open, up to so many.
 const OPEN: usize = 10;
+
+/// Characters of a line of a table: A4 has room for it in small print with spreads below their figures, 1280 pixels as it is.
+const WIDEST: usize = 140;
 
 /// The verdicts, each as a sentence with what stands behind it.
 pub(super) fn verdicts(verdicts: &Verdicts) -> String {
@@ -22,7 +28,7 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
         String::new()
     } else {
         let all: Vec<&Line> = verdicts.lines.iter().collect();
-        format!("<p>{}: {}.</p>", counted(all.len(), "comparison"), html(&tally(&all, verdicts.margin)))
+        format!("<p>{}: {}.</p>", count(all.len(), "comparison"), html(&tally(&all, verdicts.margin)))
     };
     let rest = if folded.is_empty() {
         String::new()
@@ -40,7 +46,7 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
         list(&open),
         html(&percent(1.0 - verdicts.alpha)),
         html(&percent(verdicts.margin)),
-        counted(verdicts.lines.len(), "comparison"),
+        count(verdicts.lines.len(), "comparison"),
     )
 }
 
@@ -84,13 +90,12 @@ fn line(line: &Line) -> String {
     let comparison = &line.comparison;
     let mut details: Vec<String> = vec![format!("Method: {}.", comparison.method)];
     if let Reading::Measured(aa) = &comparison.aa {
-        let high = aa.interval.high.map_or_else(|| "...".to_owned(), |h| format!("{h:.3}"));
-        details
-            .push(format!("A/A check: ratio {:.3} ({:.3} to {high}, 95 %, uncorrected).", aa.ratio, aa.interval.low));
+        let interval = interval_text(aa.interval);
+        details.push(format!("A/A check: ratio {} ({interval}, 95 %, uncorrected).", ratio(aa.ratio)));
     }
     match &comparison.smallest_effect {
-        Reading::Measured(effect) => {
-            details.push(format!("Minimum detectable effect, in 4 of 5 runs: {}.", percent(*effect)));
+        Reading::Measured(share) => {
+            details.push(format!("Minimum detectable effect, in 4 of 5 runs: {}.", effect(*share)));
         }
         Reading::Missing(why) => details.push(format!("Minimum detectable effect: - ({why}).")),
     }
@@ -121,14 +126,6 @@ const fn mark(verdict: &Verdict) -> (&'static str, &'static str) {
     }
 }
 
-fn percent(share: f64) -> String {
-    format!("{} %", (share * 1e3).round() / 10.0)
-}
-
-fn counted(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
-}
-
 /// What is shown beside the verdicts and is none.
 pub(super) fn remarks(remarks: &[Remarks]) -> String {
     let one = |r: &Remarks| {
@@ -136,6 +133,14 @@ pub(super) fn remarks(remarks: &[Remarks]) -> String {
         format!("<h3>{}</h3><ul class=\"remarks\">{lines}</ul><p class=\"fine\">{}.</p>", r.title, sentence(&r.note))
     };
     remarks.iter().map(one).collect()
+}
+
+/// Leads from the verdicts to what may change how they are read.
+pub(super) fn warnings(findings: &[FindingLine]) -> String {
+    match findings.iter().filter(|finding| !finding.is_note()).count() {
+        0 => String::new(),
+        n => format!("<p><a href=\"#findings\">{} of the guards</a></p>", count(n, "warning")),
+    }
 }
 
 /// What guards found.
@@ -155,36 +160,45 @@ pub(super) fn findings(findings: &[FindingLine]) -> String {
 }
 
 /// The tables; the script adds sorting and copying.
-pub(super) fn tables(report: &Report, trials: usize) -> String {
+pub(super) fn tables(tables: &[Table], trials: usize) -> String {
     if trials == 0 {
         return "<p>No trial has ended, so there is nothing to tabulate.</p>".to_owned();
     }
-    all_tables(&report.tables)
+    all_tables(tables)
 }
 
 /// Tables, one below the other.
 pub(super) fn all_tables(tables: &[Table]) -> String {
-    tables.iter().map(table).collect()
+    tables.iter().map(parts).collect()
 }
 
-fn table(table: &Table) -> String {
-    let title = table.title.as_deref().unwrap_or("Results");
+/// A table, in parts of which each fits the paper and most screens.
+fn parts(table: &Table) -> String {
+    let parts = Terminal { width: Some(WIDEST), colour: false }.parted(table);
+    let last = parts.len().saturating_sub(1);
+    parts.iter().enumerate().map(|(at, part)| self::part(table, part, at == last)).collect()
+}
+
+/// Some columns of a table, with its footnotes below the last of them.
+fn part(table: &Table, (title, columns): &(String, Vec<usize>), last: bool) -> String {
+    let title = if title.is_empty() { "Results" } else { title };
     let heads: String = table
         .labels
         .iter()
-        .map(|label| format!("<th scope=\"col\">{}</th>", html(label)))
-        .chain(table.columns.iter().map(heading))
+        .map(|label| format!("<th scope=\"col\">{}</th>", breakable(label)))
+        .chain(columns.iter().map(|at| heading(&table.columns[*at])))
         .collect();
     let mut rows = String::new();
     for row in &table.rows {
         let labels: String = row.labels.iter().map(label).collect();
-        let cells: String = row.cells.iter().zip(&table.columns).map(|(c, column)| cell(c, column.align)).collect();
+        let cells: String = columns.iter().map(|at| cell(&row.cells[*at], table.columns[*at].align)).collect();
         // Writing to a string cannot fail.
         let _ = write!(rows, "<tr>{labels}{cells}</tr>");
     }
     let notes: String = table
         .notes
         .iter()
+        .filter(|_| last)
         .map(|note| format!("<p class=\"note\">{}{}</p>", marks(&[note.mark]), sentence(&note.text)))
         .collect();
     format!(
@@ -199,11 +213,11 @@ fn table(table: &Table) -> String {
 
 fn heading(column: &Column) -> String {
     let class = class(column.align).map(|class| format!(" class=\"{class}\"")).unwrap_or_default();
-    format!("<th scope=\"col\"{class}>{}{}</th>", html(&column.full()), marks(&column.marks))
+    format!("<th scope=\"col\"{class}>{}{}</th>", breakable(&column.full()), marks(&column.marks))
 }
 
 fn label(label: &Label) -> String {
-    format!("<th scope=\"row\">{}{}</th>", html(&label.text), marks(&label.marks))
+    format!("<th scope=\"row\">{}{}</th>", breakable(&label.text), marks(&label.marks))
 }
 
 /// Figures stand to the right, texts to the left.
@@ -242,6 +256,8 @@ pub(super) fn machine(facts: &[(String, String)]) -> String {
     if facts.is_empty() {
         return "<p>Nothing is known of the machine.</p>".to_owned();
     }
-    let fact = |(name, value): &(String, String)| format!("<div><dt>{}</dt><dd>{}</dd></div>", html(name), html(value));
+    let fact = |(name, value): &(String, String)| {
+        format!("<div><dt>{}</dt><dd>{}</dd></div>", breakable(name), breakable(value))
+    };
     format!("<dl class=\"facts\">{}</dl>", facts.iter().map(fact).collect::<String>())
 }

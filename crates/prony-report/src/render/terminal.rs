@@ -51,6 +51,16 @@ impl Render for Terminal {
 }
 
 impl Terminal {
+    /// The tables below each other in which a table fits the width: the title and the columns of each.
+    pub(crate) fn parted(self, table: &Table) -> Vec<(String, Vec<usize>)> {
+        let labels: Vec<Laid> = (0..table.labels.len()).map(|at| label_column(table, at)).collect();
+        let columns: Vec<Laid> = (0..table.columns.len()).map(|at| figure_column(table, at)).collect();
+        let shares = self.shares(table, &labels, &columns);
+        let several = shares.len() > 1;
+        let titled = |(at, share): (usize, Vec<usize>)| (share_title(table, &share, several, at), share);
+        shares.into_iter().enumerate().map(titled).collect()
+    }
+
     fn paragraph(&self, before: &str, text: &str, out: &mut Out<'_>) -> io::Result<()> {
         self.styled_paragraph(None, before, text, out)
     }

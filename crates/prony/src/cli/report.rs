@@ -1,7 +1,8 @@
 //! `prony report`: a run as a document or as data.
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
@@ -43,11 +44,14 @@ pub struct ReportArgs {
     /// File to write; default: standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Write the page and show it in the browser; without `--output` it is `run-N.html` beside the database
+    #[arg(long, conflicts_with_all = ["format", "what"])]
+    pub open: bool,
 }
 
 impl ReportArgs {
     fn format(&self) -> ReportFormat {
-        if self.html { ReportFormat::Html } else { self.format }
+        if self.html || self.open { ReportFormat::Html } else { self.format }
     }
 }
 
@@ -100,9 +104,22 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     }
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
-    let Some(path) = &args.output else { return write(args, &database, &data, out) };
-    let file = OutputFiles::of(Some(database.path()), []).open(path, Present::Replaced)?;
-    file.write(|out| write(args, &database, &data, out))
+    let beside = || database.path().with_file_name(format!("run-{}.html", data.head.id));
+    let path = args.output.clone().or_else(|| args.open.then(beside));
+    let Some(path) = path else { return write(args, &database, &data, out) };
+    let file = OutputFiles::of(Some(database.path()), []).open(&path, Present::Replaced)?;
+    file.write(|out| write(args, &database, &data, out))?;
+    if args.open { open(&path) } else { Ok(()) }
+}
+
+/// Shows a file in the desktop's browser, which goes on by itself.
+fn open(path: &Path) -> Result<(), Error> {
+    // The whole path: one that begins with a hyphen would be an option.
+    let opened = path.canonicalize().and_then(|whole| {
+        let status = Command::new("xdg-open").arg(whole).stderr(Stdio::null()).status()?;
+        if status.success() { Ok(()) } else { Err(io::Error::other(format!("`xdg-open`: {status}"))) }
+    });
+    opened.map_err(|source| Error::Open { path: path.to_owned(), source })
 }
 
 fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn Write) -> Result<(), Error> {

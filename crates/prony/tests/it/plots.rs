@@ -42,6 +42,59 @@ fn runs_offer_what_they_have() {
     assert_eq!(offered("nothing", &(pages::single().0, vec![])), [""; 0]);
 }
 
+/// The first difference of two pictures: their texts and elements must be equal, their numbers within half a pixel.
+fn difference(stored: &str, drawn: &str) -> Option<String> {
+    let parts = |svg: &str| -> Vec<String> {
+        let is_number = |c: char| c.is_ascii_digit() || c == '.';
+        let mut parts: Vec<String> = Vec::new();
+        for c in svg.chars() {
+            match parts.last_mut().filter(|part| part.ends_with(is_number) == is_number(c)) {
+                Some(part) => part.push(c),
+                None => parts.push(c.to_string()),
+            }
+        }
+        parts
+    };
+    let (stored, drawn) = (parts(stored), parts(drawn));
+    let near = |a: &str, b: &str| match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(a), Ok(b)) => (a - b).abs() <= 0.5,
+        _ => a == b,
+    };
+    let differs = stored.iter().zip(&drawn).position(|(a, b)| !near(a, b));
+    let at = differs.or_else(|| (stored.len() != drawn.len()).then(|| stored.len().min(drawn.len())))?;
+    let near_it = |parts: &[String]| parts[at.saturating_sub(8).min(parts.len())..(at + 8).min(parts.len())].concat();
+    Some(format!("stored: {}\ndrawn: {}", near_it(&stored), near_it(&drawn)))
+}
+
+#[test]
+fn pictures_are_like_the_stored_ones() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots");
+    for (name, figure) in [("effects", Figure::Effects), ("growth", Figure::Growth), ("latency", Figure::Latency)] {
+        let (experiment, trials) = pages::sourcing();
+        let (database, run) = pages::stored(&format!("plots-stored-{name}"), &experiment, &trials);
+        let drawn = draw(&database, run, figure, &Options::default()).unwrap();
+        let file = folder.join(format!("plot-{name}.svg"));
+        if std::env::var_os("PRONY_STORE_PICTURES").is_some() {
+            std::fs::write(&file, &drawn).unwrap();
+        }
+        let stored = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(
+            difference(&stored, &drawn),
+            None,
+            "{name}: look at both; PRONY_STORE_PICTURES=1 stores the drawn one"
+        );
+    }
+}
+
+#[test]
+fn pictures_differ_by_more_than_half_a_pixel_or_by_a_text() {
+    let line = "<line x1=\"10.2\"/><text>a</text>";
+    assert_eq!(difference(line, "<line x1=\"10.6\"/><text>a</text>"), None);
+    assert!(difference(line, "<line x1=\"10.9\"/><text>a</text>").is_some());
+    assert!(difference(line, "<line x1=\"10.2\"/><text>b</text>").is_some());
+    assert!(difference(line, &format!("{line}<g/>")).is_some() && difference(&format!("{line}<g/>"), line).is_some());
+}
+
 #[test]
 fn names_from_outside_are_text_in_pictures() {
     let (experiment, trials) = pages::hostile();

@@ -1,6 +1,7 @@
 //! The commands over a database: what they write, what they refuse.
 
 use std::io::{self, Cursor, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
@@ -182,6 +183,38 @@ fn report_is_written_to_the_named_file() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), fixture.run("report 1"));
     let error = fixture.try_run("report 1 -o /nowhere/at/all.md", None).unwrap_err();
     assert_eq!(error.to_string(), "cannot write `/nowhere/at/all.md`");
+}
+
+/// Opens the page of run 2 by a script in the place of `xdg-open`.
+fn opened(fixture: &Fixture, script: &str, words: &[&str]) -> std::process::Output {
+    let bin = fixture.dir.path().join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::write(bin.join("xdg-open"), script).unwrap();
+    std::fs::set_permissions(bin.join("xdg-open"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_prony"));
+    command.args(["report", "2", "--open", "--database"]).arg(fixture.path()).args(words);
+    command.current_dir(fixture.dir.path()).env("PATH", bin).output().unwrap()
+}
+
+#[test]
+fn a_page_is_written_beside_the_database_and_shown_by_the_browser() {
+    let fixture = Fixture::new();
+    let script = "#!/bin/sh\nprintf '%s' \"$1\" > shown\n";
+    let shown = || PathBuf::from(std::fs::read_to_string(fixture.dir.path().join("shown")).unwrap());
+    for (words, name) in [(&[][..], "run-2.html"), (&["-o", "./-x.html"], "-x.html")] {
+        let output = opened(&fixture, script, words);
+        assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+        assert_eq!(shown(), fixture.dir.path().canonicalize().unwrap().join(name));
+        assert!(std::fs::read_to_string(shown()).unwrap().starts_with("<!doctype html>"));
+    }
+    let output = opened(&fixture, "#!/bin/sh\nexit 3\n", &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("run-2.html` in a browser") && said.contains("exit status: 3") && said.contains("hint: "),
+        "{said}"
+    );
+    assert_eq!(output.status.code(), Some(2));
+    assert!(Command::try_parse_from(["prony", "report", "--open", "--format", "csv"]).is_err());
 }
 
 #[test]

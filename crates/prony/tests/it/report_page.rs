@@ -37,7 +37,8 @@ fn folder() -> PathBuf {
 pub(crate) fn data(page: &str) -> Value {
     let start = page.find("id=\"data\">").unwrap() + "id=\"data\">".len();
     let end = start + page[start..].find("</script>").unwrap();
-    serde_json::from_str(&page[start..end]).unwrap()
+    let packed = STANDARD.decode(&page[start..end]).unwrap();
+    serde_json::from_slice(&miniz_oxide::inflate::decompress_to_vec(&packed).unwrap()).unwrap()
 }
 
 /// The numbers of a column of the page's data: 32-bit floats in base64, or the middles of steps.

@@ -94,18 +94,19 @@ fn curve(variant: usize, phase: String, operation: String, kind: LatencyKind, re
 /// # Errors
 /// As [`curves`].
 pub fn section(source: Source<'_>, columns: &mut Columns) -> Result<Section, Error> {
-    let mut curves = curves(source)?;
-    curves.retain(|curve| !curve.nanos.is_empty());
-    let mut section = Section { legend: true, ..Section::default() };
-    section.controls.extend(series::among(&source.data.experiment, curves.iter().map(|curve| curve.variant)));
     let mut groups: Vec<(String, Vec<Curve>)> = Vec::new();
-    for curve in curves {
+    for curve in curves(source)?.into_iter().filter(|curve| !curve.nanos.is_empty()) {
         let title = format!("{}: {}", curve.phase, curve.operation);
         match groups.iter_mut().find(|(known, _)| *known == title) {
             Some((_, of)) => of.push(curve),
             None => groups.push((title, vec![curve])),
         }
     }
+    // A curve of one point is no line.
+    groups.retain(|(_, of)| of.iter().any(|curve| curve.nanos.len() > 1));
+    let variants = groups.iter().flat_map(|(_, of)| of).map(|curve| curve.variant);
+    let controls = series::among(&source.data.experiment, variants).into_iter().collect();
+    let mut section = Section { controls, legend: true, ..Section::default() };
     section.charts = groups.into_iter().map(|(title, of)| chart(source, columns, title, &of)).collect();
     Ok(section)
 }

@@ -17,7 +17,7 @@ use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 
-use super::chart::{Choice, Control, Does, Said};
+use super::chart::{Axis, Choice, Control, Does, Said, Scale};
 use super::format::Format;
 use prony_analysis::verdicts::{declared, figure, names};
 use prony_results::{Database, RunData};
@@ -119,6 +119,33 @@ fn steps(source: Source<'_>, of: impl Iterator<Item = (usize, f64)> + Clone) -> 
     steps.iter().map(|(v, step)| Said::of(&[*v], format!("A step of {} is {step}.", source.name(*v)))).collect()
 }
 
+/// Variants whose trials last this many times as long as those of others leave them no width on an even axis.
+const APART: f64 = 10.0;
+
+/// The axis of time for lines of equal steps, from their variants, steps and lengths in seconds: logarithmic where the
+/// longest lines of two variants are far apart.
+fn time_axis(lines: impl Iterator<Item = (usize, f64, f64)>) -> Axis {
+    let mut longest: BTreeMap<usize, f64> = BTreeMap::new();
+    let mut first = f64::INFINITY;
+    for (variant, step, length) in lines {
+        let known = longest.entry(variant).or_default();
+        *known = known.max(length);
+        // The middle of the first step is the first point.
+        first = first.min(step / 2.0);
+    }
+    let high = longest.values().copied().fold(0.0, f64::max);
+    let format = Format::Seconds;
+    if longest.values().any(|length| high >= APART * length) {
+        return Axis {
+            label: "logarithmic".to_owned(),
+            format,
+            scale: Scale::Between { low: first, high },
+            ..Axis::default()
+        };
+    }
+    Axis { format, scale: Scale::Time, ..Axis::default() }
+}
+
 /// The least to the largest of some times in seconds.
 fn over_all(seconds: impl Iterator<Item = f64> + Clone) -> String {
     let (low, high) = (seconds.clone().fold(f64::INFINITY, f64::min), seconds.fold(0.0, f64::max));
@@ -151,4 +178,18 @@ fn by_nearness(source: Source<'_>, variant: usize, primary: Option<&MetricName>)
     let distance = |at: &usize| value(*at).map_or(f64::INFINITY, |v| (v - median).abs());
     trials.sort_by(|a, b| distance(a).total_cmp(&distance(b)).then(a.cmp(b)));
     trials
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_logarithmic_where_variants_differ_tenfold() {
+        let scale = |lines: &[(usize, f64, f64)]| time_axis(lines.iter().copied()).scale;
+        assert_eq!(scale(&[(0, 0.01, 1.0), (1, 0.1, 9.9)]), Scale::Time);
+        assert_eq!(scale(&[(0, 0.01, 1.0), (1, 0.1, 10.0)]), Scale::Between { low: 0.005, high: 10.0 });
+        assert_eq!(scale(&[(0, 0.01, 0.1), (0, 0.01, 5.0), (1, 0.1, 10.0)]), Scale::Time, "a variant's longest counts");
+        assert_eq!(scale(&[]), Scale::Time);
+    }
 }

@@ -1,9 +1,9 @@
 //! Operations per second over the time of a phase.
 
 use super::thin::means;
-use super::{STEPS, Source, series, steps};
+use super::{STEPS, Source, series, steps, time_axis};
 use crate::error::Error;
-use crate::plot::chart::{Axis, Chart, Columns, Mark, Of, Row, Said, Scale, Section, Table};
+use crate::plot::chart::{Axis, Chart, Columns, Mark, Of, Row, Said, Section, Table};
 use crate::plot::format::Format;
 
 /// Fewer steps than this show no course of time.
@@ -82,7 +82,7 @@ fn chart(source: Source<'_>, columns: &mut Columns, phase: &str, all: &[Throughp
     Chart {
         title: format!("{phase}: operations per second"),
         caption,
-        x: Axis { format: Format::Seconds, scale: Scale::Time, ..Axis::default() },
+        x: time_axis(all.iter().map(|of| (of.variant, of.step, of.step * of.rates.len() as f64))),
         y: Axis { format: Format::PerSecond, ..Axis::default() },
         height: 0.28,
         marks,

@@ -6,7 +6,7 @@ use prony_model::record::{ProcessSample, ProcessSeries, TrialRecord};
 use prony_model::units::Bytes;
 
 use super::thin::{Point, largest, rates};
-use super::{STEPS, Source, series, steps};
+use super::{STEPS, Source, series, steps, time_axis};
 use crate::error::Error;
 use crate::plot::chart::{
     Axis, Chart, Choice, Columns, Control, Does, Kind, Lane, Mark, Of, Row, Said, Scale, Section, Table, When,
@@ -27,6 +27,13 @@ struct Timeline {
     phases: Vec<Span>,
     /// By quantity, in the order of [`QUANTITIES`]; each as many values as there are steps.
     values: Vec<Vec<Option<f64>>>,
+}
+
+impl Timeline {
+    /// The values of a quantity in the steps that have one.
+    fn known(&self, quantity: usize) -> impl Iterator<Item = f64> {
+        self.values[quantity].iter().flatten().copied()
+    }
 }
 
 /// A phase's time within a trial, in seconds since the origin.
@@ -122,9 +129,31 @@ pub fn section(source: Source<'_>, columns: &mut Columns, trials: &[usize]) -> R
     });
     section.control(shading(source, &all));
     let drawn: Vec<Drawn<'_>> = all.iter().map(|of| Drawn::new(columns, of, &all, rounds, &zeros)).collect();
-    section.charts.push(ribbons(source, columns, &drawn, source.data.trials.len() - trials.len()));
-    section.charts.extend((0..QUANTITIES.len()).filter_map(|at| panel(source, columns, &drawn, at)));
+    let axis = time_axis(all.iter().map(|of| (of.variant, of.step, of.step * of.values[0].len() as f64)));
+    let (shown, level): (Vec<usize>, Vec<usize>) =
+        (0..QUANTITIES.len()).filter(|at| all.iter().any(|of| of.known(*at).next().is_some())).partition(|at| {
+            // A point alone is no line, and zero throughout is said in fewer words than a chart takes.
+            all.iter().any(|of| of.known(*at).nth(1).is_some() && of.known(*at).any(|value| value != 0.0))
+        });
+    let mut ribbons = ribbons(source, columns, &drawn, source.data.trials.len() - trials.len());
+    if !shown.is_empty() {
+        ribbons.caption.extend(steps(source, all.iter().map(|of| (of.variant, of.step))));
+    }
+    ribbons.caption.extend(level.into_iter().map(|at| not_drawn(&all, at)));
+    section.charts.push(ribbons);
+    section.charts.extend(shown.into_iter().map(|at| panel(source, columns, &drawn, at)));
+    section.charts.iter_mut().for_each(|chart| chart.x = axis.clone());
     Ok(section)
+}
+
+/// What a quantity without a chart was.
+fn not_drawn(all: &[Timeline], quantity: usize) -> Said {
+    let largest = all.iter().flat_map(|of| of.known(quantity)).fold(0.0, f64::max);
+    let Quantity { title, format, .. } = QUANTITIES[quantity];
+    Said::always(match largest {
+        0.0 => format!("Not drawn: {title}, 0 throughout."),
+        largest => format!("Not drawn: {title}, sampled once a trial; largest {}.", format.text(largest)),
+    })
 }
 
 fn begin(phase: &String) -> Choice {
@@ -199,14 +228,17 @@ impl<'a> Drawn<'a> {
 fn ribbons(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], left_out: usize) -> Chart {
     let variants: BTreeSet<usize> = drawn.iter().map(|drawn| drawn.of.variant).collect();
     let lane = |variant: usize| Lane { variant, ..Lane::default() };
-    let bars = |drawn: &Drawn<'_>| {
-        let lane = variants.iter().position(|v| *v == drawn.of.variant).unwrap_or_default();
+    let bars = |(lane, drawn): (usize, &Drawn<'_>)| {
         let set_up = |p: &Span| if p.timed { "" } else { ", not timed" };
         let said = drawn.of.phases.iter().map(|p| format!("{}: {}{}", p.name, lasting(p), set_up(p)));
         let y = columns.add(drawn.of.phases.iter().map(|_| lane as f64 + 0.42));
         Mark { y, tips: said.collect(), ..drawn.phases(columns, Kind::Bars) }
     };
-    let marks = drawn.iter().map(bars).collect();
+    let of = |(lane, v): (usize, &usize)| {
+        let v = *v;
+        drawn.iter().filter(move |drawn| drawn.of.variant == v).map(move |drawn| (lane, drawn))
+    };
+    let marks = variants.iter().enumerate().flat_map(of).map(bars).collect();
     let row = |(drawn, phase): (&Drawn<'_>, &Span)| {
         let trial = (source.data.trials[drawn.of.trial].trial.position + 1).to_string();
         let begin = Format::Seconds.text(phase.begin);
@@ -220,7 +252,6 @@ fn ribbons(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], left_
     Chart {
         title: "Phases".to_owned(),
         caption: vec![Said::always(caption)],
-        x: Axis { format: Format::Seconds, scale: Scale::Time, ..Axis::default() },
         y: Axis { scale: Scale::Lanes { lanes: variants.iter().copied().map(lane).collect() }, ..Axis::default() },
         height: 38.0,
         marks,
@@ -233,13 +264,9 @@ fn lasting(phase: &Span) -> String {
     Format::Seconds.text(phase.end - phase.begin)
 }
 
-fn panel(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], quantity: usize) -> Option<Chart> {
+fn panel(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], quantity: usize) -> Chart {
     let Quantity { column, title, format, how } = QUANTITIES[quantity];
-    let known = |of: &Timeline| of.values[quantity].iter().flatten().copied().collect::<Vec<f64>>();
-    let sampled: Vec<&Drawn<'_>> = drawn.iter().filter(|drawn| !known(drawn.of).is_empty()).collect();
-    if sampled.is_empty() {
-        return None;
-    }
+    let sampled: Vec<&Drawn<'_>> = drawn.iter().filter(|drawn| drawn.of.known(quantity).next().is_some()).collect();
     let mut marks: Vec<Mark> = drawn.iter().map(|drawn| drawn.phases(columns, Kind::Bands)).collect();
     let line = |drawn: &&Drawn<'_>| Mark {
         x: columns.steps(drawn.of.step, drawn.of.values[quantity].len()),
@@ -249,29 +276,27 @@ fn panel(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], quantit
     };
     marks.extend(sampled.iter().map(line));
     let row = |drawn: &&Drawn<'_>| {
-        let known = known(drawn.of);
+        let known: Vec<f64> = drawn.of.known(quantity).collect();
         let mean = known.iter().sum::<f64>() / known.len() as f64;
         drawn.row([format.text(mean), format.text(known.iter().copied().fold(0.0, f64::max))])
     };
     let mut caption = vec![Said::always(how)];
-    caption.extend(steps(source, drawn.iter().map(|drawn| (drawn.of.variant, drawn.of.step))));
     let firsts = drawn.iter().filter(|drawn| drawn.of.nth == 0);
     caption.extend(firsts.map(|drawn| Said {
         text: format!("Shaded: the phases of {}.", source.name(drawn.of.variant)),
         variants: vec![drawn.of.variant],
         shaded: true,
     }));
-    Some(Chart {
+    Chart {
         title: title.to_owned(),
         column: column.to_owned(),
         caption,
-        x: Axis { format: Format::Seconds, scale: Scale::Time, ..Axis::default() },
         y: Axis { format, ..Axis::default() },
         height: 0.24,
         marks,
         table: Table::new(["Variant", "Mean over time", "Largest"], sampled.iter().map(row)),
         ..Chart::default()
-    })
+    }
 }
 
 fn of_series(record: &TrialRecord, series: &[ProcessSeries], steps: usize) -> Option<Timeline> {

@@ -114,6 +114,21 @@ mod tests {
     }
 
     #[test]
+    fn a_point_in_a_lane_that_is_not_shown_is_not_drawn() {
+        let mut columns = Columns::default();
+        let (x, y) = (columns.add([2.0, 3.0, 4.0]), columns.add([0.5, 1.5, 0.25]));
+        let dots = Mark { kind: Kind::Dots, of: Of::Each(vec![0, 0, 0]), x, y, ..Mark::default() };
+        let ends = Mark { kind: Kind::Ends, of: Of::Each(vec![0, 0]), y, ..Mark::default() };
+        let ends = Mark { text: vec!["1 failed".to_owned(), "2 failed".to_owned()], ..ends };
+        let lanes = Scale::Lanes { lanes: vec![Lane::default()] };
+        let y = Axis { scale: lanes, ..Axis::default() };
+        let chart = Chart { y, height: 50.0, marks: vec![dots, ends], ..Chart::default() };
+        let svg = drawn(&columns, &Section { charts: vec![chart], ..Section::default() }).unwrap();
+        assert_eq!(numbers(&svg, "cx").len(), 2, "{svg}");
+        assert!(svg.contains("1 failed") && !svg.contains("2 failed") && !svg.contains("NaN"), "{svg}");
+    }
+
+    #[test]
     fn a_picture_shows_what_is_chosen_at_first() {
         let mut columns = Columns::default();
         let (x, y) = (columns.steps(0.5, 2), columns.add([1.0, 2.0]));

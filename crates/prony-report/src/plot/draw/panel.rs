@@ -90,13 +90,14 @@ impl<'a> Plot<'a> {
         self.left + self.width * self.x.share(value).clamp(0.0, 1.0)
     }
 
+    /// Not a number where the lane is not shown.
     fn y(&self, value: f64) -> f64 {
-        let Some((first, _)) = self.lanes.first() else {
+        if self.lanes.is_empty() {
             return self.top + self.height * (1.0 - self.y.share(value).clamp(0.0, 1.0));
-        };
-        let lane = if value.is_nan() { *first } else { value as usize };
-        let place = self.lanes.iter().position(|(number, _)| *number == lane).unwrap_or_default();
-        self.top + (place as f64 + value - lane as f64) * self.height / self.lanes.len() as f64
+        }
+        let lane = self.lanes.iter().position(|(number, _)| *number as f64 == value.floor());
+        let place = lane.map_or(f64::NAN, |lane| lane as f64 + value.fract());
+        self.top + place * self.height / self.lanes.len() as f64
     }
 
     fn at(&self, x: f64, y: f64) -> (f64, f64) {
@@ -147,7 +148,10 @@ impl<'a> Plot<'a> {
             Kind::Line | Kind::Area => self.lines(svg, points, mark.stroke),
             Kind::Bands => self.bands(svg, points, mark.of == Of::Nobody),
             Kind::Ends => self.ends(svg, points),
-            _ => points.iter().enumerate().for_each(|(at, point)| self.point(svg, mark.kind, at, point)),
+            kind => {
+                let placed = points.iter().filter(|point| mark.y.is_none() || self.y(point.y).is_finite());
+                placed.enumerate().for_each(|(at, point)| self.point(svg, kind, at, point));
+            }
         }
     }
 
@@ -229,11 +233,11 @@ impl<'a> Plot<'a> {
     /// What did not finish: at the right of a lane, or at the top, a line for each series.
     fn ends(&self, svg: &mut Svg, points: &[Point<'_>]) {
         let mut lines = Vec::new();
-        for point in points {
-            if !lines.contains(&point.series) {
+        for point in points.iter().filter(|point| self.lanes.is_empty() || self.y(point.y).is_finite()) {
+            let line = lines.iter().position(|series| *series == point.series).unwrap_or_else(|| {
                 lines.push(point.series);
-            }
-            let line = lines.iter().position(|series| *series == point.series).unwrap_or_default();
+                lines.len() - 1
+            });
             let ink = point.series.filter(|_| self.lanes.is_empty()).map_or(BAD, |series| colour(series.style));
             let style = Type { anchor: Anchor::End, bold: true, fill: ink, ..Type::default() };
             let place = if self.lanes.is_empty() {

@@ -66,7 +66,8 @@ impl Format {
         match self {
             Self::Report(format) => {
                 let (what, run, database) = (What::Results, RunChoice::Number(data.head.id.0), database.clone());
-                report(&ReportArgs { run, database, format, what, output: None, processes: false, html: false }, out)
+                let (output, processes, html, open) = (None, false, false, false);
+                report(&ReportArgs { run, database, format, what, output, processes, html, open }, out)
             }
             Self::Hyperfine => {
                 let what = "times for hyperfine";

@@ -1,0 +1,110 @@
+// What every page looks like must obey, whatever fonts and browser draw it: facts about boxes instead of stored pictures.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { drawAll, on, options } from "./open.mjs";
+
+const PAGES = ["profile", "cache", "sourcing", "hostile", "alone", "failed", "undeclared", "nothing"];
+/** A4 without Chromium's margins of 1 cm, at 96 pixels an inch. */
+const PAPER = 718;
+
+/** Boxes that reach beyond the window, apart from what scrolls within it. */
+function wide() {
+  const width = document.documentElement.clientWidth;
+  const scrolls = (e) => e.closest(".scroll, pre, .flame, .hidden, .skip, svg");
+  const name = (e) => `${e.tagName} ${e.textContent.slice(0, 60)}`;
+  const found = [...document.querySelectorAll("body *")].filter((e) => !scrolls(e) && e.getBoundingClientRect().right > width + 1);
+  return found.map(name).concat(document.documentElement.scrollWidth > width ? ["the document"] : []);
+}
+
+/** Words of texts that stand on two lines although one line has room for them. */
+function broken() {
+  const found = [];
+  const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+    const parent = node.parentElement;
+    if (parent.closest("svg, pre, select, .flame, .hidden")) continue;
+    let block = parent;
+    while (getComputedStyle(block).display.startsWith("inline")) block = block.parentElement;
+    const boxes = (from, length) => {
+      const range = document.createRange();
+      range.setStart(node, from);
+      range.setEnd(node, from + length);
+      return [...range.getClientRects()].filter((box) => box.width > 0);
+    };
+    for (const token of node.data.matchAll(/\S+/gu)) {
+      const width = boxes(token.index, token[0].length).reduce((sum, box) => sum + box.width, 0);
+      // What stands directly before or after it in another element belongs to it.
+      const run = block.querySelector("wbr") ? [] : block.textContent.split(/\s+/).filter((run) => run.includes(token[0]));
+      const longest = Math.max(token[0].length, ...run.map((run) => run.length));
+      if ((width * longest) / token[0].length >= block.clientWidth) continue;
+      for (const word of token[0].matchAll(/[\p{L}\p{N}]+/gu)) {
+        const lines = boxes(token.index + word.index, word[0].length);
+        const apart = lines.some((box) => Math.abs(box.top - lines[0].top) > box.height / 2);
+        if (apart) found.push(`${word[0]} in ${parent.tagName}`);
+      }
+    }
+  }
+  return found;
+}
+
+/** Texts of charts that lie on each other or are cut off, and charts in which nothing is drawn. */
+function charts() {
+  const found = [];
+  for (const figure of document.querySelectorAll("figure.chart")) {
+    const title = figure.querySelector("h3").textContent;
+    const canvas = figure.querySelector(".canvas").getBoundingClientRect();
+    const texts = [...figure.querySelectorAll(".canvas text")].filter((text) => !text.closest("[aria-label=tip]"));
+    const boxes = texts.map((text) => ({ words: text.textContent, box: text.getBoundingClientRect() })).filter(({ box }) => box.width > 0);
+    for (const [at, { words, box }] of boxes.entries()) {
+      if (box.left < canvas.left - 1 || box.right > canvas.right + 1) found.push(`${title}: cut off: ${words}`);
+      for (const other of boxes.slice(at + 1)) {
+        const across = Math.min(box.right, other.box.right) - Math.max(box.left, other.box.left);
+        const down = Math.min(box.bottom, other.box.bottom) - Math.max(box.top, other.box.top);
+        // Boxes are a little higher than their letters.
+        if (across > 1 && down > 4) found.push(`${title}: overlap: ${words} and ${other.words}`);
+      }
+    }
+    const marks = figure.querySelectorAll("[aria-label=line] path, [aria-label=dot] *, [aria-label=rect] rect, [aria-label=link] path");
+    // The shades of phases and margins are no data.
+    const drawn = [...marks].some((mark) => !/--(shade|band)/.test(mark.getAttribute("fill")) && mark.getBoundingClientRect().width > 1);
+    if (!drawn) found.push(`${title}: nothing is drawn`);
+  }
+  return found;
+}
+
+/** The columns of tables that do not stand whole on the paper. */
+const cut = () =>
+  [...document.querySelectorAll("th, td")]
+    .filter((cell) => cell.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+    .map((cell) => cell.textContent);
+
+for (const name of PAGES) {
+  for (const width of [360, 800, 1280, 3840]) {
+    test(`${name} fits ${width} pixels`, options, () =>
+      on(name, { viewport: { width, height: 800 } }, async (page) => {
+        await drawAll(page);
+        assert.deepEqual(await page.evaluate(wide), []);
+        assert.deepEqual(await page.evaluate(broken), []);
+        assert.deepEqual(await page.evaluate(charts), []);
+      }),
+    );
+  }
+  test(`${name} is printed whole on A4`, options, () =>
+    on(name, { viewport: { width: PAPER, height: 1000 } }, async (page) => {
+      await page.emulateMedia({ media: "print" });
+      await drawAll(page);
+      assert.deepEqual(await page.evaluate(cut), []);
+      assert.deepEqual(await page.evaluate(broken), []);
+      assert.deepEqual(await page.evaluate(charts), []);
+      assert.deepEqual(await page.evaluate(wide), []);
+    }),
+  );
+}
+
+test("verdicts stand first, then the table that answers, then the figures", options, () =>
+  on("cache", {}, async (page) => {
+    const ids = await page.$$eval("main > section:not([hidden])", (all) => all.map((section) => section.id));
+    assert.deepEqual(ids.slice(0, 3), ["verdicts", "answer", "effects"]);
+    assert.equal(await page.locator("#answer table").count(), 1);
+  }),
+);
