@@ -2,7 +2,8 @@
 //!
 //! The decision is pure: polls go in, a finding comes out. Each sign of activity is judged apart. CPU time, bytes written
 //! and the size of the store are quiet when their change, averaged over the window, stays under the threshold; dirty and
-//! writeback pages are when they stay under it at every look.
+//! writeback pages are when they stay under it at every look. Time in which a thread is runnable counts as CPU time does: a
+//! process that gets no processor, since others hold them or its limit is used up, is not at rest.
 //!
 //! What processes do and what the kernel does for them afterwards are two figures. On Linux the flusher writes a page about
 //! 30 s after it became dirty (`vm.dirty_expire_centisecs`), or earlier where another page's turn has come: one time for
@@ -26,7 +27,9 @@ use crate::sample::Sampler;
 pub struct Activity {
     /// CPU time of the tree.
     pub cpu: Reading<Nanos>,
-    /// CPU time of each role in it.
+    /// For how long its threads were runnable from one poll to the next.
+    pub runnable: Nanos,
+    /// CPU time of each role in it, and the time in which its threads were runnable.
     pub roles: BTreeMap<String, Reading<Nanos>>,
     /// Bytes the tree handed to the block layer.
     pub written: Reading<Bytes>,
@@ -64,7 +67,13 @@ impl Probe for TreeProbe<'_> {
     fn poll(&mut self) -> Activity {
         let mut totals = self.sampler.glance();
         let counters = totals.remove("").unwrap_or_default();
-        let roles = totals.into_iter().map(|(role, counters)| (role, counters.on_cpu)).collect();
+        let runnable = self.sampler.runnable();
+        let of = |scope: &str| runnable.get(scope).copied().unwrap_or_default();
+        let roles = totals.into_iter().map(|(role, counters)| {
+            let runnable = of(&role);
+            (role, counters.on_cpu.map(|cpu| cpu + runnable))
+        });
+        let roles = roles.collect();
         let began = monotonic();
         let none = || Reading::Missing(Why::NotApplicable);
         let (store, unwritten) = self.store.as_ref().map_or((none(), none()), |directory| {
@@ -77,7 +86,7 @@ impl Probe for TreeProbe<'_> {
         if self.store.is_some() {
             self.store_took += monotonic().since(began);
         }
-        Activity { cpu: counters.on_cpu, roles, written: counters.written, store, unwritten }
+        Activity { cpu: counters.on_cpu, runnable: of(""), roles, written: counters.written, store, unwritten }
     }
 }
 
@@ -97,6 +106,7 @@ pub struct Watch {
 struct LeftOut {
     time: Nanos,
     cpu: Reading<Nanos>,
+    runnable: Nanos,
     roles: BTreeMap<String, Reading<Nanos>>,
     written: Reading<Bytes>,
 }
@@ -104,13 +114,14 @@ struct LeftOut {
 impl LeftOut {
     const fn nothing() -> Self {
         let (cpu, written) = (Reading::Measured(Nanos::ZERO), Reading::Measured(Bytes::from_bytes(0)));
-        Self { time: Nanos::ZERO, cpu, roles: BTreeMap::new(), written }
+        Self { time: Nanos::ZERO, cpu, runnable: Nanos::ZERO, roles: BTreeMap::new(), written }
     }
 
     fn add(&mut self, from: &(Nanos, Activity), to: &(Nanos, Activity)) {
         let cpu = to.1.cpu.clone().and(from.1.cpu.clone(), Nanos::since);
         let written = to.1.written.clone().and(from.1.written.clone(), added);
         self.time += to.0.since(from.0);
+        self.runnable += to.1.runnable.since(from.1.runnable);
         self.cpu = self.cpu.clone().and(cpu, |sum, cpu| sum + cpu);
         for (role, cpu) in &to.1.roles {
             let before = from.1.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
@@ -129,6 +140,7 @@ impl LeftOut {
         }
         Activity {
             cpu: poll.cpu.and(self.cpu.clone(), Nanos::since),
+            runnable: poll.runnable.since(self.runnable),
             written: poll.written.and(self.written.clone(), added),
             ..poll
         }
@@ -277,7 +289,10 @@ impl Source<'_> {
         let bytes = spec.bytes.as_bytes() as f64;
         let (from, to) = (&from.1, &to.1);
         match self {
-            Self::Sign(Sign::Cpu) => above(cpu(to.cpu.clone(), from.cpu.clone()), spec.cpu.get()),
+            Self::Sign(Sign::Cpu) => {
+                let runnable = Reading::Measured(to.runnable.since(from.runnable).as_secs_f64());
+                above(cpu(to.cpu.clone(), from.cpu.clone()), spec.cpu.get()) || above(runnable, spec.cpu.get())
+            }
             Self::Role(role) => {
                 // A role that comes later begins with nothing.
                 let of = |poll: &Activity| poll.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
@@ -331,6 +346,7 @@ mod tests {
     fn idle() -> Activity {
         Activity {
             cpu: Reading::Measured(Nanos::ZERO),
+            runnable: Nanos::ZERO,
             roles: BTreeMap::new(),
             written: Reading::Measured(Bytes::default()),
             store: Reading::Measured(Bytes::from_mib(10)),
@@ -408,6 +424,19 @@ mod tests {
         assert!(!result.settled && matches!(result.time, Reading::Missing(Why::NotSettled(_))));
         assert_eq!(result.watched, Nanos::from_secs(20));
         assert_eq!(result.cpu, Reading::Measured(Nanos::from_secs(2)));
+    }
+
+    #[test]
+    fn tree_that_waits_for_a_processor_is_not_quiet() {
+        // A second of work, three in which it gets no processor, and as much work again.
+        let work = |ms: u64| ms.min(1000) + ms.clamp(4000, 5000) - 4000;
+        let starved = |ms: u64| Activity { runnable: Nanos::from_millis(ms.min(5000)), ..cpu(work(ms)) };
+        near(&found(starved), 5000);
+        assert_eq!(found(starved).cpu, Reading::Measured(Nanos::from_secs(2)), "waiting is no CPU time");
+        // What a pause forces it to wait is none of its own.
+        let result =
+            paused(1000, 6000, |ms| Activity { runnable: Nanos::from_millis(ms.min(6000)), ..cpu(ms.min(1000)) });
+        near(&result, 1000);
     }
 
     #[test]
@@ -492,6 +521,7 @@ mod tests {
         assert_eq!(partly.blind, ["bytes written: not permitted: `/proc/7/io`"]);
         let nothing = found(|_| Activity {
             cpu: Reading::Missing(missing()),
+            runnable: Nanos::ZERO,
             roles: BTreeMap::new(),
             written: Reading::Missing(missing()),
             store: Reading::Missing(missing()),

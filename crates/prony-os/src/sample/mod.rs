@@ -157,6 +157,12 @@ impl Sampler {
         self.shared.lock().glance()
     }
 
+    /// For how long threads were runnable without a break from one call of this to the next, summed over all calls: of each
+    /// role and, under `""`, of the whole tree. Dearer than [`Self::glance`], after which it is called: a file a thread.
+    pub fn runnable(&self) -> BTreeMap<String, Nanos> {
+        self.shared.lock().runnable()
+    }
+
     /// Where the store is whose size snapshots read, where they do.
     pub fn store(&self) -> Option<PathBuf> {
         self.shared.lock().store_path()

@@ -111,6 +111,8 @@ pub(crate) struct State {
     processes: BTreeMap<u32, Process>,
     finder: Finder,
     ledgers: BTreeMap<String, Ledger>,
+    /// By scope, how long threads were runnable from one call of [`Self::runnable`] to the next.
+    runnable: BTreeMap<String, Nanos>,
     syncs: BTreeMap<String, Vec<SyncCounters>>,
     device: Reading<Device>,
     tick: Nanos,
@@ -146,6 +148,7 @@ impl State {
             processes: BTreeMap::new(),
             finder: Finder::default(),
             ledgers: BTreeMap::new(),
+            runnable: BTreeMap::new(),
             syncs: BTreeMap::new(),
             device,
             tick: Nanos::from_nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)),
@@ -291,6 +294,19 @@ impl State {
             totals.entry(String::new()).or_default().on_cpu = Reading::Measured(group.total);
         }
         totals
+    }
+
+    /// How long threads of each role were runnable, on a CPU or waiting for one, and of the whole tree under `""`: of each
+    /// thread the times between calls in which it never slept. Of the processes that the last round found.
+    pub(crate) fn runnable(&mut self) -> BTreeMap<String, Nanos> {
+        let now = monotonic();
+        for process in self.processes.values_mut().filter(|process| process.itself) {
+            let time = process.threads.runnable(now, &mut self.buffer);
+            for scope in ["", process.role.as_str()] {
+                *self.runnable.entry(scope.to_owned()).or_default() += time;
+            }
+        }
+        self.runnable.clone()
     }
 
     fn totals(&self) -> BTreeMap<String, Counters> {

@@ -37,6 +37,8 @@ struct Thread {
     due: Nanos,
     /// How often it had been put on a CPU when its switches were last read.
     slices: u64,
+    /// When it was last found runnable, and how often it had slept by then; `None` where it was not.
+    runnable: Option<(Nanos, u64)>,
     done: Done,
 }
 
@@ -73,6 +75,7 @@ impl Threads {
                 first: Nanos::ZERO,
                 due: Nanos::ZERO,
                 slices: 0,
+                runnable: None,
                 done: Done::default(),
             });
         }
@@ -95,12 +98,35 @@ impl Threads {
         }
     }
 
+    /// For how long since the last call threads were runnable without a break: found so at both calls, and not asleep in
+    /// between. The kernel adds to a thread's wait only when it puts it on a CPU, so that one which gets none shows there
+    /// as if it slept.
+    pub(crate) fn runnable(&mut self, now: Nanos, buffer: &mut Vec<u8>) -> Nanos {
+        let mut sum = Nanos::ZERO;
+        for (tid, thread) in &mut self.live {
+            let slept = slept_if_runnable((self.pid, *tid), buffer);
+            let before = std::mem::replace(&mut thread.runnable, slept.map(|slept| (now, slept)));
+            if let Some((then, _)) = before.filter(|(_, before)| slept == Some(*before)) {
+                sum += now.since(then);
+            }
+        }
+        sum
+    }
+
     /// Time waited, voluntary and forced switches of all threads seen.
     pub(crate) fn totals(&self) -> (Reading<Nanos>, u64, u64) {
         let all = self.live.values().fold(self.ended, |all, thread| all.plus(thread.done));
         let wait = self.blind.clone().map_or(Reading::Measured(all.wait), Reading::Missing);
         (wait, all.voluntary, all.forced)
     }
+}
+
+/// How often a thread has slept, by its voluntary switches; `None` where it is not runnable. `stat` alone is read of one
+/// that sleeps, as most do.
+fn slept_if_runnable((pid, tid): (u32, u32), buffer: &mut Vec<u8>) -> Option<u64> {
+    let file = |name: &str| ProcFile::new(format!("/proc/{pid}/task/{tid}/{name}"));
+    parse::stat(file("stat").read(buffer).ok()?).filter(|stat| stat.state == 'R')?;
+    parse::switches(&file("status").text(buffer).ok()?).map(|(voluntary, _)| voluntary)
 }
 
 impl Thread {
@@ -156,6 +182,7 @@ mod tests {
             first: Nanos::ZERO,
             due: Nanos::ZERO,
             slices: 0,
+            runnable: None,
             done: Done::default(),
         };
         let mut due_after = |ms: u64| {

@@ -1,10 +1,13 @@
 //! A subject that goes on working after its answer (METHOD 7: burst of CPU, then idle).
 
+use prony_model::reading::Reading;
 use prony_model::spec::SettleSpec;
 use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_os::clock::monotonic;
 use prony_os::sample::{Root, Sampler, Settings};
-use prony_os::settle::{Probe, TreeProbe, Watch};
+use prony_os::settle::{Probe, SettleResult, TreeProbe, Watch};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::subject::Subject;
 
@@ -56,6 +59,66 @@ fn burst() -> Result<(), String> {
     assert_eq!(result.blind, [""; 0], "it has no store that could go unseen");
     assert_eq!(sampler.glance()[""].on_cpu.measured().map(|cpu| cpu.as_nanos() >= truth[1]), Some(true));
     Ok(())
+}
+
+/// Ended when dropped.
+struct Busy(std::process::Child);
+
+impl Busy {
+    /// A process that wants the whole of this processor.
+    fn on(cpu: usize) -> Self {
+        let busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+        let busy = Self(busy.expect("`sh` starts"));
+        pin(busy.0.id(), cpu);
+        busy
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+fn pin(pid: u32, cpu: usize) {
+    let (mut one, pid) = (CpuSet::new(), Pid::from_raw(pid.cast_signed()));
+    one.set(cpu);
+    sched_setaffinity(pid, &one).expect("a child of this test can be moved");
+}
+
+/// Watches a process for at most three seconds; less than half of a processor is quiet.
+fn watched(pid: u32) -> SettleResult {
+    let sampler = Sampler::start(vec![Root::subject(pid, "worker")], Settings::default()).expect("a thread starts");
+    let spec = SettleSpec {
+        quiet: Nanos::from_secs(1),
+        within: Nanos::from_secs(3),
+        cpu: Fraction::new(0.5).expect("it is a share"),
+        bytes: Bytes::from_mib(1),
+        ..SettleSpec::default()
+    };
+    let mut tree = TreeProbe::new(&sampler, None);
+    let mut watch = Watch::begin(spec, monotonic(), tree.poll());
+    loop {
+        std::thread::sleep(watch.interval().to_duration());
+        if let Some(result) = watch.poll(monotonic(), tree.poll()) {
+            return result;
+        }
+    }
+}
+
+/// Of a processor that four processes want each gets a quarter, which is below the threshold.
+#[test]
+fn process_that_others_keep_from_the_processor_is_not_settled() {
+    let all = sched_getaffinity(None).unwrap();
+    let cpu = (0..CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap();
+    let _others = [Busy::on(cpu), Busy::on(cpu), Busy::on(cpu)];
+    let (starved, idle) = (Busy::on(cpu), Subject::done("nothing"));
+    let result = watched(starved.0.id());
+    assert!(!result.settled && result.time.measured().is_none(), "{result:?}");
+    assert!(matches!(result.roles["worker"], Reading::Missing(_)), "{result:?}");
+    pin(idle.pid(), cpu);
+    let result = watched(idle.pid());
+    assert!(result.settled, "{result:?}");
 }
 
 #[test]
