@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::design::Experiment;
+use super::design::{Experiment, Variant};
 use prony_model::program::{Change, CommandLine, InputSpec, OutputTo, ProgramSpec};
 use prony_model::spec::Subject;
 
@@ -15,6 +15,13 @@ impl Experiment {
     /// Whether command lines, variables and texts of programs are recorded.
     pub const fn records_commands(&self) -> bool {
         self.observe.record_commands
+    }
+
+    /// Whether its record does not suffice to run it: of programs, and without their command lines. What a store does is
+    /// recorded whole.
+    pub fn lacks_commands(&self) -> bool {
+        let is_program = |variant: &Variant| matches!(variant.spec.subject, Subject::Program(_));
+        !self.records_commands() && self.variants.iter().any(is_program)
     }
 
     /// The experiment as it is recorded: whole, or without command lines, variables, texts that programs are given, and

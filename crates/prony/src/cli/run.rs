@@ -255,7 +255,7 @@ fn resume(
     let recorded = database.load_run(head.id)?.experiment;
     let experiment = match &arguments.file {
         Some(file) => same_experiment(file, arguments, &recorded, &head)?,
-        None if recorded.records_commands() => recorded,
+        None if !recorded.lacks_commands() => recorded,
         None => {
             return Err(Error::Arguments {
                 message: format!("run {} recorded no command lines", head.id),
@@ -312,7 +312,7 @@ fn same_experiment(
     if *experiment.recorded() == *recorded {
         return Ok(experiment);
     }
-    let hint = if recorded.records_commands() {
+    let hint = if !recorded.lacks_commands() {
         "leave the file out to go on with the run as it was, or begin a new run without --resume"
     } else {
         "a run that recorded no command lines goes on only with the file and the options it began with, and the fresh \

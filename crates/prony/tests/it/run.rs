@@ -340,7 +340,10 @@ fn resume_refuses_another_experiment() {
 
 #[test]
 fn hint_of_another_experiment_leaves_out_no_file_that_the_run_needs() {
-    let bench = Bench::new(&format!("[observe]\nrecord_commands = false\n{}", long()));
+    let program = "[observe]\nrecord_commands = false\n[compare]\nblocks = 2\n[program.p]\n\
+                   command = [\"sh\", \"-c\", \"echo rest; sleep 0.4\"]\n\
+                   [[phase]]\nname = \"rest\"\nbegin = { line = \"rest\" }\n";
+    let bench = Bench::new(program);
     let (mut child, mut lines) = start(&bench, &["run", "x.toml", "--json"]);
     until_phase(&mut lines, "rest", 0);
     send(&child, Signal::INT);

@@ -478,6 +478,36 @@ fn a_setting_that_reaches_zero_is_said_first_and_is_not_unread() {
     assert!(said.contains("in fresh blocks: `work.disk` 405 B, the default 905 B (medians)"), "{said}");
 }
 
+/// Without command lines in its record a program cannot be run again; a store has none.
+#[test]
+fn fresh_blocks_of_a_store_go_on_without_command_lines() {
+    let bench = Bench::new(
+        "[observe]\ncare = \"light\"\nrecord_commands = false\n[factors]\nn = [200]\n[store]\nengine = \"memory\"\n\
+         [data]\nrecords = 1_000\nvalue = { bytes = 10 }\n[[phase]]\nname = \"work\"\nput = { count = \"{n}\" }\n",
+    );
+    let arguments = ["tune", "x.toml", "--minimize", "work.operations", "--over", "n=10..200", "--confirm", "6", "-q"];
+    let (_, said, errors) = bench.prony(&arguments);
+    assert!(said.contains("winner: n=10\n"), "{said}{errors}");
+    let whole = bench.run(2);
+    let connection = rusqlite::Connection::open(bench.path("prony.db")).unwrap();
+    let cut = "PRAGMA foreign_keys = ON; DELETE FROM trials WHERE run = 2 AND position >= 9";
+    connection.execute_batch(cut).unwrap();
+    drop(connection);
+    let mut database = Database::open(&bench.path("prony.db")).unwrap();
+    database.end_run(RunId(2), RunStatus::Interrupted, 1).unwrap();
+    drop(database);
+    assert_eq!(bench.run(2).trials.len(), 9);
+    let (code, _, errors) = bench.prony(&["run", "--resume", "2", "-q"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let again = bench.run(2);
+    assert_eq!((again.head.status, again.trials.len()), (RunStatus::Done, whole.trials.len()));
+    let operations = |run: &RunData| {
+        let name = "work.operations".parse().unwrap();
+        run.trials.iter().map(|trial| (trial.trial, trial.figure(&name))).collect::<Vec<_>>()
+    };
+    assert_eq!(operations(&again), operations(&whole));
+}
+
 #[test]
 fn the_default_stands_where_nothing_is_better() {
     let bench = Bench::new(BOWL);
