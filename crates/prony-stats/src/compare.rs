@@ -11,6 +11,7 @@ use super::observe::{Counts, Observation};
 use super::power::{more_blocks, smallest_effect};
 use super::sign::{Bracket, SignTest, gap_needed};
 use super::verdict::{RatioInterval, Verdict, judge};
+use prony_model::number;
 use prony_model::reading::{Reading, Why};
 
 /// Blocks below which even "does not finish" is not said.
@@ -75,7 +76,17 @@ pub fn compare_family(family: &Family) -> Vec<Comparison> {
     let sequential: Vec<f64> = evidence.iter().map(|e| e.sequential_p).collect();
     let adjusted = holm(&sequential, size);
     let members = family.members.iter().zip(evidence).zip(adjusted);
-    members.map(|((contrast, evidence), p)| evidence.conclude(contrast, family, p)).collect()
+    let concluded = members.map(|((contrast, evidence), p)| {
+        let decided = evidence.contradicted(contrast, p <= family.alpha, family.alpha / size as f64, &mut laws);
+        match decided {
+            None => evidence.conclude(contrast, family, p),
+            Some(decided) => {
+                let notes = [evidence.notes(contrast), vec![evidence.contradiction(contrast, decided.at)]].concat();
+                Comparison { notes, ..decided.conclude(contrast, family, p) }
+            }
+        }
+    });
+    concluded.collect()
 }
 
 /// Whether a run may stop here: no comparison would say more with more blocks.
@@ -126,6 +137,8 @@ struct Evidence {
     sequential_p: f64,
     /// The side of the look that rejected most strongly: below 0 is better.
     side: f64,
+    /// Blocks at that look.
+    decided_at: u32,
     /// The interval of the blocks in which all trials finished, the others lying on neither side; where one did not.
     of_finished: Option<(f64, f64)>,
 }
@@ -143,6 +156,13 @@ impl Evidence {
     }
 
     fn of_brackets(contrast: &Contrast, brackets: Vec<Bracket>, each: f64, laws: &mut Laws) -> Self {
+        let mut whole = Self::of_interim(contrast, brackets, each, laws);
+        whole.close(contrast, each);
+        whole
+    }
+
+    /// Without the closing analysis.
+    fn of_interim(contrast: &Contrast, brackets: Vec<Bracket>, each: f64, laws: &mut Laws) -> Self {
         let n = brackets.len() as u32;
         let first = contrast.analyses.at_or_after(n).map_or(each, |(_, share)| each * share);
         let test = laws.test(&brackets);
@@ -156,14 +176,30 @@ impl Evidence {
             half_width: None,
             sequential_p: 1.0,
             side: 0.0,
+            decided_at: 0,
             of_finished: None,
         };
         for (at, share) in contrast.analyses.reached(n) {
             let test = laws.test(&so_far.brackets[..at as usize]);
             so_far.analyse(test, share, each * share);
         }
-        so_far.close(contrast, each);
         so_far
+    }
+
+    /// The evidence as it was at the interim analysis that decided the direction, where the last analysis estimates the other
+    /// one: what was decided stays decided, and its figures are those that decided it.
+    fn contradicted(&self, contrast: &Contrast, differs: bool, each: f64, laws: &mut Laws) -> Option<Self> {
+        let other = self.test.estimate().is_some_and(|estimate| estimate * self.side < 0.0);
+        let brackets = self.brackets.get(..self.decided_at as usize).filter(|_| differs && other)?;
+        let decided = Self::of_interim(contrast, brackets.to_vec(), each, laws);
+        Some(Self { of_finished: self.of_finished, ..decided })
+    }
+
+    /// What is to be said of that, where the verdict rests on so many blocks.
+    fn contradiction(&self, contrast: &Contrast, decided_at: u32) -> String {
+        let (ratio, _) = figures(&self.test, self.interval, contrast.better);
+        let ratio = ratio.measured().map_or_else(|| "-".to_owned(), |value| number::ratio(*value));
+        format!("decided at {decided_at} blocks; all {} blocks contradict it: their ratio is {ratio}", self.at)
     }
 
     /// The closing analysis, where it is due and there are blocks enough for it; how many are enough does not depend on
@@ -186,7 +222,7 @@ impl Evidence {
         if p < self.sequential_p {
             let (above, below) = test.counts(0.0);
             self.sequential_p = p;
-            self.side = f64::from(above) - f64::from(below);
+            (self.side, self.decided_at) = (f64::from(above) - f64::from(below), test.blocks());
         }
         self.half_width = test.estimate().map(|e| (now.1 - e).max(e - now.0)).filter(|w| w.is_finite());
         (self.at, self.spent, self.test) = (test.blocks(), spent, test);
@@ -406,6 +442,22 @@ mod tests {
         assert!((c.ratio.measured().unwrap() - 2.0).abs() < 0.01);
         assert!(*c.p_adjusted.measured().unwrap() < 0.001 && c.blocks == 30);
         assert!(c.method.contains("interim analysis 4 of 4 at 30 blocks"), "{}", c.method);
+    }
+
+    #[test]
+    fn figures_are_of_the_analysis_that_decided_where_later_blocks_contradict_it() {
+        for (first, later, verdict) in [(1.5, 0.9, Verdict::Worse), (0.6, 1.1, Verdict::Better)] {
+            let c = one_comparison([blocks(6, first), blocks(24, later)].concat());
+            let (ratio, interval) = (*c.ratio.measured().unwrap(), *c.interval.measured().unwrap());
+            assert_eq!((&c.verdict, c.blocks), (&verdict, 6), "{c:?}");
+            assert!((ratio - first).abs() < 0.01 && interval.low <= ratio && interval.high.unwrap() >= ratio, "{c:?}");
+            assert_eq!(interval.low > 1.0, first > 1.0, "{c:?}");
+            assert!(c.method.contains("interim analysis 1 of 4 at 6 blocks"), "{}", c.method);
+            let said = "decided at 6 blocks; all 30 blocks contradict it: their ratio is ";
+            let of_all = c.notes.iter().find_map(|note| note.strip_prefix(said)?.parse::<f64>().ok()).unwrap();
+            assert!((of_all / later - 1.0).abs() < 0.01, "{:?}", c.notes);
+            assert!(c.notes.iter().all(|note| !note.contains("not paired")), "{:?}", c.notes);
+        }
     }
 
     #[test]
