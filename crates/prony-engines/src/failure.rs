@@ -40,10 +40,16 @@ pub(crate) fn failed_writing(
     dir: &Path,
     page: u64,
 ) -> EngineError {
-    if source.raw_os_error() == Some(EIO) && room(dir, page) == Err(Errno::NOSPC) {
+    if source.raw_os_error() == Some(EIO) && has_no_room(dir, page) {
         return disk_full(engine, doing, source);
     }
     failed(engine, doing, source)
+}
+
+/// Whether the file system of `dir` is full: it refuses another so many `bytes`. Where that cannot be asked, it is not known
+/// to be.
+pub fn has_no_room(dir: &Path, bytes: u64) -> bool {
+    room(dir, bytes) == Err(Errno::NOSPC)
 }
 
 /// Whether a file without a name may have so many bytes in `dir`. Asked of the file system and not computed from its

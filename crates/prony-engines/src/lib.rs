@@ -3,7 +3,7 @@
 pub mod answers;
 pub mod catalog;
 pub mod driver;
-mod failure;
+pub mod failure;
 #[cfg(feature = "fjall")]
 pub mod fjall;
 #[cfg(feature = "lmdb")]

@@ -72,6 +72,7 @@ pub fn watch(
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];
     let (suspensions, settled) = (suspensions.all, settling.over);
+    let worker = turn.worker.map(|worker| worker.ended(ended.status));
     let watched = Watched {
         tracker,
         snapshots,
@@ -86,7 +87,7 @@ pub fn watch(
         threads,
         suspensions,
         replicas,
-        worker: turn.worker.map(|worker| worker.report),
+        worker,
         cut,
         settled,
         polls_took,

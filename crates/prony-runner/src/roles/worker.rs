@@ -6,12 +6,15 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use prony_model::protocol::{FromWorker, ToWorker, VERSION};
+use prony_engines::failure::has_no_room;
+use prony_model::protocol::{Failure, FromWorker, ToWorker, VERSION};
 use prony_model::spec::{Amount, PhaseSpec, TrialSpec};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
-use prony_os::launch::{Input, LaunchSpec};
+use prony_os::launch::{Input, LaunchSpec, Status};
+use rustix::param::page_size;
+use rustix::process::Signal;
 
 use crate::boundaries::channel::{Channel, Received};
 use crate::boundaries::observation::Observation;
@@ -142,6 +145,14 @@ impl<'a> Worker<'a> {
         self.until.get_or_insert(Instant::now() + FAILING);
     }
 
+    /// What is known of it in the end, while its store is still there.
+    pub fn ended(mut self, status: Status) -> Report {
+        if let (ToWorker::Plan { dir, .. }, None | Some(Fault::Closed)) = (&self.plan, &self.report.fault) {
+            self.report.fault = disk_full(status, Path::new(dir)).or(self.report.fault);
+        }
+        self.report
+    }
+
     fn heard(&mut self, message: FromWorker, observation: &mut Observation<'_>) {
         let running = self.next.checked_sub(1).filter(|index| observation.tracker.phases[*index].is_open());
         // A phase that waits for quiet ends without the worker.
@@ -199,6 +210,17 @@ impl<'a> Worker<'a> {
     }
 }
 
+/// Of a store that writes through a map of its file, as LMDB does with `write_map`, a full disk refuses no call: the kernel
+/// ends the worker by SIGBUS. A map that reaches beyond its file ends it by the same signal, so that the disk counts as full
+/// only if there is no room for another page.
+fn disk_full(status: Status, directory: &Path) -> Option<Fault> {
+    let is_bus = matches!(status, Status::Signalled(signal) if signal == Signal::BUS.as_raw());
+    let message =
+        "signal 7 ended it when it wrote to a map of its store, whose file system is full (hint: free space there)";
+    let fault = || Fault::Failed { failure: Failure::DiskFull, message: message.to_owned() };
+    (is_bus && has_no_room(directory, page_size() as u64)).then(fault)
+}
+
 /// How many operations a phase will do, where that is known beforehand.
 fn total_operations(spec: &TrialSpec, phase: &PhaseSpec) -> Option<u64> {
     match phase.action.ops()?.amount {
@@ -221,6 +243,13 @@ mod tests {
     use super::*;
     use crate::figures::span::tests::ms;
     use crate::observer::Log;
+
+    #[test]
+    fn signal_of_a_map_is_no_full_disk_where_there_is_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let bus = Status::Signalled(Signal::BUS.as_raw());
+        assert!(disk_full(bus, dir.path()).is_none() && disk_full(bus, &dir.path().join("absent")).is_none());
+    }
 
     /// A trial of these phases under a scripted worker, whose end of the socket is given to `script` beside what turns the
     /// runner's loop once.

@@ -636,6 +636,23 @@ fn full_disk_is_named_where_one_large_commit_of_lmdb_meets_it() {
     assert!(ending.evidence.iter().any(|line| line.contains("committing: Input/output error")), "{ending:?}");
 }
 
+/// LMDB with `write_map` stores into a sparse file's map, where no call can fail: the kernel ends the worker.
+#[test]
+fn full_disk_is_named_where_lmdb_writes_through_its_map() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let bench = Bench::new();
+    let body = "[observe]\ncare = \"light\"\n[store]\nengine = \"lmdb\"\noptions = { write_map = true }\n\
+                [compare]\nblocks = 1\n[data]\nrecords = 3_500\nvalue = { bytes = 2_100 }\n\
+                [[phase]]\nname = \"write\"\nput = { transaction = \"single\" }\n";
+    std::fs::write(bench.path("full.toml"), body).unwrap();
+    let output = bench.prony(&["run", "full.toml", "--quiet", "--scratch", disk.0.path().to_str().unwrap()]);
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}{errors}");
+    let ending = &bench.data().trials[0].ending;
+    assert_eq!((ending.outcome, ending.phase.as_deref()), (Outcome::DiskFull, Some("write")), "{ending:?}");
+    assert!(ending.evidence.iter().any(|line| line.contains("signal 7 ended it")), "{ending:?}");
+}
+
 #[test]
 fn memory_in_which_nothing_starts_and_values_larger_than_memory_are_faults_of_the_file() {
     let bench = Bench::new();
