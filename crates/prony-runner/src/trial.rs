@@ -83,7 +83,8 @@ fn attempt(
     let reusable = recorder.is_none() && placed.as_ref().is_some_and(|(program, place)| place.is_itself(program));
     let mut environment = Environment::set(lab, spec, reusable)?;
     let scratch = environment.scratch().to_path_buf();
-    let mut program = placed.map(|(program, place)| Prepared::new(lab, program, &place, &scratch)).transpose()?;
+    let mut program =
+        placed.map(|(program, place)| Prepared::new(lab, program, &place, &scratch, observer)).transpose()?;
     let before_after = BeforeAfter::before(lab);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let MainRole { role, launch, ends, on_disk, probing, worker } = match &program {

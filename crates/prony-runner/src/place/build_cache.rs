@@ -12,7 +12,7 @@ use prony_os::launch::{Scratch, remove_tree};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::error::Error;
-use crate::place::copy::copy_tree;
+use crate::place::copy::{Progress, copy_tree};
 
 /// What was not taken for so long is removed when something is added.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -42,24 +42,24 @@ impl Builds {
     /// Puts what an earlier build made in the place of the copy; `false` where there was none.
     ///
     /// # Errors
-    /// [`Error::Copy`] with the path at fault.
-    pub fn take(&self, key: &str, copy: &Path) -> Result<bool, Error> {
+    /// [`Error::Copy`] with the path at fault; whatever `progress` ends it with.
+    pub fn take(&self, key: &str, copy: &Path, progress: &mut Progress<'_>) -> Result<bool, Error> {
         let cached = self.directory.join(key);
         // Others may remove it meanwhile: only what could be opened is there.
         let Ok(there) = File::open(&cached) else { return Ok(false) };
         let _ = there.set_modified(SystemTime::now());
         remove_tree(copy)?;
-        copy_tree(&cached, copy)?;
+        copy_tree(&cached, copy, progress)?;
         Ok(true)
     }
 
-    /// Stores a build's output. If it cannot be stored, the build is repeated in the next run.
-    pub fn put(&self, key: &str, copy: &Path) {
+    /// Stores a build's output. If it cannot be stored, or `progress` ends that, the build is repeated in the next run.
+    pub fn put(&self, key: &str, copy: &Path, progress: &mut Progress<'_>) {
         // Copied to a place of its own: others may keep the same build at the same time.
         let place = private(&self.directory).ok().and_then(|()| Scratch::create(&self.directory).ok());
         if let Some(new) = place {
             let whole = new.path().join(key);
-            let _ = copy_tree(copy, &whole).is_ok() && fs::rename(&whole, self.directory.join(key)).is_ok();
+            let _ = copy_tree(copy, &whole, progress).is_ok() && fs::rename(&whole, self.directory.join(key)).is_ok();
         }
         self.forget_old();
     }
@@ -164,12 +164,12 @@ mod tests {
         let build = vec!["make".to_owned()];
         let key = |program: &ProgramSpec, build: &[String], copy: &Path| key(program, build, copy, Path::new(""));
         let first = key(&program(), &build, &copy).unwrap();
-        assert!(!builds.take(&first, &copy).unwrap());
+        assert!(!builds.take(&first, &copy, &mut |_, _| Ok(())).unwrap());
         fs::write(copy.join("made"), "of one").unwrap();
-        builds.put(&first, &copy);
+        builds.put(&first, &copy, &mut |_, _| Ok(()));
         fs::remove_file(copy.join("made")).unwrap();
         assert_eq!(key(&program(), &build, &copy).unwrap(), first, "the same content has the same name");
-        assert!(builds.take(&first, &copy).unwrap());
+        assert!(builds.take(&first, &copy, &mut |_, _| Ok(())).unwrap());
         assert_eq!(fs::read_to_string(copy.join("made")).unwrap(), "of one");
         fs::remove_file(copy.join("made")).unwrap();
         // What another prony copies there meanwhile, which may have the same process number in another PID namespace.
@@ -177,8 +177,8 @@ mod tests {
         let theirs = top.path().join(format!("cache/builds/{second}.{}", std::process::id()));
         fs::create_dir(&theirs).unwrap();
         fs::write(theirs.join("half"), "").unwrap();
-        builds.put(&second, &copy);
-        assert!(theirs.join("half").exists() && builds.take(&second, &copy).unwrap());
+        builds.put(&second, &copy, &mut |_, _| Ok(()));
+        assert!(theirs.join("half").exists() && builds.take(&second, &copy, &mut |_, _| Ok(())).unwrap());
         assert_eq!(fs::read_dir(top.path().join("cache/builds")).unwrap().count(), 3, "nothing else is left there");
         let mut other = program();
         other.env.insert("MODE".into(), "fast".into());

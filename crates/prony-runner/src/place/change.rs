@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
 use crate::paths::FROM_FILE;
-use crate::place::copy::close;
+use crate::place::copy::{Progress, close};
 use crate::place::dependency::{Run, install, installer};
 use crate::place::setting::open_whole;
 use crate::place::{build_cache, revision, startable};
@@ -19,8 +19,14 @@ use crate::place::{build_cache, revision, startable};
 /// hash of what came out.
 ///
 /// # Errors
-/// [`Error::Step`] where one does not apply as declared, or changes nothing.
-pub fn apply(program: &ProgramSpec, top: &Path, copy: &Path, run: &Run<'_>) -> Result<Vec<String>, Error> {
+/// [`Error::Step`] where one does not apply as declared, or changes nothing; whatever `progress` ends a copy with.
+pub fn apply(
+    program: &ProgramSpec,
+    top: &Path,
+    copy: &Path,
+    run: &Run<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<Vec<String>, Error> {
     let failed = |message: String| Error::Step { program: program.name.clone(), step: "change", message };
     let mut done = Vec::new();
     for change in &program.changes {
@@ -36,7 +42,7 @@ pub fn apply(program: &ProgramSpec, top: &Path, copy: &Path, run: &Run<'_>) -> R
             Change::Revision { .. } => continue,
         };
         done.push(made.map_err(failed)?);
-        close(top, program, &step)?;
+        close(top, program, &step, progress)?;
     }
     Ok(done)
 }

@@ -23,15 +23,15 @@ pub type Progress<'a> = dyn FnMut(u64, u64) -> Result<(), Error> + 'a;
 /// that lead out: for what is a copy already.
 ///
 /// # Errors
-/// [`Error::Copy`] with the path at fault.
-pub fn copy_tree(original: &Path, copy: &Path) -> Result<(), Error> {
+/// [`Error::Copy`] with the path at fault; whatever `progress` ends it with.
+pub fn copy_tree(original: &Path, copy: &Path, progress: &mut Progress<'_>) -> Result<(), Error> {
     let original = &fs::canonicalize(original).map_err(fault(original))?;
     // Listed before anything is written, as the copy may lie below the original.
     copy_plan(
         original,
         &Plan::of(original, &Rules { outward: OutwardLinks::Keep, ..Rules::default() })?,
         copy,
-        &mut |_, _| Ok(()),
+        progress,
     )
 }
 
@@ -116,8 +116,9 @@ fn data(file: &File, at: u64, length: u64) -> Option<(u64, u64)> {
 /// are treated as the program's `links` wants those of its directory treated. Where links are kept, no step writes.
 ///
 /// # Errors
-/// [`Error::LinkOut`] with the first that refuses the run; [`Error::Copy`] with the path at fault.
-pub fn close(top: &Path, program: &ProgramSpec, step: &str) -> Result<(), Error> {
+/// [`Error::LinkOut`] with the first that refuses the run; [`Error::Copy`] with the path at fault; whatever `progress` ends
+/// it with, and then `top` is as it was.
+pub fn close(top: &Path, program: &ProgramSpec, step: &str, progress: &mut Progress<'_>) -> Result<(), Error> {
     let here = fs::canonicalize(top).map_err(fault(top))?;
     let plan = |outward| Plan::of(&here, &Rules { outward, ..Rules::default() });
     if program.links == OutwardLinks::Keep || plan(OutwardLinks::Refuse)?.outward.is_empty() {
@@ -132,7 +133,7 @@ pub fn close(top: &Path, program: &ProgramSpec, step: &str) -> Result<(), Error>
         return Err(Error::LinkOut { link, directory: here, of, to, more });
     }
     let closed = here.with_extension("closed");
-    copy_plan(&here, &plan, &closed, &mut |_, _| Ok(()))?;
+    copy_plan(&here, &plan, &closed, progress)?;
     remove_tree(&here)?;
     fs::rename(&closed, &here).map_err(fault(&here))
 }

@@ -32,7 +32,7 @@ use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::observer::Observer;
 use crate::paths::utf8;
-use copy::{close, copy_plan, copy_tree};
+use copy::{Progress, close, copy_plan, copy_tree};
 use links::Manifest;
 use setting::Setting;
 use sources::{Copying, Sources};
@@ -114,14 +114,14 @@ impl Places {
         let began = Instant::now();
         let mut place = Place::make(means, program, &self.sources, observer)?;
         if let Some(build) = &program.build {
-            place.build(means, program, build)?;
+            place.build(means, program, build, observer)?;
         }
         if let Some(directory) = &place.directory {
             named::unambiguous(program, &spec.phases, directory)?;
         }
         let place = Rc::new(place);
         for _ in 0..program.warmup {
-            place.warm_up(means, program, &spec.limits)?;
+            place.warm_up(means, program, &spec.limits, observer)?;
         }
         self.made.borrow_mut().insert(variant, Rc::clone(&place));
         self.took.set(self.took.get() + began.elapsed());
@@ -171,11 +171,7 @@ impl Place {
         let scratch = Scratch::create(means.near)?;
         let top = scratch.path().join(COPY);
         let failed = |step, message| Error::Step { program: program.name.clone(), step, message };
-        let mut copying = Copying::new(directory, observer);
-        let mut progress = |done, total| {
-            copying.tell(done, total);
-            if means.interrupt.asked() { Err(failed("copy", "it was interrupted".to_owned())) } else { Ok(()) }
-        };
+        let mut progress = progress(means, program, observer);
         let (copy, mut changed, mut source) =
             (top.clone(), Vec::new(), Source { directory: original.clone(), state: None });
         let copy = if let Some(Change::Revision { of }) = program.changes.first() {
@@ -200,7 +196,7 @@ impl Place {
             copy
         };
         let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
-        changed.extend(change::apply(program, &top, &copy, &run)?);
+        changed.extend(change::apply(program, &top, &copy, &run, &mut progress)?);
         Ok(Self { copy: Some(scratch), directory: Some(copy), changed, source: Some(source) })
     }
 
@@ -212,20 +208,29 @@ impl Place {
     }
 
     /// Builds it, or takes what was built of the same before.
-    fn build(&mut self, means: Means<'_>, program: &ProgramSpec, line: &CommandLine) -> Result<(), Error> {
+    fn build(
+        &mut self,
+        means: Means<'_>,
+        program: &ProgramSpec,
+        line: &CommandLine,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
         let Some((top, inside)) = self.top() else { return self.step(means, program, "build", line) };
         let Some(builds) = build_cache::Builds::of_user() else {
             self.step(means, program, "build", line)?;
-            return close(&top, program, "`build`");
+            return close(&top, program, "`build`", &mut progress(means, program, observer));
         };
         let key = build_cache::key(program, &line.words(), &top, inside)?;
-        if builds.take(&key, &top)? {
+        let mut copying = progress(means, program, observer);
+        if builds.take(&key, &top, &mut copying)? {
             self.changed.push(format!("its build {key} was made before"));
-            return close(&top, program, "`build`, taken as it was made before,");
+            return close(&top, program, "`build`, taken as it was made before,", &mut copying);
         }
+        drop(copying);
         self.step(means, program, "build", line)?;
-        close(&top, program, "`build`")?;
-        builds.put(&key, &top);
+        let mut copying = progress(means, program, observer);
+        close(&top, program, "`build`", &mut copying)?;
+        builds.put(&key, &top, &mut copying);
         Ok(())
     }
 
@@ -237,12 +242,17 @@ impl Place {
     /// Where a trial with this scratch works.
     ///
     /// # Errors
-    /// Where its own copy cannot be made.
-    pub fn directory(&self, program: &ProgramSpec, scratch: &Path) -> Result<PathBuf, Error> {
+    /// Where its own copy cannot be made, or `progress` ends that.
+    pub fn directory(
+        &self,
+        program: &ProgramSpec,
+        scratch: &Path,
+        progress: &mut Progress<'_>,
+    ) -> Result<PathBuf, Error> {
         let own = own_copy(scratch);
         match (&self.directory, self.top()) {
             (Some(_), Some((top, inside))) if program.copy == CopyOf::Trial => {
-                copy_tree(&top, &own)?;
+                copy_tree(&top, &own, progress)?;
                 return Ok(own.join(inside));
             }
             (Some(directory), _) => return Ok(directory.clone()),
@@ -258,13 +268,13 @@ impl Place {
     ///
     /// # Errors
     /// Where it fails, the user interrupts it, or such a link refuses the run.
-    pub fn prepare(&self, means: Means<'_>, setting: &Setting<'_>) -> Result<(), Error> {
+    pub fn prepare(&self, means: Means<'_>, setting: &Setting<'_>, observer: &mut dyn Observer) -> Result<(), Error> {
         let program = setting.program;
         let Some(prepare) = &program.prepare else { return Ok(()) };
         step(means, setting, "prepare", prepare)?;
         let Some((shared, _)) = self.top() else { return Ok(()) };
         let top = if program.copy == CopyOf::Trial { own_copy(setting.scratch) } else { shared };
-        close(&top, program, "`prepare`")
+        close(&top, program, "`prepare`", &mut progress(means, program, observer))
     }
 
     /// Does something beside the trials in the variant's place; its output is shown where it fails.
@@ -279,18 +289,25 @@ impl Place {
         line: &CommandLine,
     ) -> Result<(), Error> {
         let scratch = Scratch::create(means.near)?;
-        let own = || self.directory(program, scratch.path());
+        // Nothing is copied where the place has no directory.
+        let own = || self.directory(program, scratch.path(), &mut |_, _| Ok(()));
         let directory = self.directory.clone().map_or_else(own, Ok)?;
         let setting = Setting::new(program, scratch.path(), directory);
         step(means, &setting, what, line)
     }
 
     /// One run whose figures are thrown away, and its failure with them: the first trial will show it.
-    fn warm_up(&self, means: Means<'_>, program: &ProgramSpec, limits: &Limits) -> Result<(), Error> {
+    fn warm_up(
+        &self,
+        means: Means<'_>,
+        program: &ProgramSpec,
+        limits: &Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
         let scratch = Scratch::create(means.near)?;
-        let directory = self.directory(program, scratch.path())?;
+        let directory = self.directory(program, scratch.path(), &mut progress(means, program, observer))?;
         let setting = Setting::new(program, scratch.path(), directory);
-        self.prepare(means, &setting)?;
+        self.prepare(means, &setting, observer)?;
         let mut spec = setting.beside(&program.command.words())?;
         (spec.stdin, spec.group) = (setting.input()?, Some(Group::create(limits)?));
         let deadline = limits.trial.map(|limit| Instant::now() + limit.to_duration());
@@ -300,6 +317,23 @@ impl Place {
             drop(concluded);
         };
         launch(means, spec, deadline, conclude).map(drop)
+    }
+}
+
+/// Reports a copy that takes long, and ends it where the user interrupts it.
+pub fn progress<'p>(
+    means: Means<'p>,
+    program: &'p ProgramSpec,
+    observer: &'p mut dyn Observer,
+) -> impl FnMut(u64, u64) -> Result<(), Error> + use<'p> {
+    let mut copying = Copying::new(program.directory.as_deref().unwrap_or_default(), observer);
+    move |done, total| {
+        copying.tell(done, total);
+        if means.interrupt.asked() {
+            let message = "it was interrupted".to_owned();
+            return Err(Error::Step { program: program.name.clone(), step: "copy", message });
+        }
+        Ok(())
     }
 }
 

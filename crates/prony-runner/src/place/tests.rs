@@ -7,11 +7,15 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use prony_model::program::OutwardLinks;
+use prony_os::launch::Launcher;
 use proptest::prelude::*;
 
 use crate::error::Error;
-use crate::place::copy::{copy_plan, copy_tree};
+use crate::interrupt::Interrupt;
+use crate::observer::Log;
+use crate::place::copy::{close, copy_plan, copy_tree};
 use crate::place::links::{Manifest, Plan, Rules};
+use crate::place::{Means, progress};
 
 fn rules(outward: OutwardLinks) -> Rules {
     Rules { outward, ..Rules::default() }
@@ -73,13 +77,40 @@ fn preserved_link_has_the_same_target_in_the_copy() {
 fn a_copy_into_the_original_ends() {
     let top = tempfile::tempdir().unwrap();
     fs::write(top.path().join("file"), "x").unwrap();
-    copy_tree(top.path(), &top.path().join("copy")).unwrap();
+    copy_tree(top.path(), &top.path().join("copy"), &mut |_, _| Ok(())).unwrap();
     assert!(top.path().join("copy/file").exists() && !top.path().join("copy/copy").exists());
 }
 
 #[test]
+fn copy_of_what_a_step_linked_to_ends_when_the_user_asks() {
+    let text = "[program.x]\ncommand = \"true\"\ndirectory = \"site\"\nlinks = \"copy\"\n";
+    let experiment =
+        crate::load::text(text.into(), "x.toml", &Default::default(), &prony_model::catalog::Anywhere).unwrap();
+    let program = experiment.variants()[0].spec.subject.program().unwrap();
+    let top = tempfile::tempdir().unwrap();
+    fs::create_dir(top.path().join("shared")).unwrap();
+    fs::write(top.path().join("shared/file"), "x").unwrap();
+    let [first, second] = ["first", "second"].map(|name| top.path().join(name));
+    let (launcher, interrupt, mut log) = (Launcher::this_program(["supervise"]), Interrupt::default(), Log::default());
+    let means = Means { launcher: &launcher, near: top.path(), interrupt: &interrupt };
+    for copy in [&first, &second] {
+        fs::create_dir(copy).unwrap();
+        symlink("../shared", copy.join("lib")).unwrap();
+    }
+    close(&first, program, "`build`", &mut progress(means, program, &mut log)).unwrap();
+    assert!(!first.join("lib").is_symlink() && first.join("lib/file").exists());
+    interrupt.ask();
+    let closed = close(&second, program, "`build`", &mut progress(means, program, &mut log));
+    let copied = copy_tree(&first, &top.path().join("own"), &mut progress(means, program, &mut log));
+    for ended in [closed, copied] {
+        assert!(ended.unwrap_err().text().contains("it was interrupted"));
+    }
+    assert!(second.join("lib").is_symlink(), "it is as it was");
+}
+
+#[test]
 fn what_is_missing_is_named() {
-    let error = copy_tree(Path::new("/nowhere/at/all"), Path::new("/nowhere/else")).unwrap_err();
+    let error = copy_tree(Path::new("/nowhere/at/all"), Path::new("/nowhere/else"), &mut |_, _| Ok(())).unwrap_err();
     assert_eq!(error.to_string(), "cannot copy `/nowhere/at/all`");
 }
 

@@ -23,8 +23,9 @@ use crate::boundaries::functions;
 use crate::boundaries::threads::Threads;
 use crate::error::Error;
 use crate::lab::Lab;
+use crate::observer::Observer;
 use crate::place::setting::{Ends, Setting};
-use crate::place::{self, Place, named};
+use crate::place::{self, Place, named, progress};
 use crate::recorder::Recorder;
 use data::OnDisk;
 use environment::Environment;
@@ -74,10 +75,16 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     /// Where its copy cannot be made, or `prepare` fails.
-    pub fn new(lab: &Lab<'_>, program: &'a ProgramSpec, place: &Place, scratch: &'a Path) -> Result<Self, Error> {
-        let directory = place.directory(program, scratch)?;
+    pub fn new(
+        lab: &Lab<'_>,
+        program: &'a ProgramSpec,
+        place: &Place,
+        scratch: &'a Path,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        let directory = place.directory(program, scratch, &mut progress(lab.means(), program, observer))?;
         let setting = Setting::new(program, scratch, directory);
-        place.prepare(lab.means(), &setting)?;
+        place.prepare(lab.means(), &setting, observer)?;
         let effective = declared(&setting, place, lab.experiment.records_commands());
         Ok(Self { setting, effective })
     }
