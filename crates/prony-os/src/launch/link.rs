@@ -37,6 +37,14 @@ fn go_on(child: &Child, ends: WaitIdOptions) -> bool {
     stopped && kill_process(pid, Signal::CONT).is_ok()
 }
 
+/// Whether a child was stopped and goes on again, since this was asked last. The kernel remembers that of a child until it is
+/// waited for, and that it was continued only where it had been stopped.
+fn went_on(child: &Child) -> bool {
+    let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return false };
+    let state = waitid(WaitId::Pid(pid), WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG);
+    matches!(state, Ok(Some(state)) if state.continued())
+}
+
 /// Waits until a child has exited, and has it go on meanwhile wherever it is stopped.
 fn wait_for(child: &mut Child) -> io::Result<ExitStatus> {
     while go_on(child, WaitIdOptions::EXITED) {}
@@ -108,6 +116,10 @@ impl Link {
             let silence = Instant::now() + SILENCE;
             let until = deadline.map_or(silence, |deadline| deadline.min(silence));
             match self.channel.receive(Some(until), other_fds) {
+                Ok(Received::Message(FromSupervisor::Ended { .. })) if self.process.as_ref().is_some_and(went_on) => {
+                    self.stopped = true;
+                    return Err(self.supervisor_ended());
+                }
                 Ok(Received::Message(message)) => return Ok(Some(message)),
                 Ok(Received::Nothing) => {}
                 Ok(Received::Closed) => return Err(self.supervisor_ended()),

@@ -13,7 +13,7 @@ use prony_os::Error;
 use prony_os::launch::{Input, Launch, LaunchSpec, Output, Reusable, Scratch, Status};
 use prony_os::limits::Group;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::launch_roles::{
     command, eventually, launch, launcher, left, left_pid, release, run_by, runs, subject, unread,
@@ -121,6 +121,22 @@ fn stopped_supervisor_ends_the_subject() {
     assert!(!runs(pid));
 }
 
+/// Nothing is silent for long here: the kernel alone knows of it when the end is read.
+#[test]
+fn supervisor_that_was_stopped_and_continued_ends_the_subject() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = launch("sleep", dir.path());
+    let pid = left_pid(dir.path(), "sleep");
+    let supervisor = parent_of(pid);
+    let signal = |signal| kill_process(Pid::from_raw(supervisor.cast_signed()).unwrap(), signal).unwrap();
+    signal(Signal::STOP);
+    eventually("the supervisor is stopped", || is_in(supervisor, 'T'));
+    kill(pid);
+    signal(Signal::CONT);
+    let end = in_time("an end", move || running.wait(None).unwrap().unwrap());
+    assert!(end.lost.as_deref().is_some_and(|how| how.contains("stopped")), "{end:?}");
+}
+
 #[test]
 fn a_supervisor_that_is_killed_after_its_subject_leaves_the_end_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
@@ -201,8 +217,8 @@ fn a_subject_that_is_killed_leaves_its_supervisor_to_the_next() {
 }
 
 /// Whether a process waits for something.
-fn waits(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") S ")
+fn is_in(pid: u32, state: char) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(&format!(") {state} "))
 }
 
 #[test]
@@ -222,7 +238,7 @@ fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
     // What is told may be its beginning alone, after which the supervisor waits too: it must have nothing to do for a while.
     let mut times = 0;
     let idle = || {
-        times = if waits(supervisor) { times + 1 } else { 0 };
+        times = if is_in(supervisor, 'S') { times + 1 } else { 0 };
         times >= 100
     };
     eventually("the supervisor has done with it", idle);
@@ -235,6 +251,9 @@ fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
     second.release().unwrap();
     left(dir.path(), "sleep");
     signal(Signal::CONT);
+    // What it does from here on is no longer late: the runner would take the stop for one under the second subject.
+    let continued = WaitId::Pid(Pid::from_raw(supervisor.cast_signed()).unwrap());
+    waitid(continued, WaitIdOptions::CONTINUED).unwrap();
     let mut second = in_time("the next subject", move || second.started(&[]).map(|_| second).unwrap());
     second.signal(libc::SIGHUP).unwrap();
     let end = in_time("its end", move || second.wait(None).unwrap().unwrap());
