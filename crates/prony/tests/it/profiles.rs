@@ -11,6 +11,8 @@ use prony_model::reading::{Reading, Why};
 use prony_results::{Database, RunData};
 use serde_json::Value;
 
+use crate::report_page;
+
 /// A folder with a database of its own.
 struct Bench {
     dir: tempfile::TempDir,
@@ -246,7 +248,7 @@ fn a_bare_store_is_profiled_by_perf_where_that_is_permitted() {
         }
         Reading::Measured(_) => {
             assert!(text.contains("phase write") && text.contains("[prony"), "{text}");
-            let page = bench.says(&["report", "--html"]);
+            let page = report_page::data(&bench.says(&["report", "--html"])).to_string();
             assert!(page.contains("\"calls\":[[-1,"), "the flame graph's calls are in the page");
         }
     }
@@ -296,7 +298,8 @@ fn where_perf_is_missing_the_reason_stands_in_every_report() {
     assert!(records[0].trial.is_none(), "no trial ran for nothing");
     assert!(matches!(&records[0].interval, Reading::Missing(Why::NotSupported(_))));
     assert!(bench.says(&["profile"]).contains("no profile: not supported"), "{}", bench.says(&["profile"]));
-    assert!(bench.says(&["report", "--html"]).contains("`perf` is not installed"));
+    let page = report_page::data(&bench.says(&["report", "--html"])).to_string();
+    assert!(page.contains("`perf` is not installed"), "{page}");
     let refused = bench.command(&["profile", "--format", "folded"]).output().unwrap();
     assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no sample to write"));
 }
