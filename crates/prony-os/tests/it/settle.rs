@@ -108,10 +108,10 @@ fn watched(pid: u32) -> SettleResult {
 
 /// Of a processor that four processes want each gets a quarter, which is below the threshold.
 #[test]
-fn process_that_others_keep_from_the_processor_is_not_settled() {
+fn process_that_waits_for_a_processor_is_not_settled() {
     let all = sched_getaffinity(None).unwrap();
     let cpu = (0..CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap();
-    let _others = [Busy::on(cpu), Busy::on(cpu), Busy::on(cpu)];
+    let _loops = [Busy::on(cpu), Busy::on(cpu), Busy::on(cpu)];
     let (starved, idle) = (Busy::on(cpu), Subject::done("nothing"));
     let result = watched(starved.0.id());
     assert!(!result.settled && result.time.measured().is_none(), "{result:?}");

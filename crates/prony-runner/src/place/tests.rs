@@ -84,8 +84,8 @@ fn a_copy_into_the_original_ends() {
 #[test]
 fn copy_of_what_a_step_linked_to_ends_when_the_user_asks() {
     let text = "[program.x]\ncommand = \"true\"\ndirectory = \"site\"\nlinks = \"copy\"\n";
-    let experiment =
-        crate::load::text(text.into(), "x.toml", &Default::default(), &prony_model::catalog::Anywhere).unwrap();
+    let raw = prony_experiment::parse(text, "x.toml").unwrap();
+    let experiment = prony_experiment::check(&raw, &prony_engines::catalog::Catalog, &Default::default()).unwrap();
     let program = experiment.variants()[0].spec.subject.program().unwrap();
     let top = tempfile::tempdir().unwrap();
     fs::create_dir(top.path().join("shared")).unwrap();

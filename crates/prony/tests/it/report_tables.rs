@@ -147,7 +147,7 @@ fn an_experiment_without_factors_has_its_phases_as_rows() {
 }
 
 #[test]
-fn what_one_phase_lacks_is_said_in_its_cell_alone() {
+fn what_one_phase_lacks_is_said_in_its_cell_only() {
     let experiment = experiment("One program", &[], &[("load", true), ("rest", true)], 1);
     let mut record = trial(0, 0, 0);
     let mut rest = phase("rest", &[("time", 4e6), ("file.end", 0.0)]);
