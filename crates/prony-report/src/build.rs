@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_analysis::guard::variants::{VariantTrials, answers_differ};
-use prony_experiment::design::{CellPart, Statistic, TableSpec, Variant};
+use prony_experiment::design::{CellPart, Expr, Statistic, TableSpec};
 use prony_experiment::expr::metrics;
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::record::TrialRecord;
 use prony_model::spec::Durability;
 
+use super::answers::disagreeing;
 use super::cells::{Plan, Said, Source, fill, planned, scales};
 use super::columns::{self, ColumnPlan};
+use super::figure::Summary;
 use super::floor;
 use super::layout::{Layout, Part, RowPart};
 use super::left_out;
@@ -22,6 +23,7 @@ use super::processes;
 use super::remarks::remarks;
 use super::scale::Scale;
 use super::settled;
+use super::split;
 use super::words::{count, once};
 use prony_analysis::verdicts::{self, Verdicts};
 use prony_results::RunData;
@@ -40,6 +42,14 @@ pub struct Options {
     /// Only what answers the experiment's question: how the trials ended, what may mislead, the verdicts, and one table of the
     /// figures that they judge with the memory of their phases. Tables that the experiment asks for stay.
     pub brief: bool,
+    /// Beside the usual figures those that programs have, such as user and system time, peaks, heaps and collections.
+    pub programs: bool,
+    /// The unit of times without a format of their own: `us`, `ms`, `s`, `min` or `h`; by default the one that fits each column.
+    pub time_unit: Option<&'static str>,
+    /// What a brief table calls each variant, where they are commands; empty where the levels of its factors say it.
+    pub commands: Vec<String>,
+    /// Rows by the mean of the primary metric, the least first, and those without it last.
+    pub by_mean: bool,
     /// What a command line needs to find the results, such as ` --database x.db`; empty where it finds them by itself.
     pub database: String,
 }
@@ -59,6 +69,8 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         tables.extend(processes::tables(data, &maker.caption(Statistic::Median)));
     }
     let verdicts = verdicts::of(data);
+    // That one variant is compared with nothing is no news.
+    let is_single = data.experiment.variants().len() == 1;
     let mut findings = preface::findings(data);
     let mut closing = None;
     if options.brief {
@@ -68,8 +80,8 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     }
     Report {
         title: data.head.title.clone(),
-        preface: if options.brief { preface::brief(data) } else { preface::preface(data) },
-        judged: judged(&verdicts).filter(|_| !options.brief || verdicts.lines.is_empty()),
+        preface: if options.brief { preface::brief(data) } else { preface::preface(data, options.programs) },
+        judged: judged(&verdicts).filter(|_| !options.brief || verdicts.lines.is_empty() && !is_single),
         effects: left_out::tables(&data.experiment, &verdicts),
         floors: floor::tables(data),
         remarks: if options.brief { Vec::new() } else { remarks(data, &verdicts) },
@@ -129,13 +141,27 @@ struct Sheet {
     title: Option<String>,
     columns: Vec<ColumnPlan>,
     statistic: Statistic,
-    absent: Vec<String>,
-    by_phase: bool,
+    /// Notes on the whole table.
+    notes: Vec<String>,
+    labelled: Labelled,
+    /// What each variant is called, where rows are commands.
+    commands: Vec<String>,
+}
+
+/// What the labels of a sheet's rows are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Labelled {
+    /// Levels of factors.
+    Levels,
+    /// Phases, of one variant.
+    Phases,
+    /// Commands, as the caller names them.
+    Commands,
 }
 
 impl Sheet {
     fn plan<'c>(&self, column: &'c ColumnPlan) -> Plan<'c> {
-        Plan { parts: &column.parts, statistic: self.statistic }
+        Plan { parts: &column.parts, statistic: self.statistic, short: column.short }
     }
 }
 
@@ -154,24 +180,42 @@ impl<'a> Maker<'a> {
         let specs = experiment.tables();
         let asked = options.names_figures();
         if !asked && !specs.is_empty() {
-            return specs.iter().flat_map(|spec| self.of_spec(spec)).collect();
+            return specs.iter().flat_map(|spec| self.of_spec(spec, options)).collect();
         }
-        let layout = Layout::derived(experiment);
-        let by_phase = !asked && layout.rows.is_empty() && layout.tables.is_empty();
+        let programs = experiment.variants().iter().all(|variant| variant.spec.subject.program().is_some());
+        let is_one = options.brief && programs && !asked;
+        let layout = if is_one { Layout::in_one_table(experiment) } else { Layout::derived(experiment) };
         let trials = &self.data.trials;
-        let (columns, absent) = match options {
+        let phases = columns::timed_phases(experiment, trials);
+        let is_single = !asked && layout.rows.is_empty() && layout.tables.is_empty();
+        let is_named = is_one && options.commands.len() == experiment.variants().len();
+        let labelled = match (is_named && (!is_single || phases.len() == 1), is_single) {
+            (true, _) => Labelled::Commands,
+            (false, true) => Labelled::Phases,
+            (false, false) => Labelled::Levels,
+        };
+        let by_phase = labelled == Labelled::Phases;
+        let (mut columns, mut notes) = match options {
             Options { all_metrics: true, .. } => (columns::all(experiment, trials), vec![]),
             Options { phase: Some(phase), .. } => columns::derived(experiment, trials, std::slice::from_ref(phase)),
             _ if asked => (options.metrics.iter().cloned().map(columns::of_metric).collect(), vec![]),
             _ if by_phase => columns::per_phase(experiment, trials),
+            _ if is_one => columns::of_programs(experiment, trials),
             Options { brief: true, .. } => (columns::judged(experiment, trials), vec![]),
-            _ => columns::derived(experiment, trials, &columns::timed_phases(experiment, trials)),
+            _ => columns::derived(experiment, trials, &phases),
         };
-        let sheet = Sheet { title: None, columns, statistic: Statistic::Median, absent, by_phase };
-        self.sheet(sheet, &layout)
+        if options.programs && programs && !asked {
+            let (more, said) = columns::more_of_programs(experiment, trials, by_phase);
+            columns.extend(more);
+            columns.sort_by_key(|column| column.topic);
+            notes.extend(said);
+        }
+        let commands = options.commands.clone();
+        let sheet = Sheet { title: None, columns, statistic: Statistic::Median, notes, labelled, commands };
+        self.sheet(sheet, &layout, options)
     }
 
-    fn of_spec(&self, spec: &TableSpec) -> Vec<Table> {
+    fn of_spec(&self, spec: &TableSpec, options: &Options) -> Vec<Table> {
         let layout = Layout::asked(&self.data.experiment, spec);
         let columns = spec
             .columns
@@ -181,11 +225,11 @@ impl<'a> Maker<'a> {
                 heading: column.title.clone(),
                 topic: Topic::Asked,
                 parts: column.parts.clone(),
+                short: false,
             })
             .collect();
-        let sheet =
-            Sheet { title: spec.title.clone(), columns, statistic: spec.statistic, absent: vec![], by_phase: false };
-        self.sheet(sheet, &layout)
+        let (title, statistic, labelled) = (spec.title.clone(), spec.statistic, Labelled::Levels);
+        self.sheet(Sheet { title, columns, statistic, notes: vec![], labelled, commands: vec![] }, &layout, options)
     }
 
     /// Errors stand beside the figures they flatter, whether asked for or not.
@@ -205,13 +249,16 @@ impl<'a> Maker<'a> {
     }
 
     /// The tables of one sheet; they share units, decimals and the footnotes of durability.
-    fn sheet(&self, mut sheet: Sheet, layout: &Layout) -> Vec<Table> {
+    fn sheet(&self, mut sheet: Sheet, layout: &Layout, options: &Options) -> Vec<Table> {
         sheet.columns.extend(self.errors_of(&sheet.columns));
         let parts = layout.parts(&self.data.experiment);
-        let rows: Vec<Vec<Working>> = parts.iter().map(|part| self.rows(&sheet, part)).collect();
+        let mut rows: Vec<Vec<Working>> = parts.iter().map(|part| self.rows(&sheet, part)).collect();
+        if options.by_mean {
+            rows.iter_mut().for_each(|rows| self.sort_by_mean(rows));
+        }
         let sources: Vec<Source<'_>> = rows.iter().flatten().flat_map(|row| self.sources(row)).collect();
         let scales: Vec<Vec<Scale>> =
-            sheet.columns.iter().map(|column| scales(&sheet.plan(column), &sources)).collect();
+            sheet.columns.iter().map(|column| scales(&sheet.plan(column), &sources, options.time_unit)).collect();
         parts.iter().zip(rows).map(|(part, rows)| self.table(&sheet, &scales, layout, part, rows)).collect()
     }
 
@@ -232,12 +279,15 @@ impl<'a> Maker<'a> {
             for (column, scales) in sheet.columns.iter().zip(scales) {
                 let mut filled = fill(&sheet.plan(column), scales, &sources, &mut said, &mut notes);
                 settled::mark(&read(std::slice::from_ref(column)), &sources, &mut filled.cells, &mut notes);
+                if column.short && column.parts.len() > 1 {
+                    split::withhold(&column.group, &sources, &mut filled.cells, &mut notes);
+                }
                 let marks = self.column_marks(column, &rows, &mut notes);
                 columns.push(heading(column, group, filled.unit, filled.align, marks));
                 rows.iter_mut().zip(filled.cells).for_each(|(row, cell)| row.row.cells.push(cell));
             }
         }
-        sheet.absent.iter().for_each(|text| notes.general(text));
+        sheet.notes.iter().for_each(|text| notes.general(text));
         Table {
             title: title(sheet.title.as_deref(), part),
             caption: self.caption(sheet.statistic),
@@ -249,16 +299,36 @@ impl<'a> Maker<'a> {
     }
 
     fn labels(&self, sheet: &Sheet, layout: &Layout) -> Vec<String> {
-        if sheet.by_phase {
-            return vec!["phase".to_owned()];
+        match sheet.labelled {
+            Labelled::Phases => vec!["phase".to_owned()],
+            Labelled::Commands => vec!["command".to_owned()],
+            Labelled::Levels => layout.rows.iter().map(|f| self.data.experiment.factors()[*f].name.clone()).collect(),
         }
-        layout.rows.iter().map(|f| self.data.experiment.factors()[*f].name.clone()).collect()
+    }
+
+    /// As they stand where no trial has the primary metric.
+    fn sort_by_mean(&self, rows: &mut [Working]) {
+        let Some(primary) = verdicts::declared(&self.data.experiment).into_iter().next() else { return };
+        let primary = Expr::Metric(primary);
+        let mean = |row: &Working| {
+            let sources = self.sources(row);
+            let means = sources.iter().filter_map(|s| Summary::of(&primary, &s.trials).value(Statistic::Mean));
+            means.reduce(f64::min).unwrap_or(f64::INFINITY)
+        };
+        rows.sort_by(|a, b| mean(a).total_cmp(&mean(b)));
     }
 
     fn rows(&self, sheet: &Sheet, part: &Part) -> Vec<Working> {
         let label = |text: &String| Label { text: text.clone(), marks: vec![] };
-        if !sheet.by_phase {
-            let row = |r: &RowPart| Row { labels: r.labels.iter().map(label).collect(), cells: vec![] };
+        if sheet.labelled != Labelled::Phases {
+            let row = |r: &RowPart| {
+                let command = r.variants.iter().flatten().next().and_then(|v| sheet.commands.get(*v));
+                let labels = match (sheet.labelled, command) {
+                    (Labelled::Commands, Some(command)) => vec![label(command)],
+                    _ => r.labels.iter().map(label).collect(),
+                };
+                Row { labels, cells: vec![] }
+            };
             return part
                 .rows
                 .iter()
@@ -356,28 +426,6 @@ impl<'a> Maker<'a> {
         }
         marks
     }
-}
-
-/// Phases that gave different answers where variants did the same work on the same data.
-fn disagreeing(data: &RunData, trials: &BTreeMap<usize, Vec<&TrialRecord>>) -> BTreeSet<String> {
-    let mut alike: BTreeMap<String, Vec<VariantTrials<'_>>> = BTreeMap::new();
-    for (variant, trials) in trials {
-        let Some(variant) = data.experiment.variants().get(*variant) else { continue };
-        let of_variant = VariantTrials { name: String::new(), spec: &variant.spec, trials: trials.clone() };
-        alike.entry(work(variant)).or_default().push(of_variant);
-    }
-    let pairs = alike.values().filter_map(|arms| arms.split_first());
-    let found = pairs.flat_map(|(first, rest)| rest.iter().flat_map(|other| answers_differ(first, other)));
-    found.filter_map(|finding| finding.phase).collect()
-}
-
-/// Equal for variants whose reads should answer the same.
-fn work(variant: &Variant) -> String {
-    let phases = variant.spec.phases.iter().map(|phase| {
-        let ops = phase.action.ops().map(|ops| (ops.amount, ops.order));
-        (&phase.name, phase.action.name(), ops)
-    });
-    format!("{:?}", (variant.stratum, &variant.spec.data, phases.collect::<Vec<_>>()))
 }
 
 /// Whether a figure says how fast the work was.

@@ -4,6 +4,7 @@ use prony_experiment::design::{CellPart, Experiment, Expr, Statistic};
 use prony_experiment::expr::{Dimension, dimension};
 use prony_model::reading::Why;
 use prony_model::record::TrialRecord;
+use prony_model::units::Unit;
 
 use super::figure::{Summary, in_phase};
 use super::model::{Align, Cell, Figure};
@@ -31,6 +32,8 @@ pub(super) struct Plan<'a> {
     pub(super) parts: &'a [CellPart],
     /// How trials become one figure.
     pub(super) statistic: Statistic,
+    /// Without the least and the greatest trial, and without an outcome that the row has named.
+    pub(super) short: bool,
 }
 
 /// A column's cells with what they have in common.
@@ -69,14 +72,21 @@ pub(super) fn fill(
     said: &mut [Said],
     notes: &mut Notes,
 ) -> Filled {
-    let Plan { parts, statistic } = *plan;
+    let Plan { parts, statistic, short } = *plan;
     let single = is_single(parts);
     let cells = sources
         .iter()
         .zip(said)
         .map(|(source, said)| {
             let summaries = &summaries(parts, source);
+            let has_outcome = said.outcome;
             let mut cell = Writer { parts, statistic, scales, summaries, single }.cell(source, said, notes);
+            if short {
+                cell.spread.clear();
+                if cell.outcome && has_outcome && summaries.iter().all(|summary| summary.at_least.is_none()) {
+                    cell = Cell { main: "-".to_owned(), ..Cell::default() };
+                }
+            }
             cell.figures = numbers(parts, statistic, summaries);
             cell
         })
@@ -88,15 +98,28 @@ pub(super) fn fill(
     Filled { cells, unit, align: Align::Right }
 }
 
-/// One scale a figure of the text, over all rows, also those of sibling tables.
-pub(super) fn scales(plan: &Plan<'_>, sources: &[Source<'_>]) -> Vec<Scale> {
+/// One scale a figure of the text, over all rows, also those of sibling tables; times in the unit `time`, if any, where the
+/// text has no format of its own.
+pub(super) fn scales(plan: &Plan<'_>, sources: &[Source<'_>], time: Option<&str>) -> Vec<Scale> {
     let rows: Vec<Vec<Summary<'_>>> = sources.iter().map(|source| summaries(plan.parts, source)).collect();
     expressions(plan.parts)
         .enumerate()
         .map(|(at, (expr, format))| {
-            let of_rows = rows.iter().flat_map(|row| row[at].value(plan.statistic).into_iter().chain(row[at].at_least));
+            // The parts of a short cell, such as user and system time, are read together.
+            let of_row = |row: &'_ Vec<Summary<'_>>| {
+                let parts = if plan.short { row.as_slice() } else { &row[at..=at] };
+                parts
+                    .iter()
+                    .flat_map(|one| one.value(plan.statistic).into_iter().chain(one.at_least))
+                    .collect::<Vec<_>>()
+            };
+            let of_rows = rows.iter().flat_map(of_row);
             let numbers: Vec<f64> = of_rows.collect();
-            Scale::choose(dimension(expr).ok(), format, &numbers)
+            let dimension = dimension(expr).ok();
+            let in_unit = time.filter(|_| format.is_none() && dimension == Some(Dimension::Unit(Unit::Nanos)));
+            in_unit
+                .and_then(|unit| Scale::of_times(unit, &numbers))
+                .unwrap_or_else(|| Scale::choose(dimension, format, &numbers))
         })
         .collect()
 }

@@ -5,10 +5,14 @@ use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::processes;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, TrialRecord};
+use prony_model::units::Nanos;
 
 use super::model::Topic;
-use super::words::once;
+use super::split;
+use super::words::{once, time};
 use prony_analysis::verdicts;
+use prony_model::record::probe::Role;
+use prony_stats::summary::median;
 
 /// A column before its cells are known.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +25,9 @@ pub(super) struct ColumnPlan {
     pub(super) topic: Topic,
     /// The text of its cells.
     pub(super) parts: Vec<CellPart>,
+    /// Whether its cells are short: no least and greatest trial, no outcome that its row has named, and no division of CPU
+    /// time that is too short to divide.
+    pub(super) short: bool,
 }
 
 /// What a stranger needs of each timed phase, in order.
@@ -41,6 +48,22 @@ const MEMORY: &[MetricKey] = &[
 const STORAGE: &[MetricKey] =
     &[MetricKey::amount(Metric::Written), MetricKey::amount(Metric::Fsyncs), MetricKey::amount(Metric::Disk)];
 
+/// What programs have beside the usual figures; of the first, each role of a program's processes has its own.
+const PROGRAM: &[(Topic, MetricKey)] = &[
+    (Topic::Memory, MetricKey::gauge(Metric::HeapUsed, Stat::Max)),
+    (Topic::Time, MetricKey::amount(Metric::CpuUser)),
+    (Topic::Time, MetricKey::amount(Metric::CpuSystem)),
+    (Topic::Time, MetricKey::amount(Metric::GcTime)),
+    (Topic::Time, MetricKey::amount(Metric::GcCount)),
+    (Topic::Memory, MetricKey::gauge(Metric::Rss, Stat::Peak)),
+    (Topic::Memory, MetricKey::gauge(Metric::Rss, Stat::Max)),
+    (Topic::Memory, MetricKey::gauge(Metric::File, Stat::Max)),
+    (Topic::Memory, MetricKey::gauge(Metric::HeapTotal, Stat::Max)),
+    (Topic::Memory, MetricKey::gauge(Metric::External, Stat::Max)),
+    (Topic::Memory, MetricKey::gauge(Metric::HeapBlocks, Stat::Max)),
+    (Topic::Storage, MetricKey::amount(Metric::Read)),
+];
+
 /// The figures that are judged, then the memory of their phases.
 pub(super) fn judged(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<ColumnPlan> {
     let figures = Figures { trials };
@@ -52,6 +75,73 @@ pub(super) fn judged(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<Col
     let memory = phases.into_iter().filter(|phase| measured(phase) && !is_judged(phase));
     let memory: Vec<ColumnPlan> = memory.map(|phase| plan(phase, anon, Topic::Memory)).collect();
     judged.iter().cloned().map(of_metric).chain(memory).collect()
+}
+
+/// What answers how a program did: the figures that are judged, CPU time, the peak of resident memory and anonymous memory of
+/// their phases; with notes on them.
+pub(super) fn of_programs(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
+    let figures = Figures { trials };
+    let declared = verdicts::declared(experiment);
+    let mut columns: Vec<ColumnPlan> = Vec::new();
+    let mut notes = Vec::new();
+    let mut add = |column: ColumnPlan| {
+        if !columns.iter().any(|known| known.parts == column.parts) {
+            columns.push(column);
+        }
+    };
+    for phase in once(declared.iter().map(|name| name.phase.as_str())) {
+        let any = |key: &MetricKey| figures.readings(phase, *key).any(|reading| reading.measured().is_some());
+        let judged = declared.iter().filter(|name| name.phase == phase).cloned();
+        judged.for_each(|name| add(ColumnPlan { topic: Topic::Time, ..of_metric(name) }));
+        if any(&MetricKey::amount(Metric::Cpu)) {
+            add(ColumnPlan { short: true, ..plan(phase, MetricKey::amount(Metric::Cpu), Topic::Time) });
+        }
+        if trials.iter().any(|trial| split::can_tell(trial, phase)) {
+            add(user_and_system(phase));
+        }
+        let (peak, why) = figures.peak(phase);
+        notes.extend(why);
+        let memory = [peak, MetricKey::gauge(Metric::Anon, Stat::Max)].into_iter().filter(any);
+        memory.for_each(|key| add(ColumnPlan { short: true, ..plan(phase, key, Topic::Memory) }));
+    }
+    (columns, notes)
+}
+
+/// What programs have beside the usual figures, where it was measured and is not zero; with notes on it. The columns name no
+/// phase where rows are phases.
+pub(super) fn more_of_programs(
+    experiment: &Experiment,
+    trials: &[TrialRecord],
+    by_phase: bool,
+) -> (Vec<ColumnPlan>, Vec<String>) {
+    let figures = Figures { trials };
+    let phases = timed_phases(experiment, trials);
+    let instances = std::iter::once(None).chain(Role::ALL.iter().map(|role| Some(role.name().to_owned())));
+    let of_instance = |instance: Option<String>| {
+        let keys = if instance.is_none() { PROGRAM } else { &PROGRAM[..1] };
+        keys.iter().map(move |(topic, key)| (*topic, instance.clone(), *key))
+    };
+    let names: Vec<(Topic, Option<String>, MetricKey)> = instances.flat_map(of_instance).collect();
+    let of_phase = |phase: &String| {
+        let measured = names.iter().filter(|(_, instance, key)| {
+            let readings = figures.readings_of(phase, instance.as_deref().unwrap_or_default(), *key);
+            readings.filter_map(Reading::measured).any(|value| *value > 0.0)
+        });
+        let column = |(topic, instance, key): &(Topic, Option<String>, MetricKey)| {
+            let phase = if by_phase { String::new() } else { phase.clone() };
+            let name = MetricName { phase, instance: instance.clone(), key: *key };
+            ColumnPlan { topic: *topic, ..of_metric(name) }
+        };
+        measured.map(column).collect::<Vec<_>>()
+    };
+    let mut notes: Vec<String> = phases.iter().filter_map(|phase| figures.peak(phase).1).collect();
+    let probes = trials.iter().filter_map(|trial| trial.conditions.probe.as_ref());
+    let costs: Vec<f64> =
+        probes.filter(|probe| !probe.threads.is_empty()).map(|probe| probe.cost.as_nanos() as f64).collect();
+    notes.extend(median(&costs).map(|cost| {
+        format!("the probe took {} by its own account, which the figures contain", time(Nanos::from_nanos(cost as u64)))
+    }));
+    (once(phases.iter().flat_map(of_phase)), once(notes))
 }
 
 /// The columns of the derived layout of some phases, and what is not shown and why.
@@ -133,7 +223,22 @@ pub(super) fn of_metric(name: MetricName) -> ColumnPlan {
     };
     let group = name.phase.clone();
     let parts = vec![CellPart::Figure { expr: Expr::Metric(name), format: None }];
-    ColumnPlan { group, heading, topic: Topic::Asked, parts }
+    ColumnPlan { group, heading, topic: Topic::Asked, parts, short: false }
+}
+
+/// User and system time in one column, `12.1 ms + 3.04 ms`.
+fn user_and_system(phase: &str) -> ColumnPlan {
+    let part = |metric| {
+        let name = MetricName { phase: phase.to_owned(), instance: None, key: MetricKey::amount(metric) };
+        CellPart::Figure { expr: Expr::Metric(name), format: None }
+    };
+    ColumnPlan {
+        group: phase.to_owned(),
+        heading: "user + system".to_owned(),
+        topic: Topic::Time,
+        parts: vec![part(Metric::CpuUser), CellPart::Text(" + ".to_owned()), part(Metric::CpuSystem)],
+        short: true,
+    }
 }
 
 fn plan(phase: &str, key: MetricKey, topic: Topic) -> ColumnPlan {
@@ -165,8 +270,32 @@ struct Figures<'a> {
 
 impl Figures<'_> {
     fn readings(&self, phase: &str, key: MetricKey) -> impl Iterator<Item = &Reading<f64>> {
+        self.readings_of(phase, "", key)
+    }
+
+    fn readings_of(&self, phase: &str, instance: &str, key: MetricKey) -> impl Iterator<Item = &Reading<f64>> {
         let phases = self.trials.iter().flat_map(|t| &t.phases).filter(move |p| p.name == phase);
-        phases.filter_map(move |p| p.readings.get("")?.get(&MetricKeyText(key)))
+        phases.filter_map(move |p| p.readings.get(instance)?.get(&MetricKeyText(key)))
+    }
+
+    /// The kernel's own peak of resident memory; where a trial has none, the largest sample, and why.
+    fn peak(&self, phase: &str) -> (MetricKey, Option<String>) {
+        let [exact, sampled] = [Stat::Peak, Stat::Max].map(|stat| MetricKey::gauge(Metric::Rss, stat));
+        let reading = |trial: &TrialRecord, key| trial.phases.iter().find(|p| p.name == phase)?.reading(key).cloned();
+        let only_sampled = |trial: &TrialRecord| match (reading(trial, exact), reading(trial, sampled)) {
+            (Some(Reading::Missing(why)), Some(Reading::Measured(_))) => Some(why),
+            _ => None,
+        };
+        match self.trials.iter().find_map(only_sampled) {
+            None => (exact, None),
+            Some(why) => {
+                let note = format!(
+                    "`{sampled}` is the largest sample, summed over processes, so that shared pages count several times; \
+                     not every trial has `{exact}`: {why}"
+                );
+                (sampled, Some(note))
+            }
+        }
     }
 
     /// Whether a column would say something, measured or not.

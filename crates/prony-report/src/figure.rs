@@ -164,3 +164,41 @@ fn ending_phase<'a>(ending: &Ending, phases: &'a [PhaseRecord]) -> Option<&'a Ph
     let name = ending.phase.as_ref()?;
     phases.iter().find(|p| p.name == *name)
 }
+
+#[cfg(test)]
+mod tests {
+    use prony_model::record::Conditions;
+    use serde_json::{Value as Json, json};
+
+    use super::*;
+
+    fn trial(outcome: Outcome, phases: &Json) -> TrialRecord {
+        serde_json::from_value(json!({
+            "trial": { "block": 0, "sub_block": 0, "position": 0, "variant": 0, "label": "a", "seed": 1 },
+            "started_unix_ms": 0, "took": 1, "ending": { "outcome": outcome, "phase": null, "after": 1, "evidence": [] },
+            "phases": phases, "effective": null, "conditions": Conditions::default(), "series": [],
+            "sampler_cpu": { "measured": 0 },
+            "findings": []
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_reason_is_that_of_its_own_trial() {
+        let unread = json!([{
+            "name": "run", "action": "observe", "timed": true, "completion": "complete", "begin": 0, "end": 1,
+            "readings": { "": { "cpu": { "missing": { "failed": "it was not read" } } } }, "histograms": [],
+            "groups": null, "throughput": null, "answer": null, "errors": {}
+        }]);
+        let not_reached = json!([{
+            "name": "run", "action": "observe", "timed": true, "completion": "not_reached", "begin": 0, "end": 1,
+            "readings": {}, "histograms": [],
+            "groups": null, "throughput": null, "answer": null, "errors": {}
+        }]);
+        let (none, well) = (trial(Outcome::TimedOut, &not_reached), trial(Outcome::Ok, &unread));
+        let summary = Summary::of(&Expr::Metric("run.cpu".parse().unwrap()), &[&none, &well]);
+        assert!(summary.numbers.is_empty());
+        assert_eq!(summary.missing.iter().map(Why::to_string).collect::<Vec<_>>(), ["it was not read"]);
+        assert_eq!(summary.ended.len(), 1, "the one that timed out");
+    }
+}

@@ -176,7 +176,7 @@ fn figures(
     notes: &mut Notes,
 ) -> [(Vec<Cell>, &'static str); 2] {
     let parts = [CellPart::Figure { expr: Expr::Metric(metric.clone()), format: None }];
-    let plan = Plan { parts: &parts, statistic: Statistic::Median };
+    let plan = Plan { parts: &parts, statistic: Statistic::Median, short: false };
     let source = |variant: usize, trials: &[_]| Source {
         trials: trials.to_vec(),
         planned: planned(&data.experiment, variant),
@@ -185,7 +185,7 @@ fn figures(
     };
     let own: Vec<Source<'_>> = lines.iter().map(|line| source(line.above.pair.variant, &line.own)).collect();
     let floors: Vec<Source<'_>> = lines.iter().map(|line| source(line.above.pair.baseline, &line.floor)).collect();
-    let scales = scales(&plan, &[own.as_slice(), floors.as_slice()].concat());
+    let scales = scales(&plan, &[own.as_slice(), floors.as_slice()].concat(), None);
     [own, floors].map(|sources| {
         let filled = fill(&plan, &scales, &sources, &mut vec![Said::default(); sources.len()], notes);
         (filled.cells, filled.unit)

@@ -61,6 +61,15 @@ impl Layout {
         Self { tables, rows: rest, columns: vec![], variants }
     }
 
+    /// All variants in one table, where it is not too long.
+    pub(super) fn in_one_table(experiment: &Experiment) -> Self {
+        let variants: Vec<usize> = (0..experiment.variants().len()).collect();
+        if variants.len() > LONGEST_TABLE {
+            return Self::derived(experiment);
+        }
+        Self { tables: vec![], rows: varying(experiment, &variants), columns: vec![], variants }
+    }
+
     /// As a table asks; a factor that it forgets and that varies labels the rows, so that no two
     /// variants are ever pooled.
     pub(super) fn asked(experiment: &Experiment, spec: &TableSpec) -> Self {

@@ -2,6 +2,7 @@
 //!
 //! [`build`] makes a [`Report`] of a run's data; each file under `render` prints one in a format.
 
+mod answers;
 mod build;
 mod cells;
 mod columns;
@@ -26,6 +27,7 @@ pub mod render;
 mod scale;
 pub mod screen;
 mod settled;
+mod split;
 mod words;
 
 pub use build::{Options, build};

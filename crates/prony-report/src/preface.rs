@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_analysis::guard::{Finding, Severity, findings, run};
+use prony_experiment::design::Variant;
+use prony_model::record::{Status, TrialRecord};
 use prony_model::units::Nanos;
 
 use super::layout::varying;
@@ -12,9 +14,17 @@ use super::words::{count, instant};
 use prony_analysis::verdicts;
 use prony_results::{RunData, RunStatus};
 
-/// What ran, when, where and how it went.
-pub(super) fn preface(data: &RunData) -> Vec<String> {
+/// How many trials of what ended how; that trials failed is left to a finding.
+pub(super) fn brief(data: &RunData) -> Vec<String> {
+    std::iter::once(extent(data)).chain(ignored(data)).collect()
+}
+
+/// What ran, when, where and how it went; with the exit codes that programs were allowed to end with.
+pub(super) fn preface(data: &RunData, programs: bool) -> Vec<String> {
     let mut lines = vec![extent(data)];
+    if programs {
+        lines.extend(ignored(data));
+    }
     lines.extend(run::failures(&data.experiment, &data.trials).map(|text| format!("{text}.")));
     lines.push(times(data));
     lines.extend(machine::line(&data.head.host));
@@ -23,10 +33,26 @@ pub(super) fn preface(data: &RunData) -> Vec<String> {
     lines
 }
 
-/// How many trials of what ended how.
-pub(super) fn brief(data: &RunData) -> Vec<String> {
-    let failures = run::failures(&data.experiment, &data.trials).map(|text| format!("{text}."));
-    std::iter::once(extent(data)).chain(failures).collect()
+/// Exit codes beside 0 that were no failure: `Exit codes ignored of `a`: 3 of 10 trials ended with 1.`
+fn ignored(data: &RunData) -> Vec<String> {
+    let experiment = &data.experiment;
+    let of_variant = |variant: &Variant| {
+        let own: Vec<&TrialRecord> = data.trials.iter().filter(|trial| trial.trial.variant == variant.id).collect();
+        let mut codes: BTreeMap<i32, usize> = BTreeMap::new();
+        for trial in own.iter().filter(|trial| trial.ending.outcome.is_ok()) {
+            if let Some(Status::Exited(code @ (..=-1 | 1..))) = trial.program().and_then(|program| program.status) {
+                *codes.entry(code).or_default() += 1;
+            }
+        }
+        let each: Vec<String> =
+            codes.iter().map(|(code, n)| format!("{n} of {} trials ended with {code}", own.len())).collect();
+        let whose = match experiment.variants().len() {
+            0 | 1 => String::new(),
+            _ => format!(" of `{}`", experiment.labels(variant)),
+        };
+        (!each.is_empty()).then(|| format!("Exit codes ignored{whose}: {}.", each.join(", ")))
+    };
+    experiment.variants().iter().filter_map(of_variant).collect()
 }
 
 /// `Run 7: 6 variants in 10 blocks, 60 trials planned, 60 finished: 58 ok, 2 out of memory.`

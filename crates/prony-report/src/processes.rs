@@ -57,7 +57,7 @@ fn table(data: &RunData, variant: &Variant, phase: &str, caption: &str) -> Optio
         // One scale for all rows: that of the whole tree.
         let whole = of(None);
         let sources = std::slice::from_ref(&source);
-        let scales = scales(&plan(&whole), sources);
+        let scales = scales(&plan(&whole), sources, None);
         let mut unit = "";
         for (at, row) in rows.iter_mut().enumerate() {
             let instance = at.checked_sub(1).map(|at| &instances[at]);
@@ -126,7 +126,7 @@ fn rows(instances: &[String]) -> Vec<Row> {
 }
 
 fn plan(parts: &[CellPart]) -> Plan<'_> {
-    Plan { parts, statistic: Statistic::Median }
+    Plan { parts, statistic: Statistic::Median, short: false }
 }
 
 fn parts(phase: &str, instance: Option<&String>, key: MetricKey) -> Vec<CellPart> {

@@ -44,6 +44,13 @@ impl Scale {
         Self { factor, name, decimals, other: None }
     }
 
+    /// The scale of times that are all shown in one unit, with three significant digits at least: a short one is no zero.
+    /// `None` where the unit is none of time.
+    pub(super) fn of_times(unit: &str, numbers: &[f64]) -> Option<Self> {
+        let (name, factor) = TIME.iter().chain(LONG_TIME).copied().find(|(name, _)| *name == unit)?;
+        Some(Self { factor, name, decimals: significant(factor, numbers), other: None })
+    }
+
     /// A number of the stored unit as text without its unit.
     pub(super) fn print(&self, number: f64) -> String {
         if let Some((format, unit)) = &self.other {
@@ -84,14 +91,19 @@ fn fitting(dimension: Option<Dimension>, numbers: &[f64]) -> (&'static str, f64)
     units.iter().copied().rfind(|(_, factor)| middle >= factor).unwrap_or(units[0])
 }
 
-/// Three significant digits for the smallest number.
+/// Three significant digits for the smallest number, as far as a table has room.
 fn decimals(factor: f64, numbers: &[f64]) -> usize {
+    significant(factor, numbers).min(MOST_DECIMALS)
+}
+
+/// Three significant digits for the smallest number.
+fn significant(factor: f64, numbers: &[f64]) -> usize {
     let smallest = numbers.iter().map(|n| (n / factor).abs()).filter(|n| *n > 0.0).fold(f64::INFINITY, f64::min);
     if !smallest.is_finite() {
         return 0;
     }
     let wanted = 2 - smallest.log10().floor() as i64;
-    wanted.clamp(0, MOST_DECIMALS as i64) as usize
+    usize::try_from(wanted).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -101,6 +113,19 @@ mod tests {
     fn printed(unit: Unit, numbers: &[f64]) -> (Vec<String>, &'static str) {
         let scale = Scale::choose(Some(Dimension::Unit(unit)), None, numbers);
         (numbers.iter().map(|n| scale.print(*n)).collect(), scale.name)
+    }
+
+    #[test]
+    fn short_times_are_no_zeros_in_long_units() {
+        let shown = |unit: &str| {
+            [5.1e6, 7.26e12, 0.0]
+                .map(|nanos| Scale::of_times(unit, &[nanos]).map(|scale| scale.print(nanos) + scale.name))
+        };
+        let some = |texts: [&str; 3]| texts.map(|text| Some(text.to_owned()));
+        assert_eq!(shown("h"), some(["0.00000142h", "2.02h", "0h"]));
+        assert_eq!(shown("s"), some(["0.00510s", "7260s", "0s"]));
+        assert_eq!(shown("ms"), some(["5.10ms", "7,260,000ms", "0ms"]));
+        assert_eq!(shown("kB"), [None, None, None]);
     }
 
     #[test]

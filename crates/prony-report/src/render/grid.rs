@@ -37,14 +37,14 @@ pub(super) struct Laid {
 }
 
 /// Whole texts are broken so that they do not make a column much wider than its figures.
-const WHOLE: usize = 26;
+pub(super) const WHOLE: usize = 26;
 
-/// Lays out a column; `least` is the least width.
-pub(super) fn lay(heading: &str, fields: &[Field], left: bool, least: usize) -> Laid {
+/// Lays out a column; `least` is the least width, and whole texts are broken where they are wider than `room` and all others.
+pub(super) fn lay(heading: &str, fields: &[Field], left: bool, least: usize, room: usize) -> Laid {
     let heads = fields.iter().filter(|f| f.whole.is_none()).map(|f| width(&f.head)).max().unwrap_or(0);
     let tails = fields.iter().map(|f| width(&f.tail)).max().unwrap_or(0);
     let figures = heads + tails + usize::from(tails > 0);
-    let room = figures.max(width(heading)).max(if left { usize::MAX } else { WHOLE });
+    let room = figures.max(width(heading)).max(room);
     let broken: Vec<Option<Vec<String>>> =
         fields.iter().map(|f| f.whole.as_ref().map(|text| wrap_clauses(text, room))).collect();
     let wholes = broken.iter().flatten().flatten().map(|line| width(line)).max().unwrap_or(0);
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn decimals_stand_under_each_other() {
-        let laid = lay("time, s", &[figure("1.5", "[1.4..1.6]"), figure("110.0", "")], false, 0);
+        let laid = lay("time, s", &[figure("1.5", "[1.4..1.6]"), figure("110.0", "")], false, 0, WHOLE);
         assert_eq!(laid.fields, [["  1.5 [1.4..1.6]"], ["110.0           "]]);
         assert_eq!((laid.width, laid.heading.as_str()), (16, "         time, s"));
     }
@@ -122,13 +122,13 @@ mod tests {
     #[test]
     fn outcomes_are_broken_at_their_commas() {
         let fields = [figure("1.5", ""), Field::whole("OOM in persist at 48.3 s, >= 16.0 GB")];
-        let laid = lay("time, s", &fields, false, 0);
+        let laid = lay("time, s", &fields, false, 0, WHOLE);
         assert_eq!(laid.fields[1], ["OOM in persist at 48.3 s,", "               >= 16.0 GB"]);
     }
 
     #[test]
     fn wide_characters_count_twice() {
-        assert_eq!(lay("", &[figure("日本", ""), figure("ab", "")], false, 0).fields, [["日本"], ["  ab"]]);
+        assert_eq!(lay("", &[figure("日本", ""), figure("ab", "")], false, 0, WHOLE).fields, [["日本"], ["  ab"]]);
     }
 
     #[test]

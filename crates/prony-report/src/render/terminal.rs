@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::Render;
-use super::grid::{Field, Laid, lay, pad_right, width, wrap};
+use super::grid::{Field, Laid, WHOLE, lay, pad_right, width, wrap};
 use crate::escape::terminal as safe;
 use crate::model::{Align, Cell, Column, FindingLine, Remarks, Report, Row, Table, Topic};
 use crate::screen::{Screen, Style};
@@ -83,7 +83,7 @@ impl Terminal {
     }
 
     fn table(&self, table: &Table, out: &mut Out<'_>) -> io::Result<()> {
-        let labels: Vec<Laid> = (0..table.labels.len()).map(|at| label_column(table, at)).collect();
+        let labels: Vec<Laid> = (0..table.labels.len()).map(|at| label_column(table, at, self.width)).collect();
         let columns: Vec<Laid> = (0..table.columns.len()).map(|at| figure_column(table, at)).collect();
         let shares = self.shares(table, &labels, &columns);
         for (at, share) in shares.iter().enumerate() {
@@ -200,8 +200,9 @@ fn pack(topic: &[usize], table: &Table, fits: impl Fn(&[usize]) -> bool) -> Vec<
 /// # Errors
 /// Those of `out`.
 pub fn plain_table(terminal: Terminal, headings: &[&str], rows: &[Vec<String>], out: &mut dyn Write) -> io::Result<()> {
-    let column =
-        |at: usize| lay(headings[at], &rows.iter().map(|r| Field::whole(safe(&r[at]))).collect::<Vec<_>>(), true, 0);
+    let column = |at: usize| {
+        lay(headings[at], &rows.iter().map(|r| Field::whole(safe(&r[at]))).collect::<Vec<_>>(), true, 0, usize::MAX)
+    };
     let columns: Vec<Laid> = (0..headings.len()).map(column).collect();
     let line = |texts: Vec<&str>| texts.join(GAP).trim_end().to_owned();
     let heading = line(columns.iter().map(|c| c.heading.as_str()).collect());
@@ -225,12 +226,14 @@ fn share_title(table: &Table, share: &[usize], several: bool, at: usize) -> Stri
     }
 }
 
-fn label_column(table: &Table, at: usize) -> Laid {
+/// A label may take two fifths of the width: figures stand beside it.
+fn label_column(table: &Table, at: usize, all: Option<usize>) -> Laid {
+    let room = all.map_or(usize::MAX, |all| all * 2 / 5);
     let text = |row: &Row| {
         let label = &row.labels[at];
         Field::whole(safe(&label.text) + &marks(&label.marks))
     };
-    lay(&safe(&table.labels[at]), &table.rows.iter().map(text).collect::<Vec<_>>(), true, 0)
+    lay(&safe(&table.labels[at]), &table.rows.iter().map(text).collect::<Vec<_>>(), true, 0, room)
 }
 
 fn figure_column(table: &Table, at: usize) -> Laid {
@@ -238,7 +241,8 @@ fn figure_column(table: &Table, at: usize) -> Laid {
     let left = column.align == Align::Left;
     let text = |row: &Row| if left { Field::whole(safe(&row.cells[at].main)) } else { field(&row.cells[at]) };
     let fields: Vec<Field> = table.rows.iter().map(text).collect();
-    lay(&heading(column), &fields, left, if has_own_group(table, at) { width(&safe(&column.group)) } else { 0 })
+    let least = if has_own_group(table, at) { width(&safe(&column.group)) } else { 0 };
+    lay(&heading(column), &fields, left, least, if left { usize::MAX } else { WHOLE })
 }
 
 /// Whether neither neighbour shares the column's group.

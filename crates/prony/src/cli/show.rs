@@ -4,9 +4,11 @@ use prony_model::metric::MetricName;
 
 use super::Output;
 use super::choice::{DatabaseArg, RunChoice, known_metric, known_phase};
+use super::exec::file;
+use super::printed;
 use crate::error::Error;
 use crate::search::journal;
-use prony_report::{Options, build};
+use prony_report::Options;
 use prony_results::{Database, RunId};
 
 /// Show a run's tables
@@ -67,22 +69,22 @@ pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
     if let Some(phase) = &args.phase {
         known_phase(phase, &data)?;
     }
-    let report = build(
-        &data,
-        &Options {
-            metrics: args.metric.clone(),
-            phase: args.phase.clone(),
-            all_metrics: args.all_metrics,
-            processes: args.processes,
-            brief: !args.all,
-            database: args.database.option(),
-        },
-    );
+    let options = Options {
+        metrics: args.metric.clone(),
+        phase: args.phase.clone(),
+        all_metrics: args.all_metrics,
+        processes: args.processes,
+        brief: !args.all,
+        programs: args.all,
+        commands: file::names(&data.experiment),
+        database: args.database.option(),
+        ..Options::default()
+    };
     let profiles = match database.profiled_variants(data.head.id)?.len() {
         0 => String::new(),
         _ => format!("\nwhere the time goes: `prony profile {}{}`\n", data.head.id, args.database.option()),
     };
-    output.report(&report, args.width)?;
+    printed::print(&database, &data, &options, args.width, output)?;
     output.print(&concluded)?;
     output.print(&profiles)
 }

@@ -24,6 +24,11 @@ fn refused(bench: &Bench, args: &[&str]) -> String {
     err(&output)
 }
 
+/// The line of a table's row.
+fn row(text: &str, label: &str) -> Option<usize> {
+    text.lines().position(|line| line.strip_prefix(label).is_some_and(|rest| rest.starts_with("  ")))
+}
+
 /// The words of each variant's command.
 fn commands(bench: &Bench) -> Vec<String> {
     let data = bench.data();
@@ -177,7 +182,9 @@ fn conclude_that_fails_is_a_finding_and_keeps_the_figures() {
     let (output, data) = bench.exec(&["-r", "2", "--conclude", "echo stuck; exit 7", "echo test"]);
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
     assert!(
-        out(&output).contains("conclude of program `a` failed: exit code 7: stuck (2 of 2 trials)"),
+        out(&output).contains(
+            "`conclude_failed`, 2 of 2 trials; the first: conclude of program `a` failed: exit code 7: stuck"
+        ),
         "{}",
         out(&output)
     );
@@ -202,7 +209,8 @@ fn exit_codes_that_are_named_are_no_failure() {
     let (output, _) = bench.exec(&["-r", "4", "-i", "-S", "sh", by_turns, "exit 0"]);
     let said = out(&output);
     // Trials of the baseline beside itself are among them.
-    assert!(said.contains("8 ok") && said.contains("exit codes ignored: 4 of 8 ended with 5\n"), "{said}");
+    let ignored = format!("Exit codes ignored of `{by_turns}`: 4 of 8 trials ended with 5.\n");
+    assert!(said.contains("12 finished: 12 ok") && said.contains(&ignored), "{said}");
     assert_eq!(said.matches("ignored").count(), 1, "all trials of the other ended with 0: {said}");
 }
 
@@ -249,11 +257,13 @@ fn parameters_make_variants_that_are_compared_with_the_first_or_the_reference() 
     let scan = ["--parameter-scan", "time", "30", "45", "--parameter-step-size", "5"];
     let (output, data) = bench.exec(&[&["-r", "1"], &scan[..], &["echo {time}"]].concat());
     assert_eq!(commands(&bench), ["echo 30", "echo 35", "echo 40", "echo 45"]);
-    assert!(out(&output).contains("echo 35\n  outcome"), "{}", out(&output));
+    assert!(out(&output).starts_with("echo {time}\n") && row(&out(&output), "35").is_some(), "{}", out(&output));
     assert_eq!(data.trials.len(), 5, "the baseline has two trials in a block");
     let reference = ["-r", "1", "--reference=echo 25", "--export-hyperfine-json", "h.json"];
     let (output, _) = bench.exec(&[&reference, &scan[..], &["echo {time}"]].concat());
-    assert!(out(&output).starts_with("echo 25\n"), "the reference has no value: {}", out(&output));
+    let text = out(&output);
+    assert!(row(&text, "echo 25") < row(&text, "echo 30") && row(&text, "echo 45").is_some(), "{text}");
+    assert!(row(&text, "echo 25").is_some(), "the reference has no value: {text}");
     let json: serde_json::Value = serde_json::from_str(&fs::read_to_string(bench.path("h.json")).unwrap()).unwrap();
     let parameters = |at: usize| json["results"][at]["parameters"].clone();
     assert_eq!((parameters(0), parameters(1)), (serde_json::Value::Null, serde_json::json!({ "time": "30" })));
@@ -269,7 +279,8 @@ fn reference_is_the_baseline_under_its_name() {
     let bench = Bench::new();
     let reference = ["--reference=sleep 0.02", "--reference-name=refabc123"];
     let (output, data) = bench.exec(&[&["-r", "1"], &reference[..], &["sleep 0.01", "sleep 0.03"]].concat());
-    assert!(out(&output).starts_with("refabc123\n"), "{}", out(&output));
+    let text = out(&output);
+    assert!(text.starts_with("refabc123 against sleep 0.01") && row(&text, "refabc123").is_some(), "{text}");
     assert_eq!(data.experiment.compare().baseline["command"], "refabc123");
 }
 
@@ -278,7 +289,7 @@ fn summary_has_the_order_and_the_unit_that_were_asked_for() {
     let bench = Bench::new();
     let order = |sort: &str, unit: &str| {
         let text = out(&bench.exec(&["-r", "1", "--sort", sort, "-u", unit, "sleep 0.2", "sleep 0.01"]).0);
-        let slow_first = text.find("sleep 0.2\n") < text.find("sleep 0.01\n");
+        let slow_first = row(&text, "sleep 0.2").unwrap() < row(&text, "sleep 0.01").unwrap();
         (slow_first, text)
     };
     for (sort, slow_first) in [("auto", true), ("command", true), ("mean-time", false)] {
@@ -288,9 +299,54 @@ fn summary_has_the_order_and_the_unit_that_were_asked_for() {
         [("microsecond", "us"), ("millisecond", "ms"), ("second", "s"), ("minute", "min"), ("hour", "h")]
     {
         let (_, text) = order("auto", unit);
-        let wall = text.lines().find(|line| line.starts_with("  wall")).unwrap();
-        assert_eq!(wall.split_whitespace().nth(2).map(|word| word.trim_end_matches(',')), Some(least), "{wall}");
+        assert!(text.contains(&format!("time, {least} ")) && text.contains(&format!("cpu, {least} ")), "{text}");
     }
+}
+
+#[test]
+fn summary_ends_with_one_table_and_names_the_way_to_the_rest() {
+    let bench = Bench::new();
+    let work = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+    let (output, _) = bench.exec(&["-r", "6", "-S", "sh", "-n", "busy", "-n", "idle", work, "sleep 0.05"]);
+    let text = out(&output);
+    let (verdict, heads) = (text.find("`command=idle`").unwrap(), text.find("time, ").unwrap());
+    assert!(verdict < heads, "the table stands below the verdict: {text}");
+    let heads = text[heads..].lines().next().unwrap();
+    for column in ["cpu, ", "user + system", "rss.", "anon.max, "] {
+        assert!(heads.contains(column), "{column}: {text}");
+    }
+    assert_eq!(text.matches("\n---").count(), 1, "one table: {text}");
+    let too_short = "too little CPU time to tell user from system";
+    assert_eq!(text.matches(too_short).count(), 1, "of `sleep`: {text}");
+    assert!(text.lines().last().unwrap().starts_with("all tables") && text.contains("`prony show 1 --all"), "{text}");
+
+    let (output, _) = bench.exec(&["-r", "1", "--all", "-S", "sh", work]);
+    let text = out(&output);
+    for more in ["cpu.user", "file.max", "CPU, at most", "anonymous memory, at most"] {
+        assert!(text.contains(more), "{more}: {text}");
+    }
+    assert!(!text.contains("all tables"), "{text}");
+    let shown = bench.prony(&["show", "2", "--all"]);
+    assert_eq!(out(&shown), text, "one report, whichever command prints it");
+}
+
+#[test]
+fn one_command_has_a_row_of_its_name_and_no_verdict() {
+    let bench = Bench::new();
+    for runs in ["1", "3"] {
+        let text = out(&bench.exec(&["-r", runs, "-n", "nap", "--", "sleep", "0.03"]).0);
+        assert!(row(&text, "nap").is_some() && text.contains("\ncommand "), "{text}");
+        assert!(!text.to_lowercase().contains("verdict"), "{text}");
+    }
+}
+
+#[test]
+fn failed_command_has_its_reason_once() {
+    let bench = Bench::new();
+    let text = out(&bench.exec(&["-r", "3", "--", "sh", "-c", "echo oops >&2; exit 3"]).0);
+    assert_eq!(text.matches("`oops`").count(), 1, "its last words: {text}");
+    assert_eq!(text.matches("failed (exit code 3) in").count(), 1, "in the table: {text}");
+    assert_eq!(text.matches("3 of 3 trials failed").count(), 1, "among the findings: {text}");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn the_heap_of_a_program_is_read_while_it_runs() {
         "const kept = []; let n = 0; const grow = () => { for (let i = 0; i < 20000; i++) kept.push({ i }); \
          if (++n < 8) setTimeout(grow, 40); else console.log(kept.length, (globalThis.kept = Buffer.alloc(3e6)).length); }; grow();",
     )]);
-    let args = ["-r", "2", "--runtime", "node", "--export-csv", "o.csv", "--", "node", "site/a.js"];
+    let args = ["-r", "2", "--all", "--runtime", "node", "--export-csv", "o.csv", "--", "node", "site/a.js"];
     let (output, data) = site.bench.exec(&args);
     for trial in &data.trials {
         let of = |metric, stat| gauge(trial, "run", metric, stat);
@@ -109,7 +109,9 @@ fn the_heap_of_a_program_is_read_while_it_runs() {
         assert_eq!(probe.lines_lost, 0);
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("  heap  ") && text.contains("  gc  ") && text.contains("by its own account"), "{text}");
+    for shown in ["heap.used.max", "heap.total.max", "external.max", "gc.count", "by its own account"] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
     let csv = fs::read_to_string(site.bench.path("o.csv")).unwrap();
     assert!(csv.contains("heap.used.max") && csv.contains("heap.arraybuffers.end"), "{csv}");
 }
@@ -309,9 +311,9 @@ fn threads_and_children_are_shown_by_role() {
     let output = site.bench.prony(&["report", "--format", "csv"]);
     let csv = String::from_utf8_lossy(&output.stdout);
     assert!(csv.contains(",worker,heap.used.max,") && csv.contains(",child,heap.used.max,"), "{csv}");
-    let (output, _) = site.bench.exec(&["-r", "1", "--runtime", "node", "--", "node", "site/main.js"]);
+    let (output, _) = site.bench.exec(&["-r", "1", "--all", "--runtime", "node", "--", "node", "site/main.js"]);
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("  heaps") && text.contains("worker "), "{text}");
+    assert!(text.contains("main.heap.used.max") && text.contains("worker.heap.used.max"), "{text}");
 }
 
 #[test]

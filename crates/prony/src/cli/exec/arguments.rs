@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use prony_model::program::Runtime;
 
-use super::summary::TimeUnit;
 use crate::cli::choice::{DatabaseArg, SharedArg};
 
 /// Trials of a command: at least one, and no more than a file may ask for.
@@ -132,16 +131,19 @@ pub struct Arguments {
     /// Count calls such as `fsync`; each system call on the machine then takes some 40 ns longer
     #[arg(long)]
     pub syncs: bool,
-    /// Order of the commands in the summary: as typed (`auto`, `command`), or by mean time
+    /// Order of the commands in the table: as typed (`auto`, `command`), or by mean time
     #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
     pub sort: Sort,
-    /// Unit of times in the summary [default: the one that fits each]
+    /// Unit of times in the table [default: the one that fits each column]
     #[arg(long, short = 'u', value_enum, value_name = "UNIT")]
     pub time_unit: Option<TimeUnit>,
     /// Colour and the line of progress: both on a terminal (`auto`), none (`basic`), both anywhere (`full`), progress only
     /// (`nocolor`), colour only (`color`); `none` prints no results, but still failed trials, warnings and errors
     #[arg(long, value_enum, value_name = "TYPE", default_value_t)]
     pub style: Style,
+    /// Show all usual tables, how the verdicts were reached, and every note
+    #[arg(long)]
+    pub all: bool,
     /// Write the experiment file that repeats this; never over another without --force
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
@@ -166,6 +168,34 @@ pub struct Arguments {
     /// The commands
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
     pub command: Vec<String>,
+}
+
+/// A unit in which every time is shown, whatever its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum TimeUnit {
+    /// us, with three significant digits at least.
+    Microsecond,
+    /// ms, with three significant digits at least.
+    Millisecond,
+    /// s, with three significant digits at least.
+    Second,
+    /// min, with three significant digits at least.
+    Minute,
+    /// h, with three significant digits at least.
+    Hour,
+}
+
+impl TimeUnit {
+    /// As tables name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Microsecond => "us",
+            Self::Millisecond => "ms",
+            Self::Second => "s",
+            Self::Minute => "min",
+            Self::Hour => "h",
+        }
+    }
 }
 
 /// Files for results; `-` is standard output.

@@ -292,6 +292,13 @@ pub fn label(experiment: &Experiment, variant: &Variant) -> String {
     if unused.is_empty() { label } else { format!("{label} ({})", unused.join(", ")) }
 }
 
+/// What each variant is called, where commands are a factor or there is one variant; empty elsewhere.
+pub fn names(experiment: &Experiment) -> Vec<String> {
+    let variants = experiment.variants();
+    let are_commands = variants.len() == 1 || experiment.factors().iter().any(|factor| factor.name == COMMAND);
+    variants.iter().filter(|_| are_commands).map(|variant| label(experiment, variant)).collect()
+}
+
 /// The entries that have a value.
 fn table<const N: usize>(entries: [(&str, Option<Value>); N]) -> Table {
     entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()

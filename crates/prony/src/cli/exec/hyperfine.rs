@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::record::{Status, TrialRecord};
 use prony_results::RunData;
 use prony_stats::summary::summary;
 use serde::{Deserialize, Serialize};
 
 use super::file::{label, levels};
-use super::summary::value;
 
 /// A file of hyperfine.
 #[derive(Debug, Serialize, Deserialize)]
@@ -65,7 +64,10 @@ pub fn document(data: &RunData) -> Document {
 }
 
 fn benchmark(command: String, trials: &[&TrialRecord], parameters: BTreeMap<String, String>) -> Option<Benchmark> {
-    let read = |trial: &TrialRecord, key: MetricKey| value(trial, None, key)?.measured().copied();
+    let read = |trial: &TrialRecord, key: MetricKey| {
+        let phase = trial.phases.first()?.name.clone();
+        trial.figure(&MetricName { phase, instance: None, key }).measured().copied()
+    };
     let known = |key: MetricKey| trials.iter().filter_map(|trial| read(trial, key)).collect::<Vec<f64>>();
     let timed: Vec<(f64, Option<i32>)> = trials
         .iter()

@@ -7,15 +7,12 @@ pub mod exports;
 pub mod file;
 pub mod hyperfine;
 pub mod parameters;
-pub mod summary;
-pub mod timeline;
 pub mod typed;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use prony_analysis::guard::run::failures;
-use prony_experiment::design::{Experiment, Variant};
+use prony_experiment::design::Experiment;
 use prony_experiment::shell_syntax;
 use prony_model::catalog::{Anywhere, Overrides};
 use prony_model::event::Event;
@@ -23,28 +20,24 @@ use prony_model::outcome::Outcome;
 use prony_model::program::BASE_ENV;
 use prony_model::record::TrialRecord;
 
-use super::{Answer, Output};
+use super::{Answer, Output, printed};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
 pub use arguments::Arguments;
-use arguments::{Sort, Style};
+use arguments::{Sort, Style, TimeUnit};
 use file::Typed;
-use prony_analysis::verdicts;
+use prony_report::Options;
 use prony_report::profiles;
-use prony_report::screen::{self, Screen, one_line};
+use prony_report::screen::{self, Screen};
 use prony_results::{Database, RunData};
 use prony_runner::interrupt::Interrupt;
 use prony_runner::load;
 use prony_runner::observer::Observer;
 use prony_runner::place::startable;
-use timeline::Course;
 
 /// Functions and packages of a profile.
 const TOP: usize = 10;
-
-/// Columns of a course of CPU and memory, at most.
-const COURSE: usize = 60;
 
 /// Runs the commands and says what they took.
 ///
@@ -75,7 +68,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let data = database.load_run(id)?;
     arguments.style.colour().into_iter().for_each(|colour| output.set_colour(colour));
     if arguments.style != Style::None {
-        output.print(&said(&database, &data, arguments, output.width)?)?;
+        output.print(&said(&database, &data, arguments)?)?;
+        printed::print(&database, &data, &options(arguments, &experiment), None, output)?;
     }
     exports.into_iter().try_for_each(|export| export.write(&arguments.database, &data, output))?;
     summary.cleaned()?;
@@ -132,36 +126,30 @@ fn one_command(words: &[String], experiment: &Experiment) -> Option<Event> {
     Some(Event::Notice { text: format!("note: `{}` is measured as one command", words.join(" ")), hint: Some(hint) })
 }
 
-/// Each command's figures, then the verdicts.
-fn said(database: &Database, data: &RunData, arguments: &Arguments, width: Option<usize>) -> Result<String, Error> {
-    let experiment = &data.experiment;
+/// What the report shows.
+fn options(arguments: &Arguments, experiment: &Experiment) -> Options {
+    Options {
+        brief: !arguments.all,
+        programs: arguments.all,
+        time_unit: arguments.time_unit.map(TimeUnit::name),
+        commands: file::names(experiment),
+        by_mean: arguments.sort == Sort::MeanTime,
+        database: arguments.database.option(),
+        ..Options::default()
+    }
+}
+
+/// What stands above the report: where the variables may be at fault, and profiles.
+fn said(database: &Database, data: &RunData, arguments: &Arguments) -> Result<String, Error> {
     let mut out = String::new();
-    out.extend(failures(experiment, &data.trials).map(|text| format!("{}\n", one_line(&text))));
     if !arguments.env_all && data.trials.iter().any(is_not_found) {
         let names = BASE_ENV.join(", ");
         out += &format!(
             "note: commands find {names} and no other variable: `--env NAME` or `--env-all` hands over more\n"
         );
     }
-    let of = |variant: &Variant| data.trials.iter().filter(|trial| trial.trial.variant == variant.id).collect();
-    let mut shown: Vec<(&Variant, Vec<&TrialRecord>)> =
-        experiment.variants().iter().map(|variant| (variant, of(variant))).collect();
-    if arguments.sort == Sort::MeanTime {
-        // Commands without a time come last, as typed.
-        let mean = |trials: &[&TrialRecord]| summary::mean_wall(trials).unwrap_or(f64::INFINITY);
-        shown.sort_by(|(_, a), (_, b)| mean(a).total_cmp(&mean(b)));
-    }
-    for (variant, trials) in shown {
-        let label = file::label(experiment, variant);
-        let width = width.map_or(COURSE, |width| width.saturating_sub(50).clamp(10, COURSE));
-        let courses = median_trial(&trials).map(|trial| courses(database, data, trial, width)).transpose()?.flatten();
-        out += &summary::of(&one_line(&label), &trials, courses, experiment.counts_syncs(), arguments.time_unit);
-    }
-    for line in &verdicts::of(data).lines {
-        out += &format!("{}\n", one_line(&line.sentence));
-    }
     for profile in profiles::load(database, data, |_| true)? {
-        out += &format!("\nprofile of {}", prony_report::profile::text(&profile, |_| true, TOP));
+        out += &format!("profile of {}\n", prony_report::profile::text(&profile, |_| true, TOP));
     }
     Ok(out)
 }
@@ -174,24 +162,6 @@ fn is_not_found(trial: &TrialRecord) -> bool {
         Outcome::Failed { .. } => trial.ending.evidence.iter().any(says_so),
         _ => false,
     }
-}
-
-/// CPU and memory over a trial, since its program was released.
-fn courses(
-    database: &Database,
-    data: &RunData,
-    trial: &TrialRecord,
-    width: usize,
-) -> Result<Option<(Course, Course)>, Error> {
-    let Some(begin) = trial.phases.iter().filter_map(|phase| phase.begin).min() else { return Ok(None) };
-    Ok(timeline::of(&database.load_series(data.head.id, trial.trial.position)?, begin, width))
-}
-
-/// The trial whose time is the middle one, of those that ended well.
-fn median_trial<'t>(trials: &[&'t TrialRecord]) -> Option<&'t TrialRecord> {
-    let mut sorted: Vec<&TrialRecord> = trials.iter().filter(|trial| trial.ending.outcome.is_ok()).copied().collect();
-    sorted.sort_by_key(|trial| trial.took);
-    sorted.get(sorted.len() / 2).copied()
 }
 
 /// What `--save` does with a file that is there.

@@ -1,9 +1,19 @@
-//! CPU and memory over a trial as one line of characters each. Pure.
+//! CPU and memory over a trial as one line of characters each.
 
 use std::collections::BTreeMap;
 
-use prony_model::record::{ProcessSample, ProcessSeries};
+use prony_model::record::{ProcessSample, ProcessSeries, TrialRecord};
 use prony_model::units::{Bytes, Nanos};
+
+use crate::error::Error;
+use prony_report::Remarks;
+use prony_results::{Database, RunData};
+
+/// Columns of a course, at most.
+const WIDEST: usize = 60;
+
+/// Cores below which the course of CPU is not shown: it would read as a program that used none.
+const LEAST_CPU: f64 = 0.01;
 
 /// From nothing to full.
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -13,16 +23,50 @@ const FEWEST: usize = 4;
 
 /// A course as characters, with what its highest stands for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Course {
+struct Course {
     /// One character a slice of time.
-    pub text: String,
+    text: String,
     /// The highest slice.
-    pub highest: f64,
+    highest: f64,
+}
+
+/// The courses of each program since it was released, of the trial whose duration is the middle one of those that ended well.
+///
+/// # Errors
+/// Those of the database.
+pub fn remarks(database: &Database, data: &RunData, width: Option<usize>) -> Result<Remarks, Error> {
+    let width = width.map_or(WIDEST, |width| width.saturating_sub(50).clamp(10, WIDEST));
+    let experiment = &data.experiment;
+    let mut lines = Vec::new();
+    for variant in experiment.variants().iter().filter(|variant| variant.spec.subject.program().is_some()) {
+        let Some(trial) = median_trial(data, variant.id) else { continue };
+        let Some(begin) = trial.phases.iter().filter_map(|phase| phase.begin).min() else { continue };
+        let series = database.load_series(data.head.id, trial.trial.position)?;
+        let Some((cpu, memory)) = of(&series, begin, width) else { continue };
+        let whose = match experiment.variants().len() {
+            1 => String::new(),
+            _ => format!(", `{}`", experiment.labels(variant)),
+        };
+        if cpu.highest >= LEAST_CPU {
+            lines.push(format!("{}  CPU, at most {:.2} cores{whose}", cpu.text, cpu.highest));
+        }
+        let most = Bytes::from_bytes(memory.highest as u64);
+        lines.push(format!("{}  anonymous memory, at most {most}{whose}", memory.text));
+    }
+    let note = "From the start to the end of the trial whose duration is the median".to_owned();
+    Ok(Remarks { title: "Course of CPU and memory", lines, note })
+}
+
+fn median_trial(data: &RunData, variant: usize) -> Option<&TrialRecord> {
+    let well = |trial: &&TrialRecord| trial.trial.variant == variant && trial.ending.outcome.is_ok();
+    let mut sorted: Vec<&TrialRecord> = data.trials.iter().filter(well).collect();
+    sorted.sort_by_key(|trial| trial.took);
+    sorted.get(sorted.len() / 2).copied()
 }
 
 /// CPU in cores and anonymous memory in bytes since a trial's program was released at `begin`; `None` where it was too
 /// short to be sampled often enough. Memory of samples up to `begin` is none of the program's.
-pub fn of(series: &[ProcessSeries], begin: Nanos, width: usize) -> Option<(Course, Course)> {
+fn of(series: &[ProcessSeries], begin: Nanos, width: usize) -> Option<(Course, Course)> {
     let cut = |process: &ProcessSeries| process.samples.partition_point(|sample| sample.at <= begin);
     let mut instants: BTreeMap<Nanos, f64> = BTreeMap::new();
     for sample in series.iter().flat_map(|process| &process.samples[cut(process)..]) {

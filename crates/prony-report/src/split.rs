@@ -1,0 +1,34 @@
+//! CPU time in user mode and in the kernel, where it is long enough to be divided.
+
+use prony_model::metric::{Metric, MetricKey};
+use prony_model::record::TrialRecord;
+
+use super::cells::Source;
+use super::model::Cell;
+use super::notes::Notes;
+use prony_stats::summary::median;
+
+/// Nanoseconds of CPU below which user and system are not distinguished: by default the kernel divides the exact sum by what
+/// each tick of some milliseconds happened to find (`cputime_adjust` in kernel/sched/cputime.c).
+const LEAST: f64 = 50e6;
+
+/// Whether the phase of a trial took CPU time enough.
+pub(super) fn can_tell(trial: &TrialRecord, phase: &str) -> bool {
+    cpu(trial, phase).is_some_and(|nanos| nanos >= LEAST)
+}
+
+fn cpu(trial: &TrialRecord, phase: &str) -> Option<f64> {
+    let phase = trial.phases.iter().find(|found| found.name == phase)?;
+    phase.reading(MetricKey::amount(Metric::Cpu))?.measured().copied()
+}
+
+/// Takes the figures out of the cells of rows whose median is too short.
+pub(super) fn withhold(phase: &str, sources: &[Source<'_>], cells: &mut [Cell], notes: &mut Notes) {
+    for (source, cell) in sources.iter().zip(cells) {
+        let times: Vec<f64> = source.trials.iter().filter_map(|trial| cpu(trial, phase)).collect();
+        if median(&times).is_some_and(|median| median < LEAST) {
+            let mark = notes.mark("too little CPU time to tell user from system");
+            *cell = Cell { main: "-".to_owned(), marks: vec![mark], ..Cell::default() };
+        }
+    }
+}
