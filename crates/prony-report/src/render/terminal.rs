@@ -53,7 +53,7 @@ impl Render for Terminal {
 impl Terminal {
     /// The tables below each other in which a table fits the width: the title and the columns of each.
     pub(crate) fn parted(self, table: &Table) -> Vec<(String, Vec<usize>)> {
-        let labels: Vec<Laid> = (0..table.labels.len()).map(|at| label_column(table, at)).collect();
+        let labels: Vec<Laid> = (0..table.labels.len()).map(|at| label_column(table, at, self.width)).collect();
         let columns: Vec<Laid> = (0..table.columns.len()).map(|at| figure_column(table, at)).collect();
         let shares = self.shares(table, &labels, &columns);
         let several = shares.len() > 1;

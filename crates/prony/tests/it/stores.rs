@@ -63,7 +63,18 @@ fn settle_time_is_of_the_processes_and_dirty_pages_stand_beside_it() {
         );
         trials(&bench, 1, &body).remove(0)
     };
-    let usual = settle("");
+    // The kernel may write the pages at any time, as soon as anyone on this machine syncs: that trial shows nothing.
+    let is_early = |trial: &TrialRecord| {
+        let of =
+            |metric| trial.phases[0].reading(MetricKey::amount(metric)).and_then(|found| found.measured().copied());
+        of(Metric::SettleTime).zip(of(Metric::SettleDirty)).is_some_and(|(time, dirty)| dirty <= time)
+    };
+    let mut usual = settle("");
+    for _ in 0..5 {
+        if is_early(&usual) {
+            usual = settle("");
+        }
+    }
     let record = &usual.phases[0];
     if let Some(Reading::Missing(why @ Why::NotSupported(_))) = record.reading(MetricKey::amount(Metric::SettleDirty)) {
         assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "{why}");
