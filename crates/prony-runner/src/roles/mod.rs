@@ -78,7 +78,7 @@ impl<'a> Prepared<'a> {
         let directory = place.directory(program, scratch)?;
         let setting = Setting::new(program, scratch, directory);
         place.prepare(lab.means(), &setting)?;
-        let effective = declared(&setting, place, lab.experiment.records_commands());
+        let effective = declared(lab, &setting, place);
         Ok(Self { setting, effective })
     }
 
@@ -141,8 +141,8 @@ impl<'a> Prepared<'a> {
 }
 
 /// What was asked to run; command lines and values of variables only where `commands` are recorded.
-fn declared(setting: &Setting<'_>, place: &Place, commands: bool) -> EffectiveProgram {
-    let program = setting.program;
+fn declared(lab: &Lab<'_>, setting: &Setting<'_>, place: &Place) -> EffectiveProgram {
+    let (program, commands) = (setting.program, lab.experiment.records_commands());
     let variable = |(name, value): (&String, &String)| (name.clone(), setting.recorded(value, commands));
     EffectiveProgram {
         program: program.name.clone(),
@@ -151,6 +151,8 @@ fn declared(setting: &Setting<'_>, place: &Place, commands: bool) -> EffectivePr
         directory: setting.directory.clone(),
         copy: program.copy,
         changes: place.changed.clone(),
+        remarks: place.remarks.clone(),
+        files: lab.files.of(setting, place, commands),
         source: place.source.clone(),
         env: program.env.iter().map(variable).collect(),
         inherit: program.inherit.clone(),

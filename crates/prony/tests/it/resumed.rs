@@ -1,0 +1,65 @@
+//! Runs of several sessions: figures of different things are never shown as of one.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Output;
+
+use prony_analysis::guard::findings::of_run;
+
+use crate::programs::Bench;
+
+/// Writes an experiment whose first session ends before its fourth trial: its preparation fails.
+fn stops(bench: &Bench, more: &str) {
+    let log = bench.path("prepared");
+    let text = format!(
+        "[factors]\nv = [\"a\", \"b\"]\n[compare]\nbaseline = {{ v = \"a\" }}\nblocks = 3\ntwice = false\n\
+         [observe]\ncare = \"light\"\n[program.x]\n\
+         prepare = \"echo >> {log}; test $(wc -l < {log}) -ne 4\"\n{more}",
+        log = log.display()
+    );
+    fs::write(bench.path("e.toml"), text).unwrap();
+    let output = bench.prony(&["run", "e.toml", "--quiet"]);
+    assert_eq!((output.status.code(), bench.data().trials.len()), (Some(2), 3), "{}", said(&output));
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
+fn app(bench: &Bench, text: &str) {
+    fs::write(bench.path("app"), format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(bench.path("app"), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_resumed_run_says_what_else_it_ran_than_before() {
+    for edited in [None, Some("site/run.sh"), Some("app"), Some("input")] {
+        let bench = Bench::new();
+        fs::create_dir(bench.path("site")).unwrap();
+        fs::write(bench.path("site/run.sh"), "cat").unwrap();
+        fs::write(bench.path("input"), "one").unwrap();
+        app(&bench, "exec sh run.sh");
+        let (command, input) = (bench.path("app"), bench.path("input"));
+        stops(&bench, &format!("command = [{command:?}, \"{{v}}\"]\ndirectory = \"site\"\ninput = {input:?}\n"));
+        let what = match edited {
+            None => None,
+            Some("app") => {
+                app(&bench, "exec sh run.sh #");
+                Some(format!("`{}` of `a`, `b` (2 states)", command.display()))
+            }
+            Some(file) => {
+                fs::write(bench.path(file), "cat # otherwise").unwrap();
+                let name = if file == "input" { "`" } else { "the directory `" };
+                let path = if file == "input" { input } else { bench.path("site") };
+                Some(format!("{name}{}` of `a`, `b` (2 states)", path.display()))
+            }
+        };
+        let output = bench.prony(&["run", "--resume", "--quiet"]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let data = bench.data();
+        let found = of_run(&data.experiment, &data.trials, None, true);
+        let found = found.into_iter().find(|finding| finding.guard == "sources_differ").map(|finding| finding.message);
+        assert_eq!(found, what.map(|what| format!("not all trials of a variant ran the same: {what}")));
+        assert_eq!(said(&output).contains("sources_differ"), edited.is_some(), "in the tables: {}", said(&output));
+    }
+}
