@@ -1,10 +1,11 @@
-//! Runs of several sessions: figures of different things are never shown as of one.
+//! Runs of several sessions, and stored runs beside each other: figures of different things are never shown as of one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
 use prony_analysis::guard::findings::of_run;
+use serde_json::{Value, json};
 
 use crate::programs::Bench;
 
@@ -62,4 +63,48 @@ fn a_resumed_run_says_what_else_it_ran_than_before() {
         assert_eq!(found, what.map(|what| format!("not all trials of a variant ran the same: {what}")));
         assert_eq!(said(&output).contains("sources_differ"), edited.is_some(), "in the tables: {}", said(&output));
     }
+}
+
+#[test]
+fn compared_runs_whose_answers_or_sources_differ_say_so() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    let answers = |text: &str| fs::write(bench.path("site/run.sh"), format!("echo {text}")).unwrap();
+    let body = "[factors]\nv = [\"a\", \"b\"]\n[compare]\nbaseline = { v = \"a\" }\nblocks = 2\n[observe]\ncare = \"light\"\n\
+                [program.p]\ncommand = \"sh run.sh {v}\"\ndirectory = \"site\"\n[[phase]]\nname = \"r\"\n\
+                read = 't=(?<time_ms>\\d+) rows=(?<rows>\\d+)'\n";
+    fs::write(bench.path("p.toml"), body).unwrap();
+    let run = |more: &[&str]| {
+        let output = bench.prony(&[&["run", "p.toml", "-q"][..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    };
+    let compare = |a: &str, b: &str| said(&bench.prony(&["compare", a, b]));
+    answers("t=9 rows=100");
+    run(&[]);
+    run(&[]);
+    let same = compare("1", "2");
+    assert!(same.contains("9.00 ms") && same.contains("are the same in both"), "{same}");
+    answers("t=2 rows=7 d=other");
+    run(&[]);
+    let differ = compare("1", "3");
+    for expected in [
+        "answers differ: 100 rows in `r`",
+        "answers differ: 7 rows in `r`",
+        "not the same ran in `a`, `b`: the directory",
+    ] {
+        assert!(differ.contains(expected), "{expected}: {differ}");
+    }
+    assert!(!differ.contains(" ms ") && !differ.contains("the same in both"), "{differ}");
+    let document = bench.prony(&["compare", "1", "3", "--json"]).stdout;
+    let figures = serde_json::from_slice::<Value>(&document).unwrap()["figures"][0].clone();
+    assert_eq!((&figures["runs"][0]["median"], &figures["answers_differ"][0]["phase"]), (&Value::Null, &json!("r")));
+    run(&["--set", "v=a,c"]);
+    let other = compare("3", "4");
+    for expected in ["the experiment differs", "only run 3: factor v: a, b", "only run 4: factor v: a, c"] {
+        assert!(other.contains(expected), "{expected}: {other}");
+    }
+    let row =
+        |name: &str| other.lines().find(|line| line.contains(&format!(" {name} "))).unwrap_or_default().to_owned();
+    assert_eq!(row("b").matches("no such variant").count(), 1, "{other}");
+    assert_eq!(row("c").matches("no such variant").count(), 1, "of the second run alone: {other}");
 }
