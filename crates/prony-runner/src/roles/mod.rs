@@ -22,9 +22,10 @@ use prony_os::sample::Sampler;
 use crate::boundaries::functions;
 use crate::boundaries::threads::Threads;
 use crate::error::Error;
+use crate::interrupt::Interrupt;
 use crate::lab::Lab;
 use crate::place::setting::{Ends, Setting};
-use crate::place::{self, Place, named};
+use crate::place::{self, Means, Place, named};
 use crate::recorder::Recorder;
 use data::OnDisk;
 use environment::Environment;
@@ -127,10 +128,11 @@ impl<'a> Prepared<'a> {
     }
 
     /// Does its `conclude`, which may end what the program left running; what is found where that fails, since the trial is
-    /// what it is. What interrupts the trial interrupts this too.
+    /// what it is. It is done also where the user asked to stop: asking again ends it too.
     pub fn conclude(&self, lab: &Lab<'_>) -> Option<Finding> {
-        let conclude = self.setting.program.conclude.as_ref().filter(|_| !lab.interrupt.asked())?;
-        let done = place::step(lab.means(), &self.setting, "conclude", conclude);
+        let conclude = self.setting.program.conclude.as_ref()?;
+        let means = Means { interrupt: &Interrupt::default(), ..lab.means() };
+        let done = place::step(means, &self.setting, "conclude", conclude);
         done.err().map(|error| guard::trial::conclude_failed(error.to_string()))
     }
 
