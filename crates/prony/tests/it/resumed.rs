@@ -66,6 +66,26 @@ fn a_resumed_run_says_what_else_it_ran_than_before() {
 }
 
 #[test]
+fn options_that_a_resumed_run_would_ignore_are_refused() {
+    let bench = Bench::new();
+    stops(&bench, "command = [\"true\", \"{v}\"]\n");
+    let options = ["--blocks", "2", "--only", "v=a", "--seed", "7", "--set", "v=q"];
+    let output = bench.prony(&[&["run", "--resume", "-q"][..], &options].concat());
+    let expected = "error: a run is resumed as it began, without `--set`, `--only`, `--blocks`, `--seed`\nhint: ";
+    assert!(output.status.code() == Some(2) && said(&output).contains(expected), "{}", said(&output));
+    let gate = ["--fail-if", "run.anon.max more memory 5%"];
+    for run in [&["run", "e.toml", "-q"][..], &["run", "--resume", "1", "-q"]] {
+        let output = bench.prony(&[run, &gate].concat());
+        let expected = "`run.anon.max` gets no verdict in this experiment";
+        assert!(output.status.code() == Some(2) && said(&output).contains(expected), "{}", said(&output));
+    }
+    assert_eq!(bench.data().trials.len(), 3, "nothing ran");
+    assert_eq!(bench.prony(&["run", "--resume", "-q"]).status.code(), Some(0));
+    let output = bench.prony(&[&["run", "--resume", "1", "-q"][..], &gate].concat());
+    assert!(said(&output).contains("gets no verdict in this experiment"), "where it is done too: {}", said(&output));
+}
+
+#[test]
 fn compared_runs_whose_answers_or_sources_differ_say_so() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
