@@ -63,11 +63,16 @@ fn recorded_source(text: &str) -> String {
 }
 
 /// What tells a text that is not recorded from others, and says nothing of what it holds: FNV-1a.
-pub fn digest(text: &str) -> String {
+fn digest(text: &str) -> String {
     let hash = text
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     format!("{hash:016x}")
+}
+
+/// What stands in the place of a text that is not recorded and is told from others.
+pub fn hidden(text: &str) -> String {
+    format!("{LEFT_OUT} {}", digest(text))
 }
 
 fn leave_out(program: &mut ProgramSpec) {

@@ -17,6 +17,7 @@ use prony_os::limits::{self, Ability, Limit};
 use prony_os::runs::{self, Announced};
 
 use crate::error::Error;
+use crate::files::Files;
 use crate::interrupt::Interrupt;
 use crate::observer::Observer;
 use crate::paths::for_scratch;
@@ -50,6 +51,8 @@ pub struct Lab<'a> {
     pub clock_cost: Nanos,
     /// Where programs work, by variant.
     pub places: Places,
+    /// What programs execute and read beside that.
+    pub files: Files,
     /// Facts about the machine.
     pub host: Facts,
     /// What the machine can do at most; missing with light care.
@@ -128,6 +131,7 @@ impl<'a> Lab<'a> {
             near: near.to_path_buf(),
             interrupt,
             places,
+            files: Files::default(),
             clock_cost,
             host,
             limits,

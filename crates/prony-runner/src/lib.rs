@@ -6,6 +6,7 @@ pub mod budget;
 pub mod error;
 pub mod estimate;
 pub mod figures;
+pub mod files;
 pub mod interrupt;
 pub mod lab;
 pub mod load;

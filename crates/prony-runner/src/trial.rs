@@ -21,8 +21,10 @@ use crate::error::Error;
 use crate::figures;
 use crate::figures::readings;
 use crate::figures::report::remarks;
+use crate::interrupt::Interrupt;
 use crate::lab::Lab;
 use crate::observer::Observer;
+use crate::place::Means;
 use crate::record::{effective, ending, probes};
 use crate::recorder::Recorder;
 use crate::roles::environment::Environment;
@@ -54,10 +56,15 @@ pub fn run_with(
 ) -> Result<TrialRecord, Error> {
     let other_runs = || lab.announced.as_ref().map(Announced::other_runs);
     let before = other_runs();
-    let mut record = match attempt(lab, trial, recorder.as_deref_mut(), observer) {
+    let attempted = match attempt(lab, trial, recorder.as_deref_mut(), observer) {
         // A supervisor that was killed before its subject began: nothing was measured, and another takes its place.
         // One that is killed later is an end that says so, or, after an end, a problem: neither comes here.
-        Err(Error::Os(prony_os::Error::SupervisorEnded { .. })) => attempt(lab, trial, recorder, observer)?,
+        Err(Error::Os(prony_os::Error::SupervisorEnded { .. })) => attempt(lab, trial, recorder, observer),
+        attempted => attempted,
+    };
+    let mut record = match attempted {
+        // A step before the subject did not fail, but was ended with all else.
+        Err(Error::Step { .. }) if lab.interrupt.asked() => interrupted(trial),
         attempted => attempted?,
     };
     let beside = before.zip(other_runs()).filter(|(before, after)| after.any_since(before));
@@ -152,6 +159,13 @@ fn blank(trial: &PlannedTrial, started_unix_ms: u64) -> TrialRecord {
     }
 }
 
+/// A trial whose subject did not begin, since the user had asked to stop.
+fn interrupted(trial: &PlannedTrial) -> TrialRecord {
+    let mut record = blank(trial, unix_ms());
+    record.ending.outcome = Outcome::Interrupted;
+    record
+}
+
 /// What is left of a trial that began.
 struct Left<'a> {
     watched: Watched,
@@ -197,11 +211,11 @@ fn conclude_from(
     };
 }
 
-/// What is done once when a session of a run ends.
+/// What is done once when a session of a run ends, also where the user asked to stop: asking again ends it too.
 ///
 /// # Errors
 /// Where a program's `cleanup` fails.
 pub fn clean_up(lab: &Lab<'_>) -> Result<(), Error> {
     let program = |variant: usize| lab.experiment.variants().get(variant)?.spec.subject.program();
-    lab.places.clean_up(lab.means(), program)
+    lab.places.clean_up(Means { interrupt: &Interrupt::default(), ..lab.means() }, program)
 }

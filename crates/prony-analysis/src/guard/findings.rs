@@ -42,7 +42,7 @@ pub fn of_run(
     }
     found.extend(of_baselines(experiment, trials, primary, done));
     found.extend(run::answers_unchecked(experiment, trials));
-    found.extend(run::sources_differ(trials));
+    found.extend(run::sources_differ(experiment, trials));
     found
 }
 
@@ -116,7 +116,7 @@ fn name(experiment: &Experiment, variant: &Variant) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use prony_experiment::plan::plan;
     use prony_experiment::{check, parse};
@@ -128,7 +128,7 @@ mod tests {
     use prony_model::spec::{Durability, StoreSpec};
     use prony_model::trial::PlannedTrial;
 
-    struct Engines;
+    pub(in crate::guard) struct Engines;
 
     impl EngineCatalog for Engines {
         fn engines(&self) -> Vec<String> {

@@ -1,7 +1,6 @@
 //! Guards that look at a whole run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use serde_json::json;
 
@@ -100,21 +99,78 @@ fn blocks(n: u32) -> String {
     if n == 1 { "1 block is".to_owned() } else { format!("{n} blocks are") }
 }
 
-/// The directory of a program was not the same whenever a copy was made of it, as where a run is resumed.
-pub fn sources_differ(trials: &[TrialRecord]) -> Option<Finding> {
-    let mut states: BTreeMap<&Path, BTreeSet<&str>> = BTreeMap::new();
-    for source in trials.iter().filter_map(|trial| trial.program()?.source.as_ref()) {
-        states.entry(&source.directory).or_default().extend(source.state.as_deref());
+/// What ran as a variant and is known of it, by what it is called: an engine's version and library, what changes did to a
+/// program's copy, the state of its executable and of its input.
+pub fn identity(trial: &TrialRecord) -> BTreeMap<String, String> {
+    let store = trial.store().map(|store| {
+        let version = format!("{}, by {}", store.engine_and_version(), store.library);
+        BTreeMap::from([("the engine".to_owned(), version)])
+    });
+    let program = trial.program().map(|program| {
+        let changes = program.changes.iter().zip(1..).map(|(did, nth)| (format!("change {nth}"), did.clone()));
+        let files = program.files.iter().map(|(file, state)| (format!("`{file}`"), state.clone()));
+        changes.chain(files).collect()
+    });
+    store.or(program).unwrap_or_default()
+}
+
+/// The directory of which a program's copy was made, and its state, where that is known.
+pub fn source(trial: &TrialRecord) -> Option<(String, &str)> {
+    let source = trial.program()?.source.as_ref()?;
+    Some((format!("the directory `{}`", source.directory.display()), source.state.as_deref()?))
+}
+
+/// States of one thing by the variants in whose trials it was found.
+type States = BTreeMap<String, BTreeSet<usize>>;
+
+/// What ran was not the same in all trials of a variant, or of all that copied one directory, as where a run is resumed: what
+/// it is made of is taken as it is then.
+pub fn sources_differ(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
+    // A directory is the same for all variants; what steps before the trials make at one place may be another for each.
+    let mut found: BTreeMap<(String, Option<usize>), States> = BTreeMap::new();
+    let mut add = |what: String, of: Option<usize>, state: &str, variant: usize| {
+        found.entry((what, of)).or_default().entry(state.to_owned()).or_default().insert(variant);
+    };
+    for trial in trials {
+        let variant = trial.trial.variant;
+        source(trial).into_iter().for_each(|(what, state)| add(what, None, state, variant));
+        identity(trial).into_iter().for_each(|(what, state)| add(what, Some(variant), &state, variant));
     }
-    let (directory, states) = states.into_iter().find(|(_, states)| states.len() > 1)?;
-    let message = format!(
-        "the program's directory `{}` changed while the run was made: {} states of it were copied",
-        directory.display(),
-        states.len()
-    );
-    let hint = "trials of different copies are trials of different programs: begin a new run";
-    let data = json!({ "directory": directory, "states": states });
-    Some(Finding::of("sources_differ", Severity::Warning, message, hint).with(data))
+    let mut differ: BTreeMap<(String, Vec<String>), BTreeSet<usize>> = BTreeMap::new();
+    for ((what, _), states) in found.into_iter().filter(|(_, states)| states.len() > 1) {
+        let variants: BTreeSet<usize> = states.values().flatten().copied().collect();
+        differ.entry((what, states.into_keys().collect())).or_default().extend(variants);
+    }
+    let text = |((what, states), variants): (&(String, Vec<String>), &BTreeSet<usize>)| {
+        // Changes say in words what they did; of all else there are digests.
+        let how = if what.starts_with("change ") || what == "the engine" {
+            states.join("; ")
+        } else {
+            format!("{} states", states.len())
+        };
+        format!("{what}{} ({how})", whose(experiment, variants))
+    };
+    let each: Vec<String> = differ.iter().map(text).collect();
+    let rest = each.len().saturating_sub(FAILING);
+    let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
+    let message = format!("not all trials of a variant ran the same: {}{more}", each[..each.len() - rest].join(", "));
+    let hint = "trials of what differs are trials of different programs: begin a new run";
+    let datum = |((what, states), variants): (&(String, Vec<String>), &BTreeSet<usize>)| json!({ "what": what, "states": states, "variants": variants });
+    let data = json!(differ.iter().map(datum).collect::<Vec<_>>());
+    (!differ.is_empty()).then(|| Finding::of("sources_differ", Severity::Warning, message, hint).with(data))
+}
+
+/// ` of `a`, `b` and 3 other variants`; nothing where there is one.
+fn whose(experiment: &Experiment, variants: &BTreeSet<usize>) -> String {
+    let named = variants.iter().filter_map(|variant| experiment.variants().get(*variant));
+    let mut names: Vec<String> = named.map(|variant| format!("`{}`", experiment.labels(variant))).collect();
+    let rest = names.len().saturating_sub(FAILING);
+    names.truncate(FAILING);
+    match (experiment.variants().len(), rest) {
+        (0 | 1, _) => String::new(),
+        (_, 0) => format!(" of {}", names.join(", ")),
+        _ => format!(" of {} and {rest} other variants", names.join(", ")),
+    }
 }
 
 /// Comparisons of stores in which no answer was checked: nothing was read back that the variants could agree on, so that a
@@ -138,6 +194,7 @@ pub fn answers_unchecked(experiment: &Experiment, trials: &[TrialRecord]) -> Opt
 
 #[cfg(test)]
 mod tests {
+    use super::super::findings::tests::Engines;
     use super::super::program::tests::record;
     use super::*;
     use prony_model::outcome::Outcome;
@@ -171,9 +228,46 @@ mod tests {
             record(Outcome::Ok, EffectiveProgram { source, ..EffectiveProgram::default() })
         };
         let none = record(Outcome::Ok, EffectiveProgram::default());
-        assert_eq!(sources_differ(&[trial("/a", "1"), trial("/b", "2"), trial("/a", "1"), none]), None);
-        let found = sources_differ(&[trial("/a", "1"), trial("/b", "2"), trial("/b", "3")]).unwrap();
-        assert!(found.message.contains("`/b`") && found.message.contains("2 states"), "{}", found.message);
+        let differ = |trials: &[TrialRecord]| sources_differ(&experiment(), trials);
+        assert_eq!(differ(&[trial("/a", "1"), trial("/b", "2"), trial("/a", "1"), none]), None);
+        let found = differ(&[trial("/a", "1"), trial("/b", "2"), of_variant(1, trial("/b", "3"))]);
+        let expected = "not all trials of a variant ran the same: the directory `/b` of `x`, `y` (2 states)";
+        assert_eq!(found.unwrap().message, expected);
+    }
+
+    #[test]
+    fn sources_differ_where_a_variant_ran_something_else_and_not_where_another_variant_did() {
+        let changed = |did: &str| EffectiveProgram { changes: vec![did.to_owned()], ..EffectiveProgram::default() };
+        let executed = |state: &str| {
+            let files = BTreeMap::from([("./app".to_owned(), state.to_owned())]);
+            EffectiveProgram { files, ..EffectiveProgram::default() }
+        };
+        let differ = |programs: Vec<(usize, EffectiveProgram)>| {
+            let trial = |(variant, program)| of_variant(variant, record(Outcome::Ok, program));
+            let trials: Vec<TrialRecord> = programs.into_iter().map(trial).collect();
+            let found = sources_differ(&experiment(), &trials).map(|found| found.message);
+            found.map(|text| text.strip_prefix("not all trials of a variant ran the same: ").unwrap().to_owned())
+        };
+        let is = |text: &str| Some(text.to_owned());
+        assert_eq!(differ(vec![(0, changed("a")), (1, changed("b")), (0, changed("a"))]), None);
+        assert_eq!(differ(vec![(0, executed("1")), (1, executed("2"))]), None);
+        let moved = differ(vec![(0, changed("is 1")), (1, changed("b")), (0, changed("is 2"))]);
+        assert_eq!(moved, is("change 1 of `x` (is 1; is 2)"));
+        let rebuilt = vec![(0, executed("1")), (0, executed("2")), (1, executed("1")), (1, executed("2"))];
+        assert_eq!(differ(rebuilt), is("`./app` of `x`, `y` (2 states)"));
+        let remark = EffectiveProgram { remarks: vec!["its build was made before".to_owned()], ..changed("a") };
+        assert_eq!(differ(vec![(0, changed("a")), (0, remark)]), None, "what may differ where the copy is the same");
+    }
+
+    fn experiment() -> Experiment {
+        let text = "[factors]\nn = [\"x\", \"y\"]\n[program.p]\ncommand = [\"p\", \"{n}\"]\n";
+        let raw = prony_experiment::parse(text, "p.toml").unwrap();
+        prony_experiment::check(&raw, &Engines, &Default::default()).unwrap()
+    }
+
+    fn of_variant(variant: usize, mut record: TrialRecord) -> TrialRecord {
+        record.trial.variant = variant;
+        record
     }
 
     #[test]

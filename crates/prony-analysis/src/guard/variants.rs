@@ -45,8 +45,16 @@ pub fn refusal(findings: &[Finding]) -> Option<String> {
 
 /// Answers that should agree and do not: in one block both variants do the same work on the same data (METHOD 1.5).
 pub fn answers_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
-    let mut checked = BTreeSet::new();
-    let mut findings = Vec::new();
+    let differing = disagreements(baseline, variant).into_iter();
+    differing.map(|(phase, a, b)| disagreement(baseline, variant, phase, a, b)).collect()
+}
+
+/// The first two answers of each phase that should agree and do not.
+pub fn disagreements<'a>(
+    baseline: &VariantTrials<'a>,
+    variant: &VariantTrials<'a>,
+) -> Vec<(&'a str, &'a Answer, &'a Answer)> {
+    let (mut checked, mut found) = (BTreeSet::new(), Vec::new());
     for (ours, theirs) in same_work(baseline, variant) {
         for phase in ours.phases.iter().filter(|p| p.completion == Completion::Complete) {
             if !same_question(baseline.spec, variant.spec, &phase.name) {
@@ -54,12 +62,12 @@ pub fn answers_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>)
             }
             let other = theirs.phases.iter().find(|p| p.name == phase.name && p.completion == Completion::Complete);
             let Some((a, b)) = other.and_then(|other| differing(phase, other)) else { continue };
-            if checked.insert(phase.name.clone()) {
-                findings.push(disagreement(baseline, variant, &phase.name, a, b));
+            if checked.insert(&phase.name) {
+                found.push((phase.name.as_str(), a, b));
             }
         }
     }
-    findings
+    found
 }
 
 /// Whether a phase asks the same of the same data in both, so that its answers should agree: not where the compared

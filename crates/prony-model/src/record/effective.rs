@@ -203,8 +203,13 @@ pub struct EffectiveProgram {
     pub directory: PathBuf,
     /// Of what it had a copy of its own.
     pub copy: CopyOf,
-    /// What the changes to the copy did.
+    /// What the changes to the copy did: the same wherever the copy is.
     pub changes: Vec<String>,
+    /// What else is to be known of the copy.
+    pub remarks: Vec<String>,
+    /// The state of its executable and of the file that it reads, where they lie outside the copy, by what the experiment calls
+    /// them: a digest of the content, or size and time of change of a large file.
+    pub files: BTreeMap<String, String>,
     /// What it is a copy of; `None` where the program works in the directory itself.
     pub source: Option<Source>,
     /// Variables of its environment that the experiment sets.

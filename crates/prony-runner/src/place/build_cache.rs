@@ -134,7 +134,11 @@ fn tree(copy: &Path, hash: &mut Xxh3Default) -> Result<(), Error> {
     Ok(())
 }
 
-fn content(path: &Path, hash: &mut Xxh3Default) -> std::io::Result<()> {
+/// Adds the content of a file.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn content(path: &Path, hash: &mut Xxh3Default) -> std::io::Result<()> {
     let (mut file, mut buffer) = (File::open(path)?, vec![0; 64 << 10]);
     loop {
         match file.read(&mut buffer)? {

@@ -62,6 +62,8 @@ pub struct Place {
     directory: Option<PathBuf>,
     /// What the changes did, for the record.
     pub changed: Vec<String>,
+    /// What else is to be known of the copy, for the record: it may differ where the copy is the same.
+    pub remarks: Vec<String>,
     /// What it is a copy of, for the record; `None` where it is none.
     pub source: Option<Source>,
 }
@@ -161,7 +163,8 @@ impl Place {
         sources: &Sources,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
-        let in_place = |directory| Self { copy: None, directory, changed: Vec::new(), source: None };
+        let in_place =
+            |directory| Self { copy: None, directory, changed: Vec::new(), remarks: Vec::new(), source: None };
         let Some(directory) = &program.directory else { return Ok(in_place(None)) };
         let original = sources::canonical(directory)?;
         utf8(&original)?;
@@ -172,8 +175,8 @@ impl Place {
         let top = scratch.path().join(COPY);
         let failed = |step, message| Error::Step { program: program.name.clone(), step, message };
         let mut progress = progress(means, program, observer);
-        let (copy, mut changed, mut source) =
-            (top.clone(), Vec::new(), Source { directory: original.clone(), state: None });
+        let (copy, mut changed, mut remarks) = (top.clone(), Vec::new(), Vec::new());
+        let mut source = Source { directory: original.clone(), state: None };
         let copy = if let Some(Change::Revision { of }) = program.changes.first() {
             let clone = scratch.path().join("clone");
             let out = revision::check_out(&original, of, &clone).map_err(|message| failed("change", message))?;
@@ -188,6 +191,7 @@ impl Place {
             copy_plan(&clone, &plan, &top, &mut progress)?;
             std::fs::remove_dir_all(&clone).map_err(|source| Error::Copy { path: clone, source })?;
             changed.push(out.said);
+            remarks.extend(out.uncommitted);
             copy.join(out.inside)
         } else {
             let plan = sources.plan(&original, program, None)?.allowed(&original, None)?;
@@ -197,7 +201,7 @@ impl Place {
         };
         let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
         changed.extend(change::apply(program, &top, &copy, &run, &mut progress)?);
-        Ok(Self { copy: Some(scratch), directory: Some(copy), changed, source: Some(source) })
+        Ok(Self { copy: Some(scratch), directory: Some(copy), changed, remarks, source: Some(source) })
     }
 
     /// The top of the copy, and the program's directory from there.
@@ -223,7 +227,7 @@ impl Place {
         let key = build_cache::key(program, &line.words(), &top, inside)?;
         let mut copying = progress(means, program, observer);
         if builds.take(&key, &top, &mut copying)? {
-            self.changed.push(format!("its build {key} was made before"));
+            self.remarks.push(format!("its build {key} was made before"));
             return close(&top, program, "`build`, taken as it was made before,", &mut copying);
         }
         drop(copying);
@@ -232,6 +236,11 @@ impl Place {
         close(&top, program, "`build`", &mut copying)?;
         builds.put(&key, &top, &mut copying);
         Ok(())
+    }
+
+    /// Whether a path lies in the copy.
+    pub fn made(&self, path: &Path) -> bool {
+        self.copy.as_ref().is_some_and(|copy| path.starts_with(copy.path()))
     }
 
     /// Whether trials work in the place itself, and make nothing of it in their scratch.

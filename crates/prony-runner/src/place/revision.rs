@@ -16,6 +16,8 @@ pub struct CheckedOut {
     pub inside: PathBuf,
     /// What is to be recorded.
     pub said: String,
+    /// What is to be recorded of changes that are not committed.
+    pub uncommitted: Option<String>,
 }
 
 /// A revision as the user's repository knows it.
@@ -71,12 +73,12 @@ pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, S
     }
     // Without the lock that refreshing the index would take: that file is the user's.
     let status = git(original, &["--no-optional-locks", "status", "--porcelain", "--", "."])?;
-    let open = match status.lines().count() {
-        0 => String::new(),
-        n => format!("; {n} uncommitted changes of the directory are not in it"),
+    let uncommitted = match status.lines().count() {
+        0 => None,
+        n => Some(format!("{n} uncommitted changes of the directory are not in it")),
     };
-    let said = format!("revision `{of}` is commit {commit}{open}");
-    Ok(CheckedOut { top: top.into(), inside: prefix.into(), said })
+    let said = format!("revision `{of}` is commit {commit}");
+    Ok(CheckedOut { top: top.into(), inside: prefix.into(), said, uncommitted })
 }
 
 fn git(directory: &Path, args: &[&str]) -> Result<String, String> {
@@ -122,14 +124,11 @@ mod tests {
         let top = repository();
         let index = fs::read(top.path().join(".git/index")).unwrap();
         let (site, near) = (top.path().join("site"), tempfile::tempdir().unwrap());
-        let CheckedOut { inside, said, .. } = check_out(&site, "one", &near.path().join("copy")).unwrap();
+        let CheckedOut { inside, said, uncommitted, .. } = check_out(&site, "one", &near.path().join("copy")).unwrap();
         assert_eq!(fs::read_to_string(near.path().join("copy").join(inside).join("n")).unwrap(), "one");
         assert_eq!(git(&near.path().join("copy"), &["remote"]).unwrap(), "", "a push has nowhere to go");
-        assert!(
-            said.starts_with("revision `one` is commit ")
-                && said.ends_with("1 uncommitted changes of the directory are not in it"),
-            "{said}"
-        );
+        assert!(said.starts_with("revision `one` is commit "), "{said}");
+        assert_eq!(uncommitted.as_deref(), Some("1 uncommitted changes of the directory are not in it"));
         assert_eq!(fs::read_to_string(site.join("n")).unwrap(), "three");
         assert_eq!(fs::read(top.path().join(".git/index")).unwrap(), index);
         let fault = |of: &str| check_out(&site, of, &near.path().join("other")).unwrap_err();

@@ -1,7 +1,7 @@
 //! Whether programs can be found before anything runs: a wrong name is a mistake, and no result.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -45,18 +45,29 @@ const fn is_brought(program: &ProgramSpec) -> bool {
 /// What to do where a command is not there, by the directory and the PATH of a program; `None` where it is.
 pub fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
     let directory = program.directory.as_deref().map(Path::new);
+    if find(program, directory, command.as_ref()).is_some() {
+        return None;
+    }
     if command.contains('/') {
-        let path = directory.unwrap_or(Path::new("/nowhere")).join(command);
-        return (!is_program(&path)).then(|| of_path(&path));
+        return Some(of_path(&named(directory, command.as_ref())));
+    }
+    let here = directory.map(|directory| directory.join(command)).filter(|path| path.is_file());
+    Some(hint(command, here.is_some()))
+}
+
+/// The file that a command is, by the PATH of a program that works in a directory.
+pub fn find(program: &ProgramSpec, directory: Option<&Path>, command: &OsStr) -> Option<PathBuf> {
+    if command.as_encoded_bytes().contains(&b'/') {
+        return Some(named(directory, command)).filter(|path| is_program(path));
     }
     let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
     let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
     let entry = |entry: PathBuf| directory.map_or_else(|| entry.clone(), |directory| directory.join(&entry));
-    if std::env::split_paths(&path).any(|dir| is_program(&entry(dir).join(command))) {
-        return None;
-    }
-    let here = directory.map(|directory| directory.join(command)).filter(|path| path.is_file());
-    Some(hint(command, here.is_some()))
+    std::env::split_paths(&path).map(|dir| entry(dir).join(command)).find(|path| is_program(path))
+}
+
+fn named(directory: Option<&Path>, command: &OsStr) -> PathBuf {
+    directory.unwrap_or(Path::new("/nowhere")).join(command)
 }
 
 fn is_program(path: &Path) -> bool {

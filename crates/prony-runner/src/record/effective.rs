@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use prony_experiment::left_out::{LEFT_OUT, digest};
+use prony_experiment::left_out::{LEFT_OUT, hidden};
 use prony_model::record::EffectiveProgram;
 use prony_model::spec::TrialSpec;
 
@@ -26,7 +26,7 @@ pub fn of_program(
     recorded(effective, commands)
 }
 
-/// A program for the record: without its paths and what changes did to its copy, unless `commands` are recorded.
+/// A program for the record: without its paths and the texts of changes to its copy, unless `commands` are recorded.
 pub fn recorded(mut program: EffectiveProgram, commands: bool) -> EffectiveProgram {
     if commands {
         return program;
@@ -34,13 +34,15 @@ pub fn recorded(mut program: EffectiveProgram, commands: bool) -> EffectiveProgr
     program.directory = LEFT_OUT.into();
     if let Some(source) = &mut program.source {
         // A guard compares the states of one directory.
-        source.directory = PathBuf::from(format!("{LEFT_OUT} {}", digest(&source.directory.to_string_lossy())));
+        source.directory = PathBuf::from(hidden(&source.directory.to_string_lossy()));
     }
     if let Some(store) = &mut program.store {
         store.path = LEFT_OUT.into();
     }
     let files = program.calls.values_mut().filter_map(|call| call.file.as_mut());
-    program.changes.iter_mut().chain(files).for_each(|text| LEFT_OUT.clone_into(text));
+    program.remarks.iter_mut().chain(files).for_each(|text| LEFT_OUT.clone_into(text));
+    // It compares what the changes did, too.
+    program.changes.iter_mut().for_each(|text| *text = hidden(text));
     program
 }
 

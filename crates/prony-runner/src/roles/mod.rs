@@ -22,10 +22,11 @@ use prony_os::sample::Sampler;
 use crate::boundaries::functions;
 use crate::boundaries::threads::Threads;
 use crate::error::Error;
+use crate::interrupt::Interrupt;
 use crate::lab::Lab;
 use crate::observer::Observer;
 use crate::place::setting::{Ends, Setting};
-use crate::place::{self, Place, named, progress};
+use crate::place::{self, Means, Place, named, progress};
 use crate::recorder::Recorder;
 use data::OnDisk;
 use environment::Environment;
@@ -85,7 +86,7 @@ impl<'a> Prepared<'a> {
         let directory = place.directory(program, scratch, &mut progress(lab.means(), program, observer))?;
         let setting = Setting::new(program, scratch, directory);
         place.prepare(lab.means(), &setting, observer)?;
-        let effective = declared(&setting, place, lab.experiment.records_commands());
+        let effective = declared(lab, &setting, place);
         Ok(Self { setting, effective })
     }
 
@@ -134,10 +135,11 @@ impl<'a> Prepared<'a> {
     }
 
     /// Does its `conclude`, which may end what the program left running; what is found where that fails, since the trial is
-    /// what it is. What interrupts the trial interrupts this too.
+    /// what it is. It is done also where the user asked to stop: asking again ends it too.
     pub fn conclude(&self, lab: &Lab<'_>) -> Option<Finding> {
-        let conclude = self.setting.program.conclude.as_ref().filter(|_| !lab.interrupt.asked())?;
-        let done = place::step(lab.means(), &self.setting, "conclude", conclude);
+        let conclude = self.setting.program.conclude.as_ref()?;
+        let means = Means { interrupt: &Interrupt::default(), ..lab.means() };
+        let done = place::step(means, &self.setting, "conclude", conclude);
         done.err().map(|error| guard::trial::conclude_failed(error.to_string()))
     }
 
@@ -148,8 +150,8 @@ impl<'a> Prepared<'a> {
 }
 
 /// What was asked to run; command lines and values of variables only where `commands` are recorded.
-fn declared(setting: &Setting<'_>, place: &Place, commands: bool) -> EffectiveProgram {
-    let program = setting.program;
+fn declared(lab: &Lab<'_>, setting: &Setting<'_>, place: &Place) -> EffectiveProgram {
+    let (program, commands) = (setting.program, lab.experiment.records_commands());
     let variable = |(name, value): (&String, &String)| (name.clone(), setting.recorded(value, commands));
     EffectiveProgram {
         program: program.name.clone(),
@@ -158,6 +160,8 @@ fn declared(setting: &Setting<'_>, place: &Place, commands: bool) -> EffectivePr
         directory: setting.directory.clone(),
         copy: program.copy,
         changes: place.changed.clone(),
+        remarks: place.remarks.clone(),
+        files: lab.files.of(setting, place, commands),
         source: place.source.clone(),
         env: program.env.iter().map(variable).collect(),
         inherit: program.inherit.clone(),

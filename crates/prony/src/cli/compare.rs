@@ -1,12 +1,13 @@
 //! `prony compare`: a stored run judged again, or two runs side by side without a verdict.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use prony_experiment::design::Variant;
 use prony_experiment::format::format_value;
 use prony_model::metric::MetricName;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
-use prony_model::record::TrialRecord;
+use prony_model::record;
 use prony_stats::verdict::RatioInterval;
 use prony_stats::{Summary, summary};
 use serde_json::{Value, json};
@@ -14,6 +15,8 @@ use serde_json::{Value, json};
 use super::choice::{DatabaseArg, RunChoice, known_metric};
 use super::{Answer, Output, table};
 use crate::error::Error;
+use prony_analysis::guard::variants::disagreements;
+use prony_analysis::guard::{self, findings};
 use prony_analysis::verdicts::names;
 use prony_analysis::verdicts::observe::figure;
 use prony_analysis::verdicts::{self, Beside, Comparisons, Line, Pair};
@@ -142,29 +145,67 @@ fn row(pair: &Pair, ratio: &Reading<f64>, interval: &Reading<RatioInterval>, lin
     })
 }
 
-/// Two runs as a document: medians of each variant that is in the first, how its trials ended, and what differs; no verdict.
+/// Two runs as a document: medians of each variant, how its trials ended, and what differs; no verdict, and no figures of
+/// variants whose answers differ.
 fn both(a: &RunData, b: &RunData, metrics: &[MetricName]) -> Value {
-    let declared = verdicts::declared(&a.experiment);
-    let metrics = if metrics.is_empty() { &declared } else { metrics };
+    let metrics = metrics_of(a, metrics);
     let mut rows = Vec::new();
-    for variant in a.experiment.variants() {
-        let name = names::variant(&a.experiment, variant.id);
-        let other = b.experiment.variants().iter().find(|other| names::variant(&b.experiment, other.id) == name);
-        for metric in metrics {
-            let found = [Some((a, variant.id)), other.map(|other| (b, other.id))].map(|of| {
-                let (data, variant) = of?;
+    for (name, of) in variants_of(a, b) {
+        let differing = answers_differ(a, b, of);
+        let answers = differing.iter().map(|(phase, answers)| json!({ "phase": phase, "answers": answers }));
+        let answers: Vec<Value> = answers.collect();
+        for metric in &metrics {
+            let found = [(a, of[0]), (b, of[1])].map(|(data, variant)| {
+                let variant = variant?;
                 let all = summary(&values(data, variant, metric));
-                let value = |of: fn(&Summary) -> f64| all.as_ref().map(of);
+                let value = |of: fn(&Summary) -> f64| all.as_ref().filter(|_| differing.is_empty()).map(of);
                 Some(json!({
                     "median": value(|all| all.median), "min": value(|all| all.min), "max": value(|all| all.max),
-                    "n": all.map_or(0, |all| all.n), "outcomes": outcomes(data, variant),
+                    "n": all.as_ref().map_or(0, |all| all.n), "outcomes": outcomes(data, variant),
                 }))
             });
-            rows.push(json!({ "variant": name, "metric": metric.to_string(), "runs": found }));
+            rows.push(
+                json!({ "variant": name, "metric": metric.to_string(), "runs": found, "answers_differ": answers }),
+            );
         }
     }
     let differences: Vec<String> = differences(a, b).lines().map(str::to_owned).collect();
     json!({ "runs": [a.head.id.0, b.head.id.0], "verdict": null, "figures": rows, "differences": differences })
+}
+
+/// The metrics that were asked for, or those that the first run declares.
+fn metrics_of(a: &RunData, metrics: &[MetricName]) -> Vec<MetricName> {
+    if metrics.is_empty() { verdicts::declared(&a.experiment) } else { metrics.to_vec() }
+}
+
+/// The variants of both runs by name, with their index in each: those of the first, then those of the second alone.
+fn variants_of(a: &RunData, b: &RunData) -> Vec<(String, [Option<usize>; 2])> {
+    let named = |data: &RunData| -> Vec<(String, usize)> {
+        let variants = data.experiment.variants().iter();
+        variants.map(|variant| (names::variant(&data.experiment, variant.id), variant.id)).collect()
+    };
+    let (ours, mut theirs) = (named(a), named(b));
+    let mut all = Vec::new();
+    for (name, variant) in ours {
+        let other = theirs.iter().position(|(other, _)| *other == name).map(|at| theirs.remove(at).1);
+        all.push((name, [Some(variant), other]));
+    }
+    all.extend(theirs.into_iter().map(|(name, variant)| (name, [None, Some(variant)])));
+    all
+}
+
+/// The answers of a variant's phases that should agree in the two runs and do not (METHOD 1.5).
+fn answers_differ<'a>(
+    a: &'a RunData,
+    b: &'a RunData,
+    of: [Option<usize>; 2],
+) -> Vec<(&'a str, [&'a record::Answer; 2])> {
+    let [Some(ours), Some(theirs)] = of else { return Vec::new() };
+    let trials = |data: &'a RunData, variant: usize| {
+        findings::variant_trials(&data.experiment, &data.trials, &data.experiment.variants()[variant])
+    };
+    let found = disagreements(&trials(a, ours), &trials(b, theirs));
+    found.into_iter().map(|(phase, a, b)| (phase, [a, b])).collect()
 }
 
 fn pretty(document: &Value) -> String {
@@ -209,8 +250,7 @@ fn shown(beside: &Beside) -> String {
 }
 
 fn side_by_side(a: &RunData, b: &RunData, metrics: &[MetricName], width: Option<usize>) -> String {
-    let declared = verdicts::declared(&a.experiment);
-    let metrics = if metrics.is_empty() { &declared } else { metrics };
+    let metrics = metrics_of(a, metrics);
     let mut grid = table(width);
     grid.set_header([
         "variant".to_owned(),
@@ -218,18 +258,33 @@ fn side_by_side(a: &RunData, b: &RunData, metrics: &[MetricName], width: Option<
         format!("run {}", a.head.id),
         format!("run {}", b.head.id),
     ]);
-    for variant in a.experiment.variants() {
-        let name = names::variant(&a.experiment, variant.id);
-        let other = b.experiment.variants().iter().find(|other| names::variant(&b.experiment, other.id) == name);
-        for metric in metrics {
-            let theirs = other.map_or_else(|| "no such variant".to_owned(), |other| cell(b, other.id, metric));
-            grid.add_row([one_line(&name), metric.to_string(), cell(a, variant.id, metric), theirs]);
+    for (name, of) in variants_of(a, b) {
+        let differing = answers_differ(a, b, of);
+        for metric in &metrics {
+            let cells = [(a, of[0]), (b, of[1])].into_iter().enumerate().map(|(run, (data, variant))| match variant {
+                None => "no such variant".to_owned(),
+                Some(_) if !differing.is_empty() => {
+                    let each =
+                        differing.iter().map(|(phase, answers)| format!("{} in `{phase}`", answered(answers, run)));
+                    one_line(&format!("answers differ: {}", each.collect::<Vec<_>>().join(", ")))
+                }
+                Some(variant) => cell(data, variant, metric),
+            });
+            grid.add_row([one_line(&name), metric.to_string()].into_iter().chain(cells));
         }
     }
     let mut text = format!("{grid}\nmedians, in brackets the least and the greatest trial\n");
     text += "no verdict: the two runs were not interleaved; whatever changed between them is in the figures.\n";
     text += "hint: put both into one experiment as levels of a factor to get one\n\n";
     text + &differences(a, b)
+}
+
+/// What tells one of two answers from the other: its rows, or its digest where they do not.
+fn answered(answers: &[&record::Answer; 2], run: usize) -> String {
+    match answers.map(|answer| answer.rows) {
+        [Some(a), Some(b)] if a != b => format!("{} rows", [a, b][run]),
+        _ => format!("`{}`", answers[run].digest),
+    }
 }
 
 fn values(data: &RunData, variant: usize, metric: &MetricName) -> Vec<f64> {
@@ -262,19 +317,8 @@ fn outcomes(data: &RunData, variant: usize) -> BTreeMap<String, usize> {
     ways
 }
 
-/// Everything about host, versions and experiment that is not the same in both.
+/// Everything about host, versions, experiment and what ran that is not the same in both.
 fn differences(a: &RunData, b: &RunData) -> String {
-    let facts = |data: &RunData| -> Vec<String> {
-        let mut lines = facts_lines(&data.head.host);
-        lines.push(format!("prony: {}", data.head.version));
-        lines.push(format!("seed: {}", data.head.seed));
-        let engine = |trial: &TrialRecord| Some(trial.store()?.engine_and_version());
-        let mut engines: Vec<String> = data.trials.iter().filter_map(engine).collect();
-        engines.sort();
-        engines.dedup();
-        lines.extend(engines.into_iter().map(|engine| format!("engine: {engine}")));
-        lines
-    };
     let (ours, theirs) = (facts(a), facts(b));
     let mut text = String::new();
     for line in ours.iter().filter(|line| !theirs.contains(line)) {
@@ -286,8 +330,70 @@ fn differences(a: &RunData, b: &RunData) -> String {
     if a.experiment.source() != b.experiment.source() {
         text += "the experiment's text differs\n";
         text += &lines_that_differ(a.experiment.source(), b.experiment.source());
+    } else if a.head.hash != b.head.hash {
+        text += "the experiment differs, by options of the command line or what else its text was read with\n";
     }
-    if text.is_empty() { "host, versions and experiment are the same in both\n".to_owned() } else { text }
+    text += &what_ran_differs(a, b);
+    if text.is_empty() {
+        text += "host, versions, experiment and all that is recorded of what ran are the same in both\n";
+    }
+    text
+}
+
+/// What is known of a run beside its trials, a line each.
+fn facts(data: &RunData) -> Vec<String> {
+    let mut lines = facts_lines(&data.head.host);
+    lines.push(format!("prony: {}", data.head.version));
+    lines.push(format!("seed: {}", data.head.seed));
+    lines.extend(data.experiment.factors().iter().map(|factor| {
+        let levels: Vec<&str> = factor.levels.iter().map(|level| level.label.as_str()).collect();
+        format!("factor {}: {}", factor.name, levels.join(", "))
+    }));
+    let blocks = |bound: fn(&Variant) -> u32| data.experiment.variants().iter().map(bound).max().unwrap_or(0);
+    lines.push(match (blocks(|variant| variant.blocks.min), blocks(|variant| variant.blocks.max)) {
+        (min, max) if min == max => format!("blocks: {max}"),
+        (min, max) => format!("blocks: {min} to {max}"),
+    });
+    lines
+}
+
+/// What the trials of a variant are known by that is not the same in both runs: a line each, with all variants of which it
+/// is true.
+fn what_ran_differs(a: &RunData, b: &RunData) -> String {
+    let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, of) in variants_of(a, b) {
+        let [Some(ours), Some(theirs)] = of else { continue };
+        let (ours, theirs) = (what_ran(a, ours), what_ran(b, theirs));
+        // Of a run without trials nothing is known.
+        if ours.is_empty() || theirs.is_empty() {
+            continue;
+        }
+        let none = BTreeSet::new();
+        for what in ours.keys().chain(theirs.keys()).collect::<BTreeSet<_>>() {
+            let states = [&ours, &theirs].map(|known| known.get(what).unwrap_or(&none));
+            if states[0] != states[1] {
+                let [x, y] = states.map(|states| states.iter().map(String::as_str).collect::<Vec<_>>().join(", "));
+                let [x, y] = [x, y].map(|text| if text.is_empty() { "none".to_owned() } else { text });
+                let line = format!("{what}: {x} in run {}, {y} in run {}", a.head.id, b.head.id);
+                lines.entry(line).or_default().push(format!("`{name}`"));
+            }
+        }
+    }
+    lines
+        .iter()
+        .map(|(line, names)| one_line(&format!("not the same ran in {}: {line}", names.join(", "))) + "\n")
+        .collect()
+}
+
+/// All states of what ran as a variant, by what it is called.
+fn what_ran(data: &RunData, variant: usize) -> BTreeMap<String, BTreeSet<String>> {
+    let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for trial in data.trials.iter().filter(|trial| trial.trial.variant == variant) {
+        let source = guard::run::source(trial).map(|(what, state)| (what, state.to_owned()));
+        let all = guard::run::identity(trial).into_iter().chain(source);
+        all.for_each(|(what, state)| _ = known.entry(what).or_default().insert(state));
+    }
+    known
 }
 
 fn lines_that_differ(a: &str, b: &str) -> String {

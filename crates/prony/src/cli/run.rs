@@ -90,6 +90,17 @@ pub struct OverrideArguments {
 }
 
 impl OverrideArguments {
+    /// The options that were given.
+    fn given(&self) -> Vec<&'static str> {
+        let all = [
+            ("`--set`", !self.set.is_empty()),
+            ("`--only`", !self.only.is_empty()),
+            ("`--blocks`", self.blocks.is_some()),
+            ("`--seed`", self.seed.is_some()),
+        ];
+        all.into_iter().filter_map(|(option, given)| given.then_some(option)).collect()
+    }
+
     /// As the checker takes them.
     ///
     /// # Errors
@@ -244,15 +255,23 @@ fn resume(
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
     let path = &arguments.database.database;
+    let given = arguments.overrides.given();
+    if arguments.file.is_none() && !given.is_empty() {
+        return Err(Error::Arguments {
+            message: format!("a run is resumed as it began, without {}", given.join(", ")),
+            hint: "begin a new run without --resume".to_owned(),
+        });
+    }
     let mut database = Database::open(path)?;
     let head = resumable(&database, which)?;
+    let recorded = database.load_run(head.id)?.experiment;
+    gates_are_declared(arguments, &recorded)?;
     if head.status == RunStatus::Done {
         let text = format!("run {} is done: nothing was run", head.id);
         observer.event(&Event::Notice { text, hint: None });
         return Ok((head.id, Summary::default()));
     }
     database.take_run(head.id)?;
-    let recorded = database.load_run(head.id)?.experiment;
     let experiment = match &arguments.file {
         Some(file) => same_experiment(file, arguments, &recorded, &head)?,
         None if !recorded.lacks_commands() => recorded,

@@ -30,6 +30,7 @@ mod report_profile;
 mod report_tables;
 mod results_speed;
 mod results_store;
+mod resumed;
 mod run;
 mod runtimes;
 mod scripts;

@@ -221,6 +221,8 @@ pub(crate) fn program() -> Effective {
         directory: "work".into(),
         copy: CopyOf::Trial,
         changes: texts("`a.js` changed 1 times"),
+        remarks: texts("1 uncommitted changes"),
+        files: BTreeMap::from([("node".into(), "00ff".into())]),
         source: Some(Source { directory: "/home/site".into(), state: Some("00ff".into()) }),
         env: BTreeMap::from([("NODE_ENV".into(), "production".into())]),
         inherit: texts("LANG"),

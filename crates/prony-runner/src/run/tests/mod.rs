@@ -256,6 +256,44 @@ fn prepare_that_fails_ends_the_run_and_cleanup_that_fails_is_said_of_it() {
 }
 
 #[test]
+fn cleanup_is_done_where_a_step_fails_and_what_fails_of_it_is_said() {
+    let bench = Bench::new("blocks = 2", "prepare = \"make ready\"\ncleanup = \"clean up\"");
+    let session = bench.session(&Scripted::new(|nth, command| {
+        Act::ends_by(Status::Exited(i32::from(nth == 4 || command.contains("clean up"))))
+    }));
+    assert!(matches!(session.result, Err(Error::Step { step: "prepare", .. })), "{:?}", session.result);
+    let cleanups = session.commands.iter().filter(|command| command.contains("clean up")).count();
+    let begun: BTreeSet<usize> = bench.plan()[..3].iter().map(|trial| trial.variant).collect();
+    assert_eq!((session.trials.len(), cleanups), (2, begun.len()), "{:?}", session.commands);
+    assert!(session.notices.iter().any(|text| text.contains("cleanup of program `x` failed")), "{:?}", session.notices);
+}
+
+#[test]
+fn interrupt_leaves_neither_conclude_nor_cleanup_undone_wherever_it_comes() {
+    // While the second trial is prepared, runs, or is concluded.
+    for (at, expected) in [("make ready", 0), ("true ", 1), ("conclude", 1)] {
+        let steps = "prepare = \"make ready\"\nconclude = \"conclude\"\ncleanup = [\"clean up\", \"{n}\"]";
+        let bench = Bench::new("blocks = 2", steps);
+        let asks = bench.interrupt.clone();
+        let session = bench.session(&Scripted::new(move |nth, command| {
+            if nth < 3 || !command.contains(at) {
+                return Act::default();
+            }
+            asks.ask();
+            // What is done after a trial ends by itself.
+            if at == "conclude" { Act::default() } else { Act::default().endless() }
+        }));
+        let times = |what: &str| session.commands.iter().filter(|command| command.contains(what)).count();
+        assert!(session.summary().interrupted && session.summary().cleaned().is_ok(), "{at}: {:?}", session.result);
+        assert_eq!(times("conclude"), 1 + expected, "{at}: {:?}", session.commands);
+        let begun: BTreeSet<usize> = bench.plan()[..2].iter().map(|trial| trial.variant).collect();
+        assert_eq!(times("clean up"), begun.len(), "{at}: {:?}", session.commands);
+        assert_eq!(session.trials.len(), if at == "conclude" { 2 } else { 1 }, "{at}");
+        assert_eq!(session.head.status, RunStatus::Interrupted);
+    }
+}
+
+#[test]
 fn what_one_trial_leaves_is_reused_until_a_process_of_it_runs_on() {
     let reusable = "directory = \".\"\ncopy = \"none\"";
     let launched = |leftover: u64| {

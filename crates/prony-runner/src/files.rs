@@ -1,0 +1,107 @@
+//! What makes a program what it is and lies in no copy of it: its executable and its input. Where a run is resumed, they may
+//! be others.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use prony_experiment::left_out;
+use prony_model::program::InputSpec;
+use prony_model::units::Bytes;
+use xxhash_rust::xxh3::Xxh3Default;
+
+use crate::place::Place;
+use crate::place::build_cache::content;
+use crate::place::setting::Setting;
+use crate::place::startable::find;
+
+/// What is larger is not read: its size and the time of its last change stand for it.
+const LARGE: Bytes = Bytes::from_mib(64);
+
+/// Device, inode, size, and nanoseconds of the last changes of content and inode: what is the same was not written to.
+type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
+
+/// The files as they were last found, so that each is read once and not before every trial.
+#[derive(Debug, Default)]
+pub struct Files {
+    read: RefCell<BTreeMap<PathBuf, (Stamp, String)>>,
+}
+
+impl Files {
+    /// The state of the program's executable, or of the script that its command names, and of its input; by what the
+    /// experiment calls them, or a digest of that where `commands` are not recorded. What lies in the program's copy, or is
+    /// made for the trial, is not among them.
+    pub fn of(&self, setting: &Setting<'_>, place: &Place, commands: bool) -> BTreeMap<String, String> {
+        let program = setting.program;
+        let command = program.command.words().into_iter().next().unwrap_or_default();
+        let executable = find(program, Some(&setting.directory), &setting.filled(&command));
+        let input = match &program.input {
+            InputSpec::File(path) => Some((path.clone(), PathBuf::from(path))),
+            InputSpec::Null | InputSpec::Text(_) => None,
+        };
+        let outside = |path: &Path| !path.starts_with(setting.scratch) && !place.made(path);
+        let files = executable.map(|path| (command, path)).into_iter().chain(input).filter(|(_, path)| outside(path));
+        let states = files.filter_map(|(name, path)| Some((name, self.state(&path)?)));
+        let name = |name: String| if commands { name } else { left_out::hidden(&name) };
+        states.map(|(called, state)| (name(called), state)).collect()
+    }
+
+    /// A digest of the file, or what stands for it; `None` where it is none that lies still, as a FIFO.
+    fn state(&self, path: &Path) -> Option<String> {
+        let about = fs::metadata(path).ok().filter(Metadata::is_file)?;
+        let times = ((about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec()));
+        let stamp = (about.dev(), about.ino(), about.size(), times.0, times.1);
+        let mut read = self.read.borrow_mut();
+        if let Some((_, state)) = read.get(path).filter(|(known, _)| *known == stamp) {
+            return Some(state.clone());
+        }
+        let whole = if about.size() <= LARGE.as_bytes() { digest(path).ok() } else { None };
+        let state = whole.unwrap_or_else(|| {
+            format!("{} bytes, changed at {}.{:09}", about.size(), about.mtime(), about.mtime_nsec())
+        });
+        read.insert(path.to_path_buf(), (stamp, state.clone()));
+        Some(state)
+    }
+}
+
+fn digest(path: &Path) -> io::Result<String> {
+    let mut hash = Xxh3Default::new();
+    content(path, &mut hash)?;
+    Ok(format!("{:032x}", hash.digest128()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_another_state_where_its_content_is_another() {
+        let (folder, files) = (tempfile::tempdir().unwrap(), Files::default());
+        let path = folder.path().join("app");
+        assert_eq!(files.state(&path), None);
+        let written = |text: &str| {
+            fs::write(&path, text).unwrap();
+            files.state(&path).unwrap()
+        };
+        let (one, two) = (written("one"), written("two, longer"));
+        assert_ne!(one, two);
+        assert_eq!(Files::default().state(&path).unwrap(), two, "in another session");
+        assert_eq!(written("one"), one, "whenever it was written");
+        assert_eq!(files.state(folder.path()), None);
+    }
+
+    #[test]
+    fn a_large_file_is_known_by_size_and_time() {
+        let (folder, files) = (tempfile::tempdir().unwrap(), Files::default());
+        let path = folder.path().join("large");
+        let file = fs::File::create(&path).unwrap();
+        file.set_len(LARGE.as_bytes() + 1).unwrap();
+        let state = files.state(&path).unwrap();
+        assert!(state.starts_with("67108865 bytes, changed at "), "{state}");
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(files.state(&path).unwrap(), "67108865 bytes, changed at 0.000000000");
+    }
+}

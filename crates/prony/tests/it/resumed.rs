@@ -1,0 +1,130 @@
+//! Runs of several sessions, and stored runs beside each other: figures of different things are never shown as of one.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Output;
+
+use prony_analysis::guard::findings::of_run;
+use serde_json::{Value, json};
+
+use crate::programs::Bench;
+
+/// Writes an experiment whose first session ends before its fourth trial: its preparation fails.
+fn stops(bench: &Bench, more: &str) {
+    let log = bench.path("prepared");
+    let text = format!(
+        "[factors]\nv = [\"a\", \"b\"]\n[compare]\nbaseline = {{ v = \"a\" }}\nblocks = 3\ntwice = false\n\
+         [observe]\ncare = \"light\"\n[program.x]\n\
+         prepare = \"echo >> {log}; test $(wc -l < {log}) -ne 4\"\n{more}",
+        log = log.display()
+    );
+    fs::write(bench.path("e.toml"), text).unwrap();
+    let output = bench.prony(&["run", "e.toml", "--quiet"]);
+    assert_eq!((output.status.code(), bench.data().trials.len()), (Some(2), 3), "{}", said(&output));
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
+fn app(bench: &Bench, text: &str) {
+    fs::write(bench.path("app"), format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(bench.path("app"), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_resumed_run_says_what_else_it_ran_than_before() {
+    for edited in [None, Some("site/run.sh"), Some("app"), Some("input")] {
+        let bench = Bench::new();
+        fs::create_dir(bench.path("site")).unwrap();
+        fs::write(bench.path("site/run.sh"), "cat").unwrap();
+        fs::write(bench.path("input"), "one").unwrap();
+        app(&bench, "exec sh run.sh");
+        let (command, input) = (bench.path("app"), bench.path("input"));
+        stops(&bench, &format!("command = [{command:?}, \"{{v}}\"]\ndirectory = \"site\"\ninput = {input:?}\n"));
+        let what = match edited {
+            None => None,
+            Some("app") => {
+                app(&bench, "exec sh run.sh #");
+                Some(format!("`{}` of `a`, `b` (2 states)", command.display()))
+            }
+            Some(file) => {
+                fs::write(bench.path(file), "cat # otherwise").unwrap();
+                let name = if file == "input" { "`" } else { "the directory `" };
+                let path = if file == "input" { input } else { bench.path("site") };
+                Some(format!("{name}{}` of `a`, `b` (2 states)", path.display()))
+            }
+        };
+        let output = bench.prony(&["run", "--resume", "--quiet"]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let data = bench.data();
+        let found = of_run(&data.experiment, &data.trials, None, true);
+        let found = found.into_iter().find(|finding| finding.guard == "sources_differ").map(|finding| finding.message);
+        assert_eq!(found, what.map(|what| format!("not all trials of a variant ran the same: {what}")));
+        assert_eq!(said(&output).contains("sources_differ"), edited.is_some(), "in the tables: {}", said(&output));
+    }
+}
+
+#[test]
+fn options_that_a_resumed_run_would_ignore_are_refused() {
+    let bench = Bench::new();
+    stops(&bench, "command = [\"true\", \"{v}\"]\n");
+    let options = ["--blocks", "2", "--only", "v=a", "--seed", "7", "--set", "v=q"];
+    let output = bench.prony(&[&["run", "--resume", "-q"][..], &options].concat());
+    let expected = "error: a run is resumed as it began, without `--set`, `--only`, `--blocks`, `--seed`\nhint: ";
+    assert!(output.status.code() == Some(2) && said(&output).contains(expected), "{}", said(&output));
+    let gate = ["--fail-if", "run.anon.max more memory 5%"];
+    for run in [&["run", "e.toml", "-q"][..], &["run", "--resume", "1", "-q"]] {
+        let output = bench.prony(&[run, &gate].concat());
+        let expected = "`run.anon.max` gets no verdict in this experiment";
+        assert!(output.status.code() == Some(2) && said(&output).contains(expected), "{}", said(&output));
+    }
+    assert_eq!(bench.data().trials.len(), 3, "nothing ran");
+    assert_eq!(bench.prony(&["run", "--resume", "-q"]).status.code(), Some(0));
+    let output = bench.prony(&[&["run", "--resume", "1", "-q"][..], &gate].concat());
+    assert!(said(&output).contains("gets no verdict in this experiment"), "where it is done too: {}", said(&output));
+}
+
+#[test]
+fn compared_runs_whose_answers_or_sources_differ_say_so() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    let answers = |text: &str| fs::write(bench.path("site/run.sh"), format!("echo {text}")).unwrap();
+    let body = "[factors]\nv = [\"a\", \"b\"]\n[compare]\nbaseline = { v = \"a\" }\nblocks = 2\n[observe]\ncare = \"light\"\n\
+                [program.p]\ncommand = \"sh run.sh {v}\"\ndirectory = \"site\"\n[[phase]]\nname = \"r\"\n\
+                read = 't=(?<time_ms>\\d+) rows=(?<rows>\\d+)'\n";
+    fs::write(bench.path("p.toml"), body).unwrap();
+    let run = |more: &[&str]| {
+        let output = bench.prony(&[&["run", "p.toml", "-q"][..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    };
+    let compare = |a: &str, b: &str| said(&bench.prony(&["compare", a, b]));
+    answers("t=9 rows=100");
+    run(&[]);
+    run(&[]);
+    let same = compare("1", "2");
+    assert!(same.contains("9.00 ms") && same.contains("are the same in both"), "{same}");
+    answers("t=2 rows=7 d=other");
+    run(&[]);
+    let differ = compare("1", "3");
+    for expected in [
+        "answers differ: 100 rows in `r`",
+        "answers differ: 7 rows in `r`",
+        "not the same ran in `a`, `b`: the directory",
+    ] {
+        assert!(differ.contains(expected), "{expected}: {differ}");
+    }
+    assert!(!differ.contains(" ms ") && !differ.contains("the same in both"), "{differ}");
+    let document = bench.prony(&["compare", "1", "3", "--json"]).stdout;
+    let figures = serde_json::from_slice::<Value>(&document).unwrap()["figures"][0].clone();
+    assert_eq!((&figures["runs"][0]["median"], &figures["answers_differ"][0]["phase"]), (&Value::Null, &json!("r")));
+    run(&["--set", "v=a,c"]);
+    let other = compare("3", "4");
+    for expected in ["the experiment differs", "only run 3: factor v: a, b", "only run 4: factor v: a, c"] {
+        assert!(other.contains(expected), "{expected}: {other}");
+    }
+    let row =
+        |name: &str| other.lines().find(|line| line.contains(&format!(" {name} "))).unwrap_or_default().to_owned();
+    assert_eq!(row("b").matches("no such variant").count(), 1, "{other}");
+    assert_eq!(row("c").matches("no such variant").count(), 1, "of the second run alone: {other}");
+}
