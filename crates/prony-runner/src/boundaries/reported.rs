@@ -8,6 +8,7 @@
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::program::{DIGEST_GROUP, group_meaning};
 use prony_model::reading::{Reading, Why};
+use prony_model::units::Unit;
 use regex::{Captures, Regex};
 
 /// Characters of a text that are quoted in a reason.
@@ -78,10 +79,36 @@ impl Line {
 /// A number that a program reported. No metric that it may report is below 0 or beyond every number, and no work takes no
 /// time: its clock, or the digits that it prints, are too coarse.
 fn amount(metric: Metric, text: &str) -> Reading<f64> {
-    let number = text.replace([',', '_'], "").parse::<f64>().ok();
     let counts = |n: &f64| n.is_finite() && (*n > 0.0 || (*n == 0.0 && metric != Metric::Time));
-    let why = || Why::Failed(format!("the program reported `{}`", quoted(text)));
-    number.filter(counts).map_or_else(|| Reading::Missing(why()), Reading::Measured)
+    let number = without_separators(text).and_then(|digits| digits.parse::<f64>().ok()).filter(counts);
+    let reported = || format!("the program reported `{}`", quoted(text));
+    match number {
+        // No count has a fraction.
+        Some(_) if metric.unit() != Unit::Count && is_ambiguous(text) => Reading::Missing(Why::Failed(format!(
+            "{}, where the comma may separate thousands or be a decimal comma: print it without",
+            reported()
+        ))),
+        Some(number) => Reading::Measured(number),
+        None => Reading::Missing(Why::Failed(reported())),
+    }
+}
+
+/// Whether its comma may as well be a decimal comma: it is the only one, and three digits follow.
+fn is_ambiguous(text: &str) -> bool {
+    text.matches(',').count() == 1 && !text.contains('.')
+}
+
+/// The digits of a number without what separates groups of three: commas, or underscores, before a decimal point; `None`
+/// where they separate anything else. A first group of `0` is that of a decimal comma.
+fn without_separators(text: &str) -> Option<String> {
+    let Some(separator) = text.chars().find(|c| matches!(c, ',' | '_')) else { return Some(text.to_owned()) };
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |group: &str| group.bytes().all(|b| b.is_ascii_digit());
+    let mut groups = whole.split(separator);
+    let first = groups.next()?;
+    let begins = matches!(first.len(), 1..=3) && is_number(first) && !first.starts_with('0');
+    let is_grouped = begins && groups.all(|group| group.len() == 3 && is_number(group)) && is_number(fraction);
+    is_grouped.then(|| text.replace(separator, ""))
 }
 
 /// The begin of a text, control characters escaped.
@@ -117,6 +144,59 @@ mod tests {
         let long = format!("took \u{1b}[1m{}", "9".repeat(60));
         let found = after(r"took (?<time>.*)", &[&long], &["time"]).remove(0);
         assert_eq!(found, format!("the program reported `\\u{{1b}}[1m{}...`", "9".repeat(36)));
+    }
+
+    /// A decimal comma was taken for a separator of thousands: 0,020 ms for 20.
+    #[test]
+    fn separators_stand_between_groups_of_three_digits() {
+        let of = |group: &str, text: &str| {
+            let pattern = Regex::new(&format!("^(?<{group}>.*)$")).unwrap();
+            let mut all = Lines::default();
+            all.add(&pattern, &pattern.captures(text).unwrap());
+            let key = group_meaning(group).unwrap().key;
+            all.reading(key).unwrap().measured().copied()
+        };
+        let numbers = [
+            ("1,234,567", 1_234_567.0),
+            ("1,234.5", 1234.5),
+            ("12_345", 12_345.0),
+            ("999_000.25", 999_000.25),
+            ("1e3", 1000.0),
+            ("0.020", 0.020),
+        ];
+        for (text, number) in numbers {
+            assert_eq!([of("time_ns", text), of("operations", text)], [Some(number); 2], "{text}");
+        }
+        let none = [
+            "0,020",
+            "0,020,000",
+            "1,5",
+            "1,50",
+            "12,34",
+            "1234,567",
+            "1,2345",
+            ",123",
+            "1,",
+            "1,,000",
+            "1_0",
+            "_1",
+            "1_",
+            "0_000",
+            "1,000_000",
+            "1,000.5,5",
+            "1,000e3",
+            "1.000,5",
+            "1.5,000",
+            "+1,000",
+            "1.000.000",
+        ];
+        for text in none {
+            assert_eq!([of("time_ns", text), of("operations", text)], [None; 2], "{text}");
+        }
+        assert_eq!([of("operations", "1,500"), of("rows", "12,000")], [Some(1500.0), Some(12_000.0)]);
+        assert_eq!([of("time_ns", "1,500"), of("rate", "1,500"), of("written_kb", "1,500")], [None; 3]);
+        let found = after("(?<time>.*)", &["1,500"], &["time"]).remove(0);
+        assert!(found.starts_with("the program reported `1,500`, where the comma may separate thousands"), "{found}");
     }
 
     #[test]
