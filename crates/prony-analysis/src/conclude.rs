@@ -57,7 +57,7 @@ pub fn conclude(
     let Some(first) = first else {
         let outcome = ending.outcome;
         let completed = observed.into_iter();
-        return (ending, completed.map(|one| completed_as(completion(one.reached, outcome), one)).collect());
+        return (ending, completed.map(|one| completed_as(completion(one.reached, outcome), one, specs)).collect());
     };
     let (since, failed, before) = (first.phase.begin, first.phase.name.clone(), ending.outcome);
     let ending = with_errors(ending, first, allowed);
@@ -72,13 +72,20 @@ pub fn conclude(
             Completion::Complete if one.phase.end > since => Completion::AfterFailure,
             completion => completion,
         };
-        completed_as(completion, one)
+        completed_as(completion, one, specs)
     });
     let completed = completed.collect();
     (ending, completed)
 }
 
-fn completed_as(completion: Completion, one: Observed) -> PhaseRecord {
+/// The phase with its completion. Where its program was to say how many operations it did and how many failed, and one of the
+/// two could not be read, nobody knows that this was the work asked for.
+fn completed_as(completion: Completion, one: Observed, specs: &[PhaseSpec]) -> PhaseRecord {
+    let reports = specs.iter().find(|spec| spec.name == one.phase.name).is_some_and(reports_operations);
+    let completion = match completion {
+        Completion::Complete if reports && one.phase.uncounted().is_some() => Completion::Uncounted,
+        completion => completion,
+    };
     PhaseRecord { completion, ..one.phase }
 }
 
@@ -96,6 +103,11 @@ fn completion(reached: Reached, outcome: Outcome) -> Completion {
 /// Whether a phase ends after a time and not after so much work. For the phase of a program it is unknown.
 fn is_bounded_by_time(spec: &PhaseSpec) -> bool {
     spec.action.ops().is_some_and(|ops| matches!(ops.amount, Amount::Duration(_)))
+}
+
+/// Whether its operations are those that its program reports: calls of a function are as many as the program makes.
+pub(crate) fn reports_operations(spec: &PhaseSpec) -> bool {
+    matches!(spec.action, Action::Observe(_)) && !is_of_calls(spec)
 }
 
 /// Whether its operations are calls of a function: what one throws is for its caller to judge, and no failure.
@@ -146,7 +158,8 @@ mod tests {
 
     use super::*;
     use prony_model::outcome::OutOfMemory;
-    use prony_model::reading::Reading;
+    use prony_model::program::{ObserveSpec, Trigger};
+    use prony_model::reading::{Reading, Why};
     use prony_model::record::MetricKeyText;
     use prony_model::spec::{Grouping, Ops, Order, Sampling};
     use prony_model::units::Fraction;
@@ -303,6 +316,35 @@ mod tests {
         };
         assert_eq!(offered(&phase(1e30, 5.0)), Some(u64::MAX));
         assert_eq!([offered(&phase(1.0, -5.0)), offered(&phase(f64::NAN, 0.0))], [None, None]);
+    }
+
+    /// Errors that could not be read counted as none, and operations as equal work.
+    #[test]
+    fn phase_whose_reported_counts_are_unknown_has_no_time_or_rate() {
+        let of = |action: Action, [ok, errors]: [Result<f64, &str>; 2]| {
+            let reading = |n: Result<f64, &str>| {
+                n.map_or_else(|why| Reading::Missing(Why::Failed(why.into())), Reading::Measured)
+            };
+            let mut one = observed("work", Reached::OwnEnd, None);
+            let key = |metric| MetricKeyText(MetricKey::amount(metric));
+            let readings = [(key(Metric::Operations), reading(ok)), (key(Metric::Errors), reading(errors))];
+            one.phase.readings = BTreeMap::from([(String::new(), BTreeMap::from(readings))]);
+            let specs = [PhaseSpec { action, ..spec("work", Amount::Records) }];
+            let (how, mut phases) = conclude(&specs, AllowedErrors::default(), ending(Outcome::Ok), vec![one]);
+            let why = phases[0].uncounted().map(|why| why.to_string());
+            (how.outcome, phases.remove(0).completion, why.unwrap_or_default())
+        };
+        let lines = || Action::Observe(ObserveSpec::WHOLE);
+        let unread = "does not count: `errors` of the phase is unknown: the program reported `12k`";
+        let errors = of(lines(), [Ok(5.0), Err("the program reported `12k`")]);
+        assert_eq!(errors, (Outcome::Ok, Completion::Uncounted, unread.to_owned()));
+        assert_eq!(of(lines(), [Err("why"), Ok(0.0)]).1, Completion::Uncounted);
+        assert_eq!(of(lines(), [Ok(5.0), Ok(0.0)]).1, Completion::Complete);
+        assert_eq!(of(lines(), [Err("why"), Ok(2.0)]).1, Completion::Failed, "some failed, of however many");
+        let call = || Some(Trigger::Call("a.js#f".into()));
+        let calls = Action::Observe(ObserveSpec { begin: call(), end: call(), ..ObserveSpec::WHOLE });
+        assert_eq!(of(calls, [Err("why"), Ok(0.0)]).1, Completion::Complete, "they are no failures");
+        assert!(!Completion::Uncounted.counts(Metric::Time) && Completion::Uncounted.counts(Metric::Errors));
     }
 
     #[test]

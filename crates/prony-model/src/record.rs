@@ -86,6 +86,7 @@ impl TrialRecord {
             _ if self.ending.outcome == Outcome::WrongAnswer => why("an answer of the trial is wrong"),
             completion if completion.counts(metric) => None,
             Completion::Failed => why("too many operations of the phase failed"),
+            Completion::Uncounted => Some(phase.uncounted().unwrap_or(Why::NotReached)),
             Completion::AfterFailure => why("too many operations failed in or before the phase"),
             Completion::Complete | Completion::Partial | Completion::NotReached => Some(Why::NotReached),
         }
@@ -126,6 +127,15 @@ impl PhaseRecord {
     /// A figure of the whole tree, whether it counts or not: see [`TrialRecord::figure`].
     pub fn reading(&self, key: MetricKey) -> Option<&Reading<f64>> {
         self.readings.get("")?.get(&MetricKeyText(key))
+    }
+
+    /// Why it is unknown how many of its operations were done, or how many failed, where that was to be reported.
+    pub fn uncounted(&self) -> Option<Why> {
+        let missing = |metric: Metric| match self.reading(MetricKey::amount(metric))? {
+            Reading::Missing(why) => Some(format!("`{metric}` of the phase is unknown: {why}", metric = metric.name())),
+            Reading::Measured(_) => None,
+        };
+        [Metric::Errors, Metric::Operations].into_iter().find_map(missing).map(Why::DoesNotCount)
     }
 
     /// The first of [`Self::last_signs`].
@@ -186,6 +196,9 @@ pub enum Completion {
     /// Its end was reached, but more of its operations failed than the experiment allows: it did not do the work that was
     /// asked for.
     Failed,
+    /// Its end was reached, and its lines were to say how many operations it did, or how many failed, and did not: whether it
+    /// did the work that was asked for is unknown.
+    Uncounted,
     /// Its end was reached after another phase had begun of which too many operations failed: it contains that work, or
     /// works on what it left behind.
     AfterFailure,
@@ -196,12 +209,12 @@ pub enum Completion {
 }
 
 impl Completion {
-    /// Whether a figure of a phase that got so far counts. Of operations that failed beyond what is allowed, what says how
-    /// many they were does, and percentiles, in which each counts as infinitely slow (METHOD 8.2).
+    /// Whether a figure of a phase that got so far counts. Of operations that failed beyond what is allowed, or may have, what
+    /// says how many they were does, and percentiles, in which each counts as infinitely slow (METHOD 8.2).
     pub const fn counts(self, metric: Metric) -> bool {
         match self {
             Self::Complete => true,
-            Self::Failed => matches!(
+            Self::Failed | Self::Uncounted => matches!(
                 metric,
                 Metric::Errors
                     | Metric::Operations

@@ -57,7 +57,7 @@ fn metric(name: &MetricName, trial: &TrialRecord) -> Value {
         }
         Completion::NotReached | Completion::AfterFailure => Value::Ended { at_least: None },
         Completion::Failed if !phase.completion.counts(name.key.metric) => Value::Ended { at_least: None },
-        Completion::Complete | Completion::Failed => Value::Missing(why),
+        Completion::Complete | Completion::Failed | Completion::Uncounted => Value::Missing(why),
     }
 }
 

@@ -137,7 +137,11 @@ pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
     let what = match (phase.action.as_str(), phase.completion) {
         ("settle", _) => "store",
         // A program that ended first is another matter, and so is a time that a suspension made unclear.
-        ("observe", Completion::Complete) if matches!(why, Why::NotSettled(_) | Why::Failed(_)) => "program",
+        ("observe", Completion::Complete | Completion::Uncounted)
+            if matches!(why, Why::NotSettled(_) | Why::Failed(_)) =>
+        {
+            "program"
+        }
         _ => return None,
     };
     let hint = "raise `within`: work of this phase was going on at its end, and counts in later phases";

@@ -27,7 +27,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
         Finding::of(&format!("phase_never_{what}"), Severity::Warning, message, hint).in_phase(&phase.name)
     };
     let found = of_program.filter_map(|phase| match phase.completion {
-        Completion::Complete | Completion::Failed | Completion::AfterFailure => None,
+        Completion::Complete | Completion::Failed | Completion::Uncounted | Completion::AfterFailure => None,
         Completion::Partial => Some(finding(phase, "ended", never_ended(spec, record, phase))),
         Completion::NotReached => Some(finding(phase, "began", never_began(spec, record, phase))),
     });
@@ -62,8 +62,8 @@ fn never_ended(spec: &TrialSpec, record: &TrialRecord, phase: &PhaseRecord) -> S
 fn came_after(record: &TrialRecord, before: &str) -> Said {
     let how = match record.phases.iter().find(|phase| phase.name == before).map(|phase| phase.completion) {
         Some(Completion::Partial) => "never ended",
-        Some(Completion::Complete | Completion::Failed | Completion::AfterFailure) => "ended when the program did",
         Some(Completion::NotReached) | None => "never began",
+        Some(_) => "ended when the program did",
     };
     let hint = "find out why that phase did not end: this one waits for its end";
     (format!("it begins after `{before}`, which {how}"), hint)

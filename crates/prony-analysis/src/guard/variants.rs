@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{Finding, Severity, amount, percent};
-use crate::conclude::offered;
+use crate::conclude::{offered, reports_operations};
 use prony_model::metric::Metric::{LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
@@ -98,11 +98,13 @@ fn is_stored_by_speed(spec: &TrialSpec, phase: &str) -> bool {
 pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
     let per_operation =
         matches!(name.key.metric, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax);
-    let action = |variant: &VariantTrials<'_>| {
-        variant.spec.phases.iter().find(|p| p.name == name.phase).map(|p| p.action.clone())
-    };
-    let (a, b) = (action(baseline)?, action(variant)?);
-    let stored = a.ops().zip(b.ops()).map(|(a, b)| a.amount == b.amount && !matches!(a.amount, Amount::Duration(_)));
+    let planned = |variant: &'_ VariantTrials<'_>| variant.spec.phases.iter().find(|p| p.name == name.phase).cloned();
+    let (a, b) = (planned(baseline)?, planned(variant)?);
+    let stored = a
+        .action
+        .ops()
+        .zip(b.action.ops())
+        .map(|(a, b)| a.amount == b.amount && !matches!(a.amount, Amount::Duration(_)));
     let needs = match (stored, name.key.metric.unit()) {
         (Some(bounded_by_count), Unit::Nanos | Unit::PerSecond) => {
             bounded_by_count && baseline.spec.data == variant.spec.data && !per_operation
@@ -121,11 +123,6 @@ pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, 
         same_work(baseline, variant).into_iter().filter_map(|(ours, theirs)| phase(ours).zip(phase(theirs)));
     let (ours, theirs) = offers.find(|(ours, theirs)| ours != theirs)?;
     Some(format!("`{}` was offered {ours} operations and `{}` {theirs}", baseline.name, variant.name))
-}
-
-/// Whether a phase's operations are those that its program tells: calls of a function are as many as the program makes.
-fn reports_operations(action: &Action) -> bool {
-    matches!(action, Action::Observe(observe) if observe.call().is_none())
 }
 
 fn same_kind(a: &Action, b: &Action) -> bool {

@@ -97,6 +97,7 @@ pub(super) const fn completion(completion: Completion) -> &'static str {
     match completion {
         Completion::Complete => "complete",
         Completion::Failed => "failed",
+        Completion::Uncounted => "uncounted",
         Completion::AfterFailure => "after_failure",
         Completion::Partial => "partial",
         Completion::NotReached => "not_reached",

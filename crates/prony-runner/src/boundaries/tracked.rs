@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use prony_model::metric::{Metric, MetricKey};
-use prony_model::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_meaning};
+use prony_model::metric::MetricKey;
+use prony_model::program::{ObserveSpec, Trigger, group_meaning};
 use prony_model::protocol::PhaseReport;
 use prony_model::reading::{Reading, Why};
 use prony_model::spec::PhaseSpec;
@@ -13,6 +13,7 @@ use regex::Regex;
 
 use crate::boundaries::calls::Calls;
 use crate::boundaries::marks::{Boundary, Mark};
+use crate::boundaries::reported::Lines;
 
 /// Something that a program did.
 #[derive(Clone, Copy, Debug)]
@@ -51,10 +52,8 @@ pub struct Tracked {
     pub began: Option<Nanos>,
     /// When it ended.
     pub ended: Option<Nanos>,
-    /// What its lines told.
-    pub reported: BTreeMap<MetricKey, Reading<f64>>,
-    /// The digest of its answer that its lines told.
-    pub digest: Option<String>,
+    /// What its lines reported.
+    pub lines: Lines,
     /// How much earlier than noted its begin or its end may have been, at most.
     pub lag: Nanos,
     /// How much earlier than noted its end may have been, at most.
@@ -144,8 +143,7 @@ impl Tracked {
             inside: 0,
             began: None,
             ended: None,
-            reported: BTreeMap::new(),
-            digest: None,
+            lines: Lines::default(),
             lag: Nanos::ZERO,
             end_lag: Nanos::ZERO,
             led: false,
@@ -221,14 +219,26 @@ impl Tracked {
     /// A line matched its `read` and that of another phase: it is not known whose it is.
     pub(super) fn confuse(&mut self) {
         self.ambiguous = true;
-        self.reported.clear();
-        self.digest = None;
+        self.lines.clear();
     }
 
-    /// The figures that its `read` names.
-    pub fn figures_of_lines(&self) -> impl Iterator<Item = MetricKey> {
+    /// The figures that its `read` names, as its lines reported them: what was observed in another way is none of them.
+    pub fn reported(&self) -> BTreeMap<MetricKey, Reading<f64>> {
+        let why = match (self.ambiguous, self.lines.is_empty()) {
+            (true, _) => "a line matched the `read` of this phase and that of another",
+            (false, true) => "no line of the phase reported it",
+            (false, false) => "the last line of the phase that matched `read` did not report it",
+        };
+        let unread = || Reading::Missing(Why::Failed(why.to_owned()));
         let names = self.read.iter().flat_map(|read| read.capture_names().flatten());
-        names.filter_map(|name| group_meaning(name).map(|meaning| meaning.key))
+        let keys = names.filter_map(|name| group_meaning(name).map(|meaning| meaning.key));
+        keys.map(|key| (key, self.lines.reading(key).cloned().unwrap_or_else(unread))).collect()
+    }
+
+    /// Whether the pattern that it shares with a replica was meant for that: only the replica wrote such lines.
+    pub fn is_reported_by(&self, replica: &Self) -> bool {
+        let pattern = |of: &Self| of.read.as_ref().map(|read| read.as_str().to_owned());
+        self.heard_nothing() && pattern(self) == pattern(replica) && !replica.heard_nothing()
     }
 
     /// Whether it is under way.
@@ -299,34 +309,15 @@ impl Tracked {
 
     /// Whether lines were to be read and none of them matched.
     pub fn heard_nothing(&self) -> bool {
-        self.read.is_some() && self.reported.is_empty() && self.digest.is_none() && !self.ambiguous
+        self.read.is_some() && self.lines.is_empty() && !self.ambiguous
     }
 
     /// Reads a line.
     pub(super) fn listen(&mut self, line: &str) {
         let Some(read) = self.read.as_ref().filter(|_| !self.ambiguous) else { return };
         let Some(captures) = read.captures(line) else { return };
-        for name in read.capture_names().flatten() {
-            let Some(text) = captures.name(name).map(|text| text.as_str()) else { continue };
-            if name == DIGEST_GROUP {
-                self.digest = Some(text.to_owned());
-            }
-            let number = text.replace([',', '_'], "").parse::<f64>().ok();
-            if let (Some(number), Some(meaning)) = (number, group_meaning(name)) {
-                let reading = amount(meaning.key.metric, number, text).map(|number| number * meaning.scale);
-                self.reported.insert(meaning.key, reading);
-            }
-        }
+        self.lines.add(read, &captures);
     }
-}
-
-/// No metric that a program may report is below 0 or beyond every number, and no work takes no time: its clock, or the digits
-/// that it prints, are too coarse.
-fn amount(metric: Metric, number: f64, text: &str) -> Reading<f64> {
-    if number.is_finite() && (number > 0.0 || (number == 0.0 && metric != Metric::Time)) {
-        return Reading::Measured(number);
-    }
-    Reading::Missing(Why::Failed(format!("the program reported `{text}`")))
 }
 
 /// What an invocation changed.

@@ -273,12 +273,12 @@ mod tests {
         let read = r"(?<time>[\d.]+)s - (?<operations>[\d,]+)";
         let mut tracker = Tracker::new(&[phase(line("go"), line("end"), Some(read), false)]);
         say(&mut tracker, "9.9s - 9", 0);
-        assert!(tracker.phases[0].reported.is_empty(), "it had not begun");
+        assert!(tracker.phases[0].heard_nothing(), "it had not begun");
         say(&mut tracker, "go 0.5s - 1", 1);
         say(&mut tracker, "end 1.5s - 2,000", 2);
         say(&mut tracker, "7s - 7", 3);
         let reported: Vec<(String, f64)> =
-            tracker.phases[0].reported.iter().map(|(key, n)| (key.to_string(), *n.measured().unwrap())).collect();
+            tracker.phases[0].reported().iter().map(|(key, n)| (key.to_string(), *n.measured().unwrap())).collect();
         assert_eq!(reported, [("time".to_owned(), 1.5e9), ("operations".to_owned(), 2000.0)]);
     }
 
@@ -289,7 +289,7 @@ mod tests {
         say(&mut tracker, "go", 1);
         for (number, text) in ["-5", "1e400", "NaN", "-inf", "0.00"].into_iter().enumerate() {
             say(&mut tracker, &format!("{text} ms, -10 done"), 2 + number as u64);
-            let reported = &tracker.phases[0].reported;
+            let reported = tracker.phases[0].reported();
             let why = |key: &str| Reading::Missing(Why::Failed(format!("the program reported `{key}`")));
             assert_eq!(reported[&"time".parse().unwrap()], why(text));
             assert_eq!(reported[&"operations".parse().unwrap()], why("-10"));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     fn time(tracker: &Tracker, phase: usize) -> Option<f64> {
-        tracker.phases[phase].reported.values().next()?.measured().copied()
+        tracker.phases[phase].reported().values().next()?.measured().copied()
     }
 
     /// Lines and marks come by two ways: the mark that ends a phase may be read before its last line.

@@ -107,12 +107,9 @@ impl Trial<'_> {
             let parts = processes.values_mut().chain(roles.values_mut()).chain(instances.values_mut());
             parts.chain([&mut readings]).for_each(|readings| without(readings, is_of_boundaries, why));
         }
-        own_account(tracked, &mut readings);
-        tracked.report.iter().for_each(|report| report::inside(spec, report, &mut readings));
         let started = self.started_with(index);
-        if !started.is_empty() {
-            replicas::whole(&mut readings, &tracked.reported, started);
-        }
+        own_account(tracked, started, &mut readings);
+        tracked.report.iter().for_each(|report| report::inside(spec, report, &mut readings));
         rate_of_reported(&mut readings);
         instances.entry(String::new()).or_default().extend(readings);
         let pss = &watched.replicas.memory.pss;
@@ -244,11 +241,13 @@ const fn is_of_boundaries(key: MetricKey) -> bool {
     matches!(key.metric, Metric::Lag | Metric::Suspended)
 }
 
-/// What the program's lines say of a phase; missing where several phases read the same lines.
-fn own_account(tracked: &Tracked, readings: &mut Readings) {
-    readings.extend(tracked.reported.iter().map(|(key, reading)| (MetricKeyText(*key), reading.clone())));
-    for key in tracked.figures_of_lines().filter(|_| tracked.ambiguous) {
-        readings.insert(MetricKeyText(key), Reading::Missing(ambiguous()));
+/// What the program's lines report of a phase, and the replicas that started with it.
+fn own_account(tracked: &Tracked, started: &[Ran], readings: &mut Readings) {
+    if !started.iter().any(|ran| tracked.is_reported_by(&ran.lines)) {
+        readings.extend(tracked.reported().into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));
+    }
+    if !started.is_empty() {
+        replicas::whole(readings, &tracked.lines, started);
     }
 }
 
@@ -324,11 +323,6 @@ fn unordered(lag: Nanos) -> Why {
     Why::Failed(format!("it had ended when its begin was noticed, which was up to {lag} late"))
 }
 
-/// Why a phase has no figure of those that its lines were to tell.
-fn ambiguous() -> Why {
-    Why::Failed("a line matched the `read` of this phase and that of another".to_owned())
-}
-
 /// Takes away what a hold of one thread made of other threads' time; `timed` is whether `time` is the wall's.
 fn unclear(readings: &mut Readings, timed: bool) {
     let why = "other threads or processes of the program continued while one was suspended inside the phase, so that \
@@ -355,9 +349,8 @@ fn called(
 
 /// What the program says that it answered: rows, or a digest, or both.
 fn answer(tracked: &Tracked) -> Option<Answer> {
-    let rows =
-        tracked.reported.get(&MetricKey::amount(Metric::Rows)).and_then(Reading::measured).map(|rows| *rows as u64);
-    let digest = match (&tracked.digest, rows) {
+    let rows = tracked.lines.reading(MetricKey::amount(Metric::Rows)).and_then(Reading::measured).map(|n| *n as u64);
+    let digest = match (tracked.lines.digest(), rows) {
         (Some(digest), _) => format!("reported:{digest}"),
         (None, Some(_)) => "rows:".to_owned(),
         (None, None) => return None,
@@ -571,17 +564,20 @@ mod tests {
 
     #[test]
     fn digest_without_rows_reports_no_row_count() {
-        let reported = |rows: Option<f64>, digest: Option<&str>| {
-            let mut tracker = Tracker::new(&[spec("x")]);
-            let tracked = &mut tracker.phases[0];
-            tracked.reported.extend(rows.map(|rows| (MetricKey::amount(Metric::Rows), Reading::Measured(rows))));
-            tracked.digest = digest.map(str::to_owned);
-            answer(tracked).map(|answer| (answer.rows, answer.digest))
+        let reported = |line: &str| {
+            let mut spec = spec("x");
+            let Action::Observe(observe) = &mut spec.action else { unreachable!() };
+            *observe =
+                ObserveSpec { read: Some(r"(?<rows>\d) rows|digest (?<digest>\w+)".into()), ..ObserveSpec::WHOLE };
+            let mut tracker = Tracker::new(&[spec]);
+            tracker.start(ms(0));
+            line.split(',').for_each(|line| drop(tracker.happened(Happened::Line(line), ms(1), Nanos::ZERO)));
+            answer(&tracker.phases[0]).map(|answer| (answer.rows, answer.digest))
         };
-        assert_eq!(reported(None, Some("ab")), Some((None, "reported:ab".into())));
-        assert_eq!(reported(Some(0.0), Some("ab")), Some((Some(0), "reported:ab".into())), "none is a number");
-        assert_eq!(reported(Some(3.0), None), Some((Some(3), "rows:".into())));
-        assert_eq!(reported(None, None), None);
+        assert_eq!(reported("digest ab"), Some((None, "reported:ab".into())));
+        assert_eq!(reported("digest ab,0 rows"), Some((Some(0), "reported:ab".into())), "none is a number");
+        assert_eq!(reported("3 rows"), Some((Some(3), "rows:".into())));
+        assert_eq!(reported("nothing"), None);
     }
 
     #[test]

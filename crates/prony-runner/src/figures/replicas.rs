@@ -14,6 +14,7 @@ use prony_runtime::ProbeLine;
 
 use crate::watched::Watched;
 
+use crate::boundaries::reported::Lines;
 use crate::boundaries::suspensions::Suspensions;
 use crate::boundaries::threads::Threads;
 use crate::figures::heaps;
@@ -125,11 +126,11 @@ fn without_schedule(readings: &mut Readings) {
 
 /// What replicas tell of the phase as a whole: how far apart they were, and sums of what they reported where the program reported
 /// nothing of its own.
-pub fn whole(readings: &mut Readings, own: &BTreeMap<MetricKey, Reading<f64>>, all: &[Ran]) {
+pub fn whole(readings: &mut Readings, own: &Lines, all: &[Ran]) {
     set(readings, Metric::Makespan, makespan(all));
     set(readings, Metric::Skew, skew(all));
     let sums = reported(all);
-    readings.extend(sums.into_iter().filter(|(key, _)| !own.contains_key(&key.0)));
+    readings.extend(sums.into_iter().filter(|(key, _)| own.reading(key.0).is_none()));
 }
 
 /// When all have begun and when each has ended by itself; why not, where one has not.
@@ -162,15 +163,20 @@ fn skew(all: &[Ran]) -> Reading<f64> {
 
 /// Sums of the counts that replicas reported; missing where one of them reported none.
 fn reported(all: &[Ran]) -> Readings {
-    let is_count = |key: &&MetricKey| key.metric.unit() == Unit::Count && !key.metric.is_gauge();
-    let keys: BTreeSet<MetricKey> =
-        all.iter().flat_map(|ran| ran.lines.reported.keys()).filter(is_count).copied().collect();
-    let sum = |key: MetricKey| {
-        let silent = |ran: &Ran| failed(format!("`{}` told no `{key}`", ran.role()));
-        let each = all.iter().map(|ran| ran.lines.reported.get(&key).cloned().unwrap_or_else(|| silent(ran)));
-        each.reduce(|sum, one| sum.and(one, |sum, one| sum + one)).unwrap_or(Reading::Missing(Why::NotReached))
-    };
-    keys.into_iter().map(|key| (MetricKeyText(key), sum(key))).collect()
+    let is_count = |key: &MetricKey| key.metric.unit() == Unit::Count && !key.metric.is_gauge();
+    let mut sums = Readings::new();
+    for ran in all {
+        for (key, reading) in ran.lines.reported().into_iter().filter(|(key, _)| is_count(key)) {
+            let one = match reading {
+                Reading::Missing(why) => failed(format!("`{}`: {why}", ran.role())),
+                reading => reading,
+            };
+            let sum = sums.remove(&MetricKeyText(key));
+            let sum = sum.map_or(one.clone(), |sum| sum.and(one, |sum, one| sum + one));
+            sums.insert(MetricKeyText(key), sum);
+        }
+    }
+    sums
 }
 
 /// What replicas say that they answered together: the sum of their rows, and the digest that all of them have. Where
@@ -178,7 +184,7 @@ fn reported(all: &[Ran]) -> Readings {
 pub fn answer(all: &[Ran]) -> Option<Answer> {
     let rows = reported(all).remove(&MetricKeyText(MetricKey::amount(Metric::Rows)));
     let rows = rows.and_then(|rows| rows.measured().map(|rows| *rows as u64));
-    let digests: BTreeSet<Option<&String>> = all.iter().map(|ran| ran.lines.digest.as_ref()).collect();
+    let digests: BTreeSet<Option<&String>> = all.iter().map(|ran| ran.lines.lines.digest()).collect();
     let same = if digests.len() == 1 { digests.into_iter().next().flatten() } else { None };
     let digest = same.map(|digest| format!("reported:{digest}")).or_else(|| rows.map(|_| "rows:".to_owned()))?;
     Some(Answer { rows, digest, comparable: true })
@@ -224,7 +230,7 @@ fn one(ran: &Ran, inputs: Inputs<'_>) -> Readings {
     set(&mut readings, Metric::Wall, wall.clone());
     set(&mut readings, Metric::Time, wall);
     readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak(ran, inputs));
-    readings.extend(ran.lines.reported.iter().map(|(key, reading)| (MetricKeyText(*key), reading.clone())));
+    readings.extend(ran.lines.reported().into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));
     rate_of_reported(&mut readings);
     readings
 }
@@ -443,7 +449,7 @@ mod tests {
     fn the_makespan_is_from_the_first_release_to_the_last_end() {
         let all = [ran(1, (100, 400), 5, &[]), ran(2, (103, 900), 5, &[]), ran(3, (101, 500), 5, &[])];
         let mut readings = Readings::new();
-        whole(&mut readings, &BTreeMap::new(), &all);
+        whole(&mut readings, &Lines::default(), &all);
         assert_eq!((get(&readings, "makespan"), get(&readings, "skew")), (nanos(ms(800)), nanos(ms(500))));
         let [first, second, mut third] = all;
         third.end = ReplicaEnd::NotBegun("no such file".into());
@@ -494,13 +500,14 @@ mod tests {
     fn replica_reports_are_summed_where_the_program_reports_nothing() {
         let of = |second: &'static str| [ran(1, (0, 9), 5, &["30 ops"]), ran(2, (0, 9), 5, &[second])];
         let mut readings = Readings::new();
-        whole(&mut readings, &BTreeMap::new(), &of("12 ops"));
+        whole(&mut readings, &Lines::default(), &of("12 ops"));
         assert_eq!(get(&readings, "operations"), Reading::Measured(42.0));
         let mut own = Readings::new();
-        whole(&mut own, &BTreeMap::from([("operations".parse().unwrap(), Reading::Measured(5.0))]), &of("12 ops"));
+        let [program, ..] = of("12 ops");
+        whole(&mut own, &program.lines.lines, &of("12 ops"));
         assert!(!own.contains_key(&MetricKeyText("operations".parse().unwrap())), "its own stays");
         let silent = reported(&of("nothing"));
-        assert!(why(get(&silent, "operations")).contains("`replica.2` told no `operations`"));
+        assert!(why(get(&silent, "operations")).contains("`replica.2`: no line of the phase reported it"));
     }
 
     #[test]

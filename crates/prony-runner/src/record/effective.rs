@@ -48,12 +48,10 @@ pub fn recorded(mut program: EffectiveProgram, commands: bool) -> EffectiveProgr
 
 /// Adds what else was seen of the program, and what it left behind.
 fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watched) {
-    let replicas = spec.subject.program().and_then(|program| program.replicas.as_ref());
     let unheard = spec.phases.iter().zip(&watched.tracker.phases);
     let unheard = unheard.enumerate().filter(|(index, (_, phase))| {
-        // Replicas without a pattern of their own may be those who tell it.
-        let theirs = watched.replicas.phase == *index && replicas.is_some_and(|replicas| replicas.read.is_none());
-        let heard = theirs && watched.replicas.all.iter().any(|ran| !ran.lines.heard_nothing());
+        let replicas = watched.replicas.all.iter().filter(|_| watched.replicas.phase == *index);
+        let heard = replicas.into_iter().any(|ran| phase.is_reported_by(&ran.lines));
         phase.ended.is_some() && phase.heard_nothing() && !heard
     });
     let unheard = unheard.map(|(_, phase)| phase);

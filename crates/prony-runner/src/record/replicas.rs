@@ -33,7 +33,7 @@ pub fn report(setting: &Setting<'_>, replicated: &Replicated, commands: bool) ->
             ended: process.map(|end| end.at),
             left_behind: process.map(|end| end.leftover),
             heard_nothing: ran.lines.heard_nothing(),
-            digest: ran.lines.digest.clone(),
+            digest: ran.lines.lines.digest().cloned(),
             marks: ran.marks,
             output: (&ran.output).into(),
         }

@@ -78,7 +78,7 @@ fn completion(phase: Option<&PhaseRecord>) -> String {
     match phase.completion {
         Completion::Complete if figures => "complete, figures".to_owned(),
         Completion::Complete => "complete, no figures".to_owned(),
-        Completion::Failed | Completion::AfterFailure => "failed".to_owned(),
+        Completion::Failed | Completion::Uncounted | Completion::AfterFailure => "failed".to_owned(),
         Completion::Partial => "partial".to_owned(),
         Completion::NotReached => "not reached".to_owned(),
     }

@@ -189,6 +189,7 @@ fn any_trial() -> impl Strategy<Value = TrialRecord> {
     let completions = vec![
         Completion::Complete,
         Completion::Failed,
+        Completion::Uncounted,
         Completion::AfterFailure,
         Completion::Partial,
         Completion::NotReached,

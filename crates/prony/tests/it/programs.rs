@@ -410,6 +410,26 @@ fn what_programs_answer_must_agree() {
     assert_eq!((guards(&data.trials[0]), data.trials[0].phases[0].answer.clone()), (vec!["read_nothing"], None));
 }
 
+/// Where a reported time could not be read the wall time took its place, and was judged.
+#[test]
+fn figure_that_read_names_is_reported_by_the_program_or_missing() {
+    let bench = Bench::new();
+    let why = |script: &str| {
+        let read = "[[phase]]\nname = \"p\"\nread = 'took (?<time>\\S+)( at (?<cpu>\\S+))?'\n";
+        let trial = bench.trial(&format!("{}{read}", shell(script)));
+        assert!(amount(&trial, "p", Metric::Wall) > 0.0, "what is observed stays");
+        let of = |metric| match trial.phases[0].reading(MetricKey::amount(metric)).unwrap() {
+            Reading::Missing(why) => why.to_string(),
+            Reading::Measured(number) => number.to_string(),
+        };
+        [Metric::Time, Metric::Cpu].map(of)
+    };
+    assert_eq!(why("echo took 0.5 at 2"), ["500000000", "2000000000"]);
+    let without = "the last line of the phase that matched `read` did not report it";
+    assert_eq!(why("echo took 0.5 at 2; echo took 500ms"), ["the program reported `500ms`", without]);
+    assert_eq!(why("echo took: 0.5"), ["no line of the phase reported it"; 2]);
+}
+
 #[test]
 fn a_line_between_two_marks_is_in_their_phase_however_late_prony_reads() {
     let bench = Bench::new();

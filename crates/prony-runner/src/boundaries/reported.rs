@@ -1,0 +1,223 @@
+//! What the lines of a phase report by the groups of its `read`. Pure.
+//!
+//! A program may print lines of several kinds, which one pattern matches by alternatives: each line then reports some of
+//! the metrics, and the last line of each kind counts. A line that reports any metric again takes the place of all that the
+//! earlier line reported, so that the errors of one round are never set beside the time of the next; and what cannot be read
+//! as a number is missing, whatever an earlier line said.
+
+use prony_model::metric::{Metric, MetricKey};
+use prony_model::program::{DIGEST_GROUP, group_meaning};
+use prony_model::reading::{Reading, Why};
+use prony_model::units::Unit;
+use regex::{Captures, Regex};
+
+/// Characters of a text that are quoted in a reason.
+const QUOTED: usize = 40;
+
+/// The lines that count: what each of them reports is reported by none after it.
+#[derive(Clone, Debug, Default)]
+pub struct Lines(Vec<Line>);
+
+/// What one line reports.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    readings: Vec<(MetricKey, Reading<f64>)>,
+    digest: Option<String>,
+}
+
+impl Lines {
+    /// Takes a line that the pattern matched.
+    pub(super) fn add(&mut self, pattern: &Regex, captures: &Captures<'_>) {
+        let mut line = Line::default();
+        for name in pattern.capture_names().flatten() {
+            let Some(text) = captures.name(name).map(|text| text.as_str()) else { continue };
+            if name == DIGEST_GROUP {
+                line.digest = Some(text.to_owned());
+            } else if let Some(meaning) = group_meaning(name) {
+                line.readings.push((meaning.key, amount(meaning.key.metric, text).map(|n| n * meaning.scale)));
+            }
+        }
+        self.0.retain(|earlier| !line.replaces(earlier));
+        self.0.push(line);
+    }
+
+    /// Forgets them all.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Whether no line matched.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What was reported of a figure; `None` where nothing was.
+    pub fn reading(&self, key: MetricKey) -> Option<&Reading<f64>> {
+        self.0.iter().find_map(|line| line.reading(key))
+    }
+
+    /// The digest of the phase's answer, where one was reported.
+    pub fn digest(&self) -> Option<&String> {
+        self.0.iter().find_map(|line| line.digest.as_ref())
+    }
+}
+
+impl Line {
+    fn reading(&self, key: MetricKey) -> Option<&Reading<f64>> {
+        self.readings.iter().rfind(|(own, _)| *own == key).map(|(_, reading)| reading)
+    }
+
+    /// Whether it reports again anything that an earlier line did. A line without any group is of no kind: what it was to
+    /// report, and of which kind the line before it was, is unknown.
+    fn replaces(&self, earlier: &Self) -> bool {
+        let digest = self.digest.is_some() && earlier.digest.is_some();
+        let empty = self.digest.is_none() && self.readings.is_empty();
+        empty || digest || self.readings.iter().any(|(key, _)| earlier.reading(*key).is_some())
+    }
+}
+
+/// A number that a program reported. No metric that it may report is below 0 or beyond every number, and no work takes no
+/// time: its clock, or the digits that it prints, are too coarse.
+fn amount(metric: Metric, text: &str) -> Reading<f64> {
+    let counts = |n: &f64| n.is_finite() && (*n > 0.0 || (*n == 0.0 && metric != Metric::Time));
+    let number = without_separators(text).and_then(|digits| digits.parse::<f64>().ok()).filter(counts);
+    let reported = || format!("the program reported `{}`", quoted(text));
+    match number {
+        // No count has a fraction.
+        Some(_) if metric.unit() != Unit::Count && is_ambiguous(text) => Reading::Missing(Why::Failed(format!(
+            "{}, where the comma may separate thousands or be a decimal comma: print it without",
+            reported()
+        ))),
+        Some(number) => Reading::Measured(number),
+        None => Reading::Missing(Why::Failed(reported())),
+    }
+}
+
+/// Whether its comma may as well be a decimal comma: it is the only one, and three digits follow.
+fn is_ambiguous(text: &str) -> bool {
+    text.matches(',').count() == 1 && !text.contains('.')
+}
+
+/// The digits of a number without what separates groups of three: commas, or underscores, before a decimal point; `None`
+/// where they separate anything else. A first group of `0` is that of a decimal comma.
+fn without_separators(text: &str) -> Option<String> {
+    let Some(separator) = text.chars().find(|c| matches!(c, ',' | '_')) else { return Some(text.to_owned()) };
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |group: &str| group.bytes().all(|b| b.is_ascii_digit());
+    let mut groups = whole.split(separator);
+    let first = groups.next()?;
+    let begins = matches!(first.len(), 1..=3) && is_number(first) && !first.starts_with('0');
+    let is_grouped = begins && groups.all(|group| group.len() == 3 && is_number(group)) && is_number(fraction);
+    is_grouped.then(|| text.replace(separator, ""))
+}
+
+/// The begin of a text, control characters escaped.
+fn quoted(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let begin: String = text.chars().take(QUOTED).map(escaped).collect();
+    if text.chars().nth(QUOTED).is_some() { format!("{begin}...") } else { begin }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is known of the metrics after these lines: a number, a reason, or nothing.
+    fn after(pattern: &str, lines: &[&str], keys: &[&str]) -> Vec<String> {
+        let pattern = Regex::new(pattern).unwrap();
+        let mut all = Lines::default();
+        lines.iter().for_each(|line| all.add(&pattern, &pattern.captures(line).unwrap()));
+        let of = |key: &&str| match all.reading(key.parse().unwrap()) {
+            Some(Reading::Measured(number)) => number.to_string(),
+            Some(Reading::Missing(why)) => why.to_string(),
+            None => "-".to_owned(),
+        };
+        keys.iter().map(of).collect()
+    }
+
+    #[test]
+    fn text_that_is_no_number_is_missing_also_after_a_line_with_one() {
+        let found = after(r"took (?<time>\S*)", &["took 0.5", "took 500ms"], &["time"]);
+        assert_eq!(found, ["the program reported `500ms`"]);
+        assert_eq!(after(r"took (?<time>\S*)", &["took 500ms", "took 0.5"], &["time"]), ["500000000"]);
+        assert_eq!(after(r"took (?<time>\S*)", &["took "], &["time"]), ["the program reported ``"]);
+        let long = format!("took \u{1b}[1m{}", "9".repeat(60));
+        let found = after(r"took (?<time>.*)", &[&long], &["time"]).remove(0);
+        assert_eq!(found, format!("the program reported `\\u{{1b}}[1m{}...`", "9".repeat(36)));
+    }
+
+    /// A decimal comma was taken for a separator of thousands: 0,020 ms for 20.
+    #[test]
+    fn separators_stand_between_groups_of_three_digits() {
+        let of = |group: &str, text: &str| {
+            let pattern = Regex::new(&format!("^(?<{group}>.*)$")).unwrap();
+            let mut all = Lines::default();
+            all.add(&pattern, &pattern.captures(text).unwrap());
+            let key = group_meaning(group).unwrap().key;
+            all.reading(key).unwrap().measured().copied()
+        };
+        let numbers = [
+            ("1,234,567", 1_234_567.0),
+            ("1,234.5", 1234.5),
+            ("12_345", 12_345.0),
+            ("999_000.25", 999_000.25),
+            ("1e3", 1000.0),
+            ("0.020", 0.020),
+        ];
+        for (text, number) in numbers {
+            assert_eq!([of("time_ns", text), of("operations", text)], [Some(number); 2], "{text}");
+        }
+        let none = [
+            "0,020",
+            "0,020,000",
+            "1,5",
+            "1,50",
+            "12,34",
+            "1234,567",
+            "1,2345",
+            ",123",
+            "1,",
+            "1,,000",
+            "1_0",
+            "_1",
+            "1_",
+            "0_000",
+            "1,000_000",
+            "1,000.5,5",
+            "1,000e3",
+            "1.000,5",
+            "1.5,000",
+            "+1,000",
+            "1.000.000",
+        ];
+        for text in none {
+            assert_eq!([of("time_ns", text), of("operations", text)], [None; 2], "{text}");
+        }
+        assert_eq!([of("operations", "1,500"), of("rows", "12,000")], [Some(1500.0), Some(12_000.0)]);
+        assert_eq!([of("time_ns", "1,500"), of("rate", "1,500"), of("written_kb", "1,500")], [None; 3]);
+        let found = after("(?<time>.*)", &["1,500"], &["time"]).remove(0);
+        assert!(found.starts_with("the program reported `1,500`, where the comma may separate thousands"), "{found}");
+    }
+
+    #[test]
+    fn last_line_of_each_kind_counts_and_lines_of_one_kind_are_not_mixed() {
+        let kinds = r"^took (?<time>\S+)|^(?<operations>\d+) done(, (?<errors>\d+) failed)?";
+        let keys = ["time", "operations", "errors"];
+        let lines = ["took 1", "5 done, 2 failed", "took 3"];
+        assert_eq!(after(kinds, &lines, &keys), ["3000000000", "5", "2"], "another kind leaves it alone");
+        let lines = ["5 done, 2 failed", "took 3", "7 done"];
+        assert_eq!(after(kinds, &lines, &keys), ["3000000000", "7", "-"], "the errors were those of the earlier round");
+        let found = after(r"errors:( (?<errors>\d+))?", &["errors: 3", "errors:"], &["errors"]);
+        assert_eq!(found, ["-"]);
+    }
+
+    #[test]
+    fn digest_of_the_last_line_counts() {
+        let pattern = Regex::new(r"digest (?<digest>\w+)|rows (?<rows>\d+)").unwrap();
+        let mut all = Lines::default();
+        let lines = ["digest ab", "rows 4", "digest cd"];
+        lines.iter().for_each(|line| all.add(&pattern, &pattern.captures(line).unwrap()));
+        assert_eq!(all.digest().map(String::as_str), Some("cd"));
+        assert_eq!(all.reading("rows".parse().unwrap()), Some(&Reading::Measured(4.0)));
+    }
+}
