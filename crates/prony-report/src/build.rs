@@ -121,7 +121,8 @@ fn judged(verdicts: &Verdicts) -> Option<String> {
     let shown = verdicts.lines.iter().filter(|line| !reached || line.comparison.p.measured().is_some());
     let methods = once(shown.map(|line| line.comparison.method.as_str()));
     Some(format!(
-        "Judged by: {}; all verdicts hold together with probability {:.0} %; differences below {:.1} % count as none.",
+        "How the verdicts were reached: {}; all verdicts hold together with probability {:.0} %; differences below {:.1} % \
+         count as none.",
         methods.join("; or by: "),
         100.0 * (1.0 - verdicts.alpha),
         100.0 * verdicts.margin,

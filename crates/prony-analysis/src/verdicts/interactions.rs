@@ -105,7 +105,7 @@ impl Interactions {
             n => ("would hold for a single analysis", format!(" (this run had up to {n} interim analyses)")),
         };
         format!(
-            "no verdicts: interactions are not declared and do not count in the family; the intervals of the changes \
+            "these are no verdicts: interactions are not declared and do not count in the family; the intervals of the changes \
              {verb} together with probability {:.0} % over {pairs} of effects examined{analyses}, those of single \
              effects \
              with 95 % each",

@@ -14,6 +14,7 @@ mod sentence;
 use crate::guard::disturbances;
 use prony_experiment::design::{Compare, Experiment, Variant};
 use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
 use prony_stats::{Comparison, Contrast, Estimate, Family, MIN_BLOCKS, RatioInterval, compare_family};
 
@@ -230,7 +231,14 @@ fn failed(data: &RunData, pair: &Pair) -> sentence::Failed {
         let within = failed.filter(|trial| trial.ending.phase.as_deref() == Some(&pair.metric.phase));
         within.filter(|trial| figure(trial, &pair.metric).is_some()).map(|trial| trial.ending.outcome).collect()
     };
-    sentence::Failed { variant: of(pair.variant), baseline: of(pair.baseline) }
+    let without = |variant: usize| -> Vec<Outcome> {
+        let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant && !trial.ending.outcome.is_ok());
+        trials.filter(|trial| figure(trial, &pair.metric).is_none()).map(|trial| trial.ending.outcome).collect()
+    };
+    let unfinished = [without(pair.variant), without(pair.baseline)];
+    let ended = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. } | Outcome::Crashed { .. });
+    let by_itself = unfinished.iter().any(|side| !side.is_empty()) && unfinished.iter().flatten().all(ended);
+    sentence::Failed { variant: of(pair.variant), baseline: of(pair.baseline), by_itself, unfinished }
 }
 
 /// Pairs that have too few blocks for any verdict do not count in the family of the others.

@@ -3,6 +3,7 @@
 use prony_model::number::{effect, ratio, shares, thousands};
 use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::{Reading, Why};
+use prony_model::units::Unit;
 use prony_stats::verdict::directions;
 use prony_stats::{Comparison, Counts, RatioInterval, Verdict};
 
@@ -10,8 +11,9 @@ use super::{Pair, Undisturbed};
 
 /// `` `store=redb` is 1.84 times slower than `store=lmdb` in `write.time` (1.71 to 1.98) ``
 ///
-/// A sentence that names a direction says how many times faster, slower, less or more; one that names none gives the ratio
-/// variant / baseline.
+/// A sentence that names a direction says how many times faster, slower, less or more, and below a factor of two how many
+/// percent more or less, since `1.05 times slower` reads as a slowdown of 105 %; one that names none gives the ratio variant /
+/// baseline.
 pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: f64) -> String {
     let (variant, baseline) = (&pair.names.variant, &pair.names.baseline);
     let end = End::of(pair, failed);
@@ -21,10 +23,10 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: 
         || format!("{}{unfinished}", estimate(comparison).map(|text| format!(": {text}")).unwrap_or_default());
     match &comparison.verdict {
         Verdict::Better | Verdict::Worse => {
-            format!("{}{place}{}{unfinished}", claim(pair, comparison), bracketed(directed(comparison)))
+            format!("{}{place}{}{unfinished}", claim(pair, comparison), extent(comparison))
         }
         Verdict::BetterUncertain | Verdict::WorseUncertain => {
-            let interval = bracketed(directed(comparison));
+            let interval = extent(comparison);
             format!("{}{place}, by how much is uncertain{interval}{unfinished}", claim(pair, comparison))
         }
         Verdict::DiffersWithinMargin => {
@@ -50,10 +52,14 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: 
             format!("`{variant}` {} less often than `{baseline}`{place}: {}", end.does, outcomes(comparison, end))
         }
         Verdict::DoesNotFinish => {
-            format!("`{variant}` {} where `{baseline}` does{place}: {}", end.does_not, outcomes(comparison, end))
+            let why = failed.why(&failed.unfinished[0]);
+            let does = if failed.by_itself { end.does } else { "does" };
+            format!("`{variant}` {}{why} where `{baseline}` {does}{place}: {}", end.does_not, outcomes(comparison, end))
         }
         Verdict::BaselineDoesNotFinish => {
-            format!("`{variant}` {} where `{baseline}` does not{place}: {}", end.does, outcomes(comparison, end))
+            let why = failed.why(&failed.unfinished[1]);
+            let does_not = if failed.by_itself { end.does_not } else { "does not" };
+            format!("`{variant}` {} where `{baseline}` {does_not}{why}{place}: {}", end.does, outcomes(comparison, end))
         }
         Verdict::NeitherFinishes => {
             format!("neither `{variant}` nor `{baseline}` {}{place}: {}", end.does, outcomes(comparison, end))
@@ -68,11 +74,20 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: 
 pub(super) struct Failed {
     pub(super) variant: Vec<Outcome>,
     pub(super) baseline: Vec<Outcome>,
+    /// Whether all trials without a figure ended by themselves, such as with an exit code: what did so has finished.
+    pub(super) by_itself: bool,
+    /// How those of the variant ended, and those of the baseline.
+    pub(super) unfinished: [Vec<Outcome>; 2],
 }
 
 impl Failed {
     fn any(&self) -> bool {
         !self.variant.is_empty() || !self.baseline.is_empty()
+    }
+
+    /// ` (12 failed (exit code 3))`, where the trials ended by themselves.
+    fn why(&self, outcomes: &[Outcome]) -> String {
+        if self.by_itself { format!(" ({})", counted(outcomes.iter().copied())) } else { String::new() }
     }
 
     /// ``; in that phase failed, of `a`: 3 disk full``; nothing where none did.
@@ -111,21 +126,26 @@ impl End {
             M::SettleTime | M::SettleCpu | M::SettleWritten | M::SettleDisk | M::SettleDirty => {
                 Self { does: "settles", does_not: "does not settle", did: "settled" }
             }
+            _ if failed.by_itself => Self { does: "succeeds", does_not: "fails", did: "succeeded" },
             _ => Self { does: "finishes", does_not: "does not finish", did: "finished" },
         }
     }
 }
 
-/// `12 blocks; minimum detectable effect: 4.1 %; A/A check: ratio 1.010 (0.970 to 1.05)`
+/// `12 blocks; minimum detectable effect: 4.1 %; A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05)`
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
-    let mut parts = vec![format!("{} blocks", comparison.blocks)];
-    let smallest = match &comparison.smallest_effect {
-        Reading::Measured(share) => effect(*share),
-        Reading::Missing(why) => format!("- ({why})"),
-    };
-    parts.push(format!("minimum detectable effect: {smallest}"));
+    let blocks = comparison.blocks;
+    let mut parts = vec![format!("{blocks} {}", if blocks == 1 { "block" } else { "blocks" })];
+    parts.push(match &comparison.smallest_effect {
+        // As a factor it would be taken for what was found.
+        Reading::Measured(share) if *share >= 1.0 => {
+            format!("this run could only have found differences above {}", effect(*share))
+        }
+        Reading::Measured(share) => format!("minimum detectable effect: {}", effect(*share)),
+        Reading::Missing(why) => format!("minimum detectable effect: - ({why})"),
+    });
     if let Reading::Measured(aa) = &comparison.aa {
-        parts.push(format!("A/A check: {}", ratio_text(aa.ratio, Some(aa.interval))));
+        parts.push(format!("A/A check, the baseline against itself: {}", ratio_text(aa.ratio, Some(aa.interval))));
     }
     parts.extend(undisturbed.map(without));
     parts.extend(comparison.notes.iter().cloned());
@@ -143,14 +163,58 @@ pub fn without(undisturbed: &Undisturbed) -> String {
     format!("without disturbed trials ({blocks} of {of} blocks are left): {figure}")
 }
 
-/// `` `a` is 1.84 times slower than `b` ``, `` `a` takes 3.20 times more memory than `b` ``; without a number where there is
-/// no ratio, or one of them used none at all.
+/// `` `a` is 18.4 times slower than `b` ``, `` `a` takes 4.5 % more time than `b` ``, `` `a` takes 3.20 times more memory than
+/// `b` ``; without a number where there is no ratio, or one of them used none at all.
 fn claim(pair: &Pair, comparison: &Comparison) -> String {
-    let (better, worse) = directions(pair.metric.key.metric);
+    let metric = pair.metric.key.metric;
+    let (better, worse) = directions(metric);
     let words = if comparison.verdict.is_better() { better } else { worse };
+    let share = small(comparison).map(|(ratio, _)| percents((ratio - 1.0).abs()));
+    // `9 % faster` may be meant of the time or of its inverse.
+    let words = match (words, share.is_some() && metric.unit() == Unit::Nanos) {
+        ("faster", true) => "less time",
+        ("slower", true) => "more time",
+        _ => words,
+    };
     let verb = if matches!(words, "faster" | "slower" | "shorter" | "longer") { "is" } else { "takes" };
-    let times = directed(comparison).map(|(times, _)| format!("{} times ", number(times))).unwrap_or_default();
-    format!("`{}` {verb} {times}{words} than `{}`", pair.names.variant, pair.names.baseline)
+    let times = || directed(comparison).map(|(times, _)| format!("{} times ", number(times)));
+    let much = share.map(|share| format!("{share} % ")).or_else(times).unwrap_or_default();
+    format!("`{}` {verb} {much}{words} than `{}`", pair.names.variant, pair.names.baseline)
+}
+
+/// The ratio variant / baseline with its interval, where the factor is below two in either direction.
+fn small(comparison: &Comparison) -> Option<Factor> {
+    let ratio = *comparison.ratio.measured()?;
+    // By the percent as it is shown: `100 % more` is twice.
+    (ratio > 0.5 && ((ratio - 1.0) * 100.0).round() < 100.0).then(|| (ratio, comparison.interval.measured().copied()))
+}
+
+/// The interval of what is claimed: ` (1.71 to 1.98)`, ` (2.1 to 7 %)`; nothing where there is none.
+fn extent(comparison: &Comparison) -> String {
+    match small(comparison) {
+        None => bracketed(directed(comparison)),
+        Some((_, None)) => String::new(),
+        Some((ratio, Some(interval))) => format!(" ({})", percent_interval(interval, ratio >= 1.0)),
+    }
+}
+
+/// How much above (`more`) or below the baseline the bounds lie: `2.1 to 7.0 %`, `at most 7.0 %`, `2.1 % or more`.
+fn percent_interval(interval: RatioInterval, more: bool) -> String {
+    let above = |bound: f64| percents(if more { bound - 1.0 } else { 1.0 - bound });
+    let low = (interval.low > 0.0).then_some(interval.low);
+    let (least, most) = if more { (low, interval.high) } else { (interval.high, low) };
+    match (least.map(above), most.map(above)) {
+        (Some(least), Some(most)) => format!("{least} to {most} %"),
+        (Some(least), None) => format!("{least} % or more"),
+        (None, Some(most)) => format!("at most {most} %"),
+        (None, None) => "no bound yet".to_owned(),
+    }
+}
+
+/// A share in percent without its sign: with a decimal below ten.
+fn percents(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent.abs() < 9.95 { format!("{percent:.1}") } else { thousands(&format!("{percent:.0}")) }
 }
 
 /// The ratio as a factor of at least 1, and its interval turned the same way.
@@ -212,9 +276,15 @@ fn unfinished(comparison: &Comparison, end: End) -> String {
     String::new()
 }
 
+/// Blocks beyond which more of them are no advice.
+const MANY: u32 = 500;
+
 fn more(blocks: &Reading<u32>) -> String {
     match blocks {
         Reading::Measured(1) => "; about 1 more block would decide".to_owned(),
+        Reading::Measured(n) if *n > MANY => {
+            format!("; more blocks can hardly decide it, for it would take about {}", thousands(&n.to_string()))
+        }
         Reading::Measured(n) => format!("; about {n} more blocks would decide"),
         Reading::Missing(_) => String::new(),
     }
@@ -266,5 +336,23 @@ mod tests {
     fn blocks_are_counted_in_words() {
         assert_eq!(more(&Reading::Measured(1)), "; about 1 more block would decide");
         assert_eq!(more(&Reading::Measured(12)), "; about 12 more blocks would decide");
+        let many = "; more blocks can hardly decide it, for it would take about 670,200";
+        assert_eq!(more(&Reading::Measured(670_200)), many);
+    }
+
+    #[test]
+    fn small_differences_are_percents_of_the_baseline() {
+        let text = |low, high, more| percent_interval(RatioInterval { low, high }, more);
+        assert_eq!(text(1.014, Some(1.34), true), "1.4 to 34 %");
+        assert_eq!(text(0.8, Some(0.991), false), "0.9 to 20 %");
+        assert_eq!(
+            (text(1.5, None, true), text(0.0, Some(0.9), false)),
+            ("50 % or more".into(), "10 % or more".into())
+        );
+        assert_eq!(
+            (text(0.0, Some(1.5), true), text(0.5, None, false)),
+            ("at most 50 %".into(), "at most 50 %".into())
+        );
+        assert_eq!([0.045, 0.0994, 0.0996, 12.5].map(percents), ["4.5", "9.9", "10", "1250"]);
     }
 }

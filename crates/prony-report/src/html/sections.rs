@@ -91,7 +91,10 @@ fn line(line: &Line) -> String {
     let mut details: Vec<String> = vec![format!("Method: {}.", comparison.method)];
     if let Reading::Measured(aa) = &comparison.aa {
         let interval = interval_text(aa.interval);
-        details.push(format!("A/A check: ratio {} ({interval}, 95 %, uncorrected).", ratio(aa.ratio)));
+        details.push(format!(
+            "A/A check, the baseline against itself: ratio {} ({interval}, 95 %, uncorrected).",
+            ratio(aa.ratio)
+        ));
     }
     match &comparison.smallest_effect {
         Reading::Measured(share) => {

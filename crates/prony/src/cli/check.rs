@@ -166,19 +166,22 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     }
     let baseline: Vec<String> = compare.baseline.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
     let metrics: Vec<String> = compare.figures().into_iter().map(MetricName::to_string).collect();
+    let compared = format!("compared with {} in {}", one_line(&baseline.join(", ")), metrics.join(", "));
     let analyses = compare.analyses(outline.blocks);
     let family = outline.family;
+    if family == 0 {
+        return format!("{compared}: no verdict is possible: see the notes above\n");
+    }
     let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {
-        _ if family == 0 => "no verdict is possible: see the notes above".to_owned(),
         Some(blocks) => format!("a verdict is possible from {blocks} blocks on"),
-        None => format!("no verdict is possible in {} blocks: more blocks, or a smaller family", outline.blocks.max),
+        None => format!("no verdict is possible in {} blocks: more blocks, or fewer comparisons", outline.blocks.max),
     };
+    let comparisons = if family == 1 { "1 comparison".to_owned() } else { format!("{family} comparisons") };
     format!(
-        "compared with {} in {}, margin {} %, a family of {family} at {} %: {needed}\n",
-        one_line(&baseline.join(", ")),
-        metrics.join(", "),
+        "{compared}: {comparisons}, differences below {} % count as none, all verdicts hold together with probability {} \
+         %: {needed}\n",
         compare.margin.get() * 100.0,
-        compare.alpha.get() * 100.0,
+        100.0 - compare.alpha.get() * 100.0,
     )
 }
 

@@ -296,7 +296,7 @@ fn trials_without_a_figure_are_counted_among_those_that_finished() {
     let line = &verdicts::of(&all).lines[0];
     assert_eq!((line.comparison.variant.finished, line.comparison.variant.trials), (3, 6), "{}", line.sentence);
     assert!(matches!(line.comparison.verdict, Verdict::CantTell { .. }), "{}", line.sentence);
-    assert!(line.sentence.contains("3 of 6 trials finished"), "{}", line.sentence);
+    assert!(line.sentence.contains("3 of 6 trials succeeded"), "{}", line.sentence);
 }
 
 /// A phase bounded by time keeps the rate of the operations that succeeded: the sentence says that trials failed in it, and
@@ -346,11 +346,11 @@ fn baseline_that_fails_makes_no_variant_faster() {
     let line = &verdicts::of(&all).lines[0];
     assert_eq!(line.comparison.verdict, Verdict::FinishesMoreOften, "{}", line.sentence);
     assert!(
-        line.sentence.contains("finishes more often than") && !line.sentence.contains("faster"),
+        line.sentence.contains("succeeds more often than") && !line.sentence.contains("faster"),
         "{}",
         line.sentence
     );
-    assert!(line.sentence.contains("30 of 30 trials finished"), "{}", line.sentence);
+    assert!(line.sentence.contains("30 of 30 trials succeeded"), "{}", line.sentence);
 }
 
 /// Half of the trials or more failed: whatever the rest says, the variant is neither faster nor smaller.
@@ -416,7 +416,8 @@ fn failing_commands_are_neither_faster_nor_slower_at_the_command_line() {
         let (code, said) = against_sleep(seconds, options, script);
         assert!(!said.contains("faster") && !said.contains("slower"), "{said}");
         assert!(said.contains(baseline) && said.contains(outcome), "{said}");
-        let verdict = if options.is_empty() { "does not finish where `command=sleep 0.05` does" } else { "neither " };
+        let verdict =
+            if options.is_empty() { " where `command=sleep 0.05` succeeds in `run.time`: 0 of 6" } else { "neither " };
         assert!(said.contains(verdict), "{said}");
         assert_eq!(code, Some(1), "{said}");
     }
@@ -438,7 +439,7 @@ fn command_that_fails_in_four_of_six_trials_is_not_faster() {
     assert!(said.contains("4 of 18 trials failed: 4 failed (exit code 3)") && !said.contains("faster"), "{said}");
     // Sentences are broken into lines where the command's name lets them be.
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("2 of 6 trials finished (4 to 78 %)"), "{said}");
+    assert!(said.contains("2 of 6 trials succeeded (4 to 78 %)"), "{said}");
     assert!(said.contains("(2 of 6 ok)"), "the figures are those of the two that finished: {said}");
 }
 
@@ -541,7 +542,7 @@ fn program_whose_operations_failed_has_failed_unless_the_file_allows_it() {
     assert_eq!(code, Some(1), "{said}{errors}");
     assert!(said.contains("6 of 18 trials failed: 6 failed of `b`"), "{said}");
     assert!(said.contains("10 of 100 operations of `work` failed, and none may fail"), "{said}");
-    assert!(said.contains("`n=b` does not finish where `n=a` does") && !said.contains("faster"), "{said}");
+    assert!(said.contains("`n=b` fails (6 failed) where `n=a` succeeds") && !said.contains("faster"), "{said}");
     for allowed in ["errors = 10", "errors = \"10%\""] {
         let (code, said, errors) = run(allowed);
         assert_eq!(code, Some(0), "{said}{errors}");

@@ -125,7 +125,7 @@ fn a_long_list_of_verdicts_is_folded_and_interactions_stand_beside_it() {
     let summary = folded.split_once("</summary>").unwrap().0;
     assert!(summary.starts_with(&format!("<summary>{} more: ", 12 - claimed)), "{summary}");
     assert_eq!(folded.matches("The effect of <code>engine</code> depends on <code>batch</code>").count(), 6);
-    assert!(folded.contains("No verdicts: interactions are not declared"));
+    assert!(folded.contains("These are no verdicts: interactions are not declared"));
     assert!(!page("cache-short", &pages::cache(200)).contains("<details class=\"more\">"), "a short one is not folded");
 }
 
@@ -146,7 +146,7 @@ fn pages_of_runs_that_lack_things_are_sensible() {
     let single = page("alone", &pages::single());
     assert!(single.contains("there is one variant, and nothing to compare it with"));
     let failed = page("failed", &pages::failed());
-    assert!(failed.contains("neither <code>store=b</code> nor <code>store=a</code> finishes"), "{failed:.4000}");
+    assert!(failed.contains("neither <code>store=b</code> nor <code>store=a</code> succeeds"), "{failed:.4000}");
     let undeclared = page("undeclared", &pages::undeclared());
     assert!(undeclared.contains("no baseline is declared"));
     let undeclared = data(&undeclared);

@@ -13,6 +13,7 @@ use prony_stats::Verdict;
 use serde_json::json;
 
 use crate::compared::{against, edited, trials};
+use crate::programs::Bench;
 use crate::synthetic::{experiment, noise, not_reached, numbers, phase, run_data, texts};
 
 fn two_stores(blocks: u32) -> Experiment {
@@ -46,8 +47,8 @@ fn a_slower_store_is_said_to_be_slower_by_so_much() {
     let verdicts = judged(&two_stores(12), 12, |t| write(t, if t.trial.variant == 1 { 1.84 } else { 1.0 }));
     let line = only(&verdicts);
     assert_eq!(line.comparison.verdict, Verdict::Worse);
-    let start = "`store=redb` is 1.84 times slower than `store=lmdb` in `write.time` (1.8";
-    assert!(line.sentence.starts_with(start) && line.sentence.ends_with(')'), "{}", line.sentence);
+    let start = "`store=redb` takes 84 % more time than `store=lmdb` in `write.time` (8";
+    assert!(line.sentence.starts_with(start) && line.sentence.ends_with(" %)"), "{}", line.sentence);
     assert_eq!((verdicts.margin, verdicts.alpha, verdicts.silent), (0.03, 0.05, None));
 }
 
@@ -382,4 +383,16 @@ fn the_figure_without_disturbed_trials_counts_what_did_not_finish() {
     assert_eq!((left.blocks, left.of), (8, 11), "the host's lack of memory gives no ratio");
     let Reading::Missing(why) = &left.estimate else { panic!("half of them have no finite ratio: {left:?}") };
     assert_eq!(*why, Why::NotReached);
+}
+
+#[test]
+fn metric_that_is_none_is_refused_as_other_mistakes_are() {
+    for (name, said) in [
+        ("nosuch", "`nosuch` names no phase\nhint: write `phase.metric`, for example `write.time`\n"),
+        ("run.tme", "`tme` is not a metric\nhint: did you mean `time`?\n"),
+    ] {
+        let output = Bench::new().prony(&["compare", "--metric", name]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), text), (Some(2), format!("error: `--metric <PHASE.METRIC>`: {said}").into()));
+    }
 }
