@@ -9,6 +9,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::error::Error;
 pub use output::Output;
+use prony_model::metric::MetricError;
 use prony_report::screen::{self, Screen};
 
 pub mod calibrate;
@@ -175,7 +176,7 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
             _ => ExitCode::SUCCESS,
         };
     }
-    let known = unknown_option(error).or_else(|| no_number(error));
+    let known = unknown_option(error).or_else(|| no_number(error)).or_else(|| no_metric(error));
     say(&known.map_or_else(|| error.render().to_string(), |error| error.text()));
     ExitCode::from(2)
 }
@@ -207,6 +208,15 @@ fn no_number(error: &clap::Error) -> Option<Error> {
     let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let (value, option) = (context(ContextKind::InvalidValue), context(ContextKind::InvalidArg));
     Some(Error::Arguments { message: format!("invalid value `{value}` for `{option}`"), hint: hint.to_owned() })
+}
+
+/// A value that names no metric; its own words say what to write behind a semicolon.
+fn no_metric(error: &clap::Error) -> Option<Error> {
+    let source = std::error::Error::source(error)?.downcast_ref::<MetricError>()?;
+    let option = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    let text = source.to_string();
+    let (what, hint) = text.split_once("; ").unwrap_or((&text, "`prony show --all-metrics` lists those of a run"));
+    Some(Error::Arguments { message: format!("`{option}`: {what}"), hint: hint.to_owned() })
 }
 
 /// Says something on standard error. Where nobody can read it there is nothing to do about that.
