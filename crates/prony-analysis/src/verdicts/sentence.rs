@@ -216,6 +216,7 @@ fn more(blocks: &Reading<u32>) -> String {
     match blocks {
         Reading::Measured(1) => "; about 1 more block would decide".to_owned(),
         Reading::Measured(n) => format!("; about {n} more blocks would decide"),
+        Reading::Missing(Why::Failed(why)) => format!("; {why}"),
         Reading::Missing(_) => String::new(),
     }
 }
