@@ -11,7 +11,7 @@ use super::observe::{Counts, Observation};
 use super::power::{more_blocks, smallest_effect};
 use super::sign::{Bracket, SignTest, gap_needed};
 use super::verdict::{RatioInterval, Verdict, judge};
-use prony_model::number;
+use prony_model::number::{self, effect};
 use prony_model::reading::{Reading, Why};
 
 /// Blocks below which even "does not finish" is not said.
@@ -232,7 +232,9 @@ impl Evidence {
         let variant = Counts::of(contrast.blocks.iter().flat_map(Block::variant));
         let baseline = Counts::of(contrast.blocks.iter().flat_map(Block::baseline));
         let differs = p_adjusted <= family.alpha;
-        let interval = self.cut_at_one(differs);
+        let interval = contrast.widened(self.cut_at_one(differs));
+        // Where what was printed differs, what it stands for need not.
+        let differs = differs && (interval.0 >= 0.0 || interval.1 <= 0.0);
         let refused = refusal(contrast);
         let uncounted = refused.clone().map(Why::DoesNotCount);
         let verdict = refused
@@ -268,7 +270,10 @@ impl Evidence {
 
     fn smallest_effect(&self, contrast: &Contrast) -> Reading<f64> {
         match self.half_width {
-            Some(width) => Reading::Measured(smallest_effect(width, self.spent, self.at)),
+            Some(width) => {
+                let effect = smallest_effect(width, self.spent, self.at);
+                Reading::Measured((effect.ln_1p() + contrast.resolution).exp_m1())
+            }
             None if self.at > 0 => Reading::Missing(Why::NotReached),
             None => Reading::Missing(self.too_few(contrast)),
         }
@@ -289,6 +294,9 @@ impl Evidence {
             return Verdict::CantTell { more_blocks };
         }
         let more = match (self.test.estimate(), self.half_width) {
+            _ if contrast.resolution >= margin.ln_1p() => {
+                Reading::Missing(Why::Failed(too_coarse(contrast.resolution)))
+            }
             (Some(estimate), Some(width)) => more_blocks(estimate, width, self.at, margin),
             _ => Reading::Missing(Why::NotReached),
         };
@@ -363,6 +371,16 @@ impl Evidence {
     }
 }
 
+/// Why more blocks do not help: the figures are printed with too few digits.
+fn too_coarse(resolution: f64) -> String {
+    let below = if resolution.is_finite() {
+        format!("below {}", effect(resolution.exp_m1()))
+    } else {
+        "of any size".to_owned()
+    };
+    format!("by the digits that the program prints, differences {below} cannot be seen")
+}
+
 fn refusal(contrast: &Contrast) -> Option<String> {
     let has = |what| contrast.blocks.iter().flat_map(|block| &block.trials).any(|trial| *trial == what);
     match &contrast.refused {
@@ -430,6 +448,32 @@ mod tests {
 
     fn close(a: f64, b: f64) {
         assert!((a - b).abs() < 1e-9 * b.abs().max(1.0), "{a} is not {b}");
+    }
+
+    /// 105 and 140 ms, both printed as `0.1s`, were *no difference*.
+    #[test]
+    fn digits_that_are_printed_bound_every_verdict() {
+        let of = |ratio: f64, resolution: f64| {
+            compare_family(&family(vec![Contrast { resolution, ..contrast(blocks(30, ratio)) }])).remove(0)
+        };
+        assert_eq!(of(1.0, 0.0).verdict, Verdict::NoDifference);
+        assert_eq!(of(1.0, 0.01).verdict, Verdict::NoDifference, "finer than the margin");
+        let coarse = of(1.0, 3f64.ln());
+        match &coarse.verdict {
+            Verdict::CantTell { more_blocks: Reading::Missing(Why::Failed(why)) } => {
+                assert_eq!(
+                    why,
+                    "by the digits that the program prints, differences below a factor of 3.0 cannot be seen"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(*coarse.smallest_effect.measured().unwrap() >= 2.0, "{coarse:?}");
+        assert_eq!(of(2.0, 0.0).verdict, Verdict::Worse);
+        assert!(matches!(of(2.0, 3f64.ln()).verdict, Verdict::CantTell { .. }), "0.149 and 0.151 are printed so too");
+        assert_eq!(of(4.0, 3f64.ln()).verdict, Verdict::Worse);
+        let none = of(1.0, f64::INFINITY);
+        assert!(matches!(none.verdict, Verdict::CantTell { .. }), "{none:?}");
     }
 
     #[test]

@@ -38,6 +38,10 @@ pub struct Contrast {
     pub analyses: InterimAnalyses,
     /// The blocks in the order in which they ran.
     pub blocks: Vec<Block>,
+    /// How far a log-ratio may be from that of the figures as they were reported, by the digits that were printed: at least 0;
+    /// infinite where the digits say nothing.
+    #[serde(default)]
+    pub resolution: f64,
     /// A guard's refusal, where one refuses the comparison.
     pub refused: Option<String>,
 }
@@ -124,7 +128,7 @@ impl Block {
 impl Contrast {
     /// A contrast that is only described.
     pub fn described(better: Better, blocks: Vec<Block>) -> Self {
-        Self { better, analyses: InterimAnalyses::default(), blocks, refused: None }
+        Self { better, analyses: InterimAnalyses::default(), blocks, resolution: 0.0, refused: None }
     }
 
     /// The blocks in which every trial says something.
@@ -142,10 +146,15 @@ impl Contrast {
         self.blocks.iter().filter_map(|block| block.bracket(self.better)).collect()
     }
 
+    /// An interval of the log-ratio of reported figures as one of what they stand for.
+    pub(super) fn widened(&self, (low, high): (f64, f64)) -> (f64, f64) {
+        (low - self.resolution, high + self.resolution)
+    }
+
     /// Ratio and interval at error `alpha` (two-sided). A trial that did not finish is worse than any that did.
     pub fn estimate(&self, alpha: f64) -> Estimated {
         let test = SignTest::new(&self.brackets());
-        let (ratio, interval) = figures(&test, test.interval(alpha), self.better);
+        let (ratio, interval) = figures(&test, self.widened(test.interval(alpha)), self.better);
         let refused = self.refused.clone().map(Why::DoesNotCount);
         Estimated { blocks: test.blocks(), ratio: unless(&refused, ratio), interval: unless(&refused, interval) }
     }

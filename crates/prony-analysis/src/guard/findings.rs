@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::variants::{self, VariantTrials};
-use super::{Finding, disturbances, run, trial};
+use super::{Finding, disturbances, reported, run, trial};
 use prony_experiment::design::{Experiment, Variant};
 use prony_experiment::plan::outline;
 use prony_model::metric::MetricName;
@@ -35,10 +35,10 @@ pub fn of_run(
     let mut found: Vec<Finding> = run::trials_failed(experiment, trials).into_iter().collect();
     found.extend(disturbances::disturbed_trials(&trials.iter().collect::<Vec<_>>()));
     for (variant, baseline) in pairs(experiment) {
-        found.extend(variants::check(
-            &variant_trials(experiment, trials, baseline),
-            &variant_trials(experiment, trials, variant),
-        ));
+        let [baseline, variant] = [baseline, variant].map(|one| variant_trials(experiment, trials, one));
+        found.extend(variants::check(&baseline, &variant));
+        let margin = experiment.compare().margin.get();
+        found.extend(primary.and_then(|metric| reported::coarse_digits(&baseline, &variant, metric, margin)));
     }
     found.extend(of_baselines(experiment, trials, primary, done));
     found.extend(run::answers_unchecked(experiment, trials));

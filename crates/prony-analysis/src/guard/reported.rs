@@ -1,10 +1,13 @@
 //! What a program reported of itself, beside what was measured of it.
 
-use prony_model::metric::Metric;
-use prony_model::record::TrialRecord;
+use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::number::{effect, percent};
+use prony_model::record::{MetricKeyText, TrialRecord};
 use prony_model::units::Nanos;
+use prony_stats::summary;
 use serde_json::json;
 
+use super::variants::VariantTrials;
 use super::{Finding, Severity, amount};
 
 /// So much longer than its phase a time may be that a program reports: both clocks are read at other instants.
@@ -30,14 +33,68 @@ pub fn too_long(record: &TrialRecord) -> Vec<Finding> {
     found.collect()
 }
 
+/// How far apart two variants may be in a metric although their programs print the same, as a log-ratio: by the digits that they
+/// print (METHOD 4.8). 0 where figures are exact.
+pub fn apart(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, metric: &MetricName) -> f64 {
+    let [a, b] =
+        [baseline, variant].map(|trials| half_a_digit(trials, metric).map_or(0.0, |(half, of)| (half / of).min(1.0)));
+    ((1.0 + a) / (1.0 - b)).max((1.0 + b) / (1.0 - a)).ln()
+}
+
+/// The finest that a variant's program prints of a metric, and a typical figure. A program that leaves zeros out prints some
+/// figures with fewer digits than it knows.
+fn half_a_digit(of: &VariantTrials<'_>, metric: &MetricName) -> Option<(f64, f64)> {
+    let printed = |key: MetricKey| {
+        let all = of.trials.iter().filter_map(|trial| trial.program()?.resolution.get(&metric.phase));
+        all.filter_map(|phase| phase.get(&MetricKeyText(key)).copied()).reduce(f64::min)
+    };
+    // A rate that the program does not report itself is as coarse as its time.
+    let time = MetricKey::amount(Metric::Time);
+    let (key, half) = match printed(metric.key) {
+        Some(half) => (metric.key, half),
+        None if metric.key.metric == Metric::Rate => (time, printed(time)?),
+        None => return None,
+    };
+    let name = MetricName { key, ..metric.clone() };
+    let figures: Vec<f64> = of.trials.iter().filter_map(|trial| trial.figure(&name).measured().copied()).collect();
+    metric.instance.is_none().then_some((half, summary(&figures)?.median))
+}
+
+/// Programs print a metric so coarsely that differences of the margin cannot be seen.
+pub fn coarse_digits(
+    baseline: &VariantTrials<'_>,
+    variant: &VariantTrials<'_>,
+    metric: &MetricName,
+    margin: f64,
+) -> Option<Finding> {
+    let apart = apart(baseline, variant, metric);
+    let digits = [baseline, variant].into_iter().filter_map(|of| Some((of, half_a_digit(of, metric)?)));
+    let (of, (half, value)) = digits.max_by(|a, b| (a.1.0 / a.1.1).total_cmp(&(b.1.0 / b.1.1)))?;
+    if apart < margin.ln_1p() {
+        return None;
+    }
+    let below = if apart.is_finite() {
+        format!("differences below {}", effect(apart.exp_m1()))
+    } else {
+        "differences".to_owned()
+    };
+    let share = percent((2.0 * half / value).min(1.0));
+    let message =
+        format!("`{}` prints its figure for `{metric}` in steps of {share} of it: {below} cannot be seen", of.name);
+    let hint = "let the program print more digits, or a smaller unit";
+    let found = Finding::of("coarse_digits", Severity::Warning, message, hint).in_phase(&metric.phase);
+    Some(found.with(json!({ "metric": metric.to_string(), "half_a_digit": half, "value": value })))
+}
+
 #[cfg(test)]
 mod tests {
-    use prony_model::metric::MetricKey;
+    use std::collections::BTreeMap;
+
     use prony_model::outcome::Outcome;
     use prony_model::reading::Reading;
-    use prony_model::record::{Completion, EffectiveProgram, MetricKeyText};
+    use prony_model::record::{Completion, EffectiveProgram};
 
-    use super::super::program::tests::{phase, record};
+    use super::super::program::tests::{phase, record, spec};
     use super::*;
 
     #[test]
@@ -55,5 +112,42 @@ mod tests {
         let found = found(100e9, 0.16e9);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!(found[0].message.contains("160.00 ms"), "{}", found[0].message);
+    }
+
+    /// Sleeps of 105 and 140 ms that both print `took 0.1s` were *no difference*.
+    #[test]
+    fn figures_printed_with_few_digits_say_little_about_differences() {
+        let metric = |name: Metric| MetricName { phase: "run".into(), instance: None, key: MetricKey::amount(name) };
+        let key = |name: Metric| MetricKeyText(MetricKey::amount(name));
+        let trial = |half: f64| {
+            let printed = BTreeMap::from([(key(Metric::Time), half)]);
+            let resolution = BTreeMap::from([("run".to_owned(), printed)]);
+            let mut trial = record(Outcome::Ok, EffectiveProgram { resolution, ..EffectiveProgram::default() });
+            trial.phases = vec![phase("run", Completion::Complete)];
+            let readings =
+                [(key(Metric::Time), Reading::Measured(100e6)), (key(Metric::Wall), Reading::Measured(140e6))];
+            trial.phases[0].readings.insert(String::new(), readings.into());
+            trial
+        };
+        let spec = spec(None, None);
+        let (coarse, fine) = (trial(50e6), trial(0.5e6));
+        let of = |name: &str, trials| VariantTrials { name: name.to_owned(), spec: &spec, trials };
+        let (a, b) = (of("a", vec![&coarse]), of("b", vec![&coarse, &fine]));
+        let close =
+            |log: f64, ratio: f64| assert!((log - ratio.ln()).abs() < 1e-9, "{log} is not the logarithm of {ratio}");
+        close(apart(&a, &a, &metric(Metric::Time)), 3.0);
+        close(apart(&a, &b, &metric(Metric::Time)), 1.005 / 0.5);
+        close(apart(&b, &b, &metric(Metric::Time)), 1.005 / 0.995);
+        close(apart(&a, &a, &metric(Metric::Rate)), 3.0);
+        close(apart(&a, &a, &metric(Metric::Wall)), 1.0);
+        let found = coarse_digits(&b, &a, &metric(Metric::Time), 0.03).unwrap();
+        assert_eq!((found.guard.as_str(), found.severity), ("coarse_digits", Severity::Warning));
+        assert!(
+            found.message.starts_with("`a` prints its figure for `run.time` in steps of 100 % of it"),
+            "{}",
+            found.message
+        );
+        assert_eq!(coarse_digits(&b, &b, &metric(Metric::Time), 0.03), None);
+        assert_eq!(coarse_digits(&a, &a, &metric(Metric::Wall), 0.03), None, "prony measured it");
     }
 }

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 
 use crate::guard::findings::variant_trials;
-use crate::guard::{Severity, variants};
+use crate::guard::variants::{self, VariantTrials};
+use crate::guard::{Severity, reported};
 use prony_experiment::design::{Blocks, Experiment};
 use prony_model::metric::MetricName;
 use prony_model::record::TrialRecord;
@@ -87,11 +88,17 @@ impl<'a> Index<'a> {
             Within::SubBlock => self.blocks_of(pair),
             Within::Block => self.anywhere(pair),
         };
+        let [baseline, variant] = [pair.baseline, pair.variant].map(|variant| self.variant_trials(variant));
         Contrast {
             analyses: analyses(self.experiment, pair),
+            resolution: reported::apart(&baseline, &variant, &pair.metric),
             refused: self.refusal(pair, &blocks),
             ..described(pair, &blocks)
         }
+    }
+
+    fn variant_trials(&self, variant: usize) -> VariantTrials<'a> {
+        variant_trials(self.experiment, self.all, &self.experiment.variants()[variant])
     }
 
     /// Why the pair is not compared: a guard refuses a trial of it, or the two beside each other (METHOD 1.5).
@@ -100,9 +107,7 @@ impl<'a> Index<'a> {
         if let Some(refused) = findings.find(|f| f.severity == Severity::Refusal) {
             return Some(refused.message.clone());
         }
-        let variant_trials =
-            |variant: usize| variant_trials(self.experiment, self.all, &self.experiment.variants()[variant]);
-        let (baseline, variant) = (variant_trials(pair.baseline), variant_trials(pair.variant));
+        let (baseline, variant) = (self.variant_trials(pair.baseline), self.variant_trials(pair.variant));
         let mut refusals = self.refusals.borrow_mut();
         let refused = refusals
             .entry((pair.baseline, pair.variant))

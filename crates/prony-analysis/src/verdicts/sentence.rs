@@ -286,6 +286,7 @@ fn more(blocks: &Reading<u32>) -> String {
             format!("; more blocks can hardly decide it, for it would take about {}", thousands(&n.to_string()))
         }
         Reading::Measured(n) => format!("; about {n} more blocks would decide"),
+        Reading::Missing(Why::Failed(why)) => format!("; {why}"),
         Reading::Missing(_) => String::new(),
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Captured, DiskUsage, Status};
+use super::{Captured, DiskUsage, MetricKeyText, Status};
 use crate::program::{CopyOf, Runtime};
 use crate::spec::Durability;
 use crate::units::Nanos;
@@ -236,6 +236,10 @@ pub struct EffectiveProgram {
     pub heard_nothing: Vec<String>,
     /// Phases whose lines matched the `read` of others too.
     pub read_by_several: Vec<String>,
+    /// Half a unit of the last digit that was printed of each figure of a phase's lines, in the metric's unit: the figure may be
+    /// off by as much. Counts are exact.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resolution: BTreeMap<String, BTreeMap<MetricKeyText, f64>>,
     /// How often lines of output would have begun a phase again, by its name.
     pub repeated: BTreeMap<String, u64>,
     /// Phases that are a function, or begin or end with one, by name.

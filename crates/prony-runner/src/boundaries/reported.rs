@@ -5,9 +5,12 @@
 //! earlier line reported, so that the errors of one round are never set beside the time of the next; and what cannot be read
 //! as a number is missing, whatever an earlier line said.
 
+use std::collections::BTreeMap;
+
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::program::{DIGEST_GROUP, group_meaning};
 use prony_model::reading::{Reading, Why};
+use prony_model::record::MetricKeyText;
 use prony_model::units::Unit;
 use regex::{Captures, Regex};
 
@@ -22,6 +25,8 @@ pub struct Lines(Vec<Line>);
 #[derive(Clone, Debug, Default)]
 struct Line {
     readings: Vec<(MetricKey, Reading<f64>)>,
+    /// Half a unit of the last digit of each, where they have a fraction.
+    resolution: BTreeMap<MetricKeyText, f64>,
     digest: Option<String>,
 }
 
@@ -34,7 +39,11 @@ impl Lines {
             if name == DIGEST_GROUP {
                 line.digest = Some(text.to_owned());
             } else if let Some(meaning) = group_meaning(name) {
-                line.readings.push((meaning.key, amount(meaning.key.metric, text).map(|n| n * meaning.scale)));
+                let reading = amount(meaning.key.metric, text).map(|n| n * meaning.scale);
+                if reading.measured().is_some() && meaning.key.metric.unit() != Unit::Count {
+                    line.resolution.insert(MetricKeyText(meaning.key), half_a_digit(text) * meaning.scale);
+                }
+                line.readings.push((meaning.key, reading));
             }
         }
         self.0.retain(|earlier| !line.replaces(earlier));
@@ -54,6 +63,11 @@ impl Lines {
     /// What was reported of a figure; `None` where nothing was.
     pub fn reading(&self, key: MetricKey) -> Option<&Reading<f64>> {
         self.0.iter().find_map(|line| line.reading(key))
+    }
+
+    /// How far each figure may be off by the digits that were printed, in its metric's unit; counts are exact.
+    pub fn resolution(&self) -> BTreeMap<MetricKeyText, f64> {
+        self.0.iter().flat_map(|line| line.resolution.clone()).collect()
     }
 
     /// The digest of the phase's answer, where one was reported.
@@ -109,6 +123,13 @@ fn without_separators(text: &str) -> Option<String> {
     let begins = matches!(first.len(), 1..=3) && is_number(first) && !first.starts_with('0');
     let is_grouped = begins && groups.all(|group| group.len() == 3 && is_number(group)) && is_number(fraction);
     is_grouped.then(|| text.replace(separator, ""))
+}
+
+/// Half a unit of the last digit of a number: 0.05 of `0.1`, 500 of `1e3`.
+fn half_a_digit(text: &str) -> f64 {
+    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let decimals = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len() as i32);
+    0.5 * 10f64.powi(exponent.parse::<i32>().unwrap_or(0).saturating_sub(decimals))
 }
 
 /// The begin of a text, control characters escaped.
@@ -209,6 +230,21 @@ mod tests {
         assert_eq!(after(kinds, &lines, &keys), ["3000000000", "7", "-"], "the errors were those of the earlier round");
         let found = after(r"errors:( (?<errors>\d+))?", &["errors: 3", "errors:"], &["errors"]);
         assert_eq!(found, ["-"]);
+    }
+
+    #[test]
+    fn last_printed_digit_is_the_resolution() {
+        for (text, half) in
+            [("0.1", 0.05), ("0.100", 5e-4), ("20", 0.5), ("1_000.5", 0.05), ("1e3", 500.0), ("1.5e-2", 5e-4)]
+        {
+            assert!((half_a_digit(text) / half - 1.0).abs() < 1e-9, "{text}");
+        }
+        let pattern = Regex::new(r"(?<time_ms>\S+) ms, (?<operations>\d+)").unwrap();
+        let mut all = Lines::default();
+        let lines = ["0.125 ms, 7", "0.1 ms, 8"];
+        lines.iter().for_each(|line| all.add(&pattern, &pattern.captures(line).unwrap()));
+        let found: Vec<(String, f64)> = all.resolution().iter().map(|(key, half)| (key.0.to_string(), *half)).collect();
+        assert_eq!(found, [("time".to_owned(), 0.05e6)], "of the line that counts, and counts are exact");
     }
 
     #[test]

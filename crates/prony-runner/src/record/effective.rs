@@ -60,6 +60,9 @@ fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watche
     effective.read_by_several = ambiguous.map(|(phase, _)| phase.name.clone()).collect();
     let repeated = spec.phases.iter().zip(&watched.tracker.phases).filter(|(_, phase)| phase.repeats > 0);
     effective.repeated = repeated.map(|(phase, tracked)| (phase.name.clone(), tracked.repeats)).collect();
+    let printed = spec.phases.iter().zip(&watched.tracker.phases).map(|(phase, t)| (phase, t.lines.resolution()));
+    let printed = printed.filter(|(_, resolution)| !resolution.is_empty());
+    effective.resolution = printed.map(|(phase, resolution)| (phase.name.clone(), resolution)).collect();
     effective.status = Some(watched.ended.status);
     effective.output = (&watched.output).into();
     effective.left_behind = watched.ended.leftover;

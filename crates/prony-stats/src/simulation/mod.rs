@@ -78,6 +78,7 @@ pub fn family(values: &[Vec<f64>], analyses: &InterimAnalyses) -> Family {
         better: Better::Lower,
         analyses: analyses.clone(),
         blocks: values.iter().map(|v| Block::pair(of(v[k]), &[of(v[0]), of(v[1])])).collect(),
+        resolution: 0.0,
         refused: None,
     };
     let variants = values.first().map_or(0, Vec::len);

@@ -450,8 +450,8 @@ fn gate_at_the_command_line_exits_with_its_answer() {
         let body = format!(
             "[factors.command]\nbase = {{ run = \"{base}\" }}\nchanged = {{ run = \"{changed}\" }}\n\
              [compare]\nbaseline = {{ command = \"base\" }}\nblocks = 6\n[observe]\ncare = \"light\"\n\
-             [program.x]\ncommand = [\"sh\", \"-c\", \"echo time 1; {{command.run}}\"]\n\
-             [[phase]]\nname = \"run\"\nread = 'time (?<time>\\d)'\n"
+             [program.x]\ncommand = [\"sh\", \"-c\", \"echo time 1.000; {{command.run}}\"]\n\
+             [[phase]]\nname = \"run\"\nread = 'time (?<time>[0-9.]+)'\n"
         );
         std::fs::write(bench.path("gate.toml"), body).unwrap();
         let output = bench.prony(&["run", "gate.toml", "--quiet", "--fail-if", "run.time slower 5%"]);

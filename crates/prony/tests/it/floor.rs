@@ -381,8 +381,8 @@ fn a_file_names_the_floor_and_the_report_shows_what_lies_above() {
     let body = "[compare]\nblocks = 6\nbaseline = { subject = \"slow\" }\nfloor = { subject = \"bare\" }\n\
                 [factors]\npages = [1, 2]\n[factors.subject]\nslow = { env = { TOOK = 4 } }\n\
                 bare = { env = { TOOK = 1 } }\n\
-                [program.x]\nshell = true\ncommand = 'echo took $((TOOK * {pages}))00 ms'\nchange = \"{subject}\"\n\
-                [[phase]]\nname = \"run\"\nread = 'took (?<time_ms>[0-9]+) ms'\n";
+                [program.x]\nshell = true\ncommand = 'echo took $((TOOK * {pages}))00.000 ms'\nchange = \"{subject}\"\n\
+                [[phase]]\nname = \"run\"\nread = 'took (?<time_ms>[0-9.]+) ms'\n";
     let data = bench.run(body);
     let row = |pages: &str| names::variant(&data.experiment, if pages == "1" { 0 } else { 2 });
     assert_eq!([row("1"), row("2")], ["pages=1, subject=slow", "pages=2, subject=slow"]);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prony_model::metric::{Metric, MetricKey};
 use prony_model::program::{CopyOf, Runtime};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::{
@@ -13,7 +14,8 @@ use prony_model::record::machine::CpuTicks;
 use prony_model::record::probe::{Because, HeapDeath, ProbeCost, Role, SuspensionReport, ThreadReport};
 use prony_model::record::{
     Canary, Captured, Change, Conditions, DiskUsage, Effective, EffectiveProgram, EffectiveStore, Machine,
-    MemoryEvidence, Moment, Mount, Pressure, ProbeReport, Quiesced, SettleResult, Settled, Spent, Status,
+    MemoryEvidence, MetricKeyText, Moment, Mount, Pressure, ProbeReport, Quiesced, SettleResult, Settled, Spent,
+    Status,
 };
 use prony_model::spec::{Durability, Sign};
 use prony_model::units::{Bytes, Nanos};
@@ -236,6 +238,10 @@ pub(crate) fn program() -> Effective {
         strange_marks_in_all: 4,
         heard_nothing: texts("load"),
         read_by_several: texts("load"),
+        resolution: BTreeMap::from([(
+            "load".into(),
+            BTreeMap::from([(MetricKeyText(MetricKey::amount(Metric::Time)), 500.0)]),
+        )]),
         repeated: BTreeMap::from([("load".into(), 2)]),
         calls: BTreeMap::from([(
             "load".into(),
