@@ -1,5 +1,8 @@
 //! The machine of a run in words: one sentence, and every fact by name.
 
+use std::collections::BTreeMap;
+
+use prony_analysis::guard::{Finding, Severity};
 use prony_model::reading::Reading;
 use prony_model::record::{Facts, MachineLimits};
 use prony_model::units::{Bytes, PerSecond};
@@ -46,6 +49,31 @@ pub(super) fn rows(head: &RunHead) -> Vec<Row> {
         Reading::Missing(why) => rows.push(row("limits", format!("- ({why})"))),
     }
     rows
+}
+
+/// Machine or prony were not the same in all sessions of a run that was resumed: what the run is said to have been made on is
+/// true of its first session.
+pub(super) fn sessions_differ(head: &RunHead) -> Option<Finding> {
+    let of = |host: &Facts, version: &str| {
+        let mut rows = facts(host);
+        // It is another at each moment.
+        rows.retain(|(name, _)| name != "processor.megahertz");
+        rows.push(row("prony", version.to_owned()));
+        rows
+    };
+    let first = of(&head.host, &head.version);
+    let mut differ = Vec::new();
+    for session in &head.resumed {
+        let now: BTreeMap<String, String> = of(&session.host, &session.version).into_iter().collect();
+        let before = first.iter().filter(|(name, value)| now.get(name) != Some(value));
+        let text = |(name, value): &Row| {
+            format!("{name} {value}, in session {} {}", session.session, now.get(name).map_or("-", String::as_str))
+        };
+        differ.extend(before.map(text));
+    }
+    let message = format!("the run was resumed on another machine or by another prony: {}", differ.join("; "));
+    let hint = "verdicts compare trials of one session; figures over the whole run mix the machines: begin a new run";
+    (!differ.is_empty()).then(|| Finding::of("sessions_differ", Severity::Warning, message, hint))
 }
 
 /// Facts as lines, `memory: 16.00 GB`; a missing one with its reason.

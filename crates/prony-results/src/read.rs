@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use prony_model::finding::Finding;
 use prony_model::metric::MetricKey;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Effective, MetricKeyText, PhaseRecord, TrialRecord};
+use prony_model::record::{Effective, MetricKeyText, PhaseRecord, Session, TrialRecord};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
 use rusqlite::types::Type;
@@ -32,7 +32,11 @@ impl Database {
     /// [`Error::Database`].
     pub fn runs(&self) -> Result<Vec<RunHead>, Error> {
         self.read("list the runs", |connection| {
-            connection.prepare(&format!("{HEAD} ORDER BY id"))?.query_map([], head)?.collect()
+            let heads = connection
+                .prepare(&format!("{HEAD} ORDER BY id"))?
+                .query_map([], head)?
+                .collect::<Result<Vec<_>, _>>()?;
+            heads.into_iter().map(|head| with_sessions(connection, head)).collect()
         })
     }
 
@@ -90,7 +94,18 @@ impl Database {
 }
 
 fn one(connection: &Connection, run: RunId) -> rusqlite::Result<Option<RunHead>> {
-    connection.query_row(&format!("{HEAD} WHERE id = ?1"), [run.0], head).optional()
+    let found = connection.query_row(&format!("{HEAD} WHERE id = ?1"), [run.0], head).optional()?;
+    found.map(|head| with_sessions(connection, head)).transpose()
+}
+
+fn with_sessions(connection: &Connection, mut head: RunHead) -> rusqlite::Result<RunHead> {
+    let all = "SELECT session, started_unix_ms, host, version FROM sessions WHERE run = ?1 ORDER BY session";
+    let session = |row: &Row<'_>| {
+        let (session, started_unix_ms) = (row.get(0)?, unsigned(row, 1)?);
+        Ok(Session { session, started_unix_ms, host: json(row, 2)?, version: row.get(3)? })
+    };
+    head.resumed = connection.prepare_cached(all)?.query_map([head.id.0], session)?.collect::<Result<_, _>>()?;
+    Ok(head)
 }
 
 fn head(row: &Row<'_>) -> rusqlite::Result<RunHead> {
@@ -111,6 +126,7 @@ fn head(row: &Row<'_>) -> rusqlite::Result<RunHead> {
         ok: row.get(12)?,
         scratch: row.get::<_, Option<String>>(13)?.map(PathBuf::from),
         search: row.get(14)?,
+        resumed: Vec::new(),
     })
 }
 

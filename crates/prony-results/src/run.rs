@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use prony_experiment::design::Experiment;
 use prony_model::reading::Reading;
-use prony_model::record::{Facts, MachineLimits, TrialRecord};
+use prony_model::record::{Facts, MachineLimits, Session, TrialRecord};
 
 /// A run's number in its database; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,6 +96,8 @@ pub struct RunHead {
     pub scratch: Option<PathBuf>,
     /// Which search chose its variants as it went: `grow`, `tune`; `None` for a run of a plan.
     pub search: Option<String>,
+    /// The sessions after its first.
+    pub resumed: Vec<Session>,
 }
 
 /// A run with its experiment and trials. The trials are light: without series, groups, histograms

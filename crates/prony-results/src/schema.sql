@@ -18,6 +18,16 @@ CREATE TABLE runs (
     scratch         TEXT                            -- where it was asked to be, an absolute path; null beside the database
 );
 
+-- Where a run was resumed: the sessions after its first, of which `runs` has machine and version.
+CREATE TABLE sessions (
+    run             INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    session         INTEGER NOT NULL,               -- from 1
+    started_unix_ms INTEGER NOT NULL,
+    host            TEXT    NOT NULL,               -- JSON
+    version         TEXT    NOT NULL,
+    PRIMARY KEY (run, session)
+) WITHOUT ROWID;
+
 CREATE TABLE variants (
     run      INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
     variant  INTEGER NOT NULL,

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::finding::Finding;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{HistogramRecord, PhaseRecord, ProcessSeries, TrialRecord};
+use prony_model::record::{Facts, HistogramRecord, PhaseRecord, ProcessSeries, TrialRecord};
 use prony_model::units::Nanos;
 use rusqlite::{Connection, Transaction, params};
 use serde_json::Value;
@@ -87,6 +87,28 @@ impl Database {
             )
         })?;
         self.must_have_run(run, changed)
+    }
+
+    /// Begins a session of a run that is taken up again; its number.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn begin_session(
+        &mut self,
+        run: RunId,
+        host: &Facts,
+        version: &str,
+        started_unix_ms: u64,
+    ) -> Result<u32, Error> {
+        self.write("begin a session", |tx| {
+            let next = "SELECT coalesce(max(session), 0) + 1 FROM sessions WHERE run = ?1";
+            let session = tx.query_row(next, [run.0], |row| row.get(0))?;
+            tx.execute(
+                "INSERT INTO sessions (run, session, started_unix_ms, host, version) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![run.0, session, started_unix_ms as i64, json(host)?, version],
+            )?;
+            Ok(session)
+        })
     }
 
     /// Ends a run.
@@ -372,7 +394,7 @@ fn nanos(time: Nanos) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_model::record::{Conditions, Facts};
+    use prony_model::record::Conditions;
     use serde_json::json;
 
     fn experiment() -> Experiment {

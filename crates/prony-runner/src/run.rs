@@ -77,6 +77,8 @@ pub struct Campaign<'a> {
     pub done: BTreeSet<u32>,
     /// When it began, by the monotonic clock.
     began: Nanos,
+    /// The number of this session.
+    session: u32,
     gathered: Gathered,
     warned: Warned,
 }
@@ -94,13 +96,19 @@ impl<'a> Campaign<'a> {
     /// A run of which `done` are the positions that an earlier session finished.
     pub fn new(database: &'a mut Database, run: RunId, plan: &'a [PlannedTrial], done: BTreeSet<u32>) -> Self {
         let (began, gathered, warned) = (monotonic(), Gathered::default(), Warned::default());
-        Self { database, run, plan, done, began, gathered, warned }
+        Self { database, run, plan, done, began, session: 0, gathered, warned }
     }
 
     /// The same, begun at a time of the monotonic clock: what came before the first trial is part of the run's time.
     #[must_use]
     pub fn since(self, began: Nanos) -> Self {
         Self { began, ..self }
+    }
+
+    /// The same, taken up again in this session.
+    #[must_use]
+    pub fn in_session(self, session: u32) -> Self {
+        Self { session, ..self }
     }
 
     /// Keeps what has gathered before a trial that may take long: it need not be lost with that, nor with the machine's
@@ -362,6 +370,7 @@ fn one(
     if record.ending.outcome == Outcome::Interrupted {
         return Ok(false);
     }
+    record.conditions.session = campaign.session;
     record.conditions.spent = Some(course.trial_ended(trial.variant, monotonic(), lab.places.made_in()));
     campaign.done.insert(trial.position);
     match record.ending.outcome {

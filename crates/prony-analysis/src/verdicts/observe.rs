@@ -16,16 +16,11 @@ use prony_stats::{Block, Contrast, InterimAnalyses, Observation};
 use super::{Beside, Pair, Undisturbed};
 use prony_results::RunData;
 
-/// Two trials of a block further apart than this, in milliseconds, ran in two sessions: the run was interrupted between
-/// them and resumed. What lies between two trials of one session (a sync, reference workloads) takes seconds.
-const APART: u64 = 600_000;
-
 /// A run's trials by sub-block, variant and label: what is compared ran in one sub-block (METHOD 4.2), and a stratum's
 /// baseline runs once, or twice, in each.
 pub(super) struct Index<'a> {
     experiment: &'a Experiment,
     all: &'a [TrialRecord],
-    by_block: HashMap<(u32, u32), Vec<&'a TrialRecord>>,
     trials: HashMap<(u32, u32, usize, Label), &'a TrialRecord>,
     blocks: BTreeSet<(u32, u32)>,
     /// Why guards refuse to compare a baseline and a variant, whatever the metric: looked for once.
@@ -54,6 +49,10 @@ impl<'a> Pairing<'a> {
         [Some(self.variant), Some(self.baseline), self.baseline2].into_iter().flatten()
     }
 
+    fn is_of_one_session(&self) -> bool {
+        is_of_one_session(self.trials())
+    }
+
     /// The variant against each label of its baseline.
     fn block(&self, metric: &MetricName) -> Block {
         let all: Vec<Observation> = self.trials().map(|trial| observation(trial, metric)).collect();
@@ -70,12 +69,9 @@ pub(super) fn analyses(experiment: &Experiment, pair: &Pair) -> InterimAnalyses 
 impl<'a> Index<'a> {
     pub(super) fn new(data: &'a RunData) -> Self {
         let key = |t: &TrialRecord| (t.trial.block, t.trial.sub_block, t.trial.variant, t.trial.label);
-        let mut by_block: HashMap<(u32, u32), Vec<&TrialRecord>> = HashMap::new();
-        data.trials.iter().for_each(|t| by_block.entry((t.trial.block, t.trial.sub_block)).or_default().push(t));
         Self {
             experiment: &data.experiment,
             all: &data.trials,
-            by_block,
             trials: data.trials.iter().map(|t| (key(t), t)).collect(),
             blocks: data.trials.iter().map(|t| (t.trial.block, t.trial.sub_block)).collect(),
             refusals: RefCell::default(),
@@ -135,7 +131,7 @@ impl<'a> Index<'a> {
         let trial = |(block, sub): (u32, u32), label| self.trials.get(&(block, sub, pair.baseline, label)).copied();
         let block = |at: &(u32, u32)| {
             let block = Pairing { baseline: trial(*at, Label::A)?, baseline2: None, variant: trial(*at, Label::A2)? };
-            self.in_one_go(&[*at], &block).then_some(block)
+            block.is_of_one_session().then_some(block)
         };
         let blocks: Vec<Pairing<'_>> = self.blocks.iter().filter_map(block).collect();
         beside(&described(&pair, &blocks), pair)
@@ -152,7 +148,7 @@ impl<'a> Index<'a> {
             }
             let (baseline, variant) = (trial(pair.baseline, Label::A)?, trial(pair.variant, Label::A)?);
             let block = Pairing { baseline, baseline2, variant };
-            self.in_one_go(&[(*block_number, *sub)], &block).then_some(block)
+            block.is_of_one_session().then_some(block)
         };
         self.blocks.iter().filter_map(block).collect()
     }
@@ -178,26 +174,16 @@ impl<'a> Index<'a> {
         }
         let (baseline, variant) = (trial(theirs, pair.baseline, Label::A)?, trial(ours, pair.variant, Label::A)?);
         let block = Pairing { baseline, baseline2, variant };
-        self.in_one_go(&parts, &block).then_some(block)
-    }
-
-    /// Whether no long time lies between the trials of a block: what a resumed run has added to the block in which it
-    /// was interrupted met another machine.
-    fn in_one_go(&self, parts: &[(u32, u32)], block: &Pairing<'_>) -> bool {
-        let positions: BTreeSet<u32> = block.trials().map(|t| t.trial.position).collect();
-        let (Some(first), Some(last)) = (positions.first(), positions.last()) else { return true };
-        let ran = parts.iter().filter_map(|part| self.by_block.get(part)).flatten().copied();
-        let between = ran.filter(|t| (*first..=*last).contains(&t.trial.position));
-        in_one_go(&between.collect::<Vec<_>>())
+        block.is_of_one_session().then_some(block)
     }
 }
 
-/// Whether no two of these trials that ran one after the other are so far apart that the run was interrupted between.
-pub(super) fn in_one_go(trials: &[&TrialRecord]) -> bool {
-    let span = |t: &&TrialRecord| (t.started_unix_ms, t.started_unix_ms + t.took.as_nanos() / 1_000_000);
-    let mut times: Vec<(u64, u64)> = trials.iter().map(span).collect();
-    times.sort_unstable();
-    times.windows(2).all(|pair| pair[1].0.saturating_sub(pair[0].1) <= APART)
+/// Whether one session ran all of these trials: what a resumed run has added to the block in which it was interrupted met
+/// another machine.
+pub(super) fn is_of_one_session<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> bool {
+    let mut sessions = trials.into_iter().map(|trial| trial.conditions.session);
+    let first = sessions.next();
+    sessions.all(|session| Some(session) == first)
 }
 
 fn described(pair: &Pair, blocks: &[Pairing<'_>]) -> Contrast {

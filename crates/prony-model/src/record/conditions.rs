@@ -12,6 +12,8 @@ use crate::units::Nanos;
 /// Reference workloads, pressure, steal, load before and after (METHOD 4.10), and what else was seen beside a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conditions {
+    /// The session of the run in which it ran: 0, and one more each time that the run was resumed.
+    pub session: u32,
     /// The machine before and after; missing with light care.
     pub machine: Reading<Machine>,
     /// What was seen of memory; `None` where the subject could not be executed.

@@ -41,6 +41,19 @@ pub struct Facts {
     pub disks: Vec<Disk>,
 }
 
+/// A session of a run that was resumed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Session {
+    /// Its number: the run began in session 0.
+    pub session: u32,
+    /// Unix time, milliseconds.
+    pub started_unix_ms: u64,
+    /// Facts about the machine.
+    pub host: Facts,
+    /// The version of prony.
+    pub version: String,
+}
+
 /// The processor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Processor {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use prony_model::reading::Reading;
-use prony_model::record::{Facts, MachineLimits};
+use prony_model::record::{Facts, MachineLimits, Session};
 use prony_model::units::Unit;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -96,6 +96,8 @@ struct Run<'a> {
     host: &'a Facts,
     /// What the machine can do at most.
     limits: &'a Reading<MachineLimits>,
+    /// The sessions after the first, of which version and machine stand above.
+    resumed: &'a [Session],
 }
 
 /// What was varied.
@@ -293,6 +295,7 @@ fn run(data: &RunData) -> Run<'_> {
         experiment: data.experiment.source(),
         host: &head.host,
         limits: &head.limits,
+        resumed: &head.resumed,
     }
 }
 

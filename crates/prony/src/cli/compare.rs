@@ -342,8 +342,16 @@ fn differences(a: &RunData, b: &RunData) -> String {
 
 /// What is known of a run beside its trials, a line each.
 fn facts(data: &RunData) -> Vec<String> {
-    let mut lines = facts_lines(&data.head.host);
-    lines.push(format!("prony: {}", data.head.version));
+    let mut lines = Vec::new();
+    let resumed = data.head.resumed.iter().map(|session| (&session.host, &session.version));
+    for (host, version) in [(&data.head.host, &data.head.version)].into_iter().chain(resumed) {
+        let own = facts_lines(host).into_iter().chain([format!("prony: {version}")]);
+        own.for_each(|line| {
+            if !lines.contains(&line) {
+                lines.push(line)
+            }
+        });
+    }
     lines.push(format!("seed: {}", data.head.seed));
     lines.extend(data.experiment.factors().iter().map(|factor| {
         let levels: Vec<&str> = factor.levels.iter().map(|level| level.label.as_str()).collect();

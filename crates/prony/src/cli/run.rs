@@ -30,7 +30,7 @@ use prony_runner::lab::Lab;
 use prony_runner::load;
 use prony_runner::observer::{JsonLines, Observer};
 use prony_runner::surroundings::Here;
-use prony_runner::{Campaign, Summary};
+use prony_runner::{Campaign, Summary, unix_ms};
 
 /// What to run and how.
 #[derive(Debug, clap::Args)]
@@ -289,7 +289,8 @@ fn resume(
     let near = prony_runner::scratch(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
     let began = monotonic();
     let lab = Lab::new(&experiment, &near, &[path], interrupt, observer)?;
-    let campaign = Campaign::new(&mut database, head.id, &plan, done).since(began);
+    let session = database.begin_session(head.id, &lab.host, env!("CARGO_PKG_VERSION"), unix_ms())?;
+    let campaign = Campaign::new(&mut database, head.id, &plan, done).since(began).in_session(session);
     Ok((head.id, prony_runner::run(campaign, &lab, observer)?))
 }
 

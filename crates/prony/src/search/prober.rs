@@ -71,6 +71,7 @@ pub struct Prober<'a> {
     interrupt: Interrupt,
     summary: Summary,
     warned: Warned,
+    session: u32,
 }
 
 impl<'a> Prober<'a> {
@@ -125,8 +126,10 @@ impl<'a> Prober<'a> {
         let near = data.head.scratch.as_deref().filter(|_| !elsewhere_asked).unwrap_or(means.near);
         let lab = Lab::new(stored, near, &own(means.database, means.journal), means.interrupt.clone(), means.observer)?;
         let experiment = experiment.continuing(&data.experiment);
+        let host = lab.host.clone();
         let lab = lab.with(experiments.put(experiment.clone()))?;
         let mut prober = Self::ready(experiments, lab, database, run, experiment, means)?;
+        prober.session = prober.database.begin_session(run, &host, env!("CARGO_PKG_VERSION"), unix_ms())?;
         prober.stored = data.trials.into_iter().map(|trial| (trial.trial.position, trial)).collect();
         prober.known = prober.database.journal::<Entry>(run)?.len();
         Ok(prober)
@@ -162,6 +165,7 @@ impl<'a> Prober<'a> {
             interrupt: means.interrupt,
             summary: Summary::default(),
             warned: Warned::default(),
+            session: 0,
         })
     }
 
@@ -210,7 +214,8 @@ impl<'a> Prober<'a> {
         let planned = PlannedTrial { block, sub_block: 0, position, variant, label: Label::A, seed };
         let text = variant_text(&self.experiment, &self.experiment.variants()[variant]);
         self.observer.event(&Event::TrialBegan { trial: planned, variant: text.clone() });
-        let record = trial::run(lab, &planned, self.observer)?;
+        let mut record = trial::run(lab, &planned, self.observer)?;
+        record.conditions.session = self.session;
         if record.ending.outcome == Outcome::Interrupted {
             self.summary.interrupted = true;
             return Ok(None);

@@ -153,7 +153,7 @@ fn a_floor_in_another_sub_block_pairs_within_the_block() {
 fn an_interrupted_block_sets_nothing_above_the_floor() {
     let mut data = run(&plan(&["small"], BLOCKS), BLOCKS);
     let split = data.trials.iter().filter(|t| t.trial.block == 3).map(|t| t.trial.position).max().unwrap();
-    data.trials.iter_mut().filter(|t| t.trial.position >= split).for_each(|t| t.started_unix_ms += 3_600_000);
+    data.trials.iter_mut().filter(|t| t.trial.position >= split).for_each(|t| t.conditions.session = 1);
     data.trials.retain(|t| t.trial.block != 5 || t.trial.variant != 2);
     assert_eq!(above(&data).iter().map(|a| a.blocks).collect::<Vec<_>>(), [BLOCKS - 2; 2]);
 }

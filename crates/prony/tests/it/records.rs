@@ -32,6 +32,7 @@ fn mib(n: u64) -> Reading<Bytes> {
 pub(crate) fn conditions() -> Conditions {
     let settled = settle_result();
     Conditions {
+        session: 3,
         machine: Reading::Measured(machine()),
         memory: Some(MemoryEvidence {
             limit: Some(Bytes::from_mib(64)),

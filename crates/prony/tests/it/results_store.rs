@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use prony_model::reading::{Reading, Why};
-use prony_model::record::TrialRecord;
+use prony_model::record::{Facts, TrialRecord};
 use prony_results::{Database, Error, RunId, RunStatus, SCHEMA_VERSION, experiment_hash};
 use serde_json::json;
 
@@ -107,6 +107,9 @@ fn a_deleted_run_leaves_no_row_and_its_number_is_not_used_again() {
     let f = fixture();
     let mut database = Database::create(&f.path).unwrap();
     let (deleted, other) = (begin(&mut database), begin(&mut database));
+    for (run, session) in [(deleted, 1), (deleted, 2), (other, 1)] {
+        assert_eq!(database.begin_session(run, &Facts::default(), "0.2.0", 7).unwrap(), session);
+    }
     for position in 0..30 {
         database.append_trial(deleted, &full_trial(position)).unwrap();
     }
@@ -114,7 +117,7 @@ fn a_deleted_run_leaves_no_row_and_its_number_is_not_used_again() {
     let pages = count(&f.path, "SELECT page_count FROM pragma_page_count");
     database.delete_run(deleted).unwrap();
     assert!(count(&f.path, "SELECT page_count FROM pragma_page_count") < pages);
-    let small = ["variants", "effective", "trials", "phases", "readings", "absences", "findings"];
+    let small = ["variants", "sessions", "effective", "trials", "phases", "readings", "absences", "findings"];
     for table in small.into_iter().chain(["histograms", "groups", "series"]) {
         let all = count(&f.path, &format!("SELECT count(*) FROM {table}"));
         assert!(all > 0 && all < 10, "{table} holds {all} rows");

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
 use prony_analysis::guard::findings::of_run;
+use prony_model::reading::Reading;
 use serde_json::{Value, json};
 
 use crate::programs::Bench;
@@ -61,8 +62,45 @@ fn a_resumed_run_says_what_else_it_ran_than_before() {
         let found = of_run(&data.experiment, &data.trials, None, true);
         let found = found.into_iter().find(|finding| finding.guard == "sources_differ").map(|finding| finding.message);
         assert_eq!(found, what.map(|what| format!("not all trials of a variant ran the same: {what}")));
+        assert!(!said(&output).contains("sessions_differ"), "the same machine and prony: {}", said(&output));
         assert_eq!(said(&output).contains("sources_differ"), edited.is_some(), "in the tables: {}", said(&output));
     }
+}
+
+#[test]
+fn sessions_on_another_machine_or_of_another_prony_are_named() {
+    let bench = Bench::new();
+    stops(&bench, "command = [\"true\", \"{v}\"]\n");
+    let database = rusqlite::Connection::open(bench.path("prony.db")).unwrap();
+    let kernel = bench.data().head.host.kernel.measured().unwrap().clone();
+    let before = "UPDATE runs SET version = '0.0.9', host = replace(host, ?1, '1.2.3')";
+    assert_eq!(database.execute(before, [&kernel]).unwrap(), 1);
+    drop(database);
+    let output = bench.prony(&["run", "--resume", "--quiet"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let data = bench.data();
+    let sessions: Vec<u32> = data.trials.iter().map(|trial| trial.conditions.session).collect();
+    assert_eq!(sessions, [0, 0, 0, 1, 1, 1]);
+    let [second] = data.head.resumed.as_slice() else { panic!("{:?}", data.head.resumed) };
+    assert_eq!((second.session, second.host.kernel.measured()), (1, Some(&kernel)));
+    let report = bench.prony(&["report", "--format", "markdown"]);
+    let expected = format!(
+        "the run was resumed on another machine or by another prony: kernel 1.2.3, in session 1 {kernel}; \
+         prony 0.0.9, in session 1 {}",
+        env!("CARGO_PKG_VERSION")
+    );
+    let text = said(&report).replace('\\', "");
+    assert!(said(&output).contains("sessions_differ") && text.contains(&expected), "{text}");
+    assert_eq!(bench.prony(&["run", "e.toml", "--quiet"]).status.code(), Some(0));
+    let compared = said(&bench.prony(&["compare", "1", "2"]));
+    assert!(compared.contains("only run 1: kernel: 1.2.3") && !compared.contains("only run 2: kernel"), "{compared}");
+    let document: Value = serde_json::from_slice(&bench.prony(&["report", "1", "--format", "json"]).stdout).unwrap();
+    assert_eq!(document["run"]["resumed"][0]["host"]["kernel"], document_reading(&kernel));
+}
+
+/// A measured text in JSON.
+fn document_reading(text: &str) -> Value {
+    serde_json::to_value(Reading::Measured(text.to_owned())).unwrap()
 }
 
 #[test]

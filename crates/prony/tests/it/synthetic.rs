@@ -287,6 +287,7 @@ pub(crate) fn run_data(experiment: Experiment, planned: u32, trials: Vec<TrialRe
         ok,
         scratch: None,
         search: None,
+        resumed: vec![],
     };
     RunData { head, experiment, trials }
 }

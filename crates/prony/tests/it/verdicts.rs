@@ -159,8 +159,11 @@ fn a_block_that_was_interrupted_and_resumed_is_not_paired() {
     let mut data = data(&experiment, 12, |t| write(t, 1.0));
     let in_third = data.trials.iter().filter(|t| t.trial.block == 3).map(|t| t.trial.position);
     let last_of_third = in_third.max().unwrap();
+    let later = data.trials.iter_mut().filter(|t| t.trial.position >= last_of_third);
+    later.for_each(|t| t.started_unix_ms += 3_600_000);
+    assert_eq!(only(&verdicts::of(&data)).comparison.variant.trials, 12, "a machine that was suspended is no session");
     let resumed = data.trials.iter_mut().filter(|t| t.trial.position >= last_of_third);
-    resumed.for_each(|t| t.started_unix_ms += 3_600_000);
+    resumed.for_each(|t| t.conditions.session = 1);
     assert_eq!(only(&verdicts::of(&data)).comparison.variant.trials, 11);
 }
 

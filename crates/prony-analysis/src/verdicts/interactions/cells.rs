@@ -7,7 +7,7 @@ use prony_model::record::TrialRecord;
 use prony_stats::contrast::UNCORRECTED;
 use prony_stats::{Block, Contrast, Estimate, MIN_BLOCKS, Observation};
 
-use crate::verdicts::observe::{figure, in_one_go};
+use crate::verdicts::observe::{figure, is_of_one_session};
 use prony_results::RunData;
 
 /// Where a trial ran: its block, its sub-block and its stratum.
@@ -34,7 +34,7 @@ impl<'a> Cells<'a> {
             Self { data, figures: BTreeMap::new(), by_variant: BTreeMap::new(), baselines: BTreeMap::new() };
         let mut by_block: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
         data.trials.iter().for_each(|trial| by_block.entry(trial.trial.block).or_default().push(trial));
-        by_block.retain(|_, trials| in_one_go(trials));
+        by_block.retain(|_, trials| is_of_one_session(trials.iter().copied()));
         for (at, trial) in data.trials.iter().enumerate().filter(|(_, t)| by_block.contains_key(&t.trial.block)) {
             let figure = figure(trial, metric).filter(|value| *value > 0.0 && value.is_finite());
             cells.figures.extend(figure.map(|figure| (at, figure)));

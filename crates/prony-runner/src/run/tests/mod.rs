@@ -78,6 +78,7 @@ impl Bench {
         let near = self.directory.path();
         let lab = Lab::launching(launch, &self.experiment, near, &[], self.interrupt.clone(), &mut log).unwrap();
         let earlier = database.runs().unwrap().first().map(|head| head.id);
+        let session = earlier.map_or(0, |run| database.begin_session(run, &lab.host, "0", 0).unwrap());
         let run = earlier.unwrap_or_else(|| {
             let start = RunStart {
                 experiment: &self.experiment,
@@ -92,7 +93,8 @@ impl Bench {
             database.begin_run(&start).unwrap()
         });
         let done = database.finished_positions(run).unwrap();
-        let result = super::run(Campaign::new(&mut database, run, &plan, done).since(began), &lab, &mut log);
+        let result =
+            super::run(Campaign::new(&mut database, run, &plan, done).since(began).in_session(session), &lab, &mut log);
         let notices = log.events.iter().filter_map(|event| match event {
             Event::Notice { text, .. } => Some(text.clone()),
             _ => None,
@@ -191,6 +193,8 @@ fn interrupt_ends_the_run_and_resume_runs_only_missing_trials() {
     assert_eq!(second.commands, commands(&again.experiment, &plan[3..]));
     assert_eq!(second.positions(), (0..count(plan.len())).collect::<Vec<_>>());
     assert_eq!(second.summary().ok, count(plan.len() - 3), "of this session");
+    let sessions: Vec<u32> = second.trials.iter().map(|trial| trial.conditions.session).collect();
+    assert!(sessions[..3] == [0; 3] && sessions[3..].iter().all(|session| *session == 1), "{sessions:?}");
     assert_eq!(second.head.status, RunStatus::Done);
 }
 
