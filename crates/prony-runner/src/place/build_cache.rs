@@ -59,7 +59,11 @@ impl Builds {
         let place = private(&self.directory).ok().and_then(|()| Scratch::create(&self.directory).ok());
         if let Some(new) = place {
             let whole = new.path().join(key);
-            let _ = copy_tree(copy, &whole).is_ok() && fs::rename(&whole, self.directory.join(key)).is_ok();
+            // It has the time of the copy, which may be long ago: it is kept from now on.
+            let stamped = || File::open(&whole)?.set_modified(SystemTime::now());
+            let _ = copy_tree(copy, &whole).is_ok()
+                && stamped().is_ok()
+                && fs::rename(&whole, self.directory.join(key)).is_ok();
         }
         self.forget_old();
     }
@@ -80,18 +84,29 @@ fn private(directory: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// The name of a build: a hash of the copy as it is before, of the directory `inside` it that is built, and of all else that a
-/// build is told.
+/// The name of a build: a hash of the copy as it is before, of the directory `inside` it that is built, of the `state` of the
+/// directory that was copied, and of all else that a build is told.
+///
+/// The state has the times of modification of every file. The same content with other times is another build: one in which
+/// an artefact is newer than its source does nothing, and what it leaves as it was may be of another source. Changes come
+/// after the copy and are newer than all of it, so their times say nothing more. A revision has no state: its files are
+/// those of a fresh clone, without artefacts but those that are committed.
 ///
 /// # Errors
 /// [`Error::Copy`] with a file that cannot be read.
-pub fn key(program: &ProgramSpec, build: &[String], copy: &Path, inside: &Path) -> Result<String, Error> {
+pub fn key(
+    program: &ProgramSpec,
+    build: &[String],
+    copy: &Path,
+    inside: &Path,
+    state: Option<&str>,
+) -> Result<String, Error> {
     let mut hash = Xxh3Default::new();
     let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
     let tool = std::env::split_paths(&path).map(|dir| dir.join(build.first().map_or("", String::as_str)));
     let tool = tool.filter_map(|path| path.metadata().ok()).map(|about| (about.size(), about.mtime())).next();
     let inherited: Vec<_> = program.inherit.iter().map(std::env::var_os).collect();
-    hash.update(format!("{build:?} {:?} {inherited:?} {path:?} {tool:?} {inside:?}", program.env).as_bytes());
+    hash.update(format!("{build:?} {:?} {inherited:?} {path:?} {tool:?} {inside:?} {state:?}", program.env).as_bytes());
     tree(copy, &mut hash)?;
     Ok(format!("{:032x}", hash.digest128()))
 }
@@ -162,10 +177,13 @@ mod tests {
         fs::create_dir(&copy).unwrap();
         fs::write(copy.join("a"), "one").unwrap();
         let build = vec!["make".to_owned()];
-        let key = |program: &ProgramSpec, build: &[String], copy: &Path| key(program, build, copy, Path::new(""));
+        let key =
+            |program: &ProgramSpec, build: &[String], copy: &Path| key(program, build, copy, Path::new(""), Some("a"));
         let first = key(&program(), &build, &copy).unwrap();
         assert!(!builds.take(&first, &copy).unwrap());
         fs::write(copy.join("made"), "of one").unwrap();
+        // Nothing was added at the top of the program for longer than builds are kept.
+        File::open(&copy).unwrap().set_modified(SystemTime::now() - 2 * RETENTION).unwrap();
         builds.put(&first, &copy);
         fs::remove_file(copy.join("made")).unwrap();
         assert_eq!(key(&program(), &build, &copy).unwrap(), first, "the same content has the same name");
@@ -185,7 +203,9 @@ mod tests {
         fs::write(copy.join("b"), "").unwrap();
         let more = key(&program(), &build, &copy).unwrap();
         let names = [key(&other, &build, &copy).unwrap(), key(&program(), &["cc".to_owned()], &copy).unwrap(), more];
-        assert_ne!(super::key(&program(), &build, &copy, Path::new("sub")).unwrap(), names[2]);
+        for (inside, state) in [("sub", Some("a")), ("", Some("b")), ("", None)] {
+            assert_ne!(super::key(&program(), &build, &copy, Path::new(inside), state).unwrap(), names[2]);
+        }
         assert!(names.iter().all(|name| *name != first) && names[0] != names[2] && names[1] != names[2]);
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use prony_model::catalog::Lack;
 use prony_model::program::{Change, Manager, ProgramSpec};
@@ -15,6 +16,9 @@ use crate::place::dependency::{Run, install, installer};
 use crate::place::setting::open_whole;
 use crate::place::{build_cache, revision, startable};
 
+/// The kernel stamps files with the time of the last clock tick, which is at most so long ago (100 Hz).
+const TICK: Duration = Duration::from_millis(10);
+
 /// Makes the program's changes in its directory `copy`, which is `top`, the whole copy, or inside it; what each did, with the
 /// hash of what came out.
 ///
@@ -24,6 +28,8 @@ pub fn apply(program: &ProgramSpec, top: &Path, copy: &Path, run: &Run<'_>) -> R
     let failed = |message: String| Error::Step { program: program.name.clone(), step: "change", message };
     let mut done = Vec::new();
     for change in &program.changes {
+        // A build tool must find what a change writes newer than all that was written before.
+        std::thread::sleep(TICK);
         let (step, made) = match change {
             Change::Replace { file, find, with, count } => {
                 (format!("a change of `{file}`"), replace(copy, file, find, with, *count))
@@ -192,6 +198,30 @@ mod tests {
             assert_eq!(replace(site.path(), file, find, with, count).unwrap_err(), said);
         }
         assert!(replace(site.path(), "b.js", "x", "y", 1).unwrap_err().starts_with("cannot read `b.js`"));
+    }
+
+    /// A build tool takes a file that is as old as an artefact for older.
+    #[test]
+    fn what_a_change_writes_is_newer_than_all_that_was_written_before() {
+        let site = site();
+        let changes: Vec<String> = (0..5)
+            .map(|n| {
+                fs::write(site.path().join(format!("{n}.js")), "one").unwrap();
+                format!("{{ replace = {{ file = \"{n}.js\", find = \"one\", with = \"two\" }} }}")
+            })
+            .collect();
+        let text = format!("[program.x]\ncommand = \"true\"\ndirectory = \".\"\nchange = [{}]\n", changes.join(", "));
+        let experiment =
+            crate::load::text(text, "x.toml", &Default::default(), &prony_model::catalog::Anywhere).unwrap();
+        let program = experiment.variants()[0].spec.subject.program().unwrap();
+        let run = |_: &[String]| Err("nothing is run".to_owned());
+        assert_eq!(apply(program, site.path(), site.path(), &run).unwrap().len(), 5);
+        let at = |name: &str| fs::metadata(site.path().join(name)).unwrap().modified().unwrap();
+        for (before, after) in
+            [("a.js", "0.js"), ("0.js", "1.js"), ("1.js", "2.js"), ("2.js", "3.js"), ("3.js", "4.js")]
+        {
+            assert!(at(before) < at(after), "{before} {after}");
+        }
     }
 
     #[test]

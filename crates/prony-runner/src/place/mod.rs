@@ -218,7 +218,8 @@ impl Place {
             self.step(means, program, "build", line)?;
             return close(&top, program, "`build`");
         };
-        let key = build_cache::key(program, &line.words(), &top, inside)?;
+        let state = self.source.as_ref().and_then(|source| source.state.as_deref());
+        let key = build_cache::key(program, &line.words(), &top, inside, state)?;
         if builds.take(&key, &top)? {
             self.changed.push(format!("its build {key} was made before"));
             return close(&top, program, "`build`, taken as it was made before,");

@@ -116,6 +116,32 @@ fn links_copy_copies_targets_and_changes_only_the_copy() {
     assert!(!guards(&trials[0]).contains(&"source_changed"), "{:?}", trials[0].findings);
 }
 
+/// Copies had the times at which they were made: artefacts that were older than their sources were up to date there.
+#[test]
+fn build_in_a_copy_finds_out_of_date_what_is_out_of_date_in_the_directory() {
+    let home = Home::new();
+    home.experiment(
+        "e.toml",
+        "[factors.code]\nas-is = {}\nchanged = { replace = { file = \"a.js\", find = \"two\", with = \"three\" } }\n\
+         [program.x]\ncommand = \"cat made\"\ndirectory = \"site\"\nbuild = [\"make\", \"-s\", \"made\"]\nchange = \"{code}\"\n",
+    );
+    fs::write(home.path("site/Makefile"), "made: a.js\n\tcp a.js made\n").unwrap();
+    let cache = home.path("cache");
+    for (seconds, as_is) in [(2_000, "old\n"), (1_000, "two\n")] {
+        for (name, text, seconds) in [("a.js", "two\n", 1_500), ("made", "old\n", seconds)] {
+            fs::write(home.path("site").join(name), text).unwrap();
+            let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            fs::File::open(home.path("site").join(name)).unwrap().set_modified(at).unwrap();
+        }
+        let output = home.command(&[PRONY, "run", "e.toml"]).env("PRONY_CACHE", &cache).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let run = if seconds == 2_000 { 1 } else { 2 };
+        let mut trials = home.trials("prony.db", run);
+        trials.sort_by_key(|trial| trial.trial.variant);
+        assert_eq!([said(&trials[0]), said(&trials[1])], [as_is, "three\n"], "of the same content, at {seconds} s");
+    }
+}
+
 /// What was made of links that steps themselves made was not examined: the next step wrote through them into what is the
 /// user's, and the cache of builds carried them to later runs.
 #[test]
