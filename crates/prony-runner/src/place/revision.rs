@@ -35,7 +35,23 @@ fn find(original: &Path, of: &str) -> Result<Found, String> {
     let prefix = git(original, &["rev-parse", "--show-prefix"])?;
     let commit = git(original, &["rev-parse", "--verify", "--quiet", &format!("{of}^{{commit}}")])
         .map_err(|_| format!("the repository `{top}` has no revision `{of}`"))?;
+    unambiguous(original, of)?;
     Ok(Found { top, prefix, commit })
+}
+
+/// Where a tag and a branch have one name, git takes the tag, and says so where nobody reads it.
+fn unambiguous(original: &Path, of: &str) -> Result<(), String> {
+    let found = ["refs/heads", "refs/tags", "refs/remotes"].into_iter().filter_map(|kind| {
+        let name = format!("{kind}/{of}");
+        let commit = git(original, &["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]).ok()?;
+        Some((name, commit))
+    });
+    let found: Vec<_> = found.collect();
+    if found.iter().all(|(_, commit)| *commit == found[0].1) {
+        return Ok(());
+    }
+    let each: Vec<_> = found.iter().map(|(name, commit)| format!("`{name}` (commit {commit})")).collect();
+    Err(format!("`{of}` is ambiguous: write which of them is meant, {}", each.join(" or ")))
 }
 
 /// Whether the repository of a directory has the revision.
@@ -111,6 +127,31 @@ mod tests {
         }
         fs::write(top.path().join("site/n"), "three").unwrap();
         top
+    }
+
+    #[test]
+    fn a_name_of_a_tag_and_of_a_branch_is_refused_where_they_are_different_commits() {
+        if Command::new("git").arg("--version").output().is_err() {
+            assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+            return;
+        }
+        let top = repository();
+        let commits = ["one", "two"].map(|of| git(top.path(), &["rev-parse", of]).unwrap());
+        let refs = [("heads/two", 0), ("heads/one", 0), ("heads/away/three", 0), ("remotes/away/three", 1)];
+        for (name, n) in refs {
+            git(top.path(), &["update-ref", &format!("refs/{name}"), &commits[n]]).unwrap();
+        }
+        for (name, other) in [("two", "refs/tags/two"), ("away/three", "refs/remotes/away/three")] {
+            let said = format!(
+                "`{name}` is ambiguous: write which of them is meant, `refs/heads/{name}` (commit {}) or `{other}` (commit {})",
+                commits[0], commits[1]
+            );
+            assert_eq!(exists(top.path(), name).unwrap_err(), said);
+        }
+        assert!(exists(top.path(), "two~0").unwrap_err().contains("`refs/tags/two~0`"));
+        for of in ["one", "refs/heads/two", "refs/tags/two", "heads/two", "HEAD", &commits[0]] {
+            exists(top.path(), of).unwrap();
+        }
     }
 
     #[test]
