@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::Error;
 use crate::paths::FROM_FILE;
 use crate::place::copy::close;
-use crate::place::dependency::{Run, install, installer};
+use crate::place::dependency::{Run, install, installed, installer};
 use crate::place::setting::open_whole;
 use crate::place::{build_cache, revision, startable};
 
@@ -45,6 +45,56 @@ pub fn apply(program: &ProgramSpec, top: &Path, copy: &Path, run: &Run<'_>) -> R
         close(top, program, &step)?;
     }
     Ok(done)
+}
+
+/// What each change made in the copy, as it is now: the text of the file of a `replace`, the version of a `dependency`; `None`
+/// where it is not there, and of other changes.
+pub fn made(program: &ProgramSpec, copy: &Path) -> Vec<Option<String>> {
+    let made = |change: &Change| match change {
+        Change::Replace { file, .. } => inside(copy, file).and_then(|path| read(&path, file)).ok(),
+        Change::Dependency { name, manager, .. } => installed(copy, name, *manager),
+        Change::Patch { .. } | Change::Revision { .. } => None,
+    };
+    program.changes.iter().map(made).collect()
+}
+
+/// Whether `build` left what the changes had `made`: else what is measured is not what the variant says. It may write more
+/// into a file that was changed.
+///
+/// # Errors
+/// [`Error::Step`] with the first that was undone.
+pub fn outlasts_build(program: &ProgramSpec, copy: &Path, made: &[Option<String>]) -> Result<(), Error> {
+    let after = self::made(program, copy);
+    for (change, (before, after)) in program.changes.iter().zip(made.iter().zip(&after)) {
+        let undone = match change {
+            Change::Replace { file, find, with, .. } => undone(find, with, before, after).map(|how| (file, how)),
+            Change::Dependency { name, .. } if before != after => {
+                let [before, after] = [before, after].map(|version| version.as_deref().unwrap_or("not there"));
+                Some((name, format!("it was {before} and is {after}")))
+            }
+            _ => None,
+        };
+        if let Some((what, how)) = undone {
+            let message = format!(
+                "it undid the change of `{what}`: {how}; change what it makes `{what}` of, or build without doing so"
+            );
+            return Err(Error::Step { program: program.name.clone(), step: "build", message });
+        }
+    }
+    Ok(())
+}
+
+/// How a text was replaced back; `None` where it was not.
+fn undone(find: &str, with: &str, before: &Option<String>, after: &Option<String>) -> Option<String> {
+    let Some(after) = after else { return Some("the file is not there, or no text".to_owned()) };
+    let times = |part: &str| [before.as_deref().unwrap_or(""), after].map(|text| text.matches(part).count());
+    let (found, replaced) = (times(find), if with.is_empty() { [0, 0] } else { times(with) });
+    (found[1] > found[0] || replaced[1] < replaced[0]).then(|| {
+        format!(
+            "the text of `find` was there {} times and is {}, that of `with` {} times and is {}",
+            found[0], found[1], replaced[0], replaced[1]
+        )
+    })
 }
 
 /// What certainly keeps a program's changes from being made in a copy of its directory, which is there. Of files that an

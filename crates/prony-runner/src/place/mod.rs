@@ -214,19 +214,26 @@ impl Place {
     /// Builds it, or takes what was built of the same before.
     fn build(&mut self, means: Means<'_>, program: &ProgramSpec, line: &CommandLine) -> Result<(), Error> {
         let Some((top, inside)) = self.top() else { return self.step(means, program, "build", line) };
-        let Some(builds) = build_cache::Builds::of_user() else {
-            self.step(means, program, "build", line)?;
-            return close(&top, program, "`build`");
-        };
+        let copy = top.join(inside);
+        let made = change::made(program, &copy);
         let state = self.source.as_ref().and_then(|source| source.state.as_deref());
-        let key = build_cache::key(program, &line.words(), &top, inside, state)?;
-        if builds.take(&key, &top)? {
-            self.changed.push(format!("its build {key} was made before"));
-            return close(&top, program, "`build`, taken as it was made before,");
+        let key = |builds| Ok::<_, Error>((build_cache::key(program, &line.words(), &top, inside, state)?, builds));
+        let builds = build_cache::Builds::of_user().map(key).transpose()?;
+        let earlier = match &builds {
+            Some((key, builds)) if builds.take(key, &top)? => Some(format!("its build {key} was made before")),
+            _ => None,
+        };
+        if earlier.is_some() {
+            close(&top, program, "`build`, taken as it was made before,")?;
+        } else {
+            self.step(means, program, "build", line)?;
+            close(&top, program, "`build`")?;
         }
-        self.step(means, program, "build", line)?;
-        close(&top, program, "`build`")?;
-        builds.put(&key, &top);
+        change::outlasts_build(program, &copy, &made)?;
+        if let (None, Some((key, builds))) = (&earlier, &builds) {
+            builds.put(key, &top);
+        }
+        self.changed.extend(earlier);
         Ok(())
     }
 

@@ -142,6 +142,43 @@ fn build_in_a_copy_finds_out_of_date_what_is_out_of_date_in_the_directory() {
     }
 }
 
+/// The record said that the change was made, and the program without it was measured.
+#[test]
+fn build_that_undoes_a_change_ends_the_run() {
+    let home = Home::new();
+    let replace = "change = { replace = { file = \"a.js\", find = \"one\", with = \"two\" } }";
+    let npm = format!(
+        "change = {{ dependency = \"dep@2.0.0\" }}\nenv = {{ PATH = \"{}:/usr/bin:/bin\" }}",
+        home.path("bin").display()
+    );
+    fs::write(home.path("site/package.json"), "{}").unwrap();
+    fs::create_dir(home.path("bin")).unwrap();
+    fs::write(
+        home.path("bin/npm"),
+        "#!/bin/sh\nmkdir -p node_modules/dep\necho '{\"version\":\"2.0.0\"}' > node_modules/dep/package.json\n",
+    )
+    .unwrap();
+    fs::set_permissions(home.path("bin/npm"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let of_text =
+        "build of program `x` failed: it undid the change of `a.js`: the text of `find` was there 0 times and is ";
+    for (change, build, said_then) in [
+        (replace, "echo one > a.js", format!("{of_text}1, that of `with` 1 times and is 0; change what it makes")),
+        (replace, "echo > a.js", format!("{of_text}0, that of `with` 1 times and is 0; change what it makes")),
+        (replace, "rm a.js", "it undid the change of `a.js`: the file is not there".to_owned()),
+        (&npm, "rm -r node_modules", "it undid the change of `dep`: it was 2.0.0 and is not there".to_owned()),
+    ] {
+        let (output, text) = home.run(&format!(
+            "[program.x]\nshell = true\ncommand = \"true\"\ndirectory = \"site\"\nbuild = \"{build}\"\n{change}\n"
+        ));
+        assert_eq!(output.status.code(), Some(2), "{build}: {text}");
+        assert!(text.contains(&said_then), "{build}: {text}");
+    }
+    let (output, text) = home.run(&format!(
+        "[program.x]\nshell = true\ncommand = \"cat a.js\"\ndirectory = \"site\"\nbuild = \"echo more >> a.js\"\n{replace}\n"
+    ));
+    assert_eq!(output.status.code(), Some(0), "{text}");
+}
+
 /// What was made of links that steps themselves made was not examined: the next step wrote through them into what is the
 /// user's, and the cache of builds carried them to later runs.
 #[test]
