@@ -71,6 +71,16 @@ pub fn source_changed(directory: &Path, paths: &[&Path]) -> Option<Finding> {
     Some(finding.with(json!({ "directory": directory.to_string_lossy(), "paths": named, "all": paths.len() })))
 }
 
+/// `build` left the copy as it was, which was `changed` for the variant or not: what it writes elsewhere is of no variant.
+pub fn build_changed_nothing(changed: bool) -> Finding {
+    let message = "`build` changed nothing in the copy".to_owned();
+    let hint = "if it writes elsewhere, have it write below `{dir}`: all variants write to the same place there, and what the \
+                last of them built is measured in each; if there was nothing to do, leave `build` out";
+    // What is up to date needs no build; what was changed does.
+    let severity = if changed { Severity::Warning } else { Severity::Note };
+    Finding::of("build_changed_nothing", severity, message, hint)
+}
+
 /// Signs of activity that could not be seen of a program that was watched for quiet: quiet means quiet without them.
 pub fn settled_unseen(record: &TrialRecord) -> Vec<Finding> {
     let finding = |(name, settled): (&String, &Settled)| {

@@ -84,31 +84,24 @@ fn private(directory: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// The name of a build: a hash of the copy as it is before, of the directory `inside` it that is built, of the `state` of the
-/// directory that was copied, and of all else that a build is told.
+/// The name of a build: a hash of the `digest` of the copy as it is before, of the directory `inside` it that is built, of
+/// the `state` of the directory that was copied, and of all else that a build is told.
 ///
 /// The state has the times of modification of every file. The same content with other times is another build: one in which
 /// an artefact is newer than its source does nothing, and what it leaves as it was may be of another source. Changes come
 /// after the copy and are newer than all of it, so their times say nothing more. A revision has no state: its files are
 /// those of a fresh clone, without artefacts but those that are committed.
-///
-/// # Errors
-/// [`Error::Copy`] with a file that cannot be read.
-pub fn key(
-    program: &ProgramSpec,
-    build: &[String],
-    copy: &Path,
-    inside: &Path,
-    state: Option<&str>,
-) -> Result<String, Error> {
+pub fn key(program: &ProgramSpec, build: &[String], digest: u64, inside: &Path, state: Option<&str>) -> String {
     let mut hash = Xxh3Default::new();
     let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
     let tool = std::env::split_paths(&path).map(|dir| dir.join(build.first().map_or("", String::as_str)));
     let tool = tool.filter_map(|path| path.metadata().ok()).map(|about| (about.size(), about.mtime())).next();
     let inherited: Vec<_> = program.inherit.iter().map(std::env::var_os).collect();
-    hash.update(format!("{build:?} {:?} {inherited:?} {path:?} {tool:?} {inside:?} {state:?}", program.env).as_bytes());
-    tree(copy, &mut hash)?;
-    Ok(format!("{:032x}", hash.digest128()))
+    hash.update(
+        format!("{build:?} {:?} {inherited:?} {path:?} {tool:?} {inside:?} {state:?} {digest:x}", program.env)
+            .as_bytes(),
+    );
+    format!("{:032x}", hash.digest128())
 }
 
 /// A hash of every path below a directory with its mode and content; what git keeps for itself is left out.
@@ -177,21 +170,22 @@ mod tests {
         fs::create_dir(&copy).unwrap();
         fs::write(copy.join("a"), "one").unwrap();
         let build = vec!["make".to_owned()];
-        let key =
-            |program: &ProgramSpec, build: &[String], copy: &Path| key(program, build, copy, Path::new(""), Some("a"));
-        let first = key(&program(), &build, &copy).unwrap();
+        let key = |program: &ProgramSpec, build: &[String], copy: &Path| {
+            key(program, build, digest(copy).unwrap(), Path::new(""), Some("a"))
+        };
+        let first = key(&program(), &build, &copy);
         assert!(!builds.take(&first, &copy).unwrap());
         fs::write(copy.join("made"), "of one").unwrap();
         // Nothing was added at the top of the program for longer than builds are kept.
         File::open(&copy).unwrap().set_modified(SystemTime::now() - 2 * RETENTION).unwrap();
         builds.put(&first, &copy);
         fs::remove_file(copy.join("made")).unwrap();
-        assert_eq!(key(&program(), &build, &copy).unwrap(), first, "the same content has the same name");
+        assert_eq!(key(&program(), &build, &copy), first, "the same content has the same name");
         assert!(builds.take(&first, &copy).unwrap());
         assert_eq!(fs::read_to_string(copy.join("made")).unwrap(), "of one");
         fs::remove_file(copy.join("made")).unwrap();
         // What another prony copies there meanwhile, which may have the same process number in another PID namespace.
-        let second = key(&program(), &["cc".to_owned()], &copy).unwrap();
+        let second = key(&program(), &["cc".to_owned()], &copy);
         let theirs = top.path().join(format!("cache/builds/{second}.{}", std::process::id()));
         fs::create_dir(&theirs).unwrap();
         fs::write(theirs.join("half"), "").unwrap();
@@ -201,10 +195,10 @@ mod tests {
         let mut other = program();
         other.env.insert("MODE".into(), "fast".into());
         fs::write(copy.join("b"), "").unwrap();
-        let more = key(&program(), &build, &copy).unwrap();
-        let names = [key(&other, &build, &copy).unwrap(), key(&program(), &["cc".to_owned()], &copy).unwrap(), more];
+        let more = key(&program(), &build, &copy);
+        let names = [key(&other, &build, &copy), key(&program(), &["cc".to_owned()], &copy), more];
         for (inside, state) in [("sub", Some("a")), ("", Some("b")), ("", None)] {
-            assert_ne!(super::key(&program(), &build, &copy, Path::new(inside), state).unwrap(), names[2]);
+            assert_ne!(super::key(&program(), &build, digest(&copy).unwrap(), Path::new(inside), state), names[2]);
         }
         assert!(names.iter().all(|name| *name != first) && names[0] != names[2] && names[1] != names[2]);
     }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use prony_analysis::guard::Finding;
+use prony_analysis::guard::{self, Finding};
 use prony_experiment::design::Experiment;
 use prony_model::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
 use prony_model::record::effective::Source;
@@ -62,6 +62,8 @@ pub struct Place {
     directory: Option<PathBuf>,
     /// What the changes did, for the record.
     pub changed: Vec<String>,
+    /// What is to be said of every trial of the variant.
+    pub findings: Vec<Finding>,
     /// What it is a copy of, for the record; `None` where it is none.
     pub source: Option<Source>,
 }
@@ -161,7 +163,8 @@ impl Place {
         sources: &Sources,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
-        let in_place = |directory| Self { copy: None, directory, changed: Vec::new(), source: None };
+        let in_place =
+            |directory| Self { copy: None, directory, changed: Vec::new(), findings: Vec::new(), source: None };
         let Some(directory) = &program.directory else { return Ok(in_place(None)) };
         let original = sources::canonical(directory)?;
         utf8(&original)?;
@@ -201,7 +204,7 @@ impl Place {
         };
         let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
         changed.extend(change::apply(program, &top, &copy, &run)?);
-        Ok(Self { copy: Some(scratch), directory: Some(copy), changed, source: Some(source) })
+        Ok(Self { copy: Some(scratch), directory: Some(copy), changed, findings: Vec::new(), source: Some(source) })
     }
 
     /// The top of the copy, and the program's directory from there.
@@ -217,8 +220,9 @@ impl Place {
         let copy = top.join(inside);
         let made = change::made(program, &copy);
         let state = self.source.as_ref().and_then(|source| source.state.as_deref());
-        let key = |builds| Ok::<_, Error>((build_cache::key(program, &line.words(), &top, inside, state)?, builds));
-        let builds = build_cache::Builds::of_user().map(key).transpose()?;
+        let digest = build_cache::digest(&top)?;
+        let key = |builds| (build_cache::key(program, &line.words(), digest, inside, state), builds);
+        let builds = build_cache::Builds::of_user().map(key);
         let earlier = match &builds {
             Some((key, builds)) if builds.take(key, &top)? => Some(format!("its build {key} was made before")),
             _ => None,
@@ -230,7 +234,9 @@ impl Place {
             close(&top, program, "`build`")?;
         }
         change::outlasts_build(program, &copy, &made)?;
-        if let (None, Some((key, builds))) = (&earlier, &builds) {
+        if earlier.is_none() && build_cache::digest(&top)? == digest {
+            self.findings.push(guard::program::build_changed_nothing(!program.changes.is_empty()));
+        } else if let (None, Some((key, builds))) = (&earlier, &builds) {
             builds.put(key, &top);
         }
         self.changed.extend(earlier);

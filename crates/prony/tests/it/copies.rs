@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
+use prony_model::finding::Severity;
 use prony_model::record::TrialRecord;
 use prony_results::{Database, RunId};
 
@@ -177,6 +178,30 @@ fn build_that_undoes_a_change_ends_the_run() {
         "[program.x]\nshell = true\ncommand = \"cat a.js\"\ndirectory = \"site\"\nbuild = \"echo more >> a.js\"\n{replace}\n"
     ));
     assert_eq!(output.status.code(), Some(0), "{text}");
+}
+
+/// All variants write there, so that each trial measures what was built last; from the cache, what another run built.
+#[test]
+fn build_that_writes_outside_of_its_copy_is_a_finding_and_is_done_again_in_each_run() {
+    let home = Home::new();
+    let out = home.path("shared/out").display().to_string();
+    home.experiment(
+        "e.toml",
+        &format!(
+            "[factors.code]\nas-is = {{}}\nchanged = {{ replace = {{ file = \"a.js\", find = \"one\", with = \"two\" }} }}\n\
+             [program.x]\nshell = true\ncommand = \"true\"\ndirectory = \"site\"\nbuild = \"cat a.js >> {out}\"\nchange = \"{{code}}\"\n"
+        ),
+    );
+    for run in [1, 2] {
+        let output = home.command(&[PRONY, "run", "e.toml"]).env("PRONY_CACHE", home.path("cache")).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(home.read("shared/out").lines().count(), 2 * run, "run {run}");
+    }
+    for trial in home.trials("prony.db", 2) {
+        let found = trial.findings.iter().find(|finding| finding.guard == "build_changed_nothing").unwrap();
+        let severity = if trial.trial.variant == 0 { Severity::Note } else { Severity::Warning };
+        assert_eq!(found.severity, severity, "variant {}", trial.trial.variant);
+    }
 }
 
 /// What was made of links that steps themselves made was not examined: the next step wrote through them into what is the
