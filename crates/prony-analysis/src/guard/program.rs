@@ -81,6 +81,14 @@ pub fn build_changed_nothing(changed: bool) -> Finding {
     Finding::of("build_changed_nothing", severity, message, hint)
 }
 
+/// A revision lacks so many submodules that the user's own tree has.
+pub fn submodules_empty(count: usize) -> Finding {
+    let message = format!("{count} submodules of the revision are empty in its copy, and are not in the repository");
+    let hint = "have `build` fill them with `git submodule update --init`, which needs a whole URL in `.gitmodules` since the \
+                copy has no remote; or copy the directory, without `revision`";
+    Finding::of("submodules_empty", Severity::Warning, message, hint).with(json!({ "count": count }))
+}
+
 /// Signs of activity that could not be seen of a program that was watched for quiet: quiet means quiet without them.
 pub fn settled_unseen(record: &TrialRecord) -> Vec<Finding> {
     let finding = |(name, settled): (&String, &Settled)| {

@@ -53,7 +53,7 @@ pub struct Places {
 const COPY: &str = "copy";
 
 /// A variant's place.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Place {
     /// Holds the copy; `None` where the program works in the directory itself. Of a revision it is a copy of the whole
     /// repository: what is in the program's directory may link to what lies beside that.
@@ -64,6 +64,8 @@ pub struct Place {
     pub changed: Vec<String>,
     /// What is to be said of every trial of the variant.
     pub findings: Vec<Finding>,
+    /// Submodules of its revision that the user's tree has, from the top of the copy, where `build` may fill them.
+    submodules: Vec<PathBuf>,
     /// What it is a copy of, for the record; `None` where it is none.
     pub source: Option<Source>,
 }
@@ -118,6 +120,7 @@ impl Places {
         if let Some(build) = &program.build {
             place.build(means, program, build)?;
         }
+        place.miss_submodules();
         if let Some(directory) = &place.directory {
             named::unambiguous(program, &spec.phases, directory)?;
         }
@@ -163,8 +166,7 @@ impl Place {
         sources: &Sources,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
-        let in_place =
-            |directory| Self { copy: None, directory, changed: Vec::new(), findings: Vec::new(), source: None };
+        let in_place = |directory| Self { directory, ..Self::default() };
         let Some(directory) = &program.directory else { return Ok(in_place(None)) };
         let original = sources::canonical(directory)?;
         utf8(&original)?;
@@ -179,8 +181,8 @@ impl Place {
             copying.tell(done, total);
             if means.interrupt.asked() { Err(failed("copy", "it was interrupted".to_owned())) } else { Ok(()) }
         };
-        let (copy, mut changed, mut source) =
-            (top.clone(), Vec::new(), Source { directory: original.clone(), state: None });
+        let (copy, mut changed, mut submodules, mut source) =
+            (top.clone(), Vec::new(), Vec::new(), Source { directory: original.clone(), state: None });
         let copy = if let Some(Change::Revision { of }) = program.changes.first() {
             let clone = scratch.path().join("clone");
             let out = revision::check_out(&original, of, &clone).map_err(|message| failed("change", message))?;
@@ -195,6 +197,7 @@ impl Place {
             copy_plan(&clone, &plan, &top, &mut progress)?;
             std::fs::remove_dir_all(&clone).map_err(|source| Error::Copy { path: clone, source })?;
             changed.push(out.said);
+            submodules = out.submodules;
             copy.join(out.inside)
         } else {
             let plan = sources.plan(&original, program, None)?.allowed(&original, None)?;
@@ -204,7 +207,8 @@ impl Place {
         };
         let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
         changed.extend(change::apply(program, &top, &copy, &run)?);
-        Ok(Self { copy: Some(scratch), directory: Some(copy), changed, findings: Vec::new(), source: Some(source) })
+        let (copy, directory, source) = (Some(scratch), Some(copy), Some(source));
+        Ok(Self { copy, directory, changed, findings: Vec::new(), submodules, source })
     }
 
     /// The top of the copy, and the program's directory from there.
@@ -241,6 +245,17 @@ impl Place {
         }
         self.changed.extend(earlier);
         Ok(())
+    }
+
+    /// Records which submodules of its revision nobody filled.
+    fn miss_submodules(&mut self) {
+        let Some((top, _)) = self.top() else { return };
+        self.submodules.retain(|path| revision::is_empty(&top.join(path)));
+        let missed = self.submodules.iter().map(|path| format!("submodule `{}` is empty", path.display()));
+        self.changed.extend(missed);
+        if !self.submodules.is_empty() {
+            self.findings.push(guard::program::submodules_empty(self.submodules.len()));
+        }
     }
 
     /// Whether trials work in the place itself, and make nothing of it in their scratch.

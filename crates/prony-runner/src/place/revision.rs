@@ -16,6 +16,8 @@ pub struct CheckedOut {
     pub inside: PathBuf,
     /// What is to be recorded.
     pub said: String,
+    /// Directories of submodules that the user's tree has, from the top of the clone, where they are empty.
+    pub submodules: Vec<PathBuf>,
 }
 
 /// A revision as the user's repository knows it.
@@ -70,11 +72,10 @@ pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, S
     let Found { top, prefix, commit } = find(original, of)?;
     let quiet = ["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"];
     let target = copy.to_string_lossy();
-    git(
-        original,
-        &[&quiet[..], &["clone", "--quiet", "--shared", "--no-checkout", "--origin", "origin", "--", &top, &target]]
-            .concat(),
-    )?;
+    let conversions = conversions(original);
+    let conversions: Vec<&str> = conversions.iter().map(String::as_str).collect();
+    let clone = ["clone", "--quiet", "--shared", "--no-checkout", "--origin", "origin"];
+    git(original, &[&quiet[..], &clone, &conversions, &["--", &top, &target]].concat())?;
     git(copy, &[&quiet[..], &["checkout", "--quiet", "--detach", &commit]].concat())?;
     // Else a build could push to what is the user's.
     git(copy, &["remote", "remove", "origin"])?;
@@ -92,7 +93,31 @@ pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, S
         n => format!("; {n} uncommitted changes of the directory are not in it"),
     };
     let said = format!("revision `{of}` is commit {commit}{open}");
-    Ok(CheckedOut { top: top.into(), inside: prefix.into(), said })
+    let submodules = submodules(original, Path::new(&top), &commit)?;
+    Ok(CheckedOut { top: top.into(), inside: prefix.into(), said, submodules })
+}
+
+/// Options by which a clone converts files at a checkout as the user's repository does: filters and ends of lines may be in
+/// the configuration of that alone.
+fn conversions(original: &Path) -> Vec<String> {
+    let keys = r"^(filter\..*|core\.(autocrlf|eol|attributesfile))$";
+    // It fails where there are none.
+    let found = git(original, &["config", "-z", "--get-regexp", keys]).unwrap_or_default();
+    let entries = found.split('\0').filter_map(|entry| entry.split_once('\n'));
+    entries.map(|(key, value)| format!("--config={key}={value}")).collect()
+}
+
+/// Submodules of a commit that the user's tree has.
+fn submodules(original: &Path, top: &Path, commit: &str) -> Result<Vec<PathBuf>, String> {
+    let listed = git(original, &["ls-tree", "-r", "-z", "--full-tree", commit])?;
+    let of_modules = listed.split('\0').filter_map(|entry| entry.strip_prefix("160000 ")?.split_once('\t'));
+    let paths = of_modules.map(|(_, path)| PathBuf::from(path));
+    Ok(paths.filter(|path| !is_empty(&top.join(path))).collect())
+}
+
+/// Whether nothing is in a directory, or it is not there.
+pub fn is_empty(directory: &Path) -> bool {
+    std::fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none())
 }
 
 fn git(directory: &Path, args: &[&str]) -> Result<String, String> {
@@ -152,6 +177,31 @@ mod tests {
         for of in ["one", "refs/heads/two", "refs/tags/two", "heads/two", "HEAD", &commits[0]] {
             exists(top.path(), of).unwrap();
         }
+    }
+
+    #[test]
+    fn filters_of_the_users_repository_convert_the_files_of_a_revision() {
+        if Command::new("git").arg("--version").output().is_err() {
+            assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+            return;
+        }
+        let (top, near) = (repository(), tempfile::tempdir().unwrap());
+        let run = |args: &[&str]| {
+            let who = ["-c", "user.name=n", "-c", "user.email=n@e", "-c", "commit.gpgsign=false"];
+            git(top.path(), &[&who[..], args].concat()).unwrap()
+        };
+        run(&["config", "filter.x.clean", "sed s/slow=1/fast=1/"]);
+        run(&["config", "filter.x.smudge", "sed s/fast=1/slow=1/"]);
+        run(&["config", "core.eol", "crlf"]);
+        fs::write(top.path().join(".gitattributes"), "*.sh filter=x\n*.txt text\n").unwrap();
+        fs::write(top.path().join("site/a.sh"), "slow=1").unwrap();
+        fs::write(top.path().join("site/a.txt"), "line\n").unwrap();
+        run(&["add", "."]);
+        run(&["commit", "--quiet", "-m", "filtered"]);
+        let copy = near.path().join("copy");
+        check_out(top.path(), "HEAD", &copy).unwrap();
+        assert_eq!(fs::read_to_string(copy.join("site/a.sh")).unwrap(), "slow=1");
+        assert_eq!(fs::read_to_string(copy.join("site/a.txt")).unwrap(), "line\r\n");
     }
 
     #[test]

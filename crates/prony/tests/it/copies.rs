@@ -204,6 +204,40 @@ fn build_that_writes_outside_of_its_copy_is_a_finding_and_is_done_again_in_each_
     }
 }
 
+#[test]
+fn revision_without_a_submodule_of_the_users_tree_is_a_finding_unless_build_fills_it() {
+    let home = Home::new();
+    let git = |at: &str, args: &[&str]| {
+        let who = ["-c", "user.name=n", "-c", "user.email=n@e", "-c", "commit.gpgsign=false"];
+        let at = home.path(at);
+        let words =
+            [&["git", "-C", at.to_str().unwrap()], &who[..], &["-c", "protocol.file.allow=always"], args].concat();
+        let output = home.command(&words).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if !git(".", &["--version"]) {
+        assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+        return;
+    }
+    for repository in ["shared", "site"] {
+        assert!(git(repository, &["init", "--quiet"]) && git(repository, &["add", "."]));
+        assert!(git(repository, &["commit", "--quiet", "-m", "first"]));
+    }
+    assert!(git("site", &["submodule", "--quiet", "add", home.path("shared").to_str().unwrap(), "lib"]));
+    assert!(git("site", &["commit", "--quiet", "-m", "second"]));
+    for (build, missed) in [("true", true), ("echo filled > lib/a.js", false)] {
+        let (output, text) = home.run(&format!(
+            "[program.x]\nshell = true\ncommand = \"true\"\ndirectory = \"site\"\nbuild = \"{build}\"\n\
+             change = {{ revision = \"HEAD\" }}\n"
+        ));
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        let trials = home.trials("prony.db", if missed { 1 } else { 2 });
+        assert_eq!(guards(&trials[0]).contains(&"submodules_empty"), missed, "{build}: {:?}", trials[0].findings);
+        let changes = &trials[0].program().unwrap().changes;
+        assert_eq!(changes.iter().any(|text| text == "submodule `lib` is empty"), missed, "{changes:?}");
+    }
+}
+
 /// What was made of links that steps themselves made was not examined: the next step wrote through them into what is the
 /// user's, and the cache of builds carried them to later runs.
 #[test]
