@@ -89,6 +89,14 @@ pub fn submodules_empty(count: usize) -> Finding {
     Finding::of("submodules_empty", Severity::Warning, message, hint).with(json!({ "count": count }))
 }
 
+/// A patch was applied at other lines than it names: `moved` says which, as `patch` does.
+pub fn patch_moved(moved: &str) -> Finding {
+    let message = format!("a patch was applied at other lines than it names: {moved}");
+    let hint = "make the patch anew of the directory as it is: where its lines are there more than once, it may have changed \
+                others than those it was made for";
+    Finding::of("patch_moved", Severity::Warning, message, hint)
+}
+
 /// Signs of activity that could not be seen of a program that was watched for quiet: quiet means quiet without them.
 pub fn settled_unseen(record: &TrialRecord) -> Vec<Finding> {
     let finding = |(name, settled): (&String, &Settled)| {

@@ -206,9 +206,10 @@ impl Place {
             copy
         };
         let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
-        changed.extend(change::apply(program, &top, &copy, &run)?);
+        let (made, findings) = change::apply(program, &top, &copy, &run)?;
+        changed.extend(made);
         let (copy, directory, source) = (Some(scratch), Some(copy), Some(source));
-        Ok(Self { copy, directory, changed, findings: Vec::new(), submodules, source })
+        Ok(Self { copy, directory, changed, findings, submodules, source })
     }
 
     /// The top of the copy, and the program's directory from there.
