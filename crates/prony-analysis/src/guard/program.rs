@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -95,6 +96,20 @@ pub fn patch_moved(moved: &str) -> Finding {
     let hint = "make the patch anew of the directory as it is: where its lines are there more than once, it may have changed \
                 others than those it was made for";
     Finding::of("patch_moved", Severity::Warning, message, hint)
+}
+
+/// What the variant runs was built before the run, so long ago, where that is known.
+pub fn build_reused(age: Option<Duration>) -> Finding {
+    let ago = match age.map(|age| age.as_secs()) {
+        None => "before".to_owned(),
+        Some(seconds @ ..120) => format!("{seconds} s before"),
+        Some(seconds @ ..7_200) => format!("{} min before", seconds / 60),
+        Some(seconds @ ..172_800) => format!("{} h before", seconds / 3_600),
+        Some(seconds) => format!("{} days before", seconds / 86_400),
+    };
+    let message = format!("its build was made {ago}, of the same content by the same command");
+    let hint = "`PRONY_CACHE=off` builds again: what a build depends on besides, as the rest of a toolchain, may be another now";
+    Finding::of("build_reused", Severity::Note, message, hint)
 }
 
 /// Signs of activity that could not be seen of a program that was watched for quiet: quiet means quiet without them.

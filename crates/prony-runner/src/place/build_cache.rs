@@ -17,6 +17,9 @@ use crate::place::copy::copy_tree;
 /// What was not taken for so long is removed when something is added.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// What stands between the words of a shell.
+const SHELL: &str = ";|&()<>{}`'\"$=";
+
 /// Where builds are kept.
 #[derive(Debug)]
 pub struct Builds {
@@ -51,6 +54,11 @@ impl Builds {
         remove_tree(copy)?;
         copy_tree(&cached, copy)?;
         Ok(true)
+    }
+
+    /// How long ago a build was stored, where the file system knows.
+    pub fn age(&self, key: &str) -> Option<Duration> {
+        fs::metadata(self.directory.join(key)).ok()?.created().ok()?.elapsed().ok()
     }
 
     /// Stores a build's output. If it cannot be stored, the build is repeated in the next run.
@@ -94,11 +102,18 @@ fn private(directory: &Path) -> std::io::Result<()> {
 pub fn key(program: &ProgramSpec, build: &[String], digest: u64, inside: &Path, state: Option<&str>) -> String {
     let mut hash = Xxh3Default::new();
     let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-    let tool = std::env::split_paths(&path).map(|dir| dir.join(build.first().map_or("", String::as_str)));
-    let tool = tool.filter_map(|path| path.metadata().ok()).map(|about| (about.size(), about.mtime())).next();
+    // A command as one text is words of a shell: each executable that it names is a tool.
+    let words = build.iter().flat_map(|text| text.split(|c: char| c.is_whitespace() || SHELL.contains(c)));
+    let tool = |word: &str| {
+        let mut found = std::env::split_paths(&path).filter_map(|dir| dir.join(word).metadata().ok());
+        found
+            .find(|about| about.is_file() && about.mode() & 0o111 != 0)
+            .map(|about| (about.size(), about.mtime(), about.mtime_nsec()))
+    };
+    let tools: Vec<_> = words.filter(|word| !word.is_empty()).map(tool).collect();
     let inherited: Vec<_> = program.inherit.iter().map(std::env::var_os).collect();
     hash.update(
-        format!("{build:?} {:?} {inherited:?} {path:?} {tool:?} {inside:?} {state:?} {digest:x}", program.env)
+        format!("{build:?} {:?} {inherited:?} {path:?} {tools:?} {inside:?} {state:?} {digest:x}", program.env)
             .as_bytes(),
     );
     format!("{:032x}", hash.digest128())
@@ -201,6 +216,33 @@ mod tests {
             assert_ne!(super::key(&program(), &build, digest(&copy).unwrap(), Path::new(inside), state), names[2]);
         }
         assert!(names.iter().all(|name| *name != first) && names[0] != names[2] && names[1] != names[2]);
+    }
+
+    #[test]
+    fn every_tool_that_a_build_names_is_in_its_key() {
+        let bin = tempfile::tempdir().unwrap();
+        let tool = |name: &str, text: &str| {
+            fs::write(bin.path().join(name), text).unwrap();
+            let mode = if name == "data" { 0o644 } else { 0o755 };
+            fs::set_permissions(bin.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let mut program = program();
+        program.env.insert("PATH".into(), bin.path().display().to_string());
+        let [link, data] = ["link", "data"].map(|name| bin.path().join(name).display().to_string());
+        let build = ["sh", "-c", &format!("A=1 cc a.c && (as a.s); {link} >> {data}")].map(str::to_owned);
+        ["sh", "cc", "as", "link", "data", "other"].into_iter().for_each(|name| tool(name, "1"));
+        let key = || key(&program, &build, 0, Path::new(""), None);
+        let mut keys = vec![key()];
+        for name in ["sh", "cc", "as", "link"] {
+            tool(name, "version 2");
+            keys.push(key());
+        }
+        tool("other", "version 2");
+        tool("data", "version 2");
+        assert_eq!(keys[4], key(), "one is not named, one is no executable");
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 5);
     }
 
     #[test]

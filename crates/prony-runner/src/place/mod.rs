@@ -232,7 +232,8 @@ impl Place {
             Some((key, builds)) if builds.take(key, &top)? => Some(format!("its build {key} was made before")),
             _ => None,
         };
-        if earlier.is_some() {
+        if let (Some(_), Some((key, builds))) = (&earlier, &builds) {
+            self.findings.push(guard::program::build_reused(builds.age(key)));
             close(&top, program, "`build`, taken as it was made before,")?;
         } else {
             self.step(means, program, "build", line)?;

@@ -140,7 +140,12 @@ fn build_in_a_copy_finds_out_of_date_what_is_out_of_date_in_the_directory() {
         let mut trials = home.trials("prony.db", run);
         trials.sort_by_key(|trial| trial.trial.variant);
         assert_eq!([said(&trials[0]), said(&trials[1])], [as_is, "three\n"], "of the same content, at {seconds} s");
+        assert!(!guards(&trials[1]).contains(&"build_reused"), "{:?}", trials[1].findings);
     }
+    let output = home.command(&[PRONY, "run", "e.toml"]).env("PRONY_CACHE", &cache).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let trials = home.trials("prony.db", 3);
+    assert!(trials.iter().all(|trial| guards(trial).contains(&"build_reused")), "the same again");
 }
 
 /// The record said that the change was made, and the program without it was measured.
