@@ -86,6 +86,7 @@ fn attempt(
     let program = spec.subject.program();
     let place =
         program.map(|program| lab.places.of(lab.means(), trial.variant, spec, program, observer)).transpose()?;
+    let of_place = place.as_ref().map(|place| place.findings.clone()).unwrap_or_default();
     let placed = program.zip(place);
     let reusable = recorder.is_none() && placed.as_ref().is_some_and(|(program, place)| place.is_itself(program));
     let mut environment = Environment::set(lab, spec, reusable)?;
@@ -139,7 +140,7 @@ fn attempt(
     record.conditions.machine = before_after.after(lab);
     let remarks = std::mem::take(&mut record.findings);
     record.findings = guard::trial::check(spec, &record, lab.clock_cost);
-    record.findings.extend(remarks.into_iter().chain(concluded));
+    record.findings.extend(remarks.into_iter().chain(concluded).chain(of_place));
     Ok(record)
 }
 

@@ -17,6 +17,9 @@ use crate::place::copy::{Progress, copy_tree};
 /// What was not taken for so long is removed when something is added.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// What stands between the words of a shell.
+const SHELL: &str = ";|&()<>{}`'\"$=";
+
 /// Where builds are kept.
 #[derive(Debug)]
 pub struct Builds {
@@ -53,13 +56,22 @@ impl Builds {
         Ok(true)
     }
 
+    /// How long ago a build was stored, where the file system knows.
+    pub fn age(&self, key: &str) -> Option<Duration> {
+        fs::metadata(self.directory.join(key)).ok()?.created().ok()?.elapsed().ok()
+    }
+
     /// Stores a build's output. If it cannot be stored, or `progress` ends that, the build is repeated in the next run.
     pub fn put(&self, key: &str, copy: &Path, progress: &mut Progress<'_>) {
         // Copied to a place of its own: others may keep the same build at the same time.
         let place = private(&self.directory).ok().and_then(|()| Scratch::create(&self.directory).ok());
         if let Some(new) = place {
             let whole = new.path().join(key);
-            let _ = copy_tree(copy, &whole, progress).is_ok() && fs::rename(&whole, self.directory.join(key)).is_ok();
+            // It has the time of the copy, which may be long ago: it is kept from now on.
+            let stamped = || File::open(&whole)?.set_modified(SystemTime::now());
+            let _ = copy_tree(copy, &whole, progress).is_ok()
+                && stamped().is_ok()
+                && fs::rename(&whole, self.directory.join(key)).is_ok();
         }
         self.forget_old();
     }
@@ -80,20 +92,31 @@ fn private(directory: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// The name of a build: a hash of the copy as it is before, of the directory `inside` it that is built, and of all else that a
-/// build is told.
+/// The name of a build: a hash of the `digest` of the copy as it is before, of the directory `inside` it that is built, of
+/// the `state` of the directory that was copied, and of all else that a build is told.
 ///
-/// # Errors
-/// [`Error::Copy`] with a file that cannot be read.
-pub fn key(program: &ProgramSpec, build: &[String], copy: &Path, inside: &Path) -> Result<String, Error> {
+/// The state has the times of modification of every file. The same content with other times is another build: one in which
+/// an artefact is newer than its source does nothing, and what it leaves as it was may be of another source. Changes come
+/// after the copy and are newer than all of it, so their times say nothing more. A revision has no state: its files are
+/// those of a fresh clone, without artefacts but those that are committed.
+pub fn key(program: &ProgramSpec, build: &[String], digest: u64, inside: &Path, state: Option<&str>) -> String {
     let mut hash = Xxh3Default::new();
     let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-    let tool = std::env::split_paths(&path).map(|dir| dir.join(build.first().map_or("", String::as_str)));
-    let tool = tool.filter_map(|path| path.metadata().ok()).map(|about| (about.size(), about.mtime())).next();
+    // A command as one text is words of a shell: each executable that it names is a tool.
+    let words = build.iter().flat_map(|text| text.split(|c: char| c.is_whitespace() || SHELL.contains(c)));
+    let tool = |word: &str| {
+        let mut found = std::env::split_paths(&path).filter_map(|dir| dir.join(word).metadata().ok());
+        found
+            .find(|about| about.is_file() && about.mode() & 0o111 != 0)
+            .map(|about| (about.size(), about.mtime(), about.mtime_nsec()))
+    };
+    let tools: Vec<_> = words.filter(|word| !word.is_empty()).map(tool).collect();
     let inherited: Vec<_> = program.inherit.iter().map(std::env::var_os).collect();
-    hash.update(format!("{build:?} {:?} {inherited:?} {path:?} {tool:?} {inside:?}", program.env).as_bytes());
-    tree(copy, &mut hash)?;
-    Ok(format!("{:032x}", hash.digest128()))
+    hash.update(
+        format!("{build:?} {:?} {inherited:?} {path:?} {tools:?} {inside:?} {state:?} {digest:x}", program.env)
+            .as_bytes(),
+    );
+    format!("{:032x}", hash.digest128())
 }
 
 /// A hash of every path below a directory with its mode and content; what git keeps for itself is left out.
@@ -166,18 +189,22 @@ mod tests {
         fs::create_dir(&copy).unwrap();
         fs::write(copy.join("a"), "one").unwrap();
         let build = vec!["make".to_owned()];
-        let key = |program: &ProgramSpec, build: &[String], copy: &Path| key(program, build, copy, Path::new(""));
-        let first = key(&program(), &build, &copy).unwrap();
+        let key = |program: &ProgramSpec, build: &[String], copy: &Path| {
+            key(program, build, digest(copy).unwrap(), Path::new(""), Some("a"))
+        };
+        let first = key(&program(), &build, &copy);
         assert!(!builds.take(&first, &copy, &mut |_, _| Ok(())).unwrap());
         fs::write(copy.join("made"), "of one").unwrap();
+        // Nothing was added at the top of the program for longer than builds are kept.
+        File::open(&copy).unwrap().set_modified(SystemTime::now() - 2 * RETENTION).unwrap();
         builds.put(&first, &copy, &mut |_, _| Ok(()));
         fs::remove_file(copy.join("made")).unwrap();
-        assert_eq!(key(&program(), &build, &copy).unwrap(), first, "the same content has the same name");
+        assert_eq!(key(&program(), &build, &copy), first, "the same content has the same name");
         assert!(builds.take(&first, &copy, &mut |_, _| Ok(())).unwrap());
         assert_eq!(fs::read_to_string(copy.join("made")).unwrap(), "of one");
         fs::remove_file(copy.join("made")).unwrap();
         // What another prony copies there meanwhile, which may have the same process number in another PID namespace.
-        let second = key(&program(), &["cc".to_owned()], &copy).unwrap();
+        let second = key(&program(), &["cc".to_owned()], &copy);
         let theirs = top.path().join(format!("cache/builds/{second}.{}", std::process::id()));
         fs::create_dir(&theirs).unwrap();
         fs::write(theirs.join("half"), "").unwrap();
@@ -187,10 +214,39 @@ mod tests {
         let mut other = program();
         other.env.insert("MODE".into(), "fast".into());
         fs::write(copy.join("b"), "").unwrap();
-        let more = key(&program(), &build, &copy).unwrap();
-        let names = [key(&other, &build, &copy).unwrap(), key(&program(), &["cc".to_owned()], &copy).unwrap(), more];
-        assert_ne!(super::key(&program(), &build, &copy, Path::new("sub")).unwrap(), names[2]);
+        let more = key(&program(), &build, &copy);
+        let names = [key(&other, &build, &copy), key(&program(), &["cc".to_owned()], &copy), more];
+        for (inside, state) in [("sub", Some("a")), ("", Some("b")), ("", None)] {
+            assert_ne!(super::key(&program(), &build, digest(&copy).unwrap(), Path::new(inside), state), names[2]);
+        }
         assert!(names.iter().all(|name| *name != first) && names[0] != names[2] && names[1] != names[2]);
+    }
+
+    #[test]
+    fn every_tool_that_a_build_names_is_in_its_key() {
+        let bin = tempfile::tempdir().unwrap();
+        let tool = |name: &str, text: &str| {
+            fs::write(bin.path().join(name), text).unwrap();
+            let mode = if name == "data" { 0o644 } else { 0o755 };
+            fs::set_permissions(bin.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let mut program = program();
+        program.env.insert("PATH".into(), bin.path().display().to_string());
+        let [link, data] = ["link", "data"].map(|name| bin.path().join(name).display().to_string());
+        let build = ["sh", "-c", &format!("A=1 cc a.c && (as a.s); {link} >> {data}")].map(str::to_owned);
+        ["sh", "cc", "as", "link", "data", "other"].into_iter().for_each(|name| tool(name, "1"));
+        let key = || key(&program, &build, 0, Path::new(""), None);
+        let mut keys = vec![key()];
+        for name in ["sh", "cc", "as", "link"] {
+            tool(name, "version 2");
+            keys.push(key());
+        }
+        tool("other", "version 2");
+        tool("data", "version 2");
+        assert_eq!(keys[4], key(), "one is not named, one is no executable");
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 5);
     }
 
     #[test]

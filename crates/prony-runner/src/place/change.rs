@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
+use prony_analysis::guard::{Finding, program as guard};
 use prony_model::catalog::Lack;
 use prony_model::program::{Change, Manager, ProgramSpec};
 use xxhash_rust::xxh3::xxh3_64;
@@ -11,12 +13,15 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::Error;
 use crate::paths::FROM_FILE;
 use crate::place::copy::{Progress, close};
-use crate::place::dependency::{Run, install, installer};
+use crate::place::dependency::{Run, install, installed, installer};
 use crate::place::setting::open_whole;
 use crate::place::{build_cache, revision, startable};
 
+/// The kernel stamps files with the time of the last clock tick, which is at most so long ago (100 Hz).
+const TICK: Duration = Duration::from_millis(10);
+
 /// Makes the program's changes in its directory `copy`, which is `top`, the whole copy, or inside it; what each did, with the
-/// hash of what came out.
+/// hash of what came out, and what is to be said of every trial.
 ///
 /// # Errors
 /// [`Error::Step`] where one does not apply as declared, or changes nothing; whatever `progress` ends a copy with.
@@ -26,15 +31,17 @@ pub fn apply(
     copy: &Path,
     run: &Run<'_>,
     progress: &mut Progress<'_>,
-) -> Result<Vec<String>, Error> {
+) -> Result<(Vec<String>, Vec<Finding>), Error> {
     let failed = |message: String| Error::Step { program: program.name.clone(), step: "change", message };
-    let mut done = Vec::new();
+    let (mut done, mut findings) = (Vec::new(), Vec::new());
     for change in &program.changes {
+        // A build tool must find what a change writes newer than all that was written before.
+        std::thread::sleep(TICK);
         let (step, made) = match change {
             Change::Replace { file, find, with, count } => {
                 (format!("a change of `{file}`"), replace(copy, file, find, with, *count))
             }
-            Change::Patch { file } => (format!("the patch `{file}`"), patch(copy, file)),
+            Change::Patch { file } => (format!("the patch `{file}`"), patch(copy, file, &mut findings)),
             Change::Dependency { name, version, manager } => {
                 (format!("the dependency `{name}`"), install(copy, name, version, *manager, run))
             }
@@ -44,7 +51,57 @@ pub fn apply(
         done.push(made.map_err(failed)?);
         close(top, program, &step, progress)?;
     }
-    Ok(done)
+    Ok((done, findings))
+}
+
+/// What each change made in the copy, as it is now: the text of the file of a `replace`, the version of a `dependency`; `None`
+/// where it is not there, and of other changes.
+pub fn made(program: &ProgramSpec, copy: &Path) -> Vec<Option<String>> {
+    let made = |change: &Change| match change {
+        Change::Replace { file, .. } => inside(copy, file).and_then(|path| read(&path, file)).ok(),
+        Change::Dependency { name, manager, .. } => installed(copy, name, *manager),
+        Change::Patch { .. } | Change::Revision { .. } => None,
+    };
+    program.changes.iter().map(made).collect()
+}
+
+/// Whether `build` left what the changes had `made`: else what is measured is not what the variant says. It may write more
+/// into a file that was changed.
+///
+/// # Errors
+/// [`Error::Step`] with the first that was undone.
+pub fn outlasts_build(program: &ProgramSpec, copy: &Path, made: &[Option<String>]) -> Result<(), Error> {
+    let after = self::made(program, copy);
+    for (change, (before, after)) in program.changes.iter().zip(made.iter().zip(&after)) {
+        let undone = match change {
+            Change::Replace { file, find, with, .. } => undone(find, with, before, after).map(|how| (file, how)),
+            Change::Dependency { name, .. } if before != after => {
+                let [before, after] = [before, after].map(|version| version.as_deref().unwrap_or("not there"));
+                Some((name, format!("it was {before} and is {after}")))
+            }
+            _ => None,
+        };
+        if let Some((what, how)) = undone {
+            let message = format!(
+                "it undid the change of `{what}`: {how}; change what it makes `{what}` of, or build without doing so"
+            );
+            return Err(Error::Step { program: program.name.clone(), step: "build", message });
+        }
+    }
+    Ok(())
+}
+
+/// How a text was replaced back; `None` where it was not.
+fn undone(find: &str, with: &str, before: &Option<String>, after: &Option<String>) -> Option<String> {
+    let Some(after) = after else { return Some("the file is not there, or no text".to_owned()) };
+    let times = |part: &str| [before.as_deref().unwrap_or(""), after].map(|text| text.matches(part).count());
+    let (found, replaced) = (times(find), if with.is_empty() { [0, 0] } else { times(with) });
+    (found[1] > found[0] || replaced[1] < replaced[0]).then(|| {
+        format!(
+            "the text of `find` was there {} times and is {}, that of `with` {} times and is {}",
+            found[0], found[1], replaced[0], replaced[1]
+        )
+    })
 }
 
 /// What certainly keeps a program's changes from being made in a copy of its directory, which is there. Of files that an
@@ -143,8 +200,9 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     fs::set_permissions(&path, mode)
 }
 
-/// `patch` from the system reads what diff and git write.
-fn patch(copy: &Path, file: &str) -> Result<String, String> {
+/// `patch` from the system reads what diff and git write. Where the lines of a hunk are not what it names, it takes the
+/// nearest that are, and says so.
+fn patch(copy: &Path, file: &str, findings: &mut Vec<Finding>) -> Result<String, String> {
     let path = fs::canonicalize(file).map_err(|error| format!("cannot find `{file}`: {error}"))?;
     let text = fs::read(&path).map_err(|error| format!("cannot read `{file}`: {error}"))?;
     let digest = || build_cache::digest(copy).map_err(|error| error.text().trim().to_owned());
@@ -157,17 +215,25 @@ fn patch(copy: &Path, file: &str) -> Result<String, String> {
         .args([strip, "--batch", "--forward", "--fuzz=0", "-i"])
         .arg(&path)
         .current_dir(copy)
+        .env("LC_ALL", "C")
         .output()
         .map_err(|error| format!("cannot run `patch`: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         return Err(format!("`{file}` does not apply: {said}"));
     }
     let after = digest()?;
     if after == before {
         return Err(format!("`{file}` changes nothing"));
     }
-    Ok(format!("`{file}` applied, the copy is now {after:016x}"))
+    let moved = said.lines().filter(|line| line.starts_with("Hunk #") && line.contains(" succeeded at "));
+    let moved = moved.map(|line| line.trim_end_matches('.')).collect::<Vec<_>>().join(", ");
+    let applied = format!("`{file}` applied, the copy is now {after:016x}");
+    if moved.is_empty() {
+        return Ok(applied);
+    }
+    findings.push(guard::patch_moved(&moved));
+    Ok(format!("{applied}: {moved}"))
 }
 
 #[cfg(test)]
@@ -200,6 +266,30 @@ mod tests {
         assert!(replace(site.path(), "b.js", "x", "y", 1).unwrap_err().starts_with("cannot read `b.js`"));
     }
 
+    /// A build tool takes a file that is as old as an artefact for older.
+    #[test]
+    fn what_a_change_writes_is_newer_than_all_that_was_written_before() {
+        let site = site();
+        let changes: Vec<String> = (0..5)
+            .map(|n| {
+                fs::write(site.path().join(format!("{n}.js")), "one").unwrap();
+                format!("{{ replace = {{ file = \"{n}.js\", find = \"one\", with = \"two\" }} }}")
+            })
+            .collect();
+        let text = format!("[program.x]\ncommand = \"true\"\ndirectory = \".\"\nchange = [{}]\n", changes.join(", "));
+        let experiment =
+            crate::load::text(text, "x.toml", &Default::default(), &prony_model::catalog::Anywhere).unwrap();
+        let program = experiment.variants()[0].spec.subject.program().unwrap();
+        let run = |_: &[String]| Err("nothing is run".to_owned());
+        assert_eq!(apply(program, site.path(), site.path(), &run, &mut |_, _| Ok(())).unwrap().0.len(), 5);
+        let at = |name: &str| fs::metadata(site.path().join(name)).unwrap().modified().unwrap();
+        for (before, after) in
+            [("a.js", "0.js"), ("0.js", "1.js"), ("1.js", "2.js"), ("2.js", "3.js"), ("3.js", "4.js")]
+        {
+            assert!(at(before) < at(after), "{before} {after}");
+        }
+    }
+
     #[test]
     fn a_patch_applies_once() {
         if std::process::Command::new("patch").arg("--version").output().is_err() {
@@ -209,18 +299,39 @@ mod tests {
         let file = site.path().parent().unwrap().join(format!("{}.patch", std::process::id()));
         fs::write(&file, "--- a/a.js\n+++ b/a.js\n@@ -1 +1 @@\n-one two one\n+one three one\n").unwrap();
         let name = file.to_str().unwrap();
-        assert!(patch(site.path(), name).unwrap().contains("applied, the copy is now "));
+        assert!(patch(site.path(), name, &mut Vec::new()).unwrap().contains("applied, the copy is now "));
         assert_eq!(fs::read_to_string(site.path().join("a.js")).unwrap(), "one three one\n");
-        assert!(patch(site.path(), name).unwrap_err().contains("does not apply"), "a second time");
+        assert!(patch(site.path(), name, &mut Vec::new()).unwrap_err().contains("does not apply"), "a second time");
         // Neither a link nor a mode is in the content of any file.
         let link = "diff --git a/lib b/lib\nnew file mode 120000\n--- /dev/null\n+++ b/lib\n@@ -0,0 +1 @@\n+a.js\n\\ No newline at end of file\n";
         let mode = "diff --git a/a.js b/a.js\nold mode 100644\nnew mode 100755\n";
         for text in [link, mode] {
             fs::write(&file, text).unwrap();
-            assert!(patch(site.path(), name).unwrap().contains("applied, the copy is now "), "{text}");
+            assert!(patch(site.path(), name, &mut Vec::new()).unwrap().contains("applied, the copy is now "), "{text}");
         }
         assert_eq!(fs::read_link(site.path().join("lib")).unwrap(), Path::new("a.js"));
         assert_eq!(fs::metadata(site.path().join("a.js")).unwrap().permissions().mode() & 0o777, 0o755);
         fs::remove_file(&file).unwrap();
+    }
+
+    #[test]
+    fn patch_at_other_lines_than_it_names_is_a_finding() {
+        if std::process::Command::new("patch").arg("--version").output().is_err() {
+            return;
+        }
+        let body = |first: &str| format!("{first}one\ntwo\n{}one\ntwo\n", "#\n".repeat(20));
+        let site = tempfile::tempdir().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&file, "--- a/a.js\n+++ b/a.js\n@@ -3,2 +3,2 @@\n-one\n+three\n two\n").unwrap();
+        let name = file.path().to_str().unwrap();
+        for (first, moved) in [("#\n#\n", None), ("#\n#\n#\n", Some("Hunk #1 succeeded at 4 (offset 1 line)"))] {
+            fs::write(site.path().join("a.js"), body(first)).unwrap();
+            let mut findings = Vec::new();
+            let said = patch(site.path(), name, &mut findings).unwrap();
+            let found: Vec<_> = findings.iter().map(|finding| finding.guard.as_str()).collect();
+            assert_eq!(found, if moved.is_some() { vec!["patch_moved"] } else { Vec::new() });
+            assert_eq!(said.split_once(": ").map(|(_, moved)| moved), moved, "{said}");
+            assert!(findings.iter().all(|finding| finding.message.ends_with(moved.unwrap())), "{findings:?}");
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! Copies of a program's directory, so that the user's own is never touched.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek};
-use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
 use std::path::Path;
 
 use prony_model::program::{OutwardLinks, ProgramSpec};
 use prony_os::launch::remove_tree;
-use rustix::fs::{SeekFrom, ioctl_ficlone, seek};
+use rustix::fs::{AtFlags, CWD, SeekFrom, Timespec, Timestamps, UTIME_OMIT, ioctl_ficlone, seek, utimensat};
 use rustix::io::Errno;
 
 use crate::error::Error;
@@ -35,8 +35,11 @@ pub fn copy_tree(original: &Path, copy: &Path, progress: &mut Progress<'_>) -> R
     )
 }
 
-/// Makes a planned copy: files with their modes, holes as holes, sharing their blocks with the original where the file
-/// system can. Sockets, FIFOs, devices, and what is prony's own are left out.
+/// Makes a planned copy: files with their modes and times of modification, holes as holes, sharing their blocks with the
+/// original where the file system can. Sockets, FIFOs, devices, and what is prony's own are left out.
+///
+/// Build tools compare times of modification, `make` and `cargo` among them. With the time of the copy, in the order in
+/// which files are copied, an artefact that is older than its source would be up to date, and would be measured.
 ///
 /// # Errors
 /// [`Error::Copy`] with the path at fault; whatever `progress` ends it with.
@@ -47,6 +50,7 @@ pub fn copy_plan(original: &Path, plan: &Plan, copy: &Path, progress: &mut Progr
         let (from, to) = (&entry.from, copy.join(&entry.to));
         if let Some(target) = &entry.target {
             symlink(target, &to).map_err(fault(&to))?;
+            set_modified(&to, &entry.about)?;
         } else if entry.about.is_dir() {
             fs::create_dir(&to).map_err(fault(&to))?;
         } else {
@@ -56,17 +60,29 @@ pub fn copy_plan(original: &Path, plan: &Plan, copy: &Path, progress: &mut Progr
                 content(&file, &ours, from, &mut |bytes| progress(done + bytes, total))?;
             }
             ours.set_permissions(entry.about.permissions()).map_err(fault(&to))?;
+            // Not as it was listed: then what was written since would look older than it is.
+            set_modified(&to, &file.metadata().map_err(fault(from))?)?;
             done += entry.about.len();
             progress(done, total)?;
         }
     }
-    // When all are filled, and what is in one before itself: its mode may forbid both.
+    // When all are filled, which changes their times, and what is in one before itself: its mode may forbid both.
     for entry in plan.entries.iter().rev().filter(|entry| entry.target.is_none() && entry.about.is_dir()) {
         let to = copy.join(&entry.to);
         fs::set_permissions(&to, entry.about.permissions()).map_err(fault(&to))?;
+        set_modified(&to, &entry.about)?;
     }
-    let mode = fs::metadata(original).map_err(fault(original))?.permissions();
-    fs::set_permissions(copy, mode).map_err(fault(copy))
+    let about = fs::metadata(original).map_err(fault(original))?;
+    fs::set_permissions(copy, about.permissions()).map_err(fault(copy))?;
+    set_modified(copy, &about)
+}
+
+/// Gives a file, directory or link the time of modification of another.
+fn set_modified(path: &Path, as_of: &Metadata) -> Result<(), Error> {
+    let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let last_modification = Timespec { tv_sec: as_of.mtime(), tv_nsec: as_of.mtime_nsec() };
+    let times = Timestamps { last_access, last_modification };
+    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| fault(path)(errno.into()))
 }
 
 fn fault(path: &Path) -> impl FnOnce(io::Error) -> Error {

@@ -26,11 +26,12 @@ pub fn install(
     run: &Run<'_>,
 ) -> Result<String, String> {
     let manager = manager.or_else(|| manager_of(copy)).ok_or_else(|| format!("the copy has {NO_MANIFEST}"))?;
-    let (before, after) = match manager {
+    let before = match manager {
         Manager::Npm => npm(copy, name, version, run)?,
-        Manager::Pip => pip(copy, name, version, run)?,
+        Manager::Pip => pip(name, version, run)?,
     };
-    let after = after.ok_or_else(|| format!("{} installed no `{name}`", manager.name()))?;
+    let after =
+        installed(copy, name, Some(manager)).ok_or_else(|| format!("{} installed no `{name}`", manager.name()))?;
     if before.as_ref() == Some(&after) {
         return Err(format!("`{name}` was at {after} already, so nothing changes"));
     }
@@ -62,29 +63,35 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-type Versions = (Option<String>, Option<String>);
-
-fn npm(copy: &Path, name: &str, version: &str, run: &Run<'_>) -> Result<Versions, String> {
-    let modules = copy.join("node_modules");
-    let installed = || {
-        let text = fs::read_to_string(modules.join(name).join("package.json")).ok()?;
-        let about: serde_json::Value = serde_json::from_str(&text).ok()?;
-        Some(about.get("version")?.as_str()?.to_owned())
-    };
-    let before = installed();
-    let package = format!("{name}@{version}");
-    run(&words(&[NPM, "install", "--save-exact", "--no-audit", "--no-fund", "--", &package]))?;
-    Ok((before, installed()))
+/// The version of a package that was installed in the copy, as what is there says.
+pub fn installed(copy: &Path, name: &str, manager: Option<Manager>) -> Option<String> {
+    match manager.or_else(|| manager_of(copy))? {
+        Manager::Npm => {
+            let text = fs::read_to_string(copy.join("node_modules").join(name).join("package.json")).ok()?;
+            let about: serde_json::Value = serde_json::from_str(&text).ok()?;
+            Some(about.get("version")?.as_str()?.to_owned())
+        }
+        Manager::Pip => distribution(&copy.join(PACKAGES), name),
+    }
 }
 
-fn pip(copy: &Path, name: &str, version: &str, run: &Run<'_>) -> Result<Versions, String> {
+/// Installs it; the version that was there before.
+fn npm(copy: &Path, name: &str, version: &str, run: &Run<'_>) -> Result<Option<String>, String> {
+    let before = installed(copy, name, Some(Manager::Npm));
+    let package = format!("{name}@{version}");
+    run(&words(&[NPM, "install", "--save-exact", "--no-audit", "--no-fund", "--", &package]))?;
+    Ok(before)
+}
+
+/// Installs it; the version that the program would have found before, wherever it is.
+fn pip(name: &str, version: &str, run: &Run<'_>) -> Result<Option<String>, String> {
     let asked = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))";
     // One that is not installed has no version.
     let before = run(&words(&[PYTHON, "-c", asked, name])).ok().map(|text| text.trim().to_owned());
     let package = format!("{name}=={version}");
     let quiet = ["--quiet", "--no-input", "--disable-pip-version-check", "--upgrade", "--target", PACKAGES];
     run(&[words(&[PYTHON, "-m", "pip", "install"]), words(&quiet), words(&["--", &package])].concat())?;
-    Ok((before, distribution(&copy.join(PACKAGES), name)))
+    Ok(before)
 }
 
 /// The version of a package as its directory of metadata says: `NAME-VERSION.dist-info`.

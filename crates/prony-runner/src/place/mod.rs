@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use prony_analysis::guard::Finding;
+use prony_analysis::guard::{self, Finding};
 use prony_experiment::design::Experiment;
 use prony_model::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
 use prony_model::record::effective::Source;
@@ -53,7 +53,7 @@ pub struct Places {
 const COPY: &str = "copy";
 
 /// A variant's place.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Place {
     /// Holds the copy; `None` where the program works in the directory itself. Of a revision it is a copy of the whole
     /// repository: what is in the program's directory may link to what lies beside that.
@@ -64,6 +64,10 @@ pub struct Place {
     pub changed: Vec<String>,
     /// What else is to be known of the copy, for the record: it may differ where the copy is the same.
     pub remarks: Vec<String>,
+    /// What is to be said of every trial of the variant.
+    pub findings: Vec<Finding>,
+    /// Submodules of its revision that the user's tree has, from the top of the copy, where `build` may fill them.
+    submodules: Vec<PathBuf>,
     /// What it is a copy of, for the record; `None` where it is none.
     pub source: Option<Source>,
 }
@@ -118,6 +122,7 @@ impl Places {
         if let Some(build) = &program.build {
             place.build(means, program, build, observer)?;
         }
+        place.miss_submodules();
         if let Some(directory) = &place.directory {
             named::unambiguous(program, &spec.phases, directory)?;
         }
@@ -163,8 +168,7 @@ impl Place {
         sources: &Sources,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
-        let in_place =
-            |directory| Self { copy: None, directory, changed: Vec::new(), remarks: Vec::new(), source: None };
+        let in_place = |directory| Self { directory, ..Self::default() };
         let Some(directory) = &program.directory else { return Ok(in_place(None)) };
         let original = sources::canonical(directory)?;
         utf8(&original)?;
@@ -176,7 +180,7 @@ impl Place {
         let failed = |step, message| Error::Step { program: program.name.clone(), step, message };
         let mut progress = progress(means, program, observer);
         let (copy, mut changed, mut remarks) = (top.clone(), Vec::new(), Vec::new());
-        let mut source = Source { directory: original.clone(), state: None };
+        let (mut submodules, mut source) = (Vec::new(), Source { directory: original.clone(), state: None });
         let copy = if let Some(Change::Revision { of }) = program.changes.first() {
             let clone = scratch.path().join("clone");
             let out = revision::check_out(&original, of, &clone).map_err(|message| failed("change", message))?;
@@ -192,6 +196,7 @@ impl Place {
             std::fs::remove_dir_all(&clone).map_err(|source| Error::Copy { path: clone, source })?;
             changed.push(out.said);
             remarks.extend(out.uncommitted);
+            submodules = out.submodules;
             copy.join(out.inside)
         } else {
             let plan = sources.plan(&original, program, None)?.allowed(&original, None)?;
@@ -200,8 +205,11 @@ impl Place {
             copy
         };
         let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
-        changed.extend(change::apply(program, &top, &copy, &run, &mut progress)?);
-        Ok(Self { copy: Some(scratch), directory: Some(copy), changed, remarks, source: Some(source) })
+        let (made, findings) = change::apply(program, &top, &copy, &run, &mut progress)?;
+        drop(progress);
+        changed.extend(made);
+        let (copy, directory, source) = (Some(scratch), Some(copy), Some(source));
+        Ok(Self { copy, directory, changed, remarks, findings, submodules, source })
     }
 
     /// The top of the copy, and the program's directory from there.
@@ -220,27 +228,53 @@ impl Place {
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         let Some((top, inside)) = self.top() else { return self.step(means, program, "build", line) };
-        let Some(builds) = build_cache::Builds::of_user() else {
-            self.step(means, program, "build", line)?;
-            return close(&top, program, "`build`", &mut progress(means, program, observer));
+        let copy = top.join(inside);
+        let made = change::made(program, &copy);
+        let state = self.source.as_ref().and_then(|source| source.state.as_deref());
+        let digest = build_cache::digest(&top)?;
+        let key = |builds| (build_cache::key(program, &line.words(), digest, inside, state), builds);
+        let builds = build_cache::Builds::of_user().map(key);
+        let mut copying = progress(means, program, observer);
+        let earlier = match &builds {
+            Some((key, builds)) if builds.take(key, &top, &mut copying)? => Some((key, builds)),
+            _ => None,
         };
-        let key = build_cache::key(program, &line.words(), &top, inside)?;
-        let mut copying = progress(means, program, observer);
-        if builds.take(&key, &top, &mut copying)? {
+        if let Some((key, builds)) = earlier {
             self.remarks.push(format!("its build {key} was made before"));
-            return close(&top, program, "`build`, taken as it was made before,", &mut copying);
+            self.findings.push(guard::program::build_reused(builds.age(key)));
+            close(&top, program, "`build`, taken as it was made before,", &mut copying)?;
+        } else {
+            drop(copying);
+            self.step(means, program, "build", line)?;
+            copying = progress(means, program, observer);
+            close(&top, program, "`build`", &mut copying)?;
         }
-        drop(copying);
-        self.step(means, program, "build", line)?;
-        let mut copying = progress(means, program, observer);
-        close(&top, program, "`build`", &mut copying)?;
-        builds.put(&key, &top, &mut copying);
+        change::outlasts_build(program, &copy, &made)?;
+        if earlier.is_some() {
+            return Ok(());
+        }
+        if build_cache::digest(&top)? == digest {
+            self.findings.push(guard::program::build_changed_nothing(!program.changes.is_empty()));
+        } else if let Some((key, builds)) = &builds {
+            builds.put(key, &top, &mut copying);
+        }
         Ok(())
     }
 
     /// Whether a path lies in the copy.
     pub fn made(&self, path: &Path) -> bool {
         self.copy.as_ref().is_some_and(|copy| path.starts_with(copy.path()))
+    }
+
+    /// Records which submodules of its revision nobody filled.
+    fn miss_submodules(&mut self) {
+        let Some((top, _)) = self.top() else { return };
+        self.submodules.retain(|path| revision::is_empty(&top.join(path)));
+        let missed = self.submodules.iter().map(|path| format!("submodule `{}` is empty", path.display()));
+        self.changed.extend(missed);
+        if !self.submodules.is_empty() {
+            self.findings.push(guard::program::submodules_empty(self.submodules.len()));
+        }
     }
 
     /// Whether trials work in the place itself, and make nothing of it in their scratch.

@@ -58,6 +58,35 @@ fn copy_is_complete_and_does_not_change_the_original() {
     assert!(!copy.join(".prony-run-1-2-3").exists());
 }
 
+/// By their times build tools decide what is older than its source.
+#[test]
+fn files_links_and_directories_of_a_copy_have_the_times_of_the_original() {
+    let top = tempfile::tempdir().unwrap();
+    let (site, copy, again) = (top.path().join("site"), top.path().join("copy"), top.path().join("again"));
+    fs::create_dir_all(site.join("a/b")).unwrap();
+    fs::write(site.join("a/b/file"), "x").unwrap();
+    fs::write(site.join("a/secret"), "x").unwrap();
+    symlink("b/file", site.join("a/link")).unwrap();
+    let paths = ["a/b/file", "a/secret", "a/link", "a/b", "a", ""];
+    for (n, path) in paths.iter().enumerate() {
+        let at = format!("@{}.{:09}", 1_000_000_000 - n, 123_456_789 - n);
+        let touch = std::process::Command::new("touch").args(["-h", "-m", "-d", &at]).arg(site.join(path)).status();
+        assert!(touch.unwrap().success(), "{path}");
+    }
+    for (path, mode) in [("a/secret", 0o400), ("a/b", 0o555)] {
+        fs::set_permissions(site.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    made(&site, &copy, OutwardLinks::Refuse).unwrap();
+    copy_tree(&copy, &again, &mut |_, _| Ok(())).unwrap();
+    for (n, path) in paths.iter().enumerate() {
+        for copy in [&copy, &again] {
+            let about = copy.join(path).symlink_metadata().unwrap();
+            let n = i64::try_from(n).unwrap();
+            assert_eq!((about.mtime(), about.mtime_nsec()), (1_000_000_000 - n, 123_456_789 - n), "{path}");
+        }
+    }
+}
+
 #[test]
 fn preserved_link_has_the_same_target_in_the_copy() {
     let top = tempfile::tempdir().unwrap();

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
+use prony_model::finding::Severity;
 use prony_model::record::TrialRecord;
 use prony_results::{Database, RunId};
 
@@ -114,6 +115,132 @@ fn links_copy_copies_targets_and_changes_only_the_copy() {
     assert_eq!(said(&trials[0]), "two\nbuilt\nthree\nready\nthree\nready\n");
     assert_eq!([home.read("shared/a.js"), home.read("site/a.js")], ["one\n", "one\n"]);
     assert!(!guards(&trials[0]).contains(&"source_changed"), "{:?}", trials[0].findings);
+}
+
+/// Copies had the times at which they were made: artefacts that were older than their sources were up to date there.
+#[test]
+fn build_in_a_copy_finds_out_of_date_what_is_out_of_date_in_the_directory() {
+    let home = Home::new();
+    home.experiment(
+        "e.toml",
+        "[factors.code]\nas-is = {}\nchanged = { replace = { file = \"a.js\", find = \"two\", with = \"three\" } }\n\
+         [program.x]\ncommand = \"cat made\"\ndirectory = \"site\"\nbuild = [\"make\", \"-s\", \"made\"]\nchange = \"{code}\"\n",
+    );
+    fs::write(home.path("site/Makefile"), "made: a.js\n\tcp a.js made\n").unwrap();
+    let cache = home.path("cache");
+    for (seconds, as_is) in [(2_000, "old\n"), (1_000, "two\n")] {
+        for (name, text, seconds) in [("a.js", "two\n", 1_500), ("made", "old\n", seconds)] {
+            fs::write(home.path("site").join(name), text).unwrap();
+            let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            fs::File::open(home.path("site").join(name)).unwrap().set_modified(at).unwrap();
+        }
+        let output = home.command(&[PRONY, "run", "e.toml"]).env("PRONY_CACHE", &cache).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let run = if seconds == 2_000 { 1 } else { 2 };
+        let mut trials = home.trials("prony.db", run);
+        trials.sort_by_key(|trial| trial.trial.variant);
+        assert_eq!([said(&trials[0]), said(&trials[1])], [as_is, "three\n"], "of the same content, at {seconds} s");
+        assert!(!guards(&trials[1]).contains(&"build_reused"), "{:?}", trials[1].findings);
+    }
+    let output = home.command(&[PRONY, "run", "e.toml"]).env("PRONY_CACHE", &cache).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let trials = home.trials("prony.db", 3);
+    assert!(trials.iter().all(|trial| guards(trial).contains(&"build_reused")), "the same again");
+}
+
+/// The record said that the change was made, and the program without it was measured.
+#[test]
+fn build_that_undoes_a_change_ends_the_run() {
+    let home = Home::new();
+    let replace = "change = { replace = { file = \"a.js\", find = \"one\", with = \"two\" } }";
+    let npm = format!(
+        "change = {{ dependency = \"dep@2.0.0\" }}\nenv = {{ PATH = \"{}:/usr/bin:/bin\" }}",
+        home.path("bin").display()
+    );
+    fs::write(home.path("site/package.json"), "{}").unwrap();
+    fs::create_dir(home.path("bin")).unwrap();
+    fs::write(
+        home.path("bin/npm"),
+        "#!/bin/sh\nmkdir -p node_modules/dep\necho '{\"version\":\"2.0.0\"}' > node_modules/dep/package.json\n",
+    )
+    .unwrap();
+    fs::set_permissions(home.path("bin/npm"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let of_text =
+        "build of program `x` failed: it undid the change of `a.js`: the text of `find` was there 0 times and is ";
+    for (change, build, said_then) in [
+        (replace, "echo one > a.js", format!("{of_text}1, that of `with` 1 times and is 0; change what it makes")),
+        (replace, "echo > a.js", format!("{of_text}0, that of `with` 1 times and is 0; change what it makes")),
+        (replace, "rm a.js", "it undid the change of `a.js`: the file is not there".to_owned()),
+        (&npm, "rm -r node_modules", "it undid the change of `dep`: it was 2.0.0 and is not there".to_owned()),
+    ] {
+        let (output, text) = home.run(&format!(
+            "[program.x]\nshell = true\ncommand = \"true\"\ndirectory = \"site\"\nbuild = \"{build}\"\n{change}\n"
+        ));
+        assert_eq!(output.status.code(), Some(2), "{build}: {text}");
+        assert!(text.contains(&said_then), "{build}: {text}");
+    }
+    let (output, text) = home.run(&format!(
+        "[program.x]\nshell = true\ncommand = \"cat a.js\"\ndirectory = \"site\"\nbuild = \"echo more >> a.js\"\n{replace}\n"
+    ));
+    assert_eq!(output.status.code(), Some(0), "{text}");
+}
+
+/// All variants write there, so that each trial measures what was built last; from the cache, what another run built.
+#[test]
+fn build_that_writes_outside_of_its_copy_is_a_finding_and_is_done_again_in_each_run() {
+    let home = Home::new();
+    let out = home.path("shared/out").display().to_string();
+    home.experiment(
+        "e.toml",
+        &format!(
+            "[factors.code]\nas-is = {{}}\nchanged = {{ replace = {{ file = \"a.js\", find = \"one\", with = \"two\" }} }}\n\
+             [program.x]\nshell = true\ncommand = \"true\"\ndirectory = \"site\"\nbuild = \"cat a.js >> {out}\"\nchange = \"{{code}}\"\n"
+        ),
+    );
+    for run in [1, 2] {
+        let output = home.command(&[PRONY, "run", "e.toml"]).env("PRONY_CACHE", home.path("cache")).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(home.read("shared/out").lines().count(), 2 * run, "run {run}");
+    }
+    for trial in home.trials("prony.db", 2) {
+        let found = trial.findings.iter().find(|finding| finding.guard == "build_changed_nothing").unwrap();
+        let severity = if trial.trial.variant == 0 { Severity::Note } else { Severity::Warning };
+        assert_eq!(found.severity, severity, "variant {}", trial.trial.variant);
+    }
+}
+
+#[test]
+fn revision_without_a_submodule_of_the_users_tree_is_a_finding_unless_build_fills_it() {
+    let home = Home::new();
+    let git = |at: &str, args: &[&str]| {
+        let who = ["-c", "user.name=n", "-c", "user.email=n@e", "-c", "commit.gpgsign=false"];
+        let at = home.path(at);
+        let words =
+            [&["git", "-C", at.to_str().unwrap()], &who[..], &["-c", "protocol.file.allow=always"], args].concat();
+        let output = home.command(&words).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if !git(".", &["--version"]) {
+        assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+        return;
+    }
+    for repository in ["shared", "site"] {
+        assert!(git(repository, &["init", "--quiet"]) && git(repository, &["add", "."]));
+        assert!(git(repository, &["commit", "--quiet", "-m", "first"]));
+    }
+    assert!(git("site", &["submodule", "--quiet", "add", home.path("shared").to_str().unwrap(), "lib"]));
+    assert!(git("site", &["commit", "--quiet", "-m", "second"]));
+    for (build, missed) in [("true", true), ("echo filled > lib/a.js", false)] {
+        let (output, text) = home.run(&format!(
+            "[program.x]\nshell = true\ncommand = \"true\"\ndirectory = \"site\"\nbuild = \"{build}\"\n\
+             change = {{ revision = \"HEAD\" }}\n"
+        ));
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        let trials = home.trials("prony.db", if missed { 1 } else { 2 });
+        assert_eq!(guards(&trials[0]).contains(&"submodules_empty"), missed, "{build}: {:?}", trials[0].findings);
+        let changes = &trials[0].program().unwrap().changes;
+        assert_eq!(changes.iter().any(|text| text == "submodule `lib` is empty"), missed, "{changes:?}");
+    }
 }
 
 /// What was made of links that steps themselves made was not examined: the next step wrote through them into what is the

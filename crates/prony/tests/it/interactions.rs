@@ -52,7 +52,7 @@ fn interaction_is_reported_with_both_levels() {
     let interval = one.change.interval;
     assert!(interval.low < 0.5 && interval.high.unwrap() > 0.5 && interval.high.unwrap() < 0.52, "{interval:?}");
     assert_eq!(found.looked_at, 1);
-    assert!(found.note().starts_with("no verdicts: interactions are not declared"));
+    assert!(found.note().starts_with("these are no verdicts: interactions are not declared"));
 }
 
 #[test]
