@@ -1,5 +1,5 @@
-//! One trial as a record, whatever its subject: prepared, launched suspended, observed, released, watched from boundary to
-//! boundary, ended with its whole tree, and concluded from what was seen.
+//! Runs one trial, whatever its subject, and returns its record: prepare, launch suspended, attach observers, release,
+//! watch from boundary to boundary, end the whole tree, conclude.
 
 use prony_analysis::conclude::conclude;
 use prony_analysis::guard;
@@ -36,7 +36,7 @@ use crate::watched::Watched;
 /// Runs one trial of the plan from launch to clean-up.
 ///
 /// # Errors
-/// Where the machine refuses what every trial needs, or what is done beside a program fails; how a subject ends, also before
+/// Where the machine refuses what every trial needs, or a step beside a program fails; how a subject ends, even before
 /// it began, is no error but an outcome.
 pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> Result<TrialRecord, Error> {
     run_with(lab, trial, None, observer)
@@ -55,8 +55,8 @@ pub fn run_with(
     let other_runs = || lab.announced.as_ref().map(Announced::other_runs);
     let before = other_runs();
     let mut record = match attempt(lab, trial, recorder.as_deref_mut(), observer) {
-        // A supervisor that was killed before its subject began: nothing was measured, and another takes its place.
-        // One that is killed later is an end that says so, or, after an end, a problem: neither comes here.
+        // A supervisor that was killed before its subject began: nothing was measured, and the trial is repeated with
+        // another. If it is killed later, that is the trial's end, or, after an end, a problem: neither gets here.
         Err(Error::Os(prony_os::Error::SupervisorEnded { .. })) => attempt(lab, trial, recorder, observer)?,
         attempted => attempted?,
     };
@@ -103,7 +103,7 @@ fn attempt(
     let sampled = sampler.finish();
     let mut record = blank(trial, started_unix_ms);
     record.sampler_cpu = sampled.cpu;
-    // What lies in the scratch is read before that is cleared with the environment.
+    // Files in the scratch are read before that is cleared with the environment.
     program.iter_mut().for_each(|program| program.find_data(lab));
     let concluded = program.as_ref().and_then(|program| program.conclude(lab));
     match (watched, program) {
@@ -135,7 +135,7 @@ fn attempt(
     Ok(record)
 }
 
-/// The record of a trial of which nothing is known but what was asked to run.
+/// The record of a trial of which only the request is known.
 fn blank(trial: &PlannedTrial, started_unix_ms: u64) -> TrialRecord {
     TrialRecord {
         trial: *trial,
@@ -151,11 +151,11 @@ fn blank(trial: &PlannedTrial, started_unix_ms: u64) -> TrialRecord {
     }
 }
 
-/// What is left of a trial that began.
+/// What remains of a trial that began.
 struct Left<'a> {
     watched: Watched,
     finished: Finished,
-    /// Processes that died by their heap's own limit.
+    /// Processes that aborted at their heap's own limit.
     deaths: Vec<ProbeLine>,
     probing: &'a Probing,
 }

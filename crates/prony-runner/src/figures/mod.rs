@@ -1,4 +1,4 @@
-//! What a trial's phases left, as records. Pure.
+//! Computes the records of a trial's phases. Pure.
 
 pub mod concurrent;
 pub mod heaps;
@@ -32,7 +32,7 @@ use crate::watched::Watched;
 use readings::{Readings, not_reached, rate_of_reported, set};
 use span::Span;
 
-/// Every phase of the variant. `silent` is why no probe spoke, where none did.
+/// Every phase of the variant. `silent` is why no probe reported anything, where none did.
 pub fn observed(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries], silent: &Why) -> Vec<Observed> {
     let suspended = watched.suspended_times(|_| true);
     let running = series.iter().map(|process| without_holds(process, &suspended)).collect::<Vec<_>>();
@@ -42,7 +42,7 @@ pub fn observed(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries]
     specs.iter().enumerate().map(|(index, spec)| trial.record(spec, index)).collect()
 }
 
-/// A process by a clock that stands still while the program is suspended, without what was seen of it then.
+/// A process by a clock that stops while the program is suspended, without its samples in that time.
 fn without_holds(process: &ProcessSeries, suspended: &Suspensions) -> ProcessSeries {
     let shown = process.samples.iter().filter(|sample| !suspended.at(sample.at));
     let samples = shown.map(|sample| ProcessSample { at: suspended.running(sample.at), ..*sample }).collect();
@@ -53,12 +53,12 @@ fn without_holds(process: &ProcessSeries, suspended: &Suspensions) -> ProcessSer
 struct Trial<'a> {
     specs: &'a [PhaseSpec],
     watched: &'a Watched,
-    /// Samples by a clock that stands still while the program is suspended.
+    /// Samples by a clock that stops while the program is suspended.
     series: &'a [ProcessSeries],
     /// The same as they were taken.
     sampled: &'a [ProcessSeries],
     suspended: &'a Suspensions,
-    /// When one thread was suspended and others went on.
+    /// When one thread was suspended and other threads continued.
     shared: &'a Suspensions,
     silent: &'a Why,
 }
@@ -139,8 +139,8 @@ impl Trial<'_> {
         self.watched.suspensions.iter().rfind(ends)
     }
 
-    /// What the operating system counted in a phase, in all and by process. Of one that may have taken less time than its
-    /// boundaries were read `late` there is none, but for what was read while the program was suspended at the end.
+    /// Figures of the operating system in a phase, in all and by process. A phase that may have taken less time than
+    /// its boundaries were read `late` has none, except those read while the program was suspended at the end.
     fn counted(
         &self,
         span: &Span<'_>,
@@ -163,7 +163,7 @@ impl Trial<'_> {
         (readings, processes)
     }
 
-    /// The heap figures of a phase; `unread` is why what was read while the program was suspended at its end does not count.
+    /// The heap figures of a phase; `unread` is why readings from the suspension at its end do not count.
     fn heaps(
         &self,
         tracked: &Tracked,
@@ -184,15 +184,15 @@ impl Trial<'_> {
         instances
     }
 
-    /// How late after its begin or its end what was counted in a phase was read, at most; of calls that come often the last
-    /// reading may be as much before the end.
+    /// How late after its begin or its end the counters of a phase were read, at most; for calls that come often the
+    /// last reading may be as much before the end.
     fn late(&self, tracked: &Tracked, snapshots: (usize, usize), at: (Nanos, Nanos)) -> Nanos {
         let apart = |snapshot: usize, at: Nanos| self.watched.snapshots[snapshot].at.as_nanos().abs_diff(at.as_nanos());
         // A worker does nothing between the phases that the runner leads.
         if tracked.led {
             return Nanos::ZERO;
         }
-        // What begins or ends with the program is read up to its first or last instruction.
+        // A phase that begins or ends with the program is read up to its first or last instruction.
         let begin = if snapshots.0 == 0 { 0 } else { apart(snapshots.0, at.0) };
         let end = if snapshots.1 + 1 == self.watched.snapshots.len() { 0 } else { apart(snapshots.1, at.1) };
         tracked.lag + Nanos::from_nanos(begin.max(end))
@@ -244,7 +244,7 @@ const fn is_of_boundaries(key: MetricKey) -> bool {
     matches!(key.metric, Metric::Lag | Metric::Suspended)
 }
 
-/// What the program's lines say of a phase; missing where several phases read the same lines.
+/// Figures from the program's lines in a phase; missing where several phases read the same lines.
 fn own_account(tracked: &Tracked, readings: &mut Readings) {
     readings.extend(tracked.reported.iter().map(|(key, reading)| (MetricKeyText(*key), reading.clone())));
     for key in tracked.figures_of_lines().filter(|_| tracked.ambiguous) {
@@ -252,7 +252,7 @@ fn own_account(tracked: &Tracked, readings: &mut Readings) {
     }
 }
 
-/// A phase with what its worker measured from inside, where it did, figures apart.
+/// A phase with the figures that its worker measured itself, if it did, without other figures.
 fn reported(observed: Observed, tracked: &Tracked) -> Observed {
     let Some(report) = &tracked.report else { return observed };
     let phase = PhaseRecord {
@@ -275,7 +275,7 @@ fn reached(tracked: &Tracked) -> Reached {
     }
 }
 
-/// Why a phase with `at_end` has no memory after what that asks for: it was not read, or too late to be that of the phase.
+/// Why a phase with `at_end` has no memory after that step: it was not read, or too late to be that of the phase.
 fn uncollected(suspension: Option<&Suspension>, phase: Nanos) -> Option<Why> {
     let what = "memory was not measured after the action that `at_end` asks for";
     let hint = "`weak = \"clear\"` in `at_end` collects at once";
@@ -305,12 +305,12 @@ fn only_before(readings: &mut Readings, why: &Why) {
     }
 }
 
-/// Why a phase has no figure that prony read of it: it may as well have been over before its begin was noticed.
+/// Why a phase has no figure that prony read: it may have been over before its begin was noticed.
 fn shorter(took: Nanos, late: Nanos) -> Why {
     Why::Failed(format!("the phase took {took} by what was read, and prony may have read that up to {late} late"))
 }
 
-/// Takes all figures away but some.
+/// Removes all figures except some.
 fn without(readings: &mut Readings, but: impl Fn(MetricKey) -> bool, why: &Why) {
     for (key, reading) in readings.iter_mut() {
         if reading.measured().is_some() && !but(key.0) {
@@ -319,17 +319,17 @@ fn without(readings: &mut Readings, but: impl Fn(MetricKey) -> bool, why: &Why) 
     }
 }
 
-/// Why a phase that ended when its begin was being noticed has no time: it would be 0.
+/// Why a phase that ended while its begin was being noticed has no time: it would be 0.
 fn unordered(lag: Nanos) -> Why {
     Why::Failed(format!("it had ended when its begin was noticed, which was up to {lag} late"))
 }
 
-/// Why a phase has no figure of those that its lines were to tell.
+/// Why a phase has none of the figures that its lines should give.
 fn ambiguous() -> Why {
     Why::Failed("a line matched the `read` of this phase and that of another".to_owned())
 }
 
-/// Takes away what a hold of one thread made of other threads' time; `timed` is whether `time` is the wall's.
+/// Removes figures that a suspension of one thread distorted; `timed` is whether `time` is wall time.
 fn unclear(readings: &mut Readings, timed: bool) {
     let why = "other threads or processes of the program continued while one was suspended inside the phase, so that \
         this time can neither be left out nor counted";
@@ -353,7 +353,7 @@ fn called(
     recorder.to_record("call", LatencyKind::Service).ok()
 }
 
-/// What the program says that it answered: rows, or a digest, or both.
+/// What the program reports as its answer: rows, or a digest, or both.
 fn answer(tracked: &Tracked) -> Option<Answer> {
     let rows =
         tracked.reported.get(&MetricKey::amount(Metric::Rows)).and_then(Reading::measured).map(|rows| *rows as u64);
@@ -410,7 +410,7 @@ mod tests {
         super::observed(&specs, &watched, &[], &Why::NotApplicable).into_iter().map(|one| one.phase).collect()
     }
 
-    /// A phase that began at 100 ms and whose watch began 5 ms later; it came to an end at 900 ms, or never.
+    /// A phase that began at 100 ms and whose watch began 5 ms later; it ended at 900 ms, or never.
     fn settle_record(result: Option<Reading<Nanos>>) -> Observed {
         let mut spec = spec("settle");
         let Action::Observe(observe) = &mut spec.action else { unreachable!() };

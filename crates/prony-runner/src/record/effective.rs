@@ -1,4 +1,4 @@
-//! What ran, for the record: a program with what it left behind. Pure.
+//! The part of the record on what ran: a program and what it left behind. Pure.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::record::replicas;
 use crate::roles::data;
 use crate::watched::Watched;
 
-/// A program with what was seen of it. Command lines stand there only where `commands` are recorded.
+/// A program with what was observed of it. Command lines are included only where `commands` are recorded.
 pub fn of_program(
     setting: &Setting<'_>,
     mut effective: EffectiveProgram,
@@ -44,12 +44,12 @@ pub fn recorded(mut program: EffectiveProgram, commands: bool) -> EffectiveProgr
     program
 }
 
-/// Adds what else was seen of the program, and what it left behind.
+/// Adds what else was observed of the program, and what it left behind.
 fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watched) {
     let replicas = spec.subject.program().and_then(|program| program.replicas.as_ref());
     let unheard = spec.phases.iter().zip(&watched.tracker.phases);
     let unheard = unheard.enumerate().filter(|(index, (_, phase))| {
-        // Replicas without a pattern of their own may be those who tell it.
+        // Replicas without a pattern of their own may be the ones that report it.
         let theirs = watched.replicas.phase == *index && replicas.is_some_and(|replicas| replicas.read.is_none());
         let heard = theirs && watched.replicas.all.iter().any(|ran| !ran.lines.heard_nothing());
         phase.ended.is_some() && phase.heard_nothing() && !heard

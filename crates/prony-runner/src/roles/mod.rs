@@ -1,4 +1,4 @@
-//! The roles of a trial: a store's worker, a program, its replicas; how each is launched and what it stands on.
+//! The roles of a trial: a store's worker, a program, its replicas; how each is launched, and its environment.
 
 pub mod data;
 pub mod environment;
@@ -36,11 +36,11 @@ use worker::Worker;
 pub struct MainRole<'a> {
     /// The role of its processes.
     pub role: &'a str,
-    /// What is executed, where, and with what.
+    /// What is executed, where, and with which environment.
     pub launch: LaunchSpec,
     /// The runner's ends of its streams.
     pub ends: Ends,
-    /// What is read of its data.
+    /// How its data are read.
     pub on_disk: OnDisk,
     /// The probe of its runtime.
     pub probing: Probing,
@@ -49,7 +49,7 @@ pub struct MainRole<'a> {
 }
 
 impl<'a> MainRole<'a> {
-    /// A worker whose store goes into `directory`.
+    /// A worker whose store is made in `directory`.
     ///
     /// # Errors
     /// Where no socket can be made.
@@ -126,21 +126,21 @@ impl<'a> Prepared<'a> {
         Err(named::ambiguous(self.setting.program, phase, call, &files, &self.setting.directory))
     }
 
-    /// Does its `conclude`, which may end what the program left running; what is found where that fails, since the trial is
-    /// what it is. What interrupts the trial interrupts this too.
+    /// Runs its `conclude`, which may end what the program left running; returns the findings if that fails, since the
+    /// trial itself remains valid. An interrupt of the trial interrupts this too.
     pub fn conclude(&self, lab: &Lab<'_>) -> Option<Finding> {
         let conclude = self.setting.program.conclude.as_ref().filter(|_| !lab.interrupt.asked())?;
         let done = place::step(lab.means(), &self.setting, "conclude", conclude);
         done.err().map(|error| guard::trial::conclude_failed(error.to_string()))
     }
 
-    /// Finds where its data lie, while the trial's scratch is there.
+    /// Finds the path of its data, while the trial's scratch exists.
     pub fn find_data(&mut self, lab: &Lab<'_>) {
         self.effective.store = data::place(&self.setting, lab.experiment.observe().care);
     }
 }
 
-/// What was asked to run; command lines and values of variables only where `commands` are recorded.
+/// The commands that were requested; command lines and values of variables only where `commands` are recorded.
 fn declared(setting: &Setting<'_>, place: &Place, commands: bool) -> EffectiveProgram {
     let program = setting.program;
     let variable = |(name, value): (&String, &String)| (name.clone(), setting.recorded(value, commands));
