@@ -1,4 +1,4 @@
-//! A run's trials as the observations that comparisons take.
+//! Turns a run's trials into the observations that comparisons use.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -27,7 +27,7 @@ pub(super) struct Index<'a> {
     by_block: HashMap<(u32, u32), Vec<&'a TrialRecord>>,
     trials: HashMap<(u32, u32, usize, Label), &'a TrialRecord>,
     blocks: BTreeSet<(u32, u32)>,
-    /// Why guards refuse to compare a baseline and a variant, whatever the metric: looked for once.
+    /// Why guards refuse to compare a baseline and a variant, whatever the metric: determined once.
     refusals: RefCell<HashMap<(usize, usize), Option<String>>>,
 }
 
@@ -115,8 +115,8 @@ impl<'a> Index<'a> {
         beside(&self.contrast(&pair, within), pair)
     }
 
-    /// The pair without the blocks in which one of its trials is among these; `None` where no block that says something
-    /// is lost by that.
+    /// The pair without the blocks in which one of its trials is among these; `None` where that removes no block with a
+    /// result.
     pub(super) fn without(&self, pair: &Pair, disturbed: &BTreeSet<u32>) -> Option<Undisturbed> {
         let all = self.blocks_of(pair);
         let quiet = |block: &&Pairing<'a>| !block.trials().any(|t| disturbed.contains(&t.trial.position));
@@ -158,7 +158,7 @@ impl<'a> Index<'a> {
         numbers.into_iter().filter_map(|number| self.in_block(pair, number)).collect()
     }
 
-    /// The pair in one block; in one sub-block where both ran in it, since what ran close together pairs best.
+    /// The pair in one block; in one sub-block where both ran in it, since trials close in time are most alike.
     fn in_block(&self, pair: &Pair, number: u32) -> Option<Pairing<'a>> {
         let parts: Vec<(u32, u32)> = self.blocks.range((number, 0)..=(number, u32::MAX)).copied().collect();
         let trial = |(block, sub): (u32, u32), variant, label| self.trials.get(&(block, sub, variant, label)).copied();
@@ -176,8 +176,8 @@ impl<'a> Index<'a> {
         self.in_one_go(&parts, &block).then_some(block)
     }
 
-    /// Whether no long time lies between the trials of a block: what a resumed run has added to the block in which it
-    /// was interrupted met another machine.
+    /// Whether no long time lies between the trials of a block: trials that a resumed run adds to an interrupted block
+    /// ran on a machine in another state.
     fn in_one_go(&self, parts: &[(u32, u32)], block: &Pairing<'_>) -> bool {
         let positions: BTreeSet<u32> = block.trials().map(|t| t.trial.position).collect();
         let (Some(first), Some(last)) = (positions.first(), positions.last()) else { return true };
