@@ -1,4 +1,4 @@
-//! The versions of the engines' libraries from the lock file, and a guard around RocksDB.
+//! Reads the versions of the engines' libraries from the lock file, and refuses a build that would compile RocksDB.
 
 use std::env;
 use std::fs;
@@ -20,8 +20,8 @@ fn main() {
 
 /// The version of the system's RocksDB, from the name of its library.
 ///
-/// Without the directory of that library, `librocksdb-sys` would compile all of RocksDB for a
-/// quarter of an hour and say nothing: an error instead.
+/// Without the directory of that library, `librocksdb-sys` would compile all of RocksDB for a quarter of an hour
+/// without a message: an error instead.
 fn rocksdb() -> Option<String> {
     println!("cargo:rerun-if-env-changed=ROCKSDB_LIB_DIR");
     env::var_os("CARGO_FEATURE_ROCKSDB")?;
@@ -36,7 +36,7 @@ fn rocksdb() -> Option<String> {
     library.file_name()?.to_str()?.strip_prefix("librocksdb.so.").map(str::to_owned)
 }
 
-/// The text of the workspace's lock file, where this crate is built in one.
+/// The text of the workspace's lock file, if this crate is built in a workspace.
 fn lock_file() -> Option<String> {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
     let lock = manifest.ancestors().map(|dir| dir.join("Cargo.lock")).find(|path| path.is_file())?;

@@ -1,4 +1,4 @@
-//! Compiles the native module that counts collections inside Node, which the crate then holds as bytes.
+//! Compiles the native module that counts collections inside Node, which the crate then embeds as bytes.
 
 #![allow(clippy::print_stdout, reason = "cargo reads what a build script prints")]
 

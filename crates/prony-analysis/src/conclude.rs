@@ -1,9 +1,9 @@
 //! How a trial ended, and which of its phases are complete: decided here for every subject, stores and programs alike
 //! (METHOD 1.3, 8.1, 8.2).
 //!
-//! An observer says of each phase how far it came ([`Reached`]). What that is worth depends on how the whole trial ended,
-//! and on the operations that failed. Before, programs had a rule of their own: phases that end with the program were
-//! complete whatever the outcome, so that a crash was the fastest way to end.
+//! An observer says of each phase how far it came ([`Reached`]). Whether the phase counts as complete depends on how
+//! the whole trial ended, and on the operations that failed. Before, programs had a rule of their own: phases that end
+//! with the program were complete whatever the outcome, so that a crash was the fastest way to end.
 
 use prony_experiment::design::AllowedErrors;
 use prony_model::metric::{Metric, MetricKey};
@@ -12,7 +12,7 @@ use prony_model::record::{Completion, PhaseRecord};
 use prony_model::spec::{Action, Amount, PhaseSpec};
 use prony_model::units::Nanos;
 
-/// How far a phase came, as its observer saw it.
+/// How far a phase came, as its observer reported it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
     /// It never began.
@@ -37,7 +37,7 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// A phase without operations that failed for want of space.
+    /// A phase without operations that failed because the disk was full.
     pub const fn new(phase: PhaseRecord, reached: Reached) -> Self {
         Self { phase, reached, disk_full: 0 }
     }
@@ -64,8 +64,8 @@ pub fn conclude(
     let completed = observed.into_iter().map(|one| {
         let itself = too_many(&one);
         let is_first = one.phase.name == failed;
-        // The end of the subject ends the phases that failed too; every other such phase is judged by what that makes of
-        // the trial.
+        // The end of the subject ends the phases that failed too; the completion of every other such phase follows from
+        // the trial's outcome.
         let completion = match completion(one.reached, if itself { before } else { ending.outcome }) {
             Completion::Complete if is_first && spec(&one).is_some_and(is_bounded_by_time) => Completion::Complete,
             Completion::Complete if itself => Completion::Failed,
@@ -121,7 +121,7 @@ fn count(phase: &PhaseRecord, metric: Metric) -> Option<u64> {
     (number.is_finite() && number >= 0.0).then_some(number as u64)
 }
 
-/// Operations of a phase that were offered, done or not; `None` where they were not both counted.
+/// Operations of a phase that were offered, done or not; `None` unless both were counted.
 pub fn offered(phase: &PhaseRecord) -> Option<u64> {
     Some(count(phase, Metric::Operations)?.saturating_add(count(phase, Metric::Errors)?))
 }
@@ -131,7 +131,7 @@ fn too_many_errors(one: &Observed, allowed: AllowedErrors) -> bool {
     !allowed.allows(errors, offered(&one.phase).unwrap_or(errors))
 }
 
-/// A trial that otherwise ended well failed by its operations.
+/// Fails a trial that otherwise ended well because of its operations.
 fn with_errors(ending: Ending, one: &Observed, allowed: AllowedErrors) -> Ending {
     let phase = &one.phase;
     let errors = count(phase, Metric::Errors).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Each check of validity: data in, finding out. A guard may refuse a comparison, never delete data.
+//! Guards: each checks the validity of data and returns a finding. A guard may refuse a comparison, never delete data.
 //!
 //! [`trial`] checks one trial, [`variants`] a variant beside its stratum's baseline, [`run`] at a whole run; [`gather`](findings::gather) asks all of them.
 

@@ -1,7 +1,7 @@
-//! What reads answered, counted inside timed sections: so cheaply that it takes hardly more than the touching of each
-//! cache line that METHOD 2.2 asks for anyway.
+//! Counts what reads returned, inside timed sections: the cost is little more than that of touching each cache line,
+//! which METHOD 2.2 requires anyway.
 
-/// What reads answered. The digest is a sum over rows, so that order, threads and transactions do not matter.
+/// What reads returned. The digest is a sum over rows, so that order, threads and transactions do not matter.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reads {
     /// Whether each cache line of a value is read.
@@ -23,7 +23,7 @@ impl Reads {
         self.row(mix(number), key, value);
     }
 
-    /// A row that tells its key.
+    /// A row with its key.
     #[inline(always)]
     pub fn keyed(&mut self, key: &[u8], value: &[u8]) {
         self.row(hash_key(key), key.len(), value);
@@ -43,7 +43,7 @@ impl Reads {
         self.digest = self.digest.wrapping_add(mix(identity ^ content.rotate_left(23)));
     }
 
-    /// Adds what another client read.
+    /// Adds what another client has read.
     pub fn merge(&mut self, other: Self) {
         self.rows += other.rows;
         self.misses += other.misses;

@@ -1,4 +1,4 @@
-//! The engines of this build as the experiment's checker sees them.
+//! The engines of this build, for the checker of experiments.
 
 use prony_model::catalog::{EngineCatalog, EngineFacts, StoreFault};
 use prony_model::spec::StoreSpec;

@@ -38,7 +38,7 @@ pub trait Driver: 'static {
 
 /// An open store, shared by the client threads.
 pub trait Store: Sync + Sized {
-    /// One client's way in.
+    /// A session of one client.
     type Session<'s>: Session
     where
         Self: 's;
@@ -134,7 +134,7 @@ pub trait Write: Read {
         self.put(key, value)
     }
 
-    /// Removes a value; whether there was one, where the engine can tell at no extra cost (else `true`).
+    /// Removes a value; whether there was one, where the engine reports that at no extra cost (else `true`).
     ///
     /// # Errors
     /// Whatever the engine says.
@@ -152,7 +152,7 @@ pub trait Write: Read {
 pub struct Description {
     /// The driver's name, as in `engine = "lmdb"`.
     pub name: String,
-    /// As the engine itself tells.
+    /// As the engine itself reports.
     pub version: String,
     /// The library it is driven through, with its version.
     pub library: String,
@@ -238,11 +238,11 @@ pub struct OptionFault {
     pub option: Option<String>,
     /// What is wrong.
     pub message: String,
-    /// What to do, where something can be said.
+    /// What to do, if there is advice.
     pub hint: Option<String>,
 }
 
-/// An engine said no.
+/// An error of an engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// No such driver in this build.

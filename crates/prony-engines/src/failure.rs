@@ -1,4 +1,4 @@
-//! An engine's own error as ours: lack of memory and a full disk apart.
+//! Turns an engine's own error into ours; lack of memory and a full disk are kinds of their own.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -15,7 +15,7 @@ const EIO: i32 = 5;
 const ENOMEM: i32 = 12;
 const ENOSPC: i32 = 28;
 
-/// `source`, said by `engine` while `doing`; lack of memory and a full disk anywhere in its chain are distinguished.
+/// Turns an error of `engine` while `doing` into ours; its chain is searched for lack of memory and a full disk.
 pub(crate) fn failed(
     engine: &'static str,
     doing: &'static str,
@@ -25,7 +25,7 @@ pub(crate) fn failed(
     match cause(source.as_ref()) {
         Some(error) if is_out_of_memory(error) => EngineError::OutOfMemory { engine, doing },
         Some(error) if is_disk_full(error) => disk_full(engine, doing, source),
-        // Some engines keep nothing of the system's error but its text.
+        // Some engines preserve only the text of the system's error.
         _ if chain(source.as_ref()).contains(NO_SPACE) => disk_full(engine, doing, source),
         _ => EngineError::Engine { engine, doing, source },
     }
@@ -59,7 +59,7 @@ fn room(dir: &Path, bytes: u64) -> Result<(), Errno> {
     fallocate(file, FallocateFlags::empty(), 0, bytes)
 }
 
-/// `engine` found the disk full while `doing`.
+/// The error of an `engine` that found the disk full while `doing`.
 pub(crate) fn disk_full(engine: &'static str, doing: &'static str, source: impl Display) -> EngineError {
     EngineError::DiskFull {
         engine,
@@ -68,10 +68,10 @@ pub(crate) fn disk_full(engine: &'static str, doing: &'static str, source: impl 
     }
 }
 
-/// How the C library calls `ENOSPC`.
+/// The C library's text for `ENOSPC`.
 const NO_SPACE: &str = "No space left on device";
 
-/// An error with what to do about it, on one line: it stands in counts of errors, in evidence and in cells.
+/// An error and its hint on one line: it is shown in counts of errors, in evidence and in cells.
 pub(crate) fn advised(error: impl Display, advice: &str) -> String {
     format!("{error} (hint: {advice})")
 }
@@ -96,7 +96,7 @@ fn is_out_of_memory(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::OutOfMemory || error.raw_os_error() == Some(ENOMEM)
 }
 
-/// Options that were not checked before the store is opened, as an error.
+/// Faults of options that were not checked before the store is opened, as an error.
 pub(crate) fn refused(engine: &'static str, faults: &[OptionFault]) -> EngineError {
     let what: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
     EngineError::Unsupported { engine, what: format!("these settings: {}", what.join("; ")) }

@@ -256,7 +256,7 @@ impl Store for FjallStore {
         Ok(FjallSession { store: self })
     }
 
-    /// fjall tells its cache's size and whether values are kept apart; the rest is as it was opened.
+    /// fjall reports the size of its cache and whether values are stored separately; the rest is as it was opened.
     fn in_force(&self) -> Result<InForce, EngineError> {
         let read_back = named([
             ("cache_capacity", self.db.inner().cache_capacity().into()),
@@ -286,7 +286,7 @@ impl Store for FjallStore {
         counters.into_iter().map(|(name, n)| (name.to_owned(), n)).collect()
     }
 
-    /// Hands what is left in the journal's buffer to the system and ends fjall's threads.
+    /// Writes the rest of the journal's buffer to the system and ends fjall's threads.
     fn close(self) -> Result<(), EngineError> {
         self.db.persist(PersistMode::Buffer).map_err(while_("writing the journal"))?;
         drop(self.keyspace);

@@ -102,7 +102,7 @@ fn promises() -> Vec<Promise> {
     ]
 }
 
-/// What flags amount to.
+/// The durability class of a set of flags.
 fn class_of(flags: EnvFlags) -> Durability {
     if flags.intersects(EnvFlags::NO_SYNC | EnvFlags::MAP_ASYNC) {
         Durability::None
@@ -132,7 +132,7 @@ fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
         Ok(class) => flags = flags_of(class),
         Err(fault) => faults.push(fault),
     }
-    // A class that is asked for and a flag that takes it away contradict each other; found below.
+    // A requested class and a flag that weakens it contradict each other; found below.
     for (name, flag, _) in FLAGS {
         if let Some(on) = given.flag(name) {
             flags.set(flag, on);

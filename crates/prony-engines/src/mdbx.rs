@@ -82,7 +82,7 @@ pub struct MdbxRead<'t>(OpenRead<'t>);
 pub struct MdbxWrite<'t> {
     open: OpenWrite<'t>,
     append: bool,
-    // Last, so that the transaction has ended when the next writer comes.
+    // Last, so that the transaction has ended before the next writer begins.
     _turn: MutexGuard<'t, ()>,
 }
 
@@ -250,7 +250,7 @@ impl Store for MdbxStore {
         Ok(MdbxSession { store: self })
     }
 
-    /// The crate reads sizes back, and not the flags.
+    /// The crate reads back sizes, but no flags.
     fn in_force(&self) -> Result<InForce, EngineError> {
         let info = self.db.info().map_err(while_("reading the environment"))?;
         let stat = self.db.stat().map_err(while_("reading the environment"))?;

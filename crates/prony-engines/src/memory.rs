@@ -1,10 +1,10 @@
-//! The process's own heap: a sorted map. The oracle of the contract suite, and the baseline that
-//! a data store has to beat.
+//! The process's own heap: a sorted map. It is the oracle of the contract suite, and the baseline with which data
+//! stores are compared.
 //!
-//! Readers share a lock on the map, which gives each of them one snapshot. A write transaction
-//! keeps its changes in a map of its own, sees them, and moves them over in one go when it
-//! commits: until then it holds no reader up, and discarding it costs nothing. One write
-//! transaction runs at a time. A commit waits for read transactions that are open.
+//! Readers share a lock on the map, which gives each of them one snapshot. A write transaction keeps its changes in a
+//! map of its own, sees them, and moves them over in one go when it commits: until then it delays no reader, and
+//! discarding it costs nothing. One write transaction runs at a time. A commit waits for read transactions that are
+//! open.
 //!
 //! Nothing reaches the disk until [`Store::persist`] writes a snapshot (to a new file, synced, then
 //! renamed over the old one). Opening a directory with a snapshot loads it; closing does not write
@@ -35,7 +35,7 @@ const MAGIC: &[u8; 8] = b"prony\0\0\x01";
 type Map = BTreeMap<Box<[u8]>, Box<[u8]>>;
 type Changes = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
 
-/// The heap.
+/// The process's own heap as an engine.
 pub struct Memory;
 
 /// A map on the heap.
@@ -112,7 +112,7 @@ impl Driver for Memory {
 }
 
 impl MemoryStore {
-    /// A panic elsewhere leaves the map whole: changes go over to it between two operations only.
+    /// A panic in another thread leaves the map consistent: changes are moved to it between two operations only.
     fn shared(&self) -> RwLockReadGuard<'_, Map> {
         self.map.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -253,7 +253,7 @@ impl Write for MemoryWrite<'_> {
     }
 }
 
-/// Writes lengths and bytes of each record; the count comes first, so that a torn file is found out.
+/// Writes lengths and bytes of each record; the count comes first, so that a truncated file is detected.
 fn save(map: &Map, dir: &Path) -> io::Result<()> {
     let fresh = dir.join("snapshot.new");
     let mut out = BufWriter::with_capacity(1 << 20, File::create(&fresh)?);

@@ -1,4 +1,4 @@
-//! Reading a driver's options: unknown names, values that do not fit, and the class they amount to.
+//! Reads a driver's options: finds unknown names and wrong values, and determines the durability class.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::driver::{OptionFault, OptionKind, OptionSpec, PowerCut, ProcessCrash, Promise, bad_value};
 
-/// The options a spec gives, each of the kind its driver declared.
+/// The options of a spec, each of the kind that its driver declared.
 #[derive(Debug, Default)]
 pub(crate) struct Given(BTreeMap<String, Value>);
 
@@ -36,7 +36,7 @@ impl Given {
     }
 }
 
-/// Reads the options of `spec`; all that do not fit are faults.
+/// Reads the options of `spec`; every option that does not fit is a fault.
 pub(crate) fn read(spec: &StoreSpec, known: &[OptionSpec]) -> (Given, Vec<OptionFault>) {
     let mut given = Given::default();
     let mut faults = Vec::new();
@@ -85,13 +85,13 @@ fn unknown(engine: &str, name: &str, known: &[OptionSpec]) -> OptionFault {
     }
 }
 
-/// The name most like `name`, where one is like it.
+/// The known name most similar to `name`, if one is similar.
 pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let scored = names.iter().map(|other| (strsim::jaro_winkler(name, other), *other));
     scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, other)| other)
 }
 
-/// The class to use: what is asked for where the engine offers it, else the default.
+/// The class to use: the requested one if the engine offers it, else the default.
 ///
 /// # Errors
 /// The class asked for is not among `promises`.
@@ -109,7 +109,7 @@ pub(crate) fn class(spec: &StoreSpec, promises: &[Promise]) -> Result<Durability
     })
 }
 
-/// The fault of options that amount to another class than the one asked for.
+/// The fault of options that result in another class than the requested one.
 #[allow(dead_code)] // not every feature has a driver whose options override a class
 pub(crate) fn contradiction(spec: &StoreSpec, amounts_to: Durability) -> Option<OptionFault> {
     let asked = spec.durability.filter(|asked| *asked != amounts_to)?;
@@ -124,12 +124,12 @@ pub(crate) fn contradiction(spec: &StoreSpec, amounts_to: Durability) -> Option<
     })
 }
 
-/// An amount that is not what the engine can take, as a fault.
+/// The fault of an amount that the engine does not accept.
 pub(crate) fn out_of_range(option: &str, message: String) -> OptionFault {
     OptionFault { option: Some(option.to_owned()), message, hint: None }
 }
 
-/// A promise with what METHOD 5.2's table says of its class.
+/// A promise with the description of its class in METHOD 5.2's table.
 pub(crate) fn promise(class: Durability, settings: &str, default: bool) -> Promise {
     let (process_crash, power_cut) = match class {
         Durability::Strict => (ProcessCrash::Keeps, PowerCut::Nothing),

@@ -154,7 +154,7 @@ impl Driver for Redb {
         }
         let db = builder.create(dir.join(FILE)).map_err(while_("opening the store"))?;
         let store = RedbStore { db, config };
-        // The first commit is immediate in every class, so that the empty store itself lasts.
+        // The first commit is immediate in every class, so that the empty store itself is durable.
         store.begin(Commit::Immediate)?.commit()?;
         Ok(store)
     }
@@ -186,7 +186,7 @@ impl Store for RedbStore {
         Ok(RedbSession { store: self })
     }
 
-    /// redb tells its page size; how it was opened it does not.
+    /// redb reports its page size, but not how it was opened.
     fn in_force(&self) -> Result<InForce, EngineError> {
         let txn = self.db.begin_write().map_err(while_("reading the statistics"))?;
         let page_size = txn.stats().map_err(while_("reading the statistics"))?.page_size();

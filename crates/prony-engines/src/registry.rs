@@ -10,7 +10,7 @@ use crate::options::nearest;
 pub struct Known {
     /// The driver's name.
     pub name: &'static str,
-    /// The feature that brings it; `None` where every build has it.
+    /// The feature that enables it; `None` where every build has it.
     pub feature: Option<&'static str>,
     /// Whether this build has it.
     pub built: bool,
@@ -18,10 +18,10 @@ pub struct Known {
 
 /// Work that is done with a driver chosen by name, once; inside, every call is direct.
 pub trait Visitor {
-    /// What comes of it.
+    /// The result of the work.
     type Output;
 
-    /// Does it with the driver `D`.
+    /// Runs it with the driver `D`.
     fn visit<D: Driver>(self) -> Self::Output;
 }
 
@@ -41,7 +41,7 @@ macro_rules! engines {
             ]
         }
 
-        /// Hands the driver named `engine` to `visitor`.
+        /// Calls `visitor` with the driver named `engine`.
         ///
         /// # Errors
         /// `Unknown` where this build has no such engine.

@@ -1,10 +1,9 @@
 //! sled 0.34, a log-structured B-tree on a lock-free page cache.
 //!
-//! The default tree of one `Db`. A write transaction is a `Batch`, which sled applies atomically; a
-//! batch of one operation goes in by `insert` or `remove`, as sled means single operations to go.
-//! sled's own transactions are closures that it may run again, and cannot be held open, so there
-//! is none here that reads its own writes. Reads see one operation or batch at a time, not one
-//! snapshot.
+//! The default tree of one `Db`. A write transaction is a `Batch`, which sled applies atomically; a batch of one
+//! operation goes in by `insert` or `remove`, as sled intends for single operations. sled's own transactions are
+//! closures that it may run again, and cannot be held open, so there is none here that reads its own writes. Reads see
+//! one operation or batch at a time, not one snapshot.
 //!
 //! Durability, from `iobuf.rs` and `flusher.rs`: on Linux a flush writes the log's buffer and then
 //! calls `sync_file_range`, which empties no device cache and writes no metadata; `sync_all` follows
@@ -180,7 +179,7 @@ impl Store for SledStore {
         Ok(SledSession { store: self })
     }
 
-    /// sled tells nothing of how it was opened.
+    /// sled does not report how it was opened.
     fn in_force(&self) -> Result<InForce, EngineError> {
         let read_back = NamedSettings::new();
         Ok(InForce { durability: self.config.class, read_back, as_set: self.config.values() })

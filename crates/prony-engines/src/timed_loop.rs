@@ -1,9 +1,9 @@
 //! The loop that is timed: the operation and the clock, nothing else.
 //!
-//! Keys and values come from a [`Feed`], which prepares a chunk of them while the clock stands still. What is timed
-//! beside the chunk as a whole is a [`Timing`]; it is a type, so that timing nothing costs nothing per operation.
-//! What must be counted per operation goes into plain integers of a [`Tally`]; texts, histograms and sets are filled
-//! between two chunks.
+//! Keys and values come from a [`Feed`], which prepares a chunk of them while the clock is stopped. What is timed
+//! beside the chunk as a whole is a [`Timing`]; it is a type, so that timing nothing costs nothing per operation. What
+//! must be counted per operation goes into plain integers of a [`Tally`]; texts, histograms and sets are filled between
+//! two chunks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -68,7 +68,7 @@ pub struct Op<'a> {
     pub kind: Kind,
     /// Number of the record.
     pub number: u64,
-    /// Rows to read, for [`Kind::Scan`]; else of no meaning.
+    /// Rows to read, for [`Kind::Scan`]; unused otherwise.
     pub rows: u64,
     /// The key.
     pub key: &'a [u8],
@@ -78,14 +78,14 @@ pub struct Op<'a> {
 
 /// Where the operations come from.
 pub trait Feed<T: Timing> {
-    /// Whether there is another operation. Where the chunk is used up this stops the clock, prepares the next chunk and
+    /// Whether there is another operation. At the end of the chunk this stops the clock, prepares the next chunk and
     /// starts the clock again.
     fn more(&mut self, timing: &mut T) -> bool;
     /// Takes operations from the chunk, at most so many.
     fn take(&mut self, at_most: u64) -> Range<usize>;
     /// Index of the next operation.
     fn at(&self) -> usize;
-    /// Gives operations back, from this index on.
+    /// Returns operations to the chunk, from this index on.
     fn rewind(&mut self, to: usize);
     /// An operation of the chunk.
     fn op(&self, index: usize) -> Op<'_>;
@@ -111,27 +111,27 @@ pub trait Timing {
     /// The operation ended.
     #[inline(always)]
     fn after(&mut self, _index: usize, _succeeded: bool) {}
-    /// The commit of a transaction of several operations ended, whose last operation stands before this index. Where it
-    /// did not succeed, none of them did.
+    /// The commit of a transaction of several operations ended, whose last operation is before this index. Where it did
+    /// not succeed, none of them did.
     #[inline(always)]
     fn committed(&mut self, _next: usize, _succeeded: bool) {}
-    /// A transaction of several operations, whose last stands before this index, was discarded: none of them succeeded.
+    /// A transaction of several operations, whose last is before this index, was discarded: none of them succeeded.
     fn discarded(&mut self, _next: usize) {}
     /// The timed section ends.
     #[inline(always)]
     fn end(&mut self, _now: u64) {}
 }
 
-/// Times nothing but the section.
+/// Times only the section.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Untimed;
 
 impl Timing for Untimed {}
 
-/// Consecutive failures after which a phase stops: what fails so often fails for good.
+/// Consecutive failures after which a phase stops: such an error is permanent.
 pub const FAILURES_IN_A_ROW: u32 = 100;
 
-/// Different error texts that are kept.
+/// Different error texts that are stored.
 const ERROR_TEXTS: usize = 5;
 
 /// What happened, counted inside timed sections.
@@ -141,7 +141,7 @@ pub struct Tally {
     pub operations: u64,
     /// Operations that failed, with those discarded along with them.
     pub errors: u64,
-    /// How often the engine said that the disk is full.
+    /// How often the engine reported a full disk.
     pub disk_full: u64,
     /// Transactions committed, or read transactions ended.
     pub transactions: u64,
@@ -149,7 +149,7 @@ pub struct Tally {
     in_a_row: u32,
     /// Error texts with counts, the first few different ones.
     pub texts: BTreeMap<String, u64>,
-    /// What reads answered.
+    /// What reads returned.
     pub reads: Reads,
 }
 
@@ -161,7 +161,7 @@ impl Tally {
         self.in_a_row = 0;
     }
 
-    /// Adds what another client counted.
+    /// Adds another client's counts.
     pub fn merge(&mut self, other: Self) {
         self.operations += other.operations;
         self.errors += other.errors;
@@ -175,7 +175,7 @@ impl Tally {
         self.reads.merge(other.reads);
     }
 
-    /// Counts a failure; gives the error back where the phase cannot go on.
+    /// Counts a failure; returns the error if the phase cannot continue.
     #[cold]
     fn failed(&mut self, operations: u64, error: EngineError) -> Result<(), EngineError> {
         self.errors += operations;
@@ -189,7 +189,7 @@ impl Tally {
         let hopeless = !(full || matches!(error, EngineError::Engine { .. })) || self.in_a_row >= FAILURES_IN_A_ROW;
         match error {
             _ if !hopeless => Ok(()),
-            // After a full disk some engines say nothing but that something failed before.
+            // After a full disk some engines only report that an earlier operation failed.
             EngineError::Engine { engine, doing, source } if self.disk_full > 0 => {
                 Err(EngineError::DiskFull { engine, doing, source })
             }
@@ -279,7 +279,7 @@ fn in_own_transactions<S: Session>(
         Kind::Compute | Kind::ReadModifyWrite | Kind::Delete => {
             let read = *reads;
             let done = read_and_write(session, op, reads, own_reads);
-            // What an operation saw before it failed is no answer of the phase.
+            // Rows that an operation read before it failed are no answer of the phase.
             if done.is_err() {
                 *reads = read;
             }
@@ -336,7 +336,7 @@ fn write_in_own_transaction<S: Session>(session: &mut S, op: Op<'_>, reads: &mut
     }
 }
 
-/// Ends a transaction that failed; what failed first is what is reported.
+/// Ends a transaction that failed; the first error is the one reported.
 #[cold]
 fn discard<R: Read>(txn: R) {
     let _ = txn.finish();

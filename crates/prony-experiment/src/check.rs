@@ -1,4 +1,4 @@
-//! The file as written -> the experiment that can run, with every fault found on the way.
+//! Checks an experiment file and turns it into an experiment that can run; collects every fault.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use prony_model::units::Nanos;
 /// The sections in which placeholders of factors have a meaning.
 const VARIED: [&str; 6] = ["store", "program", "subject", "data", "phase", "limits"];
 
-/// More phases than anyone reads; a file with more is a mistake.
+/// The most phases; a file with more is a mistake.
 const MOST_PHASES: usize = 1_000;
 
 /// The seed of an experiment that gives none.
@@ -43,7 +43,7 @@ pub fn check(
     check_in(raw, engines, &Anywhere, overrides)
 }
 
-/// The same, and that what the file names is there.
+/// The same, and that the files and programs which it names exist.
 ///
 /// # Errors
 /// Every fault of the file, in its order.
@@ -123,7 +123,7 @@ fn amount(compare: &Compare, overrides: &Overrides) -> (Blocks, Option<Nanos>) {
     }
 }
 
-/// Walks the file as written.
+/// Checks the form of the file as written.
 fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
     let Some(entries) = raw.root.table() else { return };
     for entry in entries {
@@ -160,17 +160,17 @@ fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
     }
 }
 
-/// What phases look like in this file.
+/// The form of phases in this file.
 fn phase_shape(root: &Node) -> &'static Shape {
     if root.get("program").is_some() { &grammar::PROGRAM_PHASES } else { &grammar::STORE_PHASES }
 }
 
-/// Whether other levels run than those of the file.
+/// Whether the command line changed the levels that run.
 fn is_narrowed(overrides: &Overrides) -> bool {
     !overrides.only.is_empty() || !overrides.set.is_empty()
 }
 
-/// A baseline that stands in no stratum, unless the command line took it out.
+/// A baseline that is in no stratum, unless the command line removed it.
 fn no_baseline(
     raw: &RawExperiment,
     combinations: &[Combination],
@@ -187,7 +187,7 @@ fn no_baseline(
     }
 }
 
-/// A baseline's level that `--set` takes out: the user asked for levels to compare, and nothing would be.
+/// A baseline's level that `--set` removes: the user wants to compare levels, but nothing would be compared.
 fn baseline_set_aside(
     raw: &RawExperiment,
     factors: &[FactorDef],
@@ -198,10 +198,10 @@ fn baseline_set_aside(
     let entries = raw.root.get("compare").and_then(|compare| compare.get("baseline")).and_then(Node::table);
     for (name, levels) in &overrides.set {
         let named = baseline.iter().map(|(at, level)| (&factors[*at], *level)).find(|(factor, _)| factor.name == *name);
-        // A search compares nothing until it has found something.
+        // A search compares nothing before it has a result.
         let aside = |(factor, level): &(&FactorDef, usize)| !factor.free && !factor.levels[*level].selected;
         let Some((factor, level)) = named.filter(aside) else { continue };
-        // `leave_one_out` names the baseline where nothing else does.
+        // `leave_one_out` sets the baseline if the file names none.
         let named = entries.and_then(|all| all.iter().find(|entry| entry.key == *name)).map(|entry| &entry.node);
         let span = named.or_else(|| factors::left_out_node(&raw.root)).map(|node| node.span.clone());
         let label = &factor.levels[level].label;

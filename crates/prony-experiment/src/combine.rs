@@ -1,4 +1,4 @@
-//! Which combinations of levels run: the full cross, a union of grids or a star, less what is skipped.
+//! Which combinations of levels run: the full cross, a union of grids or a star, without skipped ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use super::factors::{FactorDef, by_key, left_out, level_fault, level_hint, selec
 use super::node::Node;
 use super::problem::{Problem, Problems, known_hint};
 
-/// More combinations than a design is chosen from; a file with more is a mistake.
+/// The most combinations of a design; a file with more is a mistake.
 const MOST_COMBINATIONS: usize = 100_000;
 
-/// More variants than anyone runs: a trial of each would take hours.
+/// The most variants: a trial of each would take hours.
 const MOST_VARIANTS: usize = 10_000;
 
 /// The index of a level for each factor.

@@ -1,11 +1,10 @@
-//! Experiments made of others: what a search asks of the same file, joined as it goes, and two variants set against
-//! each other.
+//! Experiments derived from others: the growing one of a search, and a comparison of two variants.
 
 use super::design::{Blocks, Experiment, Factor, Level, TableSpec, Variant};
 use prony_model::metric::MetricName;
 
 impl Experiment {
-    /// The same experiment with no variant yet, to be filled by [`Self::admit`]: a search explores, so it compares
+    /// The same experiment without variants, to which [`Self::admit`] adds some: a search explores, so it compares
     /// nothing.
     #[must_use]
     pub fn emptied(&self, title: String) -> Self {
@@ -22,9 +21,9 @@ impl Experiment {
         empty
     }
 
-    /// Takes in a variant of another experiment of the same factors, and tells the variant's number here. Numbers given
-    /// before stay as they are; a variant with the same levels is not taken in twice. Where commands are not recorded, a
-    /// known variant takes the other's commands, since its own may have been read from a record that has none.
+    /// Adds a variant of another experiment of the same factors, and returns its number here. Earlier numbers stay the
+    /// same; a variant with the same levels is not added twice. Where commands are not recorded, a known variant gets
+    /// the other's commands, since its own may have been read from a record that has none.
     pub fn admit(&mut self, other: &Self, variant: usize) -> usize {
         let variant = &other.variants[variant];
         let levels: Vec<usize> =
@@ -42,7 +41,7 @@ impl Experiment {
         id
     }
 
-    /// The same with the variants of what was recorded of it under their numbers there, to go on with.
+    /// The same with the recorded variants under their recorded numbers, to be continued.
     #[must_use]
     pub fn continuing(mut self, recorded: &Self) -> Self {
         let own = self.clone();
@@ -75,13 +74,13 @@ impl Experiment {
         self
     }
 
-    /// Two of its variants as an ordinary experiment: `rival` against `baseline` in one metric. Its seed is another, so
-    /// that what was chosen by some data is judged by others.
+    /// Two of its variants as an ordinary experiment: `rival` against `baseline` in one metric. Its seed is another
+    /// one, so that a choice made by some data is judged by other data.
     #[must_use]
     pub fn duel(&self, baseline: usize, rival: usize, metric: &MetricName, blocks: Blocks) -> Self {
         let mut duel = self.emptied(self.title.clone());
         duel.explores = false;
-        // The tables and metrics for which they are counted are not the duel's.
+        // The tables and metrics that need syncs are not part of the duel.
         duel.observe.syncs = Some(self.counts_syncs());
         duel.seed = duel.seed.wrapping_add(1);
         for id in [baseline, rival] {

@@ -1,4 +1,4 @@
-//! What is compared: factors, variants, blocks, the comparison, the report's tables.
+//! The checked experiment: factors, variants, blocks, the comparison, the report's tables.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,7 +39,7 @@ pub const ALL: &str = "all";
 /// The level that `[design] leave_one_out` makes of no change.
 pub const NONE: &str = "none";
 
-/// How the levels begin that `[design] leave_one_out` makes of all changes but one; the name of that follows.
+/// Prefix of the levels that `[design] leave_one_out` makes of all changes but one; the name of that follows.
 pub const WITHOUT: &str = "without ";
 
 impl Experiment {
@@ -47,11 +47,11 @@ impl Experiment {
     pub fn title(&self) -> &str {
         &self.title
     }
-    /// What it is to answer, where the file says so.
+    /// The question that it answers, where the file states one.
     pub fn question(&self) -> Option<&str> {
         self.question.as_deref()
     }
-    /// The file's text, byte for byte.
+    /// The file's text, unchanged.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -91,7 +91,7 @@ impl Experiment {
         let name = self.leave_one_out.as_ref()?;
         self.factors.iter().position(|factor| factor.name == *name)
     }
-    /// Whether a search chose its variants as it went, by their own figures: those are biased, and nothing is compared.
+    /// Whether a search chose its variants by their own figures: those are biased, and nothing is compared.
     pub fn explores(&self) -> bool {
         self.explores
     }
@@ -131,7 +131,7 @@ pub struct Variant {
     pub id: usize,
     /// The level of each factor, by index, in the order of [`Experiment::factors`].
     pub levels: Vec<usize>,
-    /// What it does.
+    /// Its phases, data, limits and subject.
     pub spec: TrialSpec,
     /// The stratum: variants of one stratum are compared with that stratum's baseline.
     pub stratum: usize,
@@ -291,11 +291,11 @@ pub struct Column {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellPart {
-    /// As it stands.
+    /// Literal text.
     Text(String),
     /// A figure with its format.
     Figure {
-        /// What is computed.
+        /// The expression.
         expr: Expr,
         /// How it is printed; `None` by its unit.
         format: Option<String>,

@@ -15,7 +15,7 @@ const DEEPEST: usize = 64;
 /// Why a text is not an expression, or an expression has no meaning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExprError {
-    /// A figure, number or `(` should stand here.
+    /// A figure, number or `(` should be here.
     #[error("expected a figure such as `write.time`, a number or `(`, found {0}")]
     Operand(String),
     /// Something is left over.
@@ -30,19 +30,19 @@ pub enum ExprError {
     /// A metric's name is wrong.
     #[error(transparent)]
     Metric(#[from] prony_model::metric::MetricError),
-    /// Two figures that cannot be combined so.
+    /// Two figures that this operator cannot combine.
     #[error("{left} {operator} {right} has no meaning")]
     Dimension {
-        /// What stands on the left: `a time`.
+        /// The left side: `a time`.
         left: &'static str,
         /// The operator as written.
         operator: &'static str,
-        /// What stands on the right.
+        /// The right side.
         right: &'static str,
     },
 }
 
-/// What an expression's value is.
+/// The kind of an expression's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// A reading's unit.
@@ -72,10 +72,10 @@ impl Dimension {
     }
 }
 
-/// Reads an expression.
+/// Parses an expression.
 ///
 /// # Errors
-/// What does not fit; its dimensions are not looked at, see [`dimension`].
+/// What does not fit; its dimensions are not checked, see [`dimension`].
 pub fn parse(text: &str) -> Result<Expr, ExprError> {
     let tokens = tokens(text)?;
     let mut parser = Parser { tokens: &tokens, depth: 0 };
@@ -136,7 +136,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, ExprError> {
     Ok(tokens)
 }
 
-/// A number or a metric's name; nothing where there is only space.
+/// A number or a metric's name; nothing where there are only blanks.
 fn word(text: &str) -> Result<Option<Token>, ExprError> {
     let text = text.trim();
     if text.is_empty() {
@@ -217,7 +217,7 @@ const fn symbol(operator: Operator) -> &'static str {
     }
 }
 
-/// The expression as text that [`parse`] reads back as the same.
+/// The expression as text from which [`parse`] makes the same again.
 pub fn print(expr: &Expr) -> String {
     match expr {
         Expr::Metric(name) => name.to_string(),
@@ -236,7 +236,7 @@ fn strong_side(expr: &Expr) -> bool {
     matches!(expr, Expr::Binary(_, Operator::Mul | Operator::Div, _))
 }
 
-/// What the expression's value is.
+/// The kind of the expression's value.
 ///
 /// # Errors
 /// Figures combined in a way that has no meaning, such as bytes added to seconds.

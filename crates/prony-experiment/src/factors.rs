@@ -19,13 +19,13 @@ pub(crate) struct FactorDef {
     pub(crate) levels: Vec<LevelDef>,
     /// Whether levels are a table's keys.
     labelled: bool,
-    /// Where each label stands first, and each number that a label is.
+    /// The first place of each label, and of each number that a label is.
     index: Index,
-    /// Whether a search lays out its levels, so that `[design]` does not.
+    /// Whether a search determines its levels, so that `[design]` does not.
     pub(crate) free: bool,
 }
 
-/// Levels by their labels: a file may have a hundred thousand, and name each again in `skip` or `when`.
+/// Levels by their labels: a file may have a hundred thousand, and name each of them in `skip` or `when`.
 #[derive(Clone, Debug, Default)]
 struct Index {
     labels: BTreeMap<String, usize>,
@@ -46,7 +46,7 @@ impl Index {
 
 /// A label as a number, which may be written with underscores.
 fn plain(label: &str) -> Option<u64> {
-    // Zero has two signs, and one place among the levels.
+    // Zero has two signs, but is one level.
     label.replace('_', "").parse::<f64>().ok().map(|number| (number + 0.0).to_bits())
 }
 
@@ -55,7 +55,7 @@ fn plain(label: &str) -> Option<u64> {
 pub(crate) struct LevelDef {
     pub(crate) label: String,
     pub(crate) node: Node,
-    /// Whether the command line leaves it in.
+    /// Whether the command line includes it.
     pub(crate) selected: bool,
 }
 
@@ -66,7 +66,7 @@ impl FactorDef {
         exact.or_else(|| self.index.numbers.get(&plain(label)?).copied())
     }
 
-    /// After its levels have changed.
+    /// Updates it after its levels have changed.
     fn set_levels(&mut self, levels: Vec<LevelDef>) {
         self.index = Index::of(&levels);
         self.levels = levels;
@@ -90,7 +90,7 @@ impl FactorDef {
     }
 }
 
-/// The factors as they stand in the checked experiment: only levels that run.
+/// The factors of the checked experiment: only levels that run.
 pub(crate) fn public(factors: &[FactorDef]) -> Vec<Factor> {
     factors.iter().map(FactorDef::public).collect()
 }
@@ -306,7 +306,7 @@ fn typed(text: &str) -> Value {
     }
 }
 
-/// What is wrong with a label that is no level's.
+/// The fault of a label that no level has.
 pub(crate) fn level_fault(factor: &FactorDef, label: &str) -> String {
     format!("factor `{}` has no level `{label}`", factor.name)
 }

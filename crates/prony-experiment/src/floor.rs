@@ -36,7 +36,7 @@ pub(crate) fn read(
 ) -> BTreeMap<usize, usize> {
     let node = raw.root.get("compare").and_then(|compare| compare.get("floor"));
     let floor = combine::named(factors, node, problems);
-    // What is faulty has been said already, and what the command line sets aside was not forgotten.
+    // A faulty floor was reported already, and a level that the command line removes is no fault.
     let sound = node.and_then(Node::table).is_some_and(|entries| !floor.is_empty() && entries.len() == floor.len());
     let narrowed = !overrides.only.is_empty() || !overrides.set.is_empty();
     if let (Some(node), true) = (node, sound && !narrowed && !combinations.is_empty()) {
@@ -46,7 +46,7 @@ pub(crate) fn read(
     floor
 }
 
-/// What is wrong with a floor beside the variants that run, and a hint.
+/// The fault of a floor among the variants that run, and a hint.
 fn fault_of(combinations: &[Combination], floor: &BTreeMap<usize, usize>) -> Option<(&'static str, &'static str)> {
     let is_floor = |levels: &&Combination| combine::is_baseline(levels, floor);
     let like = |levels: &Combination| {

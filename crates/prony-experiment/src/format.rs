@@ -1,4 +1,4 @@
-//! How a figure is printed: by its unit, or as a format asks.
+//! How a figure is printed: by its unit, or by a format.
 //!
 //! A format names a unit or a clock, and with `.N` the number of decimals: `s`, `ms.3`, `mm:ss.ms`,
 //! `MB.1`, `/s`, `MB/s`, `%`, `.2`. The cell contains only the number, the heading its unit; only `%` keeps
@@ -9,7 +9,7 @@ use prony_model::number::{MOST_DECIMALS, digits, with_decimals};
 use prony_model::units::Unit;
 use prony_model::units::quantity;
 
-/// A format that was understood.
+/// A parsed format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Format {
     style: Style,
@@ -54,7 +54,7 @@ pub fn known() -> &'static [&'static str] {
     &KNOWN
 }
 
-/// Reads a format.
+/// Parses a format.
 ///
 /// # Errors
 /// A text that names no unit or clock.

@@ -1,4 +1,4 @@
-//! The experiment as it is recorded where its file keeps command lines out of the record.
+//! Removes command lines from an experiment before it is recorded, where its file asks for that.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::design::{Experiment, Variant};
 use prony_model::program::{Change, CommandLine, InputSpec, OutputTo, ProgramSpec};
 use prony_model::spec::Subject;
 
-/// What stands in the place of a text that is not recorded.
+/// The replacement for a text that is not recorded.
 pub const LEFT_OUT: &str = "(left out of the record)";
 
 impl Experiment {
@@ -25,7 +25,7 @@ impl Experiment {
     }
 
     /// The experiment as it is recorded: whole, or without command lines, variables, texts that programs are given, and
-    /// the file's text. Everything that figures and comparisons rest on stays.
+    /// the file's text. Everything on which figures and comparisons depend is recorded.
     pub fn recorded(&self) -> Cow<'_, Self> {
         if self.records_commands() {
             return Cow::Borrowed(self);
@@ -33,7 +33,7 @@ impl Experiment {
         let mut recorded = self.clone();
         recorded.source = recorded_source(&self.source);
         for level in recorded.factors.iter_mut().flat_map(|factor| &mut factor.levels) {
-            // Labels are recorded, and so are numbers, by which variants are put in order.
+            // Labels are recorded, and so are numbers, which order the variants.
             let is_recorded = match &level.value {
                 Value::Object(_) | Value::Array(_) => false,
                 Value::String(text) => *text == level.label,
@@ -51,13 +51,13 @@ impl Experiment {
         Cow::Owned(recorded)
     }
 
-    /// Whether a text is the file of which this experiment was made, as far as the record tells.
+    /// Whether a text is the file of this experiment, as far as the record shows.
     pub fn is_of(&self, text: &str) -> bool {
         self.source == text || self.source == recorded_source(text)
     }
 }
 
-/// What is recorded of a file's text, by which it is known again.
+/// What is recorded of a file's text, so that it can be recognised.
 fn recorded_source(text: &str) -> String {
     format!("# {LEFT_OUT}: a text of {} bytes, {}\n", text.len(), digest(text))
 }

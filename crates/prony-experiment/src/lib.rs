@@ -1,9 +1,8 @@
-//! The experiment: the file as written -> the experiment that can run.
+//! Turns an experiment file into a checked experiment that can run.
 //!
-//! [`parse`] reads the text, [`check`] finds every fault and makes an [`Experiment`](design::Experiment).
-//! [`spec`] holds what one variant does, with every factor filled in; [`design`] holds what is
-//! compared and how often. Both are plain data: they travel to the worker and into the results
-//! database as JSON.
+//! [`parse`] reads the text, [`check`] finds every fault and makes an [`Experiment`](design::Experiment). [`spec`]
+//! holds what one variant does, with every factor filled in; [`design`] holds what is compared and how often. Both are
+//! plain data: they are sent to the worker and stored in the results database as JSON.
 
 mod check;
 mod combine;
@@ -41,7 +40,7 @@ pub use schema::schema;
 pub use shell_syntax::shell_syntax;
 pub use warnings::warnings;
 
-/// Commented files to begin with, which pass [`check`] where the engines `lmdb` and `sqlite` are built in.
+/// Commented example files, which pass [`check`] where the engines `lmdb` and `sqlite` are built in.
 pub mod templates {
     /// Two engines, driven by prony.
     pub const STORE: &str = include_str!("templates/store.toml");

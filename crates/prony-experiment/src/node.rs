@@ -1,4 +1,4 @@
-//! The file as a tree in which every value knows where it stands.
+//! The file as a tree in which every value has its place in the text.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::problem::{Problem, Problems};
 pub(crate) struct Node {
     /// Where the value is written.
     pub(crate) span: Range<usize>,
-    /// Where a placeholder asked for it, where it came through one.
+    /// The place of the placeholder that it replaced, if any.
     pub(crate) via: Option<Range<usize>>,
     /// The value.
     pub(crate) value: Value,
@@ -77,7 +77,7 @@ pub fn parse(text: &str, file: &str) -> Result<RawExperiment, Vec<Problem>> {
     Ok(RawExperiment { file: file.to_owned(), text: text.to_owned(), root })
 }
 
-/// What is wrong with a file that is not UTF-8: `text` is what can be read of it, `at` the offset up to which it is valid.
+/// The fault of a file that is not UTF-8: `text` is what can be read of it, `at` the offset up to which it is valid.
 pub fn not_utf8(text: &str, at: usize) -> Vec<Problem> {
     let mut problems = Problems::new(text);
     let problem = Problem::new(at..at, "the file is not valid UTF-8");

@@ -1,4 +1,4 @@
-//! Placeholders of programs that ask for what is outside of the file: `{env.NAME}`, `{dir}`, `{tmp}`, `{instance}`.
+//! Placeholders in programs for values from outside of the file: `{env.NAME}`, `{dir}`, `{tmp}`, `{instance}`.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use super::placeholder::{Part, span_in, split};
 use super::problem::{Problem, Problems};
 use prony_model::program::{DIR, INSTANCE, TMP};
 
-/// Keys of a program whose texts are told the directory in which it works, and its TMPDIR.
+/// Keys of a program in whose texts its working directory and its TMPDIR are replaced.
 const WITH_DIR: [&str; 7] = ["command", "env", "store", "build", "prepare", "conclude", "cleanup"];
 
 /// Keys of replicas in whose texts these and `{instance}` are replaced.
 const WITH_INSTANCE: [&str; 2] = ["command", "env"];
 
-/// What texts of programs are told of the world, and where a text stands. The variables are prony's own: what came of
-/// them is part of the checked experiment, and so of its record.
+/// Values for texts of programs, and the place of a text. The variables are prony's own: their values are part of the
+/// checked experiment, and so of its record.
 #[derive(Clone, Copy)]
 pub(crate) struct Outside<'a> {
     variables: &'a BTreeMap<String, String>,
@@ -36,8 +36,8 @@ impl<'a> Outside<'a> {
         Self { variables, file, dir: false, instance: false }
     }
 
-    /// Fills `{env.NAME}` into the texts of programs, and marks the places of `{dir}`, `{tmp}` and `{instance}`, which are
-    /// known in a trial only. What comes through levels of factors is filled once these are known.
+    /// Fills `{env.NAME}` into the texts of programs, and marks the places of `{dir}`, `{tmp}` and `{instance}`, which
+    /// are known in a trial only. Texts from levels of factors are filled once the levels are known.
     pub(crate) fn fill(self, raw: &RawExperiment, problems: &mut Problems<'_>) -> RawExperiment {
         let mut filled = raw.clone();
         for section in entries(&mut filled.root) {
@@ -101,7 +101,7 @@ impl<'a> Outside<'a> {
     }
 
     fn text(&self, node: &mut Node, problems: &mut Problems<'_>) {
-        // Faults of the braces are said by the validator, which sees the text as it stands.
+        // The validator, which reads the text as it is written, reports faults of the braces.
         let Some(Ok(parts)) = node.text().map(split) else { return };
         let is_ours = |name: &str| matches!(name, "dir" | "tmp" | "instance") || name.starts_with("env.");
         let ours = |part: &Part| matches!(part, Part::Hole(name, _) if is_ours(name));

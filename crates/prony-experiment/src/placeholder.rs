@@ -1,30 +1,30 @@
-//! Placeholders in texts: `{factor}`, `{i}`; `{{` and `}}` stand for braces.
+//! Parses placeholders in texts: `{factor}`, `{i}`; `{{` and `}}` are braces.
 
 use std::ops::Range;
 
 use super::node::Node;
 use super::problem::{Problem, known_hint};
 
-/// Names that placeholders of other kinds begin with; no factor may have one.
+/// First parts of placeholders of other kinds; no factor may have such a name.
 pub(crate) const NAMESPACES: [&str; 5] = ["i", "dir", "tmp", "instance", "env"];
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Text, escapes taken back.
+    /// Text, escapes undone.
     Text(String),
-    /// A placeholder's name without its braces, and where it stands in the text, braces included.
+    /// A placeholder's name without its braces, and its place in the text, braces included.
     Hole(String, Range<usize>),
 }
 
-/// Why a text's braces do not fit, and where.
+/// The fault of a text's braces, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BraceFault {
     pub(crate) message: &'static str,
     pub(crate) at: Range<usize>,
 }
 
-/// Cuts a text into texts and holes; no two texts stand side by side.
+/// Splits a text into texts and holes; no two texts follow each other.
 pub(crate) fn split(text: &str) -> Result<Vec<Part>, BraceFault> {
     let mut parts = Vec::new();
     let mut literal = String::new();
@@ -61,7 +61,7 @@ pub(crate) fn head(hole: &str) -> &str {
     hole.split('.').next().unwrap_or(hole)
 }
 
-/// Where a part of a text stands in the file: exact where the text is written without escapes.
+/// The place of a part of a text in the file: exact where the text is written without escapes.
 pub(crate) fn span_in(node: &Node, file: &str, at: &Range<usize>) -> Range<usize> {
     let inner = node.span.start + 1;
     match node.text() {
@@ -75,13 +75,13 @@ pub(crate) fn span_in(node: &Node, file: &str, at: &Range<usize>) -> Range<usize
 pub(crate) enum Filled {
     /// Not yet.
     No,
-    /// Yes; a factor that is left could not be filled in, which has been said.
+    /// Yes; a factor that is left could not be filled in, which has been reported.
     Text,
-    /// The text is itself a level's, which can hold no factor.
+    /// The text belongs to a level, which can contain no factor.
     Level,
 }
 
-/// What may stand in a text's holes.
+/// The valid content of a text's holes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope<'a> {
     /// The names of the factors.
@@ -92,7 +92,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) record: bool,
 }
 
-/// What is wrong with the holes of a text.
+/// The fault of a text's holes.
 pub(crate) fn faults(node: &Node, file: &str, scope: Scope<'_>) -> Vec<Problem> {
     let Some(text) = node.text() else { return Vec::new() };
     let parts = match split(text) {

@@ -1,10 +1,9 @@
 //! Which trial runs when: blocks, order, seeds. A pure function of the experiment and its seed.
 //!
-//! A block runs every variant once, in seeded random order (METHOD 4.1). Where there is a baseline,
-//! the block is cut into sub-blocks of one stratum: the baseline, twice where it is asked, and at
-//! most five variants (METHOD 4.2), so that what is compared ran close together. Neither the order
-//! nor the seed of a block depends on how many blocks follow, so that interim analyses and resumed runs find
-//! the earlier ones as they were.
+//! A block runs every variant once, in seeded random order (METHOD 4.1). Where there is a baseline, the block is cut
+//! into sub-blocks of one stratum: the baseline, twice where it is asked, and at most five variants (METHOD 4.2), so
+//! that compared variants run close together. Neither the order nor the seed of a block depends on how many blocks
+//! follow, so that interim analyses and resumed runs get the same earlier ones.
 
 mod outline;
 
@@ -107,7 +106,7 @@ fn shares(rest: &[usize]) -> Vec<&[usize]> {
     (0..parts).map(|part| &rest[rest.len() * part / parts..rest.len() * (part + 1) / parts]).collect()
 }
 
-/// The chance of one block: a hash of seed, block and what is drawn.
+/// The random number of one block: a hash of seed, block and what is drawn.
 #[derive(Clone, Copy)]
 struct Draw {
     seed: u64,
@@ -128,7 +127,7 @@ impl Draw {
         self.number("trial", 0)
     }
 
-    /// Into the order of the hashes of their keys: each order equally likely, whatever the initial order.
+    /// Sorts by the hashes of keys: each order is equally likely, whatever the initial order.
     fn shuffle<T>(self, purpose: &str, items: &mut [T], key: impl Fn(&T) -> u64) {
         items.sort_by_cached_key(|item| (self.number(purpose, key(item)), key(item)));
     }

@@ -1,19 +1,19 @@
-//! What is wrong with a file: message, place, hint. All of it is collected before anything is said.
+//! Faults of a file: message, place, hint. All are collected before any is reported.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// Characters of a message, hint or note that are kept: a name in it may be a megabyte long.
+/// Characters of a message, hint or note that are shown: a name in it may be a megabyte long.
 const LONGEST: usize = 1_000;
 
 /// Words that a hint lists.
 const LISTED: usize = 20;
 
-/// Something wrong in an experiment file.
+/// A fault of an experiment file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What is wrong: lower-case start, names in backticks, no full stop.
+    /// The fault: lower-case start, names in backticks, no full stop.
     pub message: String,
     /// Where: a range of bytes of the file's text.
     pub span: Range<usize>,
@@ -21,20 +21,20 @@ pub struct Problem {
     pub line: usize,
     /// Column of the span's start in characters, from 1.
     pub column: usize,
-    /// What to do, where something can be said.
+    /// What to do, if there is advice.
     pub hint: Option<String>,
-    /// Other places that have to do with it.
+    /// Other places that are involved.
     pub labels: Vec<Label>,
-    /// More about it, such as the variant in which it shows.
+    /// More about it, such as the variant in which it occurs.
     pub note: Option<String>,
 }
 
-/// Another place in the file, and what it has to do with a problem.
+/// Another place in the file, and its part in a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// Where: a range of bytes of the file's text.
     pub span: Range<usize>,
-    /// What is there.
+    /// Its part in the problem.
     pub text: String,
 }
 
@@ -60,7 +60,7 @@ impl Problem {
     }
 }
 
-/// Collects problems; says each (place, message) once.
+/// Collects problems; each (place, message) once.
 #[derive(Debug)]
 pub(crate) struct Problems<'t> {
     text: &'t str,
@@ -87,7 +87,7 @@ impl<'t> Problems<'t> {
         self.add_harmless(problem);
     }
 
-    /// A fault that does not keep what stands around it from being understood.
+    /// A fault after which the surrounding text can still be understood.
     pub(crate) fn add_harmless(&mut self, mut problem: Problem) {
         cut(&mut problem.message, LONGEST);
         problem.hint.iter_mut().for_each(|text| cut(text, LONGEST));
@@ -99,12 +99,12 @@ impl<'t> Problems<'t> {
         self.list.push(problem);
     }
 
-    /// Whether nothing was wrong.
+    /// Whether there is no fault.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// How often something was wrong that is not harmless, repeats included: unchanged over a check that found nothing.
+    /// The number of faults that are not harmless, repeats included: unchanged by a check that found nothing.
     pub(crate) fn raised(&self) -> usize {
         self.raised
     }
@@ -120,7 +120,7 @@ impl<'t> Problems<'t> {
     }
 }
 
-/// Walks a text once, telling line and column (both from 1, the column in characters) of offsets that ascend.
+/// Walks a text once, computing line and column (both from 1, the column in characters) of ascending offsets.
 struct Place<'t> {
     text: &'t str,
     at: usize,
@@ -143,7 +143,7 @@ impl<'t> Place<'t> {
     }
 }
 
-/// The offset of the character in which, or at which, an offset lies.
+/// The offset of the character that contains, or begins at, an offset.
 fn floor(text: &str, offset: usize) -> usize {
     let from = offset.min(text.len());
     (0..=from).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
@@ -180,7 +180,7 @@ pub fn render(problem: &Problem, file: &str, text: &str) -> String {
     out
 }
 
-/// As much of the problem's line as is shown, and the characters of it that stand before the problem.
+/// The shown part of the problem's line, and the number of characters in it before the problem.
 fn excerpt(problem: &Problem, text: &str) -> (usize, String) {
     let start = floor(text, problem.span.start);
     let begin = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
@@ -203,7 +203,7 @@ fn cut(text: &mut String, most: usize) {
     }
 }
 
-/// The hint for a word that is not known: the nearest known one, or all of them.
+/// The hint for an unknown word: the nearest known one, or all of them.
 pub(crate) fn known_hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(word, known.iter().copied()) {
@@ -216,7 +216,7 @@ pub(crate) fn known_hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str
     }
 }
 
-/// The known word that a typing slip away from `word`.
+/// The known word that differs from `word` by a typing error.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let slips = |k: &str| 1.max(length.max(k.chars().count()) / 3);

@@ -1,4 +1,4 @@
-//! The reference of the file in Markdown, made from its declaration.
+//! Generates the reference of the file in Markdown from its declaration.
 
 use std::fmt::Write as _;
 

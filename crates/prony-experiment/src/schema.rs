@@ -1,4 +1,4 @@
-//! The JSON Schema (draft 2020-12) of the file, made from its declaration.
+//! Generates the JSON Schema (draft 2020-12) of the file from its declaration.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ fn field_schema(field: &'static Field, definitions: &mut Definitions) -> Value {
     }
 }
 
-/// A value's schema, open to a placeholder where one has a meaning.
+/// A value's schema, which also accepts a placeholder where one has a meaning.
 fn value(shape: &'static Shape, definitions: &mut Definitions) -> Value {
     let number = |minimum: f64| json!({ "type": "number", "minimum": minimum });
     let quantity = |pattern: &str| json!({ "anyOf": [{ "type": "string", "pattern": pattern }, number(0.0)] });

@@ -1,12 +1,11 @@
-//! What the phases of a variant do to one another: open transactions, closed stores, and what the
-//! engine cannot do.
+//! Checks the order of a variant's phases: open transactions, closed stores, and what the engine cannot do.
 
 use super::decode::phase::Placed;
 use super::problem::{Problem, Problems};
 use prony_model::catalog::EngineFacts;
 use prony_model::spec::{Action, Grouping, Ops};
 
-/// What a hint says where one variant of several is at fault.
+/// The hint where one variant of several has a fault.
 const SKIP: &str = "leave the variant out with `[design] skip`, or the phase with `when`";
 
 /// Checks the phases in order, and settles which transactions stay open.
@@ -34,7 +33,7 @@ fn stay_open(phases: &mut [Placed]) {
     }
 }
 
-/// Where something began that later phases have to do with.
+/// The place where something began that affects later phases.
 struct Since {
     name: String,
     at: std::ops::Range<usize>,
@@ -63,7 +62,7 @@ impl Sequence<'_, '_, '_> {
         self.transaction(phase);
     }
 
-    /// What an open transaction or a closed store does not allow.
+    /// Faults because of an open transaction or a closed store.
     fn state(&mut self, phase: &Placed) {
         let action = &phase.spec.action;
         let ends = matches!(action, Action::Persist | Action::Close | Action::Reopen | Action::Evict);

@@ -1,10 +1,10 @@
-//! The words in which the file's form is declared. One declaration serves the validator, the JSON
-//! Schema and the reference.
+//! Types for the declaration of the file's form. One declaration serves the validator, the JSON Schema and the
+//! reference.
 
 /// What a value may be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
-    /// Text as it stands; braces mean nothing.
+    /// Text as written; braces mean nothing.
     Plain,
     /// Text with placeholders of factors.
     Text,
@@ -40,7 +40,7 @@ pub(crate) enum Shape {
     List(&'static Shape),
     /// A list of exactly two of these.
     Pair(&'static Shape),
-    /// A table with keys of the user's own.
+    /// A table with keys that the user chooses.
     Map(&'static Shape),
     /// A table with these keys.
     Table(&'static TableShape),
@@ -57,7 +57,7 @@ pub(crate) struct TableShape {
     pub(crate) doc: &'static str,
     /// Its keys, in groups that tables can share.
     pub(crate) fields: &'static [&'static [Field]],
-    /// What keys of the user's own hold, where there may be any.
+    /// The shape of keys that the user chooses, where there may be any.
     pub(crate) rest: Option<&'static Shape>,
 }
 
@@ -115,7 +115,7 @@ impl TableShape {
 }
 
 impl Shape {
-    /// What it takes, in words, after `expected`.
+    /// The values that it takes, in words, after `expected`.
     pub(crate) fn words(&self) -> String {
         match self {
             Self::Plain | Self::Text | Self::Template => "a text".to_owned(),

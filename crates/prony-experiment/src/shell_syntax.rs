@@ -1,5 +1,5 @@
-//! Commands that are probably not meant as they stand: written for a shell where none reads them, or with files that are not
-//! where they run. Pure.
+//! Detects commands that are probably not meant as they are written: shell syntax where no shell reads it, or files
+//! that are not where the command runs. Pure.
 //!
 //! A text without `shell` is cut into words as a shell does it, and nothing more: in `echo hi > f` the program `echo` gets the
 //! words `>` and `f`. That is no fault, since a program may want such words, but hardly ever what was meant.

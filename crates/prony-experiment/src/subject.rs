@@ -1,4 +1,4 @@
-//! Which store or program a variant measures.
+//! Determines which store or program a variant measures.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::node::{Entry, Node, RawExperiment, Value};
 use super::problem::{Problem, Problems, known_hint};
 use super::validate::via;
 
-/// What a variant measures, as the file writes it, factors filled in.
+/// What a variant measures, as written in the file, factors filled in.
 pub(crate) enum Chosen {
     /// The store opened like this.
     Store(Node),
@@ -21,10 +21,10 @@ pub(crate) enum Chosen {
     },
 }
 
-/// The file with a name for a program that was written without one, which is a fault: so what is said of the program is
-/// said of its keys, and not of programs with the names of keys.
+/// The file with a name for a program that was written without one, which is a fault: messages then refer to the
+/// program's keys, and not to programs with the names of keys.
 pub(crate) fn with_names<'r>(raw: &'r RawExperiment, problems: &mut Problems<'_>) -> Cow<'r, RawExperiment> {
-    // A program may have the name of a key and be filled in as a whole by a factor; `command` hardly ever.
+    // A program may have the name of a key and be filled in as a whole by a factor; a name `command` is very unlikely.
     let is_whole = |entry: &Entry| entry.key != "command" && entry.node.text().is_some_and(|text| text.contains('{'));
     let is_key = |entry: &Entry| {
         grammar::PROGRAM.field(&entry.key).is_some() && entry.node.table().is_none() && !is_whole(entry)
@@ -44,7 +44,7 @@ pub(crate) fn with_names<'r>(raw: &'r RawExperiment, problems: &mut Problems<'_>
 }
 
 /// Chooses by `[subject]`, or takes the only one there is. `fill` fills in the variant's levels; `sound` is the filled
-/// `[subject]` as it is understood, where it fits.
+/// and decoded `[subject]`, where it has no fault.
 pub(crate) fn choose(
     root: &Node,
     fill: &dyn Fn(&Node, &mut Problems<'_>) -> Node,
@@ -123,7 +123,7 @@ fn program(
     Chosen::Program { name: entry.key.clone(), node: fill(&entry.node, problems), change: change.cloned() }
 }
 
-/// `[store]` with the keys that the subject brings.
+/// `[store]` with the keys that the subject adds.
 fn joined(
     store: Option<&Node>,
     brought: &Node,

@@ -1,4 +1,4 @@
-//! Fills the levels of one variant into the tree.
+//! Fills the levels of one variant into the tree of the file.
 
 use super::factors::FactorDef;
 use super::node::{Entry, Node, Value};
@@ -16,7 +16,7 @@ pub(crate) struct Levels<'a> {
 }
 
 impl Levels<'_> {
-    /// The tree with every placeholder of a factor filled in; others are left as they stand.
+    /// The tree with every placeholder of a factor filled in; other placeholders stay as they are.
     pub(crate) fn fill(&self, node: &Node, problems: &mut Problems<'_>) -> Node {
         let value = match &node.value {
             Value::Text(text) => return self.fill_text(node, text, problems),
@@ -31,7 +31,7 @@ impl Levels<'_> {
     }
 
     fn fill_text(&self, node: &Node, text: &str, problems: &mut Problems<'_>) -> Node {
-        // Faults of the braces are said by the validator, which sees the text as it stands.
+        // The validator, which reads the text as it is written, reports faults of the braces.
         let Ok(parts) = placeholder::split(text) else { return node.clone() };
         if let [Part::Hole(name, _)] = parts.as_slice() {
             return match self.level(name, node, &(0..text.len()), problems) {
@@ -84,7 +84,7 @@ impl Levels<'_> {
     }
 }
 
-/// A level's value in the place of its placeholder; it keeps its own place and knows where it was asked for.
+/// A level's value instead of its placeholder; it keeps its own place and that of the placeholder.
 fn came_through(level: &Node, placeholder: &Node) -> Node {
     let mut node = level.clone();
     mark(&mut node, &placeholder.span);
@@ -100,7 +100,7 @@ fn mark(node: &mut Node, via: &std::ops::Range<usize>) {
     }
 }
 
-/// The names that placeholders and `when` of the tree begin with: the factors that are used.
+/// The first parts of names in placeholders and `when` of the tree: the factors that are used.
 pub(crate) fn used(node: &Node, names: &mut Vec<String>) {
     match &node.value {
         Value::Text(text) => {

@@ -1,4 +1,4 @@
-//! Walks a tree of values along the declared form and collects what does not fit.
+//! Checks a tree of values against the declared form and collects faults.
 
 use super::grammar;
 use super::node::{Entry, Node, Value};
@@ -7,7 +7,7 @@ use super::problem::{Problem, Problems, known_hint, quoted};
 use super::shape::{Need, Shape, TableShape};
 use prony_model::units::{Nanos, parse_bytes, parse_fraction, parse_rate, parse_time};
 
-/// How placeholders are taken.
+/// How placeholders are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holes {
     /// Placeholders mean nothing here.
@@ -61,7 +61,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether the value is a text whose placeholders may still become anything, or are at fault themselves.
+    /// Whether the value is a text whose placeholders may still become anything, or have faults themselves.
     fn is_open(&self, node: &Node, shape: &Shape) -> bool {
         let text = matches!(shape, Shape::Plain | Shape::Text | Shape::Template | Shape::Any | Shape::Either(_));
         !text && self.holes != Holes::None && has_factor(node, self.factors)
@@ -104,14 +104,14 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A key that the table does not know.
+    /// Reports a key that the table does not have.
     pub(crate) fn unknown_key(&mut self, table: &Node, entry: &Entry, shape: &'static TableShape) {
         let hint = known_hint(&entry.key, shape.all().map(|field| field.name));
         let problem = Problem::new(entry.key_span.clone(), format!("unknown key `{}`", entry.key));
         self.problems.add_harmless(via(table, problem.maybe_hint(hint)));
     }
 
-    /// Required keys are there, and exactly one action where there are any.
+    /// Checks that required keys are there, and exactly one action where there are any.
     pub(crate) fn complete(&mut self, node: &Node, shape: &'static TableShape) {
         let owner = if shape.name == grammar::ROOT.name { "the file".to_owned() } else { format!("`{}`", shape.name) };
         let missing = shape.all().filter(|field| field.need == Need::Required && node.get(field.name).is_none());
@@ -213,7 +213,7 @@ fn has_factor(node: &Node, factors: &[String]) -> bool {
     node.text().is_some_and(|text| placeholder::split(text).is_ok_and(|parts| parts.iter().any(is_factor)))
 }
 
-/// Points at the placeholder through which a faulty value came.
+/// Refers to the placeholder from which a faulty value came.
 pub(crate) fn via(node: &Node, problem: Problem) -> Problem {
     match &node.via {
         Some(span) if problem.labels.is_empty() => problem.label(span.clone(), "used"),

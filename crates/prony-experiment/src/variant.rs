@@ -1,4 +1,4 @@
-//! One variant: placeholders filled in, every value checked, decoded into what a trial runs.
+//! Checks one variant: fills in placeholders, checks every value, and decodes it into what a trial runs.
 
 use super::combine::Combination;
 use super::decode::instance::Started;
@@ -49,7 +49,7 @@ impl<'a> Context<'a> {
         names
     }
 
-    /// The replicas that programs start over these variants; where the command line has `narrowed` those of the file,
+    /// The replicas that programs start over these variants; if the command line has `narrowed` the levels of the file,
     /// what varies may be anything.
     pub(crate) fn replicas(&self, programs: &[Entry], combinations: &[Combination], narrowed: bool) -> Vec<Started> {
         let mut all = Vec::new();
@@ -67,12 +67,12 @@ impl<'a> Context<'a> {
         all
     }
 
-    /// The name of a phase in one variant; `None` where it is at fault.
+    /// The name of a phase in one variant; `None` where it is faulty.
     fn name(&self, phase: &Node, levels: &Combination) -> Option<String> {
         Some(self.quietly(phase.get("name")?, levels).text()?.to_owned())
     }
 
-    /// A part of the file in one variant; its faults are said elsewhere.
+    /// A part of the file in one variant; its faults are reported elsewhere.
     fn quietly(&self, node: &Node, levels: &Combination) -> Node {
         self.levels(levels).fill(node, &mut Problems::new(""))
     }
@@ -85,7 +85,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// What the variant's trials run; `None` where something in it is wrong, which has been said.
+/// The specification of the variant's trials; `None` where something in it is wrong, which has been reported.
 pub(crate) fn variant(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
     problems.set_note(context.described(levels));
     let spec = spec(context, levels, problems);
@@ -154,7 +154,7 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     Some(spec)
 }
 
-/// What the variant needs and does not find, at the values that name it.
+/// Files and programs that the variant needs and that do not exist, at the values that name them.
 fn lacking(context: &Context<'_>, spec: &TrialSpec, sections: &[(&str, Option<&Node>)], problems: &mut Problems<'_>) {
     for lack in context.surroundings.lacking(spec) {
         let section = sections.iter().find(|(name, _)| *name == lack.section).and_then(|(_, node)| *node);
@@ -163,12 +163,12 @@ fn lacking(context: &Context<'_>, spec: &TrialSpec, sections: &[(&str, Option<&N
     }
 }
 
-/// Data that is there but at fault is not the same as none.
+/// Data with a fault is not the same as no data.
 fn known(root: &Node, data: Option<DataSpec>) -> Option<Option<DataSpec>> {
     (data.is_some() || root.get("data").is_none()).then_some(data)
 }
 
-/// The phases that run in this variant; `None` where one is at fault.
+/// The phases that run in this variant; `None` where one is faulty.
 fn phases(
     context: &Context<'_>,
     levels: &Combination,
@@ -278,7 +278,7 @@ fn runs(context: &Context<'_>, phase: &Node, levels: &Combination, problems: &mu
     chosen.iter().all(|(factor, list)| list.contains(&levels[*factor]))
 }
 
-/// What a variant that measures a store does not look at.
+/// Sections that a variant which measures a store ignores.
 const NOT_OF_STORES: [&str; 8] = ["when", "begin", "end", "mark", "call", "at_end", "read", "then"];
 
 fn without(phase: &Node, keys: &[&str]) -> Node {

@@ -1,4 +1,4 @@
-//! What is no fault of a file and probably not meant. Pure.
+//! Warnings: what is no fault of a file but probably not meant. Pure.
 
 use std::path::Path;
 
@@ -58,7 +58,7 @@ fn left_behind(program: &ProgramSpec, is_beside: &dyn Fn(&str) -> bool) -> Optio
     words.into_iter().find(|word| Path::new(word).is_relative() && is_beside(word))
 }
 
-/// A value that is one text, the same in every record, and reads as a size; it may come through a factor.
+/// A value that is one text, the same in every record, and looks like a size; it may come from a factor.
 fn values(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>) {
     let data = root.get("data");
     let Some(place) = data.and_then(|data| data.get("value")).or(data) else { return };

@@ -1,4 +1,4 @@
-//! What the checker must know from outside: the engines of this build, the machine, and what the command line asks.
+//! What the checker needs from outside of the file: the engines of this build, the machine, the command line's options.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 use super::spec::{Durability, StoreSpec, TrialSpec};
 use crate::units::{Bytes, Nanos};
 
-/// The engines that experiments can name. Implemented where the drivers are.
+/// The engines that experiments can name. Implemented in the crate with the drivers.
 pub trait EngineCatalog {
     /// Names of the engines in this build.
     fn engines(&self) -> Vec<String>;
 
-    /// Engines that prony knows and this build does not have, each with the cargo feature that brings it.
+    /// Engines that prony knows but this build does not include, each with the cargo feature that enables it.
     fn absent(&self) -> Vec<(String, String)>;
 
     /// What an engine of this build can do; `None` where there is no such engine.
     fn facts(&self, engine: &str) -> Option<EngineFacts>;
 
-    /// All that is wrong with the way `store` opens its engine; options are the driver's own matter.
+    /// All faults of the settings with which `store` opens its engine; its options are checked by the driver.
     fn check(&self, store: &StoreSpec) -> Vec<StoreFault>;
 
-    /// The memory of the machine on which the experiment is to run, where that is known.
+    /// The memory of the machine on which the experiment will run, where that is known.
     fn memory(&self) -> Option<Bytes> {
         None
     }
 }
 
-/// What lies outside of a file: directories, commands, room on the disk. Implemented where these may be looked at.
+/// What lies outside of a file: directories, commands, room on the disk. Implemented where these may be read.
 pub trait Surroundings {
-    /// All that trials of this variant need and that is not there.
+    /// All that trials of this variant need and that does not exist.
     fn lacking(&self, spec: &TrialSpec) -> Vec<Lack>;
 }
 
-/// Where nothing is looked at.
+/// An implementation that checks nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Anywhere;
 
@@ -43,20 +43,20 @@ impl Surroundings for Anywhere {
     }
 }
 
-/// Something that a value of the file names and that is not there.
+/// Something that a value of the file names and that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lack {
     /// The section whose value it is: `program`, `change`, `limits`, `data`.
     pub section: &'static str,
     /// Its key there.
     pub key: &'static str,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
     /// What to do.
     pub hint: String,
 }
 
-/// What an engine can do, as far as the planner must know.
+/// The capabilities of an engine, as far as the planner needs them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineFacts {
     /// Several operations in one atomic transaction.
@@ -77,14 +77,14 @@ pub struct EngineFacts {
     pub classes: Vec<Durability>,
 }
 
-/// What is wrong with a store's settings.
+/// A fault of a store's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreFault {
     /// The option at fault; `None` where it is the durability class or the engine.
     pub option: Option<String>,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What to do, where something can be said.
+    /// What to do, if there is advice.
     pub hint: Option<String>,
 }
 
@@ -102,10 +102,10 @@ pub struct Overrides {
     pub budget: Option<Nanos>,
     /// `--seed N`: instead of the file's.
     pub seed: Option<u64>,
-    /// Factors whose values a search lays out: what `[design]` says of their levels does not hold.
+    /// Factors whose values a search determines: what `[design]` says of their levels does not apply.
     pub free: Vec<String>,
-    /// Variables that `{env.NAME}` of a program may ask for. Never kept with the rest: among them are secrets that no
-    /// experiment names, and whoever reads overrides back fills in those of the day.
+    /// Variables that `{env.NAME}` of a program may name. Never stored with the rest: they may contain secrets that no
+    /// experiment names, and a reader of stored overrides fills in the variables of that time.
     #[serde(skip)]
     pub variables: BTreeMap<String, String>,
 }

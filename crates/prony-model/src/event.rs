@@ -1,4 +1,4 @@
-//! What the runner says while it runs. Terminal, JSON lines and tests are observers.
+//! Events that the runner emits during a run. Terminal, JSON lines and tests are observers.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use crate::reading::Reading;
 use crate::trial::PlannedTrial;
 use crate::units::{Bytes, Nanos};
 
-/// Something happened in a run. `--json` prints one a line.
+/// An event of a run. `--json` prints one a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Event {
-    /// The run begins or goes on.
+    /// The run begins or is resumed.
     RunBegan {
         /// Its number in the results database.
         run: i64,
@@ -29,16 +29,16 @@ pub enum Event {
         /// Trials that an earlier session of this run has finished.
         done: u32,
     },
-    /// The machine is being looked at: `fsync`, `memory`, `disk` ...
+    /// The machine is being measured: `fsync`, `memory`, `disk` ...
     HostProbe {
-        /// What is being measured.
+        /// The part that is measured.
         what: String,
     },
     /// A program's directory is being copied, which takes long.
     Copying {
         /// The directory, as the file names it.
         directory: String,
-        /// How much of its files is copied.
+        /// How much of its files was copied so far.
         done: Bytes,
         /// How much they are.
         total: Bytes,
@@ -57,7 +57,7 @@ pub enum Event {
         /// Its name.
         phase: String,
     },
-    /// A phase is under way.
+    /// The progress of a running phase.
     Progress {
         /// Position of its trial.
         position: u32,
@@ -91,10 +91,10 @@ pub enum Event {
         phases: Vec<(String, Nanos)>,
         /// Trials that have ended.
         done: u32,
-        /// Trials planned now; about as many as the time budget holds, where there is one.
+        /// Trials planned now; with a time budget, about as many as fit.
         trials: u32,
-        /// About how long the rest takes, at most, with all that belongs to it: corrected by each trial. `None` where that
-        /// is not known.
+        /// About how long the rest takes, at most, with all that belongs to it: updated after each trial. `None` where
+        /// that is not known.
         #[serde(skip_serializing_if = "Option::is_none")]
         left: Option<Nanos>,
     },
@@ -109,7 +109,7 @@ pub enum Event {
         /// How many of them an earlier session or this one has.
         done: u32,
     },
-    /// A profile is on disk, or why there is none.
+    /// A profile is stored, or why there is none.
     ProfileEnded {
         /// The variant's levels as text.
         variant: String,
@@ -117,16 +117,16 @@ pub enum Event {
         ending: Option<Ending>,
         /// Samples taken while something ran, or why there are none.
         samples: Reading<u64>,
-        /// What the profile lacks, in words.
+        /// What is missing in the profile, and why.
         notes: Vec<String>,
-        /// How many of the run's profiles are there.
+        /// How many of the run's profiles exist.
         done: u32,
         /// How many it will have.
         profiles: u32,
     },
-    /// Something a user should know.
+    /// Something that a user should know.
     Notice {
-        /// The text; what to do stands after it.
+        /// The text, with a hint after it.
         text: String,
         /// What to do.
         hint: Option<String>,

@@ -1,4 +1,4 @@
-//! What a guard found: part of the record, so that it stands apart from the guards, which read records.
+//! The findings of guards. They are part of the record, and so separate from the guards, which read records.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ impl Finding {
         Self { phase: Some(phase.to_owned()), ..self }
     }
 
-    /// The same with what it rests on.
+    /// The same with its data.
     pub fn with(self, data: Value) -> Self {
         Self { data, ..self }
     }

@@ -1,7 +1,7 @@
 //! Latency recorder over HdrHistogram.
 //!
 //! Failed operations have no latency and count as +infinity in percentiles (METHOD 1.4). Where a percentile falls
-//! among them it is missing, with that as its reason: no finite number would be true, and JSON knows no infinity.
+//! among them it is missing, with that as its reason: no finite number would be correct, and JSON has no infinity.
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{DeserializeError, Deserializer, Serializer, V2Serializer};
@@ -23,7 +23,7 @@ const HEADER: usize = 40;
 /// How V2 writes `i64::MIN`, which as a count is a run of `2^63` zeros.
 const LONGEST_RUN: [u8; 9] = [0xff; 9];
 
-/// What the end of a shared transaction is called in histograms: it has latencies and is none of a phase's operations.
+/// The name of the end of a shared transaction in histograms: it has latencies but is none of a phase's operations.
 pub const COMMIT: &str = "commit";
 
 /// Operations that one recorder takes: a day at three thousand million a second. HdrHistogram adds counts without a check for
@@ -102,7 +102,7 @@ impl Recorder {
         self.failed = self.failed.saturating_add(count);
     }
 
-    /// Adds what another recorder holds.
+    /// Adds the operations of another recorder.
     pub fn merge(&mut self, other: &Self) {
         // Bounds are equal, so that adding cannot fail.
         let added = self.histogram.add(&other.histogram);
@@ -130,10 +130,10 @@ impl Recorder {
         self.histogram.count_at(LONGEST)
     }
 
-    /// For the record.
+    /// Encodes it for the record.
     ///
     /// # Errors
-    /// [`LatencyError::Encode`], which only a count beyond what V2 holds can bring about.
+    /// [`LatencyError::Encode`], which only a count beyond V2's range can cause.
     pub fn to_record(&self, operation: &str, kind: LatencyKind) -> Result<HistogramRecord, LatencyError> {
         let mut v2 = Vec::new();
         V2Serializer::new()
@@ -142,11 +142,11 @@ impl Recorder {
         Ok(HistogramRecord { operation: operation.to_owned(), kind, v2, failed: self.failed })
     }
 
-    /// From the record.
+    /// Decodes it from the record.
     ///
     /// # Errors
     /// [`LatencyError::Decode`] where the bytes are no histogram, [`LatencyError::Bounds`] where it was recorded with
-    /// other bounds and holds what these cannot.
+    /// other bounds and has values outside of these.
     pub fn from_record(record: &HistogramRecord) -> Result<Self, LatencyError> {
         let operation = || record.operation.clone();
         let read: Histogram<u64> =
@@ -205,7 +205,7 @@ fn decode(v2: &[u8]) -> Result<Histogram<u64>, DeserializeError> {
 /// hour at which the recorder saturates.
 pub fn percentile(recorder: &Recorder, q: f64) -> Reading<f64> {
     let have = recorder.all();
-    // Less a little, since 1 - 0.99 is not quite a hundredth.
+    // A little less, since 1 - 0.99 is not exactly a hundredth.
     let need = (10.0 / (1.0 - q) - 1e-6).ceil() as u64;
     if have < need {
         return Reading::Missing(Why::TooFew { have, need });

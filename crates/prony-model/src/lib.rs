@@ -1,5 +1,5 @@
-//! What all stages share: quantities, metrics, readings and outcomes; what a trial is to do ([`spec`], [`program`]), what
-//! runner and worker say to each other ([`protocol`]), and what a trial leaves ([`record`]).
+//! Types that all other crates share: quantities, metrics, readings and outcomes; what a trial is to do ([`spec`],
+//! [`program`]), messages between runner and worker ([`protocol`]), and a trial's record ([`record`]).
 //!
 //! Nothing here reads a clock, opens a file or starts a process; the same input gives the same output on every machine.
 //! The words are those of the glossary in `docs/glossary.md`.

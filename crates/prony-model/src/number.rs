@@ -1,4 +1,4 @@
-//! How numbers are printed: one set of rules for tables, sentences, charts and commands.
+//! Prints numbers, by one set of rules for tables, sentences, charts and commands.
 //!
 //! Unless a place asks for a number of decimals, three significant digits are shown and the whole part in full. Units are
 //! decimal. A unit is chosen after rounding: 999.996 kB is `1.0 MB`, not `1000.00 kB`.
@@ -18,7 +18,7 @@ pub fn digits(value: f64) -> String {
     with_decimals(value, decimals(value))
 }
 
-/// Decimals that show three significant digits, the rounding to them taken into account.
+/// Decimals that show three significant digits, also after the rounding to them.
 fn decimals(value: f64) -> usize {
     let size = value.abs();
     if size == 0.0 || !size.is_finite() {

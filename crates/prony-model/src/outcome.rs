@@ -74,14 +74,14 @@ impl Outcome {
         }
     }
 
-    /// Whether something other than the subject may have ended the trial, so that its end says nothing of the subject: the
-    /// machine's memory, a kill of unknown cause, the user.
+    /// Whether something other than the subject may have ended the trial, so that its end shows nothing about the
+    /// subject: the machine's memory, a kill of unknown cause, the user.
     pub const fn is_disturbance(self) -> bool {
         matches!(self, Self::OutOfMemory { by: OutOfMemory::Host } | Self::Killed | Self::Interrupted)
     }
 
-    /// Whether the subject failed by its own doing: neither did it end well, nor did something else end it, nor does the
-    /// engine or the machine not offer it.
+    /// Whether the subject failed by its own doing: it did not end well, nothing else ended it, and engine and machine
+    /// support what it needs.
     pub const fn is_own_failure(self) -> bool {
         !self.is_ok() && !self.is_disturbance() && !matches!(self, Self::Unsupported)
     }

@@ -1,4 +1,4 @@
-//! Names of the processes of a trial that are the same in each trial of a variant, whatever their pids.
+//! Names of a trial's processes that are the same in each trial of a variant, whatever their pids.
 //!
 //! A process is named by its role and its command (the kernel's `comm`, as of its last sample). Processes that share both are
 //! numbered in the order in which they were first sampled. A build may start thousands of one command: those beyond
@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 use crate::record::ProcessSeries;
 
-/// How the instance of a process begins in the readings of a phase.
+/// The prefix of a process's instance in the readings of a phase.
 const PREFIX: &str = "process.";
 
-/// The instance that has what the tree used and no process was seen to use.
+/// The instance for what the tree used and no sampled process did.
 pub const NOT_ATTRIBUTED: &str = "process.not attributed";
 
-/// What has more than this part of the tree's CPU time, or of its memory, is worth naming.
+/// Processes with more than this part of the tree's CPU time, or of its memory, are named.
 pub const PART: f64 = 0.10;
 
 /// How many processes of one role and command have a name of their own.
@@ -40,7 +40,7 @@ pub fn instances(series: &[ProcessSeries]) -> Vec<String> {
     names
 }
 
-/// The name of a process without what makes it an instance; `None` where the instance is no process.
+/// The name of a process without the prefix of its instance; `None` where the instance is no process.
 pub fn name(instance: &str) -> Option<&str> {
     instance.strip_prefix(PREFIX)
 }

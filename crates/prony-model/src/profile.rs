@@ -1,4 +1,4 @@
-//! What the extra trial of a profile leaves behind. It stands beside the trials of a run, never among them.
+//! The result of a profile's extra trial. It is stored beside the trials of a run, never among them.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub enum Profiler {
 }
 
 impl Profiler {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::V8 => "V8's own profiler",
@@ -25,7 +25,7 @@ impl Profiler {
         }
     }
 
-    /// What its time is: V8 looks at the clock on the wall, `perf` at that of the processor.
+    /// The meaning of its time: V8 samples by wall time, `perf` by processor time.
     pub const fn about(self) -> &'static str {
         match self {
             Self::V8 => {
@@ -51,9 +51,9 @@ pub enum Format {
 pub struct ProfileFile {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its format.
     pub format: Format,
-    /// What is in it.
+    /// Its content.
     pub body: Vec<u8>,
 }
 
@@ -66,8 +66,8 @@ pub struct ProfileRecord {
     pub profiler: Profiler,
     /// The time from one sample to the next, as asked for; or why there is no profile.
     pub interval: Reading<Nanos>,
-    /// The extra trial with all its figures, which count nowhere; `None` where profiling is not possible and none ran.
+    /// The extra trial with all its figures, which count nowhere; `None` where profiling is not possible.
     pub trial: Option<TrialRecord>,
-    /// What is missing in the profile, in words.
+    /// What is missing in the profile, and why.
     pub notes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What a program is and how its phases are observed.
+//! The specification of a program, and how its phases are observed.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use super::settle::SettleSpec;
 use crate::metric::{Metric, MetricKey};
 use crate::units::{Nanos, Unit};
 
-/// Variables that a program finds without asking: the runner's own values, where it has any. Nothing else is inherited.
-/// `TMPDIR` is always a directory of the trial's own, which is removed with it.
+/// Variables that every program gets: the runner's own values, where it has any. Nothing else is inherited. `TMPDIR` is
+/// always a directory of the trial's own, which is removed with it.
 pub const BASE_ENV: [&str; 9] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TZ"];
 
 /// The phase of a program that declares none.
 pub const WHOLE: &str = "run";
 
-/// Any command, and everything it will see of the world.
+/// Any command, and its whole surroundings: arguments, environment, directory, streams.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProgramSpec {
     /// Its name in the file, which is its role in figures.
@@ -29,7 +29,8 @@ pub struct ProgramSpec {
     pub copy: CopyOf,
     /// What becomes of links in `directory` that lead out of it, where it is copied.
     pub links: OutwardLinks,
-    /// Where its data lie: a file or a directory, relative to the one it works in; [`DIR`] and [`TMP`] stand for paths. Its size is read at edges of phases.
+    /// Where its data lie: a file or a directory, relative to the one it works in; [`DIR`] and [`TMP`] stand for paths.
+    /// Its size is read at begin and end of phases.
     pub store: Option<String>,
     /// Variables beside those of [`BASE_ENV`].
     pub env: BTreeMap<String, String>,
@@ -39,7 +40,7 @@ pub struct ProgramSpec {
     pub input: InputSpec,
     /// What becomes of its output.
     pub output: OutputTo,
-    /// Gives it a terminal for its output, where it would hold back what goes into a pipe.
+    /// Gives it a terminal for its output: a program may buffer what it writes to a pipe.
     pub pty: bool,
     /// The language runtime whose heap is read.
     pub runtime: Option<Runtime>,
@@ -54,7 +55,7 @@ pub struct ProgramSpec {
     pub conclude: Option<CommandLine>,
     /// Done once a variant, after its last trial of the session.
     pub cleanup: Option<CommandLine>,
-    /// Runs before a variant's first trial whose figures are thrown away.
+    /// Runs before a variant's first trial whose figures are discarded.
     pub warmup: u32,
     /// What is changed in its copy, in order.
     pub changes: Vec<Change>,
@@ -64,7 +65,7 @@ pub struct ProgramSpec {
 }
 
 impl ProgramSpec {
-    /// The program as its replica of this number, from 1 on, is started.
+    /// The program as it is started for its replica of this number, from 1 on.
     pub fn replica(&self, replicas: &ReplicasSpec, number: u32) -> Self {
         let numbered = |text: &String| text.replace(INSTANCE, &number.to_string());
         let mut copy = Self { name: replica_instance(number), replicas: None, ..self.clone() };
@@ -161,7 +162,7 @@ pub enum InputSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputTo {
-    /// Beginning and end are kept, the rest is counted.
+    /// Beginning and end are stored, the rest is counted.
     Capture,
     /// It is thrown away.
     Null,
@@ -198,7 +199,7 @@ impl Runtime {
         Self::ALL.into_iter().find(|runtime| runtime.name() == name)
     }
 
-    /// How a function to be timed is written: the sign between its module and its name, and the whole form.
+    /// The form of a function to be timed: the sign between its module and its name, and the whole form.
     pub const fn call_form(self) -> (char, &'static str) {
         match self {
             Self::Node => ('#', "FILE#EXPORT"),
@@ -244,7 +245,7 @@ pub enum Change {
         name: String,
         /// Which version of it, as its manager understands it.
         version: String,
-        /// Who installs it; `None` where the copy tells.
+        /// The package manager; `None` if it follows from the copy.
         manager: Option<Manager>,
     },
     /// Another revision of the git repository that holds the directory.
@@ -274,20 +275,20 @@ impl Manager {
     }
 }
 
-/// What stands in the place of `{dir}` in a command or a variable until the trial's directory is known: no argument and
-/// no variable can hold a zero byte.
+/// Placeholder for `{dir}` in a command or a variable until the trial's directory is known: no argument and no variable
+/// can hold a zero byte.
 pub const DIR: &str = "\0dir\0";
 
-/// What stands in the place of `{tmp}` until the trial's `TMPDIR` is known.
+/// Placeholder for `{tmp}` until the trial's `TMPDIR` is known.
 pub const TMP: &str = "\0tmp\0";
 
-/// What stands in the place of `{instance}` until a replica is started.
+/// Placeholder for `{instance}` until a replica is started.
 pub const INSTANCE: &str = "\0instance\0";
 
 /// The instance of figures that are of all replicas together.
 pub const REPLICAS: &str = "replicas";
 
-/// The instance under which a replica's figures stand: `replica.1`.
+/// The instance of a replica's figures: `replica.1`.
 pub fn replica_instance(number: u32) -> String {
     format!("replica.{number}")
 }
@@ -355,8 +356,8 @@ impl ObserveSpec {
         }
     }
 
-    /// Whether a mark or a call begins or ends it: these come by another way than lines, and nothing tells in which order
-    /// a line and a mark were written.
+    /// Whether a mark or a call begins or ends it: these arrive on another channel than lines, so that the order of a
+    /// line and a mark is not known.
     pub const fn is_marked(&self) -> bool {
         const fn marked(trigger: Option<&Trigger>) -> bool {
             matches!(trigger, Some(Trigger::Mark(_) | Trigger::Call(_) | Trigger::Invocation(_)))
@@ -389,10 +390,10 @@ pub struct AtEndSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weak {
-    /// The program goes on to the next turn of its event loop, where it is suspended again and collected.
+    /// The program continues to the next turn of its event loop, where it is suspended again and collected.
     #[default]
     Turn,
-    /// At once, inside the job: a program that goes on may find a reference empty that it has just seen filled.
+    /// At once, inside the job: a program that continues may find a reference empty that was set just before.
     Clear,
 }
 
@@ -426,7 +427,7 @@ pub const ROLES: [&str; 3] = ["main", "child", "worker"];
 /// compared must agree on it, and on the group `rows`.
 pub const DIGEST_GROUP: &str = "digest";
 
-/// What a named group of `read` stands for: `time_ms` is the metric `time`, in milliseconds.
+/// The meaning of a named group of `read`: `time_ms` is the metric `time`, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupMeaning {
     /// The figure.

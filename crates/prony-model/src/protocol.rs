@@ -16,7 +16,7 @@ use crate::units::{Bytes, Nanos};
 /// The version both sides must agree on.
 pub const VERSION: u32 = 1;
 
-/// What the runner says to the worker.
+/// Messages from the runner to the worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub enum ToWorker {
@@ -42,7 +42,7 @@ pub enum ToWorker {
     Stop,
 }
 
-/// What the worker says to the runner.
+/// Messages from the worker to the runner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "did")]
 pub enum FromWorker {

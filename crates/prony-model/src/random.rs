@@ -41,7 +41,7 @@ const fn inverse(odd: u64) -> u64 {
     x
 }
 
-/// What a seed is used for; keeps the uses independent of each other.
+/// Purposes of a seed, so that different uses are independent of each other.
 #[derive(Clone, Copy)]
 pub enum Purpose {
     /// Keys of records.
@@ -60,7 +60,7 @@ pub enum Purpose {
     Arrival,
 }
 
-/// A seed of its own for one purpose and one part of the work.
+/// A separate seed for one purpose and one part of the work.
 pub const fn derive(seed: u64, purpose: Purpose, part: u64) -> u64 {
     mix(mix(seed ^ mix(purpose as u64)).wrapping_add(part.wrapping_mul(GOLDEN)))
 }

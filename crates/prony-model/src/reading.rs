@@ -1,4 +1,4 @@
-//! A value that was measured, or is missing with its reason. Never a zero that means "don't know".
+//! A value that was measured, or is missing with its reason. A zero never means "don't know".
 
 use std::fmt;
 
@@ -66,7 +66,7 @@ impl<T> Reading<T> {
         }
     }
 
-    /// The same reading in another form.
+    /// The same reading with its value converted.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
         match self {
             Self::Measured(value) => Reading::Measured(f(value)),
@@ -74,7 +74,7 @@ impl<T> Reading<T> {
         }
     }
 
-    /// Two readings as one: measured where both are, else the first reason.
+    /// Combines two readings: measured where both are, else the first reason.
     pub fn and<U, V>(self, other: Reading<U>, f: impl FnOnce(T, U) -> V) -> Reading<V> {
         match (self, other) {
             (Self::Measured(a), Reading::Measured(b)) => Reading::Measured(f(a, b)),

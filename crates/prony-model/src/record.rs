@@ -1,4 +1,4 @@
-//! What a trial leaves behind. Everything a table or plot shows is a function of these.
+//! The record of a trial. Every table and plot is computed from records.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -65,8 +65,8 @@ impl TrialRecord {
         self.effective.as_ref()?.program()
     }
 
-    /// A figure that counts, or why there is none: the one place where a figure is taken for a table, a comparison, a
-    /// plot or a search. What a phase that is not complete left behind stands in its readings and is no figure.
+    /// A figure that counts, or why there is none: tables, comparisons, plots and searches get every figure from here.
+    /// Readings of a phase that is not complete are stored, but are no figures.
     pub fn figure(&self, name: &MetricName) -> Reading<f64> {
         let Some(phase) = self.phases.iter().find(|phase| phase.name == name.phase) else {
             return Reading::Missing(Why::NotApplicable);
@@ -79,7 +79,7 @@ impl TrialRecord {
         reading.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
     }
 
-    /// Why what was measured of a metric in a phase of the trial is no figure; `None` where it is one.
+    /// Why the reading of a metric in a phase of the trial is no figure; `None` where it is one.
     pub fn excluded(&self, phase: &PhaseRecord, metric: Metric) -> Option<Why> {
         let why = |text: &str| Some(Why::DoesNotCount(text.to_owned()));
         match phase.completion {
@@ -143,8 +143,8 @@ impl PhaseRecord {
         self.last_signs().first().copied()
     }
 
-    /// The signs of activity that came last in a phase that waited for quiet, or were still active at its end; none where
-    /// nothing was active. What one poll found of several signs came at one time.
+    /// The signs of activity that came last in a phase that waited for quiet, or were still active at its end; none
+    /// where nothing was active. Signs that one poll found active came at the same time.
     pub fn last_signs(&self) -> Vec<Sign> {
         let time = |sign: Sign| match self.reading(MetricKey::amount(sign.metric()))? {
             Reading::Measured(time) => Some(*time),

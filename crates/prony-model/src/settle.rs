@@ -1,4 +1,4 @@
-//! When a process tree counts as quiet.
+//! The signs of activity by which a process tree counts as quiet.
 
 use std::fmt;
 
@@ -83,7 +83,7 @@ impl Signs {
         [Sign::Dirty].into_iter().collect()
     }
 
-    /// Whether it holds a sign.
+    /// Whether it contains a sign.
     pub const fn contains(self, sign: Sign) -> bool {
         self.0[sign as usize]
     }
@@ -138,7 +138,7 @@ pub struct SettleSpec {
 }
 
 impl Default for SettleSpec {
-    /// What holds where the file sets nothing.
+    /// The defaults.
     fn default() -> Self {
         Self {
             quiet: Nanos::from_secs(2),

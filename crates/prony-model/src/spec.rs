@@ -1,4 +1,4 @@
-//! What one variant does: subject, data, phases, limits. No factor is left open in here.
+//! The specification of one variant: subject, data, phases, limits. All factors are filled in.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl Subject {
         }
     }
 
-    /// The role of the first process of a trial: of a store's worker, or of the program by its name.
+    /// The role of the first process of a trial: a store's worker, or the program by its name.
     pub fn role(&self) -> &str {
         match self {
             Self::Program(program) => &program.name,

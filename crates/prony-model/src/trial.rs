@@ -1,4 +1,4 @@
-//! A trial as it is planned.
+//! A planned trial.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

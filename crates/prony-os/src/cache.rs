@@ -140,8 +140,8 @@ fn by_mincore(file: &File, pages: u64, unknown: &Why) -> io::Result<Residency> {
     Ok(Residency { pages, cached, dirty: unknown(), writeback: unknown() })
 }
 
-/// Takes all regular files at or below `path` out of the page cache and says what stayed: sync, drop,
-/// look. Pages that some process has mapped stay (METHOD 5.1: close the store first).
+/// Evicts all regular files at or below `path` from the page cache and reports what stayed: sync, drop, measure. Pages
+/// that some process has mapped stay (METHOD 5.1: close the store first).
 pub fn evict(path: &Path) -> Reading<Residency> {
     let dropped = over_files(path, (), |(), file| drop_pages(&File::open(file)?));
     match dropped {
@@ -150,7 +150,7 @@ pub fn evict(path: &Path) -> Reading<Residency> {
     }
 }
 
-/// [`evict`] of one open file.
+/// [`evict`] for one open file.
 pub(crate) fn evict_file(file: &File) -> io::Result<Residency> {
     drop_pages(file)?;
     resident_file(file)

@@ -3,12 +3,12 @@
 use prony_model::units::Nanos;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Something that tells the time and lets it pass: the machine's clock, or a script in tests.
+/// Reads the time and waits: the machine's clock, or a scripted clock in tests.
 pub trait Clock {
-    /// The instant, as `CLOCK_MONOTONIC` counts.
+    /// The current instant of `CLOCK_MONOTONIC`.
     fn now(&self) -> Nanos;
 
-    /// Returns `span` later.
+    /// Waits for `span`.
     fn sleep(&self, span: Nanos);
 }
 

@@ -1,4 +1,4 @@
-//! Everything that can go wrong between prony and the operating system.
+//! Errors of calls to the operating system.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// The supervisor ended without a word; its tree has been killed as far as it could be found.
+    /// The supervisor ended without an answer; its tree was killed as far as it could be found.
     #[error("the supervisor of `{program}` ended unexpectedly")]
     SupervisorEnded {
         /// The subject's program.
         program: String,
     },
-    /// Talking to the supervisor failed.
+    /// A message to or from the supervisor failed.
     #[error("cannot speak with the supervisor of `{program}`")]
     Channel {
         /// The subject's program.
@@ -46,7 +46,7 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// The subject could not be prepared for another reason.
+    /// The subject could not be prepared for a reason that has no variant of its own.
     #[error("cannot prepare `{program}`: {what}")]
     Prepare {
         /// The program as given.
@@ -67,7 +67,7 @@ pub enum Error {
     Limit {
         /// `memory`, `cpus` or `pids`.
         limit: &'static str,
-        /// What is missing.
+        /// The feature that this machine lacks.
         why: String,
         /// How to allow it.
         hint: &'static str,

@@ -1,4 +1,4 @@
-//! What prony asks of the operating system: launch, limits, samples, counters, the machine.
+//! prony's access to the operating system: launch, limits, samples, counters, facts about the machine.
 //!
 //! The only crate with unsafe code of its own, all of it in `sys`.
 

@@ -1,8 +1,8 @@
-//! Locks by which the owner of a thing is known: a control group, a scratch directory, a run in a results database.
+//! Locks that show whether the owner of a control group, a scratch directory or a run in a database still runs.
 //!
-//! A process number means nothing to a process in another PID namespace that shares the file system or the control
-//! groups, and is used again. A lock (`flock`) on the thing itself is seen by every process that can reach the thing, and
-//! the kernel releases it when the last descriptor is closed, however its holder ends. Control groups of version 1 and 2
+//! A pid does not suffice: it means nothing in another PID namespace that shares the file system or the control groups,
+//! and it is reused. A lock (`flock`) on the resource itself is visible to every process that can reach it, and the
+//! kernel releases it when the last descriptor is closed, however its holder ends. Control groups of version 1 and 2
 //! take such locks on their directories. Descriptors are closed on exec, so that no subject holds a lock.
 
 use std::fs::{self, File};
@@ -17,16 +17,16 @@ use rustix::io::Errno;
 /// How long [`Lock::of_new`] tries again while a sweep removes what was just made.
 const MOST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A lock on a file or directory, held until this value goes.
+/// A lock on a file or directory, released when this value is dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
-/// What is made is locked an instant later: a sweep tries again after this time before it takes a thing for abandoned.
+/// A new resource is locked an instant later: a sweep checks again after this time before it removes one.
 const MAKING: Duration = Duration::from_millis(50);
 
-/// Those of some things that nobody uses, each with the locks that `lock` takes on it.
+/// The resources that nobody uses, each with the lock that `lock` takes on it.
 pub(crate) fn abandoned<T, L>(mut things: Vec<T>, lock: impl Fn(&T) -> Option<L>) -> impl Iterator<Item = (T, L)> {
     things.retain(|thing| lock(thing).is_some());
     if !things.is_empty() {
@@ -36,7 +36,7 @@ pub(crate) fn abandoned<T, L>(mut things: Vec<T>, lock: impl Fn(&T) -> Option<L>
 }
 
 impl Lock {
-    /// A lock that several may hold at once, such as a runner and its supervisor: the thing is in use.
+    /// A lock that several processes may hold at once, such as a runner and its supervisor: the resource is in use.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`] where another process has an exclusive lock, [`ErrorKind::NotFound`] where it was removed, or whatever the
@@ -55,7 +55,7 @@ impl Lock {
     }
 
     fn take(path: &Path, operation: FlockOperation) -> io::Result<Self> {
-        // Whoever may write beside the thing can put something else in its place: opening a FIFO would wait for ever.
+        // Whoever may write beside the resource can put a FIFO in its place: opening that would wait forever.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(open(path, flags, Mode::empty())?);
         let kind = file.metadata()?.file_type();
@@ -63,7 +63,7 @@ impl Lock {
             return Err(ErrorKind::InvalidInput.into());
         }
         flock(&file, operation)?;
-        // Its holder before may have removed it between the opening and the lock, and another may be in its place.
+        // Its last holder may have removed it between the opening and the lock, and a new one may be in its place.
         let (ours, there) = (file.metadata()?, path.symlink_metadata()?);
         if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {
             Ok(Self { _file: file })
@@ -99,18 +99,18 @@ impl Lock {
     }
 }
 
-/// Whether it is a file system's answer that it has no locks.
+/// Whether an error says that the file system has no locks.
 fn takes_no_locks(error: &io::Error) -> bool {
     const NONE: [Errno; 4] = [Errno::NOTSUP, Errno::NOSYS, Errno::NOLCK, Errno::INVAL];
     Errno::from_io_error(error).is_some_and(|errno| NONE.contains(&errno))
 }
 
-/// Whether a sweep that is under way makes a lock fail.
+/// Whether a sweep that runs now makes a lock fail.
 fn is_of_a_sweep(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotFound)
 }
 
-/// Takes a lock in a test: children that other tests fork hold copies of our descriptors for an instant.
+/// Takes a lock in a test: children that other tests fork have copies of our descriptors for an instant.
 #[cfg(test)]
 pub(crate) fn soon<T>(mut lock: impl FnMut() -> io::Result<T>) -> T {
     let until = Instant::now() + Duration::from_secs(30);

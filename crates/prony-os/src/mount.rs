@@ -1,4 +1,4 @@
-//! Which file system a path is on.
+//! Finds the file system and the mount of a path.
 
 use std::path::{Path, PathBuf};
 

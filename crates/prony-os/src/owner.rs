@@ -1,11 +1,11 @@
-//! Who a process is, beyond a number that is used again, and the names of what prony makes.
+//! Identifies a process although pids are reused, and makes the names of prony's groups, directories and files.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How names begin of what a process of prony makes and locks ([`crate::lock::Lock`]).
+/// Prefix of the names that a process of prony makes and locks ([`crate::lock::Lock`]).
 const PREFIX: &str = "prony-run-";
 
 /// A process: its number, and the clock tick since boot at which it began, so that a reused number is distinguished.
@@ -17,10 +17,10 @@ pub(crate) struct ProcessId {
     pub(crate) start: u64,
 }
 
-/// What `/proc/PID/stat` says of a process's place.
+/// The position of a process in the tree, from `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Who.
+    /// Its identity.
     pub(crate) id: ProcessId,
     /// The parent's number.
     pub(crate) parent: i32,
@@ -40,12 +40,12 @@ fn parse_stat(text: &str) -> Option<Place> {
     Some(Place { id, parent, zombie: matches!(state, "Z" | "X") })
 }
 
-/// The place of a process; `None` where there is none by this number.
+/// The position of a process; `None` where there is none by this number.
 pub(crate) fn place(pid: i32) -> Option<Place> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The places of all processes that can be seen.
+/// The positions of all processes that are visible to this one.
 pub(crate) fn all_places() -> Vec<Place> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| place(entry.file_name().to_str()?.parse().ok()?)).collect()
@@ -58,8 +58,8 @@ impl ProcessId {
         place(pid).map_or(Self { pid, start: 0 }, |place| place.id)
     }
 
-    /// A name that nobody else gives: `prony-run-PID-START-N`. PID and START help a reader; processes in different PID
-    /// namespaces may have the same, and N begins at random.
+    /// A unique name: `prony-run-PID-START-N`. PID and START help a reader; processes in different PID namespaces may
+    /// have the same, so N begins at random.
     pub(crate) fn next_name(self) -> String {
         static FIRST: OnceLock<u64> = OnceLock::new();
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -67,13 +67,13 @@ impl ProcessId {
         format!("{PREFIX}{}-{}-{}", self.pid, self.start, first + NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The name of what a process makes once.
+    /// The name of what a process makes only once.
     pub(crate) fn only_name(self, what: &str) -> String {
         format!("{PREFIX}{}-{}-{what}", self.pid, self.start)
     }
 }
 
-/// Whether a name is one that prony gives. Whose it is tells only the lock.
+/// Whether a name is one that prony gives. Only the lock shows whose it is.
 pub fn is_name(name: &str) -> bool {
     let parts = |name: &str| {
         let mut parts = name.strip_prefix(PREFIX)?.splitn(3, '-');

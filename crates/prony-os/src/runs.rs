@@ -1,6 +1,6 @@
-//! Runs that are under way on this machine: each holds a lock on a file in a directory that all can reach, so that runs
-//! which disturb each other know it, whatever PID namespace they are in. A run in another mount namespace, with another
-//! `/tmp`, is not seen.
+//! Detects other runs on this machine: each run locks a file in a directory that all can reach, so that runs which
+//! disturb each other notice it in any PID namespace. A run in another mount namespace, with another `/tmp`, is not
+//! noticed.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -17,7 +17,7 @@ use crate::shared;
 /// How often this process has changed a directory of runs.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
-/// A run of this process, for others to see, until this value goes.
+/// A run of this process, visible to other runs until this value is dropped.
 #[derive(Debug)]
 pub struct Announced {
     directory: PathBuf,
@@ -27,7 +27,7 @@ pub struct Announced {
     _lock: Lock,
 }
 
-/// Which other runs there are at an instant.
+/// The other runs at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherRuns {
     /// Runs of other processes.
@@ -78,7 +78,7 @@ impl Announced {
 
     /// Searches for other runs.
     pub fn other_runs(&self) -> OtherRuns {
-        // One that may not be examined is taken to be under way.
+        // A run that may not be examined counts as running.
         let taken =
             |error: io::Error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::PermissionDenied);
         let live = |path: &PathBuf| Lock::exclusive(path).is_err_and(taken);
@@ -129,7 +129,7 @@ mod tests {
         drop(second);
         soon(|| Lock::exclusive(&path));
         let until = Instant::now() + Duration::from_secs(30);
-        // A child that another test forks holds a copy of our descriptor for an instant.
+        // A child that another test forks has a copy of our descriptor for an instant.
         while path.exists() && Instant::now() < until {
             Announced::new(&dir).unwrap();
         }

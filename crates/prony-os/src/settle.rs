@@ -1,4 +1,4 @@
-//! When is it over? After its answer a store may still flush, merge and collect (METHOD 2.6).
+//! Detects when a store or program is quiet: after its answer it may still flush, merge and collect (METHOD 2.6).
 //!
 //! The decision is pure: polls go in, a finding comes out. Each sign of activity is judged apart. CPU time, bytes written
 //! and the size of the store are quiet when their change, averaged over the window, stays under the threshold; dirty and
@@ -22,7 +22,7 @@ use crate::cache;
 use crate::clock::monotonic;
 use crate::sample::Sampler;
 
-/// How things stand at one poll. Cumulative, but for the levels `store` and `unwritten`.
+/// The state at one poll. Cumulative, except for the levels `store` and `unwritten`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Activity {
     /// CPU time of the tree.
@@ -39,9 +39,9 @@ pub struct Activity {
     pub unwritten: Reading<Bytes>,
 }
 
-/// Where polls come from: a tree and its store, or a script in tests.
+/// The source of polls: a tree and its store, or a script in tests.
 pub trait Probe {
-    /// How things stand now.
+    /// The state now.
     fn poll(&mut self) -> Activity;
 }
 
@@ -50,7 +50,7 @@ pub trait Probe {
 pub struct TreeProbe<'a> {
     /// Samples the tree.
     pub sampler: &'a Sampler,
-    /// Where the store is; `None` for programs without one, of which only writes and CPU time are watched.
+    /// The store's path; `None` for programs without one, of which only writes and CPU time are watched.
     pub store: Option<PathBuf>,
     /// How long its polls of the store took so far.
     pub store_took: Nanos,
@@ -90,7 +90,7 @@ impl Probe for TreeProbe<'_> {
     }
 }
 
-/// A watch under way: its caller waits, and takes the polls.
+/// A watch in progress: its caller waits, and adds the polls.
 #[derive(Clone, Debug)]
 pub struct Watch {
     spec: SettleSpec,
@@ -101,7 +101,7 @@ pub struct Watch {
     paused: Option<(Nanos, Activity)>,
 }
 
-/// What pauses took, and what was done in them; missing once a pause could not be seen, and nothing before the first.
+/// What was used in pauses; missing once a pause could not be read, and nothing before the first.
 #[derive(Clone, Debug)]
 struct LeftOut {
     time: Nanos,
@@ -148,18 +148,18 @@ impl LeftOut {
 }
 
 impl Watch {
-    /// Begins with a first poll.
+    /// Begins with the first poll.
     pub fn begin(spec: SettleSpec, now: Nanos, poll: Activity) -> Self {
         Self { spec, polls: vec![(now, poll)], settled: None, left_out: LeftOut::nothing(), paused: None }
     }
 
-    /// From here until it goes on neither time nor activity counts: the program is suspended, and a rest that it is forced to
-    /// is none of its own.
+    /// From here until it continues neither time nor activity counts: the program is suspended, so that its being quiet
+    /// means nothing.
     pub fn pause(&mut self, now: Nanos, poll: Activity) {
         self.paused.get_or_insert((now, poll));
     }
 
-    /// Goes on after a pause.
+    /// Continues after a pause.
     pub fn go_on(&mut self, now: Nanos, poll: Activity) {
         if let Some(from) = self.paused.take() {
             self.left_out.add(&from, &(now, poll));
@@ -171,13 +171,13 @@ impl Watch {
         self.paused.is_some()
     }
 
-    /// How long to wait between polls: twenty a window bound the error of the time found by a twentieth of it, where polls
+    /// How long to wait between polls: twenty a window limit the error of the time found to a twentieth of it, if polls
     /// take no time; a quarter of a second at most, ten milliseconds at least.
     pub fn interval(&self) -> Nanos {
         Nanos::from_nanos((self.spec.quiet.as_nanos() / 20).clamp(10_000_000, 250_000_000))
     }
 
-    /// Takes another poll; the result when there is one.
+    /// Adds another poll; returns the result when there is one.
     pub fn poll(&mut self, now: Nanos, poll: Activity) -> Option<SettleResult> {
         self.polls.push((now.since(self.left_out.time), self.left_out.without(poll)));
         decide(&self.polls, &mut self.settled, &self.spec)
@@ -187,22 +187,22 @@ impl Watch {
 /// What is known of the process tree at an instant.
 type Poll = (Nanos, Activity);
 
-/// What is judged: a sign of the whole tree, or the CPU time of one role.
+/// What is checked: a sign of the whole tree, or the CPU time of one role.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Sign(Sign),
     Role(&'a str),
 }
 
-/// Where the window that ends with the last poll begins; `None` while there is none.
+/// The begin of the window that ends with the last poll; `None` while there is none.
 fn window(polls: &[Poll], spec: &SettleSpec) -> Option<usize> {
     let now = polls.last()?.0;
     polls.iter().rposition(|(at, _)| now.since(*at) >= spec.quiet)
 }
 
-/// What the polls so far say; `None` while it is too early to say. `settled` is how many polls there were when all signs that
-/// count were quiet for the first time: what processes do while the kernel is waited for is not part of `settle.time`, which
-/// would depend on the kernel otherwise.
+/// The result of the polls so far; `None` while it is too early. `settled` is how many polls there were when all signs
+/// that count were quiet for the first time. Activity of processes after that, while the kernel's writes are waited
+/// for, is not part of `settle.time`, which would depend on the kernel otherwise.
 fn decide(polls: &[Poll], settled: &mut Option<usize>, spec: &SettleSpec) -> Option<SettleResult> {
     let ((began, first), (now, last)) = (polls.first()?, polls.last()?);
     let watched = now.since(*began);
@@ -231,7 +231,7 @@ fn decide(polls: &[Poll], settled: &mut Option<usize>, spec: &SettleSpec) -> Opt
     })
 }
 
-/// The last activity of all signs that count; missing where one of them was still active, or none could be read.
+/// The last activity of all signs that count; missing if one of them was still active, or none could be read.
 fn latest(times: impl Iterator<Item = Reading<Nanos>>, spec: &SettleSpec) -> Reading<Nanos> {
     let unread = || {
         let names: Vec<_> = spec.of.iter().map(Sign::what).collect();
@@ -240,7 +240,7 @@ fn latest(times: impl Iterator<Item = Reading<Nanos>>, spec: &SettleSpec) -> Rea
     times.reduce(|last, time| last.and(time, Nanos::max)).unwrap_or_else(unread)
 }
 
-/// The signs that were not seen, those apart that there are none of.
+/// The signs that could not be read, except those that do not exist.
 fn blind(poll: &Activity) -> Vec<String> {
     let named = |sign: Sign| match Source::Sign(sign).unseen(poll)? {
         Why::NotApplicable => None,
@@ -278,8 +278,8 @@ impl Source<'_> {
         }
     }
 
-    /// Whether it was above its threshold between two polls: a counter rose faster, a level is higher at the second. What is
-    /// not seen is not active.
+    /// Whether it was above its threshold between two polls: a counter rose faster, a level is higher at the second. A
+    /// sign that is not read counts as not active.
     fn is_active(self, from: &Poll, to: &Poll, spec: &SettleSpec) -> bool {
         let seconds = to.0.since(from.0).as_secs_f64();
         let above = |amount: Reading<f64>, threshold: f64| {
@@ -294,7 +294,7 @@ impl Source<'_> {
                 above(cpu(to.cpu.clone(), from.cpu.clone()), spec.cpu.get()) || above(runnable, spec.cpu.get())
             }
             Self::Role(role) => {
-                // A role that comes later begins with nothing.
+                // A role that appears later begins with nothing.
                 let of = |poll: &Activity| poll.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
                 above(cpu(of(to), of(from)), spec.cpu.get())
             }
@@ -310,7 +310,7 @@ impl Source<'_> {
         }
     }
 
-    /// Whether it was quiet in a window: a counter on average, a level at every look.
+    /// Whether it was quiet in a window: a counter on average, a level at every poll.
     fn is_quiet(self, window: &[Poll], spec: &SettleSpec) -> bool {
         match (self, window.first(), window.last()) {
             (Self::Sign(Sign::Dirty), ..) => !window.iter().any(|poll| self.is_active(poll, poll, spec)),
@@ -328,7 +328,7 @@ impl Source<'_> {
         let Some(window) = window(polls, spec).filter(|window| self.is_quiet(&polls[*window..], spec)) else {
             return Reading::Missing(not_settled(self.what(), now.since(*began), spec.within));
         };
-        // Activity may reach a little into a window that is quiet on average; what follows a pause there is a blip.
+        // Activity may reach a little into a window that is quiet on average; after a pause there it is a short burst.
         let steps: Vec<_> =
             polls.windows(2).map(|pair| (pair[1].0, self.is_active(&pair[0], &pair[1], spec))).collect();
         let before = steps[..window].iter().rev().find(|(_, active)| *active);
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn a_timer_that_ticks_does_not_keep_it_awake() {
-        // 5 ms of work every second is 0.5 % of a core, though 5 % of the look it falls in.
+        // 5 ms of work every second is 0.5 % of a core, though 5 % of the poll interval in which it is.
         near(&found(|ms| cpu(ms.min(1000) + ms / 1000 * 5)), 1000);
     }
 
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn a_timer_that_ticks_while_the_kernel_is_waited_for_is_in_no_settle_time() {
-        // 5 ms of work every second, of which each is 5 % of the look it falls in.
+        // 5 ms of work every second, each of them 5 % of the poll interval in which it is.
         let ticking = |ms: u64| Activity {
             cpu: Reading::Measured(Nanos::from_millis(ms.min(800) + ms / 1000 * 5)),
             ..flushed_later(ms)
@@ -571,7 +571,7 @@ mod tests {
 
     #[test]
     fn a_rest_that_is_forced_is_no_rest() {
-        // One second of work, a hold of five in which a collection takes 400 ms, and another second of work.
+        // One second of work, a suspension of five in which a collection takes 400 ms, and another second of work.
         let working = |ms: u64| cpu(ms.min(1000) + (ms.clamp(2000, 2400) - 2000) + (ms.clamp(6000, 7000) - 6000));
         let result = paused(1000, 6000, working);
         near(&result, 2000);

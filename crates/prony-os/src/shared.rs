@@ -1,5 +1,5 @@
-//! What a trial's processes share whoever they run as: a subject may become another user, who is to find its TMPDIR and
-//! prony's channels as open to him as `/tmp` is, whatever prony's umask.
+//! File modes for what a trial's processes share under different users: a subject may become another user, and must
+//! find its TMPDIR and prony's channels as open to it as `/tmp` is, whatever prony's umask.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-/// Set once, when the command line has been read: it holds for everything that this process makes.
+/// Set once, when the command line has been read, for everything that this process makes.
 static OPEN: AtomicBool = AtomicBool::new(false);
 
-/// From now on other users may enter scratch directories and read results: the user asked for it.
+/// From now on other users may enter scratch directories and read results, as requested on the command line.
 pub fn open_to_other_users() {
     OPEN.store(true, Ordering::Relaxed);
 }
@@ -27,8 +27,8 @@ pub fn file_mode() -> u32 {
     mode(0o600, 0o666)
 }
 
-/// Makes a directory of prony's own, which others enter only where the user asked for it. What lies in it may be open to
-/// all: no other user can reach it.
+/// Makes a directory of prony's own, which other users may enter only if that was requested. What lies in it may be
+/// open to all, since no other user can reach it.
 ///
 /// # Errors
 /// Where it cannot be made.
@@ -36,8 +36,8 @@ pub fn own_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(mode(0o700, 0o777)).create(path)
 }
 
-/// Makes a directory in which everybody may make files, and remove none but his own. One that is there stays as it is:
-/// what a subject has put in its place is not ours.
+/// Makes a directory in which everybody may make files and remove only his own. An existing one is not changed: what a
+/// subject has put in its place is not ours.
 ///
 /// # Errors
 /// Where it cannot be made.
@@ -49,7 +49,7 @@ pub fn directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What others than the maker of a FIFO may do with it.
+/// What users other than the maker of a FIFO may do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Write what is read here.
@@ -58,7 +58,7 @@ pub enum Access {
     Read,
 }
 
-/// Makes a FIFO that everybody may use, in one direction.
+/// Makes a FIFO that everybody may use in one direction.
 ///
 /// # Errors
 /// Where it cannot be made, or there is something by its name.

@@ -1,4 +1,4 @@
-//! An error of the system as the reason of a missing reading.
+//! Turns an error of the system into the reason of a missing reading.
 
 use std::io;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(crate) fn read_text(path: impl AsRef<Path>) -> Reading<String> {
     }
 }
 
-/// What a parser found in a text, or that it could not make sense of it.
+/// What a parser found in a text, or that it did not understand it.
 pub(crate) fn parsed<T>(value: Option<T>, what: &str) -> Reading<T> {
     match value {
         Some(value) => Reading::Measured(value),

@@ -6,17 +6,17 @@ use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use prony_model::record::ProcessSample;
 use prony_model::units::{Bytes, Nanos};
 
-/// Compression is paid after every trial; more effort gains a few percent here.
+/// Compression delays every next trial; more effort would gain only a few percent here.
 const EFFORT: u8 = 4;
 
-/// No column of numbers is longer; groups are the longest, with 2,000,000. A run of equal values takes three bytes
-/// however long it is, so that a damaged blob could claim more than the memory holds.
+/// The longest column: groups, with 2,000,000. A run of equal values takes three bytes however long it is, so that a
+/// damaged blob could claim more than fits into memory.
 const LONGEST: u64 = 1 << 24;
 
-/// No process has more samples.
+/// The most samples of one process.
 const MOST_SAMPLES: u64 = 1 << 21;
 
-/// No blob is larger before its compression.
+/// The largest blob before its compression.
 const LARGEST: usize = 512 << 20;
 
 /// A blob that was not written by this module, or is damaged.
@@ -45,7 +45,7 @@ pub(super) fn unpack(blob: &[u8]) -> Result<Vec<u64>, Damaged> {
 /// A field of a sample: how it is read and how it is set.
 type Field = (fn(&ProcessSample) -> u64, fn(&mut ProcessSample, u64));
 
-/// The order is the format.
+/// This order is part of the format.
 const FIELDS: [Field; 17] = [
     (|s| s.at.as_nanos(), |s, v| s.at = Nanos::from_nanos(v)),
     (|s| s.cpu_user.as_nanos(), |s, v| s.cpu_user = Nanos::from_nanos(v)),

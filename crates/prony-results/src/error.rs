@@ -1,4 +1,4 @@
-//! What can go wrong with a results database.
+//! Errors of a results database.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub enum Error {
         /// The database's path.
         path: PathBuf,
     },
-    /// No file can be at the path, or what is there is none.
+    /// No file can be at the path, or what exists there is none.
     #[error("no results database at `{}`: it {what}", .path.display())]
     NotAFile {
         /// The path.
@@ -46,10 +46,10 @@ pub enum Error {
         path: PathBuf,
         /// What was attempted.
         doing: &'static str,
-        /// What SQLite says.
+        /// SQLite's message.
         source: rusqlite::Error,
     },
-    /// The database holds no run at all.
+    /// The database contains no run at all.
     #[error("no runs in `{}`", .path.display())]
     NoRuns {
         /// The database's path.
@@ -99,7 +99,7 @@ pub enum Error {
         /// The trial's position in the plan.
         position: u32,
     },
-    /// An experiment cannot be kept.
+    /// An experiment cannot be stored.
     #[error("cannot write the experiment as JSON")]
     Experiment(#[from] serde_json::Error),
 }

@@ -13,7 +13,7 @@ use super::write::{insert_variant, replace_experiment};
 use crate::Error;
 
 impl Database {
-    /// Gives a run under way the experiment that it has become: the variants known so far must be its first.
+    /// Replaces the experiment of a run in progress: the variants known so far must be the first of the new one.
     ///
     /// # Errors
     /// [`Error::NoRun`], [`Error::Database`].

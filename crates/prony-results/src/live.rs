@@ -1,5 +1,5 @@
-//! Which runs are under way: the session of a run holds a lock on a file beside the database, `NAME-run-N`. The kernel
-//! releases it however the session ends; a file that a killed session left says nothing, and goes with the next session.
+//! Shows which runs are in progress: the session of a run locks a file beside the database, `NAME-run-N`. The kernel
+//! releases the lock however the session ends; a file without a lock means nothing, and the next session removes it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -11,10 +11,10 @@ use prony_os::shared::file_mode;
 
 use super::run::RunId;
 
-/// What follows the database's name, before the run's number.
+/// The suffix after the database's name, before the run's number.
 const SUFFIX: &str = "-run-";
 
-/// Whether a path is the database's, or that of a file which SQLite or the session of a run keeps beside it: `-wal`,
+/// Whether a path is the database's, or that of a file which SQLite or the session of a run has beside it: `-wal`,
 /// `-shm`, `-journal`, `-run-N`. The paths are compared as they are written.
 pub fn is_file_of(database: &Path, path: &Path) -> bool {
     let name = |path: &Path| path.file_name().map(|name| name.as_encoded_bytes().to_owned());
@@ -53,7 +53,7 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        // While it is locked: a process that opens it now finds that it was removed.
+        // While it is locked: a process that opens it now notices that it was removed.
         let _ = fs::remove_file(&self.path);
     }
 }

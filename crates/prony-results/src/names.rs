@@ -10,10 +10,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::run::RunId;
 
-/// More reasons than this are not remembered: those that tell of instants or amounts are many.
+/// More reasons than this are not remembered: there are many with instants or amounts in them.
 const MOST_REASONS: usize = 256;
 
-/// Numbers of names already met: once given they stay.
+/// Numbers of names that were used already: a name keeps its number.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     instances: BTreeMap<String, i64>,
@@ -77,7 +77,7 @@ pub(super) fn intern(tx: &Transaction<'_>, table: &str, run: RunId, body: &str) 
     Ok(tx.last_insert_rowid())
 }
 
-/// The number of a name, given one where it has none. The name is the first value.
+/// The number of a name, which is inserted where it has none. The name is the first value.
 fn number(tx: &Transaction<'_>, find: &str, insert: &str, values: &[&dyn ToSql]) -> rusqlite::Result<i64> {
     let known = tx.prepare_cached(find)?.query_row(&values[..1], |row| row.get(0)).optional()?;
     if let Some(id) = known {

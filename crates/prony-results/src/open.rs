@@ -1,4 +1,4 @@
-//! The file: created, opened, its schema checked.
+//! Opens or creates the database file and checks its schema.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -24,12 +24,12 @@ const BUSY: Duration = Duration::from_secs(60);
 pub struct Database {
     path: PathBuf,
     connection: Connection,
-    /// Commits wait for the disk only where the last that did is so long ago; zero lets each wait.
+    /// Commits wait for the disk only if the last one that did is so long ago; zero makes each wait.
     patience: Duration,
     synced: Instant,
-    /// There are commits that no wait for the disk has covered.
+    /// There are commits that are not synced to the disk yet.
     unsynced: bool,
-    /// What was met in writing.
+    /// Names that were written so far, with their numbers.
     pub(super) names: Names,
     /// The runs of this session.
     pub(super) live: BTreeMap<RunId, Live>,
@@ -93,7 +93,7 @@ impl Database {
             .map_err(|fault| refused(path, fault))
     }
 
-    /// Where it lies.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -123,7 +123,8 @@ impl Database {
     }
 
     /// From now on a commit waits for the disk only where the last one that did is at least `span` ago. Every commit
-    /// survives the end of this process; a power cut loses those of the last `span`. Zero lets each wait, as at first.
+    /// survives the end of this process; a power failure may lose those of the last `span`. Zero, the default, makes
+    /// each wait.
     ///
     /// # Errors
     /// [`Error::Database`].
@@ -157,7 +158,7 @@ impl Database {
         set.map_err(|source| self.failed("say when to wait for the disk", source))
     }
 
-    /// Reads with the closure, which sees one state of the file whatever others append meanwhile.
+    /// Reads with the closure, which gets one state of the file even if other processes append meanwhile.
     pub(super) fn read<T>(
         &self,
         doing: &'static str,
@@ -196,7 +197,7 @@ impl Database {
                 transaction.commit()?;
                 Ok(value)
             });
-        // One that failed has left what was unsynced as it was.
+        // A write that failed has not changed whether commits are unsynced.
         self.unsynced = if result.is_ok() { !waits } else { self.unsynced };
         result.map_err(|source| self.failed(doing, source))
     }
@@ -223,7 +224,7 @@ fn cannot_write(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen))
 }
 
-/// The path as SQLite's URI for a file that nobody changes.
+/// The path as SQLite's URI for a file that no process changes.
 fn immutable(path: &Path) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-~".contains(byte);
     let encoded = path.as_os_str().as_bytes().iter().map(|byte| match byte {
@@ -239,12 +240,12 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     // Only takes effect in an empty file: deleted runs then give their pages back.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     write_ahead(connection)?;
-    // A finished trial survives a power cut.
+    // A finished trial must survive a power failure.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)
 }
 
-/// Turns on the write-ahead log. SQLite does not wait for others here, whatever the busy timeout.
+/// Turns on the write-ahead log. SQLite does not wait for other processes here, whatever the busy timeout.
 fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
     let mut tries = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Profiles of a run's variants: kept whole, and apart from its trials.
+//! Profiles of a run's variants: stored whole, and separately from its trials.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,11 @@ use crate::Error;
 /// Profiles are written once and may be large.
 const EFFORT: u8 = 6;
 
-/// Bytes of the largest record or file; what is inflated to more is damaged.
+/// Bytes of the largest record or file; data that inflates to more is damaged.
 const LARGEST: usize = 1 << 30;
 
 impl Database {
-    /// Keeps the profile of a variant with its files: all of it, or on any error nothing.
+    /// Stores the profile of a variant with its files: all of it, or on any error nothing.
     ///
     /// # Errors
     /// [`Error::Database`], also where the variant has one already.

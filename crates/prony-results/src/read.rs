@@ -1,4 +1,4 @@
-//! What reports read: the runs, and one run with its light trials.
+//! Reads what reports need: the runs, and one run with its light trials.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
@@ -170,7 +170,7 @@ fn effective(connection: &Connection, run: RunId) -> rusqlite::Result<BTreeMap<i
         .collect()
 }
 
-/// Where each phase stands: its id -> (trial, phase), in the order of the readings; and the set of what it lacks.
+/// The position of each phase: its id -> (trial, phase), in the order of the readings; and its set of missing figures.
 #[derive(Default)]
 struct Phases(Vec<(i64, usize, usize, Option<i64>)>);
 
@@ -268,7 +268,7 @@ struct Names<'a> {
     instances: &'a Dictionary<String>,
 }
 
-/// What a phase lacks: the number of the instance, the metric, and why.
+/// A missing figure of a phase: the number of the instance, the metric, and why.
 type Absence = Vec<(i64, MetricKeyText, Why)>;
 
 /// The run's sets of missing figures, by number.

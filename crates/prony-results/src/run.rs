@@ -1,4 +1,4 @@
-//! What a run is, in and out of the database.
+//! A run as it is stored in the database and read from it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -34,16 +34,16 @@ pub struct RunStart<'a> {
     pub started_unix_ms: u64,
     /// Trials planned at first; interim analyses may add some.
     pub planned: u32,
-    /// Where scratch was asked to be; `None` for beside the database.
+    /// The folder requested for scratch; `None` for beside the database.
     pub scratch: Option<&'a Path>,
 }
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunStatus {
-    /// It is under way, or its process was killed.
+    /// It is in progress, or its process was killed.
     Unfinished,
-    /// Every planned trial is in.
+    /// Every planned trial is stored.
     Done,
     /// It was interrupted and can be resumed.
     Interrupted,
@@ -84,7 +84,7 @@ pub struct RunHead {
     pub started_unix_ms: u64,
     /// Unix time, milliseconds; `None` while unfinished.
     pub ended_unix_ms: Option<u64>,
-    /// Where it stands.
+    /// Its state.
     pub status: RunStatus,
     /// Trials planned.
     pub planned: u32,
@@ -92,7 +92,7 @@ pub struct RunHead {
     pub finished: u32,
     /// Of these, the ones that ended well.
     pub ok: u32,
-    /// Where scratch was asked to be; `None` for beside the database.
+    /// The folder requested for scratch; `None` for beside the database.
     pub scratch: Option<PathBuf>,
     /// Which search chose its variants as it went: `grow`, `tune`; `None` for a run of a plan.
     pub search: Option<String>,

@@ -1,4 +1,4 @@
-//! The tables, and the number of their schema in the file's header. There is one schema: a file of another is refused.
+//! Creates the tables, and checks the schema's number in the file's header. There is one: other files are refused.
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -27,7 +27,7 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-/// What a file that can be used holds.
+/// The content of a file that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
     /// Nothing yet.
@@ -36,7 +36,7 @@ pub(super) enum Holds {
     Tables,
 }
 
-/// What the file holds; changes nothing.
+/// The content of the file; changes nothing.
 pub(super) fn check(connection: &Connection) -> Result<Holds, Fault> {
     // One state of the file: another process may be making its tables right now.
     let snapshot = connection.unchecked_transaction()?;
@@ -46,7 +46,7 @@ pub(super) fn check(connection: &Connection) -> Result<Holds, Fault> {
 /// Makes the tables where there are none; several processes may try at once.
 pub(super) fn create(connection: &mut Connection) -> Result<(), Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have made them while this one waited.
+    // Another process may have created them while this one waited.
     if holds(&transaction)? == Holds::Nothing {
         transaction.execute_batch(TABLES)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

@@ -37,7 +37,7 @@ CREATE TABLE variants (
     PRIMARY KEY (run, variant)
 ) WITHOUT ROWID;
 
--- What engines say of themselves is the same in most trials: kept once a run.
+-- What engines report of themselves is the same in most trials: stored once a run.
 CREATE TABLE effective (
     id   INTEGER PRIMARY KEY,
     run  INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
@@ -98,7 +98,7 @@ CREATE TABLE readings (
     PRIMARY KEY (phase, instance, metric)
 ) WITHOUT ROWID;
 
--- What is missing, with the reasons, is mostly the same from trial to trial: each set of it is kept once a run.
+-- What is missing, with the reasons, is mostly the same from trial to trial: each set of it is stored once a run.
 CREATE TABLE absences (
     id   INTEGER PRIMARY KEY,
     run  INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,

@@ -1,4 +1,4 @@
-//! What a runner writes: a run's beginning, each finished trial, its end.
+//! Writes a run: its beginning, each finished trial, its end.
 
 use std::io::ErrorKind;
 
@@ -49,7 +49,7 @@ impl Database {
             ])?;
             let run = RunId(tx.last_insert_rowid());
             recorded.variants().iter().try_for_each(|v| insert_variant(tx, run, &recorded, v))?;
-            // Before others can see it.
+            // Before other processes can find it.
             let locked = Live::lock(&path, run);
             Ok((run, locked.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?))
         })?;
@@ -57,7 +57,8 @@ impl Database {
         Ok(run)
     }
 
-    /// Takes a run for this session, until [`Database::end_run`] or until this value goes: no other resumes or deletes it.
+    /// Takes a run for this session, until [`Database::end_run`] or until this is dropped: no other resumes or deletes
+    /// it.
     ///
     /// # Errors
     /// [`Error::RunIsLive`] where another session has it, or where that is not known.
@@ -126,7 +127,7 @@ impl Database {
         self.must_have_run(run, changed)
     }
 
-    /// Keeps a finished trial: all of it, or on any error nothing.
+    /// Stores a finished trial: all of it, or on any error nothing.
     ///
     /// # Errors
     /// [`Error::TrialExists`], [`Error::NoRun`], [`Error::Database`] (also where the disk is full).
@@ -134,12 +135,12 @@ impl Database {
         self.append_trials(run, std::slice::from_ref(record))
     }
 
-    /// Keeps finished trials: all of them, or on any error none.
+    /// Stores finished trials: all of them, or on any error none.
     ///
     /// # Errors
     /// As [`Database::append_trial`].
     pub fn append_trials(&mut self, run: RunId, records: &[TrialRecord]) -> Result<(), Error> {
-        // Where nothing is kept, the numbers of names that were new are not kept either.
+        // If nothing is stored, the numbers of new names are not stored either.
         let mut names = std::mem::take(&mut self.names);
         let (refused, names) = self.write("keep a trial", |tx| {
             for record in records {
@@ -159,7 +160,7 @@ impl Database {
         }
     }
 
-    /// Deletes a run and everything it holds, and gives the space back.
+    /// Deletes a run with everything in it, and frees the space.
     ///
     /// # Errors
     /// [`Error::NoRun`], [`Error::RunIsLive`], [`Error::Database`].
@@ -331,7 +332,7 @@ fn sorted(tx: &Transaction<'_>, phase: &PhaseRecord, names: &mut Names) -> rusql
             let metric = names.metric(tx, *key)?;
             match reading {
                 Reading::Measured(value) if value.is_finite() => measured.push((instance, metric, *value)),
-                // SQLite has no NaN; a figure that is none was not measured.
+                // SQLite has no NaN; a figure that is NaN was not measured.
                 Reading::Measured(_) => {
                     absent.push((instance, metric, names.reason(tx, &Why::Failed("not a number".to_owned()))?));
                 }

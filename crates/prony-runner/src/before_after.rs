@@ -1,4 +1,4 @@
-//! What is done around each trial so that it finds the machine at rest, and what the machine was like.
+//! Brings the machine to a quiet state before each trial, and records its state before and after.
 
 use prony_model::program::Care;
 use prony_model::reading::{Reading, Why};
@@ -9,13 +9,13 @@ use prony_os::host::{moment, quiesce};
 
 use crate::lab::Lab;
 
-/// Others may write to the disk without end: so long a trial waits for quiet.
+/// Other processes may write to the disk all the time: a trial waits no longer than this for quiet.
 const QUIET_CAP: Nanos = Nanos::from_secs(10);
 
-/// Why nothing is known of the machine with light care.
+/// Why the state of the machine is not known with light care.
 const LIGHT: &str = "reference workloads, quiet and the machine's state are not measured with light care";
 
-/// What was done and seen before a trial.
+/// What was done and read before a trial.
 #[derive(Debug)]
 pub struct BeforeAfter(Option<(Quiesced, Moment, Canary)>);
 

@@ -1,4 +1,4 @@
-//! What a time budget buys, in words: said before anything runs, and again when one block has run.
+//! What a time budget suffices for, in words: printed before the run, and again after the first block.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ use crate::estimate::{Basis, Estimate, span};
 /// Noise for which the minimum detectable effect is shown where none was measured yet.
 const EXAMPLE: f64 = 0.05;
 
-/// What a time budget buys.
+/// What a time budget suffices for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bought {
-    /// All of it.
+    /// The whole time.
     pub budget: Nanos,
-    /// What a block takes, and how many fit; `None` where nothing is known of it.
+    /// The time of a block, and how many fit; `None` where it is not known.
     pub blocks: Option<(Nanos, u32)>,
     /// Blocks before any verdict; `None` where none is possible.
     pub needed: Option<u32>,
@@ -29,14 +29,14 @@ pub struct Bought {
     trials: u32,
     /// What is done once.
     once: Nanos,
-    /// How what a block takes is known.
+    /// How the time of a block is known.
     basis: Basis,
     /// Standard deviation of the logarithm of a trial of the primary metric within a block, where one was measured.
     spread: Option<f64>,
 }
 
 impl Bought {
-    /// By what is known before anything runs; `None` without a budget.
+    /// By what is known before the run; `None` without a budget.
     pub fn of(experiment: &Experiment, outline: &Outline, estimate: &Estimate) -> Option<Self> {
         let budget = experiment.compare().budget?;
         let alpha = experiment.compare().alpha.get();
@@ -65,18 +65,18 @@ impl Bought {
             .map(|bought| Self { blocks: Some((block, blocks)), ..bought })
     }
 
-    /// Whether verdicts are asked for and too few blocks fit for any.
+    /// Whether verdicts are requested and too few blocks fit for any.
     pub fn falls_short(&self) -> bool {
         matches!((self.blocks, self.needed), (Some((_, fit)), Some(needed)) if fit < needed)
     }
 
-    /// The time that a verdict takes at least, where that is known.
+    /// The least time for a verdict, where that is known.
     pub fn verdict_takes(&self) -> Option<Nanos> {
         let (block, _) = self.blocks?;
         Some(Nanos::from_nanos(block.as_nanos().saturating_mul(u64::from(self.needed?))) + self.once)
     }
 
-    /// A budget that would do, where this one does not.
+    /// A sufficient budget, where this one is not.
     pub fn hint(&self) -> Option<String> {
         let enough = self.verdict_takes().filter(|_| self.falls_short())?;
         // A block more than it takes: the rule leaves out one that would end too late.
@@ -85,7 +85,7 @@ impl Bought {
         Some(format!("`--budget {text}`, fewer variants or shorter trials"))
     }
 
-    /// The least effect that the closing analysis of so many blocks would see with probability 0.8.
+    /// The smallest effect that the closing analysis of so many blocks would find with probability 0.8.
     fn effect(&self) -> Option<String> {
         let (_, blocks) = self.blocks.filter(|(_, fit)| self.needed.is_some_and(|needed| *fit >= needed))?;
         let each = self.alpha * CLOSING / f64::from(self.family.max(1));

@@ -1,4 +1,4 @@
-//! What can go wrong while a run is prepared and its trials run; every variant names its noun and keeps its source.
+//! Errors while a run is prepared and its trials run; every variant names what it is about and keeps its source.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub enum Error {
     Write {
         /// What was being written: `the tables`, a file's name ...
         what: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// An experiment file cannot be read.
@@ -25,7 +25,7 @@ pub enum Error {
     ReadFile {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// An experiment file has faults.
@@ -35,7 +35,7 @@ pub enum Error {
         file: String,
         /// Its text.
         text: String,
-        /// All of them.
+        /// All faults.
         problems: Vec<Problem>,
     },
     /// The operating system refused what every trial needs.
@@ -49,10 +49,10 @@ pub enum Error {
     Setup {
         /// What was attempted.
         doing: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Something that a program needs beside its trials did not work.
+    /// A step that a program needs beside its trials failed.
     #[error("{step} of program `{program}` failed: {message}")]
     Step {
         /// The program's name.
@@ -62,15 +62,15 @@ pub enum Error {
         /// What happened.
         message: String,
     },
-    /// A symbolic link leads out of a directory that is to be copied, or out of a copy: what writes through it there would
-    /// change what is the user's.
+    /// A symbolic link leads out of a directory that is to be copied, or out of a copy: a write through it would change
+    /// the user's own files.
     #[error("`{}` leads out of {}, to `{}`{}", .link.display(), tree(.of.as_ref(), .directory), .to.display(), more_links(*.more))]
     LinkOut {
         /// The link.
         link: PathBuf,
         /// The directory.
         directory: PathBuf,
-        /// What this is, where it is not the program's directory itself.
+        /// What this directory is, where it is not the program's directory itself.
         of: Option<String>,
         /// What it leads to.
         to: PathBuf,
@@ -84,7 +84,7 @@ pub enum Error {
         phase: String,
         /// The call, as written.
         call: String,
-        /// Each of those that it fits, so as to name it alone where that can be.
+        /// Each function that it fits, written so that only that one fits, if possible.
         names: Vec<String>,
         /// What to do.
         hint: String,
@@ -94,16 +94,16 @@ pub enum Error {
     Copy {
         /// The file or directory at fault.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// All trials are done and kept, and what was to be done after the last was not.
+    /// All trials are done and stored, but a step after the last one failed.
     #[error("{message}; the finished trials are saved")]
     CleanUp {
         /// Which step of which program failed, and how.
         message: String,
     },
-    /// What was asked cannot be done on this machine or with this file.
+    /// The request cannot be fulfilled on this machine or with this file.
     #[error("{message}")]
     Refused {
         /// What cannot be done.
@@ -175,10 +175,10 @@ fn more_links(more: usize) -> String {
     if more == 0 { String::new() } else { format!("; {more} more lead out, too") }
 }
 
-/// Problems of a file that are shown: who has mended these will see the others.
+/// Problems of a file that are shown: further ones follow when these are fixed.
 const SHOWN: usize = 20;
 
-/// Names that are listed; of more it is said how many.
+/// Names that are listed; further ones are counted.
 const MOST_NAMES: usize = 20;
 
 /// The first names of a list, and how many more there are.

@@ -1,4 +1,4 @@
-//! How long an experiment will take: from trials that ran before, else by a crude model that says so.
+//! Estimates how long an experiment will take: from earlier trials, else by a crude model that is named as such.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ use prony_results::{Database, RunData};
 const PAIRS: usize = 4;
 /// The median of the absolute value of a standard normal variable.
 const NORMAL: f64 = 0.674_49;
-/// What a trial costs beside its phases: two processes, reference workloads, quiet between trials.
+/// The cost of a trial beside its phases: two processes, reference workloads, quiet between trials.
 const TRIAL_OVERHEAD: Nanos = Nanos::from_millis(250);
 /// A phase of which nothing else is known.
 const BRIEF: Nanos = Nanos::from_millis(20);
@@ -32,7 +32,7 @@ const OPERATION: Nanos = Nanos::from_micros(2);
 /// Bytes a second through an engine to the disk.
 const BYTES_PER_SECOND: f64 = 200e6;
 
-/// How what a trial takes is known.
+/// How the time of a trial is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Basis {
     /// By so many trials of earlier runs.
@@ -42,12 +42,12 @@ pub enum Basis {
     Crude,
     /// By the run itself.
     Run,
-    /// Not at all: a program has not run yet, and only what is done beside it can be counted.
+    /// Not at all: a program has not run yet, and only the steps beside it can be counted.
     Unknown,
 }
 
-/// How long, and how that is known. Everything that belongs to a trial is in it: waits, preparation, copies, the machine
-/// brought to rest.
+/// How long, and how that is known. Everything that belongs to a trial is included: waits, preparation, copies,
+/// bringing the machine to a quiet state.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
     /// For the fewest trials.
@@ -85,7 +85,7 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// A time as people say it: `12 s`, `20 min`, `3.5 h`; below ten seconds with its parts.
+/// A time in everyday form: `12 s`, `20 min`, `3.5 h`; below ten seconds with decimals.
 pub fn span(time: Nanos) -> String {
     match time.as_secs_f64() {
         s if s < 1.0 => time.to_string(),
@@ -116,7 +116,7 @@ pub fn of(experiment: &Experiment, outline: &Outline, database: &Path) -> Estima
     let past = earlier(experiment, database).unwrap_or_default();
     let known = |variant: &Variant| past.of(&variant.spec).and_then(|times| times.mean(0));
     let means: Vec<Nanos> = experiment.variants().iter().filter_map(known).collect();
-    // A program of which nothing is known takes as long as the others do.
+    // A program of which nothing is known is taken to be as slow as the rest.
     let typical = means.iter().map(|mean| mean.as_nanos()).sum::<u64>().checked_div(means.len() as u64);
     let trials: u32 = experiment.variants().iter().filter_map(|v| past.of(&v.spec)).map(Times::count).sum();
     let blind = experiment.variants().iter().any(|v| v.spec.subject.program().is_some());
@@ -164,7 +164,7 @@ fn earlier(experiment: &Experiment, database: &Path) -> Option<Earlier> {
     Some(earlier)
 }
 
-/// From the two labels of the baseline, by the median so that a few disturbed trials do not make it.
+/// From the two labels of the baseline, by the median so that a few disturbed trials do not dominate.
 fn spread(run: &RunData) -> Option<f64> {
     let metric = verdicts::declared(&run.experiment).into_iter().next()?;
     let baselines = run.trials.iter().filter(|t| run.experiment.variants()[t.trial.variant].baseline);
@@ -179,7 +179,7 @@ fn spread(run: &RunData) -> Option<f64> {
     Some(middle / NORMAL / 2f64.sqrt())
 }
 
-/// What a trial takes at a guess; of a program what its file asks for, which is the least.
+/// A guess of a trial's time; for a program the sum of the times in its file, which is a lower bound.
 fn crude(spec: &TrialSpec, data_bytes: f64, care: Care) -> Nanos {
     let class = spec.subject.store().and_then(|store| Some(registry::check(store).ok()?.class));
     let synced = matches!(class, Some(Durability::Strict | Durability::Bounded));

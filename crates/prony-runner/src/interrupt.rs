@@ -1,9 +1,9 @@
-//! Ctrl-C: once ends the run cleanly, twice at once.
+//! Ctrl-C: the first ends the run cleanly, the second at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the user asked to stop; cheap to clone and to ask.
+/// Whether the user asked to stop; cheap to clone and to query.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     flag: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! What every trial of a run shares: the launcher, the tracepoints kept open, where scratch goes.
+//! What all trials of a run share: the launcher, open tracepoints, the place for scratch directories.
 
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
@@ -34,22 +34,22 @@ pub struct Lab<'a> {
     pub experiment: &'a Experiment,
     /// Starts processes.
     pub launcher: Arc<dyn Launch>,
-    /// One event of each tracepoint stays open as long as this lives: closing the last costs 150 ms.
+    /// One event of each tracepoint stays open until this is dropped: closing the last one costs 150 ms.
     pub tracepoints: Tracing,
-    /// What one trial of a program leaves for the next, with light care. Below the tracepoints: its supervisor, which
-    /// holds them too, is to be the last, so that nobody waits for their closing.
+    /// What one trial of a program leaves for the next, with light care. Dropped after the tracepoints: its supervisor,
+    /// which has them open too, must be the last to close them, so that their closing delays nobody.
     pub environments: Environments,
-    /// Small fixed pieces of work beside each trial; their memory is touched when they are first wanted.
+    /// The reference workloads beside each trial; their memory is touched when they first run.
     canaries: OnceCell<Canaries>,
-    /// What they took last, and when.
+    /// Their last results, and when.
     sung: RefCell<Option<(Nanos, Canary)>>,
     /// Where scratch directories are made: on the file system of the results.
     pub near: PathBuf,
     /// Whether the user asked to stop.
     pub interrupt: Interrupt,
-    /// What reading the clock costs.
+    /// The cost of reading the clock.
     pub clock_cost: Nanos,
-    /// Where programs work, by variant.
+    /// The directories in which programs work, by variant.
     pub places: Places,
     /// What programs execute and read beside that.
     pub files: Files,
@@ -57,13 +57,13 @@ pub struct Lab<'a> {
     pub host: Facts,
     /// What the machine can do at most; missing with light care.
     pub limits: Reading<MachineLimits>,
-    /// For other runs on this machine to see; `None` where they share no directory.
+    /// Makes the run visible to other runs on this machine; `None` where they share no directory.
     pub announced: Option<Announced>,
 }
 
 impl<'a> Lab<'a> {
-    /// Reads the state of the machine, removes what killed runs left, and warms memory. `near` is where scratch goes; `own` are files of
-    /// prony's own, such as the database, which no copy of a program's directory takes along.
+    /// Reads the state of the machine, removes what killed runs left, and touches memory. Scratch is made in `near`;
+    /// `own` are files of prony's own, such as the database, which no copy of a program's directory takes along.
     ///
     /// # Errors
     /// Where the experiment has limits that cannot be enforced here, or directories that cannot be copied.
@@ -98,7 +98,7 @@ impl<'a> Lab<'a> {
         if experiment.variants().iter().any(|variant| stands(experiment, variant)) {
             environments.begin(near, &launcher, &tracepoints);
         }
-        // Before the machine's limits are measured: that disturbs others most.
+        // Before the machine's limits are measured, which disturbs other processes most.
         let announced = runs::directory().map(|directory| Announced::new(&directory)).transpose();
         let announced = announced.unwrap_or_else(|error| {
             let text = format!("cannot determine whether other runs of prony are under way: {error}");
@@ -158,7 +158,7 @@ impl<'a> Lab<'a> {
         last.map_or_else(|| self.canary_after(), |(_, canary)| canary)
     }
 
-    /// The reference workloads now.
+    /// Runs the reference workloads now.
     pub fn canary_after(&self) -> Canary {
         let canary = self.canaries.get_or_init(Canaries::default).sing(&self.near);
         *self.sung.borrow_mut() = Some((monotonic(), canary.clone()));
@@ -173,14 +173,14 @@ impl Lab<'_> {
     }
 }
 
-/// Whether any variant starts replicas. Their trials stand on what is their own alone, and with them those of all other
-/// variants: what observes them must not differ from arm to arm.
+/// Whether any variant starts replicas. Their trials reuse nothing of earlier trials, and then no variant's trials do:
+/// all variants must be observed in the same way.
 pub fn starts_replicas(experiment: &Experiment) -> bool {
     let mut programs = experiment.variants().iter().filter_map(|variant| variant.spec.subject.program());
     programs.any(|program| program.replicas.is_some())
 }
 
-/// Whether a variant's trials take over what the one before left, as far as can be said beforehand.
+/// Whether a variant's trials reuse what the one before left, as far as that is known beforehand.
 fn stands(experiment: &Experiment, variant: &Variant) -> bool {
     let itself = |program: &ProgramSpec| program.directory.is_some() && program.copy != CopyOf::Trial;
     experiment.observe().care == Care::Light
@@ -189,8 +189,8 @@ fn stands(experiment: &Experiment, variant: &Variant) -> bool {
         && !Limit::ALL.into_iter().any(|limit| limit.is_in(&variant.spec.limits))
 }
 
-/// Limits that are asked for and cannot be enforced refuse the run before it begins: never silently ignored. Others are
-/// not tried: making groups takes longer than many a trial.
+/// Limits that are requested and cannot be enforced refuse the run before it begins, and are never silently ignored.
+/// Other limits are not tried: making groups takes longer than many a trial.
 fn enforceable(experiment: &Experiment) -> Result<(), Error> {
     let wanted = |limit: &Limit| experiment.variants().iter().any(|variant| limit.is_in(&variant.spec.limits));
     for limit in Limit::ALL.into_iter().filter(wanted) {
@@ -202,7 +202,7 @@ fn enforceable(experiment: &Experiment) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes a scratch directory whose work is done. That it cannot be removed is said and takes nothing away from the work.
+/// Removes a scratch directory that is no longer needed. If that fails, it is reported and the results stay valid.
 pub fn discard(scratch: Scratch, observer: &mut dyn Observer) {
     if let Err(error) = scratch.remove() {
         observer.event(&not_removed(&error));

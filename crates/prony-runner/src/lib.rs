@@ -1,4 +1,4 @@
-//! One way to run a trial, whatever its subject; blocks, stopping, resume. Emits events; prints nothing.
+//! Runs trials in one way for every subject, and runs of blocks: order, stopping, resume. Prints nothing.
 
 pub mod before_after;
 pub mod boundaries;

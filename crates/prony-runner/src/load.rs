@@ -1,4 +1,4 @@
-//! From a file to an experiment that can run.
+//! Loads and checks an experiment file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -54,7 +54,7 @@ pub fn read(file: &Path) -> Result<(String, String), Error> {
     }
 }
 
-/// What is no fault of the file and probably not meant: for each a text with its place, and what to do.
+/// Remarks on what is no fault of the file but probably unintended: each a text with its place, and what to do.
 pub fn warnings(experiment: &Experiment, file: &Path) -> Vec<(String, Option<String>)> {
     let text = |problem: &Problem| {
         format!("warning: {}:{}:{}: {}", file.display(), problem.line, problem.column, problem.message)

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use prony_model::event::Event;
 
-/// Told everything that happens in a run, in order.
+/// Receives every event of a run, in order.
 pub trait Observer {
     /// Something happened.
     fn event(&mut self, event: &Event);
@@ -32,7 +32,7 @@ impl<W: Write> Observer for JsonLines<W> {
     }
 }
 
-/// Keeps events in memory, for tests.
+/// Collects events in memory, for tests.
 #[derive(Default)]
 pub struct Log {
     /// In order.

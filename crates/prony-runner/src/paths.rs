@@ -1,4 +1,4 @@
-//! Paths that prony records or tells its processes: both are text.
+//! Paths that prony records or passes to its processes: both must be text.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use rustix::fs::{Access, access};
 
 use crate::error::Error;
 
-/// What is said where nothing is found at a path of an experiment.
+/// The message where nothing exists at a path of an experiment.
 pub const FROM_FILE: &str = "relative paths begin at the folder of the experiment file";
 
 /// A path as text.

@@ -1,4 +1,4 @@
-//! Profiles one trial: told of it at its launch, before its release and after its end.
+//! Profiles one trial: called at its launch, before its release and after its end.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use crate::observer::Observer;
 pub struct Recorder {
     profiler: Profiler,
     interval: Nanos,
-    /// Of its own: the subject's is removed with the subject.
+    /// Its own scratch: the subject's is removed with the subject.
     scratch: Scratch,
     perf: Option<Reading<Perf>>,
     taken: Reading<Taken>,
 }
 
 impl Recorder {
-    /// To take a sample each interval; `near` is where scratch goes.
+    /// Takes a sample each interval; scratch is made in `near`.
     ///
     /// # Errors
     /// Where no scratch directory can be made.
@@ -47,14 +47,14 @@ impl Recorder {
         Ok(())
     }
 
-    /// Attaches a profiler from outside to what is held.
+    /// Attaches a profiler from outside to the suspended process.
     pub fn attach(&mut self, pids: &[u32]) {
         if self.profiler == Profiler::Perf {
             self.perf = Some(Perf::attach(pids, &self.place(), self.interval));
         }
     }
 
-    /// Takes what was written, when everything of the trial has ended.
+    /// Collects what was written, when everything of the trial has ended.
     pub fn collect(&mut self) {
         self.taken = match (self.profiler, self.perf.take()) {
             (Profiler::V8, _) => match node::collect(&self.place()) {
@@ -67,7 +67,7 @@ impl Recorder {
         };
     }
 
-    /// What was taken.
+    /// The collected profile.
     pub fn taken(self, observer: &mut dyn Observer) -> Reading<Taken> {
         discard(self.scratch, observer);
         self.taken

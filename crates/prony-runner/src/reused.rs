@@ -1,4 +1,4 @@
-//! What a trial of a program leaves for the next one, with light care.
+//! Reuses supervisor, scratch and counters from one trial of a program for the next, with light care.
 
 use std::cell::{OnceCell, RefCell};
 use std::ops::Deref;
@@ -14,12 +14,12 @@ use prony_os::sample::{ForeignProcess, GroupFiles, Samplers, SyncCounters, Trace
 
 use crate::error::Error;
 
-/// What one trial leaves for the next, and a thread that samples them all.
+/// What one trial leaves for the next, and a thread that samples all of them.
 #[derive(Debug, Default)]
 pub struct Environments {
-    /// What the trial before left, until it is taken over.
+    /// What the previous trial left, until it is reused.
     pub left: RefCell<Option<ReusedEnvironment>>,
-    /// What the first trial takes over, on its way.
+    /// What the first trial will use, while a thread makes it.
     early: RefCell<Option<JoinHandle<Result<ReusedEnvironment, Error>>>>,
     samplers: OnceCell<Rc<Samplers>>,
 }
@@ -47,40 +47,40 @@ impl Deref for Tracing {
     }
 }
 
-/// What several trials share, one after another.
+/// What several trials use, one after another.
 #[derive(Debug)]
 pub struct ReusedEnvironment {
-    /// What observes its children.
+    /// The observers of its children.
     pub common: Common,
     /// The scratch directory, emptied after each trial.
     pub scratch: Scratch,
-    /// The supervisor. Last: counters are closed before it goes, which holds them open for us.
+    /// The supervisor. Dropped last: it keeps our counters open until they are closed here.
     pub supervisor: Box<dyn Reusable>,
 }
 
-/// What observes the children of a supervisor that is reused.
+/// The observers of the children of a supervisor that is reused.
 #[derive(Debug)]
 pub struct Common {
-    /// Where CPU time is counted.
+    /// The directory in which CPU time is counted.
     pub counting: Option<PathBuf>,
     /// Its files, kept open.
     pub files: Option<Arc<GroupFiles>>,
-    /// The process that children are born from, which is no part of them.
+    /// The process that spawns the children, and is none of them.
     pub foreign: ForeignProcess,
     /// Counts their syncs.
     pub syncs: SyncCounters,
 }
 
 impl Environments {
-    /// Begins to make what the first trial takes over, beside what else there is to do before that.
+    /// Begins to make what the first trial needs, in parallel with the other preparations.
     pub fn begin(&self, near: &Path, launcher: &Arc<dyn Launch>, tracing: &Tracing) {
         let (near, launcher, tracing) = (near.to_path_buf(), Arc::clone(launcher), tracing.clone());
         let make = move || ReusedEnvironment::make(&near, &*launcher, &tracing);
-        // Where there is no thread to be had, the first trial makes it.
+        // If no thread can be started, the first trial makes it.
         *self.early.borrow_mut() = Builder::new().name("prony-early".into()).spawn(make).ok();
     }
 
-    /// What was left, or is on its way, or is made now.
+    /// What the last trial left, or what a thread makes, or a new one.
     ///
     /// # Errors
     /// As [`ReusedEnvironment::make`].
@@ -109,13 +109,13 @@ impl Environments {
 
 impl Drop for Environments {
     fn drop(&mut self) {
-        // Nobody took it: what it made goes with it.
+        // It was not used: what was made is removed with it.
         drop(self.early.get_mut().take().map(JoinHandle::join));
     }
 }
 
 impl ReusedEnvironment {
-    /// A supervisor for several trials; `near` is where its scratch directory goes.
+    /// A supervisor for several trials; its scratch directory is made in `near`.
     ///
     /// # Errors
     /// Where the machine refuses it.
@@ -136,7 +136,7 @@ pub(super) fn counting(group: &Group) -> Option<PathBuf> {
     group.directories().into_iter().find(|dir| counts_cpu(dir)).map(Path::to_path_buf)
 }
 
-/// Whether a control group's directory counts CPU time: children whose parent never waits are in no other count.
+/// Whether a control group's directory counts CPU time: no other counter includes children whose parent never waits.
 pub(super) fn counts_cpu(dir: &Path) -> bool {
     dir.join("cpuacct.usage").exists() || dir.join("cpu.stat").exists()
 }

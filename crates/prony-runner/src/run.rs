@@ -30,10 +30,10 @@ use crate::warned::Warned;
 use prony_analysis::verdicts;
 use prony_results::{Database, RunId, RunStart, RunStatus};
 
-/// Trials that are shorter are kept several at once where care is light.
+/// Trials that are shorter are stored several at once where care is light.
 const SHORT: Nanos = Nanos::from_millis(5);
 
-/// After how long the first of them is kept at the latest, unless a trial is longer than those of its variant were.
+/// After how long the first of them is stored at the latest, unless a trial takes longer than those of its variant did.
 const GATHERED: Duration = Duration::from_millis(20);
 
 /// How often trials of milliseconds are synced.
@@ -48,12 +48,12 @@ pub struct Summary {
     pub failed: u32,
     /// Whether it was interrupted.
     pub interrupted: bool,
-    /// What went wrong in a `cleanup`: the trials before it are what they are.
+    /// What failed in a `cleanup`: the trials before it remain valid.
     pub unclean: Option<String>,
 }
 
 impl Summary {
-    /// Whether each `cleanup` was done.
+    /// Whether each `cleanup` succeeded.
     ///
     /// # Errors
     /// [`Error::CleanUp`].
@@ -65,9 +65,9 @@ impl Summary {
     }
 }
 
-/// A run in the database and what of its plan is left.
+/// A run in the database and the rest of its plan.
 pub struct Campaign<'a> {
-    /// Where finished trials go.
+    /// The database for finished trials.
     pub database: &'a mut Database,
     /// The run's number there.
     pub run: RunId,
@@ -83,7 +83,7 @@ pub struct Campaign<'a> {
     warned: Warned,
 }
 
-/// Short trials that wait to be kept together, which costs a fraction of keeping each by itself.
+/// Short trials that wait to be stored together, which costs a fraction of storing each by itself.
 #[derive(Debug, Default)]
 struct Gathered {
     records: Vec<TrialRecord>,
@@ -123,7 +123,7 @@ impl<'a> Campaign<'a> {
         if self.done.is_empty() { Ok(()) } else { Ok(self.database.sync_before(last.map(Nanos::to_duration))?) }
     }
 
-    /// Keeps a finished trial, at once or together with those that follow within milliseconds.
+    /// Stores a finished trial, at once or together with those that follow within milliseconds.
     fn keep(&mut self, record: TrialRecord, light: bool) -> Result<(), Error> {
         let (short, variant) = (light && record.took < SHORT, record.trial.variant);
         if light {
@@ -141,7 +141,7 @@ impl<'a> Campaign<'a> {
     }
 }
 
-/// Begins a run of a checked experiment and runs it to its end; `near` is where scratch goes.
+/// Begins a run of a checked experiment and runs it to its end; scratch is made in `near`.
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
@@ -169,7 +169,7 @@ pub fn begin_in(
     let began = monotonic();
     let plan = plan::plan(experiment);
     let bought = bought(experiment, database.path());
-    // What a budget does not suffice for is said before anything runs.
+    // If a budget is too small, that is printed before anything runs.
     if let Some(bought) = bought.as_ref().filter(|bought| bought.blocks.is_none() || bought.falls_short()) {
         observer.event(&Event::Notice { text: bought.to_string(), hint: bought.hint() });
     }
@@ -192,8 +192,8 @@ pub fn begin_in(
     Ok((run, crate::run(campaign, &lab, observer)?))
 }
 
-/// Trials that are sure to be part of the run: all of the plan, or, with a time budget, those of the first block. When
-/// it has ended, those that ran.
+/// Trials that are certain to be part of the run: all of the plan, or, with a time budget, those of the first block. At
+/// the run's end, those that ran.
 pub fn planned(experiment: &Experiment, plan: &[PlannedTrial], done: usize) -> u32 {
     match experiment.compare().budget {
         Some(_) => count(done.max(plan.iter().take_while(|trial| trial.block == 0).count())),
@@ -208,21 +208,21 @@ fn bought(experiment: &Experiment, database: &Path) -> Option<Bought> {
     Bought::of(experiment, &outline, &estimate::of(experiment, &outline, database))
 }
 
-/// Scratch is put on the file system of the results unless told (METHOD 5.4).
+/// Scratch is on the file system of the results unless another place is given (METHOD 5.4).
 pub fn scratch(asked: Option<&Path>, database: &Path) -> PathBuf {
     let beside = database.parent().filter(|parent| !parent.as_os_str().is_empty());
     asked.or(beside).unwrap_or(Path::new(".")).to_path_buf()
 }
 
-/// Where scratch goes, as an absolute path, unless it is the database's folder: a run is resumed from anywhere.
+/// The absolute path of scratch, unless it is the database's folder: a run may be resumed from anywhere.
 pub fn elsewhere(near: &Path, database: &Path) -> Option<PathBuf> {
     let near = std::path::absolute(near).ok()?;
     let beside = std::path::absolute(database).ok()?.parent().map(Path::to_path_buf);
     (Some(&near) != beside.as_ref()).then_some(near)
 }
 
-/// Runs what is left of the plan; each trial is on disk when its event says so, or some milliseconds later where care is
-/// light and trials are shorter than that; before a variant that is not known to be as short they are on disk.
+/// Runs the rest of the plan. Each trial is on disk when its event is emitted, or some milliseconds later where care is
+/// light and trials are shorter than that; they are on disk before a variant that is not known to be as short.
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
@@ -265,7 +265,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     Ok(summary)
 }
 
-/// Runs block after block, until the user interrupts it, a look ends it or its time does.
+/// Runs block after block, until the user interrupts it, an interim analysis ends it or its time is over.
 fn blocks(
     campaign: &mut Campaign<'_>,
     lab: &Lab<'_>,
@@ -301,7 +301,7 @@ fn blocks(
     Ok(())
 }
 
-/// Says what the budget buys when a block has shown what one takes.
+/// Reports what the budget suffices for when a block has shown what one takes.
 fn correct(experiment: &Experiment, course: &RunTime, observer: &mut dyn Observer) {
     let measured = course.of_a_block().zip(course.blocks_in_budget(monotonic()));
     let bought = measured.and_then(|(block, blocks)| Bought::measured(experiment, block, blocks));
@@ -315,7 +315,7 @@ fn blocks_text(blocks: u32) -> String {
     format!("{blocks} block{}", if blocks == 1 { "" } else { "s" })
 }
 
-/// Runs what is left of a block; `false` where the user interrupted it.
+/// Runs the rest of a block; `false` where the user interrupted it.
 fn one_block(
     campaign: &mut Campaign<'_>,
     lab: &Lab<'_>,
@@ -344,7 +344,7 @@ fn analyses(experiment: &Experiment) -> Vec<u32> {
     experiment.compare().analyses(Blocks { min, max }).at().iter().copied().filter(|at| *at < max).collect()
 }
 
-/// Whether every comparison has said all that more blocks could make it say.
+/// Whether more blocks could change no comparison any more.
 fn settled(campaign: &Campaign<'_>, observer: &mut dyn Observer, blocks: u32) -> Result<bool, Error> {
     let verdicts = verdicts::of(&campaign.database.load_run(campaign.run)?);
     let settled = verdicts.are_final();
@@ -355,7 +355,7 @@ fn settled(campaign: &Campaign<'_>, observer: &mut dyn Observer, blocks: u32) ->
     Ok(settled)
 }
 
-/// Runs and keeps one trial; `false` where the user interrupted it, and nothing of it is kept.
+/// Runs and stores one trial; `false` where the user interrupted it, and nothing of it is stored.
 fn one(
     campaign: &mut Campaign<'_>,
     lab: &Lab<'_>,

@@ -1,9 +1,9 @@
-//! A run's time as it goes on: what trials take with all that belongs to them, what is left, and whether the budget
-//! holds another block.
+//! Accounts for a run's time: what trials take with all that belongs to them, what is left, and whether the budget
+//! suffices for another block.
 //!
 //! Every span between the ends of two trials belongs to the later of them: its place, `prepare`, the wait for a quiet
-//! disk, reference workloads, the trial itself, and what keeping the one before took. What is done once (the machine's
-//! limits, copies and builds of a variant, warm-up runs) is counted apart, so that it is not expected again.
+//! disk, reference workloads, the trial itself, and storing the one before. What is done once (the machine's limits,
+//! copies and builds of a variant, warm-up runs) is counted separately, so that it is not expected again.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
 use prony_stats::pace::{Budget, Times};
 
-/// The course of a run. Times are of one monotonic clock, which the caller reads.
+/// The times of a run so far. Times are of one monotonic clock, which the caller reads.
 #[derive(Clone, Debug)]
 pub struct RunTime {
     /// When this session began.
@@ -27,7 +27,7 @@ pub struct RunTime {
     marked: Nanos,
     /// What was done once, in all of this session, up to there.
     once: Nanos,
-    /// What the block under way took so far.
+    /// What the current block took so far.
     block: Nanos,
     blocks: u32,
     budget: Option<Budget>,
@@ -40,7 +40,7 @@ pub struct RunTime {
 }
 
 impl RunTime {
-    /// Of a run that begins, or goes on, at a time.
+    /// For a run that begins, or is resumed, at a time.
     pub fn new(experiment: &Experiment, plan: &[PlannedTrial], began: Nanos) -> Self {
         let (mut in_block, mut left) = (BTreeMap::new(), BTreeMap::new());
         for trial in plan {
@@ -65,7 +65,7 @@ impl RunTime {
         }
     }
 
-    /// Takes in what an earlier session did of the plan, in its order: the run's time is that of all its sessions.
+    /// Adds what an earlier session did of the plan, in its order: the run's time is that of all its sessions.
     pub fn earlier(&mut self, plan: &[PlannedTrial], trials: &[TrialRecord]) {
         for block in trials.chunk_by(|a, b| a.trial.block == b.trial.block) {
             for record in block {
@@ -143,7 +143,7 @@ impl RunTime {
         self.blocks
     }
 
-    /// Trials that the plan has, or, with a budget, about as many as it holds; `None` while nothing is known of it.
+    /// Trials of the plan, or, with a budget, about as many as fit; `None` while that is unknown.
     pub fn trials(&self, now: Nanos) -> Option<u32> {
         let left: u32 = self.left.values().sum();
         let Some(budget) = &self.budget else { return Some(self.times.count() + left) };

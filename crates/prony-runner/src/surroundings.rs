@@ -1,5 +1,4 @@
-//! What an experiment names outside of its file, looked for before anything runs: what `prony check` accepts, `prony run`
-//! can begin.
+//! Checks before a run what an experiment names outside of its file: what `prony check` accepts, `prony run` can begin.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,10 +20,10 @@ use crate::place::setting::open_whole;
 use crate::place::sources::Sources;
 use crate::place::startable;
 
-/// This machine, with scratch in one of its folders.
+/// This machine, with scratch in a given folder.
 #[derive(Debug)]
 pub struct Here {
-    /// Bytes free where scratch goes; `None` where that is not known.
+    /// Bytes free on the file system of scratch; `None` where that is not known.
     free: Option<u64>,
     /// Whether each limit can be enforced: trying takes milliseconds.
     limits: RefCell<BTreeMap<&'static str, Option<String>>>,
@@ -104,7 +103,7 @@ fn lack(key: &'static str, (message, hint): (String, String)) -> Lack {
 fn of_program(program: &ProgramSpec, sources: &Sources) -> Vec<Lack> {
     let mut lacking = Vec::new();
     if let Some(fault) = program.directory.as_deref().and_then(|path| not_a_directory(Path::new(path))) {
-        // What is looked for in it is not there either.
+        // The store that would be in it does not exist either.
         return vec![lack("directory", fault)];
     }
     if let InputSpec::File(path) = &program.input

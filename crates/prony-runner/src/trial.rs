@@ -1,5 +1,5 @@
-//! One trial as a record, whatever its subject: prepared, launched suspended, observed, released, watched from boundary to
-//! boundary, ended with its whole tree, and concluded from what was seen.
+//! Runs one trial, whatever its subject, and returns its record: prepare, launch suspended, attach observers, release,
+//! watch from boundary to boundary, end the whole tree, conclude.
 
 use prony_analysis::conclude::conclude;
 use prony_analysis::guard;
@@ -38,7 +38,7 @@ use crate::watched::Watched;
 /// Runs one trial of the plan from launch to clean-up.
 ///
 /// # Errors
-/// Where the machine refuses what every trial needs, or what is done beside a program fails; how a subject ends, also before
+/// Where the machine refuses what every trial needs, or a step beside a program fails; how a subject ends, even before
 /// it began, is no error but an outcome.
 pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> Result<TrialRecord, Error> {
     run_with(lab, trial, None, observer)
@@ -112,7 +112,7 @@ fn attempt(
     let sampled = sampler.finish();
     let mut record = blank(trial, started_unix_ms);
     record.sampler_cpu = sampled.cpu;
-    // What lies in the scratch is read before that is cleared with the environment.
+    // Files in the scratch are read before that is cleared with the environment.
     program.iter_mut().for_each(|program| program.find_data(lab));
     let concluded = program.as_ref().and_then(|program| program.conclude(lab));
     match (watched, program) {
@@ -144,7 +144,7 @@ fn attempt(
     Ok(record)
 }
 
-/// The record of a trial of which nothing is known but what was asked to run.
+/// The record of a trial of which only the request is known.
 fn blank(trial: &PlannedTrial, started_unix_ms: u64) -> TrialRecord {
     TrialRecord {
         trial: *trial,
@@ -171,7 +171,7 @@ fn interrupted(trial: &PlannedTrial) -> TrialRecord {
 struct Left<'a> {
     watched: Watched,
     finished: Finished,
-    /// Processes that died by their heap's own limit.
+    /// Processes that aborted at their heap's own limit.
     deaths: Vec<ProbeLine>,
     probing: &'a Probing,
 }

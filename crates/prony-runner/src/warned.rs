@@ -14,8 +14,8 @@ pub struct Warned {
 }
 
 impl Warned {
-    /// Those of a trial that no trial before had. With light care there are none: its trials take milliseconds, and all
-    /// findings stand in the summary that follows.
+    /// The warnings of a trial that no earlier trial had. With light care there are none: its trials take milliseconds,
+    /// and all findings are in the summary that follows.
     pub fn news(&mut self, record: &TrialRecord, care: Care) -> Vec<Event> {
         let warning = |finding: &&Finding| finding.severity == Severity::Warning && care == Care::Full;
         let warnings = record.findings.iter().filter(warning);

@@ -1,4 +1,4 @@
-//! A running program from its release to its end: its lines and marks are read, and edges are taken where phases
+//! Watches a running program from its release to its end: reads its lines and marks, and takes snapshots where phases
 //! begin and end.
 
 use std::fs::File;
@@ -23,19 +23,19 @@ use crate::roles::replicas::run::Replicas;
 use crate::roles::worker::Worker;
 use crate::watched::Watched;
 
-/// How often a wait looks whether the user asked to stop.
+/// How often a wait checks whether the user asked to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a program that was asked to end by SIGTERM may take.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Turns in which output that is left over is taken after the end; a daemon may write without end.
+/// Turns in which remaining output is read after the end; a daemon may write without end.
 const LAST_TURNS: usize = 256;
 
 /// Releases the main process and watches it until its end. What runs on is what is left of its tree, to be finished.
 ///
 /// # Errors
-/// Where it cannot be executed, or its supervisor is gone.
+/// Where it cannot be executed, or its supervisor has ended.
 pub fn watch(
     suspended: Suspended,
     ends: Ends,
@@ -95,7 +95,7 @@ pub fn watch(
     Ok((watched, turn.process))
 }
 
-/// Everything that may wake the runner.
+/// All sources that may wake the runner.
 struct Turn<'a> {
     process: Box<dyn Process>,
     replicas: Replicas,
@@ -104,9 +104,9 @@ struct Turn<'a> {
     streams: [Stream; 3],
     buffer: Vec<u8>,
     deadline: Option<Instant>,
-    /// When the last wait was over: what came later is not older.
+    /// When the last wait was over: what arrived later is not older.
     noticed: Nanos,
-    /// What is read begins or ends a phase, so that it matters how late that is.
+    /// What is read begins or ends a phase, so that its lateness matters.
     reads: bool,
 }
 
@@ -131,7 +131,7 @@ impl Turn<'_> {
             }
             self.replicas.begin(observation)?;
             let earliest = self.wait(observation, grace);
-            // The end is looked for before the streams, so that all of the output is there when it is found.
+            // The end is checked before the streams, so that all of the output exists when it is found.
             let end = self.process.wait(Some(Duration::ZERO))?;
             self.read(observation, earliest);
             self.replicas.turn(observation, &mut self.buffer)?;
@@ -173,8 +173,8 @@ impl Turn<'_> {
         self.worker.as_ref().and_then(Worker::until)
     }
 
-    /// Until when this may last: by the limits of phases and of the trial. Closing a store, or ending after a fault, belongs to
-    /// no phase and to no limit but its own.
+    /// Until when this may last: by the limits of phases and of the trial. Closing a store, or ending after a fault,
+    /// belongs to no phase and has only its own limit.
     fn limits(&self, observation: &Observation<'_>) -> Option<Instant> {
         self.ending().or_else(|| [observation.deadline(), self.deadline].into_iter().flatten().min())
     }
@@ -215,8 +215,8 @@ impl Turn<'_> {
 
     /// Reads all streams, and what a worker has written; whether there may be more.
     ///
-    /// Lines and marks come by two ways. Lines are read first and told after the begins of phases, so that a line is never
-    /// told before the mark or the call that was there when it was written; the other marks are told after the lines.
+    /// Lines and marks arrive on two channels. Lines are read first and handled after the begins of phases, so that no
+    /// line is handled before a mark or call that existed when it was written; other marks are handled after the lines.
     fn read(&mut self, observation: &mut Observation<'_>, earliest: Nanos) -> bool {
         self.worker.iter_mut().for_each(|worker| worker.turn(observation));
         let (mut lines, mut more) = (Vec::new(), false);
@@ -231,7 +231,7 @@ impl Turn<'_> {
         more | too
     }
 
-    /// The marks that are there now, begins of phases and all others, and whether there may be more.
+    /// The marks that have arrived, begins of phases and all others, and whether there may be more.
     fn marks(&mut self) -> (Vec<Line>, Vec<Line>, bool) {
         let mut texts = Vec::new();
         let line = &mut |line: &str, at| texts.push((line.to_owned(), at));
@@ -243,7 +243,7 @@ impl Turn<'_> {
         (begins, rest, more)
     }
 
-    /// Takes what is left over after the end.
+    /// Reads what remains after the end.
     fn rest(&mut self, observation: &mut Observation<'_>) {
         for _ in 0..LAST_TURNS {
             if !self.read(observation, self.noticed) {

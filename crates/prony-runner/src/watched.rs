@@ -1,4 +1,4 @@
-//! What was observed of a trial, from its release to its end: figures and record are made of it.
+//! What was observed of a trial, from its release to its end: figures and record are derived from it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

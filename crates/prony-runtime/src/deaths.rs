@@ -1,4 +1,4 @@
-//! Processes of Node that died by their heap's own limit. V8 runs no more JavaScript then; the report that Node itself
+//! Node processes that aborted at their own heap limit. V8 runs no more JavaScript then; the report that Node itself
 //! writes at a fatal error has the figures of that moment.
 
 use std::fs;
@@ -42,7 +42,7 @@ struct JavascriptHeap {
     external_memory: Option<u64>,
 }
 
-/// All reports below a directory, in the order of the deaths.
+/// All reports below a directory, in the order of time.
 pub(super) fn read(reports: &Path) -> Result<Vec<ProbeLine>, Error> {
     let mut deaths = Vec::new();
     for entry in fs::read_dir(reports).map_err(Error::file("read", reports))?.flatten() {
@@ -59,7 +59,7 @@ fn epoch_offset() -> u64 {
     u64::try_from(wall).unwrap_or(u64::MAX).saturating_sub(clock::monotonic().as_nanos())
 }
 
-/// The death in a report; none in one that was cut short, or that tells of something else.
+/// The abort in a report; `None` for a truncated one, or one about another event.
 fn death(text: &str, epoch: u64) -> Option<ProbeLine> {
     let Report { header, javascript_heap: heap } = serde_json::from_str(text).ok()?;
     if !matches!(header.trigger.as_str(), "FatalError" | "OOMError") {
@@ -79,7 +79,7 @@ fn death(text: &str, epoch: u64) -> Option<ProbeLine> {
         .zip(heap.total.measured())
         .is_some_and(|(used, total)| used.as_bytes() < total.as_bytes() / 2)
     {
-        // Seen with Node 14: 0.9 MB used of a full heap.
+        // Observed with Node 14: 0.9 MB used of a full heap.
         let why = "the collection in which it died had not counted its heap again yet";
         heap.used = Reading::Missing(Why::Failed(why.into()));
     }

@@ -1,4 +1,4 @@
-//! Everything that can go wrong between prony and a runtime's probe.
+//! Errors between prony and a runtime's probe.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,15 +16,15 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// A function to be timed is not named as its runtime needs it.
+    /// The function to be timed is not named in the form that its runtime needs.
     #[error("`{call}` does not name a function as `{form}`")]
     Call {
         /// As written.
         call: String,
-        /// How it must look.
+        /// The expected form.
         form: &'static str,
     },
-    /// A path that cannot be handed to a probe.
+    /// A path that cannot be passed to a probe.
     #[error("`{path}` cannot be passed to a runtime: it must be absolute, UTF-8, in one line, without `:` for Python")]
     ProbePath {
         /// The path.

@@ -4,21 +4,21 @@ use prony_model::reading::{Reading, Why};
 use prony_model::units::{Bytes, Nanos};
 use serde::Deserialize;
 
-/// What a runtime says of its heap at an instant.
+/// The runtime's report of its heap at an instant.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "RawFigures")]
 pub struct HeapFigures {
     /// Used by objects, live or not collected yet.
     pub used: Reading<Bytes>,
-    /// Taken from the system for the heap.
+    /// Reserved from the system for the heap.
     pub total: Reading<Bytes>,
     /// The heap's own limit.
     pub limit: Reading<Bytes>,
-    /// Outside the heap, held by its objects.
+    /// Memory outside the heap that belongs to objects in it.
     pub external: Reading<Bytes>,
-    /// The part of it that array buffers hold.
+    /// The part of it in array buffers.
     pub array_buffers: Reading<Bytes>,
-    /// Resident set of the whole process, as the runtime sees it.
+    /// Resident set of the whole process, as the runtime reports it.
     pub rss: Reading<Bytes>,
     /// Blocks of the allocator in use (CPython).
     pub blocks: Reading<u64>,
@@ -34,10 +34,10 @@ pub struct GcFigures {
     pub count: u64,
     /// Full ones: of the old generation.
     pub major: u64,
-    /// The time for which they stopped the program. Steps of an incremental one between its begin and its end are not
-    /// among it, nor what other threads do.
+    /// The time for which they stopped the program, without steps of an incremental one between its begin and its end,
+    /// and without work of other threads.
     pub time: Nanos,
-    /// Up to when they are counted.
+    /// The instant up to which they are counted.
     pub until: Nanos,
 }
 

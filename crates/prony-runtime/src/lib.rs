@@ -4,8 +4,8 @@
 //! The probes are sources embedded here. [`prepare`] writes them into the trial's scratch directory and extends the
 //! environment so that the runtime loads them before the program: `NODE_OPTIONS` for Node 8.10 and later, `PYTHONPATH`
 //! for CPython 3.9 and later. Child processes inherit both; Node's worker threads load the probe too. A probe appends
-//! lines to the channel named in `PRONY_MARKS` ([`parse`]) and opens it for each of them, so it keeps no descriptor,
-//! no port and no event loop alive. What it cannot see is said by [`unprobed`] or by the probe itself.
+//! lines to the channel named in `PRONY_MARKS` ([`parse`]) and opens it for each of them, so it keeps no descriptor, no
+//! port and no event loop alive. What it cannot observe is reported by [`unprobed`] or by the probe itself.
 
 mod deaths;
 pub mod error;
@@ -45,18 +45,18 @@ pub const MARKS: &str = "PRONY_MARKS";
 /// A function to be timed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallSpec {
-    /// The name under which its events come, such as that of a phase.
+    /// The name of its events, such as that of a phase.
     pub id: String,
     /// Node: `FILE#EXPORT`, the file by the end of its path (`gatsby/dist/utils/source-nodes.js#default`), by its whole
     /// path from the program's directory (`./gatsby-node.js#sourceNodes`), or a package (`lodash#debounce`); names may be
     /// nested (`#Store.prototype.put`).
     /// Python: `PACKAGE.MODULE:FUNCTION` or `PACKAGE.MODULE:CLASS.METHOD`.
     pub call: String,
-    /// Whether the program is suspended each time when no invocation of it is open any more.
+    /// Whether the program is suspended each time when no invocation of it is running any more.
     pub suspend_at_end: bool,
 }
 
-/// What a probe is to do, and where its files lie. All paths are absolute.
+/// The tasks of a probe, and the paths of its files. All paths are absolute.
 #[derive(Clone, Debug)]
 pub struct ProbeSpec<'a> {
     /// The functions to be timed.
@@ -82,10 +82,10 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The processes that died by their heap's own limit, with the figures of that moment. Ask when all have ended.
+    /// The processes that aborted at their own heap limit, with the figures of that moment. Call it after their end.
     ///
     /// # Errors
-    /// When the reports cannot be read; one that was cut short by the death is left out.
+    /// When the reports cannot be read; a truncated one is left out.
     pub fn deaths(&self) -> Result<Vec<ProbeLine>, Error> {
         deaths::read(&self.reports)
     }
@@ -104,7 +104,7 @@ fn check(runtime: Runtime, call: &CallSpec) -> Result<(), Error> {
     if runtime.is_call(&call.call) { Ok(()) } else { Err(Error::Call { call: call.call.clone(), form }) }
 }
 
-/// The spec as the probes read it: JSON that is a Python literal too, hence numbers for truth.
+/// The spec in the form that probes read: JSON that is a Python literal too, so that flags are numbers.
 #[derive(Serialize)]
 struct Written<'a> {
     marks: &'a str,
@@ -128,7 +128,7 @@ impl<'a> WrittenCall<'a> {
     }
 }
 
-/// Writes the probe of a runtime and makes `env` load it; what the user has set there is kept.
+/// Writes the probe of a runtime and makes `env` load it; what the user has set there stays.
 ///
 /// # Errors
 /// When a call is not written as its runtime needs it, a path cannot be passed to the runtime, or a file cannot be
@@ -182,7 +182,7 @@ pub(crate) fn write_all(dir: &Path, files: &[(&str, &str)]) -> Result<(), Error>
     Ok(())
 }
 
-/// What stands before a new part of a variable, and the separator; nothing where it is empty.
+/// The prefix of a new part of a variable: the old value and the separator; nothing where it is empty.
 fn before<'a>(env: &'a BTreeMap<OsString, OsString>, name: &str) -> Option<&'a OsStr> {
     env.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
 }

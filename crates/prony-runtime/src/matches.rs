@@ -1,8 +1,8 @@
-//! The files that a call may mean, as far as they can be listed before the program runs.
+//! Lists the files that a call may mean, as far as that is possible before the program runs.
 //!
-//! `FILE#EXPORT` with the end of a path fits every file whose path ends so. Which of them a program loads first is chance,
-//! so that two that fit are a fault of the call. What is made while the program runs, or lies elsewhere, the probe reports
-//! when it is loaded.
+//! `FILE#EXPORT` with the end of a path fits every file whose path ends so. Which of several files a program loads
+//! first is chance, so that such a call is a fault. Files that are made while the program runs, or lie elsewhere, are
+//! reported by the probe when they are loaded.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use super::Runtime;
 use prony_os::owner::is_name;
 
-/// Directories that are listed at most: a link may lead to the top of the file system.
+/// The most directories that are listed: a link may lead to the top of the file system.
 const MOST: usize = 100_000;
 
 /// Endings that Node's modules have.
 const ENDINGS: [&str; 9] = [".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx", ".mtsx"];
 
-/// The end of a path that a call names, and its function; `None` where it names one file already, or a package, which the
-/// runtime resolves to one.
+/// The end of a path that a call names, and its function; `None` where it names exactly one file, or a package, which
+/// the runtime resolves to one.
 fn end_of_path(runtime: Runtime, call: &str) -> Option<(&str, &str)> {
     let (file, function) = call.rsplit_once('#').filter(|_| runtime == Runtime::Node)?;
     let exact = ["./", "../", "/"].iter().any(|begin| file.starts_with(begin));
@@ -37,7 +37,7 @@ pub fn matches(runtime: Runtime, calls: &[&str], directory: &Path) -> Vec<BTreeS
     }
     let root = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     let (mut ahead, mut met) = (vec![root.clone()], BTreeSet::new());
-    // Of what links lead to, only what lies on their file system: not `/proc`.
+    // Of the targets of links, only those on their file system: not `/proc`.
     let device = |path: &Path| fs::metadata(path).map(|about| about.dev()).ok();
     let mut devices = BTreeSet::from_iter(device(&root));
     while let Some(directory) = ahead.pop() {
@@ -58,7 +58,7 @@ pub fn matches(runtime: Runtime, calls: &[&str], directory: &Path) -> Vec<BTreeS
             } else if kind.is_dir() {
                 ahead.push(entry.path());
             } else if kind.is_symlink() {
-                // What lies below the program's directory is met by its own name.
+                // Files below the program's directory are listed under their own names.
                 let target = fs::canonicalize(entry.path()).ok().filter(|target| target.is_dir());
                 let kernel = |target: &PathBuf| ["/proc", "/sys", "/dev"].iter().any(|top| target.starts_with(top));
                 let outside = target.filter(|target| !target.starts_with(&root) && !kernel(target));
@@ -70,7 +70,7 @@ pub fn matches(runtime: Runtime, calls: &[&str], directory: &Path) -> Vec<BTreeS
     found
 }
 
-/// How each of several files that a call fits is named alone, from the program's directory.
+/// For a call that fits several files, the name of each file that fits only that one, from the program's directory.
 pub fn names(runtime: Runtime, call: &str, files: &BTreeSet<PathBuf>, directory: &Path) -> Vec<String> {
     let root = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     let sign = runtime.call_form().0;

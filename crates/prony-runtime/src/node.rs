@@ -1,4 +1,4 @@
-//! The probe of Node: what is loaded by `--require`, and from there for ES modules.
+//! The probe of Node: loaded by `--require`, and from there for ES modules.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -41,8 +41,8 @@ pub(super) fn install(dir: &Path, spec: &str, env: &mut BTreeMap<OsString, OsStr
     Ok(())
 }
 
-/// A path in NODE_OPTIONS. Node 12 and later read quotes and backslashes there as JSON writes them; older ones take a quote
-/// as part of the name, so that none stands where none is needed.
+/// A path in NODE_OPTIONS. Node 12 and later read quotes and backslashes there as JSON writes them; older ones take a
+/// quote as part of the name, so that none is written where none is needed.
 pub(crate) fn quoted(path: &str) -> String {
     if path.contains(|c: char| c.is_whitespace() || c == '"' || c == '\\') {
         return serde_json::to_string(path).expect("a text is always JSON");
@@ -50,7 +50,7 @@ pub(crate) fn quoted(path: &str) -> String {
     path.to_owned()
 }
 
-/// Node's permission model hides the probe's files; everything else lets it in.
+/// Node's permission model hides the probe's files; no other option prevents its loading.
 pub(super) fn unprobed(args: &[OsString]) -> Option<String> {
     let flag = args.iter().take_while(|arg| arg.as_encoded_bytes().starts_with(b"-")).find_map(|arg| {
         ["--permission", "--experimental-permission"].into_iter().find(|flag| arg.as_os_str() == OsStr::new(flag))

@@ -1,6 +1,5 @@
-//! V8's own profiler, in every Node process and worker thread of a trial. `--cpu-prof` itself is refused in
-//! `NODE_OPTIONS` by the Node versions in use, and writes nothing where a signal ends the process: a preload starts the
-//! same profiler.
+//! V8's own profiler, in every Node process and worker thread of a trial. A preload starts it: the Node versions in use
+//! refuse `--cpu-prof` in `NODE_OPTIONS`, and it writes nothing where a signal ends the process.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -40,7 +39,7 @@ pub fn prepare(dir: &Path, interval: Nanos, env: &mut Vec<(OsString, OsString)>)
     Ok(())
 }
 
-/// What the preload has written, when every process has ended.
+/// Reads the files of the preload, when every process has ended.
 ///
 /// # Errors
 /// When the directory or a file in it cannot be read.

@@ -1,4 +1,4 @@
-//! The lines of the channel: marks that programs write, and what probes say.
+//! The lines of the channel: marks that programs write, and reports of probes.
 
 use prony_model::record::probe::Because;
 use prony_model::units::{Bytes, Nanos};
@@ -13,7 +13,7 @@ use crate::error::Error;
 pub enum Line {
     /// A mark of the program or of `prony mark`.
     Mark(Mark),
-    /// Something a probe says.
+    /// A report of a probe.
     Probe(ProbeLine),
 }
 
@@ -50,33 +50,33 @@ pub struct Source {
     pub thread: u32,
 }
 
-/// What a probe says, when and from where.
+/// A report of a probe, with its time and origin.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ProbeLine {
     /// The instant of `CLOCK_MONOTONIC`.
     pub at: Nanos,
-    /// Who.
+    /// The process and thread.
     #[serde(flatten)]
     pub source: Source,
-    /// What.
+    /// The report.
     #[serde(flatten)]
     pub event: ProbeEvent,
 }
 
-/// What a probe says.
+/// The kinds of reports.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "probe", rename_all = "snake_case")]
 pub enum ProbeEvent {
     /// A process, worker thread or forked child begins.
     Hello(Hello),
-    /// The function of a call is there and under watch.
+    /// The function of a call was found and is timed.
     Found {
         /// The call.
         call: String,
         /// The module's file.
         file: String,
     },
-    /// The module of a call was loaded, its function is not there or cannot be watched.
+    /// The module of a call was loaded, but its function does not exist or cannot be timed.
     NotFound {
         /// The call.
         call: String,
@@ -91,7 +91,7 @@ pub enum ProbeEvent {
         call: String,
         /// The number of the invocation in this thread, from 1.
         n: u64,
-        /// How many were open before: 0 for an outermost one.
+        /// How many were running before: 0 for an outermost one.
         open: u64,
     },
     /// An invocation ends: it returned or threw, or the promise it returned settled.
@@ -100,7 +100,7 @@ pub enum ProbeEvent {
         call: String,
         /// The number of the invocation.
         n: u64,
-        /// How many are still open.
+        /// How many are still running.
         open: u64,
         /// Whether it neither threw nor rejected.
         ok: bool,
@@ -131,14 +131,14 @@ pub enum ProbeEvent {
         /// The heap after it.
         heap: HeapFigures,
     },
-    /// The thread goes on, or is about to stop.
+    /// The thread continues, or is about to stop.
     Resumed {
         /// Why.
         because: Because,
     },
     /// Figures of the heap.
     Heap {
-        /// What they were taken for.
+        /// The occasion on which they were taken.
         why: Occasion,
         /// The figures.
         heap: HeapFigures,
@@ -151,7 +151,7 @@ pub enum ProbeEvent {
         /// In the order of time.
         points: Vec<GcFigures>,
     },
-    /// What the probe has cost this thread so far.
+    /// The cost of the probe for this thread so far.
     Cost {
         /// Time inside the probe, its loading included; for hot functions an estimate.
         time: Nanos,
@@ -166,12 +166,12 @@ pub enum ProbeEvent {
     },
     /// An orderly end of the thread or process; of a worker thread also the report of its parent after its end.
     Bye {},
-    /// Death by the heap's own limit. Never on the channel: see [`super::Prepared::deaths`].
+    /// An abort at the own heap limit. Never on the channel: see [`super::Prepared::deaths`].
     #[serde(skip)]
     Dying {
         /// The heap at that moment.
         heap: HeapFigures,
-        /// The runtime's words.
+        /// The runtime's message.
         what: String,
     },
 }
@@ -187,7 +187,7 @@ pub struct Hello {
     pub version: String,
     /// The script that it runs.
     pub script: String,
-    /// Calls that this runtime cannot time, for all that is known before they load.
+    /// Calls that this runtime cannot time, as far as that is known before they load.
     pub unsupported: Vec<Unsupported>,
 }
 
@@ -221,7 +221,7 @@ pub struct Tallied {
     pub classes: Vec<(u32, u64)>,
 }
 
-/// What figures of the heap were taken for.
+/// The occasion on which figures of the heap were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Occasion {
@@ -229,7 +229,7 @@ pub enum Occasion {
     Start,
     /// A periodic sample.
     Sample,
-    /// A sample that was due at the edge of a call.
+    /// A sample that was due at the begin or end of a call.
     Call,
     /// A command.
     Read,

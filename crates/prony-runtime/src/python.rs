@@ -36,7 +36,7 @@ pub(super) fn install(dir: &Path, spec: &str, env: &mut BTreeMap<OsString, OsStr
     Ok(())
 }
 
-/// The flag, if any, by which Python ignores its environment or its site: `-I`, `-E` or `-S`, alone or among others.
+/// The flag, if any, by which Python ignores its environment or its site: `-I`, `-E` or `-S`, by itself or in a group.
 pub(super) fn unprobed(args: &[OsString]) -> Option<String> {
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {

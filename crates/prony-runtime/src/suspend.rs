@@ -75,7 +75,7 @@ impl SuspendedThread {
 
 impl Drop for SuspendedThread {
     fn drop(&mut self) {
-        // One that stays goes with the scratch.
+        // A FIFO that stays is removed with the scratch.
         let _ = fs::remove_file(&self.path);
     }
 }

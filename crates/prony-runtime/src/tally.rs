@@ -1,4 +1,4 @@
-//! Invocations of each call over all processes, and the parts that processes play.
+//! Counts the invocations of each call over all processes, and assigns roles to processes.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct Roles {
 }
 
 impl Roles {
-    /// The role of who says `hello`, in the order of the channel.
+    /// The role of the sender of a `hello`, in the order of the channel.
     pub fn of(&mut self, source: Source, _hello: &Hello) -> Role {
         let main = *self.main.get_or_insert(source.pid);
         match (source.thread, source.pid == main) {
@@ -25,12 +25,12 @@ impl Roles {
     }
 }
 
-/// Times of a class, and how many.
+/// A class of times, with its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// The shortest that belongs to it.
+    /// The shortest time that belongs to it.
     pub from: Nanos,
-    /// The first that does not.
+    /// The shortest time that does not.
     pub to: Nanos,
     /// How many.
     pub count: u64,
@@ -66,7 +66,7 @@ pub struct Tallies {
 }
 
 impl Tallies {
-    /// Takes a line; one that ends no invocation changes nothing.
+    /// Adds a line; one that ends no invocation changes nothing.
     pub fn take(&mut self, line: &ProbeLine) {
         match &line.event {
             ProbeEvent::End { call, ok, took, .. } => self.one(call, *ok, *took),
@@ -122,7 +122,7 @@ impl Tallies {
     }
 }
 
-/// The class of a time: its exponent and the first four bits below its leading one, as the probes take it.
+/// The class of a time: its exponent and the first four bits below its leading one, as in the probes.
 fn class_of(took: Nanos) -> u32 {
     let n = took.as_nanos().max(1);
     let exponent = n.ilog2();

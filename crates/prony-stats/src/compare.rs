@@ -1,4 +1,4 @@
-//! Comparisons of one run: one family, one error rate, one verdict each.
+//! Compares the variants of one run: one family, one error rate, one verdict each.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::verdict::{RatioInterval, Verdict, judge};
 use prony_model::number::{self, effect};
 use prony_model::reading::{Reading, Why};
 
-/// Blocks below which even "does not finish" is not said.
+/// Below so many blocks not even "does not finish" is stated.
 const MIN_OUTCOMES: u32 = 3;
 
 /// Every comparison that may give a verdict in a run; its size is what the correction counts.
@@ -28,7 +28,7 @@ pub struct Family {
     pub members: Vec<Contrast>,
 }
 
-/// What is known of a variant beside its baseline.
+/// The statistics of a variant and its baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Complete blocks that the verdict rests on.
@@ -41,7 +41,7 @@ pub struct Comparison {
     pub p: Reading<f64>,
     /// Corrected for interim analyses and family (Holm); a difference is claimed where it is at most `alpha`.
     pub p_adjusted: Reading<f64>,
-    /// What it says.
+    /// The verdict.
     pub verdict: Verdict,
     /// The minimum detectable effect: the smallest that is found with probability 0.8, as a share.
     pub smallest_effect: Reading<f64>,
@@ -51,9 +51,9 @@ pub struct Comparison {
     pub variant: Counts,
     /// Trials of the baseline, both labels.
     pub baseline: Counts,
-    /// Test, look, level and correction, in words.
+    /// Test, interim analysis, level and correction, in words.
     pub method: String,
-    /// What else to know: blocks left out, interim analyses not reached.
+    /// Further remarks: blocks left out, interim analyses not reached.
     pub notes: Vec<String>,
 }
 
@@ -66,8 +66,9 @@ impl Family {
 
 /// Compares every member with its baseline.
 ///
-/// The intervals have error `alpha * share / size` at each interim analysis and are intersected over the interim analyses reached; the
-/// p-values are divided by the look's share, the least of them counts, and Holm's correction runs over the family.
+/// The intervals have error `alpha * share / size` at each interim analysis and are intersected over the interim
+/// analyses reached; the p-values are divided by its share, the least of them counts, and Holm's correction runs over
+/// the family.
 pub fn compare_family(family: &Family) -> Vec<Comparison> {
     let size = family.size().max(1);
     let mut laws = Laws::default();
@@ -89,13 +90,13 @@ pub fn compare_family(family: &Family) -> Vec<Comparison> {
     concluded.collect()
 }
 
-/// Whether a run may stop here: no comparison would say more with more blocks.
+/// Whether a run may stop here: more blocks could change no comparison.
 pub fn settled(comparisons: &[Comparison]) -> bool {
     comparisons.iter().all(|c| c.verdict.is_final())
 }
 
-/// Holm's step-down correction (1979) over `size` tests, valid under any dependence; p-values of 1 beyond them are of
-/// comparisons that do not count.
+/// Holm's step-down correction (1979) over `size` tests, valid under any dependence; p-values of 1 beyond them belong
+/// to comparisons that do not count.
 pub(crate) fn holm(p: &[f64], size: usize) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
@@ -120,7 +121,7 @@ impl Laws {
     }
 }
 
-/// What the data of one contrast say, before the correction over the family.
+/// The result of one contrast's data, before the correction over the family.
 struct Evidence {
     brackets: Vec<Bracket>,
     /// Blocks at the last interim analysis reached; 0 where none is.
@@ -132,10 +133,10 @@ struct Evidence {
     test: SignTest,
     /// Intersected over the interim analyses reached.
     interval: (f64, f64),
-    /// At the last interim analysis alone.
+    /// At the last interim analysis only.
     half_width: Option<f64>,
     sequential_p: f64,
-    /// The side of the look that rejected most strongly: below 0 is better.
+    /// The side of the interim analysis that rejected most strongly: below 0 is better.
     side: f64,
     /// Blocks at that look.
     decided_at: u32,
@@ -203,7 +204,7 @@ impl Evidence {
     }
 
     /// The closing analysis, where it is due and there are blocks enough for it; how many are enough does not depend on
-    /// what they say.
+    /// their results.
     fn close(&mut self, contrast: &Contrast, each: f64) {
         let n = self.brackets.len() as u32;
         let able = |share: &f64| n >= super::MIN_BLOCKS.max(blocks_by_counts(each * share));
@@ -259,7 +260,7 @@ impl Evidence {
         }
     }
 
-    /// Holm may reject 1 where the interval, at its smaller error, still holds it: then it ends there.
+    /// Holm may reject 1 where the interval, at its smaller error, still contains it: then the interval ends at 1.
     fn cut_at_one(&self, differs: bool) -> (f64, f64) {
         match self.interval {
             (low, high) if differs && self.side > 0.0 => (low.max(0.0), high),
@@ -284,8 +285,8 @@ impl Evidence {
             let first = contrast.analyses.at().first().copied().unwrap_or(super::MIN_BLOCKS);
             let more = first.saturating_sub(self.brackets.len() as u32).max(1);
             let more_blocks = match self.brackets.len() {
-                // No block of those that ran says anything; more of the kind would not either. A figure that is not
-                // measured is no matter of chance.
+                // No block that ran has a result, and further blocks of this kind would have none either. A figure that
+                // is not measured is no matter of chance.
                 0 if contrast.blocks.len() as u32 >= first || contrast.is_unmeasured() => {
                     Reading::Missing(Why::NotReached)
                 }
@@ -308,7 +309,7 @@ impl Evidence {
         }
     }
 
-    /// A difference that rests on trials that did not finish is one of how often they do, and none of the metric.
+    /// A difference that rests on trials that did not finish is one of how often they finish, and not of the metric.
     fn by_finished(&self, verdict: Verdict) -> Verdict {
         match self.of_finished {
             Some((low, _)) if self.side > 0.0 && low < 0.0 => Verdict::FinishesLessOften,
@@ -416,7 +417,7 @@ mod tests {
     use prony_model::metric::Better;
     use proptest::prelude::*;
 
-    /// Each order of three noise values in turn, so that no variant is favoured.
+    /// All orders of three noise values in turn, so that no variant has an advantage.
     const ORDERS: [[f64; 3]; 6] =
         [[0.0, 1.0, 2.5], [2.5, 0.0, 1.0], [1.0, 2.5, 0.0], [1.0, 0.0, 2.5], [0.0, 2.5, 1.0], [2.5, 1.0, 0.0]];
 
@@ -583,7 +584,7 @@ mod tests {
 
     #[test]
     fn sometimes_unfinished_counts_as_worse_than_any_time() {
-        // Two of three trials of the variant run out of memory; the others take as long as the baseline.
+        // Two of three trials of the variant run out of memory; its other trials take as long as the baseline.
         let mut some = blocks(30, 1.0);
         for (i, block) in some.iter_mut().enumerate() {
             block.trials[0] = if i % 3 == 0 { block.trials[0] } else { Observation::Unfinished };
@@ -666,17 +667,17 @@ mod tests {
 
     #[test]
     fn holm_cuts_an_interval_that_still_holds_one() {
-        // Nine comparisons beyond doubt leave nearly the whole error to the tenth.
+        // Nine comparisons that are clearly decided leave nearly the whole error to the tenth.
         let one_analysis = |blocks| Contrast { analyses: InterimAnalyses::new(12, 12), ..contrast(blocks) };
         let mut members = vec![one_analysis(mostly_above(12, 1.0)); 9];
         members.push(one_analysis(mostly_above(8, 0.2)));
         let found = compare_family(&family(members));
         let last = &found[9];
         assert!(*last.p_adjusted.measured().unwrap() <= 0.05, "{last:?}");
-        assert!(*last.p.measured().unwrap() > 0.05 / 10.0, "Bonferroni alone would not have rejected");
+        assert!(*last.p.measured().unwrap() > 0.05 / 10.0, "Bonferroni's correction would not have rejected");
         assert_eq!(last.interval.measured().unwrap().low, 1.0);
         assert_eq!(last.verdict, Verdict::WorseUncertain);
-        // Alone among undecided ones it is not claimed.
+        // Among undecided comparisons only, it is not claimed.
         let members = vec![one_analysis(mostly_above(8, 0.2)); 10];
         assert!(compare_family(&family(members)).iter().all(|c| matches!(c.verdict, Verdict::CantTell { .. })));
     }
@@ -693,7 +694,7 @@ mod tests {
             }
             before = Some(now);
         }
-        // A claim of the second look stands though the blocks after it say nothing.
+        // A claim of the second interim analysis remains, though the blocks after it have no result.
         let mut late = blocks(11, 3.0);
         late.extend(blocks(19, 1.0));
         assert!(one_comparison(late).verdict.is_worse());

@@ -19,7 +19,7 @@ use prony_model::reading::{Reading, Why};
 /// The error of an interval that no verdict rests on: 95 %, uncorrected.
 pub const UNCORRECTED: f64 = 0.05;
 
-/// What one block holds of a contrast.
+/// One block's data for a contrast.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Block {
     /// Its trials.
@@ -58,7 +58,7 @@ pub struct Estimate {
 /// A contrast that is described: one analysis of all its blocks, not corrected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimated {
-    /// Blocks in which every trial says something.
+    /// Blocks in which every trial has a result.
     pub blocks: u32,
     /// The median of the ratios within blocks.
     pub ratio: Reading<f64>,
@@ -79,8 +79,8 @@ impl Block {
         Self { combinations: (1..trials.len()).map(against).collect(), trials }
     }
 
-    /// The block's value in logarithms of cost (a rate's is turned round, what did not finish is worse than any);
-    /// `None` where a trial of it says nothing.
+    /// The block's value in logarithms of cost (a rate's is inverted, an unfinished trial is worse than any); `None`
+    /// where a trial of it has no result.
     pub fn bracket(&self, better: Better) -> Option<Bracket> {
         let logs: Vec<f64> = self.trials.iter().map(|trial| trial.log_cost(better)).collect::<Option<_>>()?;
         let sum = |weights: &[f64], sign: f64| -> f64 {
@@ -91,7 +91,7 @@ impl Block {
         Some(Bracket::spanning(sides))
     }
 
-    /// The bracket where a trial that did not finish says nothing, so that its block lies on neither side.
+    /// The bracket where an unfinished trial has no result, so that its block lies on neither side.
     pub(super) fn bracket_of_finished(&self, better: Better) -> Option<Bracket> {
         let bracket = self.bracket(better)?;
         Some(if self.has_unfinished() { Bracket::of(0.0, &[]) } else { bracket })
@@ -102,12 +102,12 @@ impl Block {
         self.trials.contains(&Observation::Unfinished)
     }
 
-    /// Trials of weight above nought: of what is compared.
+    /// Trials of positive weight: what is compared.
     pub(super) fn variant(&self) -> impl Iterator<Item = Observation> {
         self.weighted(|weight| weight > 0.0)
     }
 
-    /// Trials of weight below nought: of what it is compared with.
+    /// Trials of negative weight: what it is compared with.
     pub(super) fn baseline(&self) -> impl Iterator<Item = Observation> {
         self.weighted(|weight| weight < 0.0)
     }
@@ -131,7 +131,7 @@ impl Contrast {
         Self { better, analyses: InterimAnalyses::default(), blocks, resolution: 0.0, refused: None }
     }
 
-    /// The blocks in which every trial says something.
+    /// The blocks in which every trial has a result.
     pub fn paired(&self) -> impl Iterator<Item = &Block> {
         self.blocks.iter().filter(|block| block.bracket(self.better).is_some())
     }
@@ -184,7 +184,7 @@ pub(super) fn figures(test: &SignTest, interval: (f64, f64), better: Better) -> 
     (ratio.map_or_else(|| Reading::Missing(few(1)), Reading::Measured), interval)
 }
 
-/// The figure of a contrast; of one that is refused, why there is none.
+/// The figure of a contrast; if it is refused, why there is none.
 pub(super) fn unless<T>(refused: &Option<Why>, figure: Reading<T>) -> Reading<T> {
     refused.clone().map_or(figure, Reading::Missing)
 }

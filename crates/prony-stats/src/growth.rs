@@ -7,7 +7,7 @@ use super::special::t_critical;
 use super::summary::median;
 use prony_model::reading::{Reading, Why};
 
-/// Beyond so many times the largest measured value of the factor nothing is said.
+/// Beyond so many times the largest measured value of the factor nothing is extrapolated.
 pub const FARTHEST: f64 = 100.0;
 
 /// A power law `y = scale * x^slope`, fitted on logarithms.
@@ -148,7 +148,7 @@ mod tests {
         assert!((a.slope - b.slope).abs() < 1e-12 && (a.interval.0 - b.interval.0).abs() < 1e-9);
     }
 
-    /// Against the textbook formulae worked by hand for ln-points (0,0), (1,1), (2,1), (3,2).
+    /// Compared with the textbook formulae computed by hand for ln-points (0,0), (1,1), (2,1), (3,2).
     #[test]
     fn the_interval_is_the_t_interval() {
         let points: Vec<_> = [(0.0, 0.0), (1.0, 1.0), (2.0, 1.0), (3.0, 2.0)]

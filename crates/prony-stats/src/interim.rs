@@ -11,7 +11,7 @@ use super::sign::gap_needed;
 /// No verdict before so many complete blocks.
 pub const MIN_BLOCKS: u32 = 6;
 
-/// Each look but the first comes at about so many times the blocks of the one before.
+/// Each interim analysis but the first comes at about so many times the blocks of the one before.
 const STEP: f64 = 1.7;
 
 /// The share of the error that the closing analysis of a run with a time budget has; its interim analyses share the
@@ -22,12 +22,12 @@ pub const CLOSING: f64 = 0.5;
 ///
 /// A run with a time budget ends after a number of blocks that is not known beforehand. Its interim analyses lie at
 /// block counts that depend on nothing, with shares that depend on nothing; where its time ends there is one closing
-/// analysis of all its blocks, whose share is kept for it. `docs/verdicts.md` has the argument for why the end may
+/// analysis of all its blocks, whose share is reserved for it. `docs/verdicts.md` has the argument for why the end may
 /// depend on durations, also where duration is the metric.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterimAnalyses {
     at: Vec<u32>,
-    /// What a run with a time budget has beside them.
+    /// The closing analysis of a run with a time budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     closing: Option<Closing>,
 }
@@ -36,7 +36,7 @@ pub struct InterimAnalyses {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Closing {
-    /// The time has not ended: its share is kept.
+    /// The time has not ended: its share is reserved.
     Ahead,
     /// The time has ended.
     Due,
@@ -86,13 +86,14 @@ impl InterimAnalyses {
         (self.closing == Some(Closing::Due)).then_some(CLOSING)
     }
 
-    /// The blocks at which the run is looked at, in rising order.
+    /// The blocks at which the run is analysed, in rising order.
     pub fn at(&self) -> &[u32] {
         &self.at
     }
 
-    /// The share of the error spent at look `index`: in proportion to its blocks, so that most is left for the last; with
-    /// a time budget, where the last is not known, a series that sums up to the half that is not the closing one's.
+    /// The share of the error spent at interim analysis `index`: in proportion to its blocks, so that most is left for
+    /// the last; with a time budget, where the last is not known, a series that sums up to the half beside the closing
+    /// one's.
     pub fn share(&self, index: usize) -> f64 {
         if self.closing.is_some() {
             return (1.0 - CLOSING) / ((index + 1) * (index + 2)) as f64;
@@ -106,7 +107,7 @@ impl InterimAnalyses {
         (0..self.at.len()).map(|i| (self.at[i], self.share(i))).take_while(move |(at, _)| *at <= blocks)
     }
 
-    /// The first look at or after `blocks`, with its share; the last where there is none.
+    /// The first interim analysis at or after `blocks`, with its share; the last where there is none.
     pub fn at_or_after(&self, blocks: u32) -> Option<(u32, f64)> {
         let index = self.at.iter().position(|at| *at >= blocks).or(self.at.len().checked_sub(1))?;
         Some((self.at[index], self.share(index)))
@@ -114,10 +115,10 @@ impl InterimAnalyses {
 }
 
 /// The blocks before a verdict can be expected in a family of `comparisons`, at family-wise error `alpha`: the first
-/// look at which a difference has to stand clear of the noise by no more than the noise's own range, or, with a time
-/// budget, the least number of blocks of which the closing analysis can say anything.
+/// interim analysis at which a difference has to stand clear of the noise by no more than the noise's own range, or,
+/// with a time budget, the least number of blocks of which the closing analysis can say anything.
 ///
-/// `None` where no look of the plan reaches that.
+/// `None` where no interim analysis of the plan reaches that.
 pub fn blocks_before_any_verdict(comparisons: usize, alpha: f64, analyses: &InterimAnalyses) -> Option<u32> {
     let each = alpha / comparisons.max(1) as f64;
     let first = (0..analyses.at.len()).find(|i| gap_needed(analyses.at[*i], each * analyses.share(*i)) <= 1.0);

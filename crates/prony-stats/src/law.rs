@@ -1,10 +1,10 @@
-//! The law of the blocks above and below: how unlikely a count is where neither side is the likelier.
+//! The distribution of the number of blocks above: how unlikely a count is if both sides are equally likely.
 
 use std::sync::Arc;
 
 use super::binomial::fair_tail;
 
-/// Up to so many blocks the law is tabulated; beyond, the conditional binomial has lost its handicap.
+/// Up to so many blocks the distribution is tabulated; beyond, the conditional binomial is as powerful.
 const MOST_TABULATED: u32 = 100;
 
 /// Values of `P(outside)` over which the table takes the maximum.
@@ -137,7 +137,7 @@ mod tests {
         for n in [3, 6, 8, 11, 18, 30] {
             for law in [Law::conditional(n), Law::tabulated(n)] {
                 for alpha in [0.025, 0.01, 0.002, 0.000_1] {
-                    // Off the grid of the table on purpose.
+                    // Deliberately not on the grid of the table.
                     let worst = (1..=997).map(|i| rejected(&law, alpha, f64::from(i) / 997.0)).fold(0.0, f64::max);
                     assert!(worst <= alpha * 1.001, "{n} blocks at {alpha}: {worst}");
                 }

@@ -1,4 +1,4 @@
-//! What a trial says in a comparison: outcomes first (METHOD 4.9).
+//! Classifies a trial for a comparison: outcomes first (METHOD 4.9).
 
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,9 @@ pub enum Observation {
     Value(f64),
     /// Did not finish, by our limit, the runtime's heap or the subject's own failure: worse than any value.
     Unfinished,
-    /// Finished, and its figure was not measured: it says nothing of the metric, and counts among those that finished.
+    /// Finished, but its figure was not measured: no result for the metric, but counted among those that finished.
     Unmeasured,
-    /// Says nothing: the host ran out of memory, an unknown kill, an interruption.
+    /// No result: the host ran out of memory, an unknown kill, an interruption.
     Disturbed,
     /// Read back what was not written: the comparison is refused.
     WrongAnswer,
@@ -47,7 +47,7 @@ impl Observation {
         }
     }
 
-    /// The logarithm of the cost: a rate's is turned round, so that more is always worse. `None` says nothing.
+    /// The logarithm of the cost: a rate's is inverted, so that more is always worse. `None` is no result.
     pub(crate) fn log_cost(self, better: Better) -> Option<f64> {
         match self {
             Self::Value(value) if value.is_finite() && value >= 0.0 => {
@@ -167,7 +167,7 @@ mod tests {
         assert!(low > 0.0 && low < 0.02 && high > 0.98 && high < 1.0);
     }
 
-    /// Half of the trials crashed, and of the others no figure was measured: they were left out, so that the variant did
+    /// Half of the trials crashed, and the rest had no measured figure: those were left out, so that the variant did
     /// "not finish" in 0 of 3 trials.
     #[test]
     fn trials_without_a_figure_count_among_those_that_finished() {

@@ -1,4 +1,4 @@
-//! Time: whether a run's budget holds another block, and how long the rest of a plan takes.
+//! Estimates times: whether a run's budget suffices for another block, and how long the rest of a plan takes.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Of so much time; no block has run.
+    /// A limit of so much time; no block has run.
     pub const fn new(time: Nanos) -> Self {
         Self { time, longest: Nanos::ZERO }
     }
@@ -28,7 +28,7 @@ impl Budget {
         self.time
     }
 
-    /// A block ended that took so long, without what is done only once, such as builds.
+    /// A block ended that took so long, without steps done only once, such as builds.
     pub fn block(&mut self, took: Nanos) {
         self.longest = self.longest.max(took);
     }
@@ -40,14 +40,14 @@ impl Budget {
         self.longest == Nanos::ZERO || nanos(elapsed) + nanos(self.longest) * (1.0 + after) <= nanos(self.time)
     }
 
-    /// What is left after so much time.
+    /// The time that is left after so much time.
     pub fn left(&self, elapsed: Nanos) -> Nanos {
         self.time.since(elapsed)
     }
 }
 
 /// How long trials take, by variant, with all that belongs to them but what is done once: waits, preparation, copies,
-/// the machine brought to rest, the record.
+/// bringing the machine to a quiet state, the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times(BTreeMap<usize, (u32, Nanos)>);
 
@@ -63,7 +63,7 @@ impl Times {
         self.0.values().map(|(count, _)| count).sum()
     }
 
-    /// The mean of a variant's trials; where it had none, that of all.
+    /// The mean of a variant's trials; if it had none, that of all.
     pub fn mean(&self, variant: usize) -> Option<Nanos> {
         let of = |(count, sum): (u32, Nanos)| Nanos::from_nanos(sum.as_nanos() / u64::from(count.max(1)));
         let all = || self.0.values().fold((0, Nanos::ZERO), |(n, sum), (count, took)| (n + count, sum + *took));

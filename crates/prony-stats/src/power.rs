@@ -1,13 +1,13 @@
-//! What a comparison can see: the smallest effect, and the blocks it takes.
+//! The power of a comparison: the smallest effect that it can find, and the blocks that this takes.
 
 use super::sign::gap_needed;
 use super::special::normal_quantile;
 use prony_model::reading::{Reading, Why};
 
-/// The probability with which the smallest effect is seen.
+/// The probability with which the smallest effect is found.
 pub const POWER: f64 = 0.8;
 
-/// More blocks than this are not worth announcing.
+/// More blocks than this are not worth stating.
 const MOST_BLOCKS: f64 = 100_000.0;
 
 /// The minimum detectable effect, as a share (0.12 is 12 %): a comparison would have found it with probability 0.8.
@@ -24,7 +24,7 @@ fn reach(alpha: f64, blocks: u32) -> f64 {
     (1.0 + normal_quantile(POWER) / normal_quantile(1.0 - 0.5 * alpha)) * caution(blocks)
 }
 
-/// Set by the bench on recorded noise.
+/// Chosen by the benchmark on recorded noise.
 fn caution(blocks: u32) -> f64 {
     1.1 + 1.5 / f64::from(blocks)
 }
@@ -40,7 +40,7 @@ pub(crate) fn more_blocks(estimate: f64, half_width: f64, blocks: u32, margin: f
     Reading::Missing(Why::NotSupported("more than 100000 blocks".to_owned()))
 }
 
-/// The least number of blocks, from 6 on, with which an effect (0.05 is 5 %) is seen with probability 0.8 in a family
+/// The least number of blocks, from 6 on, with which an effect (0.05 is 5 %) is found with probability 0.8 in a family
 /// of `comparisons` at family-wise error `alpha`; `spread` is the standard deviation of the logarithm of one trial
 /// within a block. For roughly normal noise; `None` above 100,000 blocks.
 pub fn blocks_for_effect(effect: f64, spread: f64, comparisons: usize, alpha: f64) -> Option<u32> {
@@ -63,8 +63,8 @@ pub fn blocks_for_effect(effect: f64, spread: f64, comparisons: usize, alpha: f6
     Some(high)
 }
 
-/// The effect that so many blocks see with probability 0.8 at an error `alpha` of this comparison and this analysis, for
-/// roughly normal noise; `spread` as in [`blocks_for_effect`].
+/// The effect that so many blocks find with probability 0.8 at an error `alpha` of this comparison and this analysis,
+/// for roughly normal noise; `spread` as in [`blocks_for_effect`].
 pub fn effect_of_blocks(blocks: u32, spread: f64, alpha: f64) -> f64 {
     smallest_effect(expected_half_width(blocks, spread, alpha), alpha, blocks)
 }

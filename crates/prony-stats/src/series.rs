@@ -55,7 +55,7 @@ fn kendall_p(score: i64, n: usize) -> f64 {
 fn inversions(n: usize) -> Vec<f64> {
     let mut law = vec![1.0];
     for size in 2..=n {
-        // The new value comes before 0 to size - 1 of the others, each equally likely: a moving average.
+        // The new value comes before 0 to size - 1 of the earlier ones, each equally likely: a moving average.
         let mut next = vec![0.0; law.len() + size - 1];
         for (i, mass) in law.iter().enumerate() {
             for slot in &mut next[i..i + size] {

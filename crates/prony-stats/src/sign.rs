@@ -14,7 +14,7 @@
 
 use super::law::Law;
 
-/// What one block says: the variant's least and greatest log-ratio to its baselines.
+/// The result of one block: the variant's least and greatest log-ratio to its baselines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bracket {
     /// Against the worst baseline; minus infinity where a baseline did not finish and the variant did.
@@ -24,7 +24,7 @@ pub struct Bracket {
 }
 
 impl Bracket {
-    /// From logarithms of cost; `+inf` did not finish, `-inf` is a cost of zero. No baseline says nothing.
+    /// From logarithms of cost; `+inf` did not finish, `-inf` is a cost of zero. Without a baseline there is no result.
     pub fn of(variant: f64, baselines: &[f64]) -> Self {
         Self::spanning(baselines.iter().map(|baseline| (variant, *baseline)))
     }
@@ -38,7 +38,7 @@ impl Bracket {
 
     fn between(variant: f64, baseline: f64) -> Self {
         if variant == baseline {
-            // Two that did not finish say nothing of which is the worse; two zeros are equal.
+            // Of two that did not finish neither is known to be worse; two zeros are equal.
             let unknown = if variant == f64::INFINITY { f64::INFINITY } else { 0.0 };
             return Self { low: -unknown, high: unknown };
         }
@@ -72,7 +72,7 @@ impl SignTest {
         Self { lows: sorted(|b| b.low), highs: sorted(|b| b.high), law, unimodal: true }
     }
 
-    /// As [`Self::new`], by the counts alone: no p-value or interval rests on an assumption of unimodality. So the test
+    /// As [`Self::new`], by the counts only: no p-value or interval rests on an assumption of unimodality. So the test
     /// keeps its level where elapsed time, which depends on the values, decided how many blocks there are.
     pub fn by_counts(brackets: &[Bracket]) -> Self {
         Self { unimodal: false, ..Self::new(brackets) }
@@ -83,8 +83,8 @@ impl SignTest {
         self.lows.len() as u32
     }
 
-    /// The log-ratio at which as many blocks lie above as below; `None` without blocks or where half of them say
-    /// nothing finite.
+    /// The log-ratio at which as many blocks lie above as below; `None` without blocks or where half of them have no
+    /// finite value.
     pub fn estimate(&self) -> Option<f64> {
         let mut all: Vec<f64> = self.lows.iter().chain(&self.highs).copied().collect();
         all.sort_by(f64::total_cmp);
@@ -112,13 +112,13 @@ impl SignTest {
         counted * beyond_the_range(gap, self.range(), n)
     }
 
-    /// The interval at error `alpha` (two-sided), with the assumption of unimodality where `n` is too small
-    /// for the binomial alone. Ends may be infinite.
+    /// The interval at error `alpha` (two-sided), with the assumption of unimodality where `n` is too small for the
+    /// binomial by itself. Ends may be infinite.
     pub fn interval(&self, alpha: f64) -> (f64, f64) {
         (self.lower(alpha, self.unimodal), -self.mirrored().lower(alpha, self.unimodal))
     }
 
-    /// The interval that rests on the binomial alone.
+    /// The interval that rests on the binomial only.
     pub fn exact_interval(&self, alpha: f64) -> (f64, f64) {
         (self.lower(alpha, false), -self.mirrored().lower(alpha, false))
     }

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::summary::median;
 
-    /// What the module is for, by making every pair.
+    /// The same result by making every pair.
     fn every_pair(values: &[f64]) -> (i64, f64) {
         let pairs = (0..values.len()).flat_map(|i| (i + 1..values.len()).map(move |j| (i, j)));
         let slopes: Vec<f64> = pairs.map(|(i, j)| (values[j] - values[i]) / (j - i) as f64).collect();

@@ -1,4 +1,4 @@
-//! Distribution functions, computed and not looked up: normal, Student's t, beta.
+//! Distribution functions, computed without tables: normal, Student's t, beta.
 
 /// Coefficients `B(2k) / (2k (2k - 1))` of Stirling's series; a test recomputes them.
 const STIRLING: [f64; 6] = [1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0, -691.0 / 360_360.0];

@@ -1,4 +1,4 @@
-//! One cell's figures: median, spread, and an interval that assumes nothing but independence.
+//! Summarises one cell's figures: median, spread, and an interval that assumes only independence.
 
 use serde::{Deserialize, Serialize};
 

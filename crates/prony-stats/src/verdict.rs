@@ -1,4 +1,4 @@
-//! What a comparison says, and in which words (METHOD 4.6).
+//! The verdict of a comparison, and its words (METHOD 4.6).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ impl RatioInterval {
     }
 }
 
-/// A bound beyond this factor is no bound: with few blocks the widened interval reaches to absurd numbers.
+/// A bound beyond this factor counts as none: with few blocks the widened interval reaches absurd numbers.
 const NO_BOUND: f64 = 1e6;
 
 /// What a comparison says. "Better" is less of a cost (time, memory) and more of a rate; of metrics that are
@@ -81,7 +81,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether more blocks could not make it say more.
+    /// Whether more blocks could not change it.
     pub const fn is_final(&self) -> bool {
         !matches!(
             self,

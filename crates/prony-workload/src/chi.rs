@@ -1,4 +1,4 @@
-//! Chi-square for the tests of distributions.
+//! Chi-square statistic for the tests of distributions.
 
 /// How far observed counts lie from probabilities (which sum to 1), as a standard normal deviate: the chi-square
 /// statistic by the cube-root approximation of Wilson and Hilferty (1931). Cells expected below 5 are pooled.

@@ -1,12 +1,12 @@
-//! What reads answered, in a few bytes.
+//! A digest of what reads returned, in a few bytes.
 
 use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 
 /// An order-independent digest of rows.
 ///
-/// The sum, modulo 2^128, of a hash of each row: XXH3 of the key, and of the value under a seed from the key's hash,
-/// so that no bytes can move between key and value unseen. A sum and not an exclusive-or, in which two equal rows
-/// would cancel and an answer with every row doubled would look empty.
+/// The sum, modulo 2^128, of a hash of each row: XXH3 of the key, and of the value under a seed from the key's hash, so
+/// that no bytes can move between key and value unseen. A sum and not an exclusive-or, in which two equal rows would
+/// cancel and an answer with every row doubled would equal an empty one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     sum: u128,

@@ -1,8 +1,8 @@
-//! How many distinct records were touched.
+//! Counts how many distinct records were touched.
 
 use prony_model::random::mix;
 
-/// Numbers below this are kept exactly, one bit each: 8 MiB at most.
+/// Numbers below this are stored exactly, one bit each: 8 MiB at most.
 const EXACT: u64 = 1 << 26;
 /// Bits of the hash that choose a register: 16,384 registers of one byte.
 const PRECISION: u32 = 14;

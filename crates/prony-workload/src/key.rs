@@ -1,4 +1,4 @@
-//! How a record's number becomes its key.
+//! Computes a record's key from its number.
 
 use super::permutation::Feistel;
 use super::text::Text;

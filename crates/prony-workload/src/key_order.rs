@@ -1,4 +1,4 @@
-//! Records in the byte order of their keys, with bounded memory.
+//! Iterates over records in the byte order of their keys, with bounded memory.
 
 use super::key::{Hashed, Keys};
 
@@ -182,7 +182,7 @@ mod tests {
         #[test]
         fn key_order_is_the_order_of_the_keys(spec in any_spec(), count in 0u64..3_000, seed: u64) {
             let keys = Keys::new(&spec, seed);
-            // Three hexadecimal digits tell 4096 numbers apart, so that every key here is distinct.
+            // Three hexadecimal digits distinguish 4096 numbers, so that every key here is distinct.
             let mut order = KeyOrder::new(keys.clone(), count);
             prop_assert_eq!(order.by_ref().collect::<Vec<_>>(), sorted(&keys, count));
             order.rewind();

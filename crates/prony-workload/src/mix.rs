@@ -1,4 +1,4 @@
-//! Operations drawn by weight.
+//! Draws operations by weight.
 
 use super::positions::Positions;
 use super::records::Records;
@@ -37,7 +37,7 @@ pub enum Operation {
 #[derive(Clone, Debug)]
 pub struct Mix {
     positions: Positions,
-    /// Upper edges of the operations' shares, in the order of [`Mix::KINDS`]; the last is 1.
+    /// Upper bounds of the operations' shares, in the order of [`Mix::KINDS`]; the last is 1.
     bounds: [f64; 6],
     choices: Stream,
     lengths: Stream,
@@ -115,7 +115,7 @@ impl Mix {
         Self::KINDS[at]
     }
 
-    /// A record that is there: one of the start, or this client's own insert.
+    /// An existing record: one of the start, or this client's own insert.
     fn record(&mut self) -> u64 {
         let number = self.positions.next();
         if number < self.records { number } else { self.number_of_insert(number - self.records) }
@@ -140,7 +140,7 @@ impl Mix {
     }
 }
 
-/// Upper edges of each operation's share of [0, 1); past the last weight above zero they are 1.
+/// Upper bounds of each operation's share of [0, 1); past the last weight above zero they are 1.
 fn bounds(weights: &MixWeights) -> [f64; 6] {
     let w = [weights.read, weights.update, weights.insert, weights.scan, weights.read_modify_write, weights.delete];
     let total: f64 = w.iter().sum();

@@ -1,4 +1,4 @@
-//! Which record an operation touches.
+//! Decides which record an operation touches.
 
 use super::key_order::KeyOrder;
 use super::permutation::Shuffle;
@@ -8,14 +8,14 @@ use super::zipf::{Scrambled, Zipfian};
 use prony_model::random::{Purpose, Stream, derive};
 use prony_model::spec::Order;
 
-/// Draws of a zipfian record that is not there yet, before it is folded onto those that are.
+/// Draws of a zipfian record that does not exist yet, before it is folded onto those that do.
 const REDRAWS: u32 = 64;
 
 /// Record numbers in an order, without end.
 ///
-/// The orders `record`, `key` and `shuffled` visit each record of this client's share once, then start over; the
-/// share is every `of`th place of the order. A client without a share (fewer records than clients) visits one record
-/// of another. The others draw independently from all records, each client from a stream of its own.
+/// The orders `record`, `key` and `shuffled` visit each record of this client's share once, then start over; the share
+/// is every `of`th place of the order. A client without a share (fewer records than clients) visits one record of
+/// another. All other orders draw independently from all records, each client from a stream of its own.
 #[derive(Clone, Debug)]
 pub struct Positions {
     /// Records that may be touched: `0..available`.
@@ -103,8 +103,8 @@ impl Positions {
     }
 }
 
-/// Draws until a record comes that is there already. Where few of those foreseen are there yet that could take
-/// long; then the last draw is folded onto those there.
+/// Draws until a record exists already. Where few of the expected ones exist this could take long; then the last draw
+/// is folded onto the existing ones.
 fn zipfian_below(available: u64, zipfian: &Scrambled, stream: &mut Stream) -> u64 {
     let mut number = zipfian.record(stream.unit());
     for _ in 0..REDRAWS {

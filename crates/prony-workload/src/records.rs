@@ -1,4 +1,4 @@
-//! Records by number.
+//! Keys and values of records, by number.
 
 use std::cmp::Ordering;
 

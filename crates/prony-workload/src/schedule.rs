@@ -1,4 +1,4 @@
-//! When the operations of an open loop are meant to start.
+//! Computes when the operations of an open loop should start.
 
 use super::share::Share;
 use prony_model::random::{Purpose, Stream, derive};
@@ -78,7 +78,7 @@ mod tests {
         for of in [1, 4] {
             let n = 40_000 / of as usize;
             let clients: Vec<Vec<u64>> = (0..of).map(|index| starts(1_000.0, true, Share { index, of }, n)).collect();
-            // Up to where the first client ends, all of them are still sending.
+            // Up to the end of the first client's starts, all clients are still sending.
             let end = clients.iter().filter_map(|starts| starts.last()).min().copied().unwrap();
             let mut all: Vec<u64> = clients.concat().into_iter().filter(|at| *at <= end).collect();
             all.sort_unstable();

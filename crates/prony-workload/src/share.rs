@@ -1,4 +1,4 @@
-//! How the work of a phase is divided among its clients.
+//! Divides the work of a phase among its clients.
 
 /// One client's share of the work of a phase: the numbers `index`, `index + of`, `index + 2 of` ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

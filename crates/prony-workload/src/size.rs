@@ -1,4 +1,4 @@
-//! Lengths of values.
+//! Draws the lengths of values.
 
 use super::zipf::Zipfian;
 use prony_model::random::{Stream, scale, unit};

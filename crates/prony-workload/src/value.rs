@@ -1,6 +1,6 @@
-//! How a record's number becomes its value.
+//! Computes a record's value from its number.
 //!
-//! A value is cut into units of about 512 bytes. Each begins with random bytes of its own and goes on by repeating
+//! A value is cut into units of about 512 bytes. Each begins with random bytes of its own and continues by repeating
 //! them, so that a compressor finds the repetition within the unit, and nothing to share between units, versions or
 //! records. The random part is the share that is to remain, less the three bytes or so that deflate spends on each
 //! back-reference of up to 258 bytes.

@@ -32,9 +32,9 @@ fn tail(m: f64, n: f64, theta: f64) -> f64 {
 
 /// Ranks `0..n`, rank r with a probability near `1 / (r + 1)^theta`.
 ///
-/// The algorithm of Gray, Sundaresan, Englert, Baclawski and Weinberger, "Quickly generating
-/// billion-record synthetic databases", SIGMOD 1994, as in YCSB's `ZipfianGenerator`: the first two
-/// ranks are exact, the others follow the continuous distribution, cut down to whole numbers.
+/// The algorithm of Gray, Sundaresan, Englert, Baclawski and Weinberger, "Quickly generating billion-record synthetic
+/// databases", SIGMOD 1994, as in YCSB's `ZipfianGenerator`: the first two ranks are exact, all further ones follow the
+/// continuous distribution, cut down to whole numbers.
 #[derive(Clone, Debug)]
 pub struct Zipfian {
     n: u64,
@@ -131,7 +131,7 @@ pub(super) fn fnv(word: u64) -> u64 {
     (hash as i64).unsigned_abs()
 }
 
-/// Probabilities of the first ranks under the algorithm of [`Zipfian`]: the first two exact, the others from the
+/// Probabilities of the first ranks under the algorithm of [`Zipfian`]: the first two exact, all further ones from the
 /// inverse of its continuous part.
 #[cfg(test)]
 pub(super) fn gray(n: u64, theta: f64, ranks: u64) -> Vec<f64> {

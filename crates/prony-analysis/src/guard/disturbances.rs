@@ -1,4 +1,4 @@
-//! What the machine was like beside a trial, read from its record; and which trials it disturbed (METHOD 4.10).
+//! Which trials ran on a disturbed machine, by the state of the machine in their records (METHOD 4.10).
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ pub struct Disturbances {
 }
 
 impl Disturbances {
-    /// Of a trial's conditions; whatever is not there is `None`.
+    /// From a trial's conditions; what is not there is `None`.
     pub fn of(conditions: &Conditions) -> Self {
         let Reading::Measured(machine) = &conditions.machine else { return Self::default() };
         let canary = |(name, took): (&str, Took)| {
@@ -87,7 +87,7 @@ fn signs(disturbances: &Disturbances, usual: &[(String, f64)]) -> Vec<String> {
     signs
 }
 
-/// The trials beside which the machine was not as usual, by position in the plan, each with why.
+/// The trials during which the machine was not as usual, by position in the plan, each with the reasons.
 fn marked(trials: &[&TrialRecord]) -> Vec<(u32, Vec<String>)> {
     let all_disturbances: Vec<Disturbances> = trials.iter().map(|t| Disturbances::of(&t.conditions)).collect();
     let usual = usual(&all_disturbances);
@@ -101,7 +101,7 @@ pub fn disturbed(trials: &[&TrialRecord]) -> BTreeSet<u32> {
     marked(trials).into_iter().map(|(position, _)| position).collect()
 }
 
-/// Trials beside which the machine was not as usual. They are marked and stay: the verdict uses all trials.
+/// Trials during which the machine was not as usual. They are marked and stay: the verdict uses all trials.
 pub fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
     let marked = marked(trials);
     let (first, why) = marked.first()?;

@@ -1,4 +1,4 @@
-//! Every finding of a run, gathered for the report.
+//! Collects every finding of a run for the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 use prony_stats::{MIN_BLOCKS, blocks_before_any_verdict};
 
-/// What all guards say of a run that is done: single trials gathered by variant, each variant beside its stratum's baseline,
-/// and the run as a whole. `primary` is the metric whose drift is looked at, `clock` the cost of one reading of the clock.
+/// The findings of all guards for a run that has ended: trials by variant, each variant with its stratum's baseline,
+/// and the whole run. `primary` is the metric that is checked for drift, `clock` the cost of one reading of the clock.
 pub fn gather(
     experiment: &Experiment,
     trials: &[TrialRecord],
@@ -24,8 +24,8 @@ pub fn gather(
     found
 }
 
-/// What guards say that see more than one trial: disturbed trials, each variant beside its stratum's baseline, drift,
-/// too few blocks. `done` says whether the run has ended.
+/// The findings of guards that need more than one trial: disturbed trials, each variant with its stratum's baseline,
+/// drift, too few blocks. `done` says whether the run has ended.
 pub fn of_run(
     experiment: &Experiment,
     trials: &[TrialRecord],
@@ -46,7 +46,7 @@ pub fn of_run(
     found
 }
 
-/// Drift of each stratum's baseline, and blocks that do not suffice; strata that say the same say it once.
+/// Drift of each stratum's baseline, and too few blocks; equal findings of several strata are reported once.
 fn of_baselines(
     experiment: &Experiment,
     trials: &[TrialRecord],
@@ -72,8 +72,8 @@ fn of_baselines(
     found
 }
 
-/// What a record already holds, or what its guards say of it now: the first of its kind for each variant and phase,
-/// with the number of further trials.
+/// Findings that a record already contains, or that its guards return now: the first of its kind for each variant and
+/// phase, with the number of further trials.
 fn of_trials(experiment: &Experiment, trials: &[TrialRecord], clock: Nanos) -> Vec<Finding> {
     let mut kinds: BTreeMap<(usize, String, Option<String>), (Finding, u32)> = BTreeMap::new();
     for record in trials {

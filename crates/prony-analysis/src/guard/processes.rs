@@ -1,4 +1,4 @@
-//! Processes beside the first one of a trial that have a good part of its figures.
+//! Finds processes beside the first one of a trial that have a considerable part of its figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,17 +10,17 @@ use prony_model::processes::{NOT_ATTRIBUTED, PART, instances, name};
 use prony_model::record::{MetricKeyText, PhaseRecord, ProcessSample, TrialRecord};
 use prony_model::units::{Bytes, Nanos};
 
-/// Below so much a part is of no weight.
+/// A smaller part does not matter.
 const LEAST_CPU: Nanos = Nanos::from_millis(100);
 
 /// See [`LEAST_CPU`].
 const LEAST_MEMORY: Bytes = Bytes::from_mib(10);
 
-/// Memory counts where so many samples saw it. A child has its parent's memory between `fork` and `exec`, as copies on write
-/// that cost nothing, and one sample may see that.
+/// Memory counts where so many samples found it. A child has its parent's memory between `fork` and `exec`, as copies
+/// on write that cost nothing, and one sample may include that.
 const LASTING: usize = 3;
 
-/// What a process has, and its part of what the whole tree has, both measured.
+/// The figures of a process, and its part of the whole tree's, both measured.
 #[derive(Clone, Copy)]
 struct Part {
     own: f64,
@@ -37,8 +37,8 @@ impl Part {
     }
 }
 
-/// Names the processes with more than a tenth of the trial's CPU time or anonymous memory, the first of all and those that
-/// have figures of their own as roles left out.
+/// Names the processes with more than a tenth of the trial's CPU time or anonymous memory, except the first process and
+/// those that have figures of their own as roles.
 pub fn check(record: &TrialRecord) -> Option<Finding> {
     let names = instances(&record.series);
     let first = record.series.iter().zip(&names).min_by_key(|(process, _)| process.samples.first().map(|s| s.at));
@@ -114,7 +114,7 @@ fn most_memory(record: &TrialRecord, instance: &str) -> Option<f64> {
     record.phases.iter().filter_map(|phase| measured(phase, instance, key)).reduce(f64::max)
 }
 
-/// Whether enough samples saw a good part of the memory; `names` are the instances of the record's series.
+/// Whether enough samples found a considerable part of the memory; `names` are the instances of the record's series.
 fn lasted(record: &TrialRecord, names: &[String], instance: &str) -> bool {
     let least = PART * most_memory(record, "").unwrap_or(f64::INFINITY);
     let series = record.series.iter().zip(names).filter(|(_, name)| *name == instance);
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(found.message, whole);
         let mut forked = trial(&[("site", "node", 2e9, 50e6), ("site", "cache", 0.0, 40e6)]);
         forked.series[1].samples.truncate(1);
-        assert_eq!(check(&forked), None, "one sample may have seen what it had from its parent before `exec`");
+        assert_eq!(check(&forked), None, "one sample may show its parent's memory before `exec`");
     }
 
     #[test]

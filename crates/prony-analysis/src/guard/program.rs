@@ -1,4 +1,4 @@
-//! Guards that look at one trial of a program.
+//! Guards that check one trial of a program.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,13 +15,13 @@ use prony_model::record::{Completion, PhaseRecord, Settled, TrialRecord};
 use prony_model::spec::TrialSpec;
 use prony_model::units::{Bytes, Nanos};
 
-/// Output beyond which writing it is a good part of what the program does.
+/// Output beyond which writing it is a considerable part of the program's work.
 const FLOOD: Bytes = Bytes::from_mib(16);
 
 /// A heap that grows for so long without being read may have been much larger.
 const UNREAD: Nanos = Nanos::from_secs(1);
 
-/// Of a phase whose begin and end were noticed later than this share of it, counters may be its neighbours'.
+/// If begin and end of a phase were noticed later than this share of it, its counters may include neighbouring phases.
 const LATE: f64 = 0.25;
 
 /// External memory below this is that of the runtime itself.
@@ -30,7 +30,7 @@ const EXTERNAL: Bytes = Bytes::from_mib(16);
 /// The same below this share of the heap in use.
 const EXTERNAL_SHARE: f64 = 0.1;
 
-/// What is read of a store at edges may take this part of the phases' time.
+/// Reading a store at snapshots may take this part of the phases' time.
 const READING: f64 = 0.05;
 
 /// Every guard of programs; finds nothing in trials of stores.
@@ -55,7 +55,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     findings
 }
 
-/// Paths of a program's directory that are not as they were when the run began: later copies hold something else, or the
+/// Paths of a program's directory that have changed since the run began: later copies have other content, or the
 /// program has written there.
 pub fn source_changed(directory: &Path, paths: &[&Path]) -> Option<Finding> {
     let (first, more) = (paths.first()?, paths.len() - 1);
@@ -123,8 +123,8 @@ pub fn settled_unseen(record: &TrialRecord) -> Vec<Finding> {
     record.conditions.settled.iter().filter_map(finding).collect()
 }
 
-/// Lines were to be read in phases that ended well, and none matched: the metrics of `read` are missing, answers
-/// among it.
+/// Lines should have been read in phases that ended well, and none matched: the metrics of `read` are missing, answers
+/// included.
 pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
     let finding = |name: &String| {
         let message = "no output line of the phase matched `read`: its metrics are missing".to_owned();
@@ -139,8 +139,8 @@ pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
     silent.iter().filter(|name| !cut_off(name)).map(finding).collect()
 }
 
-/// Lines matched the `read` of several phases, one of which marks or calls bound: it is not known in which of them each was
-/// written.
+/// Lines matched the `read` of several phases, one of which begins or ends with marks or calls: it is not known in
+/// which of them each was written.
 pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
     let phases = &record.program().filter(|program| !program.read_by_several.is_empty())?.read_by_several;
     let message = format!(
@@ -152,7 +152,7 @@ pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
     Some(Finding::of("read_by_several", Severity::Warning, message, hint).with(json!({ "phases": phases })))
 }
 
-/// Phases that a line of output would have begun again: a phase is measured once in a trial.
+/// Phases that a line of output would have begun again: a phase is measured only once in a trial.
 pub fn repeated(record: &TrialRecord) -> Vec<Finding> {
     let finding = |(name, times): (&String, &u64)| {
         let more = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
@@ -165,7 +165,7 @@ pub fn repeated(record: &TrialRecord) -> Vec<Finding> {
     record.program().map_or_else(Vec::new, |program| program.repeated.iter().map(finding).collect())
 }
 
-/// Phases that were noticed so late that what was counted in them is partly what went on beside them.
+/// Phases that were noticed so late that their counters partly include other activity.
 pub fn late(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let watched = record.phases.iter().filter(|phase| phase.action == "observe" && phase.timed);
     let finding = |phase: &PhaseRecord, lag: f64, wall: f64| {
@@ -189,7 +189,7 @@ pub fn late(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     found.collect()
 }
 
-/// What brings the reading of counters nearer to the boundaries of a phase, by what begins it.
+/// How to bring the reading of counters nearer to the boundaries of a phase, by what begins it.
 const fn read_sooner(begin: Option<&Trigger>) -> &'static str {
     match begin {
         Some(Trigger::Line(_)) => {
@@ -210,7 +210,7 @@ const fn read_sooner(begin: Option<&Trigger>) -> &'static str {
     }
 }
 
-/// Lines of probes that did not arrive: figures may lack what they told.
+/// Lines of probes that did not arrive: figures may lack what they reported.
 pub fn lines_lost(record: &TrialRecord) -> Option<Finding> {
     let lost = record.conditions.probe.as_ref()?.lines_lost;
     if lost == 0 {
@@ -252,7 +252,7 @@ fn unread(gap: Nanos, dropped: u64) -> (String, &'static str) {
     )
 }
 
-/// A program that was to be suspended at the end of a call and went on by itself, or ended.
+/// A program that should have been suspended at the end of a call but continued by itself, or ended.
 pub fn went_on(record: &TrialRecord) -> Option<Finding> {
     let suspensions = &record.conditions.probe.as_ref()?.suspensions;
     let first = suspensions.iter().find(|suspension| suspension.by_itself() || suspension.fault.is_some())?;
@@ -262,7 +262,7 @@ pub fn went_on(record: &TrialRecord) -> Option<Finding> {
     Some(Finding::of("hold_failed", Severity::Warning, message, hint))
 }
 
-/// Phases that were under way while `at_end` of another one suspended the program: they have no figures.
+/// Phases that were running while `at_end` of another one suspended the program: they have no figures.
 pub fn suspended_inside(record: &TrialRecord) -> Vec<Finding> {
     let finding = |(phase, by): (&String, &String)| {
         let message =
@@ -274,7 +274,7 @@ pub fn suspended_inside(record: &TrialRecord) -> Vec<Finding> {
     record.conditions.probe.iter().flat_map(|probe| &probe.suspended_inside).map(finding).collect()
 }
 
-/// External memory that was read while a program was suspended: what callbacks of finalizers would release is still in it.
+/// External memory read while a program was suspended still includes what callbacks of finalizers would release.
 pub fn finalizers_not_run(record: &TrialRecord) -> Vec<Finding> {
     let suspensions = record.conditions.probe.iter().flat_map(|probe| &probe.suspensions);
     let collected: BTreeSet<&str> = suspensions
@@ -298,7 +298,7 @@ pub fn finalizers_not_run(record: &TrialRecord) -> Vec<Finding> {
     record.phases.iter().filter_map(finding).collect()
 }
 
-/// A process of the program died by its own heap limit, and the program went on as if nothing had been.
+/// A process of the program aborted at its own heap limit, and the program continued as if nothing had happened.
 pub fn died_aside(record: &TrialRecord) -> Option<Finding> {
     let deaths = &record.conditions.probe.as_ref().filter(|probe| !probe.deaths.is_empty())?.deaths;
     if !record.ending.outcome.is_ok() {
@@ -309,7 +309,7 @@ pub fn died_aside(record: &TrialRecord) -> Option<Finding> {
     Some(Finding::of("heap_full_aside", Severity::Warning, message, hint).with(json!({ "deaths": deaths })))
 }
 
-/// The program's data were never where its `store` says.
+/// The program's data were never at the path that `store` gives.
 pub fn store_not_found(record: &TrialRecord) -> Option<Finding> {
     let store = record.program()?.store.as_ref()?;
     if store.found || !record.ending.outcome.is_ok() {
@@ -320,7 +320,7 @@ pub fn store_not_found(record: &TrialRecord) -> Option<Finding> {
     Some(Finding::of("store_not_found", Severity::Warning, message, hint))
 }
 
-/// Data of a trial before may have been there when this one began (METHOD 1.1).
+/// Data of an earlier trial may have been there when this one began (METHOD 1.1).
 pub fn store_carried_over(record: &TrialRecord) -> Option<Finding> {
     let store = record.program()?.store.as_ref()?;
     let before = store.at_begin?.blocks;
@@ -332,7 +332,7 @@ pub fn store_carried_over(record: &TrialRecord) -> Option<Finding> {
     Some(Finding::of("store_carried_over", Severity::Note, message, hint).with(json!({ "blocks": before })))
 }
 
-/// Reading the size of a store took a good part of the time in which the program ran.
+/// Reading the size of a store took a considerable part of the time in which the program ran.
 pub fn store_read_long(record: &TrialRecord) -> Option<Finding> {
     let store = record.program()?.store.as_ref()?;
     let reading = store.reading.as_nanos() as f64;
@@ -351,7 +351,7 @@ pub fn store_read_long(record: &TrialRecord) -> Option<Finding> {
     )
 }
 
-/// The program wrote so much that writing it counts.
+/// The program wrote so much output that writing it affects its time.
 pub fn flooded(record: &TrialRecord) -> Option<Finding> {
     let output = &record.program()?.output;
     let (stdout, stderr) = (output.stdout.total, output.stderr.total);
@@ -592,7 +592,7 @@ pub(super) mod tests {
         let found = late(&spec(None, None), &record);
         assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("b")]);
         assert!(found[0].message.contains("up to 20.00 ms late, and it took 6.00 ms"), "{}", found[0].message);
-        // Its hint is one for what begins it.
+        // Its hint is one for the source that begins it.
         record.phases.swap(1, 2);
         record.phases[1].timed = false;
         record.phases[2].name = "c".into();
@@ -651,7 +651,7 @@ pub(super) mod tests {
         let marks = texts(&["x begin", "y end"]);
         let many = EffectiveProgram { strange_marks: marks, strange_marks_in_all: 10_000, ..Default::default() };
         let found = check(&record(Outcome::TimedOut, many));
-        assert!(found[0].message.starts_with("10000 marks"), "those that were not kept count: {}", found[0].message);
+        assert!(found[0].message.starts_with("10000 marks"), "those that were not stored count: {}", found[0].message);
         let output = Output { stdout: wrote(1), ..Output::default() };
         let quiet = EffectiveProgram { output, ..EffectiveProgram::default() };
         assert_eq!(check(&record(Outcome::TimedOut, quiet)), []);

@@ -1,4 +1,4 @@
-//! Guards that look at the replicas of a program in one trial.
+//! Guards that check the replicas of a program in one trial.
 
 use serde_json::json;
 
@@ -23,14 +23,14 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
     findings.into_iter().map(|finding| finding.in_phase(phase)).collect()
 }
 
-/// The replicas of which something is true, by name.
+/// The names of the replicas for which a condition holds.
 fn names(copies: &[Replica], is: impl Fn(&Replica) -> bool) -> Option<String> {
     let named = copies.iter().filter(|copy| is(copy));
     let names: Vec<String> = named.map(|copy| format!("`{}`", copy.instance)).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Replicas were still at work when the program ended, and were ended with it.
+/// Replicas were still running when the program ended, and were ended with it.
 pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
     let names = names(copies, |copy| copy.end == ReplicaEnd::CutOff).filter(|_| record.ending.outcome.is_ok())?;
     let message = format!("the program ended while replicas were running, and they were ended with it: {names}");
@@ -38,7 +38,7 @@ pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
     Some(Finding::of("replicas_cut_off", Severity::Warning, message, hint))
 }
 
-/// Lines of replicas were to be read, and none of them matched.
+/// Lines of replicas should have been read, and none of them matched.
 pub fn without_report(copies: &[Replica]) -> Option<Finding> {
     let names = names(copies, |copy| copy.end == ReplicaEnd::Ended && copy.heard_nothing)?;
     let message = format!("no output line of {names} matched `read`: its metrics are missing");
@@ -54,7 +54,7 @@ pub fn left_behind(copies: &[Replica]) -> Option<Finding> {
     Some(Finding::of("replicas_left_behind", Severity::Warning, message, hint))
 }
 
-/// Replicas were released so far apart that the first ran without the others for a considerable part of the time.
+/// Replicas were released so far apart that the first ran by itself for a considerable part of the time.
 pub fn released_apart(record: &TrialRecord, phase: &str, within: Option<Nanos>) -> Option<Finding> {
     let phase = record.phases.iter().find(|found| found.name == phase)?;
     let (apart, makespan) = (within?, amount(phase, Metric::Makespan)?);
@@ -139,7 +139,7 @@ mod tests {
             copy(3, ReplicaEnd::CutOff, true, 0),
         ];
         let all = found(Outcome::Ok, 1e9, 0, &copies);
-        assert_eq!(all.len(), 1, "one that was cut off had no time to tell: {all:?}");
+        assert_eq!(all.len(), 1, "one that was ended early had no time to report: {all:?}");
         assert!(all[0].0 == "replicas_cut_off" && all[0].1.ends_with("`replica.2`, `replica.3`"), "{all:?}");
         assert_eq!(found(Outcome::TimedOut, 1e9, 0, &copies), [], "the outcome says so already");
     }

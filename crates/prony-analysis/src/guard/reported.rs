@@ -1,4 +1,4 @@
-//! What a program reported of itself, beside what was measured of it.
+//! Compares what a program reported of itself with what was measured.
 
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::number::{effect, percent};
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::variants::VariantTrials;
 use super::{Finding, Severity, amount};
 
-/// So much longer than its phase a time may be that a program reports: both clocks are read at other instants.
+/// A time that a program reports may exceed its phase's by so much: the clocks are read at different instants.
 const EXCESS: f64 = 0.1;
 
 /// Phases that took less by the clock than the program reported as their time: it reported another time, in another unit, or
@@ -21,7 +21,7 @@ pub fn too_long(record: &TrialRecord) -> Vec<Finding> {
     let own = watched.filter(|phase| !program.calls.contains_key(&phase.name) && program.replicas.is_none());
     let found = own.filter_map(|phase| {
         let (time, wall) = (amount(phase, Metric::Time)?, amount(phase, Metric::Wall)?);
-        // Where it is not known how late its boundaries were read, it is not known that the time is too long.
+        // If the lateness of its boundaries is not known, it is not known either that the time is too long.
         let lag = amount(phase, Metric::Lag)?;
         let [reported, took] = [time, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
         let message = format!("the program reported a time of {reported}, and the phase took {took}");

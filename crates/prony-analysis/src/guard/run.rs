@@ -1,4 +1,4 @@
-//! Guards that look at a whole run.
+//! Guards that check a whole run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use prony_model::outcome::counted;
 use prony_model::record::TrialRecord;
 use prony_stats::{InterimAnalyses, autocorrelation, drift};
 
-/// Variants with failed trials that are named; the rest is counted.
+/// Variants with failed trials that are named; further ones are counted.
 const FAILING: usize = 6;
 
-/// A trend this unlikely by chance is one.
+/// A trend with a lower probability by chance is reported.
 const TREND: f64 = 0.01;
 
 /// The baseline moved over the run. `values` are the baseline's figures of the primary metric in the order in which
-/// they ran; `margin` is what matters in the comparison.
+/// they ran; `margin` is that of the comparison.
 ///
-/// Blocks keep it out of the verdicts; medians over the run, and growth, carry it.
+/// Blocks remove it from the verdicts; medians over the run, and growth, contain it.
 pub fn drifting(values: &[f64], margin: f64) -> Option<Finding> {
     let found = drift(values)?;
     if found.p > TREND || found.ratio.ln().abs() <= margin.ln_1p() {
@@ -62,8 +62,8 @@ pub fn trials_failed(experiment: &Experiment, trials: &[TrialRecord]) -> Option<
     Some(Finding::of("trials_failed", Severity::Warning, message, hint).with(data))
 }
 
-/// The plan has fewer blocks than any verdict takes, or fewer have been completed so far. `needed` are the blocks before any
-/// verdict of the closing analysis that a run with a time budget has where it is `done`.
+/// The plan has fewer blocks than any verdict needs, or fewer have been completed so far. `needed` are the blocks for a
+/// verdict at the closing analysis of a run with a time budget that is `done`.
 pub fn too_few_blocks(
     complete: u32,
     planned: u32,
@@ -173,8 +173,8 @@ fn whose(experiment: &Experiment, variants: &BTreeSet<usize>) -> String {
     }
 }
 
-/// Comparisons of stores in which no answer was checked: nothing was read back that the variants could agree on, so that a
-/// store which loses or garbles what it is given looks like any other (METHOD 1.5).
+/// Comparisons of stores in which no answer was checked: nothing was read back, so that a store which loses or corrupts
+/// its data looks like any other (METHOD 1.5).
 pub fn answers_unchecked(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
     let compared = !experiment.compare().baseline.is_empty() && experiment.variants().len() > 1;
     let ended_well = |t: &&TrialRecord| t.ending.outcome.is_ok();

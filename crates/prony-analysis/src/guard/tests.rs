@@ -1,4 +1,4 @@
-//! Each guard with a record that it must speak of and one that it must not.
+//! Tests each guard with a record that it must report and one that it must not.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ fn record(phases: Vec<PhaseRecord>) -> TrialRecord {
     }
 }
 
-/// The record of a calm trial in which everything is as it should be.
+/// The record of an undisturbed trial without any finding.
 fn calm() -> TrialRecord {
     let amounts = [
         (Metric::Time, 1e9),
@@ -274,7 +274,7 @@ fn a_disk_is_nearly_full_by_share_or_by_need() {
     assert_eq!(trial::disk_nearly_full(gib(50), gib(100), gib(10)), None);
 }
 
-/// A settle phase's spec is data too: nothing about it may trip the guards of timed work.
+/// A settle phase's spec is data too: nothing about it may trigger the guards of timed work.
 #[test]
 fn unreached_phases_yield_no_finding() {
     let within = SettleSpec { quiet: Nanos::from_secs(5), within: Nanos::from_secs(60), ..SettleSpec::default() };
@@ -324,7 +324,7 @@ fn answers_that_programs_tell_must_agree_too() {
     let found = answers(&answered("reported:aa", None), &answered("reported:ab", 7));
     assert_eq!(found[0].severity, Severity::Refusal);
     assert_eq!(found[0].message, "`lmdb` and `redb` reported different answers: `aa` and `ab`");
-    assert_eq!(answers(&answered("rows:", 5), &answered("reported:aa", 5)), [], "one tells more than the other");
+    assert_eq!(answers(&answered("rows:", 5), &answered("reported:aa", 5)), [], "one reports more than the other");
     let nothing_shared = answers(&answered("rows:", 5), &answered("reported:aa", None));
     assert_eq!(nothing_shared[0].severity, Severity::Refusal);
     assert!(nothing_shared[0].message.contains("their answers cannot be compared"), "{}", nothing_shared[0].message);

@@ -1,4 +1,4 @@
-//! Guards that look at one trial.
+//! Guards that check one trial.
 
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ use prony_model::record::{Completion, PhaseRecord, TrialRecord};
 use prony_model::spec::{Action, Sign, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
 
-/// Share of a phase's wall time outside timed sections above which it is said (METHOD 2.1).
+/// Share of a phase's wall time outside timed sections above which it is reported (METHOD 2.1).
 const GAPS: f64 = 0.05;
 
 /// A phase must last so many readings of the clock.
@@ -73,7 +73,7 @@ pub fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
     Some(found.with(json!({ "errors": errors, "operations": done, "texts": phase.errors })))
 }
 
-/// The limit on processes and threads was reached: the program went another way than it would have, or failed by it.
+/// The limit on processes and threads was reached: the program behaved differently because of it, or failed.
 pub fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Option<Finding> {
     let refused = record.conditions.memory.as_ref()?.forks_refused.measured().filter(|refused| **refused > 0)?;
     let limit = spec.limits.pids.map_or_else(|| "the limit".to_owned(), |limit| format!("`pids = {limit}`"));
@@ -98,7 +98,7 @@ fn quoted(text: &str) -> String {
     if text.contains('`') { text.to_owned() } else { format!("`{text}`") }
 }
 
-/// Much of the phase lies outside its timed sections, where an engine's background work goes on for free.
+/// Much of the phase lies outside its timed sections, where an engine's background work is not measured.
 pub fn gaps_between_batches(phase: &PhaseRecord) -> Option<Finding> {
     let (gap, wall) = (amount(phase, Metric::Gap)?, amount(phase, Metric::Wall)?);
     if !phase.timed || wall <= 0.0 || gap <= GAPS * wall {
@@ -115,7 +115,7 @@ pub fn gaps_between_batches(phase: &PhaseRecord) -> Option<Finding> {
 pub fn phase_too_short(phase: &PhaseRecord, clock: Nanos) -> Option<Finding> {
     let time = amount(phase, Metric::Time)?;
     let least = CLOCK_READINGS * clock.as_nanos() as f64;
-    // A phase that did nothing at all (a commit with nothing open) has no speed to mislead about.
+    // A phase that did nothing at all (a commit with nothing open) has no rate to be wrong about.
     if !phase.timed
         || phase.completion != Completion::Complete
         || amount(phase, Metric::Operations)? == 0.0
@@ -149,7 +149,7 @@ pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
     Some(Finding::of("unsettled", Severity::Warning, message, hint).in_phase(&phase.name))
 }
 
-/// What counts became quiet, and what is waited for beside it had not at the cap.
+/// The signs that count became quiet, but a sign that is only waited for was still active at the cap.
 fn unsettled_beside(phase: &PhaseRecord) -> Option<Finding> {
     let reading = |sign: Sign| phase.reading(MetricKey::amount(sign.metric()));
     let active = Sign::ALL.into_iter().find_map(|sign| match reading(sign)? {
@@ -205,7 +205,7 @@ pub fn swapped(record: &TrialRecord) -> Option<Finding> {
     Some(found.with(json!({ "swap": most.as_bytes(), "pages": pages })))
 }
 
-/// Other runs of prony were under way on the machine; at most `count` at the trial's begin or end.
+/// Other runs of prony were running on the machine; at most `count` at the trial's begin or end.
 pub fn other_run(count: usize) -> Finding {
     let what = match count {
         0 => "another run of prony began and ended".to_owned(),
@@ -217,13 +217,13 @@ pub fn other_run(count: usize) -> Finding {
     Finding::of("other_run", Severity::Warning, message, hint).with(json!({ "runs": count }))
 }
 
-/// What is done after a trial did not work; `failed` says how.
+/// A step after a trial failed; `failed` says how.
 pub fn conclude_failed(failed: String) -> Finding {
     let hint = "the figures of the trial are kept; what `conclude` was to end or to remove may disturb later trials";
     Finding::of("conclude_failed", Severity::Warning, failed, hint)
 }
 
-/// The processor or the control group held the trial back.
+/// The processor or the control group throttled the trial.
 pub fn throttled(disturbances: &Disturbances) -> Option<Finding> {
     let (thermal, limit) = (disturbances.throttled_thermal.unwrap_or(0.0), disturbances.throttled_limit.unwrap_or(0.0));
     if thermal + limit == 0.0 {
@@ -236,8 +236,8 @@ pub fn throttled(disturbances: &Disturbances) -> Option<Finding> {
     Some(found.with(json!({ "thermal": thermal, "limit": limit })))
 }
 
-/// The store was closed after the last phase, and that took a good part of what the phases did: `closing` of `phases`,
-/// wall time both. Work at a close belongs to a phase (METHOD 2.4).
+/// The store was closed after the last phase, which took a considerable part of the phases' time: `closing` of
+/// `phases`, wall time both. Work at a close belongs to a phase (METHOD 2.4).
 pub fn untimed_close(closing: Nanos, phases: Nanos) -> Option<Finding> {
     if closing.as_nanos() as f64 <= GAPS * phases.as_nanos() as f64 {
         return None;

@@ -1,4 +1,4 @@
-//! Phases of a program that never began or never ended although it ended well, and why; where it did not, those that
+//! Phases that never began or never ended although the program ended well, and why; if it did not end well, those that
 //! waited for a function which was never called.
 
 use super::{Finding, Severity};
@@ -12,8 +12,8 @@ use prony_model::units::Nanos;
 /// A message without its begin, and a hint.
 type Said = (String, &'static str);
 
-/// Phases that never began or never ended although the program ended well. A wrong name of a function can be why it did not:
-/// one that was never called is reported however it ended.
+/// Phases that never began or never ended although the program ended well. A wrong name of a function can be why it did
+/// not: a function that was never called is reported however the program ended.
 pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let never_called = |phase: &PhaseRecord| call(record, phase).is_some_and(|call| call.never.is_some());
     let reported = |phase: &&PhaseRecord| match record.ending.outcome {
@@ -69,7 +69,7 @@ fn came_after(record: &TrialRecord, before: &str) -> Said {
     (format!("it begins after `{before}`, which {how}"), hint)
 }
 
-/// The end of the last replica was waited for, by a phase that had begun or is to begin with it.
+/// The message for a phase that should have begun or ended at the end of the last replica.
 fn replicas(record: &TrialRecord, began: Option<Nanos>) -> Said {
     let replicas = record.program().and_then(|program| program.replicas.as_ref());
     let (phase, copies) =
@@ -122,7 +122,7 @@ fn unseen(record: &TrialRecord, phase: &PhaseRecord, trigger: Option<&Trigger>, 
         };
     };
     match (missed, never) {
-        // Invocations of the function that was to end the phase did so, and none of them was the one.
+        // Invocations of the function that should have ended the phase did end, but none of them matched.
         (Some(why), _) => {
             (why.clone(), "compare begin and end of the phase with the order in which the program does things")
         }
@@ -166,7 +166,7 @@ mod tests {
 
     const NOT_LOADED: Option<&str> = Some("no module of this name was loaded");
 
-    /// What is said of `b`, which never ended, and of `c`, which never began.
+    /// The findings on `b`, which never ended, and on `c`, which never began.
     fn said(spec: &TrialSpec, effective: EffectiveProgram) -> [String; 2] {
         let found = check(spec, &record(Outcome::Ok, effective));
         let named: Vec<_> = found.iter().map(|one| (one.guard.as_str(), one.phase.as_deref())).collect();

@@ -1,4 +1,4 @@
-//! Guards that look at a variant beside its stratum's baseline.
+//! Guards that compare a variant with its stratum's baseline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use prony_model::spec::{Action, Amount, Ops, Order, TrialSpec};
 use prony_model::units::Unit;
 use prony_stats::summary;
 
-/// Work per operation may differ by so much before it is said.
+/// Work per operation may differ by so much before it is reported.
 const WORK: f64 = 0.01;
 
-/// Syncs and bytes written scatter; they may differ by so much.
+/// Syncs and bytes written vary; they may differ by so much.
 const SYNCS: f64 = 0.10;
 
 /// A variant with its trials, of both labels where it is a baseline.
@@ -38,12 +38,12 @@ pub fn check(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<F
     findings
 }
 
-/// Why a comparison of the two is refused, where a finding refuses it.
+/// The reason why a comparison of the two is refused, if a finding refuses it.
 pub fn refusal(findings: &[Finding]) -> Option<String> {
     findings.iter().find(|f| f.severity == Severity::Refusal).map(|f| f.message.clone())
 }
 
-/// Answers that should agree and do not: in one block both variants do the same work on the same data (METHOD 1.5).
+/// Answers that should be equal and are not: in one block both variants do the same work on the same data (METHOD 1.5).
 pub fn answers_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
     let differing = disagreements(baseline, variant).into_iter();
     differing.map(|(phase, a, b)| disagreement(baseline, variant, phase, a, b)).collect()
@@ -160,7 +160,7 @@ fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, 
     let comparable = x.comparable && y.comparable && a.action == b.action;
     let rows = x.rows.zip(y.rows).map(|(x, y)| x == y);
     let digests = (kind(x) == kind(y)).then(|| x.digest == y.digest);
-    // Answers that have nothing in common cannot be seen to agree.
+    // Answers without a common part cannot be compared.
     let agree = [rows, digests].into_iter().flatten().reduce(|a, b| a && b).unwrap_or(false);
     (comparable && !agree).then_some((x, y))
 }
@@ -257,7 +257,7 @@ fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f
     Some(summary(&values)?.median)
 }
 
-/// The two promise different things: speed is compared with safety (METHOD 5.2).
+/// The two guarantee different things: speed would be compared with safety (METHOD 5.2).
 pub fn durability_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<Finding> {
     let class = |variant: &VariantTrials<'_>| variant.trials.iter().find_map(|t| Some(t.store()?.durability.name()));
     let (a, b) = (class(baseline)?, class(variant)?);

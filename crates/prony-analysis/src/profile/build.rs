@@ -1,4 +1,4 @@
-//! A profile from several files: functions, stacks and threads that occur again are kept once.
+//! Builds one profile from several files: functions, stacks and threads that recur are stored once.
 
 use std::collections::HashMap;
 
@@ -53,7 +53,7 @@ impl Builder {
         number
     }
 
-    /// The number of a thread; it keeps the name that it had last, as commands are named when they are executed.
+    /// The number of a thread, which has its last name: commands get theirs when they are executed.
     pub(super) fn thread(&mut self, thread: Thread) -> usize {
         let next = self.profile.threads.len();
         let number = *self.threads.entry((thread.pid, thread.tid)).or_insert(next);

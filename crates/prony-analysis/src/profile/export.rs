@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::model::{Function, Profile};
 use super::select::Selection;
 
-/// Folded stacks, as flame graph tools read them: the calls of a stack from the outermost on, by semicolons, and its
-/// microseconds. Begins with the thread where there are several; `above` stands before all, where it is not empty.
+/// Folded stacks for flame graph tools: the calls of a stack from the outermost on, separated by semicolons, and its
+/// microseconds. Begins with the thread if there are several; `above` comes first of all, if it is not empty.
 pub fn folded(selection: &Selection<'_>, above: &str) -> String {
     let profile = selection.profile;
     let threads = selection.threads();
@@ -30,7 +30,7 @@ pub fn folded(selection: &Selection<'_>, above: &str) -> String {
     })
 }
 
-/// A name without what separates names.
+/// A name without the separators.
 fn word(text: &str) -> String {
     text.replace(';', ":").replace(char::is_control, " ")
 }

@@ -1,4 +1,4 @@
-//! The files of one trial as one profile.
+//! Reads the profiler's files of one trial as one profile.
 
 use prony_model::profile::{Format, ProfileFile};
 
@@ -8,7 +8,7 @@ impl Profile {
     /// From the files of one trial.
     ///
     /// # Errors
-    /// [`Damaged`] where one is not what it says.
+    /// [`Damaged`] where one is not in its format.
     pub fn from_files(files: &[ProfileFile]) -> Result<Self, Damaged> {
         let mut builder = Builder::default();
         for file in files {

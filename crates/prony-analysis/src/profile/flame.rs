@@ -1,14 +1,14 @@
-//! The flame graph: calls by the time spent below them, without those too small to be seen.
+//! The flame graph: calls by the time spent below them, without those too small to be visible.
 
 use std::collections::BTreeMap;
 
 use super::select::Selection;
 use prony_model::units::Nanos;
 
-/// Calls deeper than this are left out of the picture.
+/// Deeper calls are left out of the graph.
 const DEEPEST: usize = 250;
 
-/// A flame graph; a caller stands before what it calls.
+/// A flame graph; a caller comes before its calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flame {
     /// The calls.
@@ -35,20 +35,20 @@ pub struct FlameNode {
 pub enum What {
     /// Everything in a thread, where there are several.
     Thread(usize),
-    /// Everything in so many threads, each too small to be seen by itself: their calls are those of all of them.
+    /// All calls of so many threads, each too small to be visible by itself.
     Rest(usize),
     /// A call of a function.
     Function(usize),
 }
 
-/// A call as it is gathered.
+/// A call while the graph is built.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     own: u64,
     total: u64,
 }
 
-/// Own and total time of the frames that were seen, by number. Of a thread these are few of the profile's.
+/// Own and total time of the sampled frames, by number. A thread has few of the profile's frames.
 type Sums = BTreeMap<usize, Sum>;
 
 impl Flame {
@@ -75,7 +75,7 @@ impl Flame {
         flame
     }
 
-    /// A root and what its threads called; `time` is theirs and the least that is shown.
+    /// A root and the calls of its threads; `time` is theirs and the least that is shown.
     fn add(&mut self, selection: &Selection<'_>, what: What, threads: &[usize], (time, least): (u64, u64)) {
         let root = self.push(None, what, Sum { own: 0, total: time });
         self.grow(selection, &sums(selection, threads), Some(root), least);
@@ -87,7 +87,7 @@ impl Flame {
         self.nodes.len() - 1
     }
 
-    /// Parents stand before children among the frames, so one pass finds each call's place.
+    /// Parents come before children among the frames, so that one pass finds each call's position.
     fn grow(&mut self, selection: &Selection<'_>, sums: &Sums, root: Option<usize>, least: u64) {
         let frames = &selection.profile.frames;
         let mut placed: BTreeMap<usize, (usize, usize)> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! CPU profiles: what V8 and `perf` wrote, as one model, and summaries of it.
+//! CPU profiles: the files of V8 and `perf` as one model, and summaries of it.
 //!
 //! A profile is made of samples: at an instant, one thread had one stack of calls, and the sample stands for the time
 //! until the next one (V8) or for one period of the CPU's clock (`perf`). Everything else (time by function and by

@@ -1,17 +1,17 @@
-//! Functions, stacks, threads and samples.
+//! The model of a profile: functions, stacks, threads and samples.
 
 use prony_model::units::Nanos;
 
 /// Everything that was sampled in one trial, of all its threads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// Every function met, each once.
+    /// Every function that was sampled, each once.
     pub functions: Vec<Function>,
     /// Names of packages; [`Function::package`] is an index into it.
     pub packages: Vec<String>,
-    /// Every stack of calls met, as a forest; a parent stands before its children.
+    /// Every stack that was sampled, as a forest; a parent comes before its children.
     pub frames: Vec<Frame>,
-    /// Every thread met.
+    /// Every thread that was sampled.
     pub threads: Vec<Thread>,
     /// In the order of time.
     pub samples: Vec<Sample>,
@@ -22,7 +22,7 @@ pub struct Profile {
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// Its name; in parentheses where it is none of the program's: `(garbage collector)`.
+    /// Its name; in parentheses where it does not belong to the program: `(garbage collector)`.
     pub name: String,
     /// Where it is from: a file, a URL, or a library; empty where that is not known.
     pub file: String,
@@ -64,11 +64,11 @@ pub struct Thread {
     pub pid: u32,
     /// The kernel's thread id for `perf`; the number of the worker thread for Node, 0 for the main thread.
     pub tid: u32,
-    /// What it is called: the command, or the script.
+    /// Its name: the command, or the script.
     pub name: String,
 }
 
-/// One look at one thread.
+/// One sample of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// When, by `CLOCK_MONOTONIC`.
@@ -92,7 +92,7 @@ impl Profile {
         std::iter::successors(Some(frame), |frame| self.frames[*frame].parent)
     }
 
-    /// What a thread is called where there are others.
+    /// The display name of a thread where there are several.
     pub fn thread_name(&self, thread: usize) -> String {
         let Thread { pid, tid, name } = &self.threads[thread];
         match tid {

@@ -1,12 +1,12 @@
-//! Which package a function belongs to.
+//! Decides which package a function belongs to.
 
 /// The program's own files, in Node.
 pub(super) const OWN: &str = "the program";
 
-/// What observes it from inside.
+/// prony's own probe.
 const PROBE: &str = "prony's probe";
 
-/// Names in brackets that are parts of a process; the others are the kernel and its modules.
+/// Names in brackets that are parts of a process; all other such names are the kernel and its modules.
 const OF_PROCESSES: [&str; 5] = ["[unknown]", "[vdso]", "[vsyscall]", "[heap]", "[stack]"];
 
 /// The package of a function that V8 names.
@@ -15,7 +15,7 @@ pub(super) fn of_url<'a>(name: &'a str, url: &'a str) -> &'a str {
         return of_folder(inside);
     }
     match url {
-        // V8's own states are no code of anybody: each stands for itself.
+        // V8's own states are nobody's code: each is a package by itself.
         "" if name.starts_with('(') => name,
         "" => "native",
         _ if url.starts_with("node:") => "node",

@@ -55,7 +55,7 @@ impl Builder {
             stack.push(("(unknown)", ""));
         }
         let stack_is_deep = stack.len() > 1;
-        // The copy of the stack was too short, or its tables did not lead on: no function, and not nothing either.
+        // The copy of the stack was too short, or could not be unwound: the callers are not known.
         if let Some(outermost @ ("[unknown]", "[unknown]")) = stack.last_mut().filter(|_| stack_is_deep) {
             *outermost = ("(callers not known)", "");
         }

@@ -1,4 +1,4 @@
-//! The samples of a span of time, and what they say of functions and packages.
+//! The samples of a span of time, summed by function and by package.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ pub type Span = Range<Nanos>;
 pub struct Selection<'p> {
     /// Where they are from.
     pub profile: &'p Profile,
-    /// How many samples were taken while the threads did something.
+    /// How many samples were taken of threads that did not wait.
     pub samples: u64,
     /// The time for which these stand, of all threads together.
     pub busy: Nanos,
@@ -26,7 +26,7 @@ pub struct Selection<'p> {
     own: BTreeMap<(usize, usize), u64>,
 }
 
-/// What a function or a package took.
+/// The times of a function or a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Index into [`Profile::functions`] or [`Profile::packages`].
@@ -72,7 +72,7 @@ impl Selection<'_> {
         &self.chosen
     }
 
-    /// The threads that did something.
+    /// The threads that did not only wait.
     pub fn threads(&self) -> Vec<usize> {
         let mut threads: Vec<usize> = self.own.keys().map(|(thread, _)| *thread).collect();
         threads.dedup();

@@ -253,7 +253,7 @@ fn a_flame_graph_of_endless_recursion_has_an_end() {
     assert_eq!(profile.during(None).times().functions[0].total, Nanos::from_micros(10));
 }
 
-/// What perf says of so many threads that each ran once, every second one deeper by a call.
+/// perf's output for so many threads that each ran once, every second one deeper by a call.
 fn many_threads(threads: u32) -> Profile {
     let one = |tid: u32| {
         let deeper = if tid.is_multiple_of(2) { "\t 10 step (/usr/bin/prony)\n" } else { "" };

@@ -48,7 +48,7 @@ struct CallFrame {
     column_number: i64,
 }
 
-/// What the preload knows of the thread. Instants are nanoseconds of `CLOCK_MONOTONIC`.
+/// The preload's facts about the thread. Instants are nanoseconds of `CLOCK_MONOTONIC`.
 #[derive(Deserialize)]
 struct ThreadInfo {
     pid: u32,
@@ -79,7 +79,7 @@ impl Builder {
         let mut at = file.start_time;
         let mut instants = Vec::with_capacity(file.samples.len() + 1);
         for delta in file.time_deltas.iter().take(file.samples.len()) {
-            // A sample now and then is older than the one before it; time does not run backwards in what is made of it.
+            // A sample is sometimes older than the one before it; the model's times never decrease.
             at += delta;
             instants.push(at.max(instants.last().copied().unwrap_or(at)));
         }
@@ -92,7 +92,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The frame of each node. The root stands for no call; a sample in it alone is of no known function.
+    /// The frame of each node. The root is no call; a sample with only the root belongs to no known function.
     fn frames_of(&mut self, nodes: &[Node]) -> Result<HashMap<u64, usize>, Damaged> {
         let by_id: HashMap<u64, &Node> = nodes.iter().map(|node| (node.id, node)).collect();
         let children: std::collections::HashSet<u64> = nodes.iter().flat_map(|node| node.children.clone()).collect();

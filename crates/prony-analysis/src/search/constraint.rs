@@ -1,4 +1,4 @@
-//! What a setting must keep: `source.rss.peak < 600 MB`.
+//! A bound that a setting must respect: `source.rss.peak < 600 MB`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -59,7 +59,7 @@ impl Constraint {
         expr::evaluate(&self.expr, lookup)
     }
 
-    /// Whether a value keeps it.
+    /// Whether a value respects it.
     pub fn holds(&self, value: f64) -> bool {
         match self.relation {
             Relation::Below => value < self.bound,
@@ -69,8 +69,7 @@ impl Constraint {
         }
     }
 
-    /// The less of it is kept, the larger: value over bound, or its inverse where more is asked for. Above 1 it is
-    /// broken.
+    /// How far the bound is exceeded: value over bound, or the inverse for a lower bound. Above 1 it is violated.
     pub fn strain(&self, value: f64) -> f64 {
         match self.relation {
             Relation::Below | Relation::AtMost => value / self.bound,
@@ -78,14 +77,14 @@ impl Constraint {
         }
     }
 
-    /// What is bounded.
+    /// The bounded expression.
     pub fn expr(&self) -> &Expr {
         &self.expr
     }
 
     /// The unit of its value.
     pub fn unit(&self) -> Unit {
-        // Checked when it was read.
+        // Checked when it was parsed.
         expr::dimension(&self.expr).map_or(Unit::Ratio, Dimension::unit)
     }
 }

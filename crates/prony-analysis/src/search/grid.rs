@@ -1,6 +1,6 @@
-//! Settings to try: a coarse grid over all ranges, then finer ones around the best.
+//! Settings to try: a coarse grid over all ranges, then finer ones near the best.
 //!
-//! Places are shares of the way through each range, so that a step is as long in a logarithmic range as it looks there.
+//! Positions are shares of each range, so that a step in a logarithmic range is a constant factor.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -9,7 +9,7 @@ use super::range::Range;
 /// A value for each range, in its unit.
 pub type Point = Vec<f64>;
 
-/// More candidates of one grid than this are thinned out by chance.
+/// If one grid has more candidates, some are dropped at random.
 const MOST: usize = 32;
 
 /// Points on each axis of the coarse grid, by the number of axes: 7 settings in all on one, 16 on two, 27 on three, and
@@ -33,8 +33,8 @@ pub fn coarse(ranges: &[Range], points: u32, seed: u64) -> Vec<Point> {
     thinned(all, seed)
 }
 
-/// The neighbours of a point at a step, given as a share of each range: all around with one or two axes, along each
-/// axis alone with more. The point itself is not among them.
+/// The neighbours of a point at a step, given as a share of each range: with one or two axes in all directions, with
+/// more along each axis only. The point itself is not among them.
 pub fn neighbours(ranges: &[Range], centre: &[f64], step: f64) -> Vec<Point> {
     let beside = |(range, value): (&Range, &f64)| {
         let share = range.share(*value);

@@ -1,7 +1,7 @@
-//! Growing a factor until the subject fails: doubling, then bisection, then the edge again.
+//! Grows a factor until the subject fails: doubling, then bisection, then repeated trials at the limit.
 //!
-//! A value lives only where every one of its trials did: so the edge is that of reliable survival. What lives at one
-//! trial and dies at the next, or lives above what died, is noticed and said.
+//! A value succeeds only if every one of its trials did, so that the limit is that of reliable success. A value that
+//! succeeds in one trial and fails in the next, or that succeeds above one that failed, is noticed and reported.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +14,11 @@ const PATIENCE: u32 = 3;
 /// What is grown and how finely.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The factor, where it begins, and where it ends at the latest. Begins above zero.
+    /// The factor, its first value, and its greatest value. The first is above zero.
     pub range: Range,
-    /// The gap between what lives and what dies that is narrow enough, as a share of what lives.
+    /// The gap between success and failure that is narrow enough, as a share of the largest success.
     pub resolution: f64,
-    /// Trials at each side of the edge, at least 1.
+    /// Trials at each side of the limit, at least 1.
     pub confirm: u32,
 }
 
@@ -29,19 +29,19 @@ pub struct Tried {
     pub value: f64,
     /// Trials that ended well.
     pub lived: u32,
-    /// Trials that died.
+    /// Trials that failed by the subject's own doing.
     pub died: u32,
-    /// Trials that say nothing.
+    /// Trials without a result.
     pub disturbed: u32,
 }
 
 impl Tried {
-    /// Whether every trial that says something ended well.
+    /// Whether every trial with a result ended well.
     pub const fn lives(&self) -> bool {
         self.lived > 0 && self.died == 0
     }
 
-    /// Whether it did both.
+    /// Whether some succeeded and some failed.
     pub const fn is_mixed(&self) -> bool {
         self.lived > 0 && self.died > 0
     }
@@ -56,20 +56,20 @@ impl Tried {
 pub enum Ask {
     /// Run a trial with this value.
     Try(f64),
-    /// Nothing; this is what was found.
+    /// Nothing; this is the result.
     Done(Growth),
 }
 
-/// What was found.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Growth {
     /// How the search ended.
     pub end: End,
-    /// The largest value that lives, below everything that dies.
+    /// The largest value that succeeds, below everything that fails.
     pub lives: Option<Tried>,
-    /// The smallest value that died.
+    /// The smallest value that failed.
     pub dies: Option<Tried>,
-    /// Values above the smallest that died of which every trial lived: survival is not monotone in the factor.
+    /// Values above the smallest failure of which every trial succeeded: success is not monotone in the factor.
     pub lives_above: Vec<f64>,
     /// The value that was given up, since its trials were disturbed too often in a row.
     pub given_up: Option<f64>,
@@ -81,11 +81,11 @@ pub struct Growth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Both sides of the edge are known, as narrowly as asked.
+    /// Both sides of the limit are known, as narrowly as asked.
     Bracketed,
-    /// The first value dies already.
+    /// The first value fails already.
     NothingLives,
-    /// Even the last value of the range lives.
+    /// Even the last value of the range succeeds.
     AllLive,
     /// Something outside ended too many trials of a value in a row.
     Disturbed,
@@ -97,11 +97,11 @@ pub struct Grow {
     settings: Settings,
     /// Ascending.
     tried: Vec<Tried>,
-    /// The first value that died, from below.
+    /// The first value that failed, from below.
     first_death: Option<f64>,
-    /// Whether one look was taken above it.
+    /// Whether one value above it was tried.
     tried_above: bool,
-    /// The value whose last trials were disturbed, and how many of them in a row: it is asked until they are too many.
+    /// The value whose last trials were disturbed, and how many in a row: it is repeated until they are too many.
     row: Option<(f64, u32)>,
 }
 
@@ -119,7 +119,7 @@ impl Grow {
     /// What to try now.
     pub fn ask(&self) -> Ask {
         if let Some(value) = self.given_up() {
-            // The look above the first death comes last, when both sides of the edge are known: no more than it is lost.
+            // The trial above the first failure comes last, after both sides of the limit: only it can be lost.
             let above = self.first_death.is_some_and(|first| value > first);
             return self.done(if above { End::Bracketed } else { End::Disturbed });
         }
@@ -136,7 +136,7 @@ impl Grow {
         }
     }
 
-    /// How a trial with this value ended.
+    /// Records how a trial with this value ended.
     pub fn tell(&mut self, value: f64, end: TrialEnd) {
         let at = self.tried.partition_point(|tried| tried.value < value);
         if self.tried.get(at).is_none_or(|tried| tried.value != value) {
@@ -156,17 +156,17 @@ impl Grow {
         }
     }
 
-    /// The value that was disturbed too often in a row, however it went before.
+    /// The value that was disturbed too often in a row, whatever its earlier trials were.
     fn given_up(&self) -> Option<f64> {
         self.row.filter(|(_, times)| *times >= PATIENCE).map(|(value, _)| value)
     }
 
-    /// The smallest value that died.
+    /// The smallest value that failed.
     fn dies(&self) -> Option<Tried> {
         self.tried.iter().find(|tried| tried.died > 0).copied()
     }
 
-    /// The largest value that lives below everything that died.
+    /// The largest value that succeeds, below everything that failed.
     fn lives(&self) -> Option<Tried> {
         self.tried.iter().take_while(|tried| tried.died == 0).filter(|tried| tried.lives()).last().copied()
     }
@@ -208,7 +208,7 @@ impl Grow {
         (!narrow && inside).then_some(middle)
     }
 
-    /// One look above the first death: what lives there, though less died, is no edge.
+    /// One trial above the first failure: if values succeed above a failure, there is no clear limit.
     fn above(&self) -> Option<f64> {
         let first = self.first_death.filter(|_| !self.tried_above)?;
         Some(self.settings.range.round(first * 2.0)).filter(|value| *value > first)
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn what_lived_once_is_given_up_after_three_disturbances_in_a_row_too() {
-        // 11 lives at its first trial; those that should confirm it are all ended from outside.
+        // 11 succeeds at its first trial; those that should confirm it are all ended from outside.
         let never_again = |value: f64, before: u32| match value {
             11.0 if before > 0 => TrialEnd::Disturbed,
             value if value <= 11.0 => TrialEnd::Lived,
@@ -299,7 +299,7 @@ mod tests {
         };
         let (growth, asked) = grown(settings("n=1.."), never_again);
         assert_eq!((growth.end, growth.given_up), (End::Disturbed, Some(11.0)));
-        assert_eq!((growth.lives.unwrap().lived, growth.dies.unwrap().value), (1, 12.0), "what is known is told");
+        assert_eq!((growth.lives.unwrap().lived, growth.dies.unwrap().value), (1, 12.0), "what is known is reported");
         assert_eq!(asked[asked.len() - 4..], [12.0, 11.0, 11.0, 11.0], "{asked:?}");
         // Three in all, but never in a row, end nothing.
         let now_and_then = |value: f64, before: u32| match value {
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn value_that_fails_on_confirmation_is_not_the_limit() {
-        // 8 lives once and dies at the second trial.
+        // 8 succeeds once and fails at the second trial.
         let end = |value: f64, before: u32| {
             if value < 8.0 || (value < 8.5 && before == 0) { TrialEnd::Lived } else { TrialEnd::Died }
         };

@@ -1,8 +1,8 @@
-//! Searches: what to try next, given what the trials so far did.
+//! Searches: what to try next, given the results of the trials so far.
 //!
-//! State machines without a clock or a file: whoever runs trials asks for the next, runs it and tells how it went. The
-//! same answers in the same order give the same questions, so that an interrupted search is taken up by telling it
-//! again what is already known.
+//! State machines without a clock or a file: the caller asks for the next trial, runs it and passes its result. The
+//! same results in the same order give the same questions, so that an interrupted search is resumed by passing its
+//! recorded results again.
 
 pub mod constraint;
 pub mod grid;

@@ -9,8 +9,8 @@
 /// A candidate's figures, by block.
 pub(crate) type Lane = (usize, Vec<(u32, f64)>);
 
-/// Standard errors that a loser must be behind: at three, the best of 32 equal ones leaves few of the others behind by
-/// chance.
+/// Standard errors that a loser must be behind: at three, the best of 32 equal candidates rarely leaves any of them
+/// behind by chance.
 const BEHIND: f64 = 3.0;
 
 /// How much wider the median's spread is than the mean's, for normal noise: sqrt(pi / 2).
@@ -22,10 +22,10 @@ const OF_MAD: f64 = 1.4826;
 /// Differences of logarithms below this are rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// How a race stands.
+/// The state of a race.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RaceResult {
-    /// Candidates with their place on the logarithmic scale, the best first; in ties the first of them.
+    /// Candidates with their estimate on the logarithmic scale, the best first; in ties the first of them.
     pub(crate) order: Vec<(usize, f64)>,
     /// A candidate further than this behind the best is a loser.
     pub(crate) margin: f64,
@@ -39,7 +39,7 @@ impl RaceResult {
     }
 }
 
-/// How these candidates stand after their blocks.
+/// The state of these candidates after their blocks.
 pub(crate) fn race_result(lanes: &[Lane]) -> RaceResult {
     let mut blocks: Vec<u32> = lanes.iter().flat_map(|(_, values)| values.iter().map(|(block, _)| *block)).collect();
     blocks.sort_unstable();
@@ -67,7 +67,7 @@ pub(crate) fn race_result(lanes: &[Lane]) -> RaceResult {
 }
 
 /// How far behind is clearly behind, after so many blocks; after one, nothing is. The noise is read off the differences
-/// between two blocks of one candidate: deviations from a median of three are zero for one of them, and would flatter.
+/// between two blocks of one candidate: deviations from a median of three, one of which is zero, are too small.
 fn margin(differences: Vec<f64>, blocks: usize) -> f64 {
     if blocks < 2 {
         return f64::INFINITY;

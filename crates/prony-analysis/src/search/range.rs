@@ -17,15 +17,15 @@ pub struct Range {
     pub low: f64,
     /// The greatest; `None` where it is open.
     pub high: Option<f64>,
-    /// What stands behind the numbers: `ms`, `kB`; empty for plain numbers.
+    /// The unit after the numbers: `ms`, `kB`; empty for plain numbers.
     pub unit: String,
     /// Whether only whole numbers are meant: both bounds were written without a full stop.
     pub whole: bool,
-    /// How steps are laid.
+    /// How steps are spaced.
     pub scale: Scale,
 }
 
-/// How steps between two bounds are laid.
+/// How steps between two bounds are spaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
@@ -54,7 +54,7 @@ pub enum RangeError {
     /// A logarithmic range that begins at zero.
     #[error("the range of `{0}` begins at 0, where a logarithmic one cannot; begin above 0")]
     Zero(String),
-    /// What stands behind the comma.
+    /// The text after the comma.
     #[error("`{0}` is no way to lay steps; known: log, linear")]
     Scale(String),
 }

@@ -1,18 +1,18 @@
-//! What a trial's end means for a search.
+//! Classifies a trial's outcome for a search.
 
 use serde::{Deserialize, Serialize};
 
 use prony_model::outcome::{OutOfMemory, Outcome};
 
-/// What a trial says about the setting it ran with.
+/// What a trial shows about the setting it ran with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrialEnd {
     /// It ended well.
     Lived,
-    /// It did not, and by its own doing: a declared limit, the runtime's heap, an error, a crash, a wrong answer.
+    /// It did not, by the subject's own doing: a declared limit, the runtime's heap, an error, a crash, a wrong answer.
     Died,
-    /// Something outside may have ended it: the host's memory, a kill of unknown cause. It says nothing.
+    /// Something outside may have ended it: the host's memory, a kill of unknown cause. It shows nothing.
     Disturbed,
 }
 

@@ -1,8 +1,9 @@
-//! Tuning: settings race against each other in interleaved blocks, losers leave, and a finer grid around the best
+//! Tuning: settings race against each other in interleaved blocks, losers are dropped, and a finer grid near the best
 //! follows, until the steps are as fine as asked, drown in noise, or the budget is spent.
 //!
-//! Every block has the default setting in it, unless two of its trials failed. A setting stays in only while each of its trials ended well and kept the
-//! constraints. What wins has also been lucky: its figures here are no effect, and a verdict takes fresh trials.
+//! Every block has the default setting in it, unless two of its trials failed. A setting stays in only while each of
+//! its trials ended well and respected the constraints. The winner is partly chosen by chance: its figures here are no
+//! effect, and a verdict needs fresh trials.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +13,10 @@ use super::range::Range;
 use prony_experiment::plan::lone_block;
 use prony_model::units::Nanos;
 
-/// Blocks of a stage before anyone leaves it for being slow.
+/// Blocks of a grid before a setting is dropped for being slow.
 const LEAST_BLOCKS: u32 = 2;
 
-/// Blocks of a stage, at most.
+/// Blocks of a grid, at most.
 const MOST_BLOCKS: u32 = 6;
 
 /// Disturbed trials of a setting before it is given up.
@@ -47,14 +48,14 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// What a trial of a setting showed.
+/// The result of a trial of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TrialResult {
-    /// It ended well, kept every constraint, and the objective is this: of 0 no ratio can be stated.
+    /// It ended well, respected every constraint, and the objective is this: of 0 no ratio can be stated.
     Good(f64),
-    /// It ended well and broke a constraint.
+    /// It ended well and violated a constraint.
     Broke(f64),
-    /// It did not end well, by its own doing.
+    /// It did not end well, by the subject's own doing.
     Died,
     /// Something outside may have ended it.
     Disturbed,
@@ -62,19 +63,19 @@ pub enum TrialResult {
     Unread,
 }
 
-/// Why a setting is out for good.
+/// Why a setting was dropped for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Out {
-    /// A trial broke a constraint.
+    /// A trial violated a constraint.
     Broke,
     /// A trial did not end well.
     Died,
     /// Trials were ended from outside again and again.
     Disturbed,
-    /// What is searched for could not be read.
+    /// The objective could not be read.
     Unread,
-    /// What is searched for was 0 in a trial: read, but nothing that the race could set beside others.
+    /// The objective was 0 in a trial: read, but a race of ratios cannot use it.
     Zero,
 }
 
@@ -83,13 +84,13 @@ pub enum Out {
 pub struct Candidate {
     /// Its values.
     pub point: Point,
-    /// Why it is out for good.
+    /// Why it was dropped for good.
     pub out: Option<Out>,
-    /// Its trials, whatever came of them.
+    /// Its trials, whatever their results.
     pub trials: u32,
     disturbed: u32,
     failed: u32,
-    /// Logarithm of the objective by block, lower is better; also where a constraint was broken.
+    /// Logarithm of the objective by block, lower is better; also where a constraint was violated.
     values: Vec<(u32, f64)>,
 }
 
@@ -98,7 +99,7 @@ pub struct Candidate {
 pub struct Block {
     /// Its number, from 0.
     pub number: u32,
-    /// The stage it belongs to, from 0.
+    /// The grid it belongs to, from 0.
     pub round: u32,
     /// Settings by number.
     pub order: Vec<usize>,
@@ -107,16 +108,16 @@ pub struct Block {
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Run a block and tell how each trial went.
+    /// Run a block and pass the result of each trial.
     Run(Block),
-    /// Nothing; this is what was found.
+    /// Nothing; this is the result.
     Done(Found),
 }
 
-/// What was found.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Found {
-    /// The best setting that kept everything; 0 is the default.
+    /// The best setting that respected every constraint; 0 is the default.
     pub winner: Option<usize>,
     /// How the search ended.
     pub end: End,
@@ -132,18 +133,18 @@ pub struct Found {
 pub enum End {
     /// The steps are as fine as asked, or no value lies between.
     Fine,
-    /// A finer step made no difference that noise allows to see.
+    /// A finer step made no difference that is visible in the noise.
     Noise,
     /// The trials or the time are spent.
     Spent,
-    /// No setting kept every constraint.
+    /// No setting respected every constraint.
     NothingFeasible,
 }
 
 /// What was concluded after a block, for the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// The stage.
+    /// The grid.
     pub round: u32,
     /// The block after which.
     pub block: u32,
@@ -151,9 +152,9 @@ pub struct Decision {
     pub ahead: Option<usize>,
     /// Settings that were clearly behind.
     pub behind: Vec<usize>,
-    /// Settings that left because only the better half goes on.
+    /// Settings that were dropped because only the better half stays.
     pub halved: Vec<usize>,
-    /// Settings that go on.
+    /// Settings that stay.
     pub on: Vec<usize>,
 }
 
@@ -165,14 +166,14 @@ struct Round {
     step: f64,
     /// How many began.
     size: usize,
-    /// Who is still in.
+    /// The settings that are still in.
     alive: Vec<usize>,
     first_block: u32,
-    /// Whether anyone was clearly behind, or broke something.
+    /// Whether any was clearly behind, or violated a constraint.
     separated: bool,
 }
 
-/// A search under way.
+/// A search in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tune {
     settings: Settings,
@@ -181,7 +182,7 @@ pub struct Tune {
     /// Blocks asked for.
     blocks: u32,
     spent: Nanos,
-    /// Of the last stage that ended, the best first.
+    /// Of the last grid that ended, the best first.
     ranking: Vec<usize>,
     decisions: Vec<Decision>,
 }
@@ -218,7 +219,7 @@ impl Tune {
         &self.candidates
     }
 
-    /// What was concluded since this was last asked.
+    /// Decisions since the last call.
     pub fn take_decisions(&mut self) -> Vec<Decision> {
         std::mem::take(&mut self.decisions)
     }
@@ -253,7 +254,7 @@ impl Tune {
                 this.values.push((block, sign * value.ln()));
                 matches!(result, TrialResult::Broke(_)).then_some(Out::Broke)
             }
-            // The logarithm of nothing: no ratio can be stated.
+            // There is no logarithm of zero, so that no ratio can be stated.
             TrialResult::Good(0.0) => Some(Out::Zero),
             TrialResult::Good(_) | TrialResult::Unread => Some(Out::Unread),
             TrialResult::Broke(_) => Some(Out::Broke),
@@ -291,7 +292,7 @@ impl Tune {
         Step::Run(Block { number, round: self.round.number, order })
     }
 
-    /// Blocks of this stage.
+    /// Blocks of this grid.
     fn ran(&self) -> u32 {
         self.blocks - self.round.first_block
     }
@@ -315,7 +316,7 @@ impl Tune {
         self.round.separated = false;
     }
 
-    /// Who runs in a block: those still in, and the default, until it has failed too often.
+    /// The settings that run in a block: those still in, and the default, until it has failed too often.
     fn members(&self) -> Vec<usize> {
         let mut members = self.round.alive.clone();
         if !members.contains(&0) && self.candidates[0].failed < DEFAULT_TRIES {
@@ -334,7 +335,7 @@ impl Tune {
         race_result(&self.round.alive.iter().map(of_round).collect::<Vec<_>>())
     }
 
-    /// After a block: who broke something leaves, who is clearly behind leaves, and of the rest the better half stays.
+    /// After a block: drops settings that violated a constraint or are clearly behind, and the worse half of the rest.
     fn judge(&mut self) {
         let before = self.round.alive.len();
         let candidates = &self.candidates;
@@ -368,13 +369,13 @@ impl Tune {
         self.round.alive.is_empty() || single || self.ran() >= MOST_BLOCKS
     }
 
-    /// The next stage, or why there is none.
+    /// The next grid, or why there is none.
     fn advance(&mut self) -> Option<End> {
         let Some(centre) = self.best() else { return Some(End::NothingFeasible) };
         if !self.round.alive.is_empty() && !self.round.separated {
             return Some(End::Noise);
         }
-        // Where all of a stage broke something, the next best place gets the same step.
+        // If all settings of a grid violated a constraint, the next best setting gets the same step.
         let again = self.round.alive.is_empty();
         let mut coarser = self.round.step * if again { 2.0 } else { 1.0 };
         loop {
@@ -395,7 +396,7 @@ impl Tune {
         }
     }
 
-    /// The best setting that is not out.
+    /// The best setting that was not dropped.
     fn best(&self) -> Option<usize> {
         self.ranking.iter().copied().find(|id| self.candidates[*id].out.is_none())
     }

@@ -1,5 +1,5 @@
-//! What share of a variant's time lies above its floor: the same work straight into the bare engine (METHOD 5.5). It is
-//! shown beside the verdicts and is none of them.
+//! The share of a variant's time above its floor: the same work done directly on the bare engine (METHOD 5.5). It is
+//! shown beside the verdicts and is no verdict.
 
 use prony_experiment::design::Experiment;
 use prony_model::metric::{Metric, MetricName};
@@ -12,19 +12,19 @@ use super::observe::{Index, Within};
 use super::{Pair, names};
 use prony_results::RunData;
 
-/// Settings without a floor that are named; the rest is counted.
+/// Settings without a floor that are named; further ones are counted.
 const NAMED: usize = 4;
 
-/// A variant above its floor in one metric.
+/// A variant compared with its floor in one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Above {
-    /// What is set above what: the pair's baseline is the floor.
+    /// What is compared: the pair's baseline is the floor.
     pub pair: Pair,
-    /// Blocks that say something of both.
+    /// Blocks with a result for both.
     pub blocks: u32,
     /// Whether a trial of these blocks did not finish; it counts as longer than any that did.
     pub unfinished: bool,
-    /// The share of the variant's figure that the floor does not take, or why there is none.
+    /// The share of the variant's figure above that of the floor, or why there is none.
     pub share: Result<Share, NoShare>,
 }
 
@@ -53,7 +53,7 @@ pub enum NoShare {
     Refused(String),
     /// No block has a trial of both that pair.
     NotPaired,
-    /// In half of the blocks or more one of the two has no figure, or one of nought.
+    /// In half of the blocks or more one of the two has no figure, or a zero.
     Nothing,
 }
 
@@ -72,7 +72,7 @@ impl Share {
         Self { middle: above(ratio), interval }
     }
 
-    /// Whether the floor takes more than the variant, and so is none.
+    /// Whether the floor takes more than the variant, so that it is no floor.
     pub fn is_below(&self) -> bool {
         self.middle < 0.0
     }

@@ -65,7 +65,7 @@ impl FromStr for Gate {
 
     fn from_str(text: &str) -> Result<Self, GateError> {
         let form = || GateError::Form(text.to_owned());
-        // A gate is shown with a blank before its `%`.
+        // A gate may be written with a blank before its `%`.
         let text = text.trim().replace(" %", "%");
         let (rest, share) = text.rsplit_once(' ').ok_or_else(form)?;
         let share = parse_fraction(share)?.get();
@@ -86,21 +86,21 @@ impl FromStr for Gate {
     }
 }
 
-/// What a gate says of a run.
+/// The gate's answer for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answer {
     /// No comparison is worse by more than the share.
     Passes,
-    /// More blocks could tell.
+    /// More blocks could decide it.
     Unsure,
-    /// A trial of the baseline failed, the machine or a refusal stands in the way, or no block has a figure of the metric:
-    /// nothing can be said of the change.
+    /// A trial of the baseline failed, a disturbance or a refusal prevents the comparison, or no block has a figure of
+    /// the metric: nothing can be said of the change.
     CannotJudge,
     /// A comparison is worse by more than the share, or a trial of the variant failed by its own doing.
     Fails,
 }
 
-/// What the gate says of each comparison of its metric; the gravest is the run's answer.
+/// The gate's answer for each comparison of its metric; the worst is the run's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdicted {
     /// The gate.
@@ -116,7 +116,7 @@ impl Verdicted {
         Self { gate: gate.clone(), answers: ours.map(|line| answer(gate, line, trials)).collect() }
     }
 
-    /// The gravest answer; without any comparison of the metric nothing can be judged.
+    /// The worst answer; without any comparison of the metric nothing can be judged.
     pub fn answer(&self) -> Answer {
         self.answers.iter().map(|(answer, _)| *answer).max().unwrap_or(Answer::CannotJudge)
     }
@@ -142,9 +142,9 @@ impl fmt::Display for Verdicted {
     }
 }
 
-/// What the gate says of a comparison, and why: how trials ended goes before any figure. A variant of which one trial
-/// failed does not pass; where a trial of the baseline failed, or something else ended one of either, no figure shows that
-/// it passes, though one may still show that it fails.
+/// The gate's answer for a comparison, and why: outcomes of trials come before any figure. A variant of which one trial
+/// failed does not pass; where a trial of the baseline failed, or something else ended one of either, no figure shows
+/// that it passes, though one may still show that it fails.
 fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) {
     let of = |variant: usize| trials.iter().filter(move |trial| trial.trial.variant == variant);
     let failures = |which: fn(Outcome) -> bool, variant: usize| -> Option<String> {
@@ -173,7 +173,7 @@ fn judge(gate: &Gate, line: &Line) -> Answer {
         Verdict::BaselineDoesNotFinish | Verdict::NeitherFinishes | Verdict::Refused { .. } => {
             return Answer::CannotJudge;
         }
-        // No number of blocks would tell.
+        // No number of blocks would decide it.
         Verdict::CantTell { more_blocks: Reading::Missing(_) } if line.comparison.blocks == 0 => {
             return Answer::CannotJudge;
         }

@@ -1,4 +1,4 @@
-//! Where the effect of one factor depends on the level of another: shown beside the verdicts, and none of them.
+//! Finds where the effect of one factor depends on the level of another: shown beside the verdicts, and no verdict.
 
 mod cells;
 mod cross;
@@ -16,16 +16,16 @@ use cells::Cells;
 use cross::{Roles, contexts, roles};
 use prony_results::RunData;
 
-/// What was looked at, and where the effects differ by more than the margin.
+/// The pairs of effects that were compared, and where they differ by more than the margin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Interactions {
     /// The strongest first; empty where none matters or there is one factor.
     pub found: Vec<Interaction>,
     /// Pairs of effects that were compared; the intervals of [`Interaction::change`] are corrected for so many.
     pub looked_at: usize,
-    /// How certain all of these intervals are together, where the run was looked at once.
+    /// The joint confidence of all these intervals, if the run was analysed once.
     pub confidence: f64,
-    /// How often the run may have looked at its verdicts, and so may have ended because of what it saw.
+    /// How often the run may have analysed its verdicts, and so may have ended because of a result.
     pub analyses: usize,
 }
 
@@ -96,7 +96,7 @@ impl Interaction {
 }
 
 impl Interactions {
-    /// What their intervals are worth, as a sentence without a full stop.
+    /// How reliable their intervals are, as a sentence without a full stop.
     pub fn note(&self) -> String {
         let pairs =
             if self.looked_at == 1 { "the one pair".to_owned() } else { format!("all {} pairs", self.looked_at) };
@@ -132,7 +132,7 @@ struct Candidate<'a> {
 pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
     let confidence = 1.0 - verdicts.alpha;
     if data.experiment.explores() {
-        // A search keeps on asking what did well: its figures are biased, and differently at each level.
+        // A search repeats what did well: its figures are biased, and differently at each level.
         return Interactions { confidence, analyses: analyses(data, verdicts), ..Interactions::default() };
     }
     let metrics = declared(&data.experiment);

@@ -1,5 +1,5 @@
-//! The effect of each change when all others are applied: the verdicts of `[design] leave_one_out` against all of them, read
-//! as effects of what was left out. Nothing is computed here.
+//! The effect of each change when all other changes are applied: the verdicts of `[design] leave_one_out` against all
+//! of them, read as effects of what was left out. Nothing is computed here.
 
 use prony_experiment::design::{ALL, Experiment, NONE, WITHOUT};
 use prony_model::metric::{Better, Metric};
@@ -9,7 +9,7 @@ use prony_stats::Verdict;
 
 use super::{Line, Verdicts, names};
 
-/// A change that was left out, beside all of them together.
+/// A change that was left out, compared with all changes together.
 #[derive(Clone, Debug)]
 pub struct LeftOut<'a> {
     /// The factor whose levels are changes.
@@ -20,7 +20,7 @@ pub struct LeftOut<'a> {
     pub at: Vec<(&'a str, &'a str)>,
     /// The place of its verdict among all.
     pub place: usize,
-    /// The verdict: what is left beside everything.
+    /// The verdict: what remains, compared with all changes.
     pub line: &'a Line,
 }
 
@@ -55,9 +55,9 @@ impl LeftOut<'_> {
         }
     }
 
-    /// What the change does: the verdict on what is left without it, turned round.
+    /// The effect of the change: the verdict on the variant without it, inverted.
     pub fn effect(&self) -> String {
-        // Of a metric that has no better side, a verdict calls less the better one.
+        // For a metric without a better side, a verdict calls less the better one.
         let neither = self.line.pair.metric.key.metric.better() == Better::Neither;
         let (missed, not_missed) = if neither { ("lowers it", "raises it") } else { ("helps", "hurts") };
         let unsure = |word: &str| format!("{word}, by how much is uncertain");

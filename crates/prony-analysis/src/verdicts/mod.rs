@@ -1,4 +1,4 @@
-//! What a run says: its data become the families of METHOD 4.4 to 4.9, and their comparisons sentences.
+//! The verdicts of a run: its data become the families of METHOD 4.4 to 4.9, and their comparisons sentences.
 //!
 //! [`of`] gives the verdicts that the experiment declared; [`Comparisons`] give ratio and interval of any
 //! other metric, which is shown and gets no verdict.
@@ -24,7 +24,7 @@ use observe::{Index, Within};
 use prony_results::{RunData, RunStatus};
 pub use sentence::{interval_text, without};
 
-/// What a run's comparisons say.
+/// The verdicts of a run's comparisons.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdicts {
     /// Differences below this share do not matter.
@@ -42,20 +42,20 @@ pub struct Verdicts {
 pub struct Line {
     /// What is compared with what.
     pub pair: Pair,
-    /// What is known of it.
+    /// Its statistics.
     pub comparison: Comparison,
     /// The verdict as a sentence without a full stop; names stand in backticks, as they came.
     pub sentence: String,
-    /// What it rests on: blocks, the minimum detectable effect, the A/A check.
+    /// Its basis: blocks, the minimum detectable effect, the A/A check.
     pub detail: String,
-    /// What is left without disturbed trials, where there were any: no verdict rests on it.
+    /// The result without disturbed trials, if there were any: no verdict rests on it.
     pub undisturbed: Option<Undisturbed>,
 }
 
 /// A comparison without the blocks in which a trial was disturbed (METHOD 4.10).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Undisturbed {
-    /// Blocks that are left and say something.
+    /// Blocks that are left and have a result.
     pub blocks: u32,
     /// Of so many that do.
     pub of: u32,
@@ -73,14 +73,14 @@ pub struct Pair {
     pub variant: usize,
     /// Index of the baseline in the experiment.
     pub baseline: usize,
-    /// How the two are called.
+    /// The names of the two.
     pub names: Names,
 }
 
 /// Ratio and interval of a metric that was not declared: no verdict rests on them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
-    /// What is set beside what.
+    /// What is compared with what.
     pub pair: Pair,
     /// The median of the within-block ratios variant / baseline.
     pub ratio: Reading<f64>,
@@ -89,7 +89,7 @@ pub struct Beside {
 }
 
 impl Verdicts {
-    /// Whether every comparison has said all that more blocks could make it say.
+    /// Whether more blocks could change no comparison any more.
     pub fn are_final(&self) -> bool {
         !self.lines.is_empty() && self.lines.iter().all(|line| line.comparison.verdict.is_final())
     }
@@ -98,7 +98,7 @@ impl Verdicts {
 /// The verdicts of a run.
 ///
 /// A run with a time budget that has ended, and not because all was decided at an interim analysis, has its closing
-/// analysis. One that was interrupted has none: who interrupts it may have seen how it was going.
+/// analysis. One that was interrupted has none: the user may have interrupted it because of its figures.
 pub fn of(data: &RunData) -> Verdicts {
     let compare = data.experiment.compare();
     let mut verdicts = Verdicts { margin: compare.margin.get(), alpha: compare.alpha.get(), ..Verdicts::default() };
@@ -114,7 +114,7 @@ pub fn of(data: &RunData) -> Verdicts {
     verdicts
 }
 
-/// The trials of a run, to be set beside each other in any number of metrics without a verdict.
+/// The trials of a run, to be compared in any number of metrics without a verdict.
 pub struct Comparisons<'a> {
     experiment: &'a Experiment,
     index: Index<'a>,
@@ -132,8 +132,8 @@ impl<'a> Comparisons<'a> {
         pairs.into_iter().map(|pair| self.index.beside(pair, Within::SubBlock)).collect()
     }
 
-    /// Ratio and interval of each variant to the one with these levels, `(factor, label)`, and the same of all others, in
-    /// one metric: no verdict rests on it, since the plan did not run them side by side for it.
+    /// Ratio and interval of each variant to the one with these levels, `(factor, label)`, and the same levels of all
+    /// other factors, in one metric: no verdict rests on it, since the plan did not run them side by side for it.
     pub fn beside_of(&self, metric: &MetricName, baseline: &[(String, String)]) -> Vec<Beside> {
         let pairs = pairs_with(self.experiment, metric, baseline);
         pairs.into_iter().map(|pair| self.index.beside(pair, Within::Block)).collect()
@@ -241,7 +241,7 @@ fn failed(data: &RunData, pair: &Pair) -> sentence::Failed {
     sentence::Failed { variant: of(pair.variant), baseline: of(pair.baseline), by_itself, unfinished }
 }
 
-/// Pairs that have too few blocks for any verdict do not count in the family of the others.
+/// Pairs that have too few blocks for any verdict do not count in the family of the remaining pairs.
 fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: bool) -> Vec<Line> {
     let index = Index::new(data);
     let most = |pair: &Pair| observe::analyses(&data.experiment, pair).at().last().copied().unwrap_or(0);

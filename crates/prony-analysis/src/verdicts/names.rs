@@ -1,8 +1,8 @@
-//! How variants are called: by the levels of the factors that tell them apart.
+//! Names of variants in sentences: by the levels of the factors that distinguish them.
 
 use prony_experiment::design::Experiment;
 
-/// How a variant and its baseline are called in a sentence.
+/// The names of a variant and its baseline in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// The levels in which the variant differs: `store=redb`.
@@ -43,7 +43,7 @@ pub fn levels(experiment: &Experiment, variant: usize, factors: &[usize]) -> Str
     factors.iter().map(level).collect::<Vec<_>>().join(", ")
 }
 
-/// The variant by every factor that varies; by the labels alone where only one does. `all` where none does.
+/// The variant by every factor that varies; by the labels only where one factor does. `all` where none does.
 pub fn variant(experiment: &Experiment, variant: usize) -> String {
     match varying(experiment).as_slice() {
         [] => "all".to_owned(),

@@ -1,4 +1,4 @@
-//! A run's trials as the observations that comparisons take.
+//! Turns a run's trials into the observations that comparisons use.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -23,7 +23,7 @@ pub(super) struct Index<'a> {
     all: &'a [TrialRecord],
     trials: HashMap<(u32, u32, usize, Label), &'a TrialRecord>,
     blocks: BTreeSet<(u32, u32)>,
-    /// Why guards refuse to compare a baseline and a variant, whatever the metric: looked for once.
+    /// Why guards refuse to compare a baseline and a variant, whatever the metric: determined once.
     refusals: RefCell<HashMap<(usize, usize), Option<String>>>,
 }
 
@@ -116,8 +116,8 @@ impl<'a> Index<'a> {
         beside(&self.contrast(&pair, within), pair)
     }
 
-    /// The pair without the blocks in which one of its trials is among these; `None` where no block that says something
-    /// is lost by that.
+    /// The pair without the blocks in which one of its trials is among these; `None` where that removes no block with a
+    /// result.
     pub(super) fn without(&self, pair: &Pair, disturbed: &BTreeSet<u32>) -> Option<Undisturbed> {
         let all = self.blocks_of(pair);
         let quiet = |block: &&Pairing<'a>| !block.trials().any(|t| disturbed.contains(&t.trial.position));
@@ -159,7 +159,7 @@ impl<'a> Index<'a> {
         numbers.into_iter().filter_map(|number| self.in_block(pair, number)).collect()
     }
 
-    /// The pair in one block; in one sub-block where both ran in it, since what ran close together pairs best.
+    /// The pair in one block; in one sub-block where both ran in it, since trials close in time are most alike.
     fn in_block(&self, pair: &Pair, number: u32) -> Option<Pairing<'a>> {
         let parts: Vec<(u32, u32)> = self.blocks.range((number, 0)..=(number, u32::MAX)).copied().collect();
         let trial = |(block, sub): (u32, u32), variant, label| self.trials.get(&(block, sub, variant, label)).copied();

@@ -105,7 +105,7 @@ impl Failed {
     }
 }
 
-/// What is said of trials whose observation is worse than any value.
+/// The phrase for trials whose observation is worse than any value.
 #[derive(Clone, Copy)]
 struct End {
     does: &'static str,

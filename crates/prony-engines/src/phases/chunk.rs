@@ -6,14 +6,14 @@ use prony_model::latency::COMMIT;
 
 use crate::timed_loop::{Kind, Op};
 
-/// Most operations in a chunk. Few, so that small records and what is kept of them fit beside the engine's pages in the
-/// caches of a core: what a chunk drives out of them the engine has to fetch again inside the timed section.
+/// Most operations in a chunk. Few, so that small records and their stamps fit beside the engine's pages into the
+/// caches of a core: pages that a chunk evicts from them have to be fetched again inside the timed section.
 pub(super) const MOST_OPERATIONS: usize = 256;
 
 /// A chunk takes no further operation once its keys and values fill so many bytes.
 pub(super) const ENOUGH_BYTES: usize = 128 * 1024;
 
-/// What an operation is called in histograms.
+/// The name of an operation in histograms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Label {
     Put,
@@ -55,7 +55,7 @@ impl Label {
     }
 }
 
-/// An operation before its key and value are laid down.
+/// An operation before its key and value are written into the chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Draft {
     pub(super) kind: Kind,
@@ -64,7 +64,7 @@ pub(super) struct Draft {
     pub(super) rows: u64,
 }
 
-/// 24 bytes, since it takes room in the caches too.
+/// 24 bytes: small, since it takes space in the caches too.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     number: u64,
@@ -91,7 +91,7 @@ pub(super) struct Chunk {
 
 impl Chunk {
     pub(super) fn clear(&mut self) {
-        // One value of many megabytes must not stay allocated behind thousands of small ones.
+        // A single value of many megabytes must not stay allocated behind thousands of small ones.
         if self.bytes.capacity() > 8 * ENOUGH_BYTES && self.bytes.len() < ENOUGH_BYTES {
             self.bytes = Vec::new();
         }
@@ -110,7 +110,7 @@ impl Chunk {
     /// Adds an operation; not to a full chunk. Keys have at most 65,535 bytes (no engine takes longer ones).
     pub(super) fn push(&mut self, draft: Draft, key: &[u8], value: &[u8]) {
         let Draft { kind, label, number, rows } = draft;
-        // What stands before is less than `ENOUGH_BYTES`.
+        // The bytes before it are fewer than `ENOUGH_BYTES`.
         let at = self.bytes.len() as u32;
         let value_or_rows = if kind == Kind::Scan { rows } else { value.len() as u64 };
         let length = key.len().min(usize::from(u16::MAX));

@@ -1,4 +1,4 @@
-//! One client: prepares chunks while the clock stands still, and keeps the books between them.
+//! One client: prepares chunks of operations while the clock is stopped, and evaluates them between timed sections.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -30,7 +30,7 @@ const AHEAD: u64 = 1_000_000;
 pub(super) struct Shared<'a> {
     /// Operations so far.
     pub(super) operations: &'a AtomicU64,
-    /// A client has failed: the others stop.
+    /// A client has failed: all other clients stop.
     pub(super) stop: AtomicBool,
     /// When any client was in a timed section.
     pub(super) busy: Busy,
@@ -44,7 +44,7 @@ impl<'a> Shared<'a> {
 
 /// The time in which at least one of several clients is in a timed section. Beside more clients than cores, a client
 /// waits for a core mostly outside its own sections (the kernel preempts lazily, at the end of a system call), while
-/// others go on with their operations: no client's own sections tell how long all of them took.
+/// other clients continue with their operations: no client's own sections show how long all of them took.
 ///
 /// What a client waits between its stamp and this lock counts as busy, so that the time is never too short.
 #[derive(Debug, Default)]
@@ -56,16 +56,16 @@ struct Spans {
     inside: u32,
     /// Begin of the first section of all, where there was one.
     began: Option<u64>,
-    /// Begin of the span that is open.
+    /// Begin of the current span.
     since: u64,
-    /// End of the last span that is over.
+    /// End of the last finished span.
     until: u64,
     sum: u64,
 }
 
 impl Busy {
     fn spans(&self) -> MutexGuard<'_, Spans> {
-        // A client that panicked changes nothing here halfway.
+        // A client that panicked has not left this half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -129,7 +129,7 @@ struct Pauses {
     spec: PauseEvery,
     /// Operations until the next one.
     left: u64,
-    /// One stands before the operations just prepared.
+    /// A pause comes before the operations just prepared.
     due: bool,
 }
 
@@ -139,9 +139,9 @@ pub(super) struct Rules {
     pub(super) schedule: Option<Schedule>,
     /// Offset from the begin at which no further operation starts.
     pub(super) duration: Option<u64>,
-    /// Distinct records are counted; not where the order tells, since it takes a cache line an operation.
+    /// Distinct records are counted, unless the order gives their number: it takes a cache line an operation.
     pub(super) counts_distinct: bool,
-    /// There are other clients beside it.
+    /// There are further clients.
     pub(super) of_several: bool,
 }
 
@@ -204,7 +204,7 @@ impl<'a> Client<'a> {
         timing.begin(at);
     }
 
-    /// A timed section begins; when it does. Waiting for the lock of the others' edges is not in it.
+    /// A timed section begins; returns its begin, which excludes the wait for the lock that clients share.
     fn enter(&self) -> u64 {
         let at = now();
         if !self.of_several {
@@ -245,18 +245,18 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Ends the timed section and enters what it left into the books.
+    /// Ends the timed section and evaluates it.
     fn stop<T: Sampler>(&mut self, timing: &mut T, stopped: u64) {
         timing.end(stopped);
         if self.of_several {
             self.shared.busy.leave(stopped);
         }
         let Sections { began, started, .. } = self.sections;
-        // The schedule of an open loop does not stand still while a chunk is prepared.
+        // The schedule of an open loop continues while a chunk is prepared.
         self.sections.time =
             if self.pace.is_some() { stopped - began } else { self.sections.time + (stopped - started) };
         let ran = self.next as u64;
-        // Also where no operation ran: the last commit may have had a section to itself.
+        // Also if no operation ran: the last commit may have had a section of its own.
         timing.collect(&self.chunk, &mut self.samples);
         let closed = self.undoing.close(&self.chunk, self.next, &mut self.series, &mut self.stored);
         if ran > 0 {
@@ -302,7 +302,7 @@ impl<'a> Client<'a> {
         self.chunk.len() > 0
     }
 
-    /// In an open loop: takes the next place in the schedule, where it is near enough and before the end.
+    /// In an open loop: takes the next start of the schedule, if it is close enough and before the end.
     fn admits(&mut self, offset: u64) -> bool {
         let Some(pace) = &mut self.pace else { return true };
         let near = self.intended.first().is_none_or(|first| pace.next <= (*first).max(offset) + AHEAD);
@@ -313,7 +313,7 @@ impl<'a> Client<'a> {
         near && due
     }
 
-    /// Counts the operations that were due and will not be started.
+    /// Counts the operations that were due but will not be started.
     fn skip_rest(&mut self) {
         let (Some(pace), Some(end)) = (&mut self.pace, self.duration) else { return };
         while pace.next < end {
@@ -359,7 +359,7 @@ impl<T: Sampler> Feed<T> for Client<'_> {
         if self.next < self.chunk.len() {
             return true;
         }
-        // Where the end is known the clock goes on: what remains to be timed is the commit.
+        // Where the end is known the clock continues: what remains to be timed is the commit.
         if self.done || self.source.is_done() {
             return false;
         }

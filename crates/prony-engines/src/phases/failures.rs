@@ -1,4 +1,4 @@
-//! What fails counts as failed everywhere: in the counts, the histograms, the bytes and the series (METHOD 1.4).
+//! Tests that a failed operation counts as failed everywhere: in counts, histograms, bytes and series (METHOD 1.4).
 
 use prony_model::latency::Recorder;
 use prony_model::protocol::PhaseReport;
@@ -26,7 +26,7 @@ fn put_and_get(records: u64, with: Ops, fault: &str, every: i64) -> [PhaseReport
     reports(&option(plan, fault, OptionValue::Int(every))).try_into().unwrap()
 }
 
-/// Counts, bytes and series tell the same as what is in the store afterwards.
+/// Counts, bytes and series agree with the content of the store afterwards.
 fn agrees_with_the_store(put: &PhaseReport, get: &PhaseReport, records: u64) {
     assert_eq!(put.operations + put.errors, records);
     assert_eq!(get.rows, Some(put.operations));
@@ -40,7 +40,7 @@ fn failures_are_counted_and_their_transactions_discarded() {
     let [put, get, verify] = put_and_get(1000, batch, "fail_every", 25);
     agrees_with_the_store(&put, &get, 1000);
     assert_eq!(verify.rows, Some(put.operations));
-    assert!(put.errors > 40, "one put in 25 takes others of its transaction with it");
+    assert!(put.errors > 40, "one put in 25 fails its whole transaction");
     assert_eq!(counted(&put, "put", LatencyKind::Service), (put.operations, put.errors));
     assert_eq!(counted(&put, "commit", LatencyKind::Service), (put.transactions, 0));
     assert_eq!(put.error_texts, [("`fake` failed while storing a value: the disk is full".to_owned(), 40)].into());

@@ -22,7 +22,7 @@ use crate::driver::{
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// `FULL`: ordered, reads its own writes, keeps transactions open. Else none of it.
+/// `FULL`: ordered, reads its own writes, transactions may stay open. Else none of it.
 pub(super) struct Fake<const FULL: bool>;
 
 /// What `persist` does to the rows, and which puts and commits fail: the options `lie`, `fail_every`, `fail_from`,
@@ -173,7 +173,7 @@ impl Session for FakeSession<'_> {
     }
 }
 
-/// Writes are kept aside until the commit.
+/// Writes are stored separately until the commit.
 pub(super) struct FakeTxn<'t> {
     store: &'t FakeStore,
     writes: Option<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
@@ -311,7 +311,7 @@ pub(super) fn option(mut plan: Plan, name: &str, value: OptionValue) -> Plan {
     plan
 }
 
-/// A runner that asks for every phase in order and then says stop.
+/// A runner that asks for every phase in order and then stops.
 #[derive(Default)]
 pub(super) struct Script {
     pub(super) asks: VecDeque<ToWorker>,
@@ -354,7 +354,7 @@ pub(super) fn run_on<D: Driver>(plan: &Plan) -> (Vec<PhaseReport>, Result<(), Ho
     (reports.collect(), ended)
 }
 
-/// Runs every phase of a plan that goes well.
+/// Runs every phase of a plan, which must succeed.
 pub(super) fn reports(plan: &Plan) -> Vec<PhaseReport> {
     let (reports, ended) = run::<true>(plan);
     ended.unwrap();

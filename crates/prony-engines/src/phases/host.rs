@@ -1,4 +1,4 @@
-//! The loop that does what the runner says.
+//! The worker's loop: executes the commands of the runner.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +17,17 @@ use crate::answers::hash_key;
 use crate::driver::{Description, Driver, Read, Session, Store, Write};
 use crate::timed_loop::now;
 
-/// The seed of a phase's orders and schedules, from the trial's. By name, so that variants with other phases beside it
-/// still do the same operations in it.
+/// The seed of a phase's orders and schedules, from the trial's and the phase's name, so that variants with further
+/// phases still do the same operations in it.
 pub fn phase_seed(seed: u64, phase: &str) -> u64 {
     seed ^ hash_key(phase.as_bytes())
 }
 
-/// Hosts a store of the engine `D`: opens it, says so, and runs the phases that the runner asks for, until it says stop.
+/// Hosts a store of the engine `D`: opens it, reports that, and runs the requested phases until the runner sends
+/// `stop`.
 ///
 /// # Errors
-/// Whatever ends the trial before its plan; the caller tells the runner ([`HostError::to_message`]).
+/// Whatever ends the trial before its plan; the caller reports it to the runner ([`HostError::to_message`]).
 pub fn host<D: Driver>(
     link: &mut dyn Link,
     machine: &dyn Machine,
@@ -59,7 +60,7 @@ struct Host<'h> {
 /// An engine's own counters.
 type Counters = BTreeMap<String, f64>;
 
-/// Whether the runner has said stop.
+/// Whether the runner has sent `stop`.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
     GoOn,
@@ -98,7 +99,7 @@ impl<'h> Host<'h> {
         &self.plan.spec.phases[index]
     }
 
-    /// Engine, settings and promise; what the engine says is in force (METHOD 1.6).
+    /// Engine, settings and promise; what the engine reports as in force (METHOD 1.6).
     fn effective<D: Driver>(&self, store: Option<&D::Store>) -> Result<EffectiveStore, Stop> {
         let settings = D::check(self.store).map_err(|faults| {
             let what = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
@@ -158,7 +159,7 @@ impl<'h> Host<'h> {
         Ok(Then::GoOn)
     }
 
-    /// Phases that ask nothing of the store.
+    /// Phases that need nothing of the store.
     fn idle(&mut self, index: usize) -> Result<(), Stop> {
         let (pause, note) = match &self.spec(index).action {
             Action::Pause(time) => (*time, None),
@@ -175,8 +176,8 @@ impl<'h> Host<'h> {
         self.ended(index, report, Counters::new())
     }
 
-    /// Closes the store where it is open, evicts it where that is asked, and opens it; all of it is the phase's time,
-    /// since what an engine does in its destructor must not go untimed.
+    /// Closes the store if it is open, evicts it if requested, and opens it; all of that is the phase's time, so that
+    /// work in an engine's destructor is timed.
     fn reopen<D: Driver>(&mut self, index: usize, was_open: Option<D::Store>) -> Result<(D::Store, PhaseReport), Stop> {
         let evicts = matches!(self.spec(index).action, Action::Evict);
         let closes = was_open.is_some();

@@ -1,4 +1,4 @@
-//! What the phases so far must have left in the store: as sharp as the operations allow, in constant memory.
+//! Computes what the phases so far must have left in the store: as exactly as the operations allow, in constant memory.
 
 use prony_model::spec::{Action, MixWeights, Order};
 use prony_workload::{Records, Share};
@@ -6,7 +6,7 @@ use prony_workload::{Records, Share};
 /// Versions distinguished; each updating phase writes the next one.
 const VERSIONS: u32 = 128;
 
-/// What one record may be.
+/// The possible states of one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     /// It may be missing.
@@ -36,7 +36,7 @@ impl State {
         self.versions.count_ones()
     }
 
-    /// Whether there is only one thing it can be.
+    /// Whether only one state is possible.
     pub(super) fn is_certain(self) -> bool {
         self.possible() + u32::from(self.absent) == 1
     }
@@ -48,7 +48,7 @@ enum Touched {
     All,
     /// Client c of n has touched the records c, c + n, c + 2n ..., so many of them.
     Stripes(Vec<u64>),
-    /// It cannot be said without a list.
+    /// It cannot be determined without a list.
     Some,
 }
 
@@ -66,7 +66,7 @@ impl Touched {
         }
     }
 
-    /// `None` where it cannot be said.
+    /// `None` where it cannot be determined.
     fn holds(&self, number: u64) -> Option<bool> {
         match self {
             Self::All => Some(true),
@@ -143,7 +143,7 @@ impl Layer {
     }
 }
 
-/// What has been written so far.
+/// The writes so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     layers: Vec<Layer>,
@@ -151,7 +151,7 @@ pub(super) struct Ledger {
     next_insert: Option<u64>,
 }
 
-/// What a phase did, as far as the ledger wants to know.
+/// The facts about a phase that the ledger needs.
 pub(super) struct Done<'a> {
     pub(super) action: &'a Action,
     /// Operations of each client.
@@ -211,12 +211,12 @@ impl Ledger {
         self.layers.push(Layer::Mix { version, deletes: weights.delete > 0.0, first, inserted, errors: done.errors });
     }
 
-    /// What a record may be.
+    /// The possible states of a record.
     pub(super) fn state(&self, number: u64, records: u64) -> State {
         self.layers.iter().fold(State::ABSENT, |state, layer| layer.apply(number, records, state))
     }
 
-    /// Numbers from here on are of no record.
+    /// Numbers from here on belong to no record.
     pub(super) fn end(&self, records: u64) -> u64 {
         self.next_insert(records).max(records)
     }

@@ -1,6 +1,6 @@
-//! What happens in the worker between "here is the plan" and "the phase ended".
+//! Runs the phases of a trial in the worker.
 //!
-//! The runner leads: the worker opens the store, says so, and then runs one phase at a time on command. Operations
+//! The runner leads: the worker opens the store, reports that, and then runs one phase at a time on command. Operations
 //! run in `operate`, by the loop in [`crate::timed_loop`]; `ledger` knows what they must have left, and `verify` reads
 //! it back.
 //!
@@ -37,7 +37,7 @@ use prony_model::units::Nanos;
 pub use host::{host, phase_seed};
 pub use stop::{HostError, LinkError, Stop};
 
-/// The line to the runner.
+/// The connection to the runner.
 pub trait Link {
     /// The runner's next message; waits for it.
     ///
@@ -45,7 +45,7 @@ pub trait Link {
     /// The runner has ended, or the input is no message.
     fn next(&mut self) -> Result<ToWorker, LinkError>;
 
-    /// Tells the runner.
+    /// Sends a message to the runner.
     ///
     /// # Errors
     /// The runner has ended.
@@ -54,12 +54,12 @@ pub trait Link {
 
 /// What a phase needs of the operating system beyond the standard library.
 pub trait Machine {
-    /// Makes the page cache cold for the files under `dir`, none of which is open; the share of their pages that is
-    /// resident after it, or why that is not known.
+    /// Evicts the files under `dir`, none of which is open, from the page cache; returns the share of their pages that
+    /// is resident afterwards, or why that is not known.
     fn evict(&self, dir: &Path) -> Reading<f64>;
 }
 
-/// What to host.
+/// The trial to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The whole trial.
@@ -72,7 +72,7 @@ pub struct Plan {
     pub throughput: Nanos,
 }
 
-/// How far the trial is, for a thread that tells the runner. Updated once a chunk of operations.
+/// The progress of the trial, for a thread that reports it to the runner. Updated once a chunk of operations.
 #[derive(Debug)]
 pub struct Progress {
     phase: AtomicUsize,
@@ -86,7 +86,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// The phase under way, where there is one.
+    /// The current phase, if any.
     pub fn phase(&self) -> Option<usize> {
         Some(self.phase.load(Relaxed)).filter(|phase| *phase != usize::MAX)
     }

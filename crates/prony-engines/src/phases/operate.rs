@@ -1,4 +1,4 @@
-//! A phase that repeats operations: its clients, their start and the sum of what they report.
+//! Runs a phase that repeats operations: its clients, their common start and the sum of their reports.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::RwLock;
@@ -24,7 +24,7 @@ use crate::timed_loop::{self, Tally, Untimed};
 /// Lag at the end of an open loop below which it does not count as saturated, in nanoseconds.
 const HICCUP: u64 = 10_000_000;
 
-/// What the CPU time of an open loop holds beside the engine's.
+/// The note on CPU time of an open loop that is not the engine's.
 const SPUN: &str = "open loop: `cpu` holds the spinning before each intended start, up to 0.1 ms an operation; it is \
                     not what the engine uses";
 
@@ -133,7 +133,7 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// What a client leaves.
+/// The result of a client.
 struct End {
     sections: Sections,
     tally: Tally,
@@ -186,7 +186,7 @@ impl Job<'_> {
         began: &mut dyn FnMut() -> Result<(), Stop>,
     ) -> Result<Vec<End>, Stop> {
         let of = self.ops.threads;
-        // Clients tell that they are ready, and wait until the gate is opened by dropping its lock.
+        // Clients report that they are ready, and wait at the gate until its lock is dropped.
         let (ready, all_ready) = channel();
         let gate = RwLock::new(());
         let prepare = |index| {
@@ -194,7 +194,7 @@ impl Job<'_> {
             Ok::<_, Stop>((way(session), self.client(Share { index, of })?))
         };
         let one = |index, ready: Sender<()>| {
-            // A panic must not keep the others waiting at the gate, nor let them run to their end.
+            // After a panic the other clients must neither wait at the gate, nor run to their end.
             let stop = StopOnPanic(self.shared);
             let prepared = catch_unwind(AssertUnwindSafe(|| prepare(index)));
             drop(ready);
@@ -216,14 +216,14 @@ impl Job<'_> {
             };
             let clients: Result<Vec<_>, Stop> = (0..of).map(start).collect();
             drop(ready);
-            // Nobody sends: it ends when the last client has dropped its end.
+            // Nothing is sent: it ends when the last client has dropped its end.
             let _ = all_ready.recv();
             let announced = if clients.is_ok() { began() } else { Ok(()) };
             self.shared.stop.fetch_or(announced.is_err() || clients.is_err(), Relaxed);
             drop(closed);
             let ends: Vec<_> = clients?.into_iter().map(|client| client.join()).collect();
             announced?;
-            // A panic of an engine in a client's thread is the trial's end like one in the worker's own thread.
+            // A panic of an engine in a client's thread ends the trial, like one in the worker's own thread.
             ends.into_iter().map(|end| end.unwrap_or_else(|panic| resume_unwind(panic))).collect()
         })
     }
@@ -250,7 +250,7 @@ impl Job<'_> {
         passes && !matches!(self.action, Action::Scan(_) | Action::Mix(_))
     }
 
-    /// Distinct records touched, where the order tells.
+    /// Number of distinct records touched, where the order gives it.
     fn distinct_by_order(&self, counts: &[u64]) -> Option<u64> {
         let share = |index: usize| Share { index: index as u32, of: counts.len() as u32 }.count(self.records.count());
         let visited = counts.iter().enumerate().map(|(index, count)| share(index).min(*count));
@@ -273,9 +273,9 @@ impl Job<'_> {
         Ok(Client::new(source, rules, Series::new(self.throughput), self.shared))
     }
 
-    /// Chooses what is timed, once; inside, every call is direct.
+    /// Selects what is timed, once; inside, every call is direct.
     fn sampled(&self, way: &mut impl Way, client: Client<'_>) -> Result<End, EngineError> {
-        // In a transaction that stays open over phases, an operation counts when the engine has taken it.
+        // In a transaction that stays open over phases, an operation counts once the engine has accepted it.
         let shared = matches!(self.ops.transaction, Grouping::Batch(_) | Grouping::Single);
         let holds = shared && writes(self.action);
         match (self.ops.rate, self.ops.sample) {
@@ -335,7 +335,7 @@ impl Job<'_> {
         Ok(Ended { report: PhaseReport { distinct, ..self.report(all)? }, counts, inserted, errors })
     }
 
-    /// Of several clients. The schedule of an open loop does not stand still in the gaps.
+    /// Several clients. The schedule of an open loop continues in the gaps.
     fn time_and_gap(&self) -> (u64, u64) {
         let (time, gap) = self.shared.busy.time_and_gap();
         if self.ops.rate.is_some() { (time + gap, gap) } else { (time, gap) }
@@ -383,7 +383,7 @@ impl Job<'_> {
     }
 }
 
-/// What a phase of operations leaves.
+/// The result of a phase of operations.
 pub(super) struct Ended {
     pub(super) report: PhaseReport,
     counts: Vec<u64>,

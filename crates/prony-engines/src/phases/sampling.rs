@@ -1,5 +1,5 @@
-//! What is timed beside the section as a whole. Timestamps are left in plain arrays while the clock runs; histograms and
-//! series are filled from them between two chunks.
+//! Timing inside a timed section. Timestamps are stored in plain arrays while the clock runs; histograms and series are
+//! filled from them between two chunks.
 
 use prony_model::record::LatencyKind;
 
@@ -8,17 +8,17 @@ use super::series::GroupSeries;
 use super::timestamps::{End, FAILED, NONE, Samples, Timestamps, room_for_ends};
 use crate::timed_loop::{Timing, Untimed, now, process_cpu, thread_cpu};
 
-/// A [`Timing`] whose stamps are collected while the clock stands still.
+/// A [`Timing`] whose stamps are collected while the clock is stopped.
 pub(super) trait Sampler: Timing {
-    /// Collects the stamps of a chunk that has been run.
+    /// Collects the stamps of a finished chunk.
     fn collect(&mut self, _chunk: &Chunk, _samples: &mut Samples) {}
-    /// Learns when each operation of the next chunk is to start, as instants of the monotonic clock.
+    /// Receives the intended starts of the next chunk's operations, as instants of the monotonic clock.
     fn schedule(&mut self, _intended: &[u64]) {}
     /// Largest and last lag of a start behind its schedule, in an open loop.
     fn lag(&self) -> Option<(u64, u64)> {
         None
     }
-    /// The phase is over.
+    /// The phase has ended.
     fn finish(&mut self, _samples: &mut Samples) {}
 }
 
@@ -178,7 +178,7 @@ impl Timing for Grouped {
         }
     }
 
-    // The edge is drawn before the next operation, so that a commit belongs to the group it commits.
+    // The boundary is before the next operation, so that a commit belongs to the group it commits.
     #[inline(always)]
     fn before(&mut self, index: usize) {
         self.open(index);
@@ -205,7 +205,7 @@ impl Sampler for Grouped {
     }
 }
 
-/// An open loop: each operation waits for its intended start; both the intended and the actual latency are kept
+/// An open loop: each operation waits for its intended start; both the intended and the actual latency are recorded
 /// (METHOD 2.3). In a shared transaction an operation's latency ends when the engine has taken it, and the commit is
 /// recorded by itself.
 pub(super) struct Paced {
@@ -300,11 +300,11 @@ impl Sampler for Paced {
     }
 }
 
-/// How long before an intended start sleeping gives way to spinning: the kernel wakes a thread up to 50 us late by its
-/// timer slack, and a sleeping processor takes its time. The spin is CPU time of the load, not of the engine.
+/// How long before an intended start sleeping is replaced by spinning: the kernel wakes a thread up to 50 us late by
+/// its timer slack, and a sleeping processor needs time to wake. The spin is CPU time of the load, not of the engine.
 const SPIN: u64 = 100_000;
 
-/// Waits for an instant of the monotonic clock; returns the first instant seen that is not before it.
+/// Waits for an instant of the monotonic clock; returns the first instant read that is not before it.
 fn wait_until(instant: u64) -> u64 {
     loop {
         let at = now();

@@ -3,10 +3,10 @@
 use prony_model::record::{Groups, Throughput};
 use prony_model::units::Nanos;
 
-/// Most intervals of a throughput series; beyond, two become one.
+/// Most intervals of a throughput series; with more, two are merged into one.
 const MOST_INTERVALS: usize = 20_000;
 
-/// Most groups that are kept; beyond, every second one is dropped.
+/// Most groups that are stored; with more, every second one is dropped.
 const MOST_GROUPS: usize = 2_000_000;
 
 /// Operations that ended in each interval since the phase's begin.
@@ -38,7 +38,7 @@ impl Series {
         }
     }
 
-    /// Takes operations out again that were added with this end: the last ones before it.
+    /// Removes operations that were added with this end: the last ones before it.
     pub(super) fn take_back(&mut self, to: u64, mut operations: u64) {
         let last = (to / self.interval) as usize + 1;
         let known = last.min(self.operations.len());
@@ -142,7 +142,7 @@ impl GroupSeries {
         self.cpu.append(&mut other.cpu);
     }
 
-    /// One in so many groups is kept.
+    /// Only every n-th group is stored.
     pub(super) fn one_in(&self) -> u64 {
         self.one_in
     }

@@ -1,4 +1,4 @@
-//! A client's operations, drawn from the workload and laid down in chunks.
+//! Draws a client's operations from the workload and writes them into chunks.
 
 use prony_model::spec::{Action, Amount, KeySpec, MixSpec, MixWeights, Order, ScanSpec};
 use prony_workload::{Mix, Operation, Positions, Records, Share};
@@ -84,7 +84,7 @@ impl<'r> Source<'r> {
         if let Draw::Mix(mix) = &self.draw { mix.inserted() } else { 0 }
     }
 
-    /// Lays the next operation down and returns its record's number; there must be one left.
+    /// Writes the next operation into the chunk and returns its record's number; there must be one left.
     pub(super) fn lay_next(&mut self, chunk: &mut Chunk) -> u64 {
         self.left = self.left.map(|left| left.saturating_sub(1));
         self.drawn += 1;
@@ -127,7 +127,7 @@ fn scans(scan: &ScanSpec, records: &Records, seed: u64, share: Share) -> Draw {
     Draw::Mix(Box::new(Mix::new(&MixSpec { ops: scan.ops.clone(), weights, scan_length }, records, seed, share)))
 }
 
-/// Whether every key is above the one before, so that an engine's append path serves.
+/// Whether every key is above the one before, so that an engine's append path can be used.
 fn ascends(order: &Order, keys: &KeySpec, share: Share, operations: Option<u64>, records: u64) -> bool {
     let in_key_order = match order {
         Order::Key => true,

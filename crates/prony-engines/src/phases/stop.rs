@@ -1,4 +1,4 @@
-//! Why a hosted trial ends before its plan does.
+//! The reasons why a trial ends in the worker before its plan does.
 
 use std::error::Error;
 
@@ -14,15 +14,15 @@ pub enum LinkError {
     /// The runner's end is closed.
     #[error("the runner has closed the link")]
     Closed,
-    /// The link is broken, or what came over it cannot be read.
+    /// The connection is broken, or what was received cannot be read.
     #[error("the link to the runner is broken")]
     Broken(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// What ended a hosted trial.
+/// The reason for the end of a trial.
 #[derive(Debug, thiserror::Error)]
 pub enum Stop {
-    /// The engine said no.
+    /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// The engine does not offer it.
@@ -33,37 +33,37 @@ pub enum Stop {
         /// What was asked for.
         what: String,
     },
-    /// What is stored is not what was written.
+    /// Data read back differ from what was written.
     #[error("{0}")]
     WrongAnswer(String),
-    /// The link to the runner.
+    /// The connection to the runner failed.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The system gives no further thread.
+    /// The system could not start a further thread.
     #[error("client {number} of {of} could not be started")]
     Client {
         /// Which, from 1.
         number: u32,
         /// How many were asked for.
         of: u32,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A histogram cannot be encoded.
     #[error(transparent)]
     Latency(#[from] LatencyError),
-    /// The plan asks for what cannot be done in this order.
+    /// The plan has phases that are impossible in this order.
     #[error("`{phase}` cannot run: {why}")]
     Order {
         /// The phase.
         phase: String,
-        /// What stands against it.
+        /// The obstacle.
         why: &'static str,
     },
     /// The experiment describes no records.
     #[error("there are operations to run and no `[data]` that describes their records")]
     NoData,
-    /// An action that repeats no operations was to repeat some.
+    /// An action that repeats no operations was asked to repeat some.
     #[error("there are no operations to repeat")]
     NoOperations,
     /// The runner asked for a phase that the plan does not have, or sent a second plan.
@@ -71,7 +71,7 @@ pub enum Stop {
     Protocol(String),
 }
 
-/// A hosted trial that ended before its plan.
+/// A trial that ended before its plan.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
 pub struct HostError {
@@ -95,7 +95,7 @@ impl HostError {
 }
 
 impl Stop {
-    /// What kind of end it is.
+    /// The kind of end.
     pub fn failure(&self) -> Failure {
         match self {
             Self::Engine(EngineError::Unsupported { .. } | EngineError::Unknown(_)) | Self::Unsupported { .. } => {

@@ -1,4 +1,4 @@
-//! Whole trials on the store of `fake`, led by a scripted runner.
+//! Tests whole trials on the store of `fake`, led by a scripted runner.
 
 use prony_model::latency::Recorder;
 use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION, Verified};

@@ -1,6 +1,6 @@
-//! Timestamps of operations, kept until it is known what became of them: an operation of a shared transaction has
-//! succeeded when that is committed, and failed where it is not (METHOD 1.4). While the clock runs they are left in
-//! plain arrays; they go into histograms between two chunks.
+//! Timestamps of operations, stored until their result is known: an operation of a shared transaction has succeeded
+//! when that is committed, and failed where it is not (METHOD 1.4). While the clock runs they are left in plain arrays;
+//! they go into histograms between two chunks.
 
 use prony_model::latency::{LatencyError, Recorder};
 use prony_model::record::{HistogramRecord, LatencyKind};
@@ -14,10 +14,10 @@ pub(super) const FAILED: u64 = u64::MAX;
 /// A stamp that was not taken.
 pub(super) const NONE: u64 = u64::MAX - 1;
 
-/// Timestamps of an open transaction that are held one by one, 16 kB; more of them are held as a histogram.
+/// Timestamps of an open transaction that are stored one by one, 16 kB; more of them are stored as a histogram.
 const FEW: usize = 1024;
 
-/// What the samples of a client end up in.
+/// The histograms of a client.
 #[derive(Default)]
 pub(super) struct Samples {
     recorders: Vec<(Label, LatencyKind, Recorder)>,
@@ -64,7 +64,7 @@ impl Samples {
 /// The end of a shared transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {
-    /// Its last operation stands before this index of the chunk.
+    /// Its last operation is before this index of the chunk.
     pub(super) next: usize,
     /// Whether it was committed.
     pub(super) committed: bool,
@@ -94,7 +94,7 @@ impl Timestamps {
         Self { kind, of: vec![NONE; MOST_OPERATIONS], holds, few, many: Vec::new() }
     }
 
-    /// Enters what is decided of the chunk, and holds the rest.
+    /// Records the operations of the chunk whose result is known, and stores the rest.
     pub(super) fn collect(&mut self, chunk: &Chunk, ends: &[End], samples: &mut Samples) {
         let mut from = 0;
         for end in ends {
@@ -139,7 +139,7 @@ impl Timestamps {
         }
     }
 
-    /// What is held succeeded as it stands, or failed as a whole.
+    /// The stored operations have succeeded as recorded, or failed as a whole.
     pub(super) fn decide(&mut self, committed: bool, samples: &mut Samples) {
         for (label, stamp) in self.few.drain(..) {
             samples.latency(label, self.kind, if committed { stamp } else { FAILED });

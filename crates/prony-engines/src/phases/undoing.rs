@@ -1,5 +1,5 @@
-//! What a failed transaction takes out of a client's books: operations and bytes that earlier chunks entered, and those
-//! of the chunk at hand. In a timed section it costs two stores a transaction; the rest is done between chunks.
+//! Removes a failed transaction from a client's figures: operations and bytes of earlier chunks, and those of the
+//! current chunk. In a timed section it costs two stores a transaction; the rest is done between chunks.
 
 use std::ops::Range;
 
@@ -24,27 +24,27 @@ impl Sum {
     }
 }
 
-/// What of a chunk does not count, and what of the rest may still be taken back.
+/// What of a chunk does not count, and what of the rest may still be undone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Closed {
     pub(super) lost: Sum,
     pub(super) open: Sum,
 }
 
-/// The open transaction and the failures of the chunk at hand.
+/// The open transaction and the failures of the current chunk.
 #[derive(Debug, Default)]
 pub(super) struct Undoing {
     /// Index of the transaction's first operation in the chunk; 0 where it began in an earlier one.
     from: Option<usize>,
-    /// It began in this chunk, so that `held` is of one that is over.
+    /// It began in this chunk, so that `held` belongs to one that has ended.
     fresh: bool,
-    /// The transaction that `held` is of is undone.
+    /// The transaction to which `held` belongs is undone.
     take_back: bool,
     failed: Vec<Range<usize>>,
     pending: Pending,
 }
 
-/// What earlier chunks entered of the open transaction.
+/// What earlier chunks recorded of the open transaction.
 #[derive(Debug, Default)]
 struct Pending {
     bytes: u64,
@@ -72,7 +72,7 @@ impl Undoing {
         self.failed.push(index..index + 1);
     }
 
-    /// The transaction opened last is undone; its last operation stands before `next`.
+    /// The transaction opened last is undone; its last operation is before `next`.
     pub(super) fn undone(&mut self, next: usize) {
         if let Some(from) = self.from.take() {
             self.failed.push(from..next);
@@ -80,7 +80,7 @@ impl Undoing {
         }
     }
 
-    /// Takes back what is undone of earlier chunks, and says what counts of the first `ran` operations of this one.
+    /// Removes what is undone of earlier chunks, and returns what counts of the first `ran` operations of this one.
     pub(super) fn close(&mut self, chunk: &Chunk, ran: usize, series: &mut Series, stored: &mut u64) -> Closed {
         if self.take_back {
             self.pending.spans.iter().for_each(|(_, to, operations)| series.take_back(*to, *operations));
@@ -104,15 +104,15 @@ impl Undoing {
         if self.failed.is_empty() {
             return Sum::of(chunk, range);
         }
-        // What failed by itself inside it is lost already.
+        // An operation that failed by itself inside it is subtracted already.
         let failed = |index: &usize| self.failed.iter().any(|range| range.contains(index));
         let mut sum = Sum::default();
         range.filter(|i| !failed(i)).for_each(|i| sum.add(Sum::of(chunk, i..i + 1)));
         sum
     }
 
-    /// What the open transaction has entered, between two offsets from the phase's begin. Spans shorter than `interval`
-    /// are joined, so that they take no more room than the series.
+    /// What the open transaction has recorded, between two offsets from the phase's begin. Spans shorter than
+    /// `interval` are joined, so that they take no more memory than the series.
     pub(super) fn add(&mut self, open: Sum, (from, to): (u64, u64), interval: u64) {
         if open == Sum::default() {
             return;
@@ -142,7 +142,7 @@ mod tests {
         chunk
     }
 
-    /// The books of a client that runs chunks of ten operations in a millisecond each.
+    /// The figures of a client that runs chunks of ten operations in a millisecond each.
     struct Books {
         undoing: Undoing,
         series: Series,

@@ -1,4 +1,4 @@
-//! Reads everything back and compares it with what the generator says, as sharply as the ledger knows it.
+//! Reads everything back and compares it with the generator's records, as exactly as the ledger allows.
 //!
 //! Where only one content is possible, one pass over the store in key order is compared with one pass over the
 //! generator by a digest of all bytes, so that a store larger than memory is read once and in order. Where several
@@ -17,10 +17,10 @@ use super::stop::Stop;
 use crate::answers::hash_key;
 use crate::driver::{EngineError, Read};
 
-/// Keys whose hashes are held at a time while an extra row is searched for.
+/// Keys whose hashes are in memory at a time while an extra row is searched for.
 const KEYS_IN_MEMORY: u64 = 500_000;
 
-/// Records between two notes of progress.
+/// Records between two reports of progress.
 const STRIDE: u64 = 4096;
 
 /// Compares what `txn` reads with what the phases so far must have left.
@@ -129,7 +129,7 @@ impl Check<'_> {
         Ok((verified, digest))
     }
 
-    /// Whether a record is there, as it may be; its value is left in `found`.
+    /// Whether a record's state is a possible one; its value is left in `found`.
     fn one<R: Read>(&mut self, txn: &mut R, number: u64, state: State) -> Result<bool, Stop> {
         self.records.key(number, &mut self.key);
         let found = &mut self.found;
@@ -166,7 +166,7 @@ impl Check<'_> {
         Stop::WrongAnswer(format!("record {number}, key `{}`, {what}", self.key.escape_ascii()))
     }
 
-    /// The first row, in key order, that is of no record. In several passes, so that few keys are held at a time.
+    /// The first row, in key order, that belongs to no record. Several passes keep few keys in memory at a time.
     fn extra_row<R: Read>(&mut self, txn: &mut R) -> Result<Stop, EngineError> {
         let parts = self.numbers().end.div_ceil(KEYS_IN_MEMORY).max(1);
         let mut first: Option<Vec<u8>> = None;

@@ -36,7 +36,7 @@ pub struct Sqlite;
 
 /// An SQLite database.
 pub struct SqliteStore {
-    /// Kept for the store itself; lent to the one session under `locking_mode = exclusive`.
+    /// The store's own; lent to the only session under `locking_mode = exclusive`.
     control: Mutex<Option<Connection>>,
     config: Config,
     in_force: InForce,
@@ -194,7 +194,7 @@ impl Store for SqliteStore {
         Ok(self.in_force.clone())
     }
 
-    /// Syncs the log or journal, the database and their directory; moves nothing out of the log.
+    /// Syncs the log or journal, the database and their directory; does not checkpoint the log.
     fn persist(&self) -> Result<(), EngineError> {
         let sync = || {
             self.sync_beside("-wal")?;
@@ -205,7 +205,7 @@ impl Store for SqliteStore {
         sync().map_err(|error: io::Error| failed(ENGINE, "syncing the files", error))
     }
 
-    /// The last connection to close moves the log's pages into the database and removes the log.
+    /// The last connection to close checkpoints the log into the database and removes the log.
     fn close(self) -> Result<(), EngineError> {
         let control = self.control.into_inner().unwrap_or_else(PoisonError::into_inner);
         control.map_or(Ok(()), |control| control.close().map_err(|(_, error)| while_("closing the store")(error)))
@@ -266,7 +266,7 @@ impl SqliteTransaction<'_> {
 impl Drop for SqliteTransaction<'_> {
     fn drop(&mut self) {
         if self.open {
-            // Nobody is left to hear of an error; the next `BEGIN` would report a transaction still open.
+            // No caller is left to report an error to; the next `BEGIN` would report a transaction that is still open.
             let _ = self.with("discarding a transaction", |statements| statements.rollback.execute([]));
         }
     }

@@ -93,7 +93,7 @@ fn journal_and_synchronous(spec: &StoreSpec, given: &Given) -> Result<(&'static 
             None => Ok((journal, synchronous)),
             Some(fault) => Err(fault),
         },
-        // Without a class asked for, a journal that cannot be strict is taken as it comes in SQLite.
+        // Without a requested class, a journal that cannot be strict gets SQLite's default.
         None if spec.durability.is_none() => Ok((journal, 2)),
         None => Err(OptionFault {
             option: Some("journal".to_owned()),
@@ -175,7 +175,7 @@ impl Config {
     }
 }
 
-/// Some pragmas answer with what is now in force and some do not; neither is an error.
+/// Some pragmas return the new value and some do not; neither is an error.
 fn no_answer(error: rusqlite::Error) -> rusqlite::Result<()> {
     match error {
         rusqlite::Error::QueryReturnedNoRows => Ok(()),
@@ -183,7 +183,7 @@ fn no_answer(error: rusqlite::Error) -> rusqlite::Result<()> {
     }
 }
 
-/// What SQLite says is in force on a connection; which sync call it was built with it does not say.
+/// The settings that SQLite reports for a connection; it does not report which sync call it was built with.
 pub(super) fn in_force(connection: &Connection) -> rusqlite::Result<InForce> {
     let text = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, String>(0));
     let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -210,7 +210,7 @@ pub(super) fn in_force(connection: &Connection) -> rusqlite::Result<InForce> {
     Ok(InForce { durability, read_back, as_set: named([("sync_call", sync_call().into())]) })
 }
 
-/// The call behind a sync: decided when SQLite was compiled, and not among what it tells.
+/// The call behind a sync: decided when SQLite was compiled, and not reported by it.
 fn sync_call() -> &'static str {
     match option_env!("LIBSQLITE3_FLAGS") {
         Some(flags) if flags.contains("HAVE_FDATASYNC") || flags.contains("fdatasync=fdatasync") => "fdatasync",

@@ -1,5 +1,4 @@
-//! What every driver must do, whatever its engine. The random part, against the oracle, is in
-//! [`crate::oracle`].
+//! The contract of every driver, tested for each engine. The random part, against the oracle, is in [`crate::oracle`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -58,12 +57,12 @@ pub(crate) fn scratch() -> TempDir {
     tempfile::Builder::new().prefix("prony-engines-").tempdir().unwrap()
 }
 
-/// The engine as it comes.
+/// The engine with its defaults.
 pub(crate) fn plain<D: Driver>() -> StoreSpec {
     StoreSpec { engine: D::describe().name, durability: None, options: BTreeMap::new() }
 }
 
-/// The engine with the weakest promises it offers: what is tested here is not what a power cut leaves.
+/// The engine with its weakest durability: power failures are not tested here.
 pub(crate) fn fast<D: Driver>() -> StoreSpec {
     let weakest = D::describe().promises.iter().map(|promise| promise.class).max();
     StoreSpec { durability: weakest, ..plain::<D>() }
@@ -259,7 +258,7 @@ pub(crate) fn what_is_discarded_or_dropped_is_not_there<D: Driver>() {
         assert_eq!(get_in(&mut session.read().unwrap(), b"a").as_deref(), Some(b"1".as_slice()));
         assert_eq!(get_in(&mut session.read().unwrap(), b"b"), None);
     }
-    // The session is still good for a transaction that is kept.
+    // The session can still run a transaction that is committed.
     let mut txn = session.write().unwrap();
     txn.put(b"b", b"3").unwrap();
     txn.commit().unwrap();
@@ -307,7 +306,7 @@ fn write_generations<S: Store>(store: &S) {
     }
 }
 
-/// Reads all rows in one transaction, over and over: all of one number, and never an older one.
+/// Reads all rows in one transaction, repeatedly: all have one number, and never an older one.
 fn read_generations<S: Store>(store: &S, done: &AtomicBool) -> u64 {
     let mut session = store.session().unwrap();
     let mut latest = 0;
@@ -466,7 +465,7 @@ pub(crate) fn a_place_where_no_store_can_be_is_an_error<D: Driver>() {
     let file = dir.path().join("file");
     std::fs::write(&file, "not a directory").unwrap();
     let inside: &Path = &file.join("store");
-    // An engine that opens nothing before it writes says so when it writes.
+    // An engine that opens nothing before it writes reports the error when it writes.
     let said = D::open(inside, &plain::<D>()).and_then(|store| store.persist());
     assert!(matches!(said, Err(EngineError::Engine { .. })), "no error for {}", inside.display());
 }

@@ -22,7 +22,7 @@ enum Step {
     Reopen,
 }
 
-/// Short keys out of few bytes, so that operations meet; the least and the greatest byte among them.
+/// Short keys of few different bytes, least and greatest included, so that operations often meet.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop::sample::select(vec![0, 1, b'a', b'b', 254, 255]), 1..4)
 }
@@ -56,7 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..12)
 }
 
-/// What an operation answered: rows, or whether there was something.
+/// The result of an operation: rows, or whether there was one.
 type Answer = (Vec<(Vec<u8>, Vec<u8>)>, u64);
 
 fn read<R: Read>(on: &mut R, op: &Op) -> Answer {
@@ -72,7 +72,7 @@ fn read<R: Read>(on: &mut R, op: &Op) -> Answer {
 fn write<W: Write>(on: &mut W, op: &Op, reads: bool) -> Answer {
     match op {
         Op::Put(key, value) => on.put(key, value).unwrap(),
-        // Whether there was one is not every engine's to tell; the reads find out.
+        // Not every engine can report whether there was one; the reads detect it.
         Op::Delete(key) => drop(on.delete(key).unwrap()),
         op if reads => return read(on, op),
         Op::Get(_) | Op::Scan(..) => {}

@@ -1,4 +1,4 @@
-//! Cells: text with figures in it, `{source.time + persist.time:s} ({source.time:s})`.
+//! Reads cells of tables: text with figures in it, `{source.time + persist.time:s} ({source.time:s})`.
 
 use super::compare::{PhaseNames, phase_fault};
 use crate::design::{CellPart, Column};
@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::placeholder::{Part, split};
 use crate::problem::{Problem, Problems, nearest};
 
-/// How bytes per second are printed where nothing is said; their unit cannot be seen from the number.
+/// The default format of bytes per second; their unit does not follow from the number.
 const DEFAULT_FLOW: &str = "MB/s";
 
 /// Reads the cells of one table.
@@ -16,7 +16,7 @@ pub(crate) struct Cells<'a, 'n, 't> {
     phases: &'a PhaseNames,
     /// The table's own format.
     format: Option<&'n Node>,
-    /// Whether the table's format has printed anything.
+    /// Whether the table's format was used.
     format_used: bool,
     problems: &'a mut Problems<'t>,
 }
@@ -54,7 +54,7 @@ impl<'a, 'n, 't> Cells<'a, 'n, 't> {
         Some(column)
     }
 
-    /// A column that is one figure, named by itself; `others` are what it might have been meant for.
+    /// A column that is one figure, named by itself; `others` are the names that may have been meant.
     pub(crate) fn figure<'k>(&mut self, node: &Node, names: impl Iterator<Item = &'k str>) -> Option<Column> {
         let text = node.text()?;
         match self.expression(text) {
@@ -99,7 +99,7 @@ impl<'a, 'n, 't> Cells<'a, 'n, 't> {
         fits.then(|| text.to_owned())
     }
 
-    /// A format that prints nothing is a mistake.
+    /// A format that is never used is a mistake.
     pub(crate) fn finish(self) {
         if let Some(node) = self.format.filter(|_| !self.format_used) {
             let message = format!("`{}` prints no figure of this table", node.label());
@@ -109,7 +109,7 @@ impl<'a, 'n, 't> Cells<'a, 'n, 't> {
     }
 }
 
-/// What is wrong with a cell; its place is the cell's text.
+/// The fault of a cell; its place is the cell's text.
 struct CellFault {
     message: String,
     hint: Option<String>,

@@ -1,4 +1,4 @@
-//! `[experiment]`, `[compare]` and `[observe]`.
+//! Reads `[experiment]`, `[compare]` and `[observe]`.
 
 use std::collections::BTreeMap;
 
@@ -15,29 +15,29 @@ use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::program::{Care, ProfileOf};
 use prony_model::units::Fraction;
 
-/// Blocks where nothing is said: the least with which a verdict is possible (METHOD 4.7).
+/// The default number of blocks: the least with which a verdict is possible (METHOD 4.7).
 const DEFAULT_BLOCKS: u32 = prony_stats::MIN_BLOCKS;
 
-/// No run has more.
+/// The most blocks of a run.
 const MOST_BLOCKS: u32 = 10_000;
 
 /// Phases by name, in order, and whether they are timed.
 #[derive(Default)]
 pub(crate) struct PhaseNames {
     pub(crate) list: Vec<(String, bool)>,
-    /// Whether a program has a runtime, whose figures stand by role too.
+    /// Whether a program has a runtime, whose figures exist by role too.
     pub(crate) roles: bool,
-    /// The replicas of programs, whose figures stand by number too.
+    /// The replicas of programs, whose figures exist by number too.
     pub(crate) replicas: Vec<Started>,
 }
 
-/// What `[compare]` names by levels of some factors: factor -> label.
+/// A level for some factors in `[compare]`: factor -> label.
 pub(crate) struct Named {
     pub(crate) baseline: BTreeMap<String, String>,
     pub(crate) floor: BTreeMap<String, String>,
 }
 
-/// `[compare]` but for baseline and floor, which the design has read already.
+/// `[compare]` without baseline and floor, which the design has read already.
 pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, problems: &mut Problems<'_>) -> Compare {
     let view = View::new(node, &grammar::COMPARE);
     let metrics = view.get("metrics").and_then(Node::list).unwrap_or_default();
@@ -55,7 +55,7 @@ pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, pr
     }
 }
 
-/// A whole number is a count; what has a percent sign or a point is a share.
+/// A whole number is a count; a number with a percent sign or a point is a share.
 fn allowed_errors(view: &View<'_>) -> AllowedErrors {
     let count = view.whole("errors").map(AllowedErrors::Count);
     count.or_else(|| view.share("errors").map(AllowedErrors::Share)).unwrap_or_default()
@@ -68,7 +68,7 @@ pub(crate) fn within_a_budget(blocks: Blocks) -> Blocks {
     Blocks { min, max: MOST_BLOCKS }
 }
 
-/// At 0 no verdict is possible, at 1 each is.
+/// At 0 no verdict is possible, at 1 every one is.
 fn alpha(view: &View<'_>, problems: &mut Problems<'_>) -> Fraction {
     let alpha = view.share("alpha").or(Fraction::new(0.05)).unwrap_or_default();
     if let (Some(node), true) = (view.get("alpha"), alpha.get() <= 0.0 || alpha.get() >= 1.0) {
@@ -78,8 +78,8 @@ fn alpha(view: &View<'_>, problems: &mut Problems<'_>) -> Fraction {
     alpha
 }
 
-/// The metric that is judged where the file names none: the time of the first timed phase that every variant has, so
-/// that each can be compared, or else of the first timed one.
+/// The default primary metric: the time of the first timed phase that every variant has, so that all can be compared,
+/// or else of the first timed one.
 pub(crate) fn default_primary(variants: &[Variant]) -> Option<MetricName> {
     let phases = || variants.iter().flat_map(|variant| &variant.spec.phases).filter(|phase| phase.timed);
     let in_all = |name: &str| variants.iter().all(|variant| variant.spec.phases.iter().any(|phase| phase.name == name));
@@ -103,7 +103,7 @@ fn metric(node: &Node, phases: &PhaseNames, problems: &mut Problems<'_>) -> Opti
     }
 }
 
-/// What is wrong with the phase of a metric's name, and a hint.
+/// The fault of the phase in a metric's name, and a hint.
 pub(crate) fn phase_fault(name: &MetricName, phases: &PhaseNames) -> Option<(String, Option<String>)> {
     match phases.list.iter().find(|(phase, _)| *phase == name.phase) {
         None if phases.list.is_empty() => None,

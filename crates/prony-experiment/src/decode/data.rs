@@ -1,4 +1,4 @@
-//! `[data]` of one variant.
+//! Reads `[data]` of one variant.
 
 use super::View;
 use super::view::{bytes, template};
@@ -10,7 +10,7 @@ use prony_model::catalog::EngineFacts;
 use prony_model::spec::{DataSpec, KeySpec, Size, ValueSpec};
 use prony_model::units::{Bytes, Fraction};
 
-/// The value of records for which nothing is said.
+/// The default value of records.
 const DEFAULT_VALUE: Bytes = Bytes::from_bytes(100);
 
 /// The records.
@@ -32,7 +32,7 @@ pub(crate) fn data(node: &Node, problems: &mut Problems<'_>) -> Option<DataSpec>
     Some(data)
 }
 
-/// What the records take at least is more than a file can hold: offsets are 63 bits.
+/// The least size of the records exceeds what a file can hold: offsets are 63 bits.
 fn too_large(data: &DataSpec) -> Option<String> {
     let key = match &data.key {
         KeySpec::Integer { bytes } => u64::from(*bytes),
@@ -145,7 +145,7 @@ fn size(node: &Node, problems: &mut Problems<'_>) -> Option<Size> {
     Some(Size::LogNormal { median, sigma, max })
 }
 
-/// Values that the machine cannot hold: a value is made whole before it is stored.
+/// Values too large for the machine: a value is made whole before it is stored.
 pub(crate) fn value_length(node: &Node, data: &DataSpec, memory: Bytes, problems: &mut Problems<'_>) {
     let longest = match data.value.bytes {
         Size::Fixed(bytes) => bytes,
@@ -159,7 +159,7 @@ pub(crate) fn value_length(node: &Node, data: &DataSpec, memory: Bytes, problems
     }
 }
 
-/// Keys that the engine cannot hold.
+/// Keys too large for the engine.
 pub(crate) fn key_length(node: &Node, data: &DataSpec, engine: &str, facts: &EngineFacts, problems: &mut Problems<'_>) {
     let longest = match &data.key {
         KeySpec::Integer { bytes } => u64::from(*bytes),

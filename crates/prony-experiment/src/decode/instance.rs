@@ -1,4 +1,4 @@
-//! Whose figures there are beside those of a phase as a whole: those of roles, and of replicas.
+//! The instances that figures of a phase may have beside the phase as a whole: roles, and replicas.
 
 use crate::node::Node;
 use crate::problem::quoted;
@@ -7,17 +7,17 @@ use prony_model::program::{OfReplicas, ROLES, of_replicas};
 
 /// Replicas that a program starts with a phase, over all variants.
 pub(crate) struct Started {
-    /// The phase; `None` where what is written is at fault, so that it may be any.
+    /// The phase; `None` where its name is faulty, so that it may be any.
     phase: Option<String>,
     /// The most of them in any variant.
     most: u32,
 }
 
 impl Started {
-    /// So many as there may be, with whatever phase.
+    /// The greatest number, with any phase.
     pub(crate) const ANY: Self = Self { phase: None, most: u32::MAX };
 
-    /// Takes in what `replicas` of a program says in one variant.
+    /// Adds the `replicas` of a program in one variant.
     pub(crate) fn note(all: &mut Vec<Self>, replicas: &Node) {
         let phase = replicas.get("phase").and_then(Node::text).map(str::to_owned);
         let count = replicas.get("count").and_then(super::view::whole).and_then(|count| u32::try_from(count).ok());
@@ -29,7 +29,7 @@ impl Started {
     }
 }
 
-/// What is wrong with the instance of a figure, and a hint; `roles` says whether a program has a runtime.
+/// The fault of a figure's instance, and a hint; `roles` says whether a program has a runtime.
 pub(super) fn fault(
     name: &MetricName,
     instance: &str,

@@ -1,4 +1,4 @@
-//! From a tree that has passed the walk to plain data.
+//! Decodes a checked tree of the file into plain data.
 
 mod cell;
 pub(crate) mod compare;

@@ -1,4 +1,4 @@
-//! The keys that repeat operations.
+//! Reads the keys of repeated operations.
 
 use super::View;
 use super::view::{rate, whole};

@@ -1,4 +1,4 @@
-//! What of a program waits for what: phases that follow others, and replicas that start with one.
+//! Checks the order in a program: phases that follow other phases, and replicas that start with one.
 
 use super::trigger::Frame;
 use super::view::unescaped;
@@ -8,25 +8,25 @@ use crate::validate::via;
 use prony_model::program::{ObserveSpec, ProgramSpec, Trigger};
 use prony_model::spec::{Action, PhaseSpec};
 
-/// The phases of a program in one variant: all of them, or those that stand before one.
+/// The phases of a program in one variant: all of them, or those before a given one.
 #[derive(Default)]
 pub(crate) struct Phases {
-    /// Those that are sound.
+    /// Phases without faults.
     pub(crate) sound: Vec<PhaseSpec>,
-    /// The names of those at fault; `None` where the name itself is.
+    /// The names of faulty phases; `None` where the name itself is faulty.
     pub(crate) at_fault: Vec<Option<String>>,
     /// The names of those that their `when` leaves out.
     pub(crate) left_out: Vec<String>,
 }
 
 impl Phases {
-    /// Whether there is a phase of this name, sound or not; `None` where that is not known.
+    /// Whether there is a phase of this name, faulty or not; `None` where that is not known.
     fn has(&self, name: &str) -> Option<bool> {
         let found = self.names().any(|known| known == name);
         (found || !self.at_fault.contains(&None)).then_some(found)
     }
 
-    /// The names that are known, of phases at fault too.
+    /// The known names, those of faulty phases too.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let sound = self.sound.iter().map(|phase| phase.name.as_str());
         sound.chain(self.at_fault.iter().flatten().map(String::as_str))
@@ -36,7 +36,7 @@ impl Phases {
         observed(self.sound.iter().find(|phase| phase.name == name)?)
     }
 
-    /// Whether a phase has begun in any case when another ends.
+    /// Whether a phase has certainly begun when another ends.
     fn has_begun(&self, phase: &ObserveSpec, ends: &ObserveSpec) -> bool {
         let function = |trigger: &Option<Trigger>| match trigger {
             Some(Trigger::Call(call) | Trigger::Invocation(call)) => Some(call.clone()),
@@ -45,7 +45,7 @@ impl Phases {
         let (begin, called) = (&phase.begin, function(&phase.begin));
         let at_once = begin.is_none() || *begin == ends.begin;
         let by_call = called.is_some() && (called == function(&ends.begin) || called == function(&ends.end));
-        // A phase comes after one that stands before it, so that this ends.
+        // A phase follows one before it in the file, so that this ends.
         let before = || match &ends.begin {
             Some(Trigger::After(name)) => self.observed(name).is_some_and(|ends| self.has_begun(phase, ends)),
             _ => false,
@@ -53,7 +53,7 @@ impl Phases {
         at_once || by_call || before()
     }
 
-    /// What to do about a name that no phase has.
+    /// The hint for a name that no phase has.
     fn hint(&self, name: &str) -> Option<String> {
         if self.left_out.iter().any(|other| other == name) {
             let needs = "give what needs it the same `when`, or replicas a `count` of 0";
@@ -65,7 +65,7 @@ impl Phases {
     /// The first phase of those that this one comes after which waits until replicas have ended; it may be this one.
     fn awaits_replicas<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         let mut name = name;
-        // A phase comes after one that stands before it, so that no round is longer than the list.
+        // A phase follows one before it in the file, so that no chain is longer than the list.
         for _ in 0..=self.sound.len() {
             match &self.observed(name)?.begin {
                 Some(Trigger::Replicas) => return Some(name),
@@ -87,7 +87,7 @@ fn observed(phase: &PhaseSpec) -> Option<&ObserveSpec> {
     }
 }
 
-/// A phase that begins where another ends names one that stands before it, and that does not end with the program.
+/// A phase that begins where another ends must name one before it that does not end with the program.
 pub(crate) fn follows(node: &Node, earlier: &Phases, problems: &mut Problems<'_>) {
     let Some(place) = node.get("begin").and_then(|begin| begin.get("after")) else { return };
     let Some(name) = unescaped(place) else { return };
@@ -102,7 +102,7 @@ pub(crate) fn follows(node: &Node, earlier: &Phases, problems: &mut Problems<'_>
     }
 }
 
-/// A phase cannot end by what it waits for to begin. `node` is that of the last of the phases.
+/// A phase cannot end by an event that itself waits for the phase's begin. `node` is that of the last of the phases.
 pub(crate) fn ends_later(node: &Node, phases: &Phases, frame: &Frame, problems: &mut Problems<'_>) {
     let Some(place) = node.get("end").and_then(|end| end.get("replicas")) else { return };
     let Some(phase) = phases.sound.last().filter(|_| frame.replicas != Some(false)) else { return };
@@ -113,7 +113,7 @@ pub(crate) fn ends_later(node: &Node, phases: &Phases, frame: &Frame, problems: 
     }
 }
 
-/// Nothing but its `read` tells which lines are those of a phase that marks or calls bound, so that no other phase has the
+/// Only its `read` identifies the lines of a phase that begins or ends with marks or calls: no other phase may have the
 /// same. `node` is that of the last of the phases.
 pub(crate) fn no_shared_read(node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
     let (Some(place), Some((last, earlier))) = (node.get("read"), phases.sound.split_last()) else { return };
@@ -129,8 +129,8 @@ pub(crate) fn no_shared_read(node: &Node, phases: &Phases, problems: &mut Proble
     problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
 }
 
-/// While `at_end` of a phase suspends the program no other phase is under way, as far as that is known: one that ends with
-/// the program and has begun by then would have the suspension inside it. `node` is that of the last of the phases.
+/// While `at_end` of a phase suspends the program no other phase may be running, as far as that is known: one that has
+/// begun by then and ends with the program would contain the suspension. `node` is that of the last of the phases.
 pub(crate) fn no_shared_suspension(node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
     let Some((last, earlier)) = phases.sound.split_last() else { return };
     for other in earlier {

@@ -1,4 +1,4 @@
-//! `[[phase]]` of one variant.
+//! Reads `[[phase]]` of one variant.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::validate::via;
 use prony_model::spec::{Action, PhaseSpec, SettleSpec, Sign, Signs};
 use prony_model::units::Nanos;
 
-/// A phase with the places that later checks point at.
+/// A phase with the places to which later checks refer.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) spec: PhaseSpec,
@@ -24,7 +24,7 @@ pub(crate) struct Placed {
     pub(crate) threads: Option<Range<usize>>,
 }
 
-/// The name, with what is wrong with it.
+/// The name, and its fault if it has one.
 pub(crate) fn name(node: &Node, problems: &mut Problems<'_>) -> Option<String> {
     let place = node.get("name")?;
     let name = super::view::unescaped(place)?;
@@ -36,7 +36,7 @@ pub(crate) fn name(node: &Node, problems: &mut Problems<'_>) -> Option<String> {
     Some(name)
 }
 
-/// A phase that has passed the walk; `phase_limit` is the limit of every phase.
+/// A phase whose form was checked; `phase_limit` is the limit of every phase.
 pub(crate) fn phase(node: &Node, phase_limit: Option<Nanos>, problems: &mut Problems<'_>) -> Option<Placed> {
     let view = View::new(Some(node), &grammar::PHASE);
     let name = name(node, problems)?;
@@ -100,8 +100,8 @@ fn signs(node: &Node) -> Signs {
     node.list().unwrap_or_default().iter().filter_map(named).collect()
 }
 
-/// The quiet fits into the time that there is for it, and that into the phase's limit: a phase at its limit has timed out,
-/// where it should be reported that it did not settle.
+/// The time of quiet must fit into its cap, and that into the phase's limit: a phase that reaches its limit has timed
+/// out, though the report should be that it did not settle.
 fn can_settle(node: &Node, spec: &SettleSpec, limit: Option<Nanos>, problems: &mut Problems<'_>) {
     let SettleSpec { quiet, within, .. } = *spec;
     let place = |key: &str| node.get(key).unwrap_or(node);

@@ -1,4 +1,4 @@
-//! `[program.NAME]` and its phases, of one variant.
+//! Reads `[program.NAME]` and its phases, of one variant.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,8 +20,8 @@ use prony_model::program::{
 use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Nanos;
 
-/// A program that has passed the walk. `file` is the experiment's, from which relative paths start; `changes` come on
-/// top of its own.
+/// A program whose form was checked. Relative paths start from `file`, the experiment's; `changes` are applied after
+/// its own.
 pub(crate) fn program(
     name: &str,
     node: &Node,
@@ -63,7 +63,7 @@ pub(crate) fn program(
     for node in view.get("change").into_iter().chain(changes).flat_map(items) {
         place.change(node, &mut spec, problems);
     }
-    // It makes the copy that the others change.
+    // It makes the copy to which the other changes apply.
     spec.changes.sort_by_key(|change| !matches!(change, Change::Revision { .. }));
     if let [Change::Revision { of: first }, Change::Revision { of: second }, ..] = spec.changes.as_slice() {
         let message = format!("program `{name}` cannot be at `{first}` and at `{second}`");
@@ -108,7 +108,7 @@ fn links(view: &View<'_>) -> OutwardLinks {
     }
 }
 
-/// Where its data lie, as it is written: only a trial knows the directory it works in.
+/// The path of its data as written: only a trial knows the directory it works in.
 fn store(view: &View<'_>, problems: &mut Problems<'_>) -> Option<String> {
     let path = view.text("store")?;
     if path.is_empty() {
@@ -187,7 +187,7 @@ fn command(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Op
 /// Keys whose texts never become a name, an argument or a variable.
 const DATA_KEYS: [&str; 4] = ["text", "find", "with", "read"];
 
-/// Whether there is a NUL beside those that mark what a trial fills in.
+/// Whether there is a NUL other than those that mark what a trial fills in.
 fn has_nul(text: &str) -> bool {
     text.contains('\0')
         && [DIR, TMP, INSTANCE].into_iter().fold(text.to_owned(), |rest, hole| rest.replace(hole, "")).contains('\0')
@@ -221,7 +221,7 @@ fn names_of_variables<'n>(place: Range<usize>, names: impl Iterator<Item = &'n S
     }
 }
 
-/// Further copies of the program; `None` where there are to be 0 of them. `shell` is the program's.
+/// Further copies of the program; `None` where their number is 0. `shell` is the program's.
 fn replicas(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Option<ReplicasSpec> {
     let view = View::new(Some(node), &grammar::REPLICAS);
     if let Some(node) = view.get("read") {
@@ -312,7 +312,7 @@ impl Place<'_> {
     }
 }
 
-/// Whether a phase as written says how a program shows it.
+/// Whether a phase as written says how it is observed.
 pub(crate) fn is_observed(node: &Node) -> bool {
     let any = |keys: &[&str]| keys.iter().any(|key| node.entry(key).is_some());
     any(&grammar::OBSERVED_KEYS) || !any(&grammar::PHASE.actions())
@@ -323,7 +323,7 @@ pub(crate) fn whole_program(limit: Option<Nanos>) -> PhaseSpec {
     PhaseSpec { name: WHOLE.to_owned(), timed: true, action: Action::Observe(ObserveSpec::WHOLE), limit }
 }
 
-/// An observed phase that has passed the walk.
+/// An observed phase whose form was checked.
 pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> Option<PhaseSpec> {
     let view = View::new(Some(node), &grammar::PROGRAM_PHASE);
     let name = name(node, problems)?;
@@ -404,7 +404,7 @@ fn at_end(node: &Node, stop: bool, problems: &mut Problems<'_>) -> AtEndSpec {
     let weak = match view.plain("weak") {
         Some("clear") => Weak::Clear,
         Some("turn") => Weak::Turn,
-        // A program that does not go on sees no reference that was cleared.
+        // A program that does not continue cannot notice cleared references.
         _ if stop => Weak::Clear,
         _ => Weak::Turn,
     };
@@ -412,7 +412,7 @@ fn at_end(node: &Node, stop: bool, problems: &mut Problems<'_>) -> AtEndSpec {
         let problem = Problem::new(view.key_span("weak"), "`weak` says what a collection does, and none is forced");
         problems.add(via(node, problem.hint("add `collect = true`, or take `weak` out")));
     }
-    // The time in which a program is suspended is in no limit of a phase.
+    // The time in which a program is suspended counts for no limit of a phase.
     AtEndSpec { collect, weak, wait, settle: view.get("settle").map(|node| settle(node, None, problems)) }
 }
 

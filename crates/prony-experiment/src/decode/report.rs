@@ -1,4 +1,4 @@
-//! `[[report.table]]`.
+//! Reads `[[report.table]]`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::grammar;
 use crate::node::Node;
 use crate::problem::{Problem, Problems, known_hint};
 
-/// What every table of a report is read against.
+/// What the tables of a report may refer to.
 struct Known<'a> {
     all: &'a [FactorDef],
     shown: &'a [Factor],

@@ -1,4 +1,4 @@
-//! `[store]` and `[limits]` of one variant.
+//! Reads `[store]` and `[limits]` of one variant.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use prony_model::catalog::{EngineCatalog, EngineFacts};
 use prony_model::spec::{Durability, Limits, OptionValue, StoreSpec};
 use prony_model::units::Bytes;
 
-/// Takes the keys of `use = { ... }` into the table `[owner]` beside it.
+/// Moves the keys of `use = { ... }` into the table `[owner]` beside it.
 pub(crate) fn merge_use(store: &Node, owner: &str, problems: &mut Problems<'_>) -> Node {
     let (Some(level), Some(entries)) = (store.entry("use"), store.table()) else { return store.clone() };
     let Some(brought) = level.node.table() else {
@@ -44,7 +44,7 @@ fn without_use(store: &Node, entries: &[Entry]) -> Node {
     Node { value: Value::Table(rest), ..store.clone() }
 }
 
-/// The store, and what its engine can do; everything that the engine does not take is a problem.
+/// The store, and the capabilities of its engine; everything that the engine does not support is a problem.
 pub(crate) fn store(
     node: &Node,
     engines: &dyn EngineCatalog,
@@ -115,13 +115,13 @@ fn option(node: &Node) -> Option<OptionValue> {
     }
 }
 
-/// No process of its own starts in less: measured with the least program there is, `true`.
+/// No process starts in less memory: measured with the smallest program there is, `true`.
 pub(crate) const LEAST_OF_A_PROGRAM: Bytes = Bytes::from_bytes(256_000);
 
-/// No process that hosts a store starts in less.
+/// No process that runs a store starts in less memory.
 pub(crate) const LEAST_OF_A_STORE: Bytes = Bytes::from_bytes(1_000_000);
 
-/// A limit on memory in which nothing can start: no trial would say anything of the subject.
+/// A limit on memory in which nothing can start: its trials would show nothing about the subject.
 pub(crate) fn enough_memory(limit: Option<&Node>, least: Bytes, subject: &str, problems: &mut Problems<'_>) {
     let Some((node, limit)) = limit.and_then(|node| Some((node, bytes(node)?))) else { return };
     if limit < least {

@@ -12,18 +12,18 @@ use crate::validate::via;
 use prony_model::program::{Runtime, Trigger};
 use prony_model::units::Nanos;
 
-/// What the phases of a program stand in.
+/// What the phases of a program depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame {
-    /// The limit of every phase; of the phase at hand where it has one of its own.
+    /// The limit of every phase; for a phase with a limit of its own, that.
     pub(crate) limit: Option<Nanos>,
-    /// The program's runtime, where the program itself is sound.
+    /// The program's runtime, if the program has no fault.
     pub(crate) runtime: Option<Option<Runtime>>,
-    /// Whether the program has replicas, where it is sound.
+    /// Whether the program has replicas, if it has no fault.
     pub(crate) replicas: Option<bool>,
 }
 
-/// An event that has passed the walk along `shape`, which is that of `begin` or of `end`.
+/// An event whose form was checked by `shape`, which is that of `begin` or of `end`.
 pub(super) fn trigger(
     node: &Node,
     shape: &'static TableShape,
@@ -76,7 +76,7 @@ pub(super) fn pattern(node: &Node, problems: &mut Problems<'_>) -> Option<Regex>
     match Regex::new(node.text()?) {
         Ok(regex) => Some(regex),
         Err(error) => {
-            // The last line of the message says what is wrong; those before it draw the pattern.
+            // The last line of the message has the fault; those before it draw the pattern.
             let text = error.to_string();
             let what = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
             let problem = Problem::new(node.span.clone(), format!("this is no pattern: {what}"));

@@ -55,12 +55,12 @@ impl<'n> View<'n> {
         self.get(key)?.number()
     }
 
-    /// A text as it stands.
+    /// A text as it is written.
     pub(crate) fn plain(&self, key: &str) -> Option<&'n str> {
         self.get(key)?.text()
     }
 
-    /// A text, escapes of braces taken back.
+    /// A text, escapes of braces undone.
     pub(crate) fn text(&self, key: &str) -> Option<String> {
         self.get(key).and_then(unescaped)
     }
@@ -110,7 +110,7 @@ fn quantity<T>(node: &Node, parse: fn(&str) -> Result<T, QuantityError>) -> Opti
     parse(&text).ok()
 }
 
-/// A text with the escapes of braces taken back.
+/// A text with the escapes of braces undone.
 pub(crate) fn unescaped(node: &Node) -> Option<String> {
     Some(template(node)?.join("{i}"))
 }

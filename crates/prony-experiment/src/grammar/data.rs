@@ -1,4 +1,4 @@
-//! `[store]` and `[data]`.
+//! Declares `[store]` and `[data]`.
 
 use crate::shape::{Shape, TableShape, action, optional, required};
 

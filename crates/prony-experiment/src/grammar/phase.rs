@@ -1,4 +1,4 @@
-//! `[[phase]]` and its actions.
+//! Declares `[[phase]]` and its actions.
 
 use crate::shape::{Field, Shape, TableShape, action, optional, required};
 

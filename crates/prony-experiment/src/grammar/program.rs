@@ -1,4 +1,4 @@
-//! `[program.NAME]`, `[subject]`, and the phases of a program.
+//! Declares `[program.NAME]`, `[subject]`, and the phases of a program.
 
 use super::data::STORE;
 use super::phase::{ACTIONS, FRAME, SETTLE};

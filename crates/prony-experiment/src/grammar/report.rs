@@ -1,4 +1,4 @@
-//! `[report]`.
+//! Declares `[report]`.
 
 use crate::shape::{Shape, TableShape, optional};
 

@@ -1,4 +1,4 @@
-//! What `prony check` prints: the plan in figures, before anything runs.
+//! The plan in figures, which `prony check` prints before anything runs.
 
 use crate::design::{Blocks, Experiment, Variant};
 use prony_model::spec::{DataSpec, KeySpec, Size};

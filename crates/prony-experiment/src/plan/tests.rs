@@ -99,7 +99,7 @@ fn every_order_of_a_block_is_about_equally_likely() {
         *orders.entry(block.iter().map(|trial| trial.variant).collect()).or_default() += 1;
     }
     assert_eq!(orders.len(), 6);
-    // Chi-square with 5 degrees of freedom; 25.7 has a chance of one in ten thousand.
+    // Chi-square with 5 degrees of freedom; it exceeds 25.7 once in ten thousand times.
     let chi: f64 = orders.values().map(|count| (f64::from(*count) - 1000.0).powi(2) / 1000.0).sum();
     assert!(chi < 25.7, "{chi} {orders:?}");
 }

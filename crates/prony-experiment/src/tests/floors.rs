@@ -1,4 +1,4 @@
-//! The floor: what it resolves to in each variant, and what is wrong with it.
+//! Tests of the floor: its variant for each variant, and its faults.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Experiments that grow by variants, and duels of two of them.
+//! Tests of experiments that grow by variants, and of comparisons of two of them.
 
 use std::collections::BTreeMap;
 

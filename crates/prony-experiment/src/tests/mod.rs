@@ -1,4 +1,4 @@
-//! Whole files through `parse` and `check`, against invented engines.
+//! Tests whole files through `parse` and `check`, with invented engines.
 
 mod floors;
 mod joined;
@@ -13,7 +13,7 @@ use prony_model::spec::{Durability, OptionValue, StoreSpec};
 
 use super::{Problem, check, design::Experiment, parse, templates};
 
-/// Invented engines with every lack that the checker knows.
+/// Invented engines that lack, between them, every capability that the checker knows.
 pub(crate) struct Engines;
 
 impl EngineCatalog for Engines {
@@ -69,7 +69,7 @@ impl EngineCatalog for Engines {
     }
 }
 
-/// Every sound file of these tests, by name.
+/// Every file without faults of these tests, by name.
 pub(crate) fn samples() -> [(&'static str, &'static str); 8] {
     [
         ("cache", sound::CACHE),
@@ -83,7 +83,7 @@ pub(crate) fn samples() -> [(&'static str, &'static str); 8] {
     ]
 }
 
-/// A file's text as the JSON that editors see.
+/// A file's text as the JSON that editors check.
 pub(crate) fn as_json(text: &str) -> serde_json::Value {
     toml::from_str(text).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -1,4 +1,4 @@
-//! What begins and ends the phases of programs.
+//! Tests of what begins and ends the phases of programs.
 
 use super::programs::observe;
 use super::*;

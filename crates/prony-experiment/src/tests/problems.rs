@@ -1,8 +1,8 @@
-//! Files with deliberate faults, and what is said about each.
+//! Tests files with deliberate faults, and the message for each.
 
 use super::*;
 
-/// A sound file around `body`, which may hold any sections but these.
+/// A file without faults around `body`, which may have any sections but these.
 fn completed(body: &str) -> String {
     let defaults = [
         ("[store]", "[store]\nengine = \"lmdb\"\n"),

@@ -1,4 +1,4 @@
-//! Files that measure programs.
+//! Tests of files that measure programs.
 
 use super::*;
 use prony_model::program::{

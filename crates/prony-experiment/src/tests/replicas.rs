@@ -1,4 +1,4 @@
-//! Programs with replicas.
+//! Tests of programs with replicas.
 
 use super::*;
 use prony_model::program::{CommandLine, DIR, INSTANCE, ReplicasSpec, TMP, Trigger};

@@ -122,7 +122,7 @@ fn sourcing_of_the_design_is_read_in_full() {
     assert_eq!(small.stratum, experiment.variants()[11].stratum, "memory and lmdb at the same size and chunking");
 }
 
-/// A sound file with these sections before `[store]`, `[data]` and phases of its own.
+/// A file without faults, with these sections before `[store]`, `[data]` and phases of its own.
 fn small(head: &str, phases: &str) -> String {
     format!("{head}\n[store]\nengine = \"lmdb\"\n[data]\nrecords = 100\nkey = \"{{a}}{{b}}-{{i}}\"\n{phases}")
 }
@@ -315,5 +315,5 @@ fn a_search_lays_out_its_own_values_whatever_the_design_says_of_them() {
     let star = "[design]\nvary = \"one at a time\"\n[compare]\nbaseline = { a = 1, b = \"x\" }\n";
     assert_eq!((runs(star, &[]), runs(star, &["a"])), (0, 2), "without a search it would set the baseline aside");
     let skip = "[design]\nskip = [{ a = [1, 2, 3], b = \"x\" }, { b = \"y\" }]\n";
-    assert_eq!(runs(skip, &["a"]), 1, "a skip of the other factor alone holds");
+    assert_eq!(runs(skip, &["a"]), 1, "a skip of only the other factor applies");
 }

@@ -1,4 +1,4 @@
-//! What a trial ran under, and what was seen beside it.
+//! The conditions of a trial, and observations that are no figures.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What was in force in a trial: of a store what its engine says, of a program what was asked to run and what was seen
-//! of it.
+//! The settings in force in a trial: for a store those that its engine reports, for a program what was requested and
+//! observed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

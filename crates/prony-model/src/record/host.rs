@@ -1,4 +1,4 @@
-//! The machine that a run was made on: what it is, and what it can do at most.
+//! Facts about the machine of a run, and the most that it can do.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The machine beside a trial: what it was like before and after, and what the reference work took (METHOD 4.10).
+//! The state of the machine before and after a trial, and the times of the reference workloads (METHOD 4.10).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

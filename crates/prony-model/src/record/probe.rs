@@ -1,4 +1,4 @@
-//! What the probes inside a program's runtime reported beside figures.
+//! Reports of the probes inside a program's runtime, other than figures.
 
 use std::collections::BTreeMap;
 

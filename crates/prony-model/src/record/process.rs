@@ -1,4 +1,4 @@
-//! What was seen of a subject's process tree and files: how it ended, what it wrote, its memory limit, its rest.
+//! Observations of a subject's process tree and files: its end, its output, its memory limit, leftovers.
 
 use std::collections::BTreeMap;
 

@@ -17,7 +17,7 @@ const BUFFER: Bytes = Bytes::from_mib(48);
 const SYNCS: u32 = 4;
 const FILE: &str = ".prony-canary";
 
-/// Holds the buffer between trials: it must be touched once, not each time.
+/// The buffer is reused by all trials, so that its pages are touched for the first time only once.
 #[derive(Debug)]
 pub struct Canaries {
     buffer: Vec<u64>,
@@ -42,7 +42,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> Nanos {
     monotonic().since(began)
 }
 
-/// Xorshift: each step needs the one before, and no compiler finds a shorter way.
+/// Xorshift: each step needs the result of the one before, so that no compiler can shorten the loop.
 fn spin() -> u64 {
     let start = std::hint::black_box(0x9e37_79b9_7f4a_7c15u64);
     (0..STEPS).fold(start, |mut x, _| {

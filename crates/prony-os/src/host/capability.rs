@@ -1,4 +1,4 @@
-//! What can be measured here, what cannot, and how to allow it.
+//! What prony can measure on this machine, what it cannot, and how to permit it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -26,26 +26,26 @@ const PERF: &str =
     "install `perf` (Debian: `apt install linux-perf`), and run as root or set kernel.perf_event_paranoid to 2 or less";
 const DISK: &str = "a directory on a disk, and Linux 5.5 or later";
 
-/// Something that prony would like to read or do.
+/// A source that prony would like to read, or an action that it needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
-    /// What: `sync calls`, `pressure` ...
+    /// Its name: `sync calls`, `pressure` ...
     pub name: String,
     /// What it is used for.
     pub purpose: String,
-    /// Whether it can be had.
+    /// Whether it is available.
     pub state: State,
-    /// What to do where it cannot.
+    /// What to do where it is not.
     pub allow: String,
 }
 
-/// Whether something can be had.
+/// Whether a source is available.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It can.
+    /// It is.
     Yes,
-    /// It cannot, and why.
+    /// It is not, and why.
     No(String),
 }
 
@@ -107,7 +107,7 @@ fn dirty_pages() -> State {
     }
 }
 
-/// The kernel tells dirty pages to a file's owner only, and our program may be another's: a file in memory.
+/// The kernel reports dirty pages only to a file's owner, and our program may have another: a file in memory.
 fn own_file() -> io::Result<File> {
     let mut file = File::from(rustix::fs::memfd_create("prony", rustix::fs::MemfdFlags::CLOEXEC)?);
     file.write_all(b"dirty")?;
@@ -123,7 +123,7 @@ fn profiles(directory: &Path) -> State {
 
 fn drop_caches() -> State {
     let path = "/proc/sys/vm/drop_caches";
-    // Writing would really drop them; the right to write is what is asked.
+    // Writing would really drop the caches, so only the right to write is tested.
     match access(path, Access::WRITE_OK).map_err(Into::into).and_then(|()| File::options().write(true).open(path)) {
         Ok(_) => State::Yes,
         Err(error) => State::No(why(&format!("`{path}`"), &error).to_string()),

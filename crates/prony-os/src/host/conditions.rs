@@ -1,4 +1,4 @@
-//! How the machine fared while a trial ran (METHOD 4.10).
+//! State of the machine before and after a trial: load, throttling, pressure (METHOD 4.10).
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::clock::monotonic;
 use crate::sample::snapshot::pressure;
 use crate::why::{parse_with, read_text};
 
-/// The machine now; `group` is the trial's control group with a CPU limit, where there is one.
+/// The machine now; `group` is the trial's control group where that has a CPU limit.
 pub fn moment(group: Option<&Path>) -> Moment {
     let meminfo = read_text("/proc/meminfo");
     let amount = |key: &str| parse_with(meminfo.clone(), key, |text| kib(text, key));

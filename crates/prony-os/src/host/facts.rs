@@ -1,4 +1,4 @@
-//! What the machine is: everything that makes two machines, or one on two days, hard to compare.
+//! Facts about the machine that make figures of two machines, or of one machine on two days, hard to compare.
 
 use std::fs;
 use std::path::Path;

@@ -25,7 +25,7 @@ const FILE_SIZE: Bytes = Bytes::from_mib(96);
 const STREAM: Bytes = Bytes::from_mib(64);
 const FIRST_TOUCH: Bytes = Bytes::from_mib(32);
 const SYNCS: usize = 50;
-/// No part takes longer, however slow the disk: all of them together stay under five seconds.
+/// Longest time of each part, however slow the disk: all parts together stay under five seconds.
 const CAP: Nanos = Nanos::from_millis(900);
 
 /// Measures what the machine can do at most; writes a file of 96 MiB in `directory` and removes it.
@@ -36,7 +36,7 @@ pub fn machine_limits(directory: &Path) -> MachineLimits {
     let fsync = disk.try_with(fsync);
     let sequential_write = disk.try_with(sequential_write);
     let (random_read, random_read_by) = match &sequential_write {
-        // The reads need the file that the write leaves.
+        // The reads need the file that the write created.
         Reading::Measured(_) => disk.random_read(),
         Reading::Missing(why) => (Reading::Missing(why.clone()), "nothing".to_owned()),
     };
@@ -110,8 +110,8 @@ fn first_touch() -> Nanos {
     Nanos::from_nanos(monotonic().since(began).as_nanos() / pages.max(1))
 }
 
-/// The file that is written and read. Its name is removed before the first byte is written: a killed
-/// prony would leave it behind otherwise.
+/// The file that is written and read. Its name is removed before the first byte is written: otherwise it would remain
+/// if prony were killed.
 struct Scratch {
     file: Result<File, Why>,
 }
@@ -178,9 +178,9 @@ fn fsync(file: &mut File) -> io::Result<Reading<Spread>> {
     Ok(Spread::of(all).map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), Reading::Measured))
 }
 
-/// Writes in megabytes until the file is whole, or for half the cap: the final fsync needs its time too.
+/// Writes in megabytes until the file is complete, or for half the cap: the final fsync needs its time too.
 fn sequential_write(file: &mut File) -> io::Result<Reading<PerSecond>> {
-    // Compressible data would flatter some file systems and disks.
+    // Compressible data would make some file systems and disks look faster.
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let block: Vec<u8> = (0..1 << 17).flat_map(|_| next(&mut state).to_ne_bytes()).collect();
     let began = monotonic();
@@ -200,7 +200,7 @@ fn random_reads(file: &File) -> io::Result<Reading<PerSecond>> {
         return Ok(Reading::Missing(Why::TooFew { have: 0, need: 1 }));
     }
     let mut memory = vec![0u8; 2 * PAGE];
-    // Direct reads want memory aligned as the device is.
+    // Direct reads need memory aligned to the device's blocks.
     let shift = memory.as_ptr().align_offset(PAGE);
     let page = &mut memory[shift..shift + PAGE];
     let mut state = 0x2545_f491_4f6c_dd1du64;

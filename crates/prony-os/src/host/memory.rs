@@ -1,4 +1,4 @@
-//! Streams through memory: how fast it is, and making it warm.
+//! Measures the bandwidth of memory, and touches memory in advance so that its first use is not slow.
 
 use prony_model::units::{Bytes, Nanos};
 

@@ -1,4 +1,4 @@
-//! The machine: what it is, how it fares beside a trial, and what it can do at most.
+//! The machine: facts about it, its state beside a trial, and the most that it can do.
 
 pub mod canary;
 pub mod capability;

@@ -1,4 +1,4 @@
-//! No carry-over: what an earlier trial left in the page cache is written before the next begins (METHOD 2.8).
+//! Writes back what an earlier trial left in the page cache before the next trial begins (METHOD 2.8).
 
 use std::fs::File;
 use std::path::Path;
@@ -15,8 +15,8 @@ use crate::why::{parse_with, read_text, why};
 const LOW: Bytes = Bytes::from_mib(8);
 const STEP: Nanos = Nanos::from_millis(20);
 
-/// Syncs the file system of `directory` and waits until the machine's dirty and writeback pages are
-/// below 8 MiB, or for `cap` at most: others may write without end.
+/// Syncs the file system of `directory` and waits until the machine's dirty and writeback pages are below 8 MiB, but no
+/// longer than `cap`: other processes may write all the time.
 pub fn quiesce(directory: &Path, cap: Nanos, clock: &impl Clock) -> Quiesced {
     let began = clock.now();
     let synced = sync(directory);

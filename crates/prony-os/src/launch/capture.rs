@@ -1,4 +1,4 @@
-//! Output in bounded memory: the first and last bytes are kept, the rest is counted.
+//! Captures output in bounded memory: stores the first and last bytes and counts the bytes between.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,7 +9,7 @@ use prony_model::record::Captured;
 
 use super::wire::Bounds;
 
-/// Buffers of a captured stream taken in one go, so that a flood does not starve the rest.
+/// Buffers of a captured stream read in one go, so that a fast writer does not starve the other streams.
 const ROUNDS: usize = 32;
 
 /// A stream under capture.
@@ -23,12 +23,12 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Keeps so many bytes of the beginning and of the end.
+    /// Stores so many bytes of the beginning and of the end.
     pub fn new(first: usize, last: usize) -> Self {
         Self { first: Vec::new(), first_bound: first, last: VecDeque::new(), last_bound: last, total: 0 }
     }
 
-    /// Takes in more of the stream.
+    /// Adds bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let room = (self.first_bound - self.first.len()).min(bytes.len());
@@ -40,7 +40,7 @@ impl Capture {
         self.last.extend(rest);
     }
 
-    /// Takes in what a non-blocking stream holds now, at most `rounds` buffers; `false` at its end.
+    /// Reads what a non-blocking stream has now, at most `rounds` buffers; `false` at its end.
     pub(super) fn drain(&mut self, stream: &mut impl Read, rounds: usize) -> bool {
         let mut buffer = [0; 65_536];
         for _ in 0..rounds {
@@ -54,7 +54,7 @@ impl Capture {
         true
     }
 
-    /// What was kept so far.
+    /// What was stored so far.
     pub fn captured(&self) -> Captured {
         let last: Vec<u8> = self.last.iter().copied().collect();
         Captured {
@@ -66,7 +66,7 @@ impl Capture {
     }
 }
 
-/// A captured stream and what was kept of it.
+/// A captured stream and what was stored of it.
 #[derive(Debug)]
 pub(super) struct Stream {
     /// Until its end.
@@ -80,7 +80,7 @@ impl Stream {
         Self { source: Some(File::from(source)), capture: Capture::new(bounds.first, bounds.last) }
     }
 
-    /// Takes in what it holds now.
+    /// Reads what the pipe has now.
     pub(super) fn drain(&mut self) {
         if let Some(source) = &mut self.source
             && !self.capture.drain(source, ROUNDS)
@@ -89,12 +89,12 @@ impl Stream {
         }
     }
 
-    /// What was kept so far.
+    /// What was stored so far.
     pub(super) fn captured(&self) -> Captured {
         self.capture.captured()
     }
 
-    /// What to watch for something to read.
+    /// The descriptor to poll.
     pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
         self.source.as_ref().map(AsFd::as_fd)
     }

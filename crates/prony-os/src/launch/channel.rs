@@ -27,19 +27,19 @@ pub(super) struct Channel {
     ended: bool,
 }
 
-/// What reading brought.
+/// Result of a read.
 #[derive(Debug)]
 pub(super) enum Received<T> {
     /// A message.
     Message(T),
-    /// Nothing yet.
+    /// No whole message yet.
     Nothing,
-    /// The other end has closed, and everything it said has been read.
+    /// The other end has closed, and everything it sent has been read.
     Closed,
 }
 
 impl Channel {
-    /// One end around a connected stream socket.
+    /// Wraps a connected stream socket.
     pub(super) const fn new(socket: OwnedFd) -> Self {
         Self { socket, inbox: Vec::new(), fds: VecDeque::new(), ended: false }
     }
@@ -54,7 +54,7 @@ impl Channel {
         self.send_all(&[message], fds)
     }
 
-    /// Sends messages at once: who waits for one of them wakes once.
+    /// Sends several messages in one write, so that a receiver wakes once.
     pub(super) fn send_all(&self, messages: &[&impl Serialize], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut line = Vec::new();
         for message in messages {
@@ -80,7 +80,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Closes the conversation in both directions, while the descriptor lives on.
+    /// Shuts the connection down in both directions; the descriptor stays open.
     pub(super) fn close(&self) {
         // An end that is closed already needs no closing.
         let _ = shutdown(&self.socket, Shutdown::Both);
@@ -91,7 +91,7 @@ impl Channel {
         self.fds.pop_front()
     }
 
-    /// Reads what is there without waiting.
+    /// Reads what has arrived, without waiting.
     pub(super) fn receive_now<T: DeserializeOwned>(&mut self) -> io::Result<Received<T>> {
         loop {
             if let Some(end) = self.inbox.iter().position(|byte| *byte == b'\n') {
@@ -107,8 +107,8 @@ impl Channel {
         }
     }
 
-    /// Waits for a message until the deadline, forever without one; no longer once there is something to read from any of
-    /// the others.
+    /// Waits for a message until the deadline, or without limit if there is none; returns earlier once any of the other
+    /// descriptors is readable.
     pub(super) fn receive<T: DeserializeOwned>(
         &mut self,
         deadline: Option<Instant>,
@@ -159,7 +159,7 @@ impl AsFd for Channel {
     }
 }
 
-/// Waits until there is something to read or the time is over; `true` where it is only from others.
+/// Waits until a descriptor is readable or the time is over; `true` where only other descriptors are readable.
 fn wait_readable(fd: &impl AsFd, other_fds: &[BorrowedFd<'_>], left: Option<Duration>) -> io::Result<bool> {
     let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
     let all = [fd.as_fd()].into_iter().chain(other_fds.iter().copied());

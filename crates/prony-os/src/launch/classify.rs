@@ -1,7 +1,7 @@
-//! From evidence to outcome. Pure: what is known goes in, the outcome and what shows it come out (METHOD 1.3).
+//! Decides a subject's outcome from evidence, without input or output (METHOD 1.3).
 //!
-//! A kill is blamed on memory only where the kernel's own count says so. Exit code 137 proves nothing, being any
-//! program's to give, and neither does `failcnt`, which also rises when reclaim helps.
+//! A kill is attributed to memory only by the kernel's own count. Exit code 137 proves nothing, since any program may
+//! use it, and neither does `failcnt`, which also rises when reclaim succeeds.
 
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::Reading;
@@ -19,7 +19,7 @@ pub enum EndedByUs {
     Interrupted,
 }
 
-/// All that is known of a subject's end.
+/// All evidence of how a subject ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
     /// How its own process ended.
@@ -28,16 +28,16 @@ pub struct Evidence {
     pub ended_by_us: Option<EndedByUs>,
     /// Whether the supervisor had killed the tree.
     pub killed: Option<KilledFor>,
-    /// What was seen of memory.
+    /// What was observed of memory.
     pub memory: MemoryEvidence,
-    /// What was kept of its messages, where a runtime says why it dies.
+    /// Its captured error output, in which a runtime says why it aborts.
     pub messages: String,
-    /// How its supervisor ended, where that came first.
+    /// How its supervisor ended, where that ended first.
     pub lost: Option<String>,
 }
 
 impl Evidence {
-    /// From an end, and what the runner decided.
+    /// From the supervisor's report, and what the runner decided.
     pub fn of(end: &End, ended_by_us: Option<EndedByUs>) -> Self {
         let text =
             |captured: &Option<super::Captured>| captured.as_ref().map(super::Captured::text).unwrap_or_default();
@@ -53,7 +53,7 @@ impl Evidence {
     }
 }
 
-/// What language runtimes say when they give up at their own heap limit.
+/// Messages of language runtimes that reach their own heap limit.
 const HEAP_MESSAGES: [&str; 5] = [
     "JavaScript heap out of memory",
     "java.lang.OutOfMemoryError",
@@ -62,7 +62,7 @@ const HEAP_MESSAGES: [&str; 5] = [
     "Heap exhausted",
 ];
 
-/// The outcome, and sentences that show it.
+/// The outcome, and sentences with the evidence for it.
 pub fn classify(evidence: &Evidence) -> (Outcome, Vec<String>) {
     let mut shown = vec![status_text(evidence.status)];
     if let Some(how) = &evidence.lost {
@@ -109,7 +109,7 @@ fn out_of_memory(evidence: &Evidence, shown: &mut Vec<String>) -> Option<OutOfMe
     if ours > 0 {
         shown.push(format!("the kernel killed {} of the tree for lack of memory (`oom_kill`)", processes(ours)));
         shown.extend(at_the_limit(memory));
-        // The counter also rises when the machine, not the limit, was short.
+        // The counter also rises when the machine, and not the limit, ran out of memory.
         let host = memory.limit.is_none() || memory.limit_reached == Reading::Measured(false);
         return Some(if host { OutOfMemory::Host } else { OutOfMemory::Limit });
     }
@@ -133,7 +133,7 @@ fn at_the_limit(memory: &MemoryEvidence) -> Option<String> {
     })
 }
 
-/// The line in which a runtime says that its own heap is full; only from a subject that ended badly by itself.
+/// The line in which a runtime reports that its own heap is full; only from a subject that failed by itself.
 fn heap_message(evidence: &Evidence) -> Option<&str> {
     let by_itself = evidence.ended_by_us.is_none() && evidence.status != Status::Exited(0);
     let says = |line: &&str| HEAP_MESSAGES.iter().any(|message| line.contains(message));
@@ -168,7 +168,7 @@ mod tests {
 
     const KILLED: Status = Status::Signalled(libc::SIGKILL);
 
-    /// An end under a limit of 64 MiB at which nothing was seen.
+    /// An end under a limit of 64 MiB without any evidence.
     fn evidence(status: Status) -> Evidence {
         Evidence {
             status,

@@ -25,11 +25,11 @@ use crate::error::Error;
 use crate::limits::Group;
 use crate::sys::process::{REPORT_LENGTH, parse_report};
 
-/// How long a subject that executes its program at once, and writes nothing, is left to itself: a short one has ended by
-/// then, and nobody was woken beside it.
+/// How long a subject that executes its program at once and writes nothing is not polled: a short one has ended by
+/// then, and no process was woken while it ran.
 const UNWATCHED: Duration = Duration::from_millis(1);
 
-/// Starts processes. Everything that a run launches is launched by one of these.
+/// Launches processes. Everything that a run starts is started by an implementation of this.
 pub trait Launch: Debug + Send + Sync {
     /// A process that is suspended before it executes its program: limits and counters can be attached to it.
     ///
@@ -37,11 +37,11 @@ pub trait Launch: Debug + Send + Sync {
     /// When it cannot be prepared, or no supervisor can be started for it.
     fn start(&self, spec: LaunchSpec) -> Result<Box<dyn Process>, Error>;
 
-    /// A supervisor that launches one process after another into a group that only counts: what a new one for each costs,
-    /// and a group for each costs far more, is paid once. Each process's tree is ended as always.
+    /// A supervisor that launches one process after another into a group that only counts: so the cost of a supervisor,
+    /// and the larger one of a group, occurs once. Each process's tree is ended as always.
     ///
-    /// Descriptors that are dear to close are held `open` there until this process has closed them, so that it need not
-    /// wait: when all is cleaned up, such a supervisor is not waited for. It removes `scratch` at the end.
+    /// Descriptors that are slow to close stay `open` there until this process has closed them, so that closing them
+    /// does not delay it: after its cleanup, such a supervisor is not waited for. It removes `scratch` at the end.
     ///
     /// # Errors
     /// When no supervisor can be started or the group takes none.
@@ -53,9 +53,9 @@ pub trait Launch: Debug + Send + Sync {
     ) -> Result<Box<dyn Reusable>, Error>;
 }
 
-/// A supervisor that waits for another process to launch. When it is dropped it ends, and removes what is its to remove.
+/// A supervisor that waits for another process to launch. When dropped it ends, and removes its group and scratch.
 pub trait Reusable: Debug + Send {
-    /// The process that makes the others, in their group: counters attached to it count them all.
+    /// The process that spawns the others, in their group: counters attached to it count all of them.
     fn spawner(&self) -> u32;
 
     /// A process that is made when it is released, and executes its program at once: all that observes it is attached
@@ -69,7 +69,7 @@ pub trait Reusable: Debug + Send {
 /// A process with the tree below it: suspended, under way, or ended and not yet cleaned up. It ends with its whole tree when
 /// this is dropped, or this program ends in whatever way.
 ///
-/// Its descriptor is readable when [`Process::wait`] has something to say, for polling beside other sources.
+/// Its descriptor is readable when [`Process::wait`] has a result, for polling beside other sources.
 pub trait Process: Debug + Send + AsFd {
     /// Its number while it is suspended; `None` where it is made when it is released.
     fn suspended(&self) -> Option<u32>;
@@ -81,8 +81,8 @@ pub trait Process: Debug + Send + AsFd {
     /// As [`Process::started`].
     fn release(&mut self) -> Result<(), Error>;
 
-    /// Waits until it executes its program, once it was released. `ends` are ours of what it writes: once there is something
-    /// to read, who is to read it is kept no longer, as a process that fills a pipe stands still until then.
+    /// Waits until it executes its program, once it was released. `ends` are the read ends of its output: this returns
+    /// as soon as one is readable, since a process that has filled a pipe stops until it is read.
     ///
     /// # Errors
     /// [`Error::Exec`] with the program's name when it cannot be executed, [`Error::Directory`] when its directory cannot be
@@ -93,7 +93,7 @@ pub trait Process: Debug + Send + AsFd {
     /// Waits until the process itself has ended: forever without a timeout, not at all with a zero one. `None` when the time
     /// was over first; the same end again when asked again.
     ///
-    /// Where its supervisor was killed, the end says so: the process went with it.
+    /// If its supervisor was killed, the end says so: the process was killed with it.
     ///
     /// # Errors
     /// When the supervisor cannot be understood.
@@ -102,21 +102,21 @@ pub trait Process: Debug + Send + AsFd {
     /// Sends a signal to its process group; nothing where it has ended.
     ///
     /// # Errors
-    /// [`Error::Signal`] for a number that names no signal; or when the supervisor is gone.
+    /// [`Error::Signal`] for a number that names no signal; or when the supervisor has ended.
     fn signal(&self, signal: i32) -> Result<(), Error>;
 
     /// Kills the whole tree, whatever it ignores, and returns how the process itself ended.
     ///
     /// # Errors
-    /// When the supervisor is gone, or the process cannot be ended.
+    /// When the supervisor has ended, or the process cannot be ended.
     fn kill_tree(&mut self) -> Result<End, Error>;
 
-    /// Ends what is left of the tree. A reusable supervisor comes back where nothing was left; any other removes what is its
-    /// to remove, and ends. One that was killed leaves nothing to do, and scratch directories to their owner; where that was
-    /// after the process's end, which stands as it was reported, it is a problem.
+    /// Ends what is left of the tree. A reusable supervisor is returned where nothing was left; any other removes its
+    /// group and directories, and ends. If it was killed, nothing is left to do, and scratch directories are left to
+    /// their owner; if that was after the process's end, which remains as reported, it is a problem.
     ///
     /// # Errors
-    /// When the supervisor cannot be understood, or is gone while nothing is known of the process's end.
+    /// When the supervisor cannot be understood, or has ended while nothing is known of the process's end.
     fn finish(self: Box<Self>) -> Result<(Finished, Option<Box<dyn Reusable>>), Error>;
 }
 
@@ -236,7 +236,7 @@ fn suspend(
     let (reader, report) = pipe_with(PipeFlags::CLOEXEC).map_err(piped)?;
     let asked = client.launch(texts, &fds, Some((wait.as_fd(), report.as_fd())));
     asked.map_err(|source| link.unsent(source))?;
-    // The subject has them now, or nobody: a report that nobody can write any more shows as its end.
+    // Only the subject has them now: when no process can write a report any more, the pipe ends.
     drop((wait, report, fds));
     let mut reader = File::from(reader);
     while !is_readable(&reader) {
@@ -279,7 +279,7 @@ impl SpawnerClient {
         self.spawner
     }
 
-    /// Whether somebody has stopped it. The supervisor, whose child it is, looks only where a subject is to be told of.
+    /// Whether it has been stopped. The supervisor, its parent, checks this only while it has to report a subject.
     fn is_stopped(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.spawner)).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
@@ -329,7 +329,7 @@ impl Reusable for Reused {
     }
 }
 
-/// How a process comes to execute its program.
+/// How a process gets to execute its program.
 #[derive(Debug)]
 enum Way {
     /// It was made, and waits to be released.
@@ -342,7 +342,7 @@ enum Way {
 #[derive(Debug)]
 struct Suspended {
     pid: u32,
-    /// Where a byte lets it execute its program, until it was written.
+    /// Where one byte releases it; `None` once that was written.
     release: Option<OwnedFd>,
 }
 
@@ -359,7 +359,7 @@ struct Supervised {
 }
 
 impl Supervised {
-    /// Sends what a supervisor that is gone need not hear: that shows when the end is waited for.
+    /// Sends a message that an ended supervisor does not need: the wait for the process's end notices that.
     fn send(&self, message: &ToSupervisor) -> Result<(), Error> {
         match self.link.send(message, &[]) {
             Err(Error::SupervisorEnded { .. }) => Ok(()),
@@ -367,18 +367,18 @@ impl Supervised {
         }
     }
 
-    /// What the supervisor says when the program is to be executed.
+    /// What the supervisor answers when the program is to be executed.
     fn first_answer(&mut self, ends: &[BorrowedFd<'_>]) -> Result<Option<FromSupervisor>, Error> {
         if let Way::AtOnce(fds) = &mut self.way {
             let first = self.link.receive_beside(Some(Instant::now() + UNWATCHED), ends);
-            // They hold the other ends of what is read of the process. Until here, or a process that closes its own, as all
-            // do when they end, would wake us.
+            // They hold the other ends of the process's output. They are open until here: otherwise a process that
+            // closes its own, as every process does when it ends, would wake us.
             fds.clear();
             if !matches!(first, Ok(None)) {
                 return first;
             }
         }
-        // A supervisor that is gone shows in its answer.
+        // If the supervisor has ended, its answer shows that.
         let _ = self.link.send(&ToSupervisor::Tell { nth: self.client.launched() }, &[]);
         self.link.receive(None)
     }
@@ -396,7 +396,7 @@ impl Process for Supervised {
         match &mut self.way {
             Way::AtOnce(fds) => self.client.launch(&self.texts, fds, None).map_err(|source| self.link.unsent(source)),
             Way::Suspended(suspended) => {
-                // One that was killed meanwhile has closed its end; that shows when its end is waited for.
+                // A supervisor that was killed meanwhile has closed its end; the wait for its end shows that.
                 let _ = suspended.release.take().map(|release| write(&release, &[1]));
                 Ok(())
             }
@@ -503,7 +503,7 @@ mod tests {
         }
     }
 
-    /// What it amounts to where a subject is to be suspended by a spawner that is killed, or stopped.
+    /// The result where a subject is to be suspended by a spawner that is killed, or stopped.
     fn suspended_without_spawner(stopped: bool) -> Error {
         let args = ["--exact", "launch::handle::tests::supervisor", "--nocapture", "--test-threads=1"];
         let launcher = Launcher::this_program(args).env(ROLE, "");

@@ -1,4 +1,4 @@
-//! The runner's side of its talk with a supervisor.
+//! The runner's connection to a supervisor.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,25 +15,25 @@ use crate::clock::monotonic;
 use crate::error::Error;
 use crate::limits::Group;
 
-/// Supervisors that have nothing left to do but exit, which may take them a while: nobody waits for that. They are children
-/// of this process, whoever launched them, and stay in its table of processes until they are reaped.
+/// Supervisors that only have to exit, which may take a while: the runner does not wait for that. They are children of
+/// this process, whoever launched them, and stay in its process table until they are reaped.
 static LINGERING: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 
-/// Reaps supervisors that were left to themselves and have exited meanwhile.
+/// Reaps supervisors of that list that have exited meanwhile.
 pub(super) fn reap_lingering() {
-    // One that cannot be waited for was reaped already.
+    // If it cannot be waited for, it was reaped already.
     LINGERING.lock().unwrap_or_else(PoisonError::into_inner).retain_mut(|child| matches!(child.try_wait(), Ok(None)));
 }
 
 /// How long a supervisor may be silent before it is checked whether somebody has stopped it.
 pub(super) const SILENCE: Duration = Duration::from_secs(1);
 
-/// Has a child go on that was stopped, as its subject can; whether it was.
+/// Continues a child that was stopped, as its subject can stop it; returns whether it was stopped.
 fn go_on(child: &Child, ends: WaitIdOptions) -> bool {
     let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return false };
     let state = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | ends);
     let stopped = matches!(state, Ok(Some(state)) if state.stopped());
-    // It is our child and not reaped: the number is its own.
+    // It is our child and not reaped, so that the pid is still its own.
     stopped && kill_process(pid, Signal::CONT).is_ok()
 }
 
@@ -51,35 +51,35 @@ fn wait_for(child: &mut Child) -> io::Result<ExitStatus> {
     child.wait()
 }
 
-/// A supervisor at the other end. When this goes, the supervisor ends the tree, and is waited for.
+/// A supervisor at the other end. When this is dropped, it ends the tree, and we wait for its exit.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) channel: Channel,
-    /// Until it is left to itself.
+    /// `None` once nobody waits for it any more.
     process: Option<Child>,
     pub(super) program: String,
     pub(super) directory: PathBuf,
     group: Option<Group>,
-    /// It holds open what is dear to close: when all is cleaned up, nobody waits for its exit.
+    /// It has descriptors open that are slow to close: after the cleanup, nobody waits for its exit.
     pub(super) lingers: bool,
-    /// It was stopped from outside, and what it tells of times is too late.
+    /// It was stopped from outside, so the times that it reports are too late.
     stopped: bool,
     farewell: Farewell,
 }
 
-/// How far a supervisor was told to finish. It answers once: who asks again would wait for ever.
+/// How far a supervisor was asked to finish. It answers once: a second request would wait forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Farewell {
     /// Not yet.
     Unsaid,
-    /// It was told, and there is nothing more to tell it.
+    /// It was asked, and needs no further request.
     Said,
     /// It has answered that all is cleaned up, and waits for our end to close.
     Answered,
 }
 
 impl Link {
-    /// To a supervisor that was just started.
+    /// Connects to a supervisor that was just started.
     pub(super) fn new(channel: Channel, process: Child, program: String, group: Option<Group>) -> Self {
         let (directory, farewell) = (PathBuf::new(), Farewell::Unsaid);
         Self { channel, process: Some(process), program, directory, group, lingers: false, stopped: false, farewell }
@@ -93,7 +93,7 @@ impl Link {
         self.channel.send(message, fds).map_err(|source| self.unsent(source))
     }
 
-    /// The error that a message stands for that could not be sent, to the supervisor or to its spawner.
+    /// The error of a message that could not be sent, to the supervisor or to its spawner.
     pub(super) fn unsent(&self, source: io::Error) -> Error {
         match source.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => self.supervisor_ended(),
@@ -105,8 +105,8 @@ impl Link {
         self.receive_beside(deadline, &[])
     }
 
-    /// The same, and waits no longer once there is something to read from any of the others. A supervisor that was stopped
-    /// is as good as ended: nobody knows when what it tells of has happened.
+    /// The same, but returns early once any of the other descriptors is readable. A supervisor that was stopped counts
+    /// as ended: the instants that it reports would be unreliable.
     pub(super) fn receive_beside(
         &mut self,
         deadline: Option<Instant>,
@@ -136,7 +136,7 @@ impl Link {
         }
     }
 
-    /// The end of a subject whose supervisor is gone, once everything that can be found of its tree is ended.
+    /// The end of a subject whose supervisor has ended, once every process found of its tree is killed.
     pub(super) fn lost(&mut self) -> End {
         self.channel.close();
         let how = match self.process.as_mut().map(wait_for) {
@@ -149,7 +149,7 @@ impl Link {
         End::lost(how, monotonic())
     }
 
-    /// Ends and removes what a supervisor that was killed has left; what cannot be done now, a sweep will do.
+    /// Kills and removes what a killed supervisor has left; what cannot be removed now is left to a sweep.
     fn clean_up(&self) {
         if let Some(group) = &self.group {
             group.kill();
@@ -157,7 +157,7 @@ impl Link {
         }
     }
 
-    /// Has everything ended and removed.
+    /// Asks the supervisor to kill and remove everything.
     pub(super) fn finish(&mut self) -> Result<Finished, Error> {
         self.farewell = Farewell::Said;
         self.send(&ToSupervisor::Finish, &[])?;
@@ -173,7 +173,7 @@ impl Link {
         }
     }
 
-    /// The error that a message stands for where another was expected.
+    /// The error of a message that arrived where another was expected.
     pub(super) fn unexpected(&self, message: Option<FromSupervisor>) -> Error {
         let program = self.program.clone();
         match message {
@@ -194,20 +194,20 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         if self.lingers && self.farewell == Farewell::Unsaid {
-            // A supervisor that is gone shows in what was not answered.
+            // If the supervisor has ended, the missing answer shows that.
             let _ = self.finish();
         }
-        // Before it is waited for, as it waits for this.
+        // Before it is waited for, since it waits for this.
         self.channel.close();
         let Some(mut process) = self.process.take() else { return };
         if self.lingers && self.farewell == Farewell::Answered {
-            // Nothing is left but what it holds open for us.
+            // It only has the descriptors left that it keeps open for us.
             LINGERING.lock().unwrap_or_else(PoisonError::into_inner).push(process);
             return;
         }
-        // It exits by itself once the tree is gone; a process that cannot be waited for was waited for already.
+        // It exits by itself after the tree has ended; if it cannot be waited for, it was reaped already.
         let _ = wait_for(&mut process);
-        // Nothing is left to do unless the supervisor itself was killed.
+        // Cleanup is left to do only if the supervisor itself was killed.
         self.clean_up();
     }
 }

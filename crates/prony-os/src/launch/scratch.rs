@@ -1,4 +1,4 @@
-//! A directory for one trial, on the file system of the results, that does not outlive it.
+//! The directory of one trial, on the file system of the results, removed after the trial.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,21 +14,21 @@ use crate::lock::{Lock, abandoned};
 use crate::owner::{ProcessId, is_name};
 use crate::shared::own_directory;
 
-/// A directory that is removed when this value goes. A supervisor that was told of it removes it when the runner is
-/// killed, and [`Scratch::sweep`] when both were.
+/// A directory that is removed when this value is dropped. If the runner is killed, a supervisor that knows the
+/// directory removes it; if both are killed, [`Scratch::sweep`] does.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    /// As long as it is held, no sweep removes the directory.
+    /// While this lock is taken, no sweep removes the directory.
     _lock: Option<Lock>,
 }
 
-/// What a sweep did.
+/// Result of a sweep.
 #[derive(Debug, Default)]
 pub struct Swept {
     /// Directories that were removed.
     pub removed: Vec<PathBuf>,
-    /// Why others were not: a process may still write into them.
+    /// Why the remaining ones were not removed: a process may still write into them.
     pub left: Vec<Error>,
 }
 
@@ -49,7 +49,7 @@ impl Scratch {
         &self.path
     }
 
-    /// Removes it with all it holds.
+    /// Removes it with its content.
     ///
     /// # Errors
     /// When something in it cannot be removed.
@@ -57,8 +57,8 @@ impl Scratch {
         remove_tree(&self.path)
     }
 
-    /// Removes the directories inside `near` that nobody has locked. Those of other users, which may not be removed, are
-    /// left without a word.
+    /// Removes the directories inside `near` that nobody has locked. Those of other users, which may not be removed,
+    /// are left without an error.
     ///
     /// # Errors
     /// When `near` cannot be read.
@@ -66,7 +66,7 @@ impl Scratch {
         let mut swept = Swept::default();
         let entries = fs::read_dir(near).map_err(Error::file("read", near))?.flatten();
         let named = entries.filter(|entry| Self::is_name(&entry.file_name())).map(|entry| entry.path());
-        // The lock is held to the end of the removal.
+        // The lock is released after the removal.
         for (path, _lock) in abandoned(named.collect(), |path| Lock::exclusive(path).ok()) {
             match remove_tree(&path) {
                 Ok(()) => swept.removed.push(path),
@@ -85,7 +85,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Where it cannot be removed now, a later sweep says so.
+        // If it cannot be removed now, a later sweep reports that.
         let _ = remove_tree(&self.path);
     }
 }
@@ -94,8 +94,8 @@ fn is_ours(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|about| about.uid() == rustix::process::geteuid().as_raw())
 }
 
-/// Removes a directory that prony has made and all it holds; one that is gone already is no error. What is in a directory
-/// without the right to write, as in a cache of Go modules, goes too: that right is given first.
+/// Removes a directory that prony has made, with its content; one that is already removed is no error. Directories
+/// without write permission, such as a cache of Go modules, get it first and are removed too.
 ///
 /// # Errors
 /// When something in it cannot be removed.
@@ -118,7 +118,7 @@ pub fn remove_tree(path: &Path) -> Result<(), Error> {
 fn make_writable(parent: impl AsFd, name: &OsStr) {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(directory) = openat(parent, name, flags, Mode::empty()) else { return };
-    // By this name the mode is that of what was opened, which needs no right on it.
+    // Under this name the mode is that of the opened directory, and no right on it is needed.
     let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
     let _ = chmod(&itself, Mode::RWXU);
     for entry in fs::read_dir(&itself).into_iter().flatten().flatten() {
@@ -138,7 +138,7 @@ mod tests {
         let (a, b) = (Scratch::create(near.path()).unwrap(), Scratch::create(near.path()).unwrap());
         assert_ne!(a.path(), b.path());
         let mode = std::os::unix::fs::PermissionsExt::mode(&a.path().metadata().unwrap().permissions());
-        assert_eq!(mode & 0o7777, 0o700, "it is its user's alone");
+        assert_eq!(mode & 0o7777, 0o700, "only its user has access");
         fs::create_dir(a.path().join("store")).unwrap();
         fs::write(a.path().join("store/data"), "x").unwrap();
         let (first, second) = (a.path().to_owned(), b.path().to_owned());
@@ -156,7 +156,7 @@ mod tests {
             fs::create_dir(&path).unwrap();
             path
         };
-        // As another PID namespace sees it: the number of a live process, or of none, says nothing.
+        // A process in another PID namespace: the number may be that of a live process or of none, and proves nothing.
         let (left, in_use) = (make(ProcessId::current()), make(ProcessId { pid: i32::MAX, start: 1 }));
         fs::create_dir(near.path().join("results")).unwrap();
         let _lock = Lock::shared(&in_use).unwrap();

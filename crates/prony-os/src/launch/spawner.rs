@@ -28,47 +28,47 @@ use crate::sys::process::{
     fork_into, report,
 };
 
-/// Descriptors that go with one plan: hold, report, three streams, and all that a subject may be given.
+/// Descriptors sent with one plan: hold, report, three streams, and all that a subject may be given.
 const MOST_FDS: usize = TARGETS_END as usize + 2;
 
 /// Bytes before a message's texts: its length, the numbers of its entrances, candidates, arguments, variables and targets,
 /// and what is asked for.
 const HEAD: usize = 28;
-/// Where the head says how many targets there are.
+/// Offset of the number of targets in the head.
 const TARGETS: usize = 5;
-/// Where the head says what is asked for.
+/// Offset of the kind of request in the head.
 const WHAT: usize = 6;
 
 /// A child that executes its program at once.
 const AT_ONCE: usize = 0;
 /// A child that is suspended before it executes its program.
 const SUSPENDED: usize = 1;
-/// No child: the spawner moves itself into groups.
+/// No child: the spawner enters control groups itself.
 const ENTER: usize = 2;
 
-/// The supervisor's side.
+/// The supervisor's handle to the spawner.
 #[derive(Debug)]
 pub(super) struct Spawner {
-    /// Its process.
+    /// Its pid.
     pub(super) pid: Pid,
     /// It has ended and was reaped.
     pub(super) ended: bool,
     socket: OwnedFd,
-    /// Where the last child reports how it was spawned.
+    /// The page where the last child reports how it was spawned.
     pub(super) spawn: Rc<SpawnPage>,
 }
 
 /// Descriptors of a child.
 #[derive(Debug)]
 pub(super) struct Fds<'a> {
-    /// Where it reads one byte before exec, and where it reports; `None` where it is not held.
+    /// Where it reads one byte before exec, and where it reports; `None` where it is not suspended.
     pub(super) suspended: Option<(BorrowedFd<'a>, BorrowedFd<'a>)>,
-    /// What the program is given, and under which numbers.
+    /// Descriptors that the program is given, with their numbers in it.
     pub(super) given: Vec<(BorrowedFd<'a>, u8)>,
 }
 
 impl Spawner {
-    /// Forks it. To be called before this process catches any signal or has other threads.
+    /// Forks it. Must be called before this process catches any signal or has other threads.
     pub(super) fn start() -> io::Result<Self> {
         let spawn = Rc::new(SpawnPage::new()?);
         let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -78,22 +78,22 @@ impl Spawner {
         Ok(Self { pid, ended: false, socket, spawn })
     }
 
-    /// Whether somebody has stopped it, as a subject can.
+    /// Whether it has been stopped, as a subject can do.
     pub(super) fn is_stopped(&self) -> bool {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !self.ended && matches!(waitid(WaitId::Pid(self.pid), options), Ok(Some(state)) if state.stopped())
     }
 
-    /// Ends it: it spawns nothing any more.
+    /// Ends it, so that it spawns no further child.
     pub(super) fn end(&mut self) {
         if !std::mem::replace(&mut self.ended, true) {
-            // It is our child and not reaped: the number is its own.
+            // It is our child and not reaped, so that the pid is still its own.
             let _ = kill_process(self.pid, Signal::KILL);
             let _ = waitpid(Some(self.pid), WaitOptions::empty());
         }
     }
 
-    /// Has it move itself into groups by these files.
+    /// Asks it to enter groups by these files.
     pub(super) fn enter(&self, entrances: &[PathBuf]) -> io::Result<()> {
         let texts = Texts::default().entering(entrances.iter().cloned());
         let texts = texts.map_err(|Cut(what)| io::Error::new(io::ErrorKind::InvalidInput, what))?;
@@ -113,7 +113,7 @@ impl Spawner {
     }
 }
 
-/// Has a child made by the spawner behind a socket.
+/// Asks the spawner behind a socket for a child.
 pub(super) fn launch(socket: &OwnedFd, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
     tell(socket, if fds.suspended.is_some() { SUSPENDED } else { AT_ONCE }, texts, fds)
 }
@@ -158,7 +158,7 @@ fn send(socket: &OwnedFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<
 
 /// The spawner itself: makes one child after another until the supervisor's end closes.
 fn serve(socket: &OwnedFd, theirs: RawFd, parent: Pid, spawn: &SpawnPage) -> c_int {
-    // Its own copy of the supervisor's end would keep it from ever seeing that one close; nothing else is its to hold.
+    // Its copy of the supervisor's end would hide that the supervisor closes that; nothing else stays open here.
     close_all_but(&[socket.as_raw_fd()], theirs);
     // What is received gets numbers above those of standard streams.
     let streams = std::iter::repeat_with(|| open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()));
@@ -173,7 +173,7 @@ fn serve(socket: &OwnedFd, theirs: RawFd, parent: Pid, spawn: &SpawnPage) -> c_i
             return 0;
         }
         if number(&message, WHAT) == ENTER {
-            // Who asked is gone where it cannot be answered, and shows as the end in the next turn.
+            // If no answer can be sent, the asking process has ended; the next turn finds the socket closed.
             let _ = write(socket, &enter(&message).to_ne_bytes());
         } else {
             spawning.spawn(&message, fds);
@@ -199,11 +199,11 @@ fn close_all_but(keep: &[RawFd], theirs: RawFd) {
     }
 }
 
-/// Gives back what getting here needed, and has the kernel's peak begin anew: a child inherits it.
+/// Frees the memory that the start needed, and resets the kernel's peak, which a child inherits.
 fn become_small() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     forget_code(&maps.lines().filter_map(code).collect::<Vec<_>>());
-    // Where it may not be written, the peak stays, and figures that are not above it are missing.
+    // If the file cannot be written, the peak stays, and figures that are not above it are missing.
     drop(std::fs::write("/proc/self/clear_refs", "5"));
 }
 
@@ -251,13 +251,13 @@ fn receive(socket: &OwnedFd, message: &mut Vec<u8>, fds: &mut Vec<OwnedFd>) -> i
     Ok(true)
 }
 
-/// A number of a message's head.
+/// A number in a message's head.
 fn number(message: &[u8], at: usize) -> usize {
     let bytes = message.get(4 * at..4 * at + 4).and_then(|bytes| bytes.try_into().ok());
     bytes.map_or(0, |bytes| u32::from_ne_bytes(bytes) as usize)
 }
 
-/// What all children have in common.
+/// What all children share.
 struct Spawning<'a> {
     parent: Pid,
     spawn: &'a SpawnPage,
@@ -266,13 +266,13 @@ struct Spawning<'a> {
 }
 
 impl Spawning<'_> {
-    /// Spawns one child; what prevents that is reported in its place.
+    /// Spawns one child; a failure is reported instead of the child.
     fn spawn(&mut self, message: &[u8], fds: Vec<OwnedFd>) {
         let pipe =
             (number(message, WHAT) == SUSPENDED).then(|| fds.get(1).and_then(|pipe| fcntl_dupfd_cloexec(pipe, 0).ok()));
         let Err(errno) = self.make(message, fds) else { return };
         self.spawn.fail(Step::Clone, errno);
-        // A supervisor that is gone needs no report.
+        // If the supervisor has ended, nobody needs the report.
         let _ = pipe.flatten().map(|pipe| write(&pipe, &report(Step::Clone, errno)));
     }
 
@@ -319,9 +319,9 @@ fn lifted(fds: Vec<OwnedFd>, targets: &[u8]) -> Result<Vec<OwnedFd>, Errno> {
     fds.into_iter().map(lift).collect()
 }
 
-/// A message as exec wants it, its lists ended by null.
+/// A message in the form that exec needs, its lists ended by null.
 struct Parsed<'a> {
-    /// Its first two descriptors are those of a child that is held.
+    /// Its first two descriptors are those of a suspended child.
     suspended: bool,
     targets: &'a [u8],
     directory: &'a CStr,

@@ -1,4 +1,4 @@
-//! What to launch, and its parts as supervisor and spawner need them.
+//! What to launch, and the parts of it that supervisor and spawner need.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::limits::Group;
 /// Descriptors that a subject may be given lie below this number.
 pub(crate) const TARGETS_END: u8 = 64;
 
-/// A program, and everything it will see of the world. Nothing is inherited.
+/// A program and its whole surroundings: arguments, environment, directory, streams. Nothing is inherited.
 #[derive(Debug)]
 pub struct LaunchSpec {
     /// The program: a path (relative ones from `directory`), or a name looked up in `PATH` of `env`.
@@ -31,9 +31,9 @@ pub struct LaunchSpec {
     pub directory: PathBuf,
     /// Where it reads from.
     pub stdin: Input,
-    /// Where its output goes.
+    /// Its standard output.
     pub stdout: Output,
-    /// Where its messages go.
+    /// Its standard error.
     pub stderr: Output,
     /// More descriptors, each with the number (3 to 63) under which the subject finds it.
     pub fds: Vec<(OwnedFd, u8)>,
@@ -76,23 +76,23 @@ pub enum Input {
     File(File),
 }
 
-/// What becomes of a subject's output.
+/// The destination of a subject's output.
 #[derive(Debug)]
 pub enum Output {
-    /// It is thrown away.
+    /// It is discarded.
     Null,
-    /// It goes to an open file, without bound.
+    /// It is written to an open file, without bound.
     File(File),
-    /// The first and last bytes are kept in memory and the rest is counted.
+    /// The first and last bytes are stored in memory and the rest is counted.
     Capture {
-        /// How much of the beginning is kept.
+        /// How much of the beginning is stored.
         first: Bytes,
-        /// How much of the end is kept.
+        /// How much of the end is stored.
         last: Bytes,
     },
 }
 
-/// A launch in the parts that those who take part in it need.
+/// A launch, split into the parts that the spawner and the supervisor need.
 #[derive(Debug)]
 pub(super) struct Parts {
     /// What is executed.
@@ -103,10 +103,10 @@ pub(super) struct Parts {
     pub(super) captured: [Option<Reader>; 2],
 }
 
-/// The end of a pipe from which captured output is read, and how much of it is kept.
+/// The end of a pipe from which captured output is read, and how much of it is stored.
 pub(super) type Reader = (OwnedFd, Bounds);
 
-/// What of a launch cannot be prepared, and why.
+/// The part of a launch that cannot be prepared, and why.
 #[derive(Debug)]
 pub(super) struct Unprepared(pub(super) String, pub(super) io::Error);
 
@@ -137,7 +137,7 @@ impl LaunchSpec {
     }
 }
 
-/// Where a subject writes, and where that is read and how much of it is kept, if it is captured.
+/// Where a subject writes; if that is captured, also where it is read and how much of it is stored.
 fn opened(output: Output) -> Result<(Option<OwnedFd>, Option<Reader>), Unprepared> {
     match output {
         Output::Null => Ok((None, None)),

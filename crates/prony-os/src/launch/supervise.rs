@@ -1,4 +1,4 @@
-//! The supervisor: a process of its own that holds one subject and outlives nothing.
+//! The supervisor: a process that owns one subject's tree, ends it and cleans up, even if the runner is killed.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -43,27 +43,27 @@ pub fn supervise_stdin() -> ExitCode {
     io::stdin().as_fd().try_clone_to_owned().map_or(ExitCode::from(2), supervise)
 }
 
-/// How often a promised kill is looked for, and how long.
+/// How often a kill that was announced is checked for, and for how long.
 const ALARM_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 const ALARM_TIME: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether a subject executes its program that nobody else tells of.
+/// How often to check whether a subject executes its program where nothing else reports that.
 const SPAWN_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 
-/// How often the count of kills is read where the kernel announces none.
+/// How often the count of kills is read where the kernel sends no event.
 const WATCH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Why processes that are still there after this time are not waited for.
 fn unending(pids: &[i32], waited: Duration) -> Option<String> {
-    // What has become another user by a set-user-ID program is out of reach, and no patience brings it back.
+    // A process that became another user by a set-user-ID program cannot be killed by us, however long we wait.
     if waited >= MOST_SPARING && pids.iter().all(|pid| tree::is_out_of_reach(*pid)) {
         return Some(format!("processes {pids:?} run as another user, may not be ended by this one, and run on"));
     }
     (waited >= MOST_PATIENCE).then(|| format!("processes {pids:?} cannot be ended"))
 }
 
-/// Runs a supervisor on its end of the socket until the runner is done or gone. To be called first thing in a
-/// process of its own, which exits with what this returns.
+/// Runs a supervisor on its end of the socket until the runner has finished or ended. Must be called first in a process
+/// of its own, which exits with what this returns.
 pub fn supervise(socket: OwnedFd) -> ExitCode {
     match Supervisor::new(socket).map(Supervisor::run) {
         Ok(true) => ExitCode::SUCCESS,
@@ -72,7 +72,7 @@ pub fn supervise(socket: OwnedFd) -> ExitCode {
     }
 }
 
-/// How far the subject has come.
+/// State of the subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Nothing was launched, or it was refused.
@@ -91,51 +91,51 @@ struct Supervisor {
     channel: Channel,
     /// Readable after a signal.
     wake: UnixStream,
-    /// SIGTERM came: somebody wants this over.
+    /// SIGTERM arrived: it asks us to end everything.
     terminate: Arc<AtomicBool>,
     state: State,
-    /// What can be said together with the subject's end.
+    /// What is sent together with the report of the subject's end.
     unsaid: Option<FromSupervisor>,
     spawner: Spawner,
     /// Subjects start in the group, one after another.
     reused: bool,
     /// So many of them have ended.
     ended: u64,
-    /// Which of them the runner waits to hear of.
+    /// The number of the subject whose begin the runner waits for.
     asked: Option<u64>,
     /// The one that was spawned last.
     spawned: Option<Pid>,
     children: Children,
-    /// Kept open for the runner: what is dear to close.
+    /// Descriptors kept open for the runner because they are slow to close.
     open_fds: Vec<OwnedFd>,
     /// Captured standard output and error.
     streams: [Option<Stream>; 2],
     scratch: Vec<PathBuf>,
-    /// Locks on these, so that no sweep removes them while what the runner started is being ended.
+    /// Locks on group and directories, so that no sweep removes them while the runner's processes are ended.
     locks: Vec<Lock>,
     group: Option<Group>,
     watch: OomWatch,
-    /// Until when a kill for lack of memory, once announced, is looked for.
+    /// Until when to check for a kill for lack of memory that was announced.
     alarm: Option<Instant>,
-    /// How the subject's own process ended, until that is told.
+    /// How the subject's own process ended, until that is reported.
     status: Option<(Status, Nanos)>,
     killed: Option<KilledFor>,
-    /// CPU time of everything reaped: orphans come here, others to parents whose figure holds theirs.
+    /// CPU time of everything reaped: orphans here, other processes by parents whose figures include theirs.
     cpu: CpuTime,
-    /// What else the kernel counted of them.
+    /// The other counters of the kernel for them.
     usage: Usage,
     finished: Finished,
 }
 
 impl Supervisor {
     fn new(socket: OwnedFd) -> io::Result<Self> {
-        // Fails where it leads a session already, which is as well.
+        // This fails where the process leads a session already, which is fine.
         let _ = setsid();
         let _ = rustix::thread::set_name(c"prony-supervise");
         set_child_subreaper(Some(getpid()))?;
-        // A subject may have stopped this process. Once the runner has ended, nobody else has it go on and clean up.
+        // A subject may have stopped this process. Once the runner has ended, nobody else continues it to clean up.
         set_parent_process_death_signal(Some(Signal::CONT))?;
-        // Before signals are caught, which the spawner would inherit.
+        // Before signals are caught: the spawner would inherit that.
         let spawner = Spawner::start()?;
         let (wake, signalled) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
@@ -184,7 +184,7 @@ impl Supervisor {
         self.finished.problems.is_empty()
     }
 
-    /// Until the runner has closed its end: what it gave to be held open is closed by us, who keep nobody waiting.
+    /// Until the runner has closed its end: its descriptors are closed by us, since nobody waits for our exit.
     fn wait_for_runner(&mut self) {
         while !self.open_fds.is_empty() {
             let _ = poll(&mut [PollFd::new(&self.channel, PollFlags::IN)], None);
@@ -194,7 +194,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits until anything can be read.
+    /// Waits until any descriptor is readable.
     fn wait(&self) -> io::Result<()> {
         let sources = [self.channel.as_fd(), self.wake.as_fd()];
         let captured = self.streams.iter().flatten().filter_map(Stream::source);
@@ -214,11 +214,11 @@ impl Supervisor {
 
     /// Polls every source once. Which of them woke us does not matter: a poll costs a microsecond.
     fn turn(&mut self) {
-        // First, as the end of the subject is told by the clock when it is seen.
+        // First, because the subject's end gets the clock's time when it is noticed.
         self.reap_all();
         while matches!(self.wake.read(&mut [0; 256]), Ok(n) if n > 0) {}
         self.streams.iter_mut().flatten().for_each(Stream::drain);
-        // One that ended between the first look and the reading of `wake`.
+        // A child that ended between the first check and the reading of `wake`.
         self.reap_all();
         self.read_spawn_report();
         self.check_memory();
@@ -240,7 +240,7 @@ impl Supervisor {
         match message {
             ToSupervisor::Begin { begin } => self.begin(*begin),
             ToSupervisor::Tell { nth } => {
-                // Its end may just have been told.
+                // Its end may just have been reported.
                 self.asked = Some(nth).filter(|nth| *nth > self.ended);
                 self.read_spawn_report();
                 self.say_unsaid();
@@ -252,8 +252,8 @@ impl Supervisor {
         }
     }
 
-    /// Prepares for subjects. Where several come the spawner enters the group: what it spawns is in it, and nothing has to
-    /// be moved.
+    /// Prepares for subjects. If several will come, the spawner enters the group: what it spawns starts in it, and no
+    /// process has to be moved.
     fn begin(&mut self, begin: Begin) {
         let Begin { reused, mut group, beside, scratch, captured } = begin;
         group.iter_mut().for_each(Group::lock);
@@ -273,7 +273,7 @@ impl Supervisor {
         }
         self.spawner.spawn.open();
         let ready = FromSupervisor::Ready { spawner: number(self.spawner.pid) };
-        // A runner that is gone shows as the end of the socket in the next turn.
+        // If the runner has ended, the next turn finds the socket closed.
         let _ = self.channel.send(&ready, &[self.spawner.socket()]);
     }
 
@@ -281,7 +281,7 @@ impl Supervisor {
         self.locks = self.scratch.iter().filter_map(|path| Lock::shared(path).ok()).collect();
     }
 
-    /// Signals the subject's process group, while its leader is known to be ours.
+    /// Signals the subject's process group, while its leader is known to be our child.
     fn signal(&self, signal: i32) {
         if let (Some(pid), Some(signal), true) = (self.spawned, Signal::from_named_raw(signal), self.is_alive()) {
             // A group that has just ended needs no signal.
@@ -289,7 +289,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether nothing is left of the `nth` subject: what is said of it now came too late.
+    /// Whether nothing is left of the `nth` subject, so that a command for it comes too late.
     const fn is_over(&self, nth: u64) -> bool {
         !matches!(self.state, State::Ended) && nth <= self.ended
     }
@@ -306,7 +306,7 @@ impl Supervisor {
         }
     }
 
-    /// Tells of the subject that the runner waits to hear of, once there is something to tell.
+    /// Reports the subject that the runner waits for, once there is something to report.
     fn read_spawn_report(&mut self) {
         if self.asked.is_none() {
             return;
@@ -319,12 +319,12 @@ impl Supervisor {
         match (self.state, self.spawner.spawn.failed()) {
             (State::Idle, Some((step, errno))) => self.refuse_spawned(refusal(Some(step)), errno),
             (State::Idle, None) if ended => self.refuse_spawned(Refusal::Spawner, libc::ESRCH),
-            // Without its spawner nobody tells that it was executed; it was about to be.
+            // Its spawner has ended, so that nothing reports that it was executed; it was about to be.
             (State::Made, None) if spawn.is_some_and(|spawn| spawn.executed.is_some() || ended) => {
                 self.asked = None;
                 self.unsaid = Some(self.runs());
             }
-            // One that failed will be reaped.
+            // A child that failed will be reaped.
             _ => {}
         }
     }
@@ -346,7 +346,7 @@ impl Supervisor {
         FromSupervisor::Running { pid, at, released, before, candidate: spawn.map(|spawn| spawn.candidate) }
     }
 
-    /// Version 1 kills one process of a group and leaves the others crippled: the rest follows here.
+    /// Version 1 kills only one process of a group, which leaves the remaining ones unusable: the rest is killed here.
     fn check_memory(&mut self) {
         if self.watch.take_event() {
             // The event comes just before the kill.
@@ -364,7 +364,7 @@ impl Supervisor {
         while let Some(reaped) = reap() {
             let at = monotonic();
             if reaped.pid == number(self.spawner.pid) {
-                // Nothing can be launched any more: what is under way ends as it may.
+                // Nothing can be launched any more; what is running may end by itself.
                 self.spawner.ended = true;
                 continue;
             }
@@ -377,7 +377,7 @@ impl Supervisor {
                 if let Some((step, errno)) = failed {
                     self.refuse_spawned(refusal(Some(step)), errno);
                 } else if self.state == State::Made && self.spawner.spawn.get().is_some() {
-                    // It executed its program, though the spawner has not told so yet.
+                    // It executed its program, though the spawner has not reported that yet.
                     self.unsaid = Some(self.runs());
                 }
                 if self.is_alive() {
@@ -387,11 +387,11 @@ impl Supervisor {
         }
     }
 
-    /// Tells how the subject ended, once.
+    /// Reports how the subject ended, once.
     fn tell_end(&mut self) {
         let Some((status, at)) = self.status.take() else { return };
         if let Some(FromSupervisor::Running { at: executed_at, .. }) = &mut self.unsaid {
-            // Its end was seen first; it was executed before that.
+            // Its end was noticed first; it was executed before that.
             *executed_at = (*executed_at).min(at);
         }
         (self.state, self.asked) = (State::Ended, None);
@@ -416,17 +416,17 @@ impl Supervisor {
         }
         let ended = FromSupervisor::Ended { end, ready };
         let all: Vec<&FromSupervisor> = self.unsaid.iter().chain([&ended]).collect();
-        // A runner that is gone shows as the end of the socket in the next turn.
+        // If the runner has ended, the next turn finds the socket closed.
         let _ = self.channel.send_all(&all, &[]);
         self.unsaid = None;
         if ready {
-            // What the machine killed until now is no evidence for the next subject, which is not made before that.
+            // What the machine killed until now is no evidence for the next subject, which is made later than this.
             self.watch.begin_anew();
             self.spawner.spawn.open();
         }
     }
 
-    /// What there is of the tree, once orphans that ended since the last look are reaped and in the sums.
+    /// State of the tree, once orphans that ended since the last check are reaped and added to the sums.
     fn left_behind(&mut self) -> Leftover {
         if self.children.none_but(self.spawner.pid) {
             return Leftover::NONE;
@@ -439,7 +439,7 @@ impl Supervisor {
         left
     }
 
-    /// Kills the tree and tells the subject's end.
+    /// Kills the tree and reports the subject's end.
     fn kill(&mut self, why: KilledFor) {
         self.notice();
         if self.is_alive() {
@@ -449,7 +449,7 @@ impl Supervisor {
         self.tell_end();
     }
 
-    /// Kills until nothing is left but, where subjects are spawned one after another, the spawner.
+    /// Kills until nothing is left except, where subjects are spawned one after another, the spawner.
     fn end_tree(&mut self) {
         let began = Instant::now();
         let mut pause = Duration::from_micros(200);
@@ -467,7 +467,7 @@ impl Supervisor {
             }
             tree::kill_all(self.spawner.pid);
             if let Some(problem) = unending(&pids, began.elapsed()) {
-                // It may be ended twice: after its time and at the end.
+                // It may be ended twice: after its deadline and at the end.
                 self.finished.problems.retain(|known| *known != problem);
                 return self.finished.problems.push(problem);
             }
@@ -492,10 +492,10 @@ impl Supervisor {
         pids
     }
 
-    /// Kills what is left, removes what was made, and says so.
+    /// Kills what is left, removes what was made, and reports that.
     fn finish(&mut self) {
         self.finished.killed = tree::living(self.spawner.pid).count() as u64;
-        // Before the group is killed, which may hold it.
+        // Before the group is killed, which may contain the spawner.
         self.spawner.end();
         self.kill(KilledFor::Asked);
         let group = self.group.iter().map(Group::remove);
@@ -513,7 +513,7 @@ impl Supervisor {
     }
 
     fn say(&self, message: &FromSupervisor) {
-        // A runner that is gone shows as the end of the socket in the next turn.
+        // If the runner has ended, the next turn finds the socket closed.
         let _ = self.channel.send(message, &[]);
     }
 }

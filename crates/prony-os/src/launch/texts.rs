@@ -1,10 +1,10 @@
-//! What is executed, in C's form. Pure.
+//! What is executed, as strings of C. No input or output.
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Where programs are looked for when the subject's environment has no `PATH`.
+/// Where programs are searched for when the subject's environment has no `PATH`.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// Every text that exec needs.
@@ -22,7 +22,7 @@ pub(super) struct Texts {
     pub(super) env: Vec<CString>,
 }
 
-/// A text of an odd sort: it holds a zero byte, which C takes for its end. The words say so.
+/// A text with a zero byte, which C takes for its end. The value names the text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cut(pub(super) String);
 
@@ -37,7 +37,7 @@ impl Texts {
         let env: Vec<(Vec<u8>, Vec<u8>)> = env.collect();
         let path = env.iter().find(|(name, _)| name == b"PATH").map_or(DEFAULT_PATH, |(_, value)| value);
         let candidates = candidates(&command, path);
-        // The command before what is made of it: an error names what was written.
+        // The command comes before what is derived from it, so that an error names what was written.
         let args = [command].into_iter().chain(args).map(c_string).collect::<Result<_, _>>()?;
         let candidates = candidates.into_iter().map(c_string).collect::<Result<_, _>>()?;
         let joined = |(mut name, value): (Vec<u8>, Vec<u8>)| {

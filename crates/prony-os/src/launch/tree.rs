@@ -11,10 +11,10 @@ use rustix::process::{
 
 use crate::owner::{Place, ProcessId, all_places, place};
 
-/// Scans after which stopping gives way to killing, should a tree fork faster than it is stopped.
+/// Scans after which stopping is given up for killing, if a tree forks faster than it is stopped.
 const MOST_STOP_SCANS: usize = 64;
 
-/// Everything below `root`, which is not in it; parents before children where the list allows.
+/// Everything below `root`, without `root`; parents before children where the list allows.
 fn below(root: i32, places: &[Place]) -> Vec<Place> {
     let mut children: HashMap<i32, Vec<Place>> = HashMap::new();
     for place in places {
@@ -33,7 +33,7 @@ fn below(root: i32, places: &[Place]) -> Vec<Place> {
 /// All processes below the calling one but `spawner`, ended ones that nobody reaped yet included.
 pub(super) fn descendants(spawner: Pid) -> Vec<Place> {
     let spawner = spawner.as_raw_nonzero().get();
-    // Looking at every process of the machine takes milliseconds, and mostly there is nothing to find.
+    // Reading every process of the machine takes milliseconds, and mostly finds nothing.
     if children().is_some_and(|pids| pids.iter().all(|pid| *pid == spawner)) {
         return Vec::new();
     }
@@ -42,19 +42,19 @@ pub(super) fn descendants(spawner: Pid) -> Vec<Place> {
     found
 }
 
-/// The kernel's lists of the calling process's children, one a thread, kept open: looking costs one call.
+/// The kernel's lists of the calling process's children, one per thread, kept open: a check costs one call.
 #[derive(Debug)]
 pub(super) struct Children(Vec<File>);
 
 impl Children {
-    /// Of a process that starts no more threads; empty where the kernel keeps no lists.
+    /// For a process that starts no more threads; empty where the kernel has no such lists.
     pub(super) fn open() -> Self {
         let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
         let lists: Option<Vec<File>> = tasks.map(|task| File::open(task.path().join("children")).ok()).collect();
         Self(lists.unwrap_or_default())
     }
 
-    /// Whether there is none but `spawner`, ended ones included; `false` where that cannot be told.
+    /// Whether there is no child but `spawner`, ended ones included; `false` where that cannot be determined.
     ///
     /// Every orphan of the tree comes to a subreaper, so that one without children has no tree.
     pub(super) fn none_but(&self, spawner: Pid) -> bool {
@@ -63,24 +63,24 @@ impl Children {
             let mut text = [0; 64];
             let read = list.read_at(&mut text, 0).ok();
             let listed = read.and_then(|length| std::str::from_utf8(&text[..length]).ok());
-            // A list that does not fit names others too, whole.
+            // A list that does not fit contains another child too, in full.
             listed.is_some_and(|pids| pids.split_ascii_whitespace().all(is_spawner))
         };
         !self.0.is_empty() && self.0.iter().all(only)
     }
 }
 
-/// What is there of a tree whose subject has ended.
+/// What is left of a tree whose subject has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leftover {
-    /// Processes that live on, such as daemons.
+    /// Processes that still run, such as daemons.
     pub(super) living: u64,
     /// Processes that have ended and were not reaped.
     pub(super) ended: u64,
 }
 
 impl Leftover {
-    /// Nothing is there.
+    /// Nothing is left.
     pub(super) const NONE: Self = Self { living: 0, ended: 0 };
 
     /// Of all that a scan found.
@@ -89,12 +89,12 @@ impl Leftover {
         Self { living: (places.len() - ended) as u64, ended: ended as u64 }
     }
 
-    /// Whether nothing is there.
+    /// Whether nothing is left.
     pub(super) const fn is_none(self) -> bool {
         self.living + self.ended == 0
     }
 
-    /// Whether the kernel's counts of what was reaped are those of the whole tree.
+    /// Whether the kernel's counts of the reaped processes cover the whole tree.
     pub(super) fn complete(self) -> Reading<()> {
         let missing = |what: String| Reading::Missing(Why::NotSupported(what));
         match (self.living, self.ended) {
@@ -105,7 +105,7 @@ impl Leftover {
     }
 }
 
-/// Children of the calling process; `None` where the kernel keeps no lists of them and there are any.
+/// Children of the calling process; `None` where the kernel has no lists of them and there are some.
 fn children() -> Option<Vec<i32>> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     if matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD)) {
@@ -124,7 +124,7 @@ pub(super) fn living(spawner: Pid) -> impl Iterator<Item = ProcessId> {
     descendants(spawner).into_iter().filter(|place| !place.zombie).map(|place| place.id)
 }
 
-/// Sends a signal to this very process, never to another that got its number since.
+/// Sends a signal to this very process, never to a later one with the same pid.
 fn signal(id: ProcessId, signal: Signal) {
     let Some(pid) = Pid::from_raw(id.pid) else { return };
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
@@ -134,14 +134,14 @@ fn signal(id: ProcessId, signal: Signal) {
     }
 }
 
-/// Whether a process is there that this one may send no signal.
+/// Whether there is a process that this one may not signal.
 pub(super) fn is_out_of_reach(pid: i32) -> bool {
     let asked = Pid::from_raw(pid).map(test_kill_process);
     matches!(asked, Some(Err(rustix::io::Errno::PERM)))
 }
 
-/// Stops everything below the calling process but `spawner` until a scan finds nothing that still runs free, so that nothing forks
-/// while it is killed; then kills it all. Returns how many were alive.
+/// Stops everything below the calling process except `spawner` until a scan finds nothing that still runs, so that
+/// nothing forks while it is killed; then kills it all. Returns how many were alive.
 pub(super) fn kill_all(spawner: Pid) -> usize {
     let mut stopped = HashSet::new();
     for _ in 0..MOST_STOP_SCANS {
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn child_beside_the_spawner_is_reported_until_it_is_reaped() {
-        // The harness's other threads have children of their own.
+        // Other threads of the test harness have children of their own.
         let list = Children(File::open("/proc/thread-self/children").into_iter().collect());
         if list.0.is_empty() {
             assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "the kernel keeps no lists of children");
@@ -210,7 +210,7 @@ mod tests {
         assert!(list.none_but(number(&spawner)));
         spawner.kill().unwrap();
         spawner.wait().unwrap();
-        assert!(!Children(Vec::new()).none_but(number(&spawner)), "nobody can tell");
+        assert!(!Children(Vec::new()).none_but(number(&spawner)), "this cannot be determined");
         assert!(!Children::open().0.is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! What runner and supervisor say to each other.
+//! The messages between runner and supervisor.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,43 +13,43 @@ use serde::{Deserialize, Serialize};
 use crate::limits::Group;
 use crate::sys::process::{Counts, Ended, Step};
 
-/// What the runner says.
+/// A message of the runner.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub(super) enum ToSupervisor {
-    /// Be ready for subjects, which the runner has made by the spawner itself. With the message come the ends of pipes
-    /// from which captured output is read, and descriptors that are kept open until the runner is gone.
+    /// Prepare for subjects, which the runner requests from the spawner itself. The message carries the ends of pipes
+    /// from which captured output is read, and descriptors that stay open until the runner has ended.
     Begin { begin: Box<Begin> },
     /// Report when the `nth` subject executes its program.
     Tell { nth: u64 },
-    /// Send a signal to the process group of the `nth` subject: by the time this is read it may have ended by itself, and
-    /// another be under way.
+    /// Send a signal to the process group of the `nth` subject: when this is read it may have ended by itself, and a
+    /// later one may run.
     Signal { signal: i32, nth: u64 },
-    /// Kill the whole tree, of the `nth` likewise.
+    /// Kill the whole tree, also only that of the `nth`.
     Kill { nth: u64 },
     /// Kill what is left, clean up, and exit.
     Finish,
 }
 
-/// What the supervisor says.
+/// A message of the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "did")]
 pub(super) enum FromSupervisor {
-    /// This process will spawn the subjects; where to ask it for them comes with the message.
+    /// This process will spawn the subjects; the socket on which it takes requests comes with the message.
     Ready { spawner: i32 },
     /// The group cannot be used.
     NotReady { why: String },
     /// The subject could not be prepared or executed.
     Refused { refusal: Refusal, errno: i32 },
-    /// The program has been executed, by the candidate of this number; seen at this instant.
+    /// The program has been executed, by the candidate of this number; noticed at this instant.
     Running { pid: i32, at: Nanos, released: Nanos, before: Option<Box<(CpuTime, Usage)>>, candidate: Option<u32> },
     /// The subject has ended; `ready` where nothing of it is left and the supervisor waits for another.
     Ended { end: Box<End>, ready: bool },
-    /// The tree is gone and everything cleaned up.
+    /// The tree has ended and everything is cleaned up.
     Finished { finished: Finished },
 }
 
-/// What could not be done.
+/// The step that failed.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Refusal {
@@ -57,13 +57,13 @@ pub(super) enum Refusal {
     Exec,
     /// Entering the directory.
     Directory,
-    /// Asking the spawner, which is gone, or what it was about to make.
+    /// Asking the spawner, which had ended, or the child that it was about to make.
     Spawner,
-    /// Anything else, named.
+    /// Any other step, by name.
     Other(String),
 }
 
-/// What a step that failed amounts to.
+/// The error for a step that failed.
 pub(super) fn refusal(step: Option<Step>) -> Refusal {
     match step {
         Some(Step::Exec) => Refusal::Exec,
@@ -75,22 +75,22 @@ pub(super) fn refusal(step: Option<Step>) -> Refusal {
     }
 }
 
-/// What a supervisor is to be ready for.
+/// What a supervisor must prepare for.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Begin {
     /// Several subjects will come, and start in the group, which only counts. A single one enters its groups itself.
     pub(super) reused: bool,
-    /// What the supervisor kills and removes at the end.
+    /// The group that the supervisor kills and removes at the end.
     pub(super) group: Option<Group>,
     /// The group of another subject, for whose limits memory is watched where there is no `group`.
     pub(super) beside: Option<Group>,
     /// Removed at the end.
     pub(super) scratch: Vec<Text>,
-    /// How much is kept of standard output and error, where they are captured.
+    /// How much of standard output and error is stored, where they are captured.
     pub(super) captured: [Option<Bounds>; 2],
 }
 
-/// How many of the first and of the last bytes of a captured stream are kept.
+/// How many of the first and of the last bytes of a captured stream are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Bounds {
     pub(super) first: usize,
@@ -137,21 +137,21 @@ pub struct End {
     pub at: Nanos,
     /// Whether the supervisor had killed the tree before, and why.
     pub killed: Option<KilledFor>,
-    /// CPU time of the process and of the children it waited for, by `wait4`; missing where processes of the tree
-    /// live on. Children of a parent that ignores SIGCHLD are not in it: prefer the control group's figure.
+    /// CPU time of the process and of the children it waited for, by `wait4`; missing where processes of the tree still
+    /// run. Children of a parent that ignores SIGCHLD are not in it: prefer the control group's figure.
     pub cpu: Reading<CpuTime>,
     /// What the kernel counted of the same processes up to their very ends, what they did before the program was
     /// executed included; missing where `cpu` is.
     pub usage: Reading<Usage>,
-    /// Processes of the tree that live on, such as daemons.
+    /// Processes of the tree that still run, such as daemons.
     pub leftover: u64,
-    /// What was seen of memory over the subject's life.
+    /// What was observed of memory while the subject ran.
     pub memory: MemoryEvidence,
     /// Standard output, where it was captured.
     pub stdout: Option<Captured>,
     /// Standard error, where it was captured.
     pub stderr: Option<Captured>,
-    /// How its supervisor ended, where that came first: the kernel ends the subject with it, and nothing else is known.
+    /// How its supervisor ended, if that was first: the kernel ends the subject with it, and no more is known.
     pub lost: Option<String>,
 }
 
@@ -223,10 +223,10 @@ pub struct CpuTime {
     pub system: Nanos,
 }
 
-/// What ending the tree took.
+/// Result of ending the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
-    /// Processes that were still alive and had to be killed, as far as a supervisor lived to tell.
+    /// Processes that were still alive and had to be killed, as far as a supervisor could report that.
     pub killed: u64,
     /// What could not be ended or removed.
     pub problems: Vec<String>,

@@ -1,4 +1,4 @@
-//! What this machine lets us limit and count, found out by doing it.
+//! What this machine lets us limit and count, determined by trying it.
 
 use prony_model::reading::Reading;
 use prony_model::spec::Limits;
@@ -41,7 +41,7 @@ pub struct Capability {
     pub cpu_time: Ability,
     /// The exact peak of a tree's memory.
     pub memory_peak: Ability,
-    /// What else there is to know, such as how swap is kept out.
+    /// Further remarks, such as how swap is excluded.
     pub notes: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Limit {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Memory, Self::Cpus, Self::Pids];
 
-    /// Whether it is asked for.
+    /// Whether it was requested.
     pub const fn is_in(self, limits: &Limits) -> bool {
         match self {
             Self::Memory => limits.memory.is_some(),
@@ -78,7 +78,7 @@ impl Limit {
         }
     }
 
-    /// Makes a group with it, sees whether it is taken, and removes it.
+    /// Makes a group with the limit, checks whether the kernel takes it, and removes the group.
     pub fn ability(self) -> Ability {
         self.attempt(&mut Vec::new())
     }
@@ -94,7 +94,7 @@ impl Limit {
     }
 }
 
-/// Makes a group for each limit, sees whether it is taken, and removes it.
+/// Makes a group for each limit, checks whether the kernel takes it, and removes the group.
 pub fn capability() -> Capability {
     let mut notes = Vec::new();
     let [memory, cpus, pids] = Limit::ALL.map(|limit| limit.attempt(&mut notes));

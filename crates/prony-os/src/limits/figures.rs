@@ -1,4 +1,4 @@
-//! What a group says of its whole tree.
+//! The figures of a control group about its whole tree.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub struct Figures {
     pub swap: Reading<Bytes>,
     /// Processes that the kernel killed for lack of memory, whoever lacked it.
     pub oom_kills: Reading<u64>,
-    /// How often the group's own limit left no way out; version 2 only.
+    /// How often the group's own limit left no memory to reclaim; version 2 only.
     pub limit_hits: Reading<u64>,
     /// Where the CPU figures come from.
     pub cpu_from: Option<Version>,
@@ -57,13 +57,13 @@ pub struct Figures {
     pub cpu_user: Reading<Nanos>,
     /// Its part in the kernel.
     pub cpu_system: Reading<Nanos>,
-    /// Time for which the CPU limit held the group back.
+    /// Time for which the CPU limit throttled the group.
     pub throttled: Reading<Nanos>,
     /// Where the figures of block devices come from.
     pub io_from: Option<Version>,
     /// Bytes read from block devices.
     pub read: Reading<Bytes>,
-    /// Bytes written to block devices; version 1 sees no write that goes through the page cache.
+    /// Bytes written to block devices; version 1 does not count writes that pass through the page cache.
     pub written: Reading<Bytes>,
     /// Forks refused for the limit of processes.
     pub forks_refused: Reading<u64>,
@@ -98,8 +98,7 @@ impl Figures {
         }
     }
 
-    /// Every figure under a name that tells where it comes from: `cgroup1.memory.peak`, in bytes, nanoseconds or
-    /// counts.
+    /// Every figure under a name that shows its origin: `cgroup1.memory.peak`, in bytes, nanoseconds or counts.
     pub fn named(&self) -> BTreeMap<String, Reading<u64>> {
         let bytes = |reading: &Reading<Bytes>| reading.clone().map(Bytes::as_bytes);
         let nanos = |reading: &Reading<Nanos>| reading.clone().map(Nanos::as_nanos);

@@ -31,13 +31,13 @@ fn hint(root: bool) -> &'static str {
     }
 }
 
-/// How a note begins that tells of a directory that could not be made.
+/// How a note about a directory that could not be made begins.
 const REFUSAL: &str = "no group";
 
 /// How long removal waits for ended processes to leave their group.
 const MOST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A control group of one subject's process tree. A plain value: it is removed when [`Group::remove`] is called, by a
+/// A control group of one subject's process tree. A plain value: the group is removed by [`Group::remove`], by a
 /// supervisor that was given it, or by [`super::sweep`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
@@ -47,12 +47,12 @@ pub struct Group {
     v2_controllers: Vec<String>,
     memory: Option<Bytes>,
     notes: Vec<String>,
-    /// One on each directory: no sweep removes what is locked.
+    /// A lock on each directory: no sweep removes what is locked.
     #[serde(skip)]
     locks: Locks,
 }
 
-/// Shared by the clones of a group, and no part of what it is: a supervisor takes its own ([`Group::lock`]).
+/// Shared by the clones of a group and ignored by comparisons: a supervisor takes its own ([`Group::lock`]).
 #[derive(Clone, Debug, Default)]
 struct Locks(Vec<Arc<Lock>>);
 
@@ -62,7 +62,7 @@ impl PartialEq for Locks {
     }
 }
 
-/// Where a controller works for a group.
+/// Where a controller has its files for a group.
 enum Place<'a> {
     V1(&'a Path),
     V2(&'a Path),
@@ -100,7 +100,7 @@ impl Group {
         Self { name, v1, v2, v2_controllers, memory, notes, locks: Locks::default() }
     }
 
-    /// The same in given hierarchies; `make` makes a directory with the files that a kernel would put there.
+    /// The same in given hierarchies; `make` makes a directory with the files that a kernel would create there.
     fn create_in(
         hierarchies: &Hierarchies,
         name: String,
@@ -108,8 +108,8 @@ impl Group {
         make: &dyn Fn(&Path) -> io::Result<()>,
     ) -> Result<Self, Error> {
         let mut group = Self::named(name);
-        // A group with the cpu controller competes as one, so that on a busy machine a subject of many threads would
-        // get the share of one: that is for those who ask for a limit.
+        // A group with the cpu controller competes with others as one unit, so that a subject of many threads would get
+        // the share of one thread on a busy machine: we use it only if a limit is requested.
         let wanted = |controller: &str| controller != "cpu" || limits.cpus.is_some();
         for controller in v1::CONTROLLERS.into_iter().filter(|controller| wanted(controller)) {
             if let Some(parent) = hierarchies.v1.get(controller) {
@@ -129,7 +129,7 @@ impl Group {
         match group.limit(limits) {
             Ok(()) => Ok(group),
             Err(error) => {
-                // The limit is what the user has to hear of.
+                // The user has to learn of the limit first.
                 let _ = group.remove();
                 Err(error)
             }
@@ -162,7 +162,7 @@ impl Group {
         Ok(())
     }
 
-    /// Locks the directories for this process too, which was given the group by another.
+    /// Locks the directories for this process too, which received the group from another process.
     pub(crate) fn lock(&mut self) {
         let locks: Vec<_> = self.directories().into_iter().filter_map(|dir| Lock::shared(dir).ok()).collect();
         self.locks.0.extend(locks.into_iter().map(Arc::new));
@@ -222,7 +222,7 @@ impl Group {
         self.memory
     }
 
-    /// What is not as one would wish, and how swap is kept out.
+    /// Remarks on what does not work as intended, and how swap is excluded.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -240,7 +240,7 @@ impl Group {
         dirs
     }
 
-    /// Where the memory controller of version 1 or 2 has the group.
+    /// Where the memory controller, of version 1 or 2, has the group's files.
     pub(super) fn memory_dir(&self) -> Option<(Version, &Path)> {
         self.place("memory").map(|place| match place {
             Place::V1(dir) => (Version::V1, dir),
@@ -257,7 +257,7 @@ impl Group {
         self.directories().into_iter().map(entrance).collect()
     }
 
-    /// What the group says of its tree now.
+    /// The group's figures of its tree now.
     pub fn figures(&self) -> Figures {
         let why = match self.refusals().next() {
             Some(note) => Why::NotPermitted(note.clone()),
@@ -271,7 +271,7 @@ impl Group {
         figures
     }
 
-    /// Begins the peak of memory anew, for a peak per phase. Version 1 only.
+    /// Resets the peak of memory, for a peak per phase. Version 1 only.
     pub fn reset_peak(&self) -> Reading<()> {
         let missing = |why| Reading::Missing(Why::NotSupported(why));
         match self.place("memory") {
@@ -284,7 +284,7 @@ impl Group {
         }
     }
 
-    /// Processes in the group and below, this process left out.
+    /// Processes in the group and below, without this process.
     pub fn members(&self) -> Vec<i32> {
         let me = getpid().as_raw_nonzero().get();
         let mut all: Vec<i32> =
@@ -295,13 +295,13 @@ impl Group {
         all
     }
 
-    /// Sends SIGKILL to all members, all at once where the kernel can. They may take a moment to end.
+    /// Sends SIGKILL to all members, at once where the kernel can. They may take a moment to end.
     pub fn kill(&self) {
         let at_once = self.v2.as_deref().is_some_and(|dir| write(dir, "cgroup.kill", "1").is_ok());
         if at_once {
             return;
         }
-        // Nothing forks while frozen; where there is no freezer, repetition must do.
+        // Nothing forks while frozen; without a freezer, the kill is repeated.
         let freezer = self.v1.get("freezer");
         let freeze = |state| freezer.map(|dir| write(dir, "freezer.state", state));
         let _ = freeze("FROZEN");
@@ -311,14 +311,14 @@ impl Group {
         let _ = freeze("THAWED");
     }
 
-    /// Sends SIGKILL to all members but one, one by one: what they fork meanwhile has to be killed again.
+    /// Sends SIGKILL to all members except one, one by one: children that they fork meanwhile have to be killed again.
     pub fn kill_but(&self, spared: i32) {
         for pid in self.members().into_iter().filter(|pid| *pid != spared) {
             self.kill_member(pid);
         }
     }
 
-    /// Kills a process unless its number has come to mean one outside of the group.
+    /// Kills a process unless its pid now belongs to a process outside of the group.
     fn kill_member(&self, pid: i32) {
         let handle = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
@@ -338,7 +338,7 @@ impl Group {
         let deadline = Instant::now() + MOST_PATIENCE;
         for dir in self.directories() {
             while let Err(error) = remove_dirs(dir) {
-                // Anything but a process that is not quite gone stays as it is.
+                // Any error other than that of a process which is still ending is final.
                 if error.kind() != io::ErrorKind::ResourceBusy || Instant::now() > deadline {
                     return Err(Error::file("remove", dir)(error));
                 }
@@ -349,7 +349,7 @@ impl Group {
         Ok(())
     }
 
-    /// The group of this name, as far as it is still there.
+    /// The group of this name, with those of its directories that still exist.
     pub(super) fn existing(hierarchies: &Hierarchies, name: &str) -> Self {
         let there = |parent: &PathBuf| Some(parent.join(name)).filter(|dir| dir.is_dir());
         let v1 = hierarchies.v1.iter().filter_map(|(controller, parent)| Some((controller.clone(), there(parent)?)));
@@ -371,7 +371,7 @@ fn remove_dirs(dir: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A kernel's files in a new version 2 group.
+    /// Files that a kernel creates in a new version 2 group.
     fn make_v2(dir: &Path) -> io::Result<()> {
         fs::create_dir(dir)?;
         let files = [
@@ -477,7 +477,7 @@ mod tests {
         assert!(!top.path().join("g").exists());
     }
 
-    /// Where there is no version 2, frozen or not, members are killed one by one. Needs permission to make groups.
+    /// Without version 2 members are killed one by one, frozen or not. Needs permission to make groups.
     #[test]
     fn version_1_kill_ends_all_members() {
         let v1 = Hierarchies::read().v1;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use prony_model::reading::{Reading, Why};
 
-/// Writes to a file that must exist: creating one would only hide that the kernel does not offer it.
+/// Writes to a file that must exist: creating one would hide that the kernel does not offer it.
 pub(super) fn write(dir: &Path, file: &str, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(dir.join(file))?.write_all(text.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! Where groups can be made: the hierarchies that are mounted, and our own place in each.
+//! Where groups can be made: the mounted hierarchies, and this process's group in each.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::owner::{ProcessId, is_name};
 
-/// Our own place in each hierarchy; new groups go below it.
+/// This process's group in each hierarchy; new groups are made below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hierarchies {
     /// Version 1: a directory for each controller.
@@ -16,7 +16,7 @@ pub(super) struct Hierarchies {
 }
 
 impl Hierarchies {
-    /// As this process sees them now; none on a kernel without control groups.
+    /// As this process finds them now; none on a kernel without control groups.
     pub(super) fn read() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
@@ -84,7 +84,7 @@ impl<'a> Mount<'a> {
         })
     }
 
-    /// Where our group's directory is, seen through this mount; its top where our path lies outside of it.
+    /// Our group's directory under this mount; the mount's top where our path lies outside of it.
     fn own_directory(&self, path: &str) -> PathBuf {
         let below = Path::new(path).strip_prefix(&self.root).unwrap_or_else(|_| Path::new(""));
         if below.as_os_str().is_empty() || below.starts_with("..") {

@@ -1,4 +1,4 @@
-//! Evidence of memory that ran out, and the watch that has the whole tree die of it.
+//! Detects that memory ran out, and kills the whole tree then.
 
 use std::fs::File;
 use std::io;
@@ -42,17 +42,17 @@ impl OomWatch {
         Self { group: group.cloned(), event, together, host_before: host.read(), host }
     }
 
-    /// What the machine killed until now is no evidence for what follows.
+    /// What the machine killed until now is no evidence for later subjects.
     pub(crate) fn begin_anew(&mut self) {
         self.host_before = self.host.read();
     }
 
-    /// What to poll for something to read: memory runs out.
+    /// The descriptor to poll: readable when memory runs out.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         self.event.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether the watcher must look by itself, there being no event.
+    /// Whether the caller must poll, since there is no event.
     pub(crate) const fn needs_polling(&self) -> bool {
         self.event.is_none() && !self.together
     }
@@ -75,7 +75,7 @@ impl OomWatch {
         }
     }
 
-    /// What was seen so far; where `host` is set, of the whole machine too, which is dear.
+    /// What was observed so far; where `host` is set, of the whole machine too, which is expensive.
     pub(crate) fn evidence(&mut self, host: bool) -> MemoryEvidence {
         let oom_kills = self.oom_kills();
         let limit = self.group.as_ref().and_then(Group::memory_limit);
@@ -108,8 +108,8 @@ fn no_group() -> Reading<u64> {
     Reading::Missing(Why::NotSupported("there is no control group".into()))
 }
 
-/// Whether a tree came to its limit: by the kernel's count of hits, or where it keeps none, by a peak so near that
-/// nothing more fitted. (Ordinary page cache comes as near; only with a kill is it evidence.)
+/// Whether a tree reached its limit: by the kernel's count of hits, or without one, by a peak so close that no further
+/// page fitted. (Ordinary page cache comes as close; only with a kill is it evidence.)
 fn limit_reached(limit: Option<Bytes>, hits: &Reading<u64>, peak: &Reading<Bytes>) -> Reading<bool> {
     let Some(limit) = limit.map(Bytes::as_bytes) else { return Reading::Measured(false) };
     match hits {
@@ -121,11 +121,11 @@ fn limit_reached(limit: Option<Bytes>, hits: &Reading<u64>, peak: &Reading<Bytes
     }
 }
 
-/// Where the kernel counts processes of the whole machine that it killed for lack of memory, kept open.
+/// The kernel's count of processes of the whole machine that it killed for lack of memory, its file kept open.
 #[derive(Debug)]
 struct HostKills(Result<File, Why>);
 
-/// More than the kernel gives at once: for each piece it adds up all of its counters anew.
+/// More than the kernel returns in one read: for each piece it adds up all of its counters again.
 const PIECE: usize = 8192;
 
 impl HostKills {
@@ -134,7 +134,7 @@ impl HostKills {
         Self(File::open(path).map_err(|error| why(path, &error)))
     }
 
-    /// All since the machine started, limits included.
+    /// All kills since the machine started, those by limits included.
     fn read(&self) -> Reading<u64> {
         let file = match &self.0 {
             Ok(file) => file,
@@ -167,7 +167,7 @@ fn counted(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// Has version 1 tell of memory that runs out.
+/// Makes version 1 announce that memory runs out.
 fn listen(dir: &Path) -> io::Result<OwnedFd> {
     let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     let control = std::fs::File::open(dir.join("memory.oom_control"))?;

@@ -1,4 +1,4 @@
-//! Groups of runners that were killed together with their supervisors.
+//! Removes the groups of runners that were killed together with their supervisors.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -50,7 +50,7 @@ mod tests {
     fn sweep_goes_by_the_lock_and_not_by_the_process_number() {
         let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let me = ProcessId::current();
-        // As another PID namespace sees it: the number of a live process, or of none, says nothing.
+        // A process in another PID namespace: the number may be that of a live process or of none, and proves nothing.
         let (left, owned) = (me.next_name(), ProcessId { pid: i32::MAX, start: 1 }.next_name());
         let dirs =
             [a.path().join(&left), b.path().join(&left).join("below"), a.path().join(&owned), b.path().join("x")];
@@ -63,7 +63,7 @@ mod tests {
         assert!(a.path().join(&owned).exists() && b.path().join("x").exists());
         assert!(sweep_in(&hierarchies).0.is_empty());
         drop(lock);
-        // A child that another test forks holds a copy of our descriptor for an instant.
+        // A child that another test forks has a copy of our descriptor for an instant.
         let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
         let mut swept = Vec::new();
         while swept.is_empty() && std::time::Instant::now() < until {

@@ -1,4 +1,4 @@
-//! Control groups of version 1: one directory a controller.
+//! Control groups of version 1: one directory for each controller.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,13 +10,13 @@ use prony_model::units::{Bytes, Nanos};
 use super::figures::{Figures, Version};
 use super::group_files::{entry, number, sum_of_devices, table, write};
 
-/// Controllers that limit or count, and the freezer, which holds a group still while it is killed.
+/// Controllers that limit or count, and the freezer, which stops a group while it is killed.
 pub(super) const CONTROLLERS: [&str; 6] = ["memory", "cpu", "cpuacct", "pids", "freezer", "blkio"];
 
-/// The kernel's own period of CPU limits, microseconds.
+/// The kernel's default period of CPU limits, microseconds.
 pub(super) const PERIOD: u64 = 100_000;
 
-/// The least quota that the kernel takes, microseconds.
+/// The smallest quota that the kernel accepts, microseconds.
 pub(super) const LEAST_QUOTA: u64 = 1_000;
 
 /// The quota of a CPU limit, in microseconds a period.
@@ -24,11 +24,11 @@ pub(super) fn quota(cpus: f64) -> u64 {
     ((cpus * PERIOD as f64).round() as u64).max(LEAST_QUOTA)
 }
 
-/// Limits memory, page cache included, with swap off; returns how swap is kept out.
+/// Limits memory, page cache included, with swap off; returns how swap is excluded.
 pub(super) fn limit_memory(dir: &Path, limit: Bytes) -> io::Result<&'static str> {
     let text = limit.as_bytes().to_string();
     write(dir, "memory.limit_in_bytes", &text)?;
-    // Together they leave no byte for swap. Where swap is not accounted, reclaim is configured to leave anonymous pages.
+    // Together they leave no byte for swap. If swap is not accounted, reclaim is set to leave anonymous pages.
     match write(dir, "memory.memsw.limit_in_bytes", &text) {
         Ok(()) => Ok("memory and swap share one limit"),
         Err(_) => write(dir, "memory.swappiness", "0").map(|()| "swappiness 0; swap is not accounted"),
@@ -41,7 +41,7 @@ pub(super) fn limit_cpus(dir: &Path, cpus: f64) -> io::Result<()> {
     write(dir, "cpu.cfs_quota_us", &quota(cpus).to_string())
 }
 
-/// Fills in what the controllers of this version know.
+/// Fills in the figures of this version's controllers.
 pub(super) fn read(dirs: &BTreeMap<String, PathBuf>, figures: &mut Figures) {
     if let Some(dir) = dirs.get("memory") {
         read_memory(dir, figures);
@@ -77,7 +77,7 @@ fn read_memory(dir: &Path, figures: &mut Figures) {
     figures.mapped = bytes("total_mapped_file");
     figures.swap = bytes("total_swap");
     figures.oom_kills = entry(&table(dir, "memory.oom_control"), "oom_kill");
-    // `failcnt` also rises when reclaim helps, so that it shows nothing.
+    // `failcnt` also rises when reclaim succeeds, so that it proves nothing.
     figures.limit_hits = Reading::Missing(Why::NotSupported("version 1 counts no hits apart from reclaim".into()));
 }
 

@@ -1,4 +1,4 @@
-//! Control groups of version 2: one directory, whose controllers the group above must hand down.
+//! Control groups of version 2: one directory, whose controllers the parent group must enable for it.
 
 use std::fs;
 use std::io;
@@ -21,8 +21,8 @@ fn words(dir: &Path, file: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Has a group hand the wanted controllers down to groups below it; returns those that it does. A group with processes of
-/// its own may not: where we are the only one in it, we move into a group below.
+/// Makes a group enable the wanted controllers for groups below it; returns those that it enables. A group that
+/// contains processes may not: if we are the only one, we move into a group below.
 pub(super) fn hand_down(parent: &Path, wanted: &[&str]) -> Vec<String> {
     let offered = words(parent, "cgroup.controllers");
     for controller in wanted.iter().filter(|name| offered.iter().any(|o| o == *name)) {
@@ -33,7 +33,7 @@ pub(super) fn hand_down(parent: &Path, wanted: &[&str]) -> Vec<String> {
         let busy =
             write(parent, "cgroup.subtree_control", &text).is_err_and(|e| e.kind() == io::ErrorKind::ResourceBusy);
         if busy && step_aside(parent).is_ok() {
-            // Whether it works now shows below.
+            // Whether it works now is checked below.
             let _ = write(parent, "cgroup.subtree_control", &text);
         }
     }
@@ -51,14 +51,14 @@ fn step_aside(parent: &Path) -> io::Result<()> {
     let leaf = parent.join(leaf_name(me));
     match Lock::of_new(&leaf, &|dir| fs::create_dir(dir)) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        // It is this process's to its end.
+        // This process stays in it until it ends.
         made => std::mem::forget(made),
     }
     write(&leaf, "cgroup.procs", &me.pid.to_string())
 }
 
-/// Limits memory, page cache included, with swap off, and has the whole group killed together; returns how swap is
-/// kept out.
+/// Limits memory, page cache included, with swap off, and makes the kernel kill the whole group together; returns how
+/// swap is excluded.
 pub(super) fn limit_memory(dir: &Path, limit: Bytes) -> io::Result<&'static str> {
     write(dir, "memory.max", &limit.as_bytes().to_string())?;
     // Before 4.19 the watch on `oom_kill` does what this does.
@@ -75,14 +75,14 @@ pub(super) fn limit_cpus(dir: &Path, cpus: f64) -> io::Result<()> {
     write(dir, "cpu.max", &format!("{} {PERIOD}", quota(cpus)))
 }
 
-/// Fills in what the controllers of this version report and those of version 1 have not.
+/// Fills in the figures of this version's controllers that version 1 did not report.
 pub(super) fn read(dir: &Path, controllers: &[String], figures: &mut Figures) {
     let has = |name: &str| controllers.iter().any(|controller| controller == name);
     if has("memory") {
         read_memory(dir, figures);
     }
     if figures.cpu_from.is_none() {
-        // Kept even where the controller is not handed down.
+        // The kernel has this file even where the controller is not enabled.
         let stat = table(dir, "cpu.stat");
         let time = |key| entry(&stat, key).map(Nanos::from_micros);
         figures.cpu_from = Some(Version::V2);
@@ -138,7 +138,7 @@ mod tests {
         let dir = fake(&[("memory.max", "max"), ("memory.swap.max", "max"), ("memory.oom.group", "0")]);
         assert_eq!(limit_memory(dir.path(), Bytes::from_mib(2)).unwrap(), "no swap allowed");
         let now = ["memory.max", "memory.swap.max", "memory.oom.group"].map(|file| content(&dir, file));
-        // A file keeps what a shorter write does not cover; the kernel's do not.
+        // An ordinary file keeps bytes beyond a shorter write; files of the kernel do not.
         assert_eq!(now.each_ref().map(|text| &text[..1]), ["2", "0", "1"]);
         assert!(limit_memory(fake(&[]).path(), Bytes::from_mib(2)).is_err());
     }

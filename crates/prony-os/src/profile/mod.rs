@@ -6,11 +6,11 @@ pub mod perf;
 
 use prony_model::profile::ProfileFile;
 
-/// What a profiler left.
+/// Result of a profiler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Its files.
     pub files: Vec<ProfileFile>,
-    /// What is missing in them, in words.
+    /// What is missing in them, and why.
     pub notes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! `perf record` on a process that is held, and on everything that it starts.
+//! Runs `perf record` on a suspended process, and on everything that it starts.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -44,14 +44,14 @@ pub fn usable(scratch: &Path) -> Reading<()> {
     let pid = waiting.as_ref().map_or_else(std::process::id, Child::id);
     let dir = scratch.join("perf");
     let tried = Perf::attach(&[pid], &dir, Nanos::from_millis(10)).map(drop);
-    // What cannot be removed is below scratch, and goes with it; what cannot be ended ends with its input.
+    // Files that cannot be removed are removed with scratch; a `perf` that cannot be ended ends with its input.
     let _ = fs::remove_dir_all(dir);
     let _ = waiting.as_mut().map(|waiting| waiting.kill().and_then(|()| waiting.wait()));
     tried
 }
 
 impl Perf {
-    /// Attaches `perf` to processes, which are best held, and returns when it takes samples. `dir` is made.
+    /// Attaches `perf` to processes, suspended ones if possible, and returns when it takes samples. `dir` is made.
     pub fn attach(pids: &[u32], dir: &Path, interval: Nanos) -> Reading<Self> {
         match Self::start(pids, dir, interval) {
             Ok(Ok(perf)) => Reading::Measured(perf),
@@ -94,7 +94,7 @@ impl Perf {
         Ok(Err(Why::Failed(format!("`perf` was not ready after {} s: {}", ATTACH.as_secs(), perf.said()))))
     }
 
-    /// What it has seen, as text, when the processes have ended; those that have not are seen no more.
+    /// Its samples as text, once the processes have ended; those that have not ended are no longer sampled.
     pub fn finish(mut self) -> Reading<Taken> {
         match self.taken() {
             Ok(taken) => Reading::Measured(taken),
@@ -108,7 +108,7 @@ impl Perf {
             return Err(io::Error::other(format!("{status}: {}", self.said())));
         }
         let output = perf()
-            // Maps of machine code that a program of another user made are read too.
+            // Maps of machine code are read too if a program of another user made them.
             .args(["script", "--force", "--no-inline", "--ns", "--fields", FIELDS, "--input=perf.data"])
             .current_dir(&self.dir)
             .output()?;
@@ -120,7 +120,7 @@ impl Perf {
         Ok(Taken { files: vec![file], notes: losses(&said) })
     }
 
-    /// It ends when the processes have; it is asked to where some have not.
+    /// It ends when the processes have; if some have not, it is asked to end.
     fn end(&mut self) -> io::Result<ExitStatus> {
         let began = Instant::now();
         let mut asked = false;
@@ -151,7 +151,7 @@ impl Perf {
 }
 
 impl Drop for Perf {
-    /// It must not outlive its trial.
+    /// `perf` must not run longer than its trial.
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             let _ = self.child.kill();
@@ -160,7 +160,7 @@ impl Drop for Perf {
     }
 }
 
-/// The program, in plain words, and kept from asking servers for debugging symbols.
+/// The program, with plain messages, and without requests to servers for debugging symbols.
 fn perf() -> Command {
     let mut command = Command::new("perf");
     command.env("LC_ALL", "C").env_remove("DEBUGINFOD_URLS").stdin(Stdio::null());
@@ -173,7 +173,7 @@ fn fifo(path: &Path) -> io::Result<File> {
     Ok(open(path, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?.into())
 }
 
-/// Whether something came within a moment.
+/// Whether something was readable within a moment.
 fn readable(mut answers: &File) -> io::Result<bool> {
     let moment = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     if poll(&mut [PollFd::new(&answers, PollFlags::IN)], Some(&moment))? == 0 {
@@ -190,7 +190,7 @@ fn refused(said: &str) -> Why {
     Why::Failed(format!("`perf`: {said}"))
 }
 
-/// What `perf script` says of samples that did not reach it.
+/// What `perf script` reports of lost samples.
 fn losses(said: &str) -> Vec<String> {
     let lost = |line: &&str| line.to_lowercase().contains("lost");
     said.lines().map(str::trim).filter(lost).map(|line| format!("perf: {line}")).collect()

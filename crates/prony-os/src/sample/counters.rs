@@ -1,4 +1,4 @@
-//! Cumulative counters of processes, and how those of ended processes are kept.
+//! Cumulative counters of processes, which include processes that have ended.
 
 use prony_model::reading::Reading;
 use prony_model::units::{Bytes, Nanos};
@@ -11,7 +11,7 @@ pub struct Counters {
     pub cpu_user: Nanos,
     /// System CPU time, to a clock tick (10 ms).
     pub cpu_system: Nanos,
-    /// Time on a CPU by the process's CPU clock, to the nanosecond for what has not ended.
+    /// Time on a CPU by the process's CPU clock, to the nanosecond for processes that still run.
     pub on_cpu: Reading<Nanos>,
     /// Time runnable, waiting for a CPU.
     pub cpu_wait: Reading<Nanos>,
@@ -27,8 +27,8 @@ pub struct Counters {
     pub switches_voluntary: u64,
     /// Context switches by preemption.
     pub switches_forced: u64,
-    /// The part of `minor_faults` that is of children which were waited for. Every process that ever ran has dozens: where
-    /// it is not 0 there were such, seen by a sample or not.
+    /// The part of `minor_faults` that comes from children which were waited for. Every process that ever ran has
+    /// dozens: if it is not 0 there were such children, sampled or not.
     pub child_faults: u64,
 }
 
@@ -80,7 +80,7 @@ impl Counters {
         self.combine(earlier, u64::saturating_sub)
     }
 
-    /// The larger of each: cumulative counters never fall, though a tick's rounding may say so.
+    /// The larger of each: cumulative counters never fall, though the rounding to a tick may look so.
     fn at_least(&self, other: &Self) -> Self {
         self.combine(other, u64::max)
     }
@@ -96,24 +96,24 @@ impl Counters {
     }
 }
 
-/// One round's view of a scope (the tree, or one role) for its ledger.
+/// One round's observation of a scope (the tree, or one role), for its ledger.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Round {
     /// Sum over live processes, each with its waited-for children.
     pub(crate) live: Counters,
     /// Processes that ended since the last round, with their last counters.
     pub(crate) ended: Vec<Counters>,
-    /// Minor faults that live processes inherited from children since the last round. Every process
-    /// that ever ran has dozens, so they tell whether a parent inherited it.
+    /// Minor faults that live processes inherited from children since the last round. Every process that ever ran has
+    /// dozens, so they show whether a parent inherited it.
     pub(crate) inherited_faults: u64,
 }
 
 /// Totals of a scope since the sampler began, ended processes included.
 ///
-/// A process that ends and is waited for stays in its parent's counters. One whose parent ignores
-/// SIGCHLD does not: its last known counters are banked here, and what it did between its last
-/// sample and its end is lost, as is a process that began and ended between two samples. Time
-/// waiting for a CPU and context switches are never inherited, so they are banked always.
+/// A process that ends and is waited for stays in its parent's counters. One whose parent ignores SIGCHLD does not: its
+/// last known counters are added here, and what it did between its last sample and its end is lost, as is a process
+/// that began and ended between two samples. Time waiting for a CPU and context switches are never inherited, so they
+/// are banked always.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     banked: Counters,
@@ -121,7 +121,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Takes in a round and returns the totals.
+    /// Adds a round and returns the totals.
     pub(crate) fn take(&mut self, mut round: Round) -> &Counters {
         round.ended.sort_by_key(|counters| counters.minor_faults);
         let mut inherited = round.inherited_faults;
@@ -168,7 +168,7 @@ mod tests {
     fn a_child_that_was_waited_for_is_counted_once() {
         let mut ledger = Ledger::default();
         ledger.take(live_only(counters(100, 1000, 50, 3).plus(&counters(400, 5000, 70, 9))));
-        // The parent now holds its own 110 ms, the child's 400 and 20 that no sample saw.
+        // The parent now has its own 110 ms, the child's 400 and 20 that no sample observed.
         let round =
             Round { live: counters(530, 6500, 130, 4), ended: vec![counters(400, 5000, 70, 9)], inherited_faults: 75 };
         let total = ledger.take(round);
@@ -225,13 +225,13 @@ mod tests {
             prop_assert_eq!(a.plus(&Counters::default()), a);
         }
 
-        /// Whatever is inherited and whatever is not, nothing that was seen is lost.
+        /// Whatever is inherited or not, no amount that was sampled is lost.
         #[test]
         fn ends_lose_nothing(parent in any_counters(), ends in prop::collection::vec((any_counters(), any::<bool>()), 0..6)) {
             let mut ledger = Ledger::default();
             let all = ends.iter().fold(parent.clone(), |sum, (child, _)| sum.plus(child));
             ledger.take(live_only(all.clone()));
-            // Waited-for children pass on all but waits and switches.
+            // Waited-for children pass on everything except waits and switches.
             let inherited = ends.iter().filter(|(_, waited)| *waited);
             let live = inherited.clone().fold(parent, |sum, (child, _)| {
                 sum.plus(&Counters { switches_voluntary: 0, ..child.clone() })

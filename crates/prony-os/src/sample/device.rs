@@ -1,4 +1,4 @@
-//! The block device under a path, and what it did, whoever asked.
+//! The block device under a path, and its counters, which include all processes of the machine.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::mount;
 use crate::why::{parse_with, read_text, why};
 
-/// `/proc/diskstats` counts sectors of 512 bytes whatever the device's own are.
+/// `/proc/diskstats` counts sectors of 512 bytes whatever the device's own size is.
 const SECTOR: u64 = 512;
 
 /// What a device has done since the machine started.
@@ -40,8 +40,8 @@ impl DeviceCounters {
 
 /// The whole disks under a file system: one, or several behind a device mapper or RAID.
 ///
-/// Flushes are counted on whole disks only, not on partitions or mapped devices, so these are
-/// followed down to the disks that hold them.
+/// Flushes are counted on whole disks only, not on partitions or mapped devices, so these are resolved to the disks
+/// that hold them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     disks: Vec<String>,
@@ -80,7 +80,7 @@ fn node(device: u64) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)))
 }
 
-/// The device that a file system names as its source: btrfs gives its files a device number of no device.
+/// The device that a file system names as its source: btrfs gives its files a number that belongs to no device.
 fn source(path: &Path) -> Option<PathBuf> {
     let mount = mount::of(path);
     let source = &mount.measured()?.source;

@@ -1,8 +1,8 @@
-//! What is observed about a trial while it runs, and at the snapshots of its phases.
+//! Observes a trial's processes while it runs, and at the snapshots of its phases.
 //!
-//! A [`Sampler`] looks at the process tree at fixed instants and keeps what it sees in memory. An
-//! [`Snapshot`] is a full reading at the border of two phases, and [`phase_readings`] turns two of them
-//! and the samples between into figures.
+//! A [`Sampler`] reads the process tree at fixed instants and stores the samples in memory. A [`Snapshot`] is a full
+//! reading at the boundary of two phases, and [`phase_readings`] computes figures from two of them and the samples
+//! between.
 
 pub mod counters;
 pub mod device;
@@ -43,7 +43,7 @@ use state::{Ran, RoundKind, State};
 #[derive(Debug)]
 pub struct Sampler {
     shared: Arc<Shared>,
-    /// Its own thread; `None` where it has that of a [`Samplers`].
+    /// Its own thread; `None` where it runs on that of a [`Samplers`].
     thread: Option<JoinHandle<()>>,
 }
 
@@ -57,7 +57,7 @@ pub struct Samplers {
 }
 
 impl Samplers {
-    /// Starts the thread, which ends when this goes.
+    /// Starts the thread, which ends when this is dropped.
     ///
     /// # Errors
     /// Where no thread can be started.
@@ -88,16 +88,16 @@ struct Shared {
 }
 
 impl Shared {
-    /// A sampler that panicked in one round still holds what earlier rounds saw.
+    /// A sampler that panicked in one round still has the samples of earlier rounds.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a sampler leaves.
+/// Result of a sampler.
 #[derive(Clone, Debug)]
 pub struct Sampled {
-    /// Samples of each process, in the order in which they were first seen; the samples at snapshots among them.
+    /// Samples of each process, in the order of their first samples; those at snapshots included.
     pub series: Vec<ProcessSeries>,
     /// CPU time of the sampler's thread and of its snapshots.
     pub cpu: Reading<Nanos>,
@@ -105,7 +105,7 @@ pub struct Sampled {
     pub rounds: u64,
     /// Instants that passed while an earlier round was under way or the machine was busy.
     pub missed: u64,
-    /// Every how manieth round is in the series: above 1 where one outgrew the cap.
+    /// Only every n-th round is in the series: above 1 where one series outgrew the cap.
     pub stride: u64,
 }
 
@@ -124,13 +124,13 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// One that takes snapshots, and no sample before [`Samplers::begin`].
+    /// A sampler that takes snapshots, and no sample before [`Samplers::begin`].
     pub fn idle(roots: Vec<Root>, settings: Settings) -> Self {
         let state = Mutex::new(State::new(roots, settings));
         Self { shared: Arc::new(Shared { state, wake: Condvar::new() }), thread: None }
     }
 
-    /// Takes in another root: a service that starts later.
+    /// Adds another root: a service that starts later.
     pub fn watch(&self, root: Root) {
         self.shared.lock().watch(root);
     }
@@ -140,19 +140,19 @@ impl Sampler {
         self.shared.lock().count_syncs(role.into(), counters);
     }
 
-    /// Reads everything now. Not cheap (PSS, the store's files): for the borders of phases.
+    /// Reads everything now. Expensive (PSS, the store's files): for the boundaries of phases.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.lock().snapshot()
     }
 
-    /// Reads processes of these roles now, PSS among it, and nothing of the store: for what is read while a phase goes on. It
-    /// leaves no trace in the series.
+    /// Reads processes of these roles now, PSS included, but not the store: for readings inside a phase. It adds no
+    /// sample to the series.
     pub fn partial_snapshot(&self, roles: &[String]) -> Snapshot {
         self.shared.lock().partial_snapshot(roles)
     }
 
-    /// Counters of each role now and, under `""`, of the whole tree, ended processes included. Cheap, and leaves no trace in the
-    /// series.
+    /// Counters of each role now and, under `""`, of the whole tree, ended processes included. Cheap, and adds no
+    /// sample to the series.
     pub fn glance(&self) -> BTreeMap<String, Counters> {
         self.shared.lock().glance()
     }
@@ -168,7 +168,7 @@ impl Sampler {
         self.shared.lock().store_path()
     }
 
-    /// Stops and hands over what was seen.
+    /// Stops and returns the samples.
     pub fn finish(mut self) -> Sampled {
         let sound = self.stop() && !self.shared.state.is_poisoned();
         let mut state = self.shared.lock();

@@ -1,8 +1,8 @@
-//! The kernel's texts as numbers. Pure: every function is tested on recorded texts.
+//! Parsers for the kernel's texts. No input or output: each is tested on recorded texts.
 
 use prony_model::units::{Bytes, Nanos};
 
-/// What `/proc/PID/stat` says that the sampler uses. Times are in clock ticks.
+/// Fields of `/proc/PID/stat` that the sampler uses. Times are in clock ticks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// Command name, at most 15 bytes, which may hold spaces, parentheses and newlines.
@@ -29,7 +29,7 @@ pub struct Stat {
     pub system_children: u64,
     /// Threads.
     pub threads: u32,
-    /// Start, in ticks since the machine's: with the pid, the process's identity.
+    /// Start, in ticks since the machine's boot: with the pid, the process's identity.
     pub started: u64,
     /// Address space.
     pub vsz: Bytes,
@@ -188,7 +188,7 @@ pub struct GroupCpu {
 }
 
 impl GroupCpu {
-    /// Without what a stranger in the group used; how that is split is not known to the nanosecond.
+    /// Without what a foreign process in the group used; how that is split is not known to the nanosecond.
     pub(crate) fn without(self, foreign: Nanos) -> Self {
         Self { total: self.total.since(foreign), ..self }
     }

@@ -1,11 +1,11 @@
-//! A file of procfs that is read again and again.
+//! A file of procfs that is read repeatedly.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-/// Kept open where descriptors suffice: reopening costs 1.4 us.
+/// Kept open while descriptors suffice: reopening costs 1.4 us.
 #[derive(Debug)]
 pub(crate) struct ProcFile {
     path: PathBuf,
@@ -19,8 +19,8 @@ impl ProcFile {
         Self { path, open }
     }
 
-    /// Its bytes; `buffer` is the caller's, so that reading allocates nothing. The files read here are
-    /// shorter than the buffer, and the kernel makes their text anew at each read from the start.
+    /// Its bytes; `buffer` is the caller's, so that reading allocates nothing. The files read here are shorter than the
+    /// buffer, and the kernel creates their text again at each read from the start.
     pub(crate) fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
         buffer.resize(8192, 0);
         let length = match &self.open {
@@ -36,7 +36,7 @@ impl ProcFile {
     }
 }
 
-/// The text of a file that is read once: one read, where the standard library makes several that grow.
+/// The text of a file that is read once: one read, where the standard library does several with a growing buffer.
 pub(crate) fn read_once(path: &str) -> io::Result<String> {
     let closed = ProcFile { path: path.into(), open: None };
     closed.text(&mut Vec::new()).map(Cow::into_owned)

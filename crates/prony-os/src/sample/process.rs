@@ -1,4 +1,4 @@
-//! One live process, its files kept open.
+//! Reads one live process through files that stay open.
 
 use std::cmp::Ordering;
 use std::fs;
@@ -17,12 +17,12 @@ use super::threads::{STALE, Threads};
 use crate::sys::cpu_clock;
 use crate::why::{parsed, why};
 
-/// What one round saw of a process.
+/// The result of one round for a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Observation {
     /// Counters of the process and of the children it waited for.
     pub(crate) counters: Counters,
-    /// Counters of the children alone.
+    /// Counters of the children only.
     pub(crate) inherited: Counters,
     /// Its memory; `None` once it is a zombie.
     pub(crate) memory: Option<Memory>,
@@ -57,18 +57,18 @@ impl Observation {
     }
 }
 
-/// How to look at a process.
+/// How to read a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     /// A clock tick of procfs.
     pub(crate) tick: Nanos,
-    /// Now.
+    /// The current instant.
     pub(crate) at: Nanos,
     /// Whether everything must be read, unchanged or not: at snapshots.
     pub(crate) all: bool,
 }
 
-/// Memory of which `statm` says that it is as it was is read from `status` anew after so long: one kind of pages may have
+/// If `statm` says that memory has not changed, `status` is still read again after so long: one kind of pages may have
 /// grown by as much as another shrank.
 const UNCHANGED: Nanos = Nanos::from_secs(5);
 
@@ -95,7 +95,7 @@ pub(crate) struct Process {
     status_anon: Bytes,
     /// When `statm` was last read.
     statm_at: Nanos,
-    /// When the switches of its threads were last read.
+    /// When the context switches of its threads were last read.
     switches_at: Nanos,
 }
 
@@ -122,9 +122,9 @@ impl Process {
         }
     }
 
-    /// Reads everything cheap. Where the process has not run since the last round, as its CPU clock
-    /// tells for a tenth of the price, only its memory can have changed: the kernel may take pages back. That
-    /// is read anew after [`STALE`].
+    /// Reads everything that is cheap. If the process has not run since the last round, which its CPU clock shows for a
+    /// tenth of the cost, only its memory can have changed, as the kernel may reclaim pages. That is read again after
+    /// [`STALE`].
     ///
     /// # Errors
     /// Where the process has ended; its last counters are then in [`Self::last`].
@@ -207,7 +207,7 @@ impl Process {
         self.status.text(buffer).ok().and_then(|text| parse::memory(&text))
     }
 
-    /// Proportional set size; dear (5 us per mapped MB, under the memory map's lock), so at snapshots only.
+    /// Proportional set size; expensive (5 us per mapped MB, under the memory map's lock), so at snapshots only.
     pub(crate) fn pss(&self) -> Reading<Bytes> {
         let path = format!("/proc/{}/smaps_rollup", self.pid);
         match read_once(&path) {
@@ -222,7 +222,7 @@ impl Process {
         error.kind() == io::ErrorKind::NotFound && Path::new(&format!("/proc/{}", self.pid)).exists()
     }
 
-    /// Makes the kernel's peak of resident memory begin anew; whether it did.
+    /// Resets the kernel's peak of resident memory; whether it could.
     pub(crate) fn reset_peak(&self) -> bool {
         fs::write(format!("/proc/{}/clear_refs", self.pid), "5").is_ok()
     }
@@ -232,7 +232,7 @@ fn ticks(count: u64, tick: Nanos) -> Nanos {
     Nanos::from_nanos(count.saturating_mul(tick.as_nanos()))
 }
 
-/// What children left to the process when it waited for them.
+/// What the process inherited from children when it waited for them.
 fn inherited(stat: &Stat, tick: Nanos) -> Counters {
     let (user, system) = (ticks(stat.user_children, tick), ticks(stat.system_children, tick));
     Counters {
@@ -290,7 +290,7 @@ mod tests {
         assert!(Process::new(std::process::id(), "worker".into(), true).lacks(&missing) && !process.lacks(&missing));
     }
 
-    /// Its end between two files of one round is no reason to miss what the others wrote.
+    /// If it ends between two files of one round, the readings of the other files remain.
     #[test]
     fn process_that_ends_while_it_is_read_has_ended() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
@@ -301,7 +301,7 @@ mod tests {
         assert!(ended(&process.observe(ask, &mut Vec::new()).unwrap_err()));
     }
 
-    /// A process that runs while nothing of it changes: reading `status` each time was most of what sampling cost.
+    /// A process that runs while its memory stays the same: reading `status` was most of the sampling's cost.
     #[test]
     fn status_is_read_anew_only_where_statm_does_not_serve() {
         let mut process = Process::new(std::process::id(), "worker".into(), true);

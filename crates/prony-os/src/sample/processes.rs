@@ -1,8 +1,8 @@
 //! A phase's figures of each process, from its two snapshots and the samples between. Pure.
 //!
-//! A process that lives at both snapshots has exact CPU time. What only samples saw of it is up to its last sample: the kernel
-//! gives the rest of it to its parent, or to nobody. The control group has counted it, so that what is left of the tree's CPU
-//! time once all processes are taken off is a figure of its own, and never a process's.
+//! A process that lives at both snapshots has exact CPU time. Figures of a process that only samples have end at its
+//! last sample: the kernel gives the rest of it to its parent, or to nobody. The control group has counted it, so that
+//! what is left of the tree's CPU time once all processes are taken off is a figure of its own, and never a process's.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct Processes<'a> {
     pub end: &'a Snapshot,
     /// The time between which memory counts, by the clock of `series`.
     pub between: (Nanos, Nanos),
-    /// Processes at the phase's end, or after what is done there before memory is read.
+    /// Processes at the phase's end, or after the actions there that precede the reading of memory.
     pub at_rest: &'a [ProcessSnapshot],
     /// Snapshots between which nothing counts.
     pub left_out: &'a [(&'a Snapshot, &'a Snapshot)],
@@ -40,15 +40,15 @@ struct Found {
     cpu: f64,
     /// Anonymous and resident memory of all its processes at each instant.
     memory: BTreeMap<Nanos, (u64, u64)>,
-    /// How many were seen.
+    /// How many were sampled.
     count: usize,
     /// Those that lived at the end.
     at_rest: Vec<ProcessSnapshot>,
 }
 
 impl Processes<'_> {
-    /// Figures by instance, [`NOT_ATTRIBUTED`] among them; nothing where one process is the whole tree. One that was sampled
-    /// alone is not where it waited for children between two samples and much of the CPU time is not its own.
+    /// Figures by instance, [`NOT_ATTRIBUTED`] included; nothing where one process is the whole tree. A single sampled
+    /// process is not the whole if it waited for children between two samples and much CPU time is not its own.
     pub fn readings(&self) -> BTreeMap<String, Readings> {
         let single = self.series.len() < 2;
         if single && !self.waited_for_children() {
@@ -110,8 +110,8 @@ impl Processes<'_> {
         end.saturating_sub(begin).saturating_sub(left_out)
     }
 
-    /// The process of a series among those of a snapshot, whose instant is at most `by`: a pid may be given out again, to a process
-    /// that begins later.
+    /// The process of a series among those of a snapshot, whose instant is at most `by`: a pid may be reused by a
+    /// process that begins later.
     fn of<'e>(&self, at: usize, processes: &'e [ProcessSnapshot], by: Nanos) -> Option<&'e ProcessSnapshot> {
         let pid = self.series[at].pid;
         let first = |at: usize| self.series[at].samples.first().map(|sample| sample.at);

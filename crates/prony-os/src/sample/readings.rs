@@ -1,4 +1,4 @@
-//! A phase's figures from its two snapshots and the samples between. Pure.
+//! Computes a phase's figures from its two snapshots and the samples between. No input or output.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,13 +36,12 @@ fn nanos(time: Nanos) -> f64 {
     time.as_nanos() as f64
 }
 
-/// Every figure of the operating system for the phase between two snapshots: of the whole tree with
-/// `role` `""`, or of the processes of one role.
+/// Every figure of the operating system for the phase between two snapshots: of the whole tree with `role` `""`, or of
+/// the processes of one role.
 ///
-/// Amounts are differences of the snapshots' counters. Gauges are sums over processes at each instant;
-/// the mean is weighted by time (trapezia between samples). `peak` exists for `rss` alone, and only
-/// where a single process ran in the phase: the kernel keeps it for each process, and the sum of
-/// peaks at different instants is nobody's peak.
+/// Amounts are differences of the snapshots' counters. Gauges are sums over processes at each instant; the mean is
+/// weighted by time (trapezia between samples). `peak` exists for `rss` only, and only where a single process ran in
+/// the phase: the kernel has it for each process, and a sum of peaks at different instants is the peak of nothing.
 pub fn phase_readings(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str) -> Readings {
     let mut readings = Readings::new();
     amounts(begin, end, role, &mut readings);
@@ -60,12 +59,12 @@ fn put(readings: &mut Readings, metric: Metric, reading: Reading<f64>) {
 
 fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings) {
     let Some(total) = end.totals.get(role) else { return };
-    // A role that appears in the phase began with nothing.
+    // A role that appears in the phase had nothing at its begin.
     let used = begin.totals.get(role).map_or_else(|| total.clone(), |begin| total.since(begin));
     let group = end.group.clone().and(begin.group.clone(), |end, begin| {
         [end.total.since(begin.total), end.user.since(begin.user), end.system.since(begin.system)]
     });
-    // The group also holds what no sample saw: children of a parent that ignores SIGCHLD.
+    // The group also counts what no sample observed: children of a parent that ignores SIGCHLD.
     let cpu = match group {
         Reading::Measured(parts) if role.is_empty() => parts.map(Reading::Measured),
         _ => [used.on_cpu.clone(), Reading::Measured(used.cpu_user), Reading::Measured(used.cpu_system)],
@@ -149,7 +148,7 @@ fn gauges(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str
     }
     for (metric, value) in GAUGES {
         let sums = instants.iter().map(|(at, alive)| (*at, alive.iter().map(value).sum()));
-        // Before its first process and after its last, a role has no memory to speak of.
+        // Before its first process and after its last, a role has no memory to report.
         let sums: Vec<(Nanos, f64)> = sums.filter(|(at, _)| !instants[at].is_empty()).collect();
         let alive_at_end = !instants[&end.at].is_empty();
         for (stat, reading) in statistics(&sums, alive_at_end) {
@@ -297,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_gauges_mean_is_weighted_by_time() {
-        // 0 at 100 ms, 0 at 200, 4000 at 210, 4000 at 300: the burst of samples must not draw the mean.
+        // 0 at 100 ms, 0 at 200, 4000 at 210, 4000 at 300: the burst of samples must not pull the mean.
         let samples = series(1, "worker", &[(50, 99), (100, 0), (200, 0), (210, 4000), (300, 4000), (400, 7)]);
         let (begin, end) = (
             snapshot(100, 0, vec![process(1, "worker", 100, 0)]),
@@ -431,7 +430,7 @@ mod tests {
             proptest::prop_assert!(found >= least - 1e-6 && found <= most + 1e-6, "{found} of {least} to {most}");
         }
 
-        /// Two phases side by side have together what one over both has.
+        /// Two phases side by side sum to the same as one phase over both.
         #[test]
         fn amounts_add_up(cpu in proptest::collection::vec(0..10_000u64, 2)) {
             let snapshots = [snapshot(100, 5, vec![]), snapshot(200, 5 + cpu[0], vec![]), snapshot(300, 5 + cpu[0] + cpu[1], vec![])];

@@ -1,10 +1,10 @@
-//! Samples in memory, bounded.
+//! The samples of a trial, in bounded memory.
 
 use std::collections::BTreeMap;
 
 use prony_model::record::{ProcessSample, ProcessSeries};
 
-/// One sample and the round it was taken in; snapshots have none and are kept whatever the resolution.
+/// One sample and the round it was taken in; snapshots have none and are never thinned out.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     round: Option<u64>,
@@ -17,7 +17,7 @@ struct Track {
     role: String,
     command: String,
     entries: Vec<Entry>,
-    /// How many of them are of rounds: snapshots cannot be thinned out.
+    /// How many of them are of rounds: those of snapshots cannot be dropped.
     rounds: usize,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Store {
     cap: usize,
     stride: u64,
     tracks: Vec<Track>,
-    /// The track of each live process: a pid may be given out again.
+    /// The track of each live process: a pid may be reused.
     live: BTreeMap<u32, usize>,
 }
 
@@ -37,7 +37,7 @@ impl Store {
         Self { cap: cap.max(2), stride: 1, tracks: Vec::new(), live: BTreeMap::new() }
     }
 
-    /// Every how manieth round is kept.
+    /// Only every n-th round is stored.
     pub(crate) fn stride(&self) -> u64 {
         self.stride
     }
@@ -63,7 +63,7 @@ impl Store {
         }
     }
 
-    /// The process has ended; its pid may come again as another.
+    /// The process has ended; its pid may be reused by another.
     pub(crate) fn ended(&mut self, pid: u32) {
         self.live.remove(&pid);
     }

@@ -1,4 +1,4 @@
-//! Everything known at the border between two phases.
+//! Everything that is read at the boundary of two phases.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,13 +20,13 @@ use crate::why::{parse_with, read_text};
 /// The state of a trial at one instant: cumulative counters, so that two snapshots give exact amounts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// `CLOCK_MONOTONIC` when the cheap figures were read; the dear ones follow.
+    /// `CLOCK_MONOTONIC` when the cheap figures were read; the expensive ones follow.
     pub at: Nanos,
-    /// How long taking it took, dear figures included.
+    /// How long taking it took, expensive figures included.
     pub took: Nanos,
     /// How long reading the store took, of that.
     pub store_took: Nanos,
-    /// Processes alive.
+    /// Live processes.
     pub processes: Vec<ProcessSnapshot>,
     /// Counters of each role, and of the whole tree under `""`, since the sampler began.
     pub totals: BTreeMap<String, Counters>,
@@ -45,8 +45,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Adds what was used between two other snapshots to this one, so that what follows is counted without it. Figures of the
-    /// device, the store and the machine stay as they are.
+    /// Adds what was used between two other snapshots to this one, so that later differences exclude it. Figures of the
+    /// device, the store and the machine do not change.
     pub fn credit(&mut self, from: &Self, to: &Self) {
         for (role, total) in &mut self.totals {
             let used = to.totals.get(role).zip(from.totals.get(role)).map(|(to, from)| to.since(from));
@@ -81,12 +81,12 @@ pub struct ProcessSnapshot {
     /// The kernel's own peak of resident memory (`VmHWM`) since the snapshot before, where it was reset
     /// there or the process began later; since the process began otherwise.
     pub peak: Bytes,
-    /// Whether the peak began anew at this snapshot.
+    /// Whether the peak was reset at this snapshot.
     pub peak_reset: bool,
 }
 
 impl ProcessSnapshot {
-    /// Why one that ended before its proportional set size could be read has none.
+    /// Why a process that ended before its proportional set size could be read has none.
     pub fn ended() -> Why {
         Why::Failed("the process had ended before its proportional set size was read".to_owned())
     }
@@ -115,7 +115,7 @@ pub fn group_cpu(directory: &Path) -> Reading<GroupCpu> {
     parse_with(read_text(&path), &format!("`{}`", path.display()), parse::cpu_stat_v2)
 }
 
-/// The files of [`group_cpu`] of version 1, kept open: opening them costs more than a short trial can bear.
+/// The files of [`group_cpu`] of version 1, kept open: opening them takes too much of a short trial's time.
 #[derive(Debug)]
 pub struct GroupFiles([File; 3]);
 

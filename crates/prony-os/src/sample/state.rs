@@ -1,4 +1,4 @@
-//! What the sampler knows, and one round of looking.
+//! The sampler's state, and one round of sampling.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,13 +32,13 @@ pub struct Settings {
     pub group: Option<PathBuf>,
     /// Files of that group that are open already.
     pub group_files: Option<Arc<GroupFiles>>,
-    /// The store, a directory or a file: its size and page cache are read at snapshots; or why they are not.
+    /// The store, a directory or a file, whose size and page cache are read at snapshots; or why they are not.
     pub store: Reading<PathBuf>,
     /// A path on the store's device, whose counters are read at snapshots; or why they are not.
     pub device: Reading<PathBuf>,
-    /// Whether each snapshot makes the kernel's peaks of resident memory begin anew.
+    /// Whether each snapshot resets the kernel's peaks of resident memory.
     pub reset_peaks: bool,
-    /// A process in the group that is no part of the trial: what it uses is taken off the group's CPU time.
+    /// A process in the group that is no part of the trial: its use is subtracted from the group's CPU time.
     pub foreign: Option<ForeignProcess>,
     /// After how long the first round is taken, counted from the begin of sampling or, by [`super::Samplers::begin`], of the
     /// subject.
@@ -48,7 +48,7 @@ pub struct Settings {
     pub lean: bool,
 }
 
-/// A process that lives in a group beside what is measured there.
+/// A process that is in the measured group but is not measured.
 #[derive(Clone, Copy, Debug)]
 pub struct ForeignProcess {
     pid: u32,
@@ -91,11 +91,11 @@ impl Default for Settings {
 pub(crate) enum RoundKind {
     /// The sampler's instant of this number is due.
     Round(u64),
-    /// A phase begins or ends: kept at any resolution.
+    /// A phase begins or ends: stored at any resolution.
     Snapshot,
-    /// Someone wants to know how things stand; nothing is kept.
+    /// Somebody asks for the current state; nothing is stored.
     Glance,
-    /// The same with everything read that a snapshot reads of a process.
+    /// The same, with everything that a snapshot reads of a process.
     Closely,
 }
 
@@ -119,11 +119,11 @@ pub(crate) struct State {
     buffer: Vec<u8>,
     /// The next snapshot is the first of a lean trial.
     bare: bool,
-    /// What the sampler's thread has done for this.
+    /// What the sampler's thread has done for this sampler.
     pub(crate) ran: Ran,
 }
 
-/// What the sampler's thread says of itself.
+/// Statistics of the sampler's thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ran {
     pub(crate) cpu: Nanos,
@@ -179,7 +179,7 @@ impl State {
                 vanished.push(*pid);
                 continue;
             }
-            // One that was cut off while the process changed is as it was; the next round sees it whole.
+            // A process that changed while it was read keeps its last reading; the next round reads it in full.
             let Some(observation) = &process.last else { continue };
             let inherited = before.map_or(0, |before| observation.inherited.minor_faults.saturating_sub(before));
             add_live(&mut rounds, process, observation, inherited);
@@ -224,14 +224,14 @@ impl State {
         }
     }
 
-    /// A round and all that is read at snapshots only. Counters come first, the dear figures after them,
-    /// and the peaks begin anew at the very end.
+    /// A round, and all that is read at snapshots only. Counters come first, the expensive figures after them, and the
+    /// peaks are reset last.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         self.take_snapshot(None)
     }
 
-    /// A snapshot with only the processes of these roles and nothing of the store: while they run, costly figures of the others
-    /// are not read. It leaves no trace in the series, and peaks go on.
+    /// A snapshot with only the processes of these roles, without the store: while they run, expensive figures of the
+    /// other roles are not read. It adds no sample to the series, and resets no peak.
     pub(crate) fn partial_snapshot(&mut self, roles: &[String]) -> Snapshot {
         self.take_snapshot(Some(roles))
     }
@@ -261,7 +261,7 @@ impl State {
         Snapshot { at, took, store_took, processes, totals, group, syncs, pressure, device, disk, cached }
     }
 
-    /// Whether a lean trial has nothing to look at: its program is not begun, or ended before anyone looked.
+    /// Whether a lean trial has nothing to read: its program has not begun, or has ended already.
     fn is_bare(&mut self) -> bool {
         let first = std::mem::replace(&mut self.bare, false);
         let vanished = |root: &Root| !Path::new(&format!("/proc/{}", root.pid)).exists();
@@ -359,7 +359,7 @@ fn sum(counters: &[SyncCounters]) -> Option<SyncCounts> {
     counters.iter().map(SyncCounters::read).reduce(|a, b| a.plus(&b))
 }
 
-/// Adds a live process to the tree and to its role; of a supervisor only what its children left it, to the tree.
+/// Adds a live process to the tree and to its role; of a supervisor only what it inherited from children, to the tree.
 fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation: &Observation, inherited: u64) {
     let mut add = |scope: &str, counters: &Counters| {
         let round = rounds.entry(scope.to_owned()).or_default();

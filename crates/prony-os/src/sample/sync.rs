@@ -1,4 +1,4 @@
-//! Calls that ask for durability, counted by the kernel: tracepoints on the entry of each call.
+//! Calls that request durability, counted by the kernel at a tracepoint on the entry of each.
 //!
 //! A counter follows a suspended process across exec and into every thread and process that it starts
 //! later; reading it sums the live ones and the ended ones. Blind spots, to be named beside the
@@ -60,25 +60,25 @@ impl SyncCounts {
         self.combine(earlier, u64::saturating_sub)
     }
 
-    /// All four kinds together.
+    /// All four kinds added.
     pub fn total(&self) -> Reading<u64> {
         let sum = |a: Reading<u64>, b: &Reading<u64>| a.and(b.clone(), u64::saturating_add);
         sum(sum(sum(self.fsync.clone(), &self.fdatasync), &self.msync), &self.sync_file_range)
     }
 }
 
-/// The tracepoints of the four calls, held registered: closing the last counter of a tracepoint
-/// costs 150 ms, so a runner keeps this for as long as it lives.
+/// The tracepoints of the four calls, which stay registered: closing the last counter of a tracepoint costs 150 ms, so
+/// a runner closes this only at its end.
 #[derive(Debug)]
 pub struct Tracepoints {
     ids: [Reading<u64>; 4],
-    /// One idle counter of each, for being open.
+    /// One idle counter of each, which keeps it registered.
     open_fds: Vec<Counter>,
 }
 
 impl Tracepoints {
-    /// Finds them. Where tracefs is absent and `may_mount` is set, tries to mount it (which is seen
-    /// by the whole machine, as any mount at `/sys/kernel/tracing`).
+    /// Finds them. Where tracefs is absent and `may_mount` is set, tries to mount it (which is visible to the whole
+    /// machine, as any mount at `/sys/kernel/tracing`).
     pub fn open(may_mount: bool) -> Self {
         let ids = match tracefs(may_mount) {
             Ok(place) => CALLS.map(|call| tracepoint(&place, call)),
@@ -103,7 +103,7 @@ impl Tracepoints {
         Self { ids: CALLS.map(|_| Reading::Missing(Why::NotApplicable)), open_fds: Vec::new() }
     }
 
-    /// What keeps them registered: whoever has a copy of these pays the cost of closing the last.
+    /// What keeps them registered: a process with copies of these pays the cost of closing the last.
     pub fn open_fds(&self) -> Vec<BorrowedFd<'_>> {
         self.open_fds.iter().map(AsFd::as_fd).collect()
     }

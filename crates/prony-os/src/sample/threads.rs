@@ -42,13 +42,13 @@ struct Thread {
     done: Done,
 }
 
-/// What changes rarely is read anew after so long.
+/// Values that change rarely are read again after so long.
 pub(super) const STALE: Nanos = Nanos::from_secs(1);
 
-/// A thread is read anew when this part of the time since it was first read has gone by, after [`STALE`] at the latest.
+/// A thread is read again after this part of the time since it was first read, at the latest after [`STALE`].
 const PART: u64 = 20;
 
-/// The threads of a process. What an ended thread did since it was last read is lost.
+/// The threads of a process. What a thread did between its last reading and its end is lost.
 #[derive(Debug)]
 pub(crate) struct Threads {
     pid: u32,
@@ -66,7 +66,7 @@ impl Threads {
         self.live.len()
     }
 
-    /// Takes in threads that began since the last call.
+    /// Adds threads that began since the last call.
     pub(crate) fn find(&mut self) {
         let pid = self.pid;
         for tid in tree::threads(pid) {
@@ -81,8 +81,8 @@ impl Threads {
         }
     }
 
-    /// Brings threads up to date, those that are due or `all`: time waited always, switches where asked for and where the
-    /// thread has run, since `status` is six times as dear as `schedstat`.
+    /// Updates the threads that are due, or `all`: always the time waited; switches where requested and where the
+    /// thread has run, since `status` costs six times as much as `schedstat`.
     pub(crate) fn read(&mut self, now: Nanos, (all, switches): (bool, bool), buffer: &mut Vec<u8>) {
         let mut vanished = Vec::new();
         for (tid, thread) in self.live.iter_mut().filter(|(_, thread)| all || switches || thread.due <= now) {
@@ -165,7 +165,7 @@ mod tests {
         threads.live.values_mut().for_each(|thread| thread.done.forced = 1);
         release.send(()).expect("the thread waits");
         assert!(extra.join().expect("it does not panic"));
-        // The kernel may take a moment to take the thread off its lists.
+        // The kernel may take a moment to remove the thread from its lists.
         while threads.live.len() >= count && std::fs::read_dir("/proc/self/task").unwrap().count() >= count {
             std::thread::yield_now();
         }

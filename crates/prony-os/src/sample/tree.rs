@@ -14,8 +14,8 @@ pub struct Root {
     pub pid: u32,
     /// The role of it and its descendants: `worker`, a service's name ...
     pub role: String,
-    /// `false` for a supervisor: its descendants are observed, and the CPU time of the children that
-    /// it waited for, but not its own memory and time.
+    /// `false` for a supervisor: its descendants are observed, and the CPU time of the children that it waited for, but
+    /// neither its memory nor its time.
     pub itself: bool,
     /// A control group whose members belong to the role too, whoever their parent is.
     pub group: Option<PathBuf>,
@@ -27,7 +27,7 @@ impl Root {
         Self { pid, role: role.into(), itself: true, group: None }
     }
 
-    /// A process that only holds the tree together.
+    /// A process that only supervises the tree.
     pub fn supervisor(pid: u32, role: impl Into<String>) -> Self {
         Self { pid, role: role.into(), itself: false, group: None }
     }
@@ -54,12 +54,12 @@ pub(crate) fn assign(
     found
 }
 
-/// Where newcomers to the tree may be.
+/// Where new processes of the tree may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     /// Among these pids, which may be threads.
     Among {
-        /// Given out earlier and not to be seen yet.
+        /// Given out earlier, but not yet visible.
         again: Vec<u32>,
         /// Given out since.
         new: Vec<u32>,
@@ -69,13 +69,13 @@ pub(crate) enum News {
 }
 
 impl News {
-    /// Whether there is nowhere to look.
+    /// Whether there is nothing to search.
     pub(crate) fn none(&self) -> bool {
         matches!(self, Self::Among { again, new } if again.is_empty() && new.is_empty())
     }
 }
 
-/// What came to the tree.
+/// What was added to the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arrivals {
     /// Processes and their roles.
@@ -86,19 +86,19 @@ pub(crate) struct Arrivals {
 
 /// Finds the tree through procfs.
 ///
-/// Walking every thread's list of children costs some 25 us a process, so that is done at the
-/// start only. Later the machine's last given pid says how many processes and threads began since,
-/// and these are looked at one by one, whoever's they are, unless they outnumber the tree.
+/// Walking every thread's list of children costs some 25 us a process, so that is done at the start only. Later the
+/// last pid that the machine gave out shows how many processes and threads began since. Each of these is examined,
+/// whoever's it is, unless they outnumber the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Finder {
     loadavg: Option<ProcFile>,
     last_pid: Option<u32>,
-    /// Pids given out that were not to be seen yet: the kernel counts them before they appear.
+    /// Pids given out that were not visible yet: the kernel counts them before they appear.
     unseen: Vec<u32>,
 }
 
 impl Finder {
-    /// Where to look for what came since the last call to a tree of about `size` threads.
+    /// Where to search for what was added since the last call to a tree of about `size` threads.
     pub(crate) fn news(&mut self, size: usize) -> News {
         let loadavg = self.loadavg.get_or_insert_with(|| ProcFile::new("/proc/loadavg".to_owned()));
         let now = loadavg.text(&mut Vec::new()).ok().and_then(|text| parse::last_pid(&text));
@@ -106,7 +106,7 @@ impl Finder {
         news(before, now, std::mem::take(&mut self.unseen), size)
     }
 
-    /// What came to the tree `known`.
+    /// What was added to the tree `known`.
     pub(crate) fn arrivals(&mut self, news: News, roots: &[Root], known: &BTreeMap<u32, String>) -> Arrivals {
         let mut arrivals = match news {
             News::Among { again, new } => {
@@ -117,7 +117,7 @@ impl Finder {
                 admit(roots, known, all.filter_map(|(pid, ids)| Some((pid, ids?))).collect())
             }
             News::Anywhere => {
-                // What was on its way during the walk.
+                // What began during the walk.
                 self.unseen = self.last_pid.map(|last| (last.saturating_sub(8)..=last).collect()).unwrap_or_default();
                 let found = walk(roots, known);
                 Arrivals { threaded: found.keys().chain(known.keys()).copied().collect(), processes: found }
@@ -128,7 +128,7 @@ impl Finder {
     }
 }
 
-/// Pids given out since the last look, and those not seen then, unless more than `size`.
+/// Pids given out since the last call, and those not visible then, unless more than `size`.
 fn news(last: Option<u32>, now: Option<u32>, unseen: Vec<u32>, size: usize) -> News {
     match (last, now) {
         (Some(last), Some(now)) if last <= now && (now - last) as usize <= size.max(16) => {
@@ -138,8 +138,8 @@ fn news(last: Option<u32>, now: Option<u32>, unseen: Vec<u32>, size: usize) -> N
     }
 }
 
-/// Sorts tasks, each with its process and that one's parent, into new processes of the tree, new
-/// threads in it, and others.
+/// Sorts tasks, each with its process and that one's parent, into new processes of the tree, new threads in it, and
+/// foreign ones.
 fn admit(roots: &[Root], known: &BTreeMap<u32, String>, mut tasks: Vec<(u32, parse::Ids)>) -> Arrivals {
     let mut arrivals = Arrivals::default();
     loop {
@@ -156,7 +156,7 @@ fn admit(roots: &[Root], known: &BTreeMap<u32, String>, mut tasks: Vec<(u32, par
             arrivals.threaded.insert(*task);
             false
         });
-        // A child may have been looked at before its parent was known.
+        // A child may have been examined before its parent was known.
         if tasks.is_empty() || tasks.len() == before {
             return arrivals;
         }
@@ -176,7 +176,7 @@ fn walk(roots: &[Root], known: &BTreeMap<u32, String>) -> BTreeMap<u32, String> 
     assign(roots, known, |pid| parents.get(&pid).cloned().unwrap_or_default())
 }
 
-/// Adds members of control groups whose parents are strangers.
+/// Adds members of control groups whose parents are foreign processes.
 fn add_members(roots: &[Root], known: &BTreeMap<u32, String>, found: &mut BTreeMap<u32, String>) {
     for root in roots {
         let Some(group) = &root.group else { continue };
@@ -267,7 +267,7 @@ mod tests {
     fn tasks_are_classified_as_processes_threads_or_foreign() {
         let known = BTreeMap::from([(5, "worker".to_owned()), (6, "mongo".to_owned())]);
         let ids = |process, parent| parse::Ids { process, parent };
-        // 9 is a child of 12, which comes later; 11 a thread of 6; 13 a stranger's child; 14 a root.
+        // 9 is a child of 12, which comes later; 11 a thread of 6; 13 a child of a foreign process; 14 a root.
         let tasks = vec![(9, ids(9, 12)), (11, ids(6, 1)), (12, ids(12, 5)), (13, ids(13, 99)), (14, ids(14, 5))];
         let found = admit(&[Root::subject(14, "api")], &known, tasks);
         let roles: Vec<_> = found.processes.iter().map(|(pid, role)| (*pid, role.as_str())).collect();
@@ -282,7 +282,7 @@ mod tests {
         let me = std::process::id();
         let roots = [Root::subject(me, "worker")];
         let mut finder = Finder::default();
-        // The size keeps other tests' processes from sending it on a walk.
+        // The size keeps other tests' processes from causing a walk.
         let mut scan = |known: &BTreeMap<u32, String>| {
             let news = finder.news(1 << 20);
             finder.arrivals(news, &roots, known).processes

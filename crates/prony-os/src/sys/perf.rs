@@ -41,7 +41,7 @@ impl Counter {
         open(id, tid, FLAG_INHERIT)
     }
 
-    /// Holds tracepoint `id` registered without counting: closing a tracepoint's last counter costs 150 ms.
+    /// Keeps tracepoint `id` registered without counting: closing a tracepoint's last counter costs 150 ms.
     ///
     /// # Errors
     /// As [`Self::follow`].

@@ -1,4 +1,4 @@
-//! fork, exec and wait4, which no safe wrapper offers with the control that a suspended child needs.
+//! fork, exec and wait4: no safe wrapper gives the control that a suspended child needs.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::io;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, getpid};
 
 use crate::clock::monotonic;
 
-/// What a child's report says; its first byte.
+/// The kind of a child's report; its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Step {
@@ -24,7 +24,7 @@ pub(crate) enum Step {
     Exec = 3,
     /// The child could not be made.
     Clone = 4,
-    /// The child is prepared and waits to be released; in the place of an errno stands its process id.
+    /// The child is prepared and waits to be released; instead of an errno its process id follows.
     Ready = 5,
     /// Entering its control groups failed.
     Groups = 6,
@@ -48,14 +48,14 @@ impl Step {
 /// Length of a child's report: the step, then errno in native byte order.
 pub(crate) const REPORT_LENGTH: usize = 5;
 
-/// A report as it travels.
+/// A report as it is sent.
 pub(crate) fn report(step: Step, number: c_int) -> [u8; REPORT_LENGTH] {
     let mut message = [step as u8; REPORT_LENGTH];
     message[1..].copy_from_slice(&number.to_ne_bytes());
     message
 }
 
-/// What a report says: the child that is ready, or what could not be done and the errno.
+/// A decoded report: the child that is ready, or what failed and the errno.
 pub(crate) fn parse_report(message: [u8; REPORT_LENGTH]) -> Result<Pid, (Option<Step>, c_int)> {
     let [step, number @ ..] = message;
     let number = c_int::from_ne_bytes(number);
@@ -65,20 +65,20 @@ pub(crate) fn parse_report(message: [u8; REPORT_LENGTH]) -> Result<Pid, (Option<
     }
 }
 
-/// What a child leaves in the instant before it executes its program.
+/// What a child reports in the instant before it executes its program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpawnReport {
     /// The instant, by `CLOCK_MONOTONIC`.
     pub(crate) at: Nanos,
     /// What the kernel had counted of it until then: the work of preparing it.
     pub(crate) before: Counts,
-    /// When it was seen to execute its program, where that was seen already.
+    /// When it was observed to execute its program, if it was.
     pub(crate) executed: Option<Nanos>,
     /// Which of its candidates it executes, or tries to.
     pub(crate) candidate: u32,
 }
 
-/// How often it is looked whether a child may be made; mostly it may.
+/// How often to check whether a child may be made; mostly it may.
 const GATE_PAUSE: Duration = Duration::from_micros(20);
 
 /// A shared page in which a child and the process that makes it report the spawn; no process is woken for it.
@@ -120,12 +120,12 @@ impl SpawnPage {
         unsafe { &(*self.raw()).open }
     }
 
-    /// Lets a child be spawned that is not announced beforehand.
+    /// Permits a child to be spawned that is not announced beforehand.
     pub(crate) fn open(&self) {
         self.gate().store(1, Ordering::Release);
     }
 
-    /// Waits until a child may be made: who looks after it may not have finished with the one before.
+    /// Waits until a child may be made: the previous one's report may still be needed.
     pub(crate) fn wait_until_open(&self) {
         while self.gate().load(Ordering::Acquire) == 0 {
             std::thread::sleep(GATE_PAUSE);
@@ -139,7 +139,7 @@ impl SpawnPage {
         unsafe { (&(*page).pid, &(*page).candidate, [&(*page).failed, &(*page).at, &(*page).executed]) }
     }
 
-    /// Clears the report of the last child, and lets no other be spawned.
+    /// Clears the report of the last child, and permits no other to be spawned.
     pub(crate) fn clear(&self) {
         self.gate().store(0, Ordering::Release);
         let (pid, candidate, rest) = self.fields();
@@ -166,28 +166,28 @@ impl SpawnPage {
         Some(SpawnReport { at, before: Counts::from(&usage), executed, candidate: candidate.load(Ordering::Acquire) })
     }
 
-    /// What could not be done, and the errno.
+    /// What failed, and the errno.
     pub(crate) fn failed(&self) -> Option<(Step, c_int)> {
         let reported = self.fields().2[0].load(Ordering::Acquire);
         Some((Step::from_byte((reported >> 32) as u8)?, reported as u32 as c_int))
     }
 
-    /// Tells what could not be done. Calls nothing that a forked child may not call.
+    /// Reports what failed. Calls nothing that a forked child may not call.
     pub(crate) fn fail(&self, step: Step, errno: c_int) {
         self.fields().2[0].store((step as u64) << 32 | u64::from(errno as u32), Ordering::Release);
     }
 
-    /// Tells that the child executes its program.
+    /// Reports that the child executes its program.
     pub(crate) fn tell_executed(&self) {
         self.fields().2[2].store(monotonic().as_nanos(), Ordering::Release);
     }
 
-    /// Tells which candidate is tried.
+    /// Reports which candidate is tried.
     fn tell_candidate(&self, candidate: u32) {
         self.fields().1.store(candidate, Ordering::Release);
     }
 
-    /// Tells of the instant before executing. Calls nothing that a forked child may not call.
+    /// Reports the instant before executing. Calls nothing that a forked child may not call.
     fn tell(&self) {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the calls fill what they are given; the page is mapped in the child too, and nobody else writes it.
@@ -207,7 +207,7 @@ impl Drop for SpawnPage {
 }
 
 /// Forks this process, which must have no other thread that matters; the child does `body` with all signals blocked,
-/// and exits with what it returns. It dies with the calling thread.
+/// and exits with what it returns. The kernel kills it when the calling thread ends.
 pub(crate) fn fork_into(body: impl FnOnce() -> c_int) -> io::Result<Pid> {
     let parent = getpid();
     // SAFETY: plain system calls. The C library makes its allocator usable in a forked child, and no lock of ours is
@@ -235,9 +235,9 @@ pub(crate) fn close_inherited(fd: RawFd) {
     unsafe { libc::close(fd) };
 }
 
-/// Gives the pages of our own code back: those that are needed come again, from the page cache.
+/// Frees the pages of our own code: those that are needed are loaded again, from the page cache.
 ///
-/// `ranges` are mappings of files that may be executed, and so were never written.
+/// `ranges` are mappings of executable files, which were never written.
 pub(crate) fn forget_code(ranges: &[(usize, usize)]) {
     for (start, end) in ranges {
         // SAFETY: the pages are clean copies of a file's, and the kernel brings them again when they are touched.
@@ -245,7 +245,7 @@ pub(crate) fn forget_code(ranges: &[(usize, usize)]) {
     }
 }
 
-/// What a child does between its making and exec. Everything is built beforehand: the child allocates nothing.
+/// What a child does between its spawn and exec. Everything is built beforehand: the child allocates nothing.
 pub(crate) struct ChildPlan<'a> {
     /// Files by which it moves itself into control groups.
     pub(crate) entrances: &'a [&'a CStr],
@@ -263,16 +263,16 @@ pub(crate) struct ChildPlan<'a> {
     pub(crate) suspended: Option<SuspendPipes>,
     /// Where the child reports its spawn.
     pub(crate) spawn: &'a SpawnPage,
-    /// The parent that it must have, or it is an orphan already.
+    /// The parent that it must have; with another it is an orphan.
     pub(crate) parent: Pid,
-    /// Signals that are not at their default here.
+    /// Signals that do not have their default action here.
     pub(crate) signals: &'a [c_int],
 }
 
-/// Descriptors of a child that waits for a word before exec.
+/// Descriptors of a child that waits to be released before exec.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SuspendPipes {
-    /// Read one byte here before exec; end of file means that the child is not needed any more.
+    /// It reads one byte here before exec; end of file means that the child is not needed any more.
     pub(crate) wait: RawFd,
     /// Where readiness and failures are reported; closes on exec.
     pub(crate) report: RawFd,
@@ -293,8 +293,8 @@ impl ChildStack {
 /// executed its program or has ended.
 ///
 /// The child runs in our memory, as by `vfork`: nothing is copied, and executing has nothing to tear down. Being our
-/// sibling it is reaped by our parent, while it starts in our control groups and counted by our counters. It dies
-/// with the thread that made us. The kernel writes its number to the page before it does anything.
+/// sibling it is reaped by our parent, while it starts in our control groups and counted by our counters. The kernel
+/// kills it when the thread that made us ends. The kernel writes its number to the page before it does anything.
 pub(crate) fn clone_child(plan: &ChildPlan<'_>, stack: &mut ChildStack) -> io::Result<()> {
     let kind = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT;
     let flags = kind | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
@@ -362,7 +362,7 @@ fn errno() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// Signals of this process that are caught or ignored.
+/// Signals that this process catches or ignores.
 pub(crate) fn altered_signals() -> Vec<c_int> {
     (1..=64).filter(|signal| disposition(*signal) != SIG_DEFAULT).collect()
 }
@@ -393,7 +393,7 @@ unsafe fn reset_signals(signals: &[c_int]) {
     }
 }
 
-/// Everything closes on exec but standard streams and targets. SAFETY: in a forked child only.
+/// Everything closes on exec except standard streams and targets. SAFETY: in a forked child only.
 unsafe fn arrange_descriptors(plan: &ChildPlan<'_>) -> bool {
     // SAFETY: system calls on numbers; a number that is not open is refused.
     unsafe {
@@ -421,7 +421,7 @@ unsafe fn wait_for_release(wait: RawFd) {
     }
 }
 
-/// How many of the first candidates are not there: executing them would only say so, in the time of the program.
+/// How many of the first candidates do not exist: executing them would only report that, in the program's time.
 ///
 /// `stat` follows the same path with the same rights as `execve`, so that it fails for these two reasons where that does.
 /// SAFETY: the list ends with null, and its pointers are to strings that outlive the call.
@@ -470,7 +470,7 @@ unsafe fn fail(plan: &ChildPlan<'_>, step: Step, errno: c_int) -> ! {
 /// A child that has ended and been reaped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reaped {
-    /// Its process id, free for others from now on.
+    /// Its process id, which may be reused from now on.
     pub(crate) pid: i32,
     /// Exit code or signal.
     pub(crate) status: Ended,
@@ -530,8 +530,8 @@ pub(crate) enum Ended {
 
 /// Reaps one ended child, any; `None` where no child has ended or there is none.
 ///
-/// `ru_maxrss` inherits the resident memory in which a suspended child waited; here that is a spawner of one or two MB, and
-/// the child tells how much it was before it executes its program.
+/// `ru_maxrss` inherits the resident memory in which a suspended child waited; here that is a spawner of one or two MB,
+/// and the child reports how much it was before it executes its program.
 pub(crate) fn reap() -> Option<Reaped> {
     let mut status = 0;
     // SAFETY: `wait4` fills the two locals; all zeros is a valid `rusage`.
@@ -563,12 +563,12 @@ mod tests {
     fn spawn_page_reports_one_spawn_until_cleared() {
         let page = SpawnPage::new().unwrap();
         assert!(page.get().is_none() && page.pid().is_none() && page.failed().is_none());
-        // Late, of a child before.
+        // A late report, of the previous child.
         page.tell_executed();
         page.tell_candidate(3);
         page.tell();
         let spawn = page.get().unwrap();
-        assert_eq!((spawn.candidate, spawn.executed), (3, None), "what was told before the spawn is not of it");
+        assert_eq!((spawn.candidate, spawn.executed), (3, None), "a report from before the spawn is not its own");
         page.tell_executed();
         assert!(page.get().unwrap().executed.unwrap() >= spawn.at);
         page.fail(Step::Exec, libc::ENOEXEC);

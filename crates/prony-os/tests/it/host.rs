@@ -111,6 +111,6 @@ fn warm_memory_takes_time_and_gives_the_memory_back() {
     };
     let before = anonymous();
     assert!(warm_memory(Bytes::from_mib(256)) > Nanos::ZERO);
-    // Other tests hold memory of their own meanwhile, but none so much.
+    // Other tests use memory of their own meanwhile, but none uses so much.
     assert!(anonymous() < before + (200 << 20));
 }

@@ -1,4 +1,4 @@
-//! What a subject sees, and what is said of its end.
+//! What a subject finds when it starts, and how its end is reported.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must say where")]
 
 use std::fs;
@@ -34,7 +34,7 @@ fn child_is_suspended_until_released() {
     assert_eq!(left_pid(dir.path(), "marked"), pid);
 }
 
-/// METHOD 7, from a runner that is large itself.
+/// METHOD 7, with a runner that has a large memory itself.
 #[test]
 fn a_peak_is_the_childs_own_in_any_order_from_any_parent() {
     let dir = tempfile::tempdir().unwrap();
@@ -136,7 +136,7 @@ fn only_given_descriptors_are_open() {
     let number = |line: &str| line.split(' ').next().unwrap().parse::<u32>().unwrap();
     assert!(fds.contains(&"9 /dev/zero") && fds.contains(&"0 /dev/null"), "{fds:?}");
     assert!(fds.iter().any(|line| line.starts_with("2 ") && line.ends_with("/log")), "{fds:?}");
-    // The listing itself holds one descriptor open, which is gone when its link is read.
+    // The listing itself has one descriptor open, which is closed when its link is read.
     let other_fds: Vec<&&str> = fds.iter().filter(|line| ![0, 1, 2, 9].contains(&number(line))).collect();
     assert!(other_fds.iter().all(|line| line.contains("/proc/")), "{other_fds:?}");
     assert!(other_fds.len() <= 1, "{other_fds:?}");

@@ -24,7 +24,7 @@ use crate::launch_roles::{
     Running, command, eventually, launcher, left, left_pid, release, run_by, runs, subject, unread,
 };
 
-/// Whether a test must be left out, said aloud; with `PRONY_REQUIRE_ALL=1` it fails instead.
+/// Whether a test must be left out, which is printed; with `PRONY_REQUIRE_ALL=1` it fails instead.
 fn lacking(what: &str, ability: impl FnOnce(&Capability) -> Ability) -> bool {
     let Ability::Missing { why } = ability(&capability()) else { return false };
     assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "{what} is required and missing: {why}");

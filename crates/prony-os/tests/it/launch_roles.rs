@@ -238,7 +238,7 @@ fn echo() {
     eprint!("{text}");
 }
 
-/// Starts a daemon two generations down in a session of its own, and ends when it lives.
+/// Starts a daemon two generations down in a session of its own, and ends when it runs.
 fn daemon(dir: &Path) {
     let mut child = command("daemon-2", dir).spawn().unwrap();
     child.wait().unwrap();
@@ -283,7 +283,7 @@ fn bomb(dir: &Path) {
     }
 }
 
-/// Takes 8 MiB at a time, for ever, and says how far it came.
+/// Takes 8 MiB at a time, without end, and reports the sum.
 fn eat(dir: &Path) {
     let mut blocks: Vec<Vec<u8>> = Vec::new();
     for step in 1u32.. {
@@ -293,7 +293,7 @@ fn eat(dir: &Path) {
     }
 }
 
-/// Leaves the eating to a child and stays, as a shell does.
+/// Allocates in a child and stays itself, as a shell does.
 fn eat_in_child(dir: &Path) {
     let _ = command("eat", dir).spawn().unwrap().wait();
     sleep_as(dir, "survivor");
@@ -307,7 +307,7 @@ fn group(dir: &Path) -> Group {
     group
 }
 
-/// Leaves behind what a runner and a supervisor that were both killed leave.
+/// Leaves behind what remains of a runner and a supervisor that were both killed.
 fn forgetful(dir: &Path) {
     group(dir);
     std::mem::forget(Scratch::create(dir).unwrap());

@@ -1,4 +1,4 @@
-//! Nothing of a tree survives, whoever dies first.
+//! Nothing of a tree survives, whichever process ends first.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must say where")]
 
 use std::fs::{self, File};
@@ -92,12 +92,12 @@ fn killed_supervisor_ends_the_subject() {
     kill(parent_of(pid));
     let end = running.wait(None).unwrap().expect("a lost supervisor is an end");
     assert!(end.lost.as_deref().is_some_and(|how| how.contains("SIGKILL")), "{end:?}");
-    assert!(end.cpu.measured().is_none() && end.usage.measured().is_none(), "nobody told: {end:?}");
+    assert!(end.cpu.measured().is_none() && end.usage.measured().is_none(), "nothing reported them: {end:?}");
     eventually("the subject is gone", || !runs(pid));
 }
 
-/// A subject that stops its supervisor kept the runner waiting for ever, and the supervisor from noticing that the runner
-/// was killed.
+/// A subject that stopped its supervisor once kept the runner waiting forever, and the supervisor did not notice that
+/// the runner was killed.
 #[test]
 fn stopped_supervisor_ends_the_subject() {
     let dir = tempfile::tempdir().unwrap();
@@ -153,18 +153,18 @@ fn a_supervisor_that_is_killed_after_its_subject_leaves_the_end_as_it_was() {
     kill(parent_of(daemon));
     let (finished, reused) = running.finish().unwrap();
     assert_eq!((finished.problems.len(), reused.is_none()), (1, true), "{finished:?}");
-    // What nobody is left to end is for this process, or a reaper above it.
+    // Processes that no supervisor is left to end are for this process to end, or for a reaper above it.
     kill(daemon);
 }
 
-/// Fails where something hangs that must not.
+/// Fails where something blocks that must not.
 fn in_time<T: Send + 'static>(what: &str, does: impl FnOnce() -> T + Send + 'static) -> T {
     let (tell, answer) = mpsc::channel();
     std::thread::spawn(move || tell.send(does()));
     answer.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("hangs: {what}"))
 }
 
-/// A supervisor for one subject after another, which has a descriptor to hold open.
+/// A supervisor for one subject after another, which has a descriptor to keep open.
 fn reusable() -> Box<dyn Reusable> {
     launcher().reusable(None, &[File::open("/dev/null").unwrap().as_fd()], None).unwrap()
 }
@@ -233,9 +233,9 @@ fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
     spec.args = ["-c", "read line; exit 3"].map(Into::into).into();
     let mut first = run_by(reused, spec).unwrap();
     drop(end_it);
-    // Its end is told, and not yet heard here.
+    // Its end is reported, but not yet read here.
     poll(&mut [PollFd::new(&&*first, PollFlags::IN)], None).unwrap();
-    // What is told may be its beginning alone, after which the supervisor waits too: it must have nothing to do for a while.
+    // The report may be of its beginning only, after which the supervisor waits too: it must be idle for a while.
     let mut times = 0;
     let idle = || {
         times = if is_in(supervisor, 'S') { times + 1 } else { 0 };
@@ -289,7 +289,7 @@ fn successive_subjects_are_reported_with_their_executables() {
     let mut reused = reusable();
     let spawner = reused.spawner();
     for place in ["/usr/bin/sh", "bin/sh", "/usr/bin/sh"] {
-        // What may not be executed is passed over, as by every shell; what is there and may be is taken.
+        // A candidate that may not be executed is skipped, as in every shell; the next one that may be is used.
         let mode = if place == "bin/sh" { 0o755 } else { 0o644 };
         fs::write(bin.join("sh"), "#!/bin/sh\nexit 5\n").unwrap();
         fs::set_permissions(bin.join("sh"), fs::Permissions::from_mode(mode)).unwrap();

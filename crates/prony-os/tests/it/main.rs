@@ -1,4 +1,4 @@
-//! The probe against real processes, in one binary.
+//! Tests of launching, limits and sampling on real processes, in one binary.
 
 mod host;
 mod launch;

@@ -1,4 +1,4 @@
-//! What the sampler says of processes whose truth is known.
+//! What the sampler reports of processes whose true figures are known.
 
 use std::path::Path;
 
@@ -140,7 +140,7 @@ fn cpu_of_threads_that_ended_is_exact() {
     let truth: f64 = said.parse().unwrap();
     let (cpu, parts) =
         (amount(&readings, Metric::Cpu), amount(&readings, Metric::CpuUser) + amount(&readings, Metric::CpuSystem));
-    // The threads' own start and end are above the truth, never below it.
+    // The threads' own start and end make the figure larger than the truth, never smaller.
     assert!(cpu >= truth && cpu <= truth * 1.05 + 5e6, "{cpu} of {truth}");
     assert!((parts - cpu).abs() <= 40e6, "{parts} against {cpu}: two counters of ticks at two edges");
     assert!(amount(&readings, Metric::SwitchesVoluntary) >= 1.0);
@@ -250,7 +250,7 @@ fn a_subject_that_ended_leaves_its_counters_and_no_memory() {
     let sampler = sampler(vec![worker(&subject)]);
     let begin = sampler.snapshot();
     let truth: f64 = subject.go().parse().unwrap();
-    // A round must see it after the burst; what is unseen at its end is the admitted blind spot.
+    // A round must sample it after the burst; what no round samples at its end is a documented limit.
     sampler.snapshot();
     subject.end();
     let end = sampler.snapshot();

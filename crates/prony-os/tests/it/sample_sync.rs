@@ -1,4 +1,4 @@
-//! Sync calls are counted exactly, by whichever thread or child.
+//! Sync calls are counted exactly, whichever thread or child makes them.
 
 use prony_model::reading::Reading;
 use prony_os::sample::Tracepoints;

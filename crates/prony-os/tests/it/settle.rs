@@ -1,4 +1,4 @@
-//! A subject that goes on working after its answer (METHOD 7: burst of CPU, then idle).
+//! A subject that continues to work after its answer (METHOD 7: burst of CPU, then idle).
 
 use prony_model::reading::Reading;
 use prony_model::spec::SettleSpec;
@@ -13,12 +13,12 @@ use crate::subject::Subject;
 
 #[test]
 fn work_after_the_answer_is_found_and_its_end_too() {
-    // Tried again only where it is wrong and the subject waited for CPU time as long as `quiet`, or the watch looked late.
+    // Repeated only if it is wrong and the subject waited for CPU time as long as `quiet`, or a poll was late.
     let missed: Vec<String> = (0..5).map_while(|_| burst().err()).collect();
     assert!(missed.len() < 5, "{missed:?}");
 }
 
-/// Watches a burst of work, and checks what is found of it; what was found, where that is wrong and the machine was too busy.
+/// Watches a burst of work, and checks the result; returns it where it is wrong and the machine was too busy.
 #[allow(clippy::unwrap_used)] // A part of the test.
 fn burst() -> Result<(), String> {
     let mut subject = Subject::start("answer-then-burst 700");
@@ -48,7 +48,7 @@ fn burst() -> Result<(), String> {
     let waited = truth[0].saturating_sub(began.as_nanos()).saturating_sub(truth[1]);
     let cpu = result.cpu.measured().unwrap().as_nanos() as f64;
     let is_right = quiet_at.as_nanos().abs_diff(truth[0]) < 500_000_000
-        // What it did between its answer and the first look is not in the watch.
+        // What it did between its answer and the first poll is not in the watch.
         && cpu > truth[1] as f64 * 0.5
         && cpu < truth[1] as f64 * 1.05;
     if !is_right {

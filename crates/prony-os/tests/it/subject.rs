@@ -1,6 +1,6 @@
 //! Processes to be observed: this test binary started again, with a task in its environment.
 //!
-//! A subject says `ready` when its task is done and then holds still until its input closes.
+//! A subject prints `ready` when its task is done and then idles until its input closes.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a subject speaks to its test by its output")]
 
 use std::fs::File;
@@ -47,7 +47,7 @@ impl Subject {
         self.child.id()
     }
 
-    /// Lets it do its task and returns what it said of it.
+    /// Lets it do its task and returns its report.
     pub(crate) fn go(&mut self) -> String {
         self.let_go();
         self.wait_for("ready")
@@ -58,14 +58,14 @@ impl Subject {
         input.write_all(b"go\n").expect("the subject reads");
     }
 
-    /// Lets it end, and waits for it.
+    /// Closes its input, and waits for its end.
     pub(crate) fn end(mut self) {
         drop(self.child.stdin.take());
         let status = self.child.wait().expect("a child can be waited for");
         assert!(status.success(), "{status}");
     }
 
-    /// What it says after its task was done.
+    /// Its report after its task was done.
     pub(crate) fn then(&mut self) -> String {
         self.wait_for("then")
     }
@@ -90,11 +90,11 @@ impl Drop for Subject {
     }
 }
 
-/// Says aloud that a test cannot run here; where everything is required, that is a failure.
+/// Prints that a test cannot run here; where everything is required, that is a failure.
 #[expect(clippy::disallowed_methods, reason = "text of a test")]
 pub(crate) fn skipped(what: &str, why: &dyn std::fmt::Display) {
     assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "{what}: {why}");
-    // Straight to the terminal: the harness swallows what a passing test prints.
+    // Straight to the terminal: the harness hides what a passing test prints.
     drop(writeln!(std::io::stderr(), "SKIPPED: {what}: {why}"));
 }
 
@@ -161,7 +161,7 @@ fn threads(count: u64, each_ms: u64) -> u64 {
     all.into_iter().map(|thread| thread.join().expect("a burst does not panic")).sum()
 }
 
-/// Children that each burn `each_ms` and then hold still.
+/// Children that each burn `each_ms` and then idle.
 fn children(count: u64, each_ms: u64) -> Vec<Subject> {
     (0..count).map(|_| Subject::done(&format!("burst {each_ms}"))).collect()
 }

@@ -9,43 +9,43 @@ use prony_runtime::{CallTotals, ProbeEvent, ProbeLine, Source, Tallies};
 
 use crate::boundaries::suspensions::Suspensions;
 
-/// What is known of a function's invocations.
+/// The known invocations of a function.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
-    /// How many each thread has under way.
+    /// How many are running, by thread.
     open: BTreeMap<Source, u64>,
-    /// Since when any was.
+    /// Since when any was running.
     since: Nanos,
     /// When at least one was, up to `since`.
     inside: Vec<(Nanos, Nanos)>,
     /// Sum of the times of those that were reported one by one.
     took: Nanos,
-    /// Whether two ever ran at once, one inside the other or side by side.
+    /// Whether two ever ran at once, nested or in different threads.
     overlapped: bool,
     single: Recorder,
-    /// Those that were counted by the probe.
+    /// Invocations that were only counted by the probe.
     hot: Tallies,
     hot_threads: BTreeMap<Source, Nanos>,
 }
 
 impl Calls {
-    /// How many are under way.
+    /// How many are running.
     fn under_way(&self) -> u64 {
         self.open.values().fold(0, |sum, open| sum.saturating_add(*open))
     }
 
-    /// Whether any is under way.
+    /// Whether any is running.
     pub fn is_open(&self) -> bool {
         self.under_way() > 0
     }
 
-    /// Whether any that was reported one by one was under way at an instant.
+    /// Whether any that was reported one by one was running at an instant.
     pub fn was_open(&self, at: Nanos) -> bool {
         let still = self.is_open() && self.since < at;
         still || self.inside.iter().any(|(from, to)| *from < at && at < *to)
     }
 
-    /// One begins in a thread that had `open` under way.
+    /// An invocation begins in a thread that had `open` running.
     pub fn begin(&mut self, source: Source, at: Nanos, open: u64) {
         if self.is_open() {
             self.overlapped = true;
@@ -55,7 +55,7 @@ impl Calls {
         self.open.insert(source, open.saturating_add(1));
     }
 
-    /// One ends in a thread that has `open` more under way.
+    /// An invocation ends in a thread that has `open` more running.
     pub fn end(&mut self, source: Source, at: Nanos, open: u64, ok: bool, took: Nanos) {
         let was_open = self.is_open();
         self.open.insert(source, open);
@@ -66,7 +66,7 @@ impl Calls {
         if ok { self.single.record(took) } else { self.single.record_failed() }
     }
 
-    /// Several were counted up to now; how long ago the same thread had told of it before.
+    /// Several were counted up to now; how long ago the same thread had reported it before.
     pub fn counted(&mut self, line: &ProbeLine) -> Nanos {
         if let ProbeEvent::Calls(_) = &line.event {
             self.hot.take(line);
@@ -75,12 +75,12 @@ impl Calls {
         before.map_or(Nanos::ZERO, |before| line.at.since(before))
     }
 
-    /// All that ended: each one's time, those that failed apart.
+    /// All that ended: the time of each, failed ones separately.
     pub fn recorder(&self, call: &str) -> Recorder {
         let mut all = self.single.clone();
         let CallTotals { failed, buckets, .. } = self.hot.of(call);
         all.record_many_failed(failed);
-        // Which of them failed is not known: the fastest are taken, as failures are often the cheap ones.
+        // Which of them failed is not known: the fastest are taken, as failures often take less time.
         let mut to_leave_out = failed;
         for bucket in buckets {
             let left_out = to_leave_out.min(bucket.count);
@@ -91,8 +91,8 @@ impl Calls {
         all
     }
 
-    /// Time in which at least one was under way, until `end`, without that in which the program was suspended; what the probe
-    /// did in between is left out where they ran one after another.
+    /// Time in which at least one was running, until `end`, without suspensions of the program; the probe's own work in
+    /// between is left out where they ran one after another.
     pub fn time(&self, call: &str, end: Nanos, suspended: &Suspensions) -> Reading<Nanos> {
         let running = |(from, to): (Nanos, Nanos)| to.since(from).since(suspended.between(from, to));
         let open = if self.is_open() { running((self.since, end)) } else { Nanos::ZERO };

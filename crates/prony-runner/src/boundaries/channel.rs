@@ -8,10 +8,10 @@ use prony_model::protocol::{FromWorker, ToWorker};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-/// A message longer than this is a worker gone wild: groups of 2,000,000 pairs take about 60 MB.
+/// A longer message is a fault of the worker: groups of 2,000,000 pairs take about 60 MB.
 const LONGEST: usize = 256 << 20;
 
-/// What came, or why nothing did.
+/// A message, or why there is none.
 #[derive(Debug)]
 pub enum Received {
     /// A message.
@@ -20,7 +20,7 @@ pub enum Received {
     Nothing,
     /// The worker's end is closed: it exited, or closed it.
     Closed,
-    /// What came is not of the protocol.
+    /// What was read is no message of the protocol.
     Garbled(String),
 }
 

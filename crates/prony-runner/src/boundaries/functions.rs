@@ -1,4 +1,4 @@
-//! The functions whose calls are phases, or begin or end them, for the probe to report, and the names that it reports them by. Pure.
+//! Names under which a probe reports the functions whose calls are phases, or begin or end them. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use prony_model::program::{ObserveSpec, Trigger};
 use prony_model::spec::{Action, PhaseSpec};
 use prony_runtime::CallSpec;
 
-/// What stands behind a phase's name in the name of a function that begins it; no phase's name has it.
+/// Suffix of a phase's name in the name of a function that begins it; no phase's name has it.
 const BEGIN: &str = "/begin";
 
-/// The same for one that ends it.
+/// Suffix for a function that ends it.
 const END: &str = "/end";
 
-/// What a function is to its phase.
+/// The part of a function in its phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Its invocations are the phase.
@@ -23,7 +23,7 @@ pub enum Part {
     End,
 }
 
-/// How a phase is shown, where it is observed.
+/// How a phase is displayed, where it is observed.
 pub fn observed(phase: &PhaseSpec) -> Option<&ObserveSpec> {
     match &phase.action {
         Action::Observe(observe) => Some(observe),
@@ -47,7 +47,7 @@ pub fn parts(phase: &PhaseSpec) -> Vec<(Part, &str)> {
     whole.into_iter().chain(begin).chain(end).collect()
 }
 
-/// The name under which a probe tells of a function.
+/// The name under which a probe reports the function.
 pub fn id(phase: &str, part: Part) -> String {
     match part {
         Part::Whole => phase.to_owned(),
@@ -56,7 +56,7 @@ pub fn id(phase: &str, part: Part) -> String {
     }
 }
 
-/// What a probe is to look for.
+/// The functions that a probe must find.
 pub fn specs(phase: &PhaseSpec) -> Vec<CallSpec> {
     let holds = observed(phase).is_some_and(ObserveSpec::holds);
     let spec = |(part, call): (Part, &str)| CallSpec {
@@ -67,12 +67,12 @@ pub fn specs(phase: &PhaseSpec) -> Vec<CallSpec> {
     parts(phase).into_iter().map(spec).collect()
 }
 
-/// Whether a line of a probe may begin a phase: it is taken before lines of output that came with it, as a mark is.
+/// Whether a probe's line may begin a phase: like a mark, it is handled before output that arrived with it.
 pub fn begins_phase(line: &str) -> bool {
     line.contains("\"probe\":\"begin\"") && line.contains("/begin\"")
 }
 
-/// All functions of a trial, by the names under which probes tell of them.
+/// All functions of a trial, by the names under which probes report them.
 #[derive(Clone, Debug, Default)]
 pub struct Functions(BTreeMap<String, (usize, Part)>);
 
@@ -86,7 +86,7 @@ impl Functions {
         Self(phases.iter().enumerate().flat_map(each).collect())
     }
 
-    /// The phase, by index, and what the function is to it.
+    /// The phase, by index, and the part of the function in it.
     pub fn find(&self, id: &str) -> Option<(usize, Part)> {
         self.0.get(id).copied()
     }

@@ -1,4 +1,4 @@
-//! Limits on the times of phases, by a clock that stands still while the program is suspended, and why a subject was ended. Pure.
+//! Time limits of phases, by a clock that stops while the program is suspended; why a subject was ended. Pure.
 
 use prony_model::units::Nanos;
 use prony_os::launch::classify::EndedByUs;
@@ -12,12 +12,12 @@ pub enum Stopped {
     Interrupted,
     /// A phase had ended that says so.
     Asked,
-    /// It was to have ended by itself: its work was done, or had failed.
+    /// It should have ended by itself: its work was done, or had failed.
     Overdue,
 }
 
 impl Stopped {
-    /// What was decided from outside, whatever the subject did.
+    /// The decision that was made from outside, whatever the subject did.
     pub const fn decided(self) -> Option<EndedByUs> {
         match self {
             Self::Deadline => Some(EndedByUs::TimedOut),
@@ -27,7 +27,7 @@ impl Stopped {
     }
 }
 
-/// When each phase must be over. All instants are those of the clock that stands still.
+/// When each phase must be over. All instants are those of the clock that stops.
 #[derive(Clone, Debug, Default)]
 pub struct Deadlines {
     of: Vec<Option<Nanos>>,
@@ -51,19 +51,19 @@ impl Deadlines {
         self.of[phase] = None;
     }
 
-    /// No invocation of its function is under way, for now: the time between them is not the phase's.
+    /// No invocation of its function is running now: the time between them is not the phase's.
     pub fn pause(&mut self, phase: usize, now: Nanos) {
         if let Some(deadline) = self.of[phase].take() {
             self.left[phase] = Some(deadline.since(now));
         }
     }
 
-    /// One is under way again.
+    /// An invocation is running again.
     pub fn go_on(&mut self, phase: usize, now: Nanos) {
         self.of[phase] = self.left[phase].map(|left| now + left);
     }
 
-    /// The first.
+    /// The first deadline.
     pub fn first(&self) -> Option<Nanos> {
         self.of.iter().flatten().min().copied()
     }

@@ -1,4 +1,4 @@
-//! What programs write to the file named in `PRONY_MARKS`. Pure.
+//! Parses what programs write to the file named in `PRONY_MARKS`. Pure.
 //!
 //! A mark is one line: `NAME begin`, `NAME end`, or JSON, `{"mark":"NAME","boundary":"begin","at":NANOSECONDS}`, where `at`
 //! counts as `CLOCK_MONOTONIC` does and may be left out. Lines up to 4096 bytes that are written at once stay whole.
@@ -51,14 +51,14 @@ impl Mark {
     }
 }
 
-/// What is known of when a mark was made, beside what it tells itself.
+/// What else is known of the time at which a mark was made, beside its own instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// When the program began.
     pub released: Nanos,
     /// When the phase that it ends had begun, for all that is known; `None` where it ends none.
     pub begun: Option<Nanos>,
-    /// It was not there before.
+    /// It did not exist before this instant.
     pub earliest: Nanos,
     /// When it was read.
     pub read: Nanos,

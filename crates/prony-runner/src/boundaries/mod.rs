@@ -1,4 +1,4 @@
-//! What begins and ends phases: lines, marks, calls, quiet, reports of a worker; and what is observed between them.
+//! Sources of boundaries: lines, marks, calls, quiet, reports of a worker; and what is observed between them.
 
 pub mod calls;
 pub mod channel;

@@ -1,4 +1,4 @@
-//! What was seen of a program so far: its phases, the snapshots at which they began and ended, and what its probes said.
+//! What was observed of a program so far: its phases, the snapshots at their boundaries, the reports of its probes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,13 +27,13 @@ use crate::observer::Observer;
 /// Snapshots at the ends of a function that is called often take at most this part of the time.
 const SNAPSHOTS_SHARE: u64 = 20;
 
-/// A program that ends at the end of a call is asked by a signal where it has not done so after this time.
+/// A program that should end at the end of a call gets a signal if it has not ended after this time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What was seen of a program so far.
+/// What was observed of a program so far.
 pub struct Observation<'a> {
     spec: &'a TrialSpec,
-    /// What observes the program.
+    /// The observer of the program.
     pub sampler: &'a Sampler,
     observer: &'a mut dyn Observer,
     position: u32,
@@ -45,7 +45,7 @@ pub struct Observation<'a> {
     pub begin: Vec<Option<usize>>,
     /// Index of the snapshot at which each phase ended.
     pub end: Vec<Option<usize>>,
-    /// What its probes said.
+    /// Reports of its probes.
     pub threads: Threads,
     /// Threads that are suspended.
     pub suspensions: SuspensionControl,
@@ -55,13 +55,13 @@ pub struct Observation<'a> {
     pub polls_took: Nanos,
     /// When the program was released.
     pub released: Nanos,
-    /// When a trial whose worker leads no further was cut short, and the index of the snapshot then.
+    /// When a trial whose worker sends no more was cut short, and the index of the snapshot then.
     pub cut: Option<(Nanos, usize)>,
     /// The program is to be ended.
     pub stop: bool,
     /// The program was commanded to end itself.
     pub asked_to_stop: bool,
-    /// Where the program keeps its data, where that is declared and read.
+    /// The path of the program's data, where that is declared and read.
     store: Option<PathBuf>,
     functions: Functions,
     deadlines: Deadlines,
@@ -71,7 +71,7 @@ pub struct Observation<'a> {
 }
 
 impl<'a> Observation<'a> {
-    /// The program is suspended and has done nothing.
+    /// The program is suspended and has not run since.
     pub fn new(
         spec: &'a TrialSpec,
         sampler: &'a Sampler,
@@ -113,9 +113,9 @@ impl<'a> Observation<'a> {
         }
     }
 
-    /// The runner begins a phase: everything is read before the worker is commanded.
+    /// The runner begins a phase: everything is read before the worker gets its command.
     pub fn lead(&mut self, index: usize) {
-        // Between the end of one phase and the begin of the next the worker waits: one snapshot serves both.
+        // The worker waits between the end of one phase and the begin of the next: one snapshot serves both.
         let fresh = index > 0 && self.end[index - 1] == self.snapshots.len().checked_sub(1);
         if !fresh {
             self.snapshot();
@@ -137,7 +137,7 @@ impl<'a> Observation<'a> {
         self.observer.event(&Event::Progress { position: self.position, phase, operations, total });
     }
 
-    /// What comes after this instant is no part of the trial, which is ended here: reads everything once more.
+    /// What happens after this instant is no part of the trial, which is ended here: reads everything once more.
     pub fn cut(&mut self) {
         if self.cut.is_none() {
             self.cut = Some((monotonic(), self.snapshot()));
@@ -149,7 +149,7 @@ impl<'a> Observation<'a> {
         TreeProbe::new(self.sampler, self.store.clone())
     }
 
-    /// Reads everything now; the index of the snapshot.
+    /// Reads everything now; returns the index of the snapshot.
     fn snapshot(&mut self) -> usize {
         self.snapshots.push(self.sampler.snapshot());
         self.snapshots.len() - 1
@@ -207,13 +207,13 @@ impl<'a> Observation<'a> {
         self.observer.event(&Event::PhaseEnded { position: self.position, phase, time });
     }
 
-    /// A line of output that was not there at `earliest`, and had been read at an instant.
+    /// A line of output that did not exist at `earliest`, and had been read at an instant.
     pub fn line(&mut self, text: &str, earliest: Nanos, at: Nanos) {
         let change = self.tracker.happened(Happened::Line(text), at, at.since(earliest));
         self.apply(&change);
     }
 
-    /// A line of the channel of marks that was not there at `earliest`, and had been `read` at an instant.
+    /// A line of the channel of marks that did not exist at `earliest`, and had been `read` at an instant.
     pub fn mark(&mut self, text: &str, earliest: Nanos, read: Nanos) {
         if let Some(line) = probed(text) {
             return self.probe(&line, monotonic());
@@ -260,7 +260,7 @@ impl<'a> Observation<'a> {
         }
     }
 
-    /// No invocation is under way any more, for now.
+    /// No invocation is running now.
     fn ended(&mut self, index: usize, line: &ProbeLine, now: Nanos) {
         self.deadlines.pause(index, self.suspensions.running(now));
         if self.holds_after(index, line) || self.end[index].is_none() || !self.is_dear() {
@@ -275,7 +275,7 @@ impl<'a> Observation<'a> {
         self.returns(index, line);
     }
 
-    /// Whether the program comes to stand after this line.
+    /// Whether the program is suspended after this line.
     fn holds_after(&self, index: usize, line: &ProbeLine) -> bool {
         let suspends = observed(&self.spec.phases[index]).is_some_and(ObserveSpec::holds);
         suspends && matches!(line.event, ProbeEvent::End { .. })
@@ -291,7 +291,7 @@ impl<'a> Observation<'a> {
         }
     }
 
-    /// A thread stands still at the end of a call.
+    /// A thread is suspended at the end of a call.
     fn suspended(&mut self, id: &str, number: u64, line: &ProbeLine) {
         let Some((phase, part)) = self.functions.find(id) else { return };
         let known = self.returned.remove(&line.source).filter(|(of, ..)| *of == phase);
@@ -308,7 +308,7 @@ impl<'a> Observation<'a> {
         self.suspensions.begin(line, number, asked, &mut self.tree());
     }
 
-    /// A thread stands still where its event loop turns after such an end.
+    /// A thread is suspended at a turn of its event loop that follows such an end.
     fn suspended_again(&mut self, number: u64, line: &ProbeLine) {
         let snapshot = self.snapshot();
         self.suspensions.again(line, number, snapshot, &mut self.tree());
@@ -333,7 +333,7 @@ impl<'a> Observation<'a> {
         self.suspensions.bury(&runs, monotonic());
         let (mut tree, suspended) = (self.tree(), self.suspensions.any());
         let settled = self.settling.due(suspended, &mut tree);
-        // What is read of a program that does not run disturbs nothing.
+        // Readings of a program that does not run disturb nothing.
         self.polls_took += if suspended { Nanos::ZERO } else { tree.store_took };
         for index in settled {
             let change = self.tracker.ended(index, monotonic());
@@ -342,7 +342,7 @@ impl<'a> Observation<'a> {
         self.stop |= self.stop_at.is_some_and(|at| Instant::now() >= at);
     }
 
-    /// When something will be due.
+    /// When the next action is due.
     pub fn next(&self) -> Option<Instant> {
         let of_rest = self.stop_at.filter(|_| !self.stop);
         self.suspensions.next().into_iter().chain(self.settling.next()).chain(of_rest).min()
@@ -357,8 +357,8 @@ impl<'a> Observation<'a> {
         Some(Instant::now() + left.to_duration())
     }
 
-    /// The program has ended; `replicas` is when the last of its replicas did, where all of them ended by themselves. What
-    /// ends with them has the trial's last snapshot, as what ends with the program has.
+    /// The program has ended; `replicas` is when the last of its replicas did, where all of them ended by themselves.
+    /// Phases that end with the replicas, like those that end with the program, have the trial's last snapshot.
     pub fn finish(&mut self, at: Nanos, replicas: Option<Nanos>) {
         let change = self.tracker.finish(at, replicas);
         self.snapshot();
@@ -372,7 +372,7 @@ impl<'a> Observation<'a> {
     }
 }
 
-/// Whether a process is there and has not ended.
+/// Whether a process exists and has not ended.
 fn runs(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());

@@ -1,4 +1,4 @@
-//! Phases that end when the program's process tree is quiet: watched step by step, beside everything else.
+//! Phases that end when the program's process tree is quiet: polled step by step, beside all other sources.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,10 +11,10 @@ use prony_os::settle::{Probe, SettleResult, Watch};
 
 use crate::boundaries::suspensions::Suspensions;
 
-/// A look takes at most this part of the time, one in so many: a store of many files is walked at each.
+/// A poll takes at most this part of the time, one in so many: each walks a store that may have many files.
 const POLLS_SHARE: u32 = 10;
 
-/// What the watch of a phase found.
+/// The result of the watch of a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settled {
     /// When the watch began: not before the phase.
@@ -30,7 +30,7 @@ struct Active {
     began: Nanos,
     watch: Watch,
     next: Instant,
-    /// Since when it stands still, where it does, and when it did before.
+    /// Since when it is paused, if it is, and its earlier pauses.
     pause: Option<Nanos>,
     paused: Vec<(Nanos, Nanos)>,
 }
@@ -39,7 +39,7 @@ struct Active {
 #[derive(Default)]
 pub struct Settling {
     active: Vec<Active>,
-    /// What those that are over found, by the index of the phase.
+    /// Results of the finished ones, by the index of the phase.
     pub over: BTreeMap<usize, Settled>,
 }
 
@@ -52,13 +52,13 @@ impl Settling {
         self.active.push(Active { phase, began, watch, next, pause: None, paused: Vec::new() });
     }
 
-    /// When the next look is due; none while the program is suspended.
+    /// When the next poll is due; none while the program is suspended.
     pub fn next(&self) -> Option<Instant> {
         self.active.iter().filter(|active| !active.watch.is_paused()).map(|active| active.next).min()
     }
 
-    /// Takes the polls that are due; the phases that end with them. While the program is `suspended` its rest is none of its
-    /// own, and nothing is watched.
+    /// Takes the polls that are due; returns the phases that end with them. While the program is `suspended` its being
+    /// quiet means nothing, and nothing is watched.
     pub fn due(&mut self, suspended: bool, probe: &mut impl Probe) -> Vec<usize> {
         let now = Instant::now();
         let mut over = Vec::new();
@@ -95,10 +95,10 @@ impl Settling {
 }
 
 impl Settled {
-    /// A time of the watch as one from the phase's begin, without the times in which the program was `held`.
+    /// A time of the watch, converted to one from the phase's begin, without the suspensions of the program.
     pub fn from_begin(&self, time: &Reading<Nanos>, began: Nanos, suspended: &Suspensions) -> Reading<Nanos> {
-        // The watch began a moment after the phase, which counts as activity; and it notices later than the thread that
-        // holds begin and end.
+        // The watch began a moment after the phase, which counts as activity; and it notices begin and end of a
+        // suspension later than the suspended thread does.
         time.clone().map(|time| {
             let last = self.paused.instant(self.began + time);
             last.since(began).since(suspended.between(began, last))
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(settling.due(true, &mut tree), [0; 0]);
         assert_eq!((settling.next(), settling.due(true, &mut tree)), (None, vec![]));
         tree.0 = Nanos::from_secs(5);
-        assert_eq!(settling.due(false, &mut tree), [0; 0], "it goes on with a look of its own");
+        assert_eq!(settling.due(false, &mut tree), [0; 0], "it continues with a poll of its own");
         wait(&settling);
         assert_eq!(settling.due(false, &mut tree), [0]);
         assert_eq!(settling.over[&0].result.cpu, Reading::Measured(Nanos::ZERO), "a collection is the hold's");
@@ -196,7 +196,7 @@ mod tests {
         assert!(why.to_string().contains("ended before it had been quiet"), "{why}");
     }
 
-    /// The phase begins where the program is suspended: it stands already when the watch begins, and for longer than that sees.
+    /// The program is suspended where the phase begins, before the watch: longer than the watch notices.
     #[test]
     fn settle_time_excludes_suspensions() {
         let ms = Nanos::from_millis;

@@ -1,4 +1,4 @@
-//! A stream of a program as it is read: bounded in memory, cut into lines where lines matter.
+//! Reads a stream of a program: in bounded memory, cut into lines where lines matter.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -7,13 +7,13 @@ use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::launch::{Capture, Captured};
 
-/// Bytes of beginning and end that are kept.
+/// Bytes of beginning and end that are stored.
 const CAPTURED: usize = 4 << 10;
 
-/// A longer line is cut here: what is searched for stands at the begin of lines that people read.
+/// A longer line is cut here: what patterns search for is at the begin of lines that people read.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// Buffers taken in one go, so that a flood on one stream does not starve the others.
+/// Buffers read in one go, so that a fast writer on one stream does not starve the other streams.
 const ROUNDS: usize = 8;
 
 /// A stream under way.
@@ -24,22 +24,22 @@ pub struct Stream {
     lines: bool,
 }
 
-/// What reading brought.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// All that there is now.
+    /// Everything there is now.
     Empty,
     /// There may be more.
     More,
 }
 
 impl Stream {
-    /// From a non-blocking source; `lines` where its lines matter.
+    /// From a non-blocking source; `lines` if its lines matter.
     pub fn new(source: Option<File>, lines: bool) -> Self {
         Self { source, capture: Capture::new(CAPTURED, CAPTURED), pending: Vec::new(), lines }
     }
 
-    /// What to wait for, until the stream ends.
+    /// The descriptor to wait for, until the stream ends.
     pub const fn source(&self) -> Option<&File> {
         self.source.as_ref()
     }
@@ -57,7 +57,7 @@ impl Stream {
                 Ok(n) => self.push(&buffer[..n], line),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Taken::Empty,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A terminal whose other side is closed says EIO.
+                // A terminal whose other side is closed returns EIO.
                 Err(_) => self.end(line),
             }
         }
@@ -96,7 +96,7 @@ impl Stream {
         }
     }
 
-    /// What was kept.
+    /// The stored bytes.
     pub fn captured(&self) -> Captured {
         self.capture.captured()
     }

@@ -25,7 +25,7 @@ const OVERTAKEN: &str = "a call that ends another phase returned in the same tur
 pub struct Suspension {
     /// Index of the phase.
     pub phase: usize,
-    /// Who was suspended.
+    /// The suspended thread.
     pub source: Source,
     /// When the invocation ended: from here no time counts.
     pub from: Nanos,
@@ -33,17 +33,17 @@ pub struct Suspension {
     pub stopped: Nanos,
     /// When its memory was read.
     pub read: Option<Nanos>,
-    /// When it went on; `None` where it never did.
+    /// When it continued; `None` where it never did.
     pub until: Option<Nanos>,
     /// Index of the snapshot at the invocation's end.
     pub end: usize,
-    /// Index of the snapshot at its begin: that at the invocation's end, but for one that comes later.
+    /// Index of the snapshot at its begin: that at the invocation's end, except for a later begin.
     pub snapshot: usize,
     /// Index of the snapshot after what was asked for.
     pub rest: Option<usize>,
-    /// It ends no phase, and was let go at once: its function ends a phase elsewhere.
+    /// It ends no phase, and was released at once: its function ends a phase elsewhere.
     pub passed: bool,
-    /// The thread went on to be collected at the next turn of its event loop.
+    /// The thread continued, to be collected at the next turn of its event loop.
     pub put_off: bool,
     /// How long it had continued by then, where this is that turn.
     pub late: Option<Nanos>,
@@ -77,12 +77,12 @@ impl Suspension {
         }
     }
 
-    /// What the forced collection took, where one was asked for.
+    /// What the forced collection took, if one was requested.
     pub const fn collected(&self) -> Option<Nanos> {
         self.collected
     }
 
-    /// A forced collection, made up.
+    /// An invented forced collection.
     #[cfg(test)]
     pub(crate) const fn collect_for_test(&mut self, took: Nanos) {
         self.collected = Some(took);
@@ -135,11 +135,11 @@ struct Active {
 pub struct SuspensionControl {
     dir: PathBuf,
     active: BTreeMap<Source, Active>,
-    /// Holds after which a collection is still to come, by their index, and what is to be done then.
+    /// Suspensions after which a collection is still to come, by their index, and what is to be done then.
     put_off: BTreeMap<Source, (usize, AtEndSpec, bool)>,
-    /// Those that were and are.
+    /// Suspensions, past and present.
     pub all: Vec<Suspension>,
-    /// The times of those that were.
+    /// The times of past suspensions.
     over: Suspensions,
 }
 
@@ -151,7 +151,7 @@ pub struct Asked {
     pub ended: Nanos,
     /// Index of the snapshot there.
     pub snapshot: usize,
-    /// What the experiment asks for.
+    /// What the experiment requests.
     pub plan: AtEndSpec,
     /// Whether the program ends here.
     pub stop: bool,
@@ -164,13 +164,13 @@ impl SuspensionControl {
         Self { dir, active, put_off, all: Vec::new(), over: Suspensions::default() }
     }
 
-    /// An instant by a clock that stands still while any thread is suspended, as far as suspensions are known by then.
+    /// An instant by a clock that stops while any thread is suspended, as far as suspensions are known by then.
     pub fn running(&self, at: Nanos) -> Nanos {
         let since = self.active.values().map(|active| self.all[active.index].from).min();
         self.over.running(since.map_or(at, |since| since.min(at)))
     }
 
-    /// Some suspension has ended.
+    /// A suspension has ended.
     fn count(&mut self) {
         let over = self.all.iter().filter_map(|suspension| Some((suspension.from, suspension.until?)));
         self.over = Suspensions::new(over.collect());
@@ -181,7 +181,7 @@ impl SuspensionControl {
         !self.active.is_empty()
     }
 
-    /// When something is due.
+    /// When an action is due.
     pub fn next(&self) -> Option<Instant> {
         let due = |active: &Active| match &active.step {
             Step::Waiting(until) => Some(*until),
@@ -191,7 +191,7 @@ impl SuspensionControl {
         self.active.values().filter_map(due).min()
     }
 
-    /// A thread is suspended: it is answered and gets its first command.
+    /// A thread is suspended: it gets an answer and its first command.
     pub fn begin(&mut self, line: &ProbeLine, number: u64, asked: Asked, probe: &mut impl Probe) {
         let Asked { phase, ended, snapshot, plan, stop } = asked;
         let suspension = Suspension::new(phase, line.source, ended, line.at, snapshot);
@@ -200,8 +200,8 @@ impl SuspensionControl {
         }
     }
 
-    /// A thread stands still at the turn of its event loop to which a collection was put off; `snapshot` was read just now.
-    /// What it did since the invocation's end belongs to no suspension.
+    /// A thread is suspended at the turn of its event loop to which a collection was put off; `snapshot` was read just
+    /// now. What it did since the invocation's end belongs to no suspension.
     pub fn again(&mut self, line: &ProbeLine, number: u64, snapshot: usize, probe: &mut impl Probe) {
         let Some((before, plan, stop)) = self.put_off.remove(&line.source) else { return };
         let before = &mut self.all[before];
@@ -214,8 +214,8 @@ impl SuspensionControl {
         }
     }
 
-    /// A thread stands still at the end of an invocation that ends no phase: it is let go at once, and suspended there
-    /// `again` or not. `snapshot` is the last one.
+    /// A thread is suspended at the end of an invocation that ends no phase: it is released at once, to be suspended
+    /// there `again` or not. `snapshot` is the last one.
     pub fn pass(&mut self, line: &ProbeLine, number: u64, phase: usize, snapshot: usize, again: bool) {
         let suspension = Suspension::new(phase, line.source, line.at, line.at, snapshot);
         if self.answer(
@@ -228,7 +228,7 @@ impl SuspensionControl {
         }
     }
 
-    /// Answers a thread that stands still; whether that could be done.
+    /// Answers a suspended thread; whether that was possible.
     fn answer(&mut self, number: u64, mut suspension: Suspension, plan: AtEndSpec, stop: bool) -> bool {
         let (source, index) = (suspension.source, self.all.len());
         let answered = match SuspendedThread::answer(&self.dir, source, number) {
@@ -236,7 +236,7 @@ impl SuspensionControl {
                 self.active.insert(source, Active { index, thread, plan, stop, step: Step::Leaving, vanished: false });
                 true
             }
-            // It goes on by itself ten seconds later, and says so.
+            // It continues by itself ten seconds later, and reports that.
             Err(error) => {
                 suspension.fault = Some(error.to_string());
                 false
@@ -256,7 +256,7 @@ impl SuspensionControl {
         self.tell(source, if now { SuspensionCommand::Collect } else { SuspensionCommand::CollectLater });
     }
 
-    /// A thread goes on to the next turn of its event loop.
+    /// A thread continues to the next turn of its event loop.
     fn put_off(&mut self, source: Source, plan: AtEndSpec, stop: bool) {
         let Some(index) = self.all.iter().rposition(|suspension| suspension.source == source) else { return };
         let suspension = &mut self.all[index];
@@ -324,7 +324,7 @@ impl SuspensionControl {
         vanished.into_iter().for_each(|source| self.ended(source, now));
     }
 
-    /// A thread that was suspended has ended.
+    /// A suspended thread has ended.
     fn ended(&mut self, source: Source, at: Nanos) {
         let Some(active) = self.active.remove(&source) else { return };
         let suspension = &mut self.all[active.index];
@@ -333,7 +333,7 @@ impl SuspensionControl {
         self.count();
     }
 
-    /// Hears what a suspended thread says. `snapshot` reads memory, and is asked when the thread has read its heap.
+    /// Handles an answer of a suspended thread. `snapshot` reads memory, once the thread has read its heap.
     pub fn heard(&mut self, line: &ProbeLine, probe: &mut impl Probe, snapshot: &mut dyn FnMut() -> usize) {
         if let ProbeEvent::Resumed { because } = line.event {
             let active = self.active.remove(&line.source);
@@ -386,7 +386,7 @@ impl SuspensionControl {
         let Some(active) = self.active.get_mut(&source) else { return };
         if let Err(error) = active.thread.tell(command) {
             self.all[active.index].fault = Some(error.to_string());
-            // Let go, it goes on by itself and says so.
+            // After its release it continues by itself and reports that.
             self.active.remove(&source);
         }
     }
@@ -405,7 +405,7 @@ mod tests {
     use super::*;
     use crate::boundaries::threads::tests::{heap, line};
 
-    /// A tree at rest.
+    /// A tree without activity.
     struct Idle;
 
     impl Probe for Idle {
@@ -428,7 +428,7 @@ mod tests {
             Self { dir, suspensions }
         }
 
-        /// A thread comes to stand, for the `number`-th time.
+        /// A thread is suspended, for the `number`-th time.
         fn stands(&mut self, number: u64, plan: AtEndSpec, stop: bool) {
             self.stands_in(0, number, plan, stop);
         }
@@ -576,7 +576,7 @@ mod tests {
         assert_eq!(scene.suspensions.all.len(), MOST_SUSPENSIONS);
     }
 
-    /// A thread of process 7 that stands from `from` on.
+    /// A thread of process 7 that is suspended from `from` on.
     fn stands_too(scene: &mut Scene, thread: u32, from: u64) {
         let suspended =
             line(7, thread, from, r#""probe":"suspended","call":"p","n":1,"suspension":1,"heap":{"used":9}"#);
@@ -598,7 +598,7 @@ mod tests {
         assert!(scene.suspensions.any());
         assert_eq!(scene.suspensions.running(ms(220)), ms(100), "the other one stands");
         goes(&mut scene, 2, 300);
-        assert_eq!(scene.suspensions.running(ms(400)), ms(200), "200 ms were stood in all, not 100 and 150");
+        assert_eq!(scene.suspensions.running(ms(400)), ms(200), "200 ms were suspended in all, not 100 and 150");
         stands_too(&mut scene, 1, 500);
         assert_eq!(scene.suspensions.running(ms(900)), ms(300));
     }

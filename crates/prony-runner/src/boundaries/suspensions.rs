@@ -1,4 +1,4 @@
-//! The times in which a program was suspended, and the clock that stands still in them. Pure.
+//! The times in which a program was suspended, and the clock that stops in them. Pure.
 
 use prony_model::units::Nanos;
 
@@ -7,7 +7,7 @@ use prony_model::units::Nanos;
 pub struct Suspensions(Vec<(Nanos, Nanos)>);
 
 impl Suspensions {
-    /// From holds of any threads, in any order.
+    /// From suspensions of any threads, in any order.
     pub fn new(mut holds: Vec<(Nanos, Nanos)>) -> Self {
         holds.sort_unstable();
         let mut merged: Vec<(Nanos, Nanos)> = Vec::new();
@@ -38,7 +38,7 @@ impl Suspensions {
         parts
     }
 
-    /// An instant by a clock that stands still while the program is suspended.
+    /// An instant by a clock that stops while the program is suspended.
     pub fn running(&self, at: Nanos) -> Nanos {
         at.since(self.between(Nanos::ZERO, at))
     }
@@ -55,7 +55,7 @@ impl Suspensions {
         instant
     }
 
-    /// Whether it was suspended at an instant, its begin and end apart.
+    /// Whether it was suspended at an instant, its begin and end excluded.
     pub fn at(&self, at: Nanos) -> bool {
         self.0.iter().any(|(from, to)| *from < at && at < *to)
     }

@@ -1,4 +1,4 @@
-//! What the probes of a program said, by process and thread. Pure.
+//! Reports of a program's probes, by process and thread. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use prony_model::record::probe::{ProbeCost, ProbeReport, ThreadReport};
 use prony_model::units::Nanos;
 use prony_runtime::{Because, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source};
 
-/// Figures of heaps that are kept of a trial; later ones are counted.
+/// Figures of heaps that are stored for a trial; later ones are counted.
 pub const MOST_SAMPLES: usize = 200_000;
 
-/// Collections that are kept of a trial, each with its instant.
+/// Collections that are stored for a trial, each with its instant.
 pub const MOST_COLLECTIONS: usize = 1_000_000;
 
 /// Figures of a heap at an instant.
@@ -29,10 +29,10 @@ pub struct Sample {
 pub struct Thread {
     /// Process and thread.
     pub source: Source,
-    /// Its part in the program.
+    /// Its role in the program.
     pub role: Role,
     hello: Hello,
-    /// When it said hello.
+    /// When its first line arrived.
     pub began: Nanos,
     /// When it ended, as far as that is known.
     pub ended: Nanos,
@@ -42,12 +42,12 @@ pub struct Thread {
     pub collections: Vec<GcFigures>,
     /// Longest delays of its event loop, each with when it was reported.
     pub delays: Vec<(Nanos, Nanos)>,
-    /// When it first reported figures that were not recorded, since the trial had [`MOST_SAMPLES`] already.
+    /// When it first reported figures that were not recorded, because the trial already had [`MOST_SAMPLES`].
     pub cut: Option<Nanos>,
     cost: Option<ProbeCost>,
     bye: Option<Nanos>,
-    /// It read its heap for the last time and reported its end itself: nothing of it came after that. A parent or the runner
-    /// may say the end of one that was ended, whose last figures are older.
+    /// It read its heap for the last time and reported its end itself: it sent nothing after that. The end of a thread
+    /// that was killed may be reported by a parent or the runner; its last figures are older.
     pub orderly: bool,
     last: Nanos,
     /// Whether it is suspended, and whether its next delay is that of a suspension.
@@ -55,7 +55,7 @@ pub struct Thread {
     after_suspension: bool,
 }
 
-/// Everything that probes said of threads.
+/// All that probes reported of threads.
 #[derive(Clone, Debug, Default)]
 pub struct Threads {
     list: Vec<Thread>,
@@ -66,18 +66,18 @@ pub struct Threads {
     dropped: u64,
     /// Why a function cannot be timed, by the name under which it is reported.
     pub unfound: BTreeMap<String, String>,
-    /// The files in which functions were found, by the names under which they are reported. Of several it is not known which
-    /// is meant.
+    /// The files in which functions were found, by the names under which they are reported. If there are several, it is
+    /// not known which is meant.
     pub found: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Threads {
-    /// All of them, in the order of their hellos.
+    /// All of them, in the order of their first lines.
     pub fn all(&self) -> &[Thread] {
         &self.list
     }
 
-    /// Takes a line.
+    /// Handles a line.
     pub fn take(&mut self, line: &ProbeLine) {
         match &line.event {
             ProbeEvent::Hello(hello) => return self.hello(line, hello),
@@ -139,7 +139,7 @@ impl Threads {
         });
     }
 
-    /// The program has ended: `seen` is when each process was last seen alive.
+    /// The program has ended: `seen` is when each process was last observed alive.
     pub fn finish(&mut self, at: Nanos, deaths: &[ProbeLine], last_sampled: &BTreeMap<u32, Nanos>) {
         for death in deaths {
             let thread = self.current.get(&death.source).map(|index| &mut self.list[*index]);
@@ -153,7 +153,7 @@ impl Threads {
             let alive = if main(thread) { Some(at) } else { last_sampled.get(&thread.source.pid).copied() };
             thread.ended = thread.bye.unwrap_or_else(|| alive.unwrap_or(thread.last).max(thread.last));
         }
-        // A worker goes with its process, though it may find no time to say so.
+        // A worker ends with its process, though it may have no time to report that.
         let ends: BTreeMap<u32, Nanos> = self
             .list
             .iter()
@@ -165,8 +165,8 @@ impl Threads {
         }
     }
 
-    /// Takes in what the probes of another copy of the program said, whose processes are children here. To be called
-    /// when both are finished.
+    /// Adds the reports of the probes of another copy of the program, whose processes are children here. Must be called
+    /// when both have ended.
     pub fn join(&mut self, other: &Self) {
         let role = |role| if role == Role::Main { Role::Child } else { role };
         self.list.extend(other.list.iter().map(|thread| Thread { role: role(thread.role), ..thread.clone() }));
@@ -184,8 +184,8 @@ impl Threads {
         self.list.iter().filter(|thread| thread.role == Role::Main).map(|thread| thread.ended).max()
     }
 
-    /// What the probes said of themselves, for the record. A script stands with its arguments on the command line, and is in
-    /// it only where `commands` are recorded.
+    /// The reports of the probes about themselves, for the record. A script is given with its command line's arguments,
+    /// and only where `commands` are recorded.
     pub fn report(&self, commands: bool) -> ProbeReport {
         let costs = || self.list.iter().filter_map(|thread| thread.cost);
         ProbeReport {
@@ -210,7 +210,7 @@ impl IsSuspended for ProbeLine {
 }
 
 impl Thread {
-    /// Notes what a line says; the figures of the heap in it, where it has any.
+    /// Notes what a line reports; returns the figures of the heap in it, if any.
     fn take<'l>(&mut self, line: &'l ProbeLine) -> Option<&'l HeapFigures> {
         match &line.event {
             ProbeEvent::Heap { why, heap, loop_delay_max } => {
@@ -233,7 +233,7 @@ impl Thread {
             ProbeEvent::Cost { time, heap, blocks, lines, lost } => {
                 self.cost = Some(ProbeCost { time: *time, heap: *heap, blocks: *blocks, lines: *lines, lost: *lost });
             }
-            // Its parent says it again.
+            // Its parent reports it again.
             ProbeEvent::Bye {} => drop(self.bye.get_or_insert(line.at)),
             _ => {}
         }
@@ -286,7 +286,7 @@ pub(crate) mod tests {
         line(pid, thread, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":{used},"total":{}}}"#, 2 * used))
     }
 
-    /// Those of which no more figures are kept.
+    /// Collections of which no more figures are stored.
     pub(crate) fn full(lines: &[ProbeLine]) -> Threads {
         let mut threads = threads(lines);
         threads.recorded = MOST_SAMPLES;

@@ -1,4 +1,4 @@
-//! One phase of a program, as far as it has come. Pure: instants come from outside.
+//! The state of one phase of a program. Pure: instants come from outside.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::boundaries::calls::Calls;
 use crate::boundaries::marks::{Boundary, Mark};
 use crate::boundaries::reported::Lines;
 
-/// Something that a program did.
+/// An event of a program.
 #[derive(Clone, Copy, Debug)]
 pub enum Happened<'a> {
     /// It wrote a line.
@@ -26,14 +26,14 @@ pub enum Happened<'a> {
     ReplicasEnded,
 }
 
-/// One phase, as far as it has come.
+/// The state of one phase.
 #[derive(Clone, Debug)]
 pub struct Tracked {
     /// What begins it; `None` is the program's own begin.
     pub(super) begin: Option<Event>,
     /// What ends it; `None` is the program's own end.
     pub(super) end: Option<Event>,
-    /// What is read of its lines.
+    /// Pattern of the values in its lines.
     pub(super) read: Option<Regex>,
     /// The program ends with it.
     pub(super) stop: bool,
@@ -60,17 +60,17 @@ pub struct Tracked {
     pub(super) end_lag: Nanos,
     /// Whether the runner begins it and the worker, or quiet, ends it: both know the instants.
     pub led: bool,
-    /// What the worker measured of it from inside, once it has ended.
+    /// Figures that the worker measured itself, once the phase has ended.
     pub report: Option<Box<PhaseReport>>,
     /// The invocations that it consists of, where it is a function; begin and end are those of the first and the last.
     pub calls: Option<Calls>,
-    /// What is known of the function that ends it, where one does.
+    /// State of the function that ends it, if one does.
     pub ending: Ending,
-    /// When it may have begun at the earliest: a line is older than its reading.
+    /// The earliest instant at which it may have begun: a line is older than its reading.
     pub(super) not_before: Nanos,
 }
 
-/// What is known of the function of which one invocation is to end a phase.
+/// State of the function of which one invocation is to end a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
     /// It was called.
@@ -92,7 +92,7 @@ pub enum Event {
     After(usize),
     /// The end of the last replica.
     Replicas,
-    /// What a probe, a watch or a worker tells: no line or mark can be it.
+    /// What a probe, a watch or a worker reports: no line or mark can match it.
     Reported,
 }
 
@@ -101,7 +101,7 @@ impl Event {
         match trigger {
             Trigger::Line(pattern) => compiled(pattern).map_or_else(|| Self::Mark(String::new()), Self::Line),
             Trigger::Mark(name) => Self::Mark(name.clone()),
-            // The checker has found it before.
+            // The checker has found it already.
             Trigger::After(name) => {
                 specs.iter().position(|spec| spec.name == *name).map_or(Self::Reported, Self::After)
             }
@@ -110,7 +110,7 @@ impl Event {
         }
     }
 
-    /// Whether this is it, for a begin or for an end.
+    /// Whether an event is this, for a begin or for an end.
     pub(super) fn is(&self, happened: Happened<'_>, boundary: Boundary) -> bool {
         match (self, happened) {
             (Self::Line(pattern), Happened::Line(line)) => pattern.is_match(line),
@@ -121,13 +121,13 @@ impl Event {
     }
 }
 
-/// The checker has compiled every pattern before.
+/// The checker has compiled every pattern already.
 fn compiled(pattern: &str) -> Option<Regex> {
     Regex::new(pattern).ok()
 }
 
 impl Tracked {
-    /// It has not begun; `specs` are all phases.
+    /// A phase that has not begun; `specs` are all phases.
     pub(super) fn new(observe: &ObserveSpec, specs: &[PhaseSpec]) -> Self {
         let event = |trigger: &Option<Trigger>| trigger.as_ref().map(|trigger| Event::of(trigger, specs));
         Self {
@@ -171,7 +171,7 @@ impl Tracked {
         (self.ended, self.lag, self.end_lag) = (self.began.max(Some(at)), self.lag.max(lag), lag);
     }
 
-    /// The least that a phase may have taken which `took` so long by what was read: its end may have been earlier.
+    /// The least that a phase took which seems to have taken `took`: its end may have been earlier.
     pub fn least(&self, took: Nanos) -> Nanos {
         took.since(self.end_lag)
     }
@@ -188,7 +188,7 @@ impl Tracked {
         }
     }
 
-    /// Hears of the function that ends it; whether this invocation does.
+    /// Handles an invocation of the function that ends it; returns whether this one does.
     pub(super) fn returned(&mut self, line: &ProbeLine) -> bool {
         match line.event {
             ProbeEvent::Begin { .. } => self.ending.called = true,
@@ -196,7 +196,7 @@ impl Tracked {
             ProbeEvent::End { open, .. } => {
                 let inside = self.is_open() && line.at >= self.not_before;
                 self.ending.early |= self.ended.is_none() && !inside;
-                // A thread is suspended where no invocation of the function is under way in it any more.
+                // A thread is suspended where no invocation of the function is running in it any more.
                 return inside && (open == 0 || !self.holds);
             }
             _ => {}
@@ -204,8 +204,8 @@ impl Tracked {
         false
     }
 
-    /// Whether a line that was not there before an instant, and is read now, may have been written inside it. What ends a
-    /// phase by another way than lines may be read before the last of its lines.
+    /// Whether a line that did not exist before an instant, and is read now, may have been written inside it. An end
+    /// other than a line may be read before the last of the phase's lines.
     pub(super) fn can_contain(&self, earliest: Nanos) -> bool {
         let ended = self.ended.filter(|_| !matches!(self.end, Some(Event::Line(_))));
         self.is_open() || ended.is_some_and(|ended| earliest <= ended)
@@ -216,7 +216,7 @@ impl Tracked {
         self.read.as_ref().is_some_and(|read| read.is_match(line))
     }
 
-    /// A line matched its `read` and that of another phase: it is not known whose it is.
+    /// A line matched its `read` and that of another phase: it is not known to which it belongs.
     pub(super) fn confuse(&mut self) {
         self.ambiguous = true;
         self.lines.clear();
@@ -241,7 +241,7 @@ impl Tracked {
         self.heard_nothing() && pattern(self) == pattern(replica) && !replica.heard_nothing()
     }
 
-    /// Whether it is under way.
+    /// Whether it is running.
     pub fn is_open(&self) -> bool {
         match &self.calls {
             Some(calls) => calls.is_open(),
@@ -249,7 +249,7 @@ impl Tracked {
         }
     }
 
-    /// Whether it was under way at an instant, for all that is known: its end may be earlier than noted.
+    /// Whether it was running at an instant, as far as is known: its end may be earlier than noted.
     pub fn was_open(&self, at: Nanos) -> bool {
         match &self.calls {
             Some(calls) => calls.was_open(at),
@@ -265,7 +265,7 @@ impl Tracked {
         self.ended.is_some() && !self.is_open()
     }
 
-    /// Hears of an invocation of its function.
+    /// Handles an invocation of its function.
     pub fn called(&mut self, line: &ProbeLine) -> Called {
         let Some(calls) = &mut self.calls else { return Called::Nothing };
         match &line.event {
@@ -301,13 +301,13 @@ impl Tracked {
         self.end.is_none()
     }
 
-    /// Whether its end is that of the subject, so that nothing but how the trial ends tells whether it was reached: of the
-    /// program, of its replicas, or of all calls of a function, after which another might have come.
+    /// Whether its end is that of the subject, so that only the trial's outcome shows whether it was reached: the end
+    /// of the program, of its replicas, or of all calls of a function, after which another might have come.
     pub const fn ends_with_subject(&self) -> bool {
         self.calls.is_some() || matches!(self.end, None | Some(Event::Replicas))
     }
 
-    /// Whether lines were to be read and none of them matched.
+    /// Whether lines should have been read and none of them matched.
     pub fn heard_nothing(&self) -> bool {
         self.read.is_some() && self.lines.is_empty() && !self.ambiguous
     }
@@ -325,9 +325,9 @@ impl Tracked {
 pub enum Called {
     /// The phase has begun.
     First,
-    /// One is under way again.
+    /// An invocation is running again.
     Again,
-    /// None is under way any more.
+    /// None is running any more.
     Ended,
     /// Nothing.
     Nothing,

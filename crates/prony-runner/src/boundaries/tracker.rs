@@ -1,4 +1,4 @@
-//! Which phases of a program are under way, from its lines and marks. Pure: instants come from outside.
+//! Decides which phases of a program are running, from its lines and marks. Pure: instants come from outside.
 
 use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
@@ -31,13 +31,13 @@ impl Change {
 pub struct Tracker {
     /// In the experiment's order.
     pub phases: Vec<Tracked>,
-    /// Marks that belong to no phase or are not what they should be, the first few.
+    /// Marks that belong to no phase or are malformed, the first few.
     pub strange: Vec<String>,
     /// How many there were.
     pub unknown_marks: u64,
 }
 
-/// Strange marks that are kept.
+/// How many of these marks are stored.
 const MOST_STRANGE: usize = 20;
 
 impl Tracker {
@@ -104,8 +104,8 @@ impl Tracker {
         change
     }
 
-    /// Hears of an invocation of the function that begins or ends a phase. What follows at its end is not decided here, for
-    /// the program may be suspended there.
+    /// Handles an invocation of the function that begins or ends a phase. What follows at its end is not decided here,
+    /// since the program may be suspended there.
     pub fn invoked(&mut self, index: usize, part: Part, line: &ProbeLine) -> Change {
         let mut change = Change::default();
         let phase = &mut self.phases[index];
@@ -130,7 +130,7 @@ impl Tracker {
         Change { began: vec![index], ..Change::default() }
     }
 
-    /// A phase ended at an instant that is known: the watch for quiet is over, or its worker reported.
+    /// A phase ended at a known instant: the watch for quiet is over, or its worker reported.
     pub fn ended(&mut self, index: usize, at: Nanos) -> Change {
         let phase = &mut self.phases[index];
         phase.note_end(at, Nanos::ZERO);
@@ -139,7 +139,7 @@ impl Tracker {
         change
     }
 
-    /// Phases that begin where those have ended that just did.
+    /// Phases that begin because those that just ended have.
     pub fn follow(&mut self, change: &mut Change) {
         for before in change.ended.clone() {
             let (Some(at), lag) = (self.phases[before].ended, self.phases[before].lag) else { continue };
@@ -161,8 +161,8 @@ impl Tracker {
         self.phases.iter().filter(ends).map(|phase| phase.not_before).max()
     }
 
-    /// The phases whose `read` matches a line. Where marks or calls bound one of several such phases, it is not known in which
-    /// of them the line was written, and none of them reads it or any other line.
+    /// The phases whose `read` matches a line. If marks or calls begin or end one of several such phases, it is not
+    /// known in which of them the line was written, and none of them reads it or any other line.
     fn listening(&mut self, line: &str) -> Vec<usize> {
         let all = self.phases.iter().enumerate();
         let listening: Vec<usize> = all.filter(|(_, phase)| phase.understands(line)).map(|(index, _)| index).collect();
@@ -173,7 +173,7 @@ impl Tracker {
         Vec::new()
     }
 
-    /// A mark that means nothing here.
+    /// A mark that belongs to no phase here.
     pub fn unknown_mark(&mut self, text: &str) {
         self.unknown_marks += 1;
         if self.strange.len() < MOST_STRANGE {
@@ -322,7 +322,7 @@ mod tests {
         tracker.phases[phase].reported().values().next()?.measured().copied()
     }
 
-    /// Lines and marks come by two ways: the mark that ends a phase may be read before its last line.
+    /// Lines and marks arrive on two channels: the mark that ends a phase may be read before its last line.
     #[test]
     fn a_marked_phase_reads_lines_that_may_have_been_written_inside() {
         let mut tracker = Tracker::new(&[phase(mark("a"), mark("a"), Some(r"t (?<time>[\d.]+)"), false)]);
@@ -419,7 +419,7 @@ mod tests {
         Some(Trigger::Invocation(name.into()))
     }
 
-    /// An invocation of the function that begins or ends a phase, beside which so many others are under way.
+    /// An invocation of the function that begins or ends a phase, while so many others are running.
     fn of_call(event: &str, when: u64, open: u64) -> ProbeLine {
         let end = if event == "end" { r#","ok":true,"took":5"# } else { "" };
         line_of(1, 0, when, &format!(r#""probe":"{event}","call":"p/x","n":1,"open":{open}{end}"#))
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(heard(Part::Begin, "begin", 5), (1, 0, false));
         assert_eq!(heard(Part::Begin, "begin", 6), (0, 0, false), "the first one's");
         assert_eq!(heard(Part::End, "begin", 7), (0, 0, false));
-        assert_eq!(heard(Part::End, "end", 9), (0, 1, false), "whoever hears it stops it where it is held");
+        assert_eq!(heard(Part::End, "end", 9), (0, 1, false), "the caller stops it where it is suspended");
         assert_eq!(heard(Part::End, "end", 11), (0, 0, false), "once only");
         let tracked = &tracker.phases[0];
         assert_eq!(
@@ -447,7 +447,7 @@ mod tests {
         assert_eq!(tracked.ending, Ending { called: true, early: true, counted: false });
     }
 
-    /// A thread comes to stand only where it is outside of the function.
+    /// A thread is suspended only where it is outside of the function.
     #[test]
     fn suspension_ends_the_phase_at_the_outermost_invocation() {
         let mut tracker = Tracker::new(&[phase(single("f"), single("g"), None, true)]);

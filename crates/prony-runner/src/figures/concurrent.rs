@@ -1,5 +1,5 @@
-//! Whether other threads or processes went on while one was suspended: what they did then is neither the suspension's nor a
-//! phase's. Pure.
+//! Decides whether other threads or processes worked while one was suspended: what they did then belongs neither to the
+//! suspension nor to a phase. Pure.
 
 use prony_model::record::ProcessSample;
 use prony_model::units::Nanos;
@@ -9,20 +9,20 @@ use crate::boundaries::suspending::Suspension;
 use crate::boundaries::threads::Thread;
 use crate::watched::Watched;
 
-/// Who uses less than this part of a processor meanwhile rests.
+/// A process that uses less than this part of a processor meanwhile counts as idle.
 const RESTS: u64 = 50;
 
-/// What a snapshot, a timer and a probe's own reading may take of it.
+/// What a snapshot, a timer and a probe's own reading may use of it.
 const SLACK: Nanos = Nanos::from_millis(1);
 
-/// What preparing a collection may take beside the collection.
+/// What preparing a collection may use beside the collection.
 const PREPARING: Nanos = Nanos::from_millis(5);
 
 /// Threads that a runtime may give to a collection at once.
 const HELPERS: u64 = 8;
 
-/// Whether anything but the suspended thread worked during a suspension, by the CPU time at its snapshots; where that was not read,
-/// whether anything lived.
+/// Whether anything but the suspended thread worked during a suspension, by the CPU time at its snapshots; where that
+/// was not read, whether any other process was alive.
 pub fn went_on(watched: &Watched, suspension: &Suspension) -> bool {
     let Some(rest) = suspension.rest else { return lived(watched, suspension).next().is_some() };
     let (from, to) = (&watched.snapshots[suspension.snapshot], &watched.snapshots[rest]);
@@ -33,7 +33,7 @@ pub fn went_on(watched: &Watched, suspension: &Suspension) -> bool {
     let pids = [from, to].into_iter().flat_map(|snapshot| &snapshot.processes).map(|process| process.pid);
     let mut worked = pids.map(|pid| match (at(from, pid), at(to, pid)) {
         (before, Some(after)) => after.since(before.unwrap_or_default()) > slack + allowed(watched, suspension, pid),
-        // It ended meanwhile, and so it ran.
+        // It ended meanwhile, so it ran.
         (_, None) => true,
     });
     worked.any(|worked| worked)
@@ -47,7 +47,7 @@ fn allowed(watched: &Watched, suspension: &Suspension, pid: u32) -> Nanos {
     Nanos::from_nanos(took.as_nanos().saturating_mul(if beside { 1 } else { HELPERS })) + PREPARING
 }
 
-/// Other probed threads that were there during a suspension.
+/// Other probed threads that existed during a suspension.
 fn lived<'w>(watched: &'w Watched, suspension: &'w Suspension) -> impl Iterator<Item = &'w Thread> {
     let until = watched.suspension_ended(suspension);
     let there = move |thread: &&Thread| thread.began < until && suspension.from < thread.ended;
@@ -66,7 +66,7 @@ mod tests {
     use crate::boundaries::threads::tests::{hello, line, threads};
     use crate::figures::span::tests::{ms, snapshot, suspension, watched};
 
-    /// A hold of process 7 from 100 to 1,100 ms in which each of these processes used so many milliseconds.
+    /// A suspension of process 7 from 100 to 1,100 ms in which each of these processes used so many milliseconds.
     fn suspended(used: &[(u32, u64)], hellos: &[(u32, u32)]) -> Watched {
         let pids: Vec<u32> = used.iter().map(|(pid, _)| *pid).collect();
         let mut snapshots =
@@ -112,7 +112,7 @@ mod tests {
             worked(&all)
         };
         assert!(!collected(350, &[(7, 0)]), "by several threads at once");
-        assert!(collected(350, &[(7, 0), (7, 2)]), "nobody can tell it from the worker's");
+        assert!(collected(350, &[(7, 0), (7, 2)]), "it cannot be distinguished from the worker's");
         assert!(!collected(110, &[(7, 0), (7, 2)]));
         assert!(collected(950, &[(7, 0)]));
     }

@@ -1,4 +1,4 @@
-//! Figures of runtimes' heaps over a phase, from what probes said. Pure.
+//! Figures of runtimes' heaps over a phase, from the reports of probes. Pure.
 //!
 //! A heap is read about ten times a second where the program lets its runtime, and at the snapshots of calls. Where it was
 //! not read near an instant, its figure there is missing: an old one would pass for a new one.
@@ -15,7 +15,7 @@ use crate::boundaries::suspensions::Suspensions;
 use crate::boundaries::threads::{MOST_SAMPLES, Thread, Threads};
 use crate::figures::readings::{Readings, set};
 
-/// A figure that was taken so long before an instant still holds there; or a tenth of the phase, where that is longer.
+/// A figure that was taken so long before an instant is used for it; or a tenth of the phase, if that is longer.
 const FRESH: Nanos = Nanos::from_millis(250);
 
 /// How far a reading may lie from an instant of a phase of this length and still be that of the instant.
@@ -45,27 +45,27 @@ fn bytes(reading: &Reading<Bytes>) -> Reading<f64> {
     reading.clone().map(|bytes| bytes.as_bytes() as f64)
 }
 
-/// The part of a trial that figures are wanted of.
+/// The part of a trial that figures are requested for.
 #[derive(Clone, Copy, Debug)]
 pub struct Span<'a> {
     /// Its begin.
     pub begin: Nanos,
     /// Its end.
     pub end: Nanos,
-    /// Where the program was suspended at the end: when it came to stand, and when its memory was read after that.
+    /// If the program was suspended at the end: when that began, and when its memory was read after that.
     pub rest: Option<(Nanos, Nanos)>,
     /// When the program was suspended.
     pub suspended: &'a Suspensions,
 }
 
 /// Figures of all threads under `""`, and of each role where there are several threads. `silent` is the reason where no
-/// probe said a word.
+/// probe reported anything.
 pub fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTreeMap<String, Readings> {
     let all: Vec<&Thread> = threads.all().iter().collect();
     if all.is_empty() {
         return BTreeMap::from([(String::new(), missing(silent))]);
     }
-    // A phase that was seen to end later ended with the program, as far as its runtime is concerned.
+    // A phase that was noticed to end later ended with the program, as far as its runtime is concerned.
     let end = threads.end_of_main().map_or(span.end, |end| end.min(span.end));
     let span = Span { end, ..span };
     let mut found = BTreeMap::from([(String::new(), of(&all, span))]);
@@ -80,8 +80,8 @@ pub fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTreeMap<Str
     found
 }
 
-/// The longest time of a span in which the main thread's heap was not read, holds apart.
-/// `None` where no probe spoke.
+/// The longest time of a span in which the main thread's heap was not read, suspensions excluded. `None` where no probe
+/// reported anything.
 pub fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, suspended: &Suspensions) -> Option<Nanos> {
     let main: Vec<&Thread> = threads.all().iter().filter(|thread| thread.role == Role::Main).collect();
     let end = end.min(threads.end_of_main()?);
@@ -153,7 +153,7 @@ fn not_recorded() -> Why {
     ))
 }
 
-/// Why no thread at all has a figure; `None` where one has, or none was ever asked.
+/// Why no thread at all has a figure; `None` where one has, or none was ever requested.
 fn unknown(threads: &[&Thread], gauge: Gauge) -> Option<Why> {
     let mut why = None;
     for sample in threads.iter().flat_map(|thread| &thread.samples) {
@@ -165,7 +165,7 @@ fn unknown(threads: &[&Thread], gauge: Gauge) -> Option<Why> {
     why
 }
 
-/// The sum over the threads that live at an instant, each as it was read last.
+/// The sum over the threads that live at an instant, each by its last reading.
 fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading<f64> {
     if let Some(why) = unknown(threads, gauge) {
         return Reading::Missing(why);
@@ -216,7 +216,7 @@ fn course(threads: &[&Thread], gauge: Gauge) -> Vec<(Nanos, f64)> {
     changes.into_iter().filter_map(step).collect()
 }
 
-/// The part of a course between two instants, with what held at the first.
+/// The part of a course between two instants, with the value at the first.
 fn within(course: &[(Nanos, f64)], begin: Nanos, end: Nanos, fresh: Nanos) -> Vec<(Nanos, f64)> {
     let first = course.partition_point(|(at, _)| *at < begin);
     let until = course.partition_point(|(at, _)| *at <= end);
@@ -278,7 +278,7 @@ fn since(end: GcFigures, begin: GcFigures) -> GcFigures {
 /// What is known of a thread's collections: the counts at the end of each, and totals that it reported with its heap.
 struct Collections<'t> {
     thread: &'t Thread,
-    /// In time order; whether no collection lies between one and the one before it but the one that it tells of.
+    /// In time order; whether the only collection between an entry and the one before it is its own.
     counts: Vec<(GcFigures, bool)>,
 }
 
@@ -520,7 +520,7 @@ mod tests {
     fn collections_without_instants_are_known_only_where_there_were_none() {
         let threads = finished(&[hello(1, 0, 0), gc(100, 2, 100), gc(200, 5, 200), gc(1_000, 5, 1_000)], 1_300);
         assert_eq!(number(&read(&threads, 100, 200, None), "", "gc.count"), 3.0);
-        assert_eq!(number(&read(&threads, 250, 990, None), "", "gc.count"), 0.0, "however long nothing was told");
+        assert_eq!(number(&read(&threads, 250, 990, None), "", "gc.count"), 0.0, "however long nothing was reported");
         let unclear = missing(&read(&threads, 150, 990, None));
         assert!(unclear.contains("3 collections within 100") && unclear.contains("did not turn"), "{unclear}");
         let late = missing(&read(&threads, 100, 1_290, None));
@@ -537,7 +537,7 @@ mod tests {
             read(&finished(&[&lines[..], last].concat(), 1_000), 0, 1_000, None)
         };
         assert_eq!(number(&ended(&said_so), "", "gc.count"), 2.0);
-        // Killed, and terminated by its parent, which says the end for it.
+        // Killed, and terminated by its parent, which reports the end for it.
         for last in [&[][..], &[bye(1, 0, 1_000)]] {
             let why = missing(&ended(last));
             assert!(why.contains("known up to 100") && why.contains("did not report its end"), "{why}");

@@ -1,4 +1,4 @@
-//! What a trial's phases left, as records. Pure.
+//! Computes the records of a trial's phases. Pure.
 
 pub mod concurrent;
 pub mod heaps;
@@ -32,7 +32,7 @@ use crate::watched::Watched;
 use readings::{Readings, not_reached, rate_of_reported, set};
 use span::Span;
 
-/// Every phase of the variant. `silent` is why no probe spoke, where none did.
+/// Every phase of the variant. `silent` is why no probe reported anything, where none did.
 pub fn observed(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries], silent: &Why) -> Vec<Observed> {
     let suspended = watched.suspended_times(|_| true);
     let running = series.iter().map(|process| without_holds(process, &suspended)).collect::<Vec<_>>();
@@ -42,7 +42,7 @@ pub fn observed(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries]
     specs.iter().enumerate().map(|(index, spec)| trial.record(spec, index)).collect()
 }
 
-/// A process by a clock that stands still while the program is suspended, without what was seen of it then.
+/// A process by a clock that stops while the program is suspended, without its samples in that time.
 fn without_holds(process: &ProcessSeries, suspended: &Suspensions) -> ProcessSeries {
     let shown = process.samples.iter().filter(|sample| !suspended.at(sample.at));
     let samples = shown.map(|sample| ProcessSample { at: suspended.running(sample.at), ..*sample }).collect();
@@ -53,12 +53,12 @@ fn without_holds(process: &ProcessSeries, suspended: &Suspensions) -> ProcessSer
 struct Trial<'a> {
     specs: &'a [PhaseSpec],
     watched: &'a Watched,
-    /// Samples by a clock that stands still while the program is suspended.
+    /// Samples by a clock that stops while the program is suspended.
     series: &'a [ProcessSeries],
     /// The same as they were taken.
     sampled: &'a [ProcessSeries],
     suspended: &'a Suspensions,
-    /// When one thread was suspended and others went on.
+    /// When one thread was suspended and other threads continued.
     shared: &'a Suspensions,
     silent: &'a Why,
 }
@@ -136,8 +136,8 @@ impl Trial<'_> {
         self.watched.suspensions.iter().rfind(ends)
     }
 
-    /// What the operating system counted in a phase, in all and by process. Of one that may have taken less time than its
-    /// boundaries were read `late` there is none, but for what was read while the program was suspended at the end.
+    /// Figures of the operating system in a phase, in all and by process. A phase that may have taken less time than
+    /// its boundaries were read `late` has none, except those read while the program was suspended at the end.
     fn counted(
         &self,
         span: &Span<'_>,
@@ -160,7 +160,7 @@ impl Trial<'_> {
         (readings, processes)
     }
 
-    /// The heap figures of a phase; `unread` is why what was read while the program was suspended at its end does not count.
+    /// The heap figures of a phase; `unread` is why readings from the suspension at its end do not count.
     fn heaps(
         &self,
         tracked: &Tracked,
@@ -181,15 +181,15 @@ impl Trial<'_> {
         instances
     }
 
-    /// How late after its begin or its end what was counted in a phase was read, at most; of calls that come often the last
-    /// reading may be as much before the end.
+    /// How late after its begin or its end the counters of a phase were read, at most; for calls that come often the
+    /// last reading may be as much before the end.
     fn late(&self, tracked: &Tracked, snapshots: (usize, usize), at: (Nanos, Nanos)) -> Nanos {
         let apart = |snapshot: usize, at: Nanos| self.watched.snapshots[snapshot].at.as_nanos().abs_diff(at.as_nanos());
         // A worker does nothing between the phases that the runner leads.
         if tracked.led {
             return Nanos::ZERO;
         }
-        // What begins or ends with the program is read up to its first or last instruction.
+        // A phase that begins or ends with the program is read up to its first or last instruction.
         let begin = if snapshots.0 == 0 { 0 } else { apart(snapshots.0, at.0) };
         let end = if snapshots.1 + 1 == self.watched.snapshots.len() { 0 } else { apart(snapshots.1, at.1) };
         tracked.lag + Nanos::from_nanos(begin.max(end))
@@ -251,7 +251,7 @@ fn own_account(tracked: &Tracked, started: &[Ran], readings: &mut Readings) {
     }
 }
 
-/// A phase with what its worker measured from inside, where it did, figures apart.
+/// A phase with the figures that its worker measured itself, if it did, without other figures.
 fn reported(observed: Observed, tracked: &Tracked) -> Observed {
     let Some(report) = &tracked.report else { return observed };
     let phase = PhaseRecord {
@@ -274,7 +274,7 @@ fn reached(tracked: &Tracked) -> Reached {
     }
 }
 
-/// Why a phase with `at_end` has no memory after what that asks for: it was not read, or too late to be that of the phase.
+/// Why a phase with `at_end` has no memory after that step: it was not read, or too late to be that of the phase.
 fn uncollected(suspension: Option<&Suspension>, phase: Nanos) -> Option<Why> {
     let what = "memory was not measured after the action that `at_end` asks for";
     let hint = "`weak = \"clear\"` in `at_end` collects at once";
@@ -304,12 +304,12 @@ fn only_before(readings: &mut Readings, why: &Why) {
     }
 }
 
-/// Why a phase has no figure that prony read of it: it may as well have been over before its begin was noticed.
+/// Why a phase has no figure that prony read: it may have been over before its begin was noticed.
 fn shorter(took: Nanos, late: Nanos) -> Why {
     Why::Failed(format!("the phase took {took} by what was read, and prony may have read that up to {late} late"))
 }
 
-/// Takes all figures away but some.
+/// Removes all figures except some.
 fn without(readings: &mut Readings, but: impl Fn(MetricKey) -> bool, why: &Why) {
     for (key, reading) in readings.iter_mut() {
         if reading.measured().is_some() && !but(key.0) {
@@ -318,7 +318,7 @@ fn without(readings: &mut Readings, but: impl Fn(MetricKey) -> bool, why: &Why) 
     }
 }
 
-/// Why a phase that ended when its begin was being noticed has no time: it would be 0.
+/// Why a phase that ended while its begin was being noticed has no time: it would be 0.
 fn unordered(lag: Nanos) -> Why {
     Why::Failed(format!("it had ended when its begin was noticed, which was up to {lag} late"))
 }
@@ -347,7 +347,7 @@ fn called(
     recorder.to_record("call", LatencyKind::Service).ok()
 }
 
-/// What the program says that it answered: rows, or a digest, or both.
+/// What the program reports as its answer: rows, or a digest, or both.
 fn answer(tracked: &Tracked) -> Option<Answer> {
     let rows = tracked.lines.reading(MetricKey::amount(Metric::Rows)).and_then(Reading::measured).map(|n| *n as u64);
     let digest = match (tracked.lines.digest(), rows) {
@@ -403,7 +403,7 @@ mod tests {
         super::observed(&specs, &watched, &[], &Why::NotApplicable).into_iter().map(|one| one.phase).collect()
     }
 
-    /// A phase that began at 100 ms and whose watch began 5 ms later; it came to an end at 900 ms, or never.
+    /// A phase that began at 100 ms and whose watch began 5 ms later; it ended at 900 ms, or never.
     fn settle_record(result: Option<Reading<Nanos>>) -> Observed {
         let mut spec = spec("settle");
         let Action::Observe(observe) = &mut spec.action else { unreachable!() };

@@ -1,4 +1,4 @@
-//! What records of all phases have in common. Pure.
+//! Helpers for the records of phases. Pure.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ pub fn not_reached(spec: &PhaseSpec) -> PhaseRecord {
     }
 }
 
-/// When signs of activity were seen last in a phase that waits for quiet; `from_begin` takes a time of the watch to one from
-/// the phase's begin. The quiet time is only in `wall`.
+/// When signs of activity were last observed in a phase that waits for quiet; `from_begin` takes a time of the watch to
+/// one from the phase's begin. The quiet time is only in `wall`.
 pub fn settled(
     found: &SettleResult,
     from_begin: impl Fn(&Reading<Nanos>) -> Reading<Nanos>,
@@ -41,7 +41,7 @@ pub fn settled(
     set(whole, Metric::SettleTime, time(&found.time));
     set(whole, Metric::Time, time(&found.time));
     found.signs.iter().for_each(|(sign, last)| set(whole, sign.metric(), time(last)));
-    // Of one role it is that of the tree.
+    // Activity of one role is activity of the tree.
     for (role, last) in found.roles.iter().filter(|_| found.roles.len() > 1) {
         set(readings.entry(role.clone()).or_default(), Metric::SettleCpu, time(last));
     }
@@ -70,7 +70,7 @@ pub fn rate_of_reported(readings: &mut Readings) {
             }
             (operations, time) => operations.clone().and(time.clone(), |operations, time| operations * 1e9 / time),
         };
-        // A reason that is known already says more.
+        // A reason that is known already is more precise.
         if rate.measured().is_some() || !has_reason {
             set(readings, Metric::Rate, rate);
         }

@@ -45,7 +45,7 @@ fn nanos(time: Nanos) -> Reading<f64> {
     Reading::Measured(time.as_nanos() as f64)
 }
 
-/// What was seen beside the replicas.
+/// What was observed beside the replicas.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     /// Every snapshot of the trial.
@@ -56,7 +56,7 @@ pub struct Inputs<'a> {
     pub pss: &'a LargestPss,
 }
 
-/// Takes what was seen of replicas into what was seen of the main `role`: their heaps, and deaths by a heap's limit.
+/// Adds observations of replicas to those of the main `role`: their heaps, and aborts at a heap's limit.
 pub fn take_in(watched: &mut Watched, role: &str, series: &[ProcessSeries], deaths: &mut Vec<ProbeLine>) {
     let last = |process: &ProcessSeries| Some((process.pid, process.samples.last()?.at));
     let last_sampled: BTreeMap<u32, Nanos> = series.iter().filter_map(last).collect();
@@ -65,7 +65,7 @@ pub fn take_in(watched: &mut Watched, role: &str, series: &[ProcessSeries], deat
     for ran in &mut watched.replicas.all {
         let Some(at) = ran.end().map(|end| end.at) else { continue };
         ran.threads.finish(at, &ran.deaths, &last_sampled);
-        // Where the program's own probe is silent, sums of the others' would pass for those of all.
+        // If the program's own probe reported nothing, sums over the replicas would look like those of all.
         if !watched.threads.all().is_empty() {
             watched.threads.join(&ran.threads);
         }
@@ -73,12 +73,12 @@ pub fn take_in(watched: &mut Watched, role: &str, series: &[ProcessSeries], deat
     }
 }
 
-/// Has the totals of the whole tree be those of the program alone: replicas are added from what the kernel counted up to
-/// their very ends.
+/// Sets the totals of the whole tree to those of the program only: replicas are added from what the kernel counted up
+/// to their very ends.
 fn leave_out(snapshots: &mut [Snapshot], program: &str, all: &[Ran]) {
     for snapshot in snapshots {
         if all.iter().any(|ran| snapshot.totals.contains_key(&ran.role())) {
-            // Where nothing of the program's own was counted nothing is known of it: no zero stands for that.
+            // If nothing of the program itself was counted, its figures are unknown: no zero replaces them.
             match snapshot.totals.get(program).cloned() {
                 Some(own) => snapshot.totals.insert(String::new(), own),
                 None => snapshot.totals.remove(""),
@@ -87,7 +87,7 @@ fn leave_out(snapshots: &mut [Snapshot], program: &str, all: &[Ran]) {
     }
 }
 
-/// Adds what replicas used between two snapshots to the program's own figures; `whole` tells which of those count all
+/// Adds what replicas used between two snapshots to the program's own figures; `whole` says which of those count all
 /// processes already.
 pub fn add(
     readings: &mut Readings,
@@ -133,7 +133,7 @@ pub fn whole(readings: &mut Readings, own: &Lines, all: &[Ran]) {
     readings.extend(sums.into_iter().filter(|(key, _)| own.reading(key.0).is_none()));
 }
 
-/// When all have begun and when each has ended by itself; why not, where one has not.
+/// When all have begun and when each has ended by itself; or why not, if one has not.
 fn ends(all: &[Ran]) -> Reading<Vec<Nanos>> {
     let mut ends = Vec::new();
     for ran in all {
@@ -179,8 +179,8 @@ fn reported(all: &[Ran]) -> Readings {
     sums
 }
 
-/// What replicas say that they answered together: the sum of their rows, and the digest that all of them have. Where
-/// their digests differ none is given, since how work is shared out may differ from trial to trial.
+/// The joint answer of the replicas: the sum of their rows, and the digest that all of them have. If their digests
+/// differ there is none, since the division of the work may differ from trial to trial.
 pub fn answer(all: &[Ran]) -> Option<Answer> {
     let rows = reported(all).remove(&MetricKeyText(MetricKey::amount(Metric::Rows)));
     let rows = rows.and_then(|rows| rows.measured().map(|rows| *rows as u64));
@@ -249,7 +249,7 @@ fn at_the_end(ran: &Ran, inputs: Inputs<'_>, readings: &mut Readings) {
     }
 }
 
-/// What was read at the end lies between the least and the most, which are those of samples.
+/// A value at the end lies between the minimum and the maximum, which come from samples.
 fn within(last: &Readings, readings: &mut Readings) {
     let ends = last.iter().filter(|(key, _)| key.0.stat == Some(Stat::End) && key.0.metric != Metric::Pss);
     for (key, end) in ends.filter_map(|(key, reading)| Some((key.0.metric, *reading.measured()?))) {
@@ -342,8 +342,8 @@ fn merged(snapshot: &Snapshot, roles: &BTreeSet<String>) -> Snapshot {
     merged
 }
 
-/// The largest sum of proportional set sizes of these `roles` at any of these snapshots, or that was `read` beside them. Missing
-/// where no reading found all of the replicas that had `begun`: a sum over some of them is no maximum of all.
+/// The largest sum of proportional set sizes of these `roles` at any of these snapshots, or that was `read` beside
+/// them. Missing where no reading found all replicas that had `begun`: a sum over some is no maximum of all.
 fn largest_pss(snapshots: &[Snapshot], roles: &BTreeSet<String>, read: &LargestPss, begun: usize) -> Reading<f64> {
     let mut largest = read.clone();
     for snapshot in snapshots {
@@ -533,7 +533,7 @@ mod tests {
             vec![snapshot_of(0, 0, &[]), snapshot_of(100, 5, &[(1, 30)]), snapshot_of(300, 9, &[(1, 60)])];
         let all = [ran(1, (50, 200), 80, &[])];
         leave_out(&mut snapshots, "program", &all);
-        assert_eq!(snapshots[2].totals[""].minor_faults, 9, "the program's alone");
+        assert_eq!(snapshots[2].totals[""].minor_faults, 9, "the program's only");
         let own = || phase_readings(&snapshots[0], &snapshots[2], &[], "");
         let mut readings = own();
         add(&mut readings, &all, &snapshots, (0, 2), |_| false);

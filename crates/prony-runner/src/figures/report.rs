@@ -1,4 +1,4 @@
-//! What a worker measured of a phase from inside, as figures and remarks. Pure.
+//! Figures and remarks from what a worker itself measured of a phase. Pure.
 
 use prony_analysis::guard::{self, Finding, Severity};
 use prony_model::latency::{COMMIT, Recorder};
@@ -14,7 +14,7 @@ use crate::lab::Lab;
 use crate::roles::report::Report;
 use crate::watched::Watched;
 
-/// What the worker notes of a phase beside its figures, as findings.
+/// Notes of the worker about a phase, beside its figures, as findings.
 pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
     let inexact = report.verified.as_ref().filter(|checked| checked.one_of_several + checked.may_be_absent > 0);
     let checked = inexact.map(|checked| {
@@ -34,8 +34,8 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
     report.notes.iter().cloned().chain(checked).map(finding).collect()
 }
 
-/// What is to be said of a store's trial beside what guards find: notes of the worker, a disk that is nearly full, and work
-/// at the close that belongs to no phase.
+/// Findings of a store's trial beside those of guards: notes of the worker, a disk that is nearly full, and work at the
+/// close that belongs to no phase.
 pub fn remarks(lab: &Lab<'_>, record: &TrialRecord, watched: &Watched, worker: &Report) -> Vec<Finding> {
     let reports = record.phases.iter().zip(&watched.tracker.phases);
     let notes = reports.filter_map(|(phase, tracked)| Some(notes(&phase.name, tracked.report.as_ref()?)));
@@ -50,7 +50,7 @@ fn close_without_phase(record: &TrialRecord, closing: Nanos) -> Option<Finding> 
     let wall = |phase: &PhaseRecord| Some(phase.end?.since(phase.begin?).as_nanos());
     let phases = record.phases.iter().filter(|phase| phase.timed).filter_map(wall).sum();
     let well = record.ending.outcome.is_ok() && !closed;
-    // Ending a process takes some milliseconds, whatever it holds.
+    // Ending a process takes some milliseconds, however little it has to free.
     let long = closing >= Nanos::from_millis(100);
     (well && long).then(|| guard::trial::untimed_close(closing, Nanos::from_nanos(phases)))?
 }
@@ -64,7 +64,7 @@ fn nearly_full(lab: &Lab<'_>, record: &TrialRecord) -> Option<Finding> {
     guard::trial::disk_nearly_full(bytes(stat.f_bavail), bytes(stat.f_blocks), Bytes::from_bytes(store as u64))
 }
 
-/// Figures that the worker measured from inside.
+/// Figures that the worker measured itself.
 pub fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Readings) {
     if let Some(resident) = &report.resident {
         set(readings, Metric::Cached, resident.clone());
@@ -157,7 +157,7 @@ mod tests {
         PhaseSpec { name: "write".to_owned(), timed: true, action: Action::Put(ops), limit: None }
     }
 
-    /// A phase from 10 s to 13 s, as a trial saw it; its worker ended before it did where there is no report.
+    /// A phase from 10 s to 13 s, as a trial observed it; without a report, its worker ended before the phase did.
     fn observed(report: Option<PhaseReport>) -> Observed {
         let snapshots =
             vec![snapshot(0, 0, &[7]), snapshot(9_999, 10, &[7]), snapshot(13_001, 50, &[7]), snapshot(13_100, 0, &[])];
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(of(&record, Metric::Wall), Some(Reading::Measured(3e9)));
         assert_eq!(of(&record, Metric::Time), Some(Reading::Measured(2e9)));
         assert_eq!(of(&record, Metric::Rate), Some(Reading::Measured(500.0)));
-        assert_eq!(of(&record, Metric::Cpu), Some(Reading::Measured(40e6)), "between the snapshots around the phase");
+        assert_eq!(of(&record, Metric::Cpu), Some(Reading::Measured(40e6)), "between the phase's two snapshots");
         let p50 = of(&record, Metric::LatencyP50).unwrap();
         assert!(p50.measured().is_some_and(|p50| (499.0..=501.0).contains(p50)), "{p50:?}");
         assert!(matches!(of(&record, Metric::LatencyP999), Some(Reading::Missing(Why::TooFew { .. }))));

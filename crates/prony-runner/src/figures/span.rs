@@ -18,7 +18,7 @@ use crate::watched::Watched;
 
 /// From one snapshot to another.
 pub struct Span<'a> {
-    /// Everything that was seen.
+    /// All observations of the trial.
     pub watched: &'a Watched,
     /// When the program was suspended.
     pub suspended: &'a Suspensions,
@@ -34,7 +34,7 @@ pub struct Span<'a> {
     pub from_the_start: bool,
 }
 
-/// What a process counts, by what is read of it while it lives.
+/// Counters of a process, by the files from which they are read while it runs.
 const COUNTED: [Metric; 10] = [
     Metric::CpuUser,
     Metric::CpuSystem,
@@ -48,12 +48,12 @@ const COUNTED: [Metric; 10] = [
     Metric::SwitchesForced,
 ];
 
-/// Everything that adds up over a phase, apart from times.
+/// Everything that adds up over a phase, except times.
 pub fn amounts() -> impl Iterator<Item = Metric> {
     [Metric::Cpu].into_iter().chain(COUNTED).chain(Metric::SYNCS)
 }
 
-/// Takes figures away, where there are any.
+/// Removes figures, if there are any.
 pub fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metric>, why: &Why) {
     for metric in metrics {
         let reading = readings.get_mut(&MetricKeyText(MetricKey::amount(metric)));
@@ -70,7 +70,7 @@ impl Span<'_> {
             (self.watched.snapshots[self.first].clone(), self.watched.snapshots[self.until].clone());
         self.inner_holds().iter().for_each(|(from, to)| begin.credit(from, to));
         if self.from_the_start {
-            // What was suspended is a copy of its supervisor: no memory of the program's.
+            // A suspended process shares its spawner's memory: none of it is the program's.
             begin.processes.clear();
             begin.at = self.watched.executed.max(begin.at);
         }
@@ -113,7 +113,7 @@ impl Span<'_> {
         merged.into_iter().map(|(from, to)| (&self.watched.snapshots[from], &self.watched.snapshots[to])).collect()
     }
 
-    /// Why counters are not those of the span's snapshots: nothing was left of the program to read them from.
+    /// Why counters are not those of the span's snapshots: no process of the program was left to read them from.
     fn missing_counters(&self) -> Option<Why> {
         let empty = |snapshot: usize| self.watched.snapshots[snapshot].processes.is_empty();
         let which = match (!self.from_the_start && empty(self.first), !self.to_the_end && empty(self.until)) {
@@ -144,8 +144,9 @@ impl Span<'_> {
         self.grouped() && (metric == Metric::Cpu || (parts && of_group(metric)))
     }
 
-    /// Memory at the end is that after what `at_end` asks for, of the process that was suspended; of others it is what they had
-    /// at the end itself, since what they allocated meanwhile is after the phase. The memory before the suspension is recorded too.
+    /// Memory at the end is that after what `at_end` asks for, for the suspended process; for others that of the end
+    /// itself, since what they allocated meanwhile comes after the phase. The memory before the suspension is recorded
+    /// too.
     fn at_rest(&self, readings: &mut Readings) {
         let Some(rest) = self.after_suspension() else { return };
         let before: Vec<_> = readings
@@ -158,7 +159,8 @@ impl Span<'_> {
         readings.extend(after.into_iter().filter(|(key, _)| key.0.stat == Some(Stat::End)));
     }
 
-    /// The snapshot after what `at_end` asks for, with the process that was suspended as it was then and the others as at the phase's end.
+    /// The snapshot after what `at_end` asks for, with the suspended process as then and the rest as at the phase's
+    /// end.
     fn after_suspension(&self) -> Option<Snapshot> {
         let (suspension, rest) = self.rest.and_then(|suspension| Some((suspension, suspension.rest?)))?;
         let mut rest = self.watched.snapshots[rest].clone();
@@ -174,15 +176,15 @@ impl Span<'_> {
         let (begin, end) = (&self.watched.snapshots[self.first], &self.watched.snapshots[self.until]);
         let rest = self.after_suspension();
         let at_rest = &rest.as_ref().unwrap_or(end).processes;
-        // What was suspended before the program was executed is a copy of its supervisor: no memory of the program's.
+        // Until its program is executed a process shares its spawner's memory: none of it is the program's.
         let from = if self.from_the_start { self.watched.executed.max(begin.at) } else { begin.at };
         let between = (self.suspended.running(from), self.suspended.running(end.at));
         let left_out = &self.inner_holds();
         Processes { begin, end, between, at_rest, left_out, series, cpu }.readings()
     }
 
-    /// Samples miss what a process did between the last one and its end; what the kernel reported when it was reaped does
-    /// not.
+    /// Samples miss what a process did between the last one and its end; the kernel's report at its reaping includes
+    /// it.
     fn to_the_very_end(&self, readings: &mut Readings) {
         let before = self.before();
         let both = self.watched.ended.usage.clone().and(before.clone(), |all, before| (all, before));
@@ -211,8 +213,8 @@ impl Span<'_> {
         self.cpu(before, readings);
     }
 
-    /// A group's total includes children that were not waited for; its parts are counted in ticks, those of `wait4` are not.
-    /// Where neither is there, samples know less than was used.
+    /// A group's total includes children that were not waited for; its parts are counted in ticks, those of `wait4` are
+    /// not. If there is neither, samples show less than was used.
     fn cpu(&self, before: Reading<Before>, readings: &mut Readings) {
         let (grouped, all) = (self.grouped(), self.watched.ended.cpu.clone());
         if grouped && all.measured().is_none() {
@@ -228,8 +230,8 @@ impl Span<'_> {
         }
     }
 
-    /// What the tree had used at the phase's begin, what it did before its program was executed included. Missing where
-    /// nothing of it was counted at a snapshot, as where only its replicas were.
+    /// What the tree had used at the phase's begin, including what it did before its program was executed. Missing
+    /// where none of it was counted at a snapshot, for instance because only its replicas were.
     fn before(&self) -> Reading<Before> {
         let first = self.watched.snapshots[0].processes.first().map(|process| process.sample);
         let suspended = first.unwrap_or_default();
@@ -534,8 +536,8 @@ pub(crate) mod tests {
         assert!(why(&marked, &lost).contains("had ended when its counters were to be read at the phase's end"));
         assert!(why(&between(&watched(snapshots(), vec![]), 2, 3, &[]), &lost).contains("at the phase's begin"));
         let whole = between(&watched(snapshots(), vec![]), 0, 3, &[]);
-        assert_eq!(get(&whole, "faults.minor"), Reading::Measured(1_000.0), "the kernel told it at the end");
-        // A control group counts on.
+        assert_eq!(get(&whole, "faults.minor"), Reading::Measured(1_000.0), "the kernel reported it at the end");
+        // A control group continues to count.
         let mut grouped = watched(snapshots(), vec![]);
         for snapshot in &mut grouped.snapshots {
             let total = Nanos::from_nanos(snapshot.at.as_nanos() / 2);

@@ -1,7 +1,7 @@
-//! Which phases were under way while `at_end` of another one suspended the program. Pure.
+//! Which phases were running while `at_end` of another one suspended the program. Pure.
 //!
-//! Neither counting that time nor leaving it out makes figures of such a phase that could be compared with those of a run
-//! without the suspension: collections, caches and background work go another way after it. So it has none.
+//! Neither counting that time nor leaving it out makes figures of such a phase that could be compared with those of a
+//! run without the suspension: collections, caches and background work proceed differently after it. So it has none.
 
 use prony_model::reading::Why;
 use prony_model::spec::PhaseSpec;
@@ -9,7 +9,7 @@ use prony_model::spec::PhaseSpec;
 use crate::boundaries::functions::observed;
 use crate::watched::Watched;
 
-/// The first phase whose `at_end` suspended the program while the phase at an index was under way.
+/// The first phase whose `at_end` suspended the program while the phase at an index was running.
 pub fn inside<'p>(phases: &'p [PhaseSpec], watched: &Watched, index: usize) -> Option<&'p str> {
     let tracked = &watched.tracker.phases[index];
     let other_suspensions =

@@ -1,4 +1,4 @@
-//! Builds of earlier variants and runs, kept by what went into them.
+//! Caches the builds of variants, across runs, by a hash of their inputs.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use crate::error::Error;
 use crate::place::copy::{Progress, copy_tree};
 
-/// What was not taken for so long is removed when something is added.
+/// A build that was not used for so long is removed when another is stored.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What stands between the words of a shell.
@@ -42,13 +42,13 @@ impl Builds {
         ours.map(PathBuf::from).or_else(|| Some(caches?.join("prony"))).map(|place| place.join("builds"))
     }
 
-    /// Puts what an earlier build made in the place of the copy; `false` where there was none.
+    /// Replaces the copy by the output of an earlier build; `false` where there was none.
     ///
     /// # Errors
     /// [`Error::Copy`] with the path at fault; whatever `progress` ends it with.
     pub fn take(&self, key: &str, copy: &Path, progress: &mut Progress<'_>) -> Result<bool, Error> {
         let cached = self.directory.join(key);
-        // Others may remove it meanwhile: only what could be opened is there.
+        // Another process may remove it meanwhile: only a directory that could be opened exists.
         let Ok(there) = File::open(&cached) else { return Ok(false) };
         let _ = there.set_modified(SystemTime::now());
         remove_tree(copy)?;
@@ -87,7 +87,7 @@ impl Builds {
     }
 }
 
-/// Makes the directory with those above it, for its user alone: builds hold whole programs.
+/// Makes the directory and its parents, for this user only: builds contain whole programs.
 fn private(directory: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }

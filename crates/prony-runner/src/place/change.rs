@@ -1,4 +1,4 @@
-//! Edits of a variant's own copy of the program's directory; one that changes nothing is an error.
+//! Applies a variant's changes to its own copy of the program's directory; a change without effect is an error.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -166,7 +166,7 @@ fn inside(copy: &Path, file: &str) -> Result<PathBuf, String> {
     Ok(copy.join(path))
 }
 
-/// A file's text.
+/// The content of a file as text.
 fn read(path: &Path, file: &str) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("cannot read `{file}`: {error}"))
 }
@@ -191,7 +191,7 @@ fn replaced(text: &str, file: &str, find: &str, with: &str, count: u64) -> Resul
     Ok(changed)
 }
 
-/// Written anew, since it may not be writable; where it is a link, the file that it leads to.
+/// Replaces the file, since it may not be writable; a link is followed to its file.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     let path = fs::canonicalize(path)?;
     let mode = fs::metadata(&path)?.permissions();

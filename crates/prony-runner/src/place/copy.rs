@@ -1,4 +1,4 @@
-//! Copies of a program's directory, so that the user's own is never touched.
+//! Copies a program's directory, so that the user's own files are never changed.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek};
@@ -16,7 +16,7 @@ use crate::place::links::{Plan, Rules};
 /// How much of a file is copied before progress is reported.
 const PIECE: u64 = 32 << 20;
 
-/// Told how many bytes of how many are copied; an error ends the copy.
+/// Receives how many bytes of how many are copied; an error ends the copy.
 pub type Progress<'a> = dyn FnMut(u64, u64) -> Result<(), Error> + 'a;
 
 /// Copies a directory with everything below it, links to places inside it as links to the copy, without regard to links
@@ -109,7 +109,7 @@ fn content(
             at += copied;
             report(at)?;
             if copied == 0 {
-                // Somebody has cut it meanwhile.
+                // The file became shorter meanwhile.
                 return Ok(());
             }
         }
@@ -141,7 +141,7 @@ pub fn close(top: &Path, program: &ProgramSpec, step: &str, progress: &mut Progr
         return Ok(());
     }
     let plan = plan(program.links)?;
-    // By its path in the copy, which is gone when this is read.
+    // By its path in the copy, which is removed before this is read.
     if let Some((link, to)) = plan.outward.first() {
         let of = Some(format!("the copy into which {step} of program `{}` wrote", program.name));
         let link = link.strip_prefix(&here).unwrap_or(link).to_path_buf();

@@ -1,23 +1,23 @@
-//! Packages that a variant has in another version.
+//! Installs packages that a variant has in another version.
 
 use std::fs;
 use std::path::Path;
 
 use prony_model::program::Manager;
 
-/// Where pip puts packages, seen from the copy; it stands first in the program's `PYTHONPATH`.
+/// Where pip installs packages, relative to the copy; it comes first in the program's `PYTHONPATH`.
 pub const PACKAGES: &str = ".prony-packages";
 
 const NPM: &str = "npm";
 const PYTHON: &str = "python3";
 
-/// Runs words in the copy and returns what they printed, or a sentence that says what failed.
+/// Runs a command in the copy and returns its output, or a sentence that says what failed.
 pub type Run<'a> = dyn Fn(&[String]) -> Result<String, String> + 'a;
 
 /// Installs a package in the copy; what came of it, with the version that is there now.
 ///
 /// # Errors
-/// A sentence: nobody to install it, an installation that fails, a version that was there before.
+/// A sentence: no package manager, an installation that fails, a version that was installed before.
 pub fn install(
     copy: &Path,
     name: &str,
@@ -86,7 +86,7 @@ fn npm(copy: &Path, name: &str, version: &str, run: &Run<'_>) -> Result<Option<S
 /// Installs it; the version that the program would have found before, wherever it is.
 fn pip(name: &str, version: &str, run: &Run<'_>) -> Result<Option<String>, String> {
     let asked = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))";
-    // One that is not installed has no version.
+    // A package that is not installed has no version.
     let before = run(&words(&[PYTHON, "-c", asked, name])).ok().map(|text| text.trim().to_owned());
     let package = format!("{name}=={version}");
     let quiet = ["--quiet", "--no-input", "--disable-pip-version-check", "--upgrade", "--target", PACKAGES];
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// An npm that writes what it is asked for.
+    /// A fake npm that writes what it is asked for.
     fn fake_npm(copy: &Path, words: &[String]) -> String {
         let (name, version) = words.last().unwrap().rsplit_once('@').unwrap();
         let home = copy.join("node_modules").join(name);

@@ -1,10 +1,10 @@
-//! What a copy of a tree holds, and where its symbolic links lead.
+//! Lists what a copy of a tree contains, and decides what becomes of its symbolic links.
 //!
-//! A step that writes through a link which leads out of the copy would change what is the user's. So a copy holds no such
-//! link: links that stay in the tree are kept as they are written, those that leave it on their way and come back
-//! (absolute ones, `../site/x`) are written anew, and of those that lead out the file says whether they refuse the copy,
-//! what they lead to is copied in their place, or, where no such step is, they are kept. Everything is decided before anything is written. Parents of what is
-//! copied are directories and no links, so that `..` in a link that is written anew means what it says.
+//! A write through a link that leads out of the copy would change the user's own files. So a copy contains no such
+//! link. Links that stay in the tree are kept as they are; those that leave it on their way and come back (absolute
+//! ones, `../site/x`) are rewritten. For links that lead out the file says whether they refuse the copy, are replaced
+//! by a copy of their target, or, where no such step is, are kept. Everything is decided before anything is written.
+//! Parents of copied files are directories and no links, so that `..` in a rewritten link means what it says.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ use prony_os::launch::Scratch;
 use crate::error::Error;
 use prony_results::is_file_of;
 
-/// As many links the kernel follows.
+/// The kernel's limit on links in a path.
 const MOST_LINKS: usize = 40;
 
 /// What is copied, and what becomes of links.
@@ -38,20 +38,20 @@ pub struct Rules {
 pub struct Entry {
     /// Where it is.
     pub from: PathBuf,
-    /// Where it goes, from the top of the copy.
+    /// Its path in the copy.
     pub to: PathBuf,
-    /// What it is, as it was listed.
+    /// Its kind and mode, as listed.
     pub about: Metadata,
-    /// Where a link leads, as it is to be written.
+    /// The target that is written into the link.
     pub target: Option<PathBuf>,
 }
 
-/// Everything below a directory, what holds others first.
+/// Everything below a directory, parents first.
 #[derive(Debug)]
 pub struct Plan {
     /// In the order of their paths.
     pub entries: Vec<Entry>,
-    /// Links that lead out and could not be kept: where the link is, and what it leads to.
+    /// Links that lead out and could not be copied as links: where the link is, and what it leads to.
     pub outward: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -88,7 +88,7 @@ impl Plan {
         self.entries.iter().filter(|entry| entry.about.is_file()).map(|entry| entry.about.len()).sum()
     }
 
-    /// Itself, where no link is in the way. `of` says what the directory is, where it is not the program's.
+    /// The plan itself, unless a link forbids it. `of` says what the directory is, where it is not the program's.
     ///
     /// # Errors
     /// [`Error::LinkOut`] with the first that leads out.
@@ -109,7 +109,7 @@ fn fault(path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::Copy { path, source }
 }
 
-/// A directory to be listed: where it is, where it goes, and the number of the root that it belongs to.
+/// A directory to be listed: its path, its path in the copy, and the number of its root.
 type Open = (PathBuf, PathBuf, usize);
 
 enum Linked {
@@ -121,7 +121,7 @@ enum Linked {
 
 struct Lister<'a> {
     rules: &'a Rules,
-    /// Trees that are copied, and where they go.
+    /// Trees that are copied, and their paths in the copy.
     roots: Vec<(PathBuf, PathBuf)>,
     entries: Vec<Entry>,
 }
@@ -144,7 +144,7 @@ impl Lister<'_> {
                 continue;
             }
             let about = match fs::symlink_metadata(&from) {
-                // Gone since the directory was read.
+                // It was removed since the directory was read.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 about => about.map_err(fault(&from))?,
             };
@@ -162,7 +162,7 @@ impl Lister<'_> {
         Ok(())
     }
 
-    /// Where something that is copied goes.
+    /// The path in the copy of something that is copied.
     fn place_of(&self, path: &Path) -> Option<PathBuf> {
         let inside = self.roots.iter().filter_map(|(root, to)| Some((root, to, path.strip_prefix(root).ok()?)));
         inside.max_by_key(|(root, ..)| root.as_os_str().len()).map(|(_, to, rest)| to.join(rest))
@@ -214,13 +214,13 @@ fn is_copied(kind: FileType) -> bool {
 /// Where a link leads.
 #[derive(Debug, PartialEq, Eq)]
 struct Way {
-    /// The place, as far as it exists without links; what follows after something missing is taken as it is written.
+    /// The target, as far as it exists without links; what follows after a missing part is taken literally.
     end: PathBuf,
-    /// The way goes outside of the tree, or begins at `/`.
+    /// The path leaves the tree, or begins at `/`.
     leaves: bool,
     /// The links lead in a circle.
     endless: bool,
-    /// Something on the way is not there.
+    /// Something on the path does not exist.
     missing: bool,
 }
 
@@ -267,7 +267,7 @@ fn relative(from: &Path, to: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::from(".") } else { path }
 }
 
-/// The state of what a copy is made of: whether a file was changed, added, removed or replaced since.
+/// The state of the original of a copy: whether a file was changed, added, removed or replaced since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest(Vec<(PathBuf, u64)>);
 

@@ -1,4 +1,4 @@
-//! Where a variant's program works: its copy, changed and built once, and warmed up.
+//! The directory where a variant's program works: copied, changed and built once, and warmed up.
 
 pub mod build_cache;
 pub mod change;
@@ -40,16 +40,16 @@ use sources::{Copying, Sources};
 /// How often a wait checks whether the user asked to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The places of a run's variants, made when they are first needed and removed with this.
+/// The places of a run's variants, made when they are first needed and removed when this is dropped.
 #[derive(Debug, Default)]
 pub struct Places {
     made: RefCell<BTreeMap<usize, Rc<Place>>>,
     sources: Sources,
-    /// What making them took.
+    /// The time that making them took.
     took: Cell<Duration>,
 }
 
-/// The name of a copy in the scratch that holds it.
+/// The name of a copy in its scratch directory.
 const COPY: &str = "copy";
 
 /// A variant's place.
@@ -77,7 +77,7 @@ pub struct Place {
 pub struct Means<'a> {
     /// Starts processes.
     pub launcher: &'a dyn Launch,
-    /// Where scratch goes.
+    /// The folder in which scratch directories are made.
     pub near: &'a Path,
     /// Whether the user asked to stop.
     pub interrupt: &'a Interrupt,
@@ -96,8 +96,8 @@ impl Places {
         Ok(Self { sources, ..Self::default() })
     }
 
-    /// What is to be said of a trial where the directory of its program has changed since the run began; the directory is
-    /// named only where `commands` are recorded.
+    /// A finding for a trial if the directory of its program has changed since the run began; the directory is named
+    /// only where `commands` are recorded.
     pub fn source_changed(&self, program: &ProgramSpec, care: Care, commands: bool) -> Option<Finding> {
         self.sources.changed(program, care, commands)
     }
@@ -135,12 +135,12 @@ impl Places {
         Ok(place)
     }
 
-    /// What making all places so far took: copies, changes, builds and warm-up runs, which no later trial repeats.
+    /// The time for making all places so far: copies, changes, builds, warm-up runs, which no later trial repeats.
     pub fn made_in(&self) -> Nanos {
         Nanos::from_nanos(u64::try_from(self.took.get().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Does every variant's `cleanup`, whatever comes of the others.
+    /// Runs every variant's `cleanup`, even if some of them fail.
     ///
     /// # Errors
     /// The first that fails.
@@ -185,7 +185,7 @@ impl Place {
             let clone = scratch.path().join("clone");
             let out = revision::check_out(&original, of, &clone).map_err(|message| failed("change", message))?;
             let mut plan = sources.plan(&clone, program, Some(out.top.clone()))?;
-            // Where a link is in the clone and where it leads from there says nothing to the user, who knows it as it is
+            // Where the link is in the clone and where it leads from there means nothing to the user, who knows it as
             // written in the repository.
             for (link, to) in &mut plan.outward {
                 *to = std::fs::read_link(&*link).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Whether each call of a program's phases names exactly one function: of several that match, the one that is loaded first would be taken.
+//! Checks that each call of a program's phases names one function: of several, the first loaded would be taken.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn calls(phase: &PhaseSpec) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether the files below a program's directory leave no doubt about any of its calls.
+/// Whether the files below a program's directory have exactly one function for each of its calls.
 ///
 /// # Errors
 /// [`Error::AmbiguousCall`] with the first that fits several.

@@ -1,20 +1,20 @@
-//! A copy of another revision of the repository that holds a program's directory. The user's repository is only read.
+//! Copies another revision of the repository that holds a program's directory. That repository is only read.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Variables by which git would look at another repository than the one it is sent to.
+/// Variables that would make git use another repository than the given one.
 const STRAYING: [&str; 5] =
     ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"];
 
-/// What git made.
+/// The clone that git made.
 #[derive(Debug)]
 pub struct CheckedOut {
     /// The top of the user's repository.
     pub top: PathBuf,
     /// The directory that stands for the original, from the top of the clone.
     pub inside: PathBuf,
-    /// What is to be recorded.
+    /// The commit, for the record.
     pub said: String,
     /// What is to be recorded of changes that are not committed.
     pub uncommitted: Option<String>,
@@ -79,7 +79,7 @@ pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, S
     let clone = ["clone", "--quiet", "--shared", "--no-checkout", "--origin", "origin"];
     git(original, &[&quiet[..], &clone, &conversions, &["--", &top, &target]].concat())?;
     git(copy, &[&quiet[..], &["checkout", "--quiet", "--detach", &commit]].concat())?;
-    // Else a build could push to what is the user's.
+    // Otherwise a build could push to the user's repository.
     git(copy, &["remote", "remove", "origin"])?;
     let there = git(copy, &["rev-parse", "HEAD"])?;
     if there != commit {
@@ -88,7 +88,7 @@ pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, S
     if !copy.join(&prefix).is_dir() {
         return Err(format!("revision `{of}` has no directory `{prefix}`"));
     }
-    // Without the lock that refreshing the index would take: that file is the user's.
+    // Without the lock that refreshing the index would take: that file belongs to the user.
     let status = git(original, &["--no-optional-locks", "status", "--porcelain", "--", "."])?;
     let uncommitted = match status.lines().count() {
         0 => None,

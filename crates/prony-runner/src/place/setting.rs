@@ -1,4 +1,4 @@
-//! What a program is given: directory, environment, streams.
+//! A program's surroundings: directory, environment, streams.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -21,16 +21,16 @@ use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use crate::error::Error;
 use crate::place::dependency::PACKAGES;
 
-/// Where marks are read, seen from the trial's scratch.
+/// The path of the marks in the trial's scratch.
 const MARKS: &str = "marks";
 
-/// A trial's place on the disk and what goes into it.
+/// A trial's directory on the disk and what is put into it.
 pub struct Setting<'a> {
-    /// What is launched.
+    /// The program to launch.
     pub program: &'a ProgramSpec,
     /// The trial's scratch directory.
     pub scratch: &'a Path,
-    /// Where it works.
+    /// Its working directory.
     pub directory: PathBuf,
     /// Its TMPDIR.
     pub tmp: PathBuf,
@@ -58,7 +58,7 @@ fn setup(doing: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
     move |errno| Error::Setup { doing, source: errno.into() }
 }
 
-/// A file to write into, emptied. A FIFO that nobody reads is an error and not waited for.
+/// A file to write into, emptied. A FIFO that nobody reads is an error instead of a wait.
 fn written_to(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
@@ -109,7 +109,7 @@ impl<'a> Setting<'a> {
     pub fn beside(&self, words: &[String]) -> Result<LaunchSpec, Error> {
         let mut spec = self.bare()?;
         spec.stdin = Input::Null;
-        // What comes after it works in the same scratch, which its supervisor would remove.
+        // Later commands work in the same scratch, which its supervisor would remove.
         spec.scratch.clear();
         self.command(&mut spec, words);
         Ok(spec)
@@ -132,7 +132,7 @@ impl<'a> Setting<'a> {
         spec.args = words.collect();
     }
 
-    /// Everything it finds in its environment.
+    /// Its whole environment.
     fn environment(&self) -> Result<Vec<(OsString, OsString)>, Error> {
         let of_ours = |name: &str| Some((OsString::from(name), std::env::var_os(name)?));
         let inherited = self.program.inherit.iter().map(String::as_str);
@@ -173,18 +173,18 @@ impl<'a> Setting<'a> {
         words.iter().take(if commands { usize::MAX } else { 1 }).map(|word| self.recorded(word, commands)).collect()
     }
 
-    /// Packages of the copy's own stand before others.
+    /// Packages of the copy itself come before others.
     fn add_packages(&self, env: &mut Vec<(OsString, OsString)>) {
         let packages = self.directory.join(PACKAGES);
         if packages.is_dir() {
             let before = env.iter().position(|(name, _)| name == "PYTHONPATH").map(|at| env.remove(at).1);
             let paths = [packages].into_iter().chain(before.iter().flat_map(std::env::split_paths));
-            // Only a path with a colon cannot be joined: then packages are outside the search path, and the program fails with an error.
+            // Only a path with a colon cannot be joined: the packages are not found then, and the program fails.
             env.push(("PYTHONPATH".into(), std::env::join_paths(paths).unwrap_or_default()));
         }
     }
 
-    /// What it reads, opened.
+    /// Opens its input.
     ///
     /// # Errors
     /// Where it cannot be opened or written.
@@ -211,7 +211,7 @@ impl<'a> Setting<'a> {
         if !path.exists() {
             shared::fifo(&path, Access::Write).map_err(|source| Error::Setup { doing, source })?;
         }
-        // Opened for both, so that it never ends when a writer goes.
+        // Opened for both, so that it never ends when a writer closes it.
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(open(&path, flags, Mode::empty()).map_err(setup(doing))?.into())
     }
@@ -220,7 +220,7 @@ impl<'a> Setting<'a> {
 /// Opens a file that each variant or trial reads from its beginning to its end.
 ///
 /// # Errors
-/// Where it cannot be read, is a directory, or a FIFO: opening that waits for whoever writes, and what was read once is gone.
+/// Where it cannot be read, is a directory, or a FIFO: that waits for a writer and can be read only once.
 pub fn open_whole(path: &Path) -> io::Result<File> {
     let kind = fs::metadata(path)?.file_type();
     if kind.is_dir() {
@@ -232,7 +232,7 @@ pub fn open_whole(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Why a program could not be executed. Where `commands` are not recorded, the error is told without the program's name.
+/// Why a program could not be executed. Without the program's name where `commands` are not recorded.
 pub fn why_not_executed(error: &prony_os::Error, commands: bool) -> String {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
     let text = match error {

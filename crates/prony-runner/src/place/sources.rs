@@ -1,4 +1,4 @@
-//! The directories that copies are made of: listed when a run begins, and looked at again after its trials.
+//! The directories that copies are made of: listed when a run begins, and checked again after its trials.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::observer::Observer;
 use crate::place::links::{Manifest, Plan, Rules};
 
-/// With light care, looking at a directory again takes at most one part in so many of a run's time.
+/// With light care, checking a directory again takes at most one part in so many of a run's time.
 const SHARE: u32 = 50;
 
 /// A copy that takes longer is reported.
@@ -77,9 +77,9 @@ impl Sources {
         Ok(())
     }
 
-    /// What is to be said where the directory is not as it was: a copy that is made of it now holds something else. With
-    /// light care it is not listed again where it was a short time ago, for the time that takes.
-    /// It is named only where `commands` are recorded.
+    /// A finding if the directory has changed: a copy that is made of it now has other content. With light care it is
+    /// not listed again where it was a short time ago, for the time that takes. It is named only where `commands` are
+    /// recorded.
     pub fn changed(&self, program: &ProgramSpec, care: Care, commands: bool) -> Option<Finding> {
         let directory = Path::new(program.directory.as_deref()?);
         let unreadable = |_| guard::source_changed(shown(directory, commands), &[Path::new(".")]);
@@ -113,7 +113,7 @@ fn key(program: &ProgramSpec) -> Result<Option<(PathBuf, OutwardLinks)>, Error> 
     directory.map(|directory| Ok((canonical(directory)?, program.links))).transpose()
 }
 
-/// Tells of a copy that takes long.
+/// Reports a copy that takes long.
 pub struct Copying<'a> {
     directory: &'a str,
     observer: &'a mut dyn Observer,

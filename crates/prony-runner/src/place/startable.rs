@@ -1,4 +1,4 @@
-//! Whether programs can be found before anything runs: a wrong name is a mistake, and no result.
+//! Checks before the run that programs can be found: a wrong name is a mistake, and no result.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -10,10 +10,10 @@ use prony_model::program::{DIR, ProgramSpec, TMP};
 
 use crate::error::Error;
 
-/// Where programs are looked for without a `PATH`.
+/// Where programs are searched for without a `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Searches for the command of each program that no step before its trials could still make.
+/// Searches for the command of each program, unless a step before its trials may create it.
 ///
 /// # Errors
 /// [`Error::Refused`] with the first that is not there.
@@ -29,7 +29,7 @@ pub fn startable(experiment: &Experiment) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is said where a program's command is not there, and a hint; `None` where it is, or may still be brought.
+/// The message where a program's command does not exist, and a hint; `None` where it exists, or may still be created.
 pub fn lacking(program: &ProgramSpec) -> Option<(String, String)> {
     let known = |word: &String| ![DIR, TMP].iter().any(|hole| word.contains(hole));
     let command = program.command.words().into_iter().next().filter(known)?;
@@ -37,7 +37,7 @@ pub fn lacking(program: &ProgramSpec) -> Option<(String, String)> {
     hint.map(|hint| (format!("cannot find the command `{command}`"), hint))
 }
 
-/// Whether its build, its preparation or its changes may make what it runs.
+/// Whether its build, its preparation or its changes may create its command.
 const fn is_brought(program: &ProgramSpec) -> bool {
     program.build.is_some() || program.prepare.is_some() || !program.changes.is_empty()
 }

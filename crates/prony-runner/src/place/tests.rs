@@ -1,4 +1,4 @@
-//! What a copy holds, and that nothing which writes into it reaches what is the user's.
+//! What a copy contains, and that no write into it changes the user's own files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -221,8 +221,8 @@ fn holes_stay_holes_and_data_between_them_are_copied() {
     assert_eq!(reports.last(), Some(&(length, length)));
 }
 
-/// `b` leads out, to a directory with a link that leads back through `b` in a circle. Where it was given up stood a directory
-/// again, which was copied in its place, with the same link in it, without end.
+/// `b` leads out, to a directory with a link that leads back through `b` in a circle. At the point where resolving was
+/// given up there was a directory, which was copied in its place, with the same link in it, without end.
 #[test]
 fn link_that_leads_in_a_circle_through_one_that_is_copied_is_left_out() {
     let top = tempfile::tempdir().unwrap();
@@ -351,7 +351,7 @@ fn below(top: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Writes wherever a copy lets a program write: through every path of it, and into everything that is reached by one.
+/// Writes wherever a copy lets a program write: through every path of it, and into everything that one leads to.
 fn write_everywhere(copy: &Path) {
     for path in below(copy) {
         for path in [path.clone(), path.join("missing"), path.join("d/f"), path.join("../new"), path.join("a/b")] {

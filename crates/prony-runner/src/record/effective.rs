@@ -1,4 +1,4 @@
-//! What ran, for the record: a program with what it left behind. Pure.
+//! The part of the record on what ran: a program and what it left behind. Pure.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::record::replicas;
 use crate::roles::data;
 use crate::watched::Watched;
 
-/// A program with what was seen of it. Command lines stand there only where `commands` are recorded.
+/// A program with what was observed of it. Command lines are included only where `commands` are recorded.
 pub fn of_program(
     setting: &Setting<'_>,
     mut effective: EffectiveProgram,
@@ -46,7 +46,7 @@ pub fn recorded(mut program: EffectiveProgram, commands: bool) -> EffectiveProgr
     program
 }
 
-/// Adds what else was seen of the program, and what it left behind.
+/// Adds what else was observed of the program, and what it left behind.
 fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watched) {
     let unheard = spec.phases.iter().zip(&watched.tracker.phases);
     let unheard = unheard.enumerate().filter(|(index, (_, phase))| {

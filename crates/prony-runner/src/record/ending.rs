@@ -1,4 +1,4 @@
-//! How a trial ended, and in which phase. Pure.
+//! Determines how a trial ended, and in which phase. Pure.
 
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::Reading;
@@ -14,7 +14,7 @@ use crate::place::setting::why_not_executed;
 use crate::roles::replicas::{Ran, ReplicaEnd};
 use crate::watched::Watched;
 
-/// Lines of messages that stand as evidence.
+/// Lines of messages that are given as evidence.
 const LAST_LINES: usize = 3;
 
 /// A program that could not be executed, named only where `commands` are recorded.
@@ -23,12 +23,12 @@ pub fn not_begun(error: &prony_os::Error, commands: bool) -> Ending {
     Ending { outcome: Outcome::Failed { code: None }, phase: None, after: Nanos::ZERO, evidence }
 }
 
-/// The outcome and what shows it: the program's, or that of the first of its replicas that failed.
+/// The outcome and the evidence for it: the program's, or that of the first of its replicas that failed.
 pub fn judge(spec: &TrialSpec, watched: &Watched, finished: &Finished, deaths: &[ProbeLine]) -> Ending {
     let phases = &spec.phases;
     let own = own(spec, watched, finished, deaths);
     let success = success(&spec.subject);
-    // Whatever ended all of them at once goes before what became of each.
+    // What ended all of them at once comes before how each ended.
     let of_all = matches!(own.outcome, Outcome::OutOfMemory { .. } | Outcome::Interrupted | Outcome::TimedOut);
     let first = watched.replicas.all.iter().filter_map(|ran| failure(success, ran)).min_by_key(|failure| failure.at);
     let began = watched.tracker.phases.get(watched.replicas.phase).and_then(|phase| phase.began);
@@ -87,7 +87,7 @@ fn failure(success: &[i32], ran: &Ran) -> Option<Failure> {
     Some(Failure { outcome, at: end.at, shown })
 }
 
-/// Replicas that were under way when everything ended.
+/// Replicas that were running when everything ended.
 fn still_there(all: &[Ran]) -> Option<String> {
     let under_way = all.iter().filter(|ran| matches!(ran.end, ReplicaEnd::CutOff(_)));
     let names: Vec<String> = under_way.map(|ran| format!("`{}`", ran.role())).collect();
@@ -109,7 +109,7 @@ fn own(spec: &TrialSpec, watched: &Watched, finished: &Finished, deaths: &[Probe
         });
     }
     shown.extend(last_lines(&watched.output));
-    // What memory had come to: the lower bound that an out-of-memory cell shows.
+    // The memory it had reached: the lower bound that an out-of-memory cell shows.
     let memory = &watched.ended.memory;
     shown.extend(memory.limit.map(|limit| format!("memory limit of the tree: {limit}")));
     if let Reading::Measured(peak) = &memory.peak {
@@ -120,9 +120,9 @@ fn own(spec: &TrialSpec, watched: &Watched, finished: &Finished, deaths: &[Probe
     Ending { outcome, phase, after, evidence: shown }
 }
 
-/// The outcome of a program, and what shows it.
+/// The outcome of a program, and the evidence for it.
 fn of_program(success: &[i32], watched: &Watched, deaths: &[ProbeLine]) -> (Outcome, Vec<String>) {
-    // Where its output is not kept, the runtime's own report still says why it died.
+    // If its output is not captured, the runtime's own report still says why it aborted.
     let reported = deaths.iter().filter_map(|death| match &death.event {
         ProbeEvent::Dying { what, .. } => Some(what.clone()),
         _ => None,
@@ -154,7 +154,7 @@ fn saturated(phases: &[PhaseSpec], watched: &Watched) -> Option<Ending> {
     })
 }
 
-/// Exit codes that are no failure; none are told for a store, whose worker exits with 0.
+/// Exit codes that are no failure; none are given for a store, whose worker exits with 0.
 fn success(subject: &Subject) -> &[i32] {
     subject.program().map_or(&[0], |program| &program.success)
 }
@@ -171,9 +171,9 @@ fn allowed(outcome: Outcome, success: &[i32], shown: &mut Vec<String>) -> Outcom
     }
 }
 
-/// The phase that was under way, the one that began last where there are several, and for how long.
+/// The phase that was running, the one that began last if there are several, and for how long.
 fn place(phases: &[PhaseSpec], watched: &Watched) -> (Option<String>, Nanos) {
-    // Phases that end with the program were under way too, though they count as ended.
+    // Phases that end with the program were running too, though they count as ended.
     let under_way = |index: &usize| {
         let tracked = &watched.tracker.phases[*index];
         tracked.began.is_some() && (tracked.is_open() || tracked.ends_with_program())
@@ -183,7 +183,7 @@ fn place(phases: &[PhaseSpec], watched: &Watched) -> (Option<String>, Nanos) {
     (last.map(|index| phases[index].name.clone()), watched.over().0.since(began))
 }
 
-/// What the heap was when it was full.
+/// The figures of the heap when it was full.
 fn heap_at_death(death: &ProbeLine, watched: &Watched) -> Option<String> {
     let ProbeEvent::Dying { heap, .. } = &death.event else { return None };
     let named = |name: &str, reading: &Reading<Bytes>| Some(format!("{name} {}", reading.measured()?));

@@ -1,4 +1,4 @@
-//! The record of a trial, from what was seen of it: how it ended, what ran, what probes reported.
+//! Builds the record of a trial from what was observed: how it ended, what ran, what probes reported.
 
 pub mod effective;
 pub mod ending;

@@ -58,8 +58,8 @@ fn never(id: &str, watched: &Watched, silent: &Why) -> String {
     }
 }
 
-/// Threads, costs, holds and deaths; `None` where no probe was to be loaded. Threads name their scripts only where
-/// `commands` are recorded.
+/// Threads, costs, suspensions and aborts; `None` where no probe was to be loaded. Threads name their scripts only
+/// where `commands` are recorded.
 pub fn probe(
     phases: &[PhaseSpec],
     watched: &Watched,

@@ -14,13 +14,13 @@ use prony_os::sample::Snapshot;
 
 use crate::place::setting::Setting;
 
-/// Why nothing is known of the size.
+/// Why the size is not known.
 const UNDECLARED: &str = "the program does not say where it keeps its data; `store = \"PATH\"` does";
 
-/// Why nothing of the disk is known with light care.
+/// Why figures of the disk are not known with light care.
 const LIGHT: &str = "light care leaves out what is read of a disk at each begin and end of a phase";
 
-/// What edges read of the disk, or why they do not.
+/// What snapshots read of the disk, or why they do not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OnDisk {
     /// The program's data.
@@ -30,13 +30,13 @@ pub struct OnDisk {
 }
 
 impl OnDisk {
-    /// Of a store in its directory.
+    /// For a store in its directory.
     pub fn at(directory: &Path) -> Self {
         let path = || Reading::Measured(directory.to_path_buf());
         Self { store: path(), device: path() }
     }
 
-    /// Of a program in its place.
+    /// For a program in its place.
     pub fn of(setting: &Setting<'_>, care: Care) -> Self {
         let missing = |why: &str| Reading::Missing(Why::NotSupported(why.to_owned()));
         if care == Care::Light {
@@ -53,20 +53,20 @@ fn resolved(setting: &Setting<'_>) -> Option<PathBuf> {
     setting.program.store.as_deref().map(|store| setting.directory.join(setting.filled(store)))
 }
 
-/// The nearest directory above that is there: a store is made by its program, and lies where its parent does.
+/// The nearest parent directory that exists: a store is made by its program, on the same disk as its parent.
 fn existing(path: &Path) -> Option<&Path> {
     path.ancestors().find(|path| path.exists())
 }
 
-/// Where the data lie, for the record; `None` where nothing is read of them. To be asked while the trial's scratch is there.
+/// The path of the data, for the record; `None` where they are not read. Call it while the scratch exists.
 pub fn place(setting: &Setting<'_>, care: Care) -> Option<ProgramStore> {
     let path = resolved(setting).filter(|_| care == Care::Full)?;
-    // All that is made for the trial alone lies in its scratch. A path may lead out of it, by `..` or by a link.
+    // Files made for this trial only lie in its scratch. A path may lead out of it, by `..` or by a link.
     let real = path.canonicalize().unwrap_or_else(|_| normal(&path));
     Some(ProgramStore { path, of_the_trial: real.starts_with(setting.scratch), ..ProgramStore::default() })
 }
 
-/// A path without its `.` and `..`, as it reads.
+/// A path without its `.` and `..`, resolved literally.
 fn normal(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut normal, part| {
         match part {
@@ -78,10 +78,10 @@ fn normal(path: &Path) -> PathBuf {
     })
 }
 
-/// Adds to their [`place`] what else is known of the data beside the figures of phases. `looks` is what reading them took
-/// while a phase waited for quiet.
+/// Adds to their [`place`] what else is known of the data beside the figures of phases. `looks` is the time that
+/// reading them took while a phase waited for quiet.
 pub fn describe(store: &mut ProgramStore, snapshots: &[Snapshot], polls_took: Nanos) {
-    // The program is held at the first edge and gone at the last.
+    // The program is suspended at the first snapshot and has ended at the last.
     let running = snapshots.get(1..snapshots.len().saturating_sub(1)).unwrap_or_default();
     store.reading = running.iter().fold(polls_took, |sum, snapshot| sum + snapshot.store_took);
     store.settling = polls_took;
@@ -178,7 +178,7 @@ mod tests {
             describe(&mut store, snapshots, polls_took);
             store
         };
-        // Of it alone, and what is read of no running program disturbs nothing.
+        // Only of its own data, and readings of a program that does not run disturb nothing.
         assert_eq!(described(&snapshots, Nanos::ZERO), ProgramStore { found: true, reading: ms(3), ..place.clone() });
         let watched = described(&snapshots, ms(40));
         assert_eq!((watched.reading, watched.settling), (ms(43), ms(40)));

@@ -1,8 +1,8 @@
-//! What a trial of a program stands on: scratch, supervisor, control group, counters.
+//! The environment of a program's trial: scratch, supervisor, control group, counters.
 //!
 //! With full care all of it is made for the trial and removed with it. With light care, and without limits that need a
-//! group of the trial's own, a trial takes over what the one before left, once its tree was seen to be gone: making
-//! and removing these things takes many times as long as a short program runs.
+//! group of the trial's own, a trial reuses what the previous one left, once no process of that was left: making and
+//! removing these things takes many times as long as a short program runs.
 
 use std::fs;
 use std::io;
@@ -29,24 +29,24 @@ use crate::place::setting::Ends;
 use crate::reused::{Common, ReusedEnvironment, counting};
 use crate::roles::data::OnDisk;
 
-/// How long after its program's begin a lean trial's first sample is taken: what ends sooner is left alone.
+/// How long after its program's begin a lean trial's first sample is taken: shorter programs are not sampled.
 const FIRST: Nanos = Nanos::from_millis(2);
 
-/// What one trial stands on.
+/// The environment of one trial.
 pub struct Environment {
     scratch: Scratch,
-    /// The supervisor that it takes over, until the program is prepared.
+    /// The reused supervisor, until the program is prepared.
     supervisor: Option<Box<dyn Reusable>>,
     common: Option<Common>,
-    /// The program's control group, where it is the trial's own.
+    /// The program's control group, if the trial has one of its own.
     group: Option<Group>,
 }
 
 impl Environment {
-    /// Takes over what is there, or makes it. What is not `reusable` has its own: a profiled trial, as a profiler is attached to
-    /// what is held, a store, and a program whose directory is made for the trial. So has one with replicas, whose group a
-    /// supervisor that is kept would take for its own remains; and where any variant has some, each has its own, so that all
-    /// are observed alike.
+    /// Reuses what exists, or makes it. A trial that is not `reusable` has its own: a profiled one, since a profiler is
+    /// attached to a suspended process, a store, and a program whose directory is made for the trial. So has one with
+    /// replicas, which a reused supervisor would take for leftovers in its group; and if any variant has replicas, all
+    /// variants have their own, so that all are observed alike.
     ///
     /// # Errors
     /// Where the machine refuses it.
@@ -66,7 +66,7 @@ impl Environment {
         self.scratch.path()
     }
 
-    /// The control group of what is suspended, where it is the trial's own.
+    /// The control group of the suspended process, if the trial has one of its own.
     pub const fn group(&self) -> Option<&Group> {
         self.group.as_ref()
     }
@@ -108,10 +108,10 @@ impl Environment {
         Ok((Suspended { process: supervisor.start(launch)?, late }, sampler))
     }
 
-    /// Ends what is left of the tree. What is clean then is left for the next trial, the rest is removed.
+    /// Ends what is left of the tree. If nothing is left, the environment is kept for the next trial, else removed.
     ///
     /// # Errors
-    /// Where the supervisor is gone.
+    /// Where the supervisor has ended.
     pub fn clear(
         self,
         lab: &Lab<'_>,
@@ -133,15 +133,15 @@ impl Environment {
     }
 }
 
-/// A role's first process, and what begins to observe it when it is released.
+/// A role's first process, and the sampler that starts when it is released.
 pub struct Suspended {
     process: Box<dyn Process>,
-    /// Of a process that is made when it is released: its role, and the thread that samples it.
+    /// For a process that is made when it is released: its role, and the thread that samples it.
     late: Option<(String, Rc<Samplers>)>,
 }
 
 impl Suspended {
-    /// Its number; `None` where it is made when it is released.
+    /// Its pid; `None` where it is made when it is released.
     pub fn pid(&self) -> Option<u32> {
         self.process.suspended()
     }
@@ -149,7 +149,7 @@ impl Suspended {
     /// Lets it begin, whose streams have these ends, and corrects the snapshot before that by what it reported itself.
     ///
     /// # Errors
-    /// Where it cannot be executed, or its supervisor is gone.
+    /// Where it cannot be executed, or its supervisor has ended.
     pub fn release(
         self,
         sampler: &Sampler,
@@ -161,7 +161,7 @@ impl Suspended {
         let started = process.started(&ends.open().collect::<Vec<_>>())?;
         begin_at(before, &started);
         if let Some((role, samplers)) = late {
-            // What has ended already is not sampled: its number may be another's by now.
+            // A process that has ended already is not sampled: its pid may be reused by now.
             if process.wait(Some(Duration::ZERO))?.is_none() {
                 sampler.watch(Root::subject(started.pid, role));
                 samplers.begin(sampler, started.released);
@@ -177,9 +177,9 @@ const fn is_confined(limits: &Limits) -> bool {
     limits.memory.is_some() || limits.cpus.is_some() || limits.pids.is_some()
 }
 
-/// Removes all that a trial left in its scratch directory but the FIFO for marks, which nobody has open, and the
-/// directory for temporary files. A program may have put anything in their places: what is reached by a link is not
-/// ours, and is never touched.
+/// Removes all that a trial left in its scratch directory except the FIFO for marks, which nobody has open, and the
+/// directory for temporary files. A program may have put anything in their places: the targets of links are not ours,
+/// and are never changed.
 fn empty(scratch: &Path) -> io::Result<()> {
     if !fs::symlink_metadata(scratch)?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
@@ -202,7 +202,7 @@ fn remove(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
-/// A program that was made after the snapshot has its preparation in the group's count.
+/// The preparation of a program that was made after the snapshot is included in the group's count.
 fn deduct_preparation(before: &mut Snapshot, started: &Started) {
     if let (Reading::Measured(group), Some((cpu, _))) = (&mut before.group, &started.before) {
         group.total += cpu.user + cpu.system;

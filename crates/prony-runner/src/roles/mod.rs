@@ -1,4 +1,4 @@
-//! The roles of a trial: a store's worker, a program, its replicas; how each is launched and what it stands on.
+//! The roles of a trial: a store's worker, a program, its replicas; how each is launched, and its environment.
 
 pub mod data;
 pub mod environment;
@@ -38,11 +38,11 @@ use worker::Worker;
 pub struct MainRole<'a> {
     /// The role of its processes.
     pub role: &'a str,
-    /// What is executed, where, and with what.
+    /// What is executed, where, and with which environment.
     pub launch: LaunchSpec,
     /// The runner's ends of its streams.
     pub ends: Ends,
-    /// What is read of its data.
+    /// How its data are read.
     pub on_disk: OnDisk,
     /// The probe of its runtime.
     pub probing: Probing,
@@ -51,7 +51,7 @@ pub struct MainRole<'a> {
 }
 
 impl<'a> MainRole<'a> {
-    /// A worker whose store goes into `directory`.
+    /// A worker whose store is made in `directory`.
     ///
     /// # Errors
     /// Where no socket can be made.
@@ -143,7 +143,7 @@ impl<'a> Prepared<'a> {
         done.err().map(|error| guard::trial::conclude_failed(error.to_string()))
     }
 
-    /// Finds where its data lie, while the trial's scratch is there.
+    /// Finds the path of its data, while the trial's scratch exists.
     pub fn find_data(&mut self, lab: &Lab<'_>) {
         self.effective.store = data::place(&self.setting, lab.experiment.observe().care);
     }

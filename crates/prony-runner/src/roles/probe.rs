@@ -1,4 +1,4 @@
-//! The probe of a program's runtime: how it gets into the program, and why it may be silent.
+//! The probe of a program's runtime: how it is loaded into the program, and why it may report nothing.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,20 +13,20 @@ use prony_runtime::{CallSpec, DETAIL, MARKS, Prepared, ProbeLine, ProbeSpec, Run
 use crate::boundaries::functions;
 use crate::error::Error;
 
-/// What was put into a program's environment.
+/// What was added to a program's environment.
 #[derive(Clone, Debug, Default)]
 pub struct Probing {
     prepared: Option<Prepared>,
-    /// Where held threads wait.
+    /// Where suspended threads wait.
     pub commands: PathBuf,
-    /// Why no probe will speak, as far as that is known beforehand.
+    /// Why no probe will report, as far as that is known beforehand.
     unprobed: Option<Why>,
 }
 
 /// Makes the launch load the probe of the program's runtime. Everything it needs lies in the trial's scratch.
 ///
 /// # Errors
-/// Where the probe's files cannot be written, or a path cannot be told to the runtime.
+/// Where the probe's files cannot be written, or a path cannot be passed to the runtime.
 pub fn install(
     launch: &mut LaunchSpec,
     program: &ProgramSpec,
@@ -40,7 +40,7 @@ pub fn install(
     };
     let mut env: BTreeMap<OsString, OsString> = std::mem::take(&mut launch.env).into_iter().collect();
     let marks = env.get(OsStr::new(MARKS)).map_or_else(|| scratch.join("marks"), PathBuf::from);
-    // The last one is the outermost around a function: where a thread is held, all else that ends there has ended.
+    // The last wrapper is the outermost: where a thread is suspended, all other wrappers have ended.
     let mut calls: Vec<CallSpec> = phases.iter().flat_map(functions::specs).collect();
     calls.sort_by_key(|call| call.suspend_at_end);
     let spec = ProbeSpec {
@@ -57,7 +57,7 @@ pub fn install(
     Ok(Probing { prepared: Some(prepared), commands, unprobed: why.map(Why::NotSupported) })
 }
 
-/// Whether the command is the runtime itself, so that what follows are the runtime's arguments.
+/// Whether the command is the runtime itself, so that the runtime's arguments follow.
 fn is_the_runtime(runtime: Runtime, command: &OsStr) -> bool {
     let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
     match runtime {
@@ -67,7 +67,7 @@ fn is_the_runtime(runtime: Runtime, command: &OsStr) -> bool {
 }
 
 impl Probing {
-    /// Why a program in which no probe said a word has no figures of its heap.
+    /// Why a program in which no probe reported anything has no figures of its heap.
     pub fn silent(&self) -> Why {
         let silent = "no probe said hello: the program is not of its `runtime`, is older than Node 8.10 or CPython 3.9, or had \
                       ended before";
@@ -79,7 +79,7 @@ impl Probing {
         self.prepared.is_some()
     }
 
-    /// Processes that died by their heap's own limit. To be asked when the program has ended, before its scratch goes.
+    /// Processes that aborted at their heap's own limit. Call it after the program's end, while its scratch exists.
     ///
     /// # Errors
     /// Where what they left cannot be read.

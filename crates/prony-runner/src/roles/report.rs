@@ -1,4 +1,4 @@
-//! What is known of a store's worker beside its phases, and what its end amounts to. Pure.
+//! The state of a store's worker beside its phases, and the outcome at its end. Pure.
 
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::protocol::Failure;
@@ -10,7 +10,7 @@ use prony_os::launch::classify::{EndedByUs, Evidence, classify};
 
 use crate::boundaries::limits::Stopped;
 
-/// Why a worker did not come to the end of its last phase.
+/// Why a worker did not reach the end of its last phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Its end of the socket is closed.
@@ -26,19 +26,19 @@ pub enum Fault {
     Garbled(String),
 }
 
-/// What is known of a worker beside its phases.
+/// The state of a worker beside its phases.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Engine, version and settings as it reported them; `None` before it did.
     pub effective: Option<Box<EffectiveStore>>,
     /// Why it did not complete its phases.
     pub fault: Option<Fault>,
-    /// When it was told to close the store and end: all phases were complete.
+    /// When it was asked to close the store and end: all phases were complete.
     pub asked_to_stop: Option<Nanos>,
 }
 
 impl Report {
-    /// How the worker ended, and what shows it; `stopped` is why the runner ended it, where it did.
+    /// How the worker ended, and the evidence; `stopped` is why the runner ended it, if it did.
     pub fn outcome(&self, end: &End, stopped: Option<Stopped>) -> (Outcome, Vec<String>) {
         let classified = |by_us| classify(&Evidence::of(end, by_us));
         match (&self.fault, stopped.and_then(Stopped::decided)) {
@@ -76,7 +76,7 @@ fn failed(failure: Failure, end: &End) -> Outcome {
         Failure::WrongAnswer => Outcome::WrongAnswer,
         Failure::Saturated => Outcome::Saturated,
         Failure::DiskFull => Outcome::DiskFull,
-        // Whose limit it was needs evidence: an allocation that was refused does not tell.
+        // Which limit it was needs evidence: a refused allocation does not show it.
         Failure::OutOfMemory => match end.memory.limit_reached {
             Reading::Measured(true) => Outcome::OutOfMemory { by: OutOfMemory::Limit },
             _ => Outcome::Failed { code: None },
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::figures::span::tests::{snapshot, watched};
 
-    /// The outcome of a worker that was told to stop, or not, and ended with this status.
+    /// The outcome of a worker that was asked to stop, or not, and ended with this status.
     fn outcome(asked: bool, status: Status, stopped: Option<Stopped>) -> (Outcome, String) {
         let end = End { status, ..watched(vec![snapshot(0, 0, &[7])], vec![]).ended };
         let report = Report { asked_to_stop: asked.then_some(Nanos::ZERO), ..Report::default() };

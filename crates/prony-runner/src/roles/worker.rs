@@ -22,35 +22,35 @@ use crate::error::Error;
 use crate::lab::Lab;
 use crate::roles::report::{Fault, Report};
 
-/// How long a worker may take to close its store and end, where no `close` phase limits it.
+/// How long a worker may take to close its store and end, if no `close` phase limits it.
 const CLOSING: Duration = Duration::from_secs(60);
 
 /// How long a worker that failed may take to end by itself, so that its own exit status is known.
 const FAILING: Duration = Duration::from_millis(500);
 
-/// Messages that are taken in one go: whatever a worker writes, limits and the user are looked at in between.
+/// Messages that are read in one go: however much a worker writes, limits and interrupts are checked in between.
 const MESSAGES: usize = 256;
 
 /// A worker under way.
 pub struct Worker<'a> {
     spec: &'a TrialSpec,
     channel: Channel,
-    /// What it is to host.
+    /// What it is to open and run.
     plan: ToWorker,
     /// The phase that begins next.
     next: usize,
-    /// Nothing more is read of it: its end of the socket is closed, or what it wrote is a fault.
+    /// Nothing more is read from it: its end of the socket is closed, or what it wrote is a fault.
     closed: bool,
-    /// There may be more to read than was taken in one go.
+    /// There may be more to read than was read in one go.
     more: bool,
     /// Until when it is to have ended.
     until: Option<Instant>,
-    /// What is known of it.
+    /// State of the worker beside its phases.
     pub report: Report,
 }
 
 impl<'a> Worker<'a> {
-    /// The launch of a worker whose store goes into `directory`, and the runner's end of its socket.
+    /// The launch of a worker whose store is made in `directory`, and the runner's end of its socket.
     ///
     /// # Errors
     /// Where no socket can be made.
@@ -81,12 +81,12 @@ impl<'a> Worker<'a> {
         Ok((launch, worker))
     }
 
-    /// Tells it what to host: it opens its store from here on.
+    /// Sends it the plan: it opens its store from here on.
     pub fn plan(&mut self) {
         self.channel.send(&self.plan);
     }
 
-    /// What to wait for; nothing once nothing more is read of it.
+    /// The descriptor to wait for; nothing once nothing more is read from it.
     pub fn source(&self) -> Option<BorrowedFd<'_>> {
         (!self.closed).then(|| self.channel.as_fd())
     }
@@ -96,22 +96,22 @@ impl<'a> Worker<'a> {
         self.more && !self.closed
     }
 
-    /// Reads nothing more of it: the trial is over, and what it writes from here on is no part of it.
+    /// Reads nothing more from it: the trial is over, and what it writes from here on is no part of it.
     pub const fn leave(&mut self) {
         self.closed = true;
     }
 
-    /// Until when it is to have ended, where it is to end.
+    /// Until when it must have ended, if it is to end.
     pub const fn until(&self) -> Option<Instant> {
         self.until
     }
 
-    /// Whether it was told to close its store and end.
+    /// Whether it was asked to close its store and end.
     pub const fn is_stopping(&self) -> bool {
         self.report.asked_to_stop.is_some()
     }
 
-    /// Takes what it has written, and leads it on.
+    /// Reads what it has written, and sends the next commands.
     pub fn turn(&mut self, observation: &mut Observation<'_>) {
         self.more = true;
         for _ in 0..MESSAGES {
@@ -132,13 +132,13 @@ impl<'a> Worker<'a> {
         self.lead(observation);
     }
 
-    /// It has failed and may still be there: what it does from here on is no part of the phase.
+    /// It has failed and may still run: what it does from here on is no part of the phase.
     fn failed(&mut self, fault: Fault, observation: &mut Observation<'_>) {
         observation.cut();
         self.fail(fault);
     }
 
-    /// Nothing that follows the first fault counts.
+    /// Nothing after the first fault counts.
     fn fail(&mut self, fault: Fault) {
         self.leave();
         self.report.fault = Some(fault);
@@ -188,8 +188,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Begins the next phase where none is under way, or has it end where there is none. A phase that waits for quiet ends
-    /// without the worker, which does nothing meanwhile.
+    /// Begins the next phase if none is running, or ends the worker if there is none. A phase that waits for quiet ends
+    /// without the worker, which is idle meanwhile.
     pub fn lead(&mut self, observation: &mut Observation<'_>) {
         let open = self.next.checked_sub(1).is_some_and(|index| observation.tracker.phases[index].is_open());
         if self.report.effective.is_none() || self.report.fault.is_some() || self.is_stopping() || open {

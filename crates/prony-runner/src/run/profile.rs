@@ -1,5 +1,5 @@
-//! The extra trials of profiles, one a variant after the blocks. They are kept beside the trials of the run, never among
-//! them: nothing that counts, judges or draws trials can meet them.
+//! The extra trials of profiles, one per variant after the blocks. They are stored separately from the trials of the
+//! run: nothing that counts, judges or draws trials reads them.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ fn text(lab: &Lab<'_>, trial: &PlannedTrial) -> String {
     variant_text(lab.experiment, &lab.experiment.variants()[trial.variant])
 }
 
-/// V8's own profiler knows JavaScript; `perf` knows everything else.
+/// V8's own profiler is for JavaScript, `perf` for everything else.
 fn profiler(spec: &TrialSpec) -> Profiler {
     match spec.subject.program().and_then(|program| program.runtime) {
         Some(Runtime::Node) => Profiler::V8,
@@ -119,7 +119,7 @@ fn none(trial: &PlannedTrial, profiler: Profiler, why: Why) -> ProfileRecord {
     ProfileRecord { variant: trial.variant, profiler, interval, trial: None, notes: Vec::new() }
 }
 
-/// Runs the trial; what its profiler left is for the caller to keep.
+/// Runs the trial; the caller stores what its profiler left.
 fn one(
     lab: &Lab<'_>,
     planned: &PlannedTrial,

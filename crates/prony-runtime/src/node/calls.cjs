@@ -1,6 +1,6 @@
 'use strict';
-// Functions timed without editing them. The first calls are told one by one; a hot function is counted after that, so
-// that what a call costs here stays below a microsecond and no file fills up.
+// Functions timed without editing them. The first calls are reported one by one; a hot function is counted after that,
+// so that what a call costs here stays below a microsecond and no file fills up.
 const isPromise = (require('util').types || {}).isPromise || ((value) => value instanceof Promise); // Node 10
 const { performance } = require('perf_hooks');
 const { spec, now, line, spend } = require('./channel.cjs');
@@ -13,7 +13,7 @@ const EVERY = 1e9; // nanoseconds between two reports of a hot function
 const calls = [];
 let perCall = null;
 
-/** Nanoseconds of this thread without the time it was held. */
+/** Nanoseconds of this thread without suspensions. */
 const clock = () => monotonic() * 1e6 - suspended();
 
 const newTally = (due) => ({ count: 0, failed: 0, total: 0, min: Infinity, max: 0, due, reported: 0, changed: false, classes: new Float64Array(CLASSES) });
@@ -131,7 +131,7 @@ function timed(call, body, a, b, c) {
   return returned(call, n, began, result);
 }
 
-/** What the watching of one call costs at most, in nanoseconds: that of a function that does nothing. */
+/** The cost of timing one call, at most, in nanoseconds: that of a function that does nothing. */
 function calibrate() {
   const probe = { id: '""', suspend: false, n: spec.detail, open: 0, tally: newTally(Infinity) };
   const empty = wrap(() => undefined, probe);
@@ -148,7 +148,7 @@ function wrap(fn, call) {
   return proxy;
 }
 
-/** The function under watch for a call of the spec. */
+/** The timed function for a call of the spec. */
 function watch(fn, { id, suspend: suspends }) {
   const call = { id: JSON.stringify(id), suspend: suspends, n: 0, open: 0, tally: null };
   calls.push(call);

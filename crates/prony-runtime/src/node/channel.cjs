@@ -1,6 +1,6 @@
 'use strict';
-// The way to the runner: one JSON line a message, one write a line. The channel is opened for each line: a descriptor
-// kept open could be closed by a program that turns itself into a daemon, and its number would then be another file.
+// The channel to the runner: one JSON line per message, one write per line. It is opened for each line: a program that
+// turns itself into a daemon could close a descriptor that stays open, and its number would then be another file.
 const fs = require('fs');
 
 // Loading `worker_threads` takes longer than all the rest, and only a worker, where `abort` is disabled, needs it.
@@ -17,7 +17,7 @@ const spec = JSON.parse(readFileSync(`${__dirname}/spec.json`, 'utf8'));
 const cell = new Int32Array(new SharedArrayBuffer(4));
 
 const LINE_MAX = 4096; // what a pipe takes in one piece
-const PATIENCE = 1000; // milliseconds in all that a full pipe may hold the program up
+const PATIENCE = 1000; // milliseconds in all for which a full pipe may delay the program
 
 let patience = PATIENCE;
 let spent = 0; // nanoseconds inside the probe
@@ -53,7 +53,7 @@ function write(text) {
   }
 }
 
-/** Sends one line; `rest` is the inside of a JSON object that begins with a comma. False where nobody listens. */
+/** Sends one line; `rest` is the inside of a JSON object that begins with a comma. False where nobody reads. */
 const line = (kind, at, rest) => lineOf(threadId, kind, at, rest);
 
 function lineOf(thread, kind, at, rest) {
@@ -71,7 +71,7 @@ function lineOf(thread, kind, at, rest) {
   }
 }
 
-/** Whether the runner's channel is there. */
+/** Whether the runner's channel exists. */
 function open() {
   try {
     closeSync(openSync(spec.marks, O_WRONLY | O_APPEND | O_NONBLOCK));
@@ -95,16 +95,16 @@ function started(began, bytes) {
 
 const cost = () => line('cost', now(), `,"time":${Math.round(spent)},"heap":${heap},"lines":${sent},"lost":${lost}`);
 
-/** The last words: what the probe cost, and that the end was an orderly one. */
+/** The last line: the cost of the probe, and that the end was an orderly one. */
 function bye() {
   cost();
   line('bye', now(), '');
 }
 
-/** A thread that this one had started is gone, whether or not it could say so. */
+/** A thread that this one had started has ended, whether or not it could report that. */
 const exited = (thread) => lineOf(thread, 'bye', now(), '');
 
-/** Adds to what the probe has cost. */
+/** Adds to the cost of the probe. */
 const spend = (nanoseconds) => (spent += nanoseconds);
 
 module.exports = { spec, now, sleep, line, open, hello, started, bye, exited, spend, thread: threadId, pid };

@@ -1,9 +1,9 @@
 'use strict';
-// Children whose environment the program made itself are probed too: only what loads the probe is added to it.
+// Children for which the program made the environment itself are probed too: only the loading of the probe is added.
 const { ChildProcess } = require('child_process');
 const { exited } = require('./channel.cjs');
 
-/** The environment with the probe in NODE_OPTIONS, appended to what stands there. */
+/** The environment with the probe in NODE_OPTIONS, appended to its value. */
 function withProbe(pairs, option) {
   const at = pairs.findIndex((pair) => pair.startsWith('NODE_OPTIONS='));
   if (at < 0) return [...pairs, `NODE_OPTIONS=${option}`];
@@ -20,7 +20,7 @@ function install() {
     if (options && Array.isArray(options.envPairs)) options.envPairs = withProbe(options.envPairs, option);
     return spawn.call(this, options, ...rest);
   };
-  // A worker that is terminated says nothing any more. The event is there from Node 16.2.
+  // A worker that is terminated sends nothing any more. The event exists from Node 16.2.
   process.on('worker', (worker) => {
     const { threadId } = worker;
     worker.once('exit', () => exited(threadId));

@@ -2,7 +2,7 @@
  *
  * V8 calls `begins` and `ends` around every collection, on the thread of the heap. They note the time and count, allocate
  * nothing and run no JavaScript. The probe reads the counts through an array buffer at any moment: it need not wait for a
- * turn of the event loop, as a PerformanceObserver must, which never hears of what comes after the last turn.
+ * turn of the event loop, as a PerformanceObserver must, which gets no event after the last turn.
  *
  * Only names that Node 8.12, 10.2 and later export are used, and of the C library only what every process of Node has
  * loaded: the module depends on no library, and is linked with `-z now`, so that the loader refuses it where a name is

@@ -11,9 +11,9 @@ const PER_LINE = 60; // collections in one line
 const [WRITTEN, FULL_TYPE, LAST, RING] = [0, 1, 2, 6]; // places in the numbers of `gc.c`
 const NUMBERS = 4; // of each collection there: instant, collections so far, full ones, their time
 
-const pending = []; // what the event loop delivered and no line has said yet
+const pending = []; // delivered by the event loop, not reported yet
 let numbers = null; // those of `gc.c`
-let said = 0; // collections of `gc.c` that lines have said
+let said = 0; // reported collections of `gc.c`
 let last = [0, 0, 0, 0]; // the same four of the last collection that the event loop delivered
 let turned = 0; // when it delivered
 
@@ -47,7 +47,7 @@ function install() {
   }
 }
 
-/** Collections that no line has said yet; of more than the module keeps, the last ones. */
+/** Collections that are not reported yet; if they are more than the module stores, the last ones. */
 function fresh() {
   if (numbers === null) return pending.splice(0);
   const [written, kept] = [numbers[WRITTEN], (numbers.length - RING) / NUMBERS];
@@ -60,7 +60,7 @@ function fresh() {
   return points;
 }
 
-/** Says what collections there were since it was last asked. */
+/** Reports the collections since the last call. */
 function tell() {
   const points = fresh();
   for (let n = 0; n < points.length; n += PER_LINE) {

@@ -28,7 +28,7 @@ function text(why, began, more) {
   line('heap', began, `,"why":"${why}","heap":${figures()}${more}`);
 }
 
-/** Sends the figures, with what asked for them. */
+/** Sends the figures, with the occasion. */
 const heapLine = (why) => text(why, now(), '');
 
 function tick() {
@@ -46,7 +46,7 @@ function due(at) {
   if (at - last >= PERIOD) text('call', now(), '');
 }
 
-/** At a death by the heap's own limit V8 runs no JavaScript: Node itself leaves a report with the figures. */
+/** At an abort at the heap's own limit V8 runs no JavaScript: Node itself leaves a report with the figures. */
 function reportDeath() {
   const { report } = process;
   // A program that makes reports of its own keeps them where it wants them.

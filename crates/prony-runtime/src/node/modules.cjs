@@ -1,5 +1,5 @@
 'use strict';
-// Finds the functions to be timed, as their modules load, and puts the watched ones in their place.
+// Finds the functions to be timed, as their modules load, and replaces them by timed ones.
 const Module = require('module');
 const path = require('path');
 const { pathToFileURL } = require('url');
@@ -9,7 +9,7 @@ const { watch, report } = require('./calls.cjs');
 const { suspendAgain } = require('./suspend.cjs');
 const { targets, matching, real, isModule, facadeOf } = require('./targets.cjs');
 
-const watched = new Map(); // function -> the watched one, for each call
+const watched = new Map(); // function -> the timed one, for each call
 
 function found(target, file) {
   line('found', now(), `,"call":${JSON.stringify(target.id)},"file":${JSON.stringify(real(file).slice(-1024))}`);
@@ -19,7 +19,7 @@ function missed(target, file, why) {
   line('not_found', now(), `,"call":${JSON.stringify(target.id)},"file":${JSON.stringify(file.slice(-1024))},"why":${JSON.stringify(why)}`);
 }
 
-/** The watched function in place of `fn`, the same one each time; `fn` itself where it is no function. */
+/** The timed function that replaces `fn`, the same one each time; `fn` itself where it is no function. */
 function replacement(fn, target, file) {
   if (typeof fn !== 'function') return fn;
   const known = watched.get(target.id) || new WeakMap();

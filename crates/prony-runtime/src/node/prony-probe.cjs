@@ -35,5 +35,5 @@ function start() {
 try {
   if (known) start();
 } catch (error) {
-  // A program must run without its probe too; the runner sees that no `hello` came.
+  // A program must run without its probe too; the runner notices that no `hello` came.
 }

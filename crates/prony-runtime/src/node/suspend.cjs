@@ -1,6 +1,6 @@
 'use strict';
-// A program held at the end of a call: blocked in a read until the runner says `go`. Event loop and microtasks stand
-// still; other threads (workers, the thread pool) do not.
+// Suspends a program at the end of a call: blocked in a read until the runner sends `go`. Event loop and microtasks
+// stop; other threads (workers, the thread pool) do not.
 const { openSync, readSync, closeSync } = require('fs');
 const { spec, now, sleep, line, bye, thread, pid } = require('./channel.cjs');
 const { figures } = require('./heap.cjs');
@@ -16,11 +16,11 @@ const nextTurn = setImmediate;
 const keepsTargets = typeof WeakRef === 'function';
 const COLLECTIONS = 8; // at most; two are enough but for chains of finalizers
 
-let suspendedFor = 0; // nanoseconds that this thread was held
+let suspendedFor = 0; // nanoseconds for which this thread was suspended
 let suspensions = 0;
 let later = null; // the call at whose end a collection is still to come
 
-/** The runner makes a FIFO for each hold; opened, a read costs nothing until there is a command. */
+/** The runner makes a FIFO for each suspension; opened, a read costs nothing until there is a command. */
 function answer() {
   const path = `${spec.commands}/${pid}-${thread}-${suspensions}`;
   const until = now() + ANSWER;
@@ -109,7 +109,7 @@ function wait() {
   }
 }
 
-/** Holds the thread; returns whether the next end of this call is to be held too. */
+/** Suspends the thread; returns whether to suspend at the next end of this call too. */
 function suspend(call, n, more = '') {
   const began = now();
   suspensions += 1;
@@ -125,8 +125,8 @@ function suspend(call, n, more = '') {
   return because === 'go' || because === 'later';
 }
 
-/** Holds the thread for the collection that was put off. By now the job has ended in which the call returned; at the
- * exit of the process nothing of it goes on. */
+/** Suspends the thread for the collection that was put off. By now the job has ended in which the call returned; at the
+ * exit of the process nothing of it continues. */
 function suspendAgain() {
   if (later === null) return;
   const { call, n } = later;

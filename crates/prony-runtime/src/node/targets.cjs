@@ -42,7 +42,7 @@ function mayBeEsm(file) {
   for (;;) {
     try {
       const { type } = JSON.parse(fs.readFileSync(path.join(directory, 'package.json'), 'utf8'));
-      // Node 22.7 and later also tell ES modules by their syntax where no type is given.
+      // Node 22.7 and later also recognise ES modules by their syntax where no type is given.
       return type === 'module' || (type === undefined && /^\s*(export|import)\s/m.test(fs.readFileSync(file, 'utf8')));
     } catch (error) {
       const up = path.dirname(directory);

@@ -38,7 +38,7 @@ function guarded(act) {
     try {
       return act(...given);
     } catch (error) {
-      // A program must run without its profile too; the file that says it began tells the runner of the loss.
+      // A program must run without its profile too; the file that says it began shows the runner the loss.
     }
   };
 }
@@ -75,7 +75,7 @@ function write(profile) {
   fs.renameSync(`${file}.part`, file);
 }
 
-/** The last piece: the thread is about to end. */
+/** The last part: the thread is about to end. */
 const end = guarded(() => {
   const profile = stop();
   if (threads.isMainThread) ask(live.size);
@@ -83,7 +83,7 @@ const end = guarded(() => {
   if (profile !== null) fs.unlinkSync(began);
 });
 
-/** A piece, and on with the next: the thread may end now or live on. */
+/** A part, and the next one begins: the thread may end now or continue. */
 const checkpoint = guarded(() => {
   write(stop());
   start();
@@ -130,7 +130,7 @@ function listenInWorker() {
 
 /**
  * A signal that would end the process ends it, with its file written. Where the program listens too, its listeners
- * decide: they find themselves alone, as they would without us, and a piece is written in case they end it at once.
+ * decide: they find no other listener, as without us, and a part is written in case they end it at once.
  */
 function watchSignal(signal) {
   // Node before 8.12 gives its listeners no name of the signal.

@@ -1,4 +1,4 @@
-//! A program of a runtime on a stage: its files, its probe, and what the probe says.
+//! A test program of a runtime: its files, its probe, and the probe's reports.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on must say where")]
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The program of a runtime and its version, or `None`, said aloud; with `PRONY_REQUIRE_ALL=1` it must be there.
+/// The program of a runtime and its version, or `None`, which is printed; with `PRONY_REQUIRE_ALL=1` it must exist.
 pub(crate) fn program(runtime: Runtime) -> Option<(PathBuf, (u32, u32))> {
     let (name, ask) = match runtime {
         Runtime::Node => ("node", ["-p", "process.execPath + ' ' + process.versions.node"]),
@@ -130,7 +130,7 @@ impl Environment {
         let output = self.run(args);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{stderr}");
-        assert_eq!(stderr, "", "nothing of the probe's is to be seen");
+        assert_eq!(stderr, "", "nothing of the probe's is visible");
         assert_eq!(self.listing(), self.files);
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
@@ -139,7 +139,7 @@ impl Environment {
         self.command(args).stdout(Stdio::piped()).spawn().unwrap()
     }
 
-    /// All that probes have said so far.
+    /// All reports of probes so far.
     pub(crate) fn lines(&self) -> Vec<ProbeLine> {
         let text = fs::read_to_string(self.path("marks")).unwrap();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -179,7 +179,7 @@ impl Environment {
         SuspendedThread::answer(&self.path("commands"), source, suspension).unwrap()
     }
 
-    /// Tells a thread that is suspended for the `n`-th time.
+    /// Sends a command to a thread that is suspended for the `n`-th time.
     pub(crate) fn tell(&self, n: usize, command: SuspensionCommand) -> SuspendedThread {
         let mut thread = self.thread(n);
         thread.tell(command).unwrap();
@@ -187,7 +187,7 @@ impl Environment {
     }
 }
 
-/// Who said hello.
+/// The senders of a `hello`.
 pub(crate) fn hellos(lines: &[ProbeLine]) -> Vec<Source> {
     lines.iter().filter(|line| matches!(line.event, ProbeEvent::Hello(_))).map(|line| line.source).collect()
 }

@@ -1,4 +1,4 @@
-//! The probes inside real runtimes, in one binary.
+//! Tests of the probes inside real runtimes, in one binary.
 
 mod environment;
 mod node;

@@ -1,4 +1,4 @@
-//! The probe of Node against the Node of this machine.
+//! Tests the probe of Node with the Node of this machine.
 #![allow(clippy::print_stderr, reason = "a test that cannot go on must say where")]
 
 use std::collections::BTreeMap;
@@ -209,7 +209,7 @@ fn heap_is_reported_at_start_periodically_and_at_exit() {
         .collect();
     assert_eq!((heaps[0].0, heaps.last().unwrap().0), (Occasion::Start, Occasion::Exit));
     let delayed = |(why, _, delay): &(Occasion, _, Option<Nanos>)| *why == Occasion::Sample && delay.is_some();
-    assert_eq!(heaps.iter().any(delayed), environment.version >= (11, 10), "older ones do not tell the loop's delay");
+    assert_eq!(heaps.iter().any(delayed), environment.version >= (11, 10), "older ones do not report the loop's delay");
     let gc = heaps.last().unwrap().1.gc.measured().copied().unwrap();
     assert!(gc.count > 0 && gc.time.as_nanos() > 0 && gc.until.as_nanos() > 0, "{gc:?}");
     let figure = |i: usize| {
@@ -217,7 +217,7 @@ fn heap_is_reported_at_start_periodically_and_at_exit() {
         (*h.used.measured().unwrap(), *h.array_buffers.measured().unwrap())
     };
     if environment.version < (12, 17) {
-        return; // It tells no array buffers.
+        return; // It does not report array buffers.
     }
     let ((used, buffers), (used_at_exit, buffers_at_exit)) = (figure(0), figure(heaps.len() - 1));
     assert!(used_at_exit > used && buffers_at_exit.as_bytes() >= buffers.as_bytes() + 2_500_000);
@@ -267,7 +267,7 @@ fn collections_are_those_that_v8_traces_whatever_the_event_loop_does() {
         assert!(gc.count <= count && count <= gc.count + early, "{gc:?} of {count}: {end}");
         assert!(count > 5 && points == gc.count && gc.major == full, "{points} points, {gc:?}, {full} full: {end}");
         let reported = gc.time.as_nanos() as f64 / 1e6;
-        // Where others want the processor too, it may be taken away between V8's own clock and the callback.
+        // On a busy machine the processor may be taken away between V8's own clock and the callback.
         assert!(early > 0 || reported > 0.9 * time, "{reported} of {time} ms: {end}");
     }
 }
@@ -320,7 +320,7 @@ fn suspended_node_program_collects_reads_and_resumes() {
     thread.tell(SuspensionCommand::Read).unwrap();
     environment.wait(0, "read", |line| is_read(&line.event).then_some(()));
     thread.tell(SuspensionCommand::Go).unwrap();
-    // Held once more, by someone who goes away without a last word.
+    // Suspended once more, by a runner that ends without a last command.
     let thread = environment.tell(1, SuspensionCommand::Read);
     environment.wait(1, "read again", |line| is_read(&line.event).then_some(()));
     drop(thread);
@@ -409,7 +409,7 @@ fn a_death_by_the_heaps_own_limit_leaves_its_figures() {
     let ProbeEvent::Dying { heap, .. } = &death.event else { panic!("{death:?}") };
     let plausible = |bytes: &Bytes| (20_000_000..120_000_000).contains(&bytes.as_bytes());
     assert!(heap.total.measured().is_some_and(plausible), "{:?}", heap.total);
-    // Node 14 may die with a heap that is not counted again yet.
+    // Node 14 may abort with a heap that is not counted again yet.
     assert!(heap.used.measured().map_or(environment.version.0 < 16, plausible), "{:?}", heap.used);
     let began = environment.lines()[0].at;
     assert!(death.at > began && death.source == environment.lines()[0].source);

@@ -20,7 +20,7 @@ use crate::environment::program;
 
 const BURN: &str = "function burn(ms) { const end = Date.now() + ms; while (Date.now() < end) Math.sqrt(2); }\n";
 
-/// Says aloud that a test cannot run here; where everything is required, that is a failure.
+/// Prints that a test cannot run here; where everything is required, that is a failure.
 fn skipped(what: &str, why: &dyn std::fmt::Display) {
     assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "{what}: {why}");
     eprintln!("SKIPPED: {what}: {why}");
@@ -65,12 +65,12 @@ fn hot_functions_of_node_are_found_with_their_shares_and_instants() {
     let (taken, profile) = taken(dir.path());
     assert_eq!((taken.files.len(), taken.notes), (1, vec![]));
     let times = profile.during(None).times();
-    // By samples: each is taken while the thread runs, however long it waited for a processor before.
+    // Compared by samples: each is taken while the thread runs, however long it waited for a processor before.
     let count =
         |name: &str| profile.samples.iter().filter(|sample| profile.function_of(sample.frame).name == name).count();
     let (three, one) = (count("three"), count("one"));
     assert!((one * 9 / 5..one * 5).contains(&three), "{three} and {one}");
-    // By time one may be ahead of the other where it waited for a processor; nothing else is.
+    // By time one may be ahead where the other waited for a processor; nothing else is compared.
     let mut most: Vec<&str> = times.functions[..2].iter().map(|f| profile.functions[f.of].name.as_str()).collect();
     most.sort_unstable();
     assert_eq!(most, ["one", "three"]);
@@ -142,7 +142,7 @@ fn signal(child: &Child) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::TERM).unwrap();
 }
 
-/// `perf` at work on a shell that waits for a line; `None`, said aloud, where it is not permitted.
+/// `perf` attached to a shell that waits for a line; `None`, which is printed, where it is not permitted.
 fn attached(dir: &Path, script: &str) -> Option<(Child, Perf)> {
     let mut command = Command::new("sh");
     let mut child = command

@@ -1,4 +1,4 @@
-//! The probe of CPython against the Python of this machine.
+//! Tests the probe of CPython with the Python of this machine.
 
 use std::collections::BTreeMap;
 
@@ -156,7 +156,7 @@ print(n)
     let heap = heap.unwrap();
     assert!(heap.gc.measured().is_some_and(|gc| gc.count > 0 && gc.time.as_nanos() > 0));
     assert!(heap.blocks.measured().is_some_and(|blocks| *blocks > 20_000));
-    assert_eq!(heap.used.measured(), None, "CPython does not tell bytes");
+    assert_eq!(heap.used.measured(), None, "CPython does not report bytes");
 }
 
 #[test]
@@ -243,7 +243,7 @@ if __name__ == '__main__':
     let mut who = hellos(&lines);
     who.sort();
     who.dedup();
-    // The one more is the resource tracker that `spawn` brings, a Python too.
+    // The additional process is the resource tracker that `spawn` starts, a Python too.
     assert!(who.len() >= 4, "{who:?}");
     assert_eq!(ends(&environment.events(), "pkg.lib:fib").len(), 3);
     for source in lines.iter().filter(|line| matches!(line.event, ProbeEvent::End { .. })).map(|line| line.source) {

@@ -1,4 +1,4 @@
-//! How often something happened in many campaigns.
+//! Counts how often something happened in many campaigns.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// What became of many campaigns.
+/// The results of many campaigns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Campaigns {
     /// Campaigns with at least one claim of a difference.

@@ -85,7 +85,7 @@ pub fn family(values: &[Vec<f64>], analyses: &InterimAnalyses) -> Family {
     Family { alpha: ALPHA, margin: MARGIN, members: (2..variants).map(contrast).collect() }
 }
 
-/// What gives the verdicts on a family.
+/// A rule that gives the verdicts on a family.
 pub type Rule = fn(&Family) -> Vec<Comparison>;
 
 /// Campaigns on one recording.
@@ -93,9 +93,9 @@ pub type Rule = fn(&Family) -> Vec<Comparison>;
 pub struct Simulation<'a> {
     /// The recording.
     pub noise: &'a Noise,
-    /// When each campaign is looked at; the last interim analysis is its end.
+    /// When each campaign is analysed; the last interim analysis is its end.
     pub analyses: &'a InterimAnalyses,
-    /// What gives the verdicts.
+    /// The rule that gives the verdicts.
     pub rule: Rule,
     /// A time budget, in blocks of plain variants at the recording's median: the values are the durations too.
     pub lasting: Option<f64>,
@@ -156,7 +156,7 @@ impl<'a> Simulation<'a> {
         Detection { detected, effect: median(&effects) }
     }
 
-    /// At each interim analysis, stops where every comparison is settled; else where the plan or its time ends.
+    /// Stops at the first interim analysis where every comparison is decided; else where the plan or its time ends.
     fn run_from(&self, start: usize, setting: &Setting, rng: &mut Rng) -> Vec<Comparison> {
         let values = draw(self.noise, setting, self.blocks(), start, rng);
         let blocks = self.within_time(&values, setting);

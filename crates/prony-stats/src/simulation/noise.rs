@@ -1,4 +1,4 @@
-//! Recorded noise, and the variants that are made of it.
+//! Recorded noise, and variants derived from it.
 
 use super::super::summary::median;
 
@@ -37,7 +37,7 @@ impl Noise {
         median(&self.level).unwrap_or_default()
     }
 
-    /// Each run's distance from the level around it: the natural logarithm of a ratio.
+    /// Each run's distance from the local level: the natural logarithm of a ratio.
     pub fn rest(&self) -> &[f64] {
         &self.rest
     }
@@ -51,7 +51,7 @@ impl Noise {
 /// How a variant bends the recorded noise: `scale` times it, turned over where that is negative, and `shift`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variant {
-    /// Spread, as a multiple of the recorded; negative turns the skew round.
+    /// Spread, as a multiple of the recorded; negative reverses the skew.
     pub scale: f64,
     /// Added to the logarithm.
     pub shift: f64,

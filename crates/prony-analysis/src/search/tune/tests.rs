@@ -103,7 +103,7 @@ fn tune_respects_a_binding_constraint() {
     assert!((350.0..=500.0).contains(&found.winner()[0]), "{:?}", found.winner());
     assert_eq!(found.tune.candidates()[0].out, Some(Out::Broke), "the default breaks it");
     assert!(found.tune.ratio(found.found.winner.unwrap()).unwrap() > 1.0, "and is faster, which is said");
-    // A default that dies is left out after two tries.
+    // A default that fails is left out after two tries.
     let deadly = |point: &[f64], block: u32| if point[0] > 5000.0 { TrialResult::Died } else { subject(point, block) };
     let found = search(settings(&["chunk=10..10000,log"], &[10_000.0]), deadly);
     assert_eq!(found.tune.candidates()[0].trials, 2);
@@ -123,14 +123,14 @@ fn nothing_feasible_is_said_at_once() {
 
 #[test]
 fn a_figure_of_zero_is_read_and_said_to_be_zero() {
-    // Below a chunk of 100 nothing is left to be counted.
+    // Below a chunk of 100 the objective is 0.
     let subject = |point: &[f64], _: u32| TrialResult::Good(if point[0] < 100.0 { 0.0 } else { bowl(point) });
     let found = search(settings(&["chunk=10..10000,log"], &[20.0]), subject);
     let outs = |why| found.tune.candidates().iter().filter(|candidate| candidate.out == Some(why)).count();
     assert!(outs(Out::Zero) >= 2 && outs(Out::Unread) == 0, "{:?}", found.tune.candidates());
     assert_eq!((found.tune.candidates()[0].out, found.tune.candidates()[0].trials), (Some(Out::Zero), DEFAULT_TRIES));
     assert!(found.found.winner.is_some());
-    // What breaks a bound is out for that, whatever its figure.
+    // A setting that exceeds a bound is dropped for that, whatever its figure.
     let broken = search(settings(&["chunk=10..10000,log"], &[20.0]), |_, _| TrialResult::Broke(0.0));
     assert!(broken.tune.candidates().iter().all(|candidate| candidate.out == Some(Out::Broke)));
 }
@@ -191,7 +191,7 @@ fn search_is_deterministic_for_equal_results() {
     let mut tune = first.tune;
     let decisions = tune.take_decisions();
     assert!(decisions.iter().all(|d| d.behind.iter().chain(&d.halved).all(|id| !d.on.contains(id))));
-    assert!(tune.take_decisions().is_empty(), "each is told once");
+    assert!(tune.take_decisions().is_empty(), "each is returned once");
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! Which trials stand for a variant in each block, and with which weights.
+//! Selects the trials of a variant in each block, and their weights.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,8 +82,8 @@ impl<'a> Cells<'a> {
         self.by_variant.range((variant, 0)..=(variant, u32::MAX)).map(|((_, block), _)| *block)
     }
 
-    /// The effect at the second level of a factor beside that at the first, in the blocks in which all four corners have
-    /// a figure; each beside its sub-block's baseline, or as it is.
+    /// The effect at the second level of a factor relative to that at the first, in the blocks in which all four
+    /// corners have a figure; each relative to its sub-block's baseline, or as it is.
     pub(super) fn cross(&self, corners: [usize; 4], relative: bool) -> Contrast {
         let block = |block: u32| {
             let at = |corner: usize| self.mean(corners[corner], block, relative);

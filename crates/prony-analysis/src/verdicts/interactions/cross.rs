@@ -1,4 +1,4 @@
-//! Which variants stand at the corners of two factors.
+//! Finds the variants at the four corners of two factors.
 
 use prony_experiment::design::Experiment;
 
@@ -7,7 +7,7 @@ use crate::verdicts::names::{levels, varying};
 /// Two factors, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Roles {
-    /// Whose effect is looked at.
+    /// The factor whose effect is compared.
     pub(super) of: usize,
     /// On whose level it may depend.
     pub(super) on: usize,
@@ -28,15 +28,15 @@ pub(super) fn roles(experiment: &Experiment) -> Vec<Roles> {
     varying.iter().enumerate().flat_map(|(at, first)| after(at).map(move |second| pair(*first, second))).collect()
 }
 
-/// The level that others are set beside: the baseline's where it names one, else the first.
+/// The reference level: the baseline's where it names one, else the first.
 fn reference(experiment: &Experiment, factor: usize) -> usize {
     let factor = &experiment.factors()[factor];
     let named = experiment.compare().baseline.get(&factor.name);
     named.and_then(|label| factor.levels.iter().position(|level| level.label == *label)).unwrap_or(0)
 }
 
-/// The corners `[neither, first, second, both]` for each further level of both factors at each setting of the others,
-/// as indices of variants: those that the design has.
+/// The corners `[neither, first, second, both]` for each further level of both factors at each setting of all remaining
+/// factors, as indices of variants: those that the design has.
 pub(super) fn contexts(experiment: &Experiment, roles: Roles) -> Vec<[usize; 4]> {
     let (of, on) = (reference(experiment, roles.of), reference(experiment, roles.on));
     let corner = |like: &[usize], of: usize, on: usize| {

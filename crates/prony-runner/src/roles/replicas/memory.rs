@@ -1,4 +1,4 @@
-//! When the memory of replicas is read because they told something: as often as takes a small part of their time. Pure.
+//! Decides when to read replicas' memory after a report, so that this takes a small part of their time. Pure.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,21 @@ use prony_model::units::{Bytes, Nanos};
 use prony_os::sample::Snapshot;
 use prony_os::sample::snapshot::ProcessSnapshot;
 
-/// Readings take this part of the time since the first release, one in so many, and one look more.
+/// Readings take this part of the time since the first release, one in so many, and one reading more.
 const SHARE: u64 = 20;
 
-/// What was read of replicas while they worked, edges apart, and what it took.
+/// Readings of replicas while they worked, snapshots excluded, and their cost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryReadings {
     /// When the first replica was released.
     since: Nanos,
     /// How many there were.
     pub count: u64,
-    /// How long all of them took.
+    /// How long all readings took.
     pub took: Nanos,
     /// The most CPU time that one replica has taken in any of them.
     each: Nanos,
-    /// CPU time of all of them: what they take from others, however busy the machine is.
+    /// CPU time of all readings: what they take from other processes, however busy the machine is.
     cpu: Nanos,
     /// What the proportional set sizes read in them add up to.
     pub pss: LargestPss,
@@ -30,8 +30,8 @@ pub struct MemoryReadings {
 /// The largest sum of proportional set sizes that was read of replicas in one go.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LargestPss {
-    /// Of all replicas or of some: of all it was no less. Missing where one could not be read; `None` where no replica was
-    /// alive in any reading.
+    /// Of all replicas or of some: the sum of all was no less. Missing where one could not be read; `None` where no
+    /// replica was alive in any reading.
     pub sum: Option<Reading<Bytes>>,
     /// The most replicas that were alive in one reading.
     pub replicas: usize,
@@ -43,7 +43,7 @@ impl LargestPss {
         let alive: Vec<&ProcessSnapshot> = processes.filter(|process| !process.had_ended()).collect();
         let roles: BTreeSet<&str> = alive.iter().map(|process| process.role.as_str()).collect();
         let sum = alive.iter().map(|process| process.pss.clone()).reduce(|sum, one| sum.and(one, |sum, one| sum + one));
-        // What is not known may be the larger one.
+        // An unknown value may be the larger one.
         self.sum = self.sum.take().into_iter().chain(sum).reduce(|one, other| one.and(other, Bytes::max));
         self.replicas = self.replicas.max(roles.len());
     }
@@ -60,7 +60,7 @@ impl MemoryReadings {
         self.after(self.cpu)
     }
 
-    /// When so many replicas may be read, by what one has taken; nobody knows that before the first reading.
+    /// When so many replicas may be read, by the cost of one; it is not known before the first reading.
     pub fn all_due(&self, replicas: usize) -> Option<Nanos> {
         let each = u64::try_from(replicas).unwrap_or(u64::MAX).saturating_mul(self.each.as_nanos());
         (self.count > 0).then(|| self.after(self.cpu + Nanos::from_nanos(each)))
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::figures::span::tests::{ms, snapshot};
 
-    /// A look that took so many milliseconds, at processes with so many bytes of PSS.
+    /// A reading that took so many milliseconds, at processes with so many bytes of PSS.
     fn reading(took: u64, pss: &[Option<u64>]) -> Snapshot {
         let pids: Vec<u32> = (1..).take(pss.len()).collect();
         let mut snapshot = snapshot(0, 0, &pids);
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!([pss(&[]), pss(&[None])], [(None, 0), (None, 0)]);
         assert_eq!(pss(&[Some(400)]), (Some(400), 1));
         assert_eq!(pss(&[Some(300), Some(200)]), (Some(500), 2));
-        assert_eq!(pss(&[Some(600), None]), (Some(600), 2), "one that had gone meanwhile had no less than nothing");
+        assert_eq!(pss(&[Some(600), None]), (Some(600), 2), "one that had ended meanwhile had at least nothing");
         assert_eq!(pss(&[Some(900)]), (Some(900), 2), "one of several");
     }
 

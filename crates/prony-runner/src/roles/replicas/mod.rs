@@ -15,7 +15,7 @@ use crate::boundaries::threads::Threads;
 use crate::boundaries::tracked::Tracked;
 use memory::MemoryReadings;
 
-/// All replicas of a trial, as they were seen; nothing where there are none, or where their phase never began.
+/// All replicas of a trial, as observed; nothing where there are none, or where their phase never began.
 #[derive(Debug, Default)]
 pub struct Replicated {
     /// Index of the phase with which they started.
@@ -24,48 +24,48 @@ pub struct Replicated {
     pub all: Vec<Ran>,
     /// What ending what was left of them took.
     pub finished: Finished,
-    /// When the last of them ended, where all of them did by themselves and it was not told while the program ran.
+    /// When the last of them ended, where all of them did by themselves and it was not reported while the program ran.
     pub ended: Option<Nanos>,
-    /// How often and how long their memory was read because they told something.
+    /// How often and how long their memory was read because they reported something.
     pub memory: MemoryReadings,
 }
 
-/// One replica, as it was seen.
+/// One replica, as observed.
 #[derive(Debug)]
 pub struct Ran {
     /// Its number, from 1 on.
     pub number: u32,
     /// Its process; 0 where it could not be executed.
     pub pid: u32,
-    /// When it began to execute its program, told by itself.
+    /// When it began to execute its program, as it reported itself.
     pub released: Nanos,
     /// What the kernel had counted of its process then.
     pub before: Option<(CpuTime, Usage)>,
-    /// What became of it.
+    /// How it ended.
     pub end: ReplicaEnd,
-    /// Index of the last edge before its begin.
+    /// Index of the last snapshot before its begin.
     pub first: usize,
-    /// Index of the first edge after its end; `None` is the trial's last one.
+    /// Index of the first snapshot after its end; `None` is the trial's last one.
     pub until: Option<usize>,
-    /// Its memory, read when it had told something.
+    /// Its memory, read after it had reported something.
     pub reported: Option<Snapshot>,
-    /// It told something after that.
+    /// It reported something after that.
     pub unread: bool,
-    /// What its lines told.
+    /// Values from its lines.
     pub lines: Tracked,
-    /// Marks that it made, which are nobody's.
+    /// Marks that it made, which belong to no phase.
     pub marks: u64,
-    /// What its probes said.
+    /// Reports of its probes.
     pub threads: Threads,
-    /// Why they said nothing, where they did not.
+    /// Why they reported nothing, where they did not.
     pub silent: Why,
-    /// Processes of it that died by their heap's own limit.
+    /// Processes of it that aborted at their heap's own limit.
     pub deaths: Vec<ProbeLine>,
     /// Standard output and error.
     pub output: [Captured; 2],
 }
 
-/// What became of a replica.
+/// How a replica ended.
 #[derive(Debug)]
 pub enum ReplicaEnd {
     /// It could not be executed, and why.
@@ -76,10 +76,10 @@ pub enum ReplicaEnd {
     CutOff(Box<End>),
 }
 
-/// Why one that was ended while it was held has no time and used nothing of its own.
+/// Why one that was ended while it was suspended has no time and used nothing of its own.
 pub const NEVER_BEGAN: &str = "it was ended before it began";
 
-/// Why what only samples tell of ended processes is missing.
+/// Why figures of ended processes that only samples have are missing.
 pub const NOT_INHERITED: &str = "processes took their last figures with them when they ended; `cpu` has all of it";
 
 /// When the last of those that were executed ended, where all of them ended by themselves.
@@ -96,12 +96,12 @@ pub fn last_end<'f>(fates: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<N
 }
 
 impl Ran {
-    /// The instance under which its figures stand, which is its role in samples.
+    /// The instance under which its figures are listed, which is its role in samples.
     pub fn role(&self) -> String {
         replica_instance(self.number)
     }
 
-    /// Its end, where it had begun.
+    /// Its end, if it had begun.
     pub fn end(&self) -> Option<&End> {
         match &self.end {
             ReplicaEnd::NotBegun(_) => None,
@@ -128,12 +128,12 @@ impl Ran {
             major_faults: all.major_faults.saturating_sub(usage.major_faults),
             switches_voluntary: all.switches_voluntary.saturating_sub(usage.switches_voluntary),
             switches_forced: all.switches_forced.saturating_sub(usage.switches_forced),
-            // The kernel's sum holds them, and does not tell them apart.
+            // The kernel's sum contains them, and does not separate them.
             child_faults: 0,
         })
     }
 
-    /// What it used between two edges; `None` where it did not run there.
+    /// What it used between two snapshots; `None` where it did not run there.
     pub fn between(&self, snapshots: &[Snapshot], first: usize, until: usize) -> Option<Reading<Counters>> {
         let ended = self.end()?.at;
         if self.released >= snapshots[until].at || ended <= snapshots[first].at {

@@ -1,5 +1,5 @@
-//! Replicas under way: suspended from the trial's begin, released together when their phase begins, read along, and ended
-//! with the program.
+//! Runs replicas: suspended from the trial's begin, released together when their phase begins, their output read, and
+//! ended with the program.
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -31,14 +31,14 @@ use crate::roles::probe::{self, Probing};
 use crate::roles::replicas::memory::MemoryReadings;
 use crate::roles::replicas::{Ran, ReplicaEnd, Replicated, last_end};
 
-/// Turns in which output that is left over is taken after an end; a daemon may write without end.
+/// Turns in which remaining output is read after an end; a daemon may write without end.
 const LAST_TURNS: usize = 256;
 
-/// How long replicas that end in the same moment as the program may take to be gone: a runtime's teardown takes some tens
-/// of milliseconds.
+/// How long to wait for replicas that end at the same time as the program: a runtime's teardown takes some tens of
+/// milliseconds.
 const WINDING_UP: Duration = Duration::from_millis(100);
 
-/// What replicas stand on: all that the program itself has.
+/// The environment of replicas: all that the program itself has.
 pub struct Ground<'a> {
     /// What all trials share.
     pub lab: &'a Lab<'a>,
@@ -58,12 +58,12 @@ pub struct Replicas {
     /// Index of the phase with which they start.
     phase: usize,
     suspended: Vec<Replica>,
-    /// Those that were released.
+    /// The released replicas.
     begun: Vec<Replica>,
-    /// All of them have ended, which was told.
+    /// All of them have ended, which was reported.
     over: bool,
     memory: MemoryReadings,
-    /// Whether something was told since the memory of all was read in one go.
+    /// Whether a line was reported since the memory of all was read in one go.
     sum_unread: bool,
 }
 
@@ -74,7 +74,7 @@ struct Replica {
     commands: bool,
     /// `None` where it could not be executed.
     process: Option<Box<dyn Process>>,
-    /// What is known of it since it was released; when that was, and nothing more, where it could not be executed.
+    /// What is known of it since it was released; only the instant, where it could not be executed.
     started: Started,
     end: Option<ReplicaEnd>,
     streams: [Stream; 3],
@@ -82,12 +82,12 @@ struct Replica {
     lines: Tracker,
     threads: Threads,
     probing: Probing,
-    /// Indices of edges: the last before its begin and the first after its end.
+    /// Indices of snapshots: the last before its begin and the first after its end.
     first: usize,
     until: Option<usize>,
-    /// Its memory, read when it had told something.
+    /// Its memory, read after it had reported something.
     reported: Option<Snapshot>,
-    /// It has told something since.
+    /// It has reported something since.
     unread: bool,
 }
 
@@ -122,7 +122,7 @@ impl Replicas {
     /// Releases them where their phase has begun.
     ///
     /// # Errors
-    /// Where a supervisor is gone or cannot be understood; a replica that cannot be executed is a result.
+    /// Where a supervisor has ended or cannot be understood; a replica that cannot be executed is a result.
     pub fn begin(&mut self, observation: &Observation<'_>) -> Result<(), Error> {
         if self.suspended.is_empty() || observation.tracker.phases[self.phase].began.is_none() {
             return Ok(());
@@ -138,7 +138,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Polls all of them once: what they said, and which of them have ended.
+    /// Polls all of them once: their output, and which of them have ended.
     ///
     /// # Errors
     /// As [`Replicas::begin`].
@@ -148,7 +148,7 @@ impl Replicas {
             return Ok(());
         }
         for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
-            // The end first, so that all of the output is there when it is found.
+            // The end first, so that all of the output exists when an end is found.
             let ended = replica.poll()?;
             replica.take(ended, buffer);
         }
@@ -157,14 +157,14 @@ impl Replicas {
         Ok(())
     }
 
-    /// When memory that is waited for may be read.
+    /// When memory that is due may be read.
     pub fn next(&self) -> Option<Instant> {
         let due = self.memory_due()?;
         Some(Instant::now() + due.since(monotonic()).to_duration())
     }
 
-    /// When the next reading of memory may be taken, where one is waited for: of those that have told something, and once
-    /// more of all where something was told since all were read in one go.
+    /// When the next reading of memory may be taken, if one is due: of those that have reported something, and once
+    /// more of all if something was reported since all were read in one go.
     fn memory_due(&self) -> Option<Nanos> {
         if self.begun.iter().any(Replica::is_unread) {
             return Some(self.memory.due());
@@ -173,8 +173,8 @@ impl Replicas {
         (self.sum_unread && under_way > 0).then(|| self.memory.all_due(under_way)).flatten()
     }
 
-    /// Reads the memory of those that have told something, as soon as that takes a small part of the time; and of all that
-    /// are under way, where there is time for that too, so that their sum is known.
+    /// Reads the memory of those that have reported something, as soon as that takes a small part of the time; and of
+    /// all that run, if there is time for that too, so that their sum is known.
     fn read_memory(&mut self, sampler: &Sampler) {
         let now = monotonic();
         self.sum_unread |= self.begun.iter().any(Replica::is_unread);
@@ -194,7 +194,7 @@ impl Replicas {
         }
     }
 
-    /// Takes an edge where any has ended, and tells the end of the last.
+    /// Takes a snapshot if any has ended, and reports the end of the last.
     fn note_ends(&mut self, observation: &mut Observation<'_>) {
         let ended = |replica: &&Replica| replica.end.is_some();
         let snapshot = if self.begun.iter().all(|replica| replica.end.is_some()) {
@@ -317,12 +317,12 @@ impl Replica {
         self.end.is_none()
     }
 
-    /// Whether its memory is to be read: it has told something, and lives.
+    /// Whether its memory is to be read: it has reported something, and runs.
     const fn is_unread(&self) -> bool {
         self.is_under_way() && self.unread
     }
 
-    /// Its end, where it had begun and is known.
+    /// Its end, if it had begun and is known.
     fn end(&self) -> Option<&End> {
         match self.end.as_ref()? {
             ReplicaEnd::NotBegun(_) => None,
@@ -337,8 +337,8 @@ impl Replica {
         match process.started(&[]) {
             Ok(started) => {
                 self.started = started;
-                // Not before it is its own program: what is suspended shares the spawner's memory. Nor after its end, as
-                // one that was killed while it was suspended: its number may be another's by now.
+                // Not before it executes its own program: a suspended process shares the spawner's memory. Nor after
+                // its end, such as a kill while it was suspended: its pid may be reused by now.
                 if process.wait(Some(Duration::ZERO))?.is_none() {
                     observation.sampler.watch(Root::subject(self.started.pid, self.role()));
                 }
@@ -362,10 +362,10 @@ impl Replica {
         Ok(self.end.is_some())
     }
 
-    /// Reads its streams once: whether a line told something, and whether there may be more.
+    /// Reads its streams once: whether a line reported something, and whether there may be more.
     fn read(&mut self, buffer: &mut [u8]) -> (bool, bool) {
         let Self { streams: [stdout, stderr, marks], lines, threads, read, .. } = self;
-        // Its marks are of no phase: those of the program alone are.
+        // Its marks belong to no phase: only those of the program do.
         let mark = &mut |text: &str, _| match probed(text) {
             Some(line) => threads.take(&line),
             None => lines.unknown_mark(text),
@@ -382,12 +382,12 @@ impl Replica {
         (reported, more)
     }
 
-    /// Takes what it has written, all that is left over where it has `ended`.
+    /// Reads what it has written; everything that remains if it has `ended`.
     fn take(&mut self, ended: bool, buffer: &mut [u8]) {
         self.unread |= if ended { self.rest(buffer) } else { self.read(buffer).0 };
     }
 
-    /// Takes what is left over after its end.
+    /// Reads what remains after its end.
     fn rest(&mut self, buffer: &mut [u8]) -> bool {
         let mut reported = false;
         for _ in 0..LAST_TURNS {
@@ -400,7 +400,7 @@ impl Replica {
         reported
     }
 
-    /// Ends it, unless it has ended by itself since anyone looked.
+    /// Ends it, unless it has ended by itself since the last check.
     fn cut_off(&mut self) -> Result<(), Error> {
         let Some(process) = &mut self.process else { return Ok(()) };
         let end = Box::new(process.kill_tree()?);
@@ -409,7 +409,7 @@ impl Replica {
         Ok(())
     }
 
-    /// What was seen of it.
+    /// What was observed of it.
     fn ran(self) -> Result<Option<Ran>, Error> {
         let deaths = self.probing.deaths()?;
         let [stdout, stderr, _] = self.streams;

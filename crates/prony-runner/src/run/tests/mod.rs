@@ -1,4 +1,4 @@
-//! The run's logic under a scripted launcher: no process is started.
+//! Tests of a run's logic with a scripted launcher: no process is started.
 
 mod outcomes;
 mod scripted;
@@ -27,19 +27,19 @@ fn experiment(compare: &str, program: &str) -> Experiment {
     check_in(&parse(&text, "x.toml").unwrap(), &Catalog, &Anywhere, &Overrides::default()).unwrap()
 }
 
-/// A database in a directory of its own, and what runs there.
+/// A database in a directory of its own, and the experiment that runs there.
 struct Bench {
     directory: TempDir,
     experiment: Experiment,
     interrupt: Interrupt,
 }
 
-/// What came of a session of a run.
+/// The result of a session of a run.
 struct Session {
     result: Result<Summary, Error>,
     /// What was launched, in order.
     commands: Vec<String>,
-    /// What was said beside the trials.
+    /// Events beside the trials.
     notices: Vec<String>,
     trials: Vec<TrialRecord>,
     head: RunHead,
@@ -69,7 +69,7 @@ impl Bench {
         plan::plan(&self.experiment)
     }
 
-    /// Begins the run, or takes it up again; `began` is when that was by the monotonic clock.
+    /// Begins the run, or resumes it; `began` is when that was by the monotonic clock.
     fn session_since(&self, began: Nanos, launcher: &Scripted) -> Session {
         let (path, mut log) = (self.directory.path().join("prony.db"), Log::default());
         let mut database = Database::create(&path).unwrap();
@@ -153,7 +153,7 @@ fn run_stops_at_the_first_interim_analysis_that_decides() {
 
 #[test]
 fn run_without_a_decision_goes_on_to_its_last_block() {
-    // The variants take turns in being the slower one.
+    // The variants alternate in being the slower one.
     let undecided = |nth: usize, _: &str| Act::takes([100, 400, 900, 200, 700][nth * nth % 5]);
     let bench = Bench::new("blocks = { min = 6, max = 12 }", "");
     let session = bench.session(&Scripted::new(undecided));

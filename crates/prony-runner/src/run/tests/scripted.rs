@@ -1,4 +1,4 @@
-//! A launcher that starts no process: a script says for each launch how the process would begin, write and end.
+//! A launcher that starts no process: a script says for each launch how the process begins, writes and ends.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -19,7 +19,7 @@ use prony_os::launch::{
 use prony_os::limits::Group;
 use rustix::process::Signal;
 
-/// A number that no process has: above the kernel's greatest.
+/// A pid that no process has: above the kernel's greatest.
 const NOBODY: u32 = 5_000_000;
 
 /// A process that runs until it is ended is waited for a few times only: its limits are short.
@@ -32,13 +32,13 @@ pub(super) enum Fault {
     LostBefore,
     /// Its supervisor is killed while it is suspended.
     LostSuspended,
-    /// Its program is not there.
+    /// Its program does not exist.
     NotExecuted,
-    /// Its directory is not there.
+    /// Its directory does not exist.
     NotEntered,
 }
 
-/// How one process goes.
+/// The script of one process.
 #[derive(Clone, Debug)]
 pub(super) struct Act {
     pub(super) fault: Option<Fault>,
@@ -53,7 +53,7 @@ pub(super) struct Act {
     pub(super) memory: MemoryEvidence,
     /// How its supervisor ended, where that is its end.
     pub(super) lost: Option<&'static str>,
-    /// Processes of its tree that run on.
+    /// Processes of its tree that continue to run.
     pub(super) leftover: u64,
 }
 
@@ -107,7 +107,7 @@ impl Act {
     }
 }
 
-/// What was asked of a scripted launcher.
+/// The requests to a scripted launcher.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
     /// The words of each command, in the order of their launches.
@@ -136,7 +136,7 @@ impl Scripted {
         Self { script: Arc::new(script), asked: Arc::default() }
     }
 
-    /// All that was asked of it so far.
+    /// All requests so far.
     pub(super) fn asked(&self) -> Asked {
         self.asked.lock().unwrap().clone()
     }
@@ -224,7 +224,7 @@ struct ScriptedProcess {
     readable: PipeReader,
     writer: RefCell<Option<PipeWriter>>,
     signalled: Cell<Option<i32>>,
-    /// How often it was waited for in vain.
+    /// How often it was waited for without success.
     waits: u32,
     end: Option<End>,
 }

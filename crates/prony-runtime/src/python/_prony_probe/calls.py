@@ -1,4 +1,4 @@
-"""Functions timed without editing them. The first calls are told one by one; a hot function is counted after that."""
+"""Functions timed without editing them. The first calls are reported singly, later ones counted."""
 
 from _thread import allocate_lock
 from math import frexp
@@ -21,12 +21,12 @@ def _class_of(nanoseconds):
 
 
 def clock():
-    """Nanoseconds of this process without the time it was held."""
+    """Nanoseconds of this process without suspensions."""
     return now() - suspended()
 
 
 class Call:
-    """One function under watch."""
+    """One timed function."""
 
     __slots__ = ("id", "suspend", "n", "open", "count", "failed", "total", "least", "most", "classes", "due", "reported", "lock")
 
@@ -117,7 +117,7 @@ _cost = []
 
 
 def _per_call():
-    """What the counting of one call costs at least, in nanoseconds: two clocks and a class."""
+    """The least cost of counting one call, in nanoseconds: two clocks and a class."""
     if not _cost:
         began = now()
         for _ in range(500):
@@ -133,7 +133,7 @@ def report():
 
 
 def forked():
-    """A child begins its own account; locks held by other threads of the parent are replaced."""
+    """A child begins its own counts; locks held by other threads of the parent are replaced."""
     for call in _calls:
         call.lock = allocate_lock()
         call.n = call.open = 0
@@ -141,7 +141,7 @@ def forked():
 
 
 def watch(function, target):
-    """The function under watch: one that returns a coroutine or a future ends when that does."""
+    """The timed function: one that returns a coroutine or a future ends when that does."""
     import functools
 
     call = Call(target)

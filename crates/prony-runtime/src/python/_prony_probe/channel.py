@@ -1,4 +1,4 @@
-"""The way to the runner: one JSON line a message, one write a line.
+"""The channel to the runner: one JSON line per message, one write per line.
 
 The channel is opened for each line: a descriptor kept open could be closed by a program that turns itself into a daemon,
 and its number would then be another file.
@@ -20,7 +20,7 @@ _LINE_MAX = 4096  # what a pipe takes in one piece
 
 
 class _State:
-    """What this process has sent and spent."""
+    """Lines that this process has sent, and their cost."""
 
     pid = os.getpid()
     spent = 0  # nanoseconds inside the probe
@@ -52,7 +52,7 @@ def _send(data):
 
 
 def line(kind, at, rest):
-    """Sends one line; `rest` is the inside of a JSON object that begins with a comma. False where nobody listens."""
+    """Sends one line; `rest` is the inside of a JSON object that begins with a comma. False where nobody reads."""
     data = f'{{"probe":"{kind}","at":{at},"pid":{_State.pid},"thread":0{rest}}}\n'.encode()
     try:
         if len(data) > _LINE_MAX:
@@ -68,7 +68,7 @@ def line(kind, at, rest):
 
 
 def listening():
-    """Whether the runner's channel is there."""
+    """Whether the runner's channel exists."""
     try:
         _close(_open(SPEC["marks"], _FLAGS))
         return True
@@ -90,7 +90,7 @@ def hello():
 
 
 def spend(nanoseconds):
-    """Adds to what the probe has cost."""
+    """Adds to the cost of the probe."""
     _State.spent += nanoseconds
 
 
@@ -99,20 +99,20 @@ def _cost():
 
 
 def started(began, blocks):
-    """The probe stands."""
+    """The probe is installed."""
     _State.blocks = blocks
     _State.spent = now() - began
     _cost()
 
 
 def bye():
-    """The last words: what the probe cost, and that the end was an orderly one."""
+    """The last line: the cost of the probe, and that the end was an orderly one."""
     _cost()
     line("bye", now(), "")
 
 
 def forked():
-    """A child begins its own account."""
+    """A child begins its own counts."""
     _State.pid = os.getpid()
     _State.spent = _State.sent = _State.lost = 0
     hello()

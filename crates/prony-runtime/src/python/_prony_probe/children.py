@@ -44,7 +44,7 @@ class _Anchor:
 
 
 def install(parts):
-    """Says the last words at exit, and hello again in children that are forked."""
+    """Sends the last line at exit, and `hello` again in children that are forked."""
     _parts.extend(parts)
     atexit.register(_end)
     os.register_at_fork(after_in_child=_forked)

@@ -10,7 +10,7 @@ from .channel import line, now, spend
 
 _PERIOD = 100_000_000  # nanoseconds between samples
 _SHARE = 200  # a sample may take this part of the time until the next one
-_GROUP = 1_000_000  # nanoseconds within which collections are told as one, but for the first of them
+_GROUP = 1_000_000  # nanoseconds within which collections are reported as one, except the first of them
 _PER_LINE = 60  # collections in one line
 
 
@@ -22,8 +22,8 @@ class _State:
     time = 0
     began = 0
     due = 0
-    points = []  # what no line has told yet: instant, collections so far, full ones, their time
-    group = 0  # when the first of those began that are told as one
+    points = []  # not reported yet: instant, collections so far, full ones, their time
+    group = 0  # when the first of the collections began that are reported as one
 
 
 def _tell():
@@ -47,7 +47,7 @@ def _note(at):
 
 
 def boundary():
-    """A phase begins or ends: collections before it and after it are not told as one."""
+    """A phase begins or ends: collections before it and after it are not reported as one."""
     _State.group = 0
 
 
@@ -59,7 +59,7 @@ def figures():
 
 
 def heap_line(why):
-    """Sends the figures, with what asked for them."""
+    """Sends the figures, with the occasion."""
     at = now()
     line("heap", at, f',"why":"{why}","heap":{figures()}')
     # Counting blocks walks all pools: a large heap is sampled less often.
@@ -99,7 +99,7 @@ def report():
 
 
 def forked():
-    """A child begins its own account."""
+    """A child begins its own counts."""
     _State.count = _State.full = _State.time = _State.group = 0
     _State.points = []
     heap_line("start")

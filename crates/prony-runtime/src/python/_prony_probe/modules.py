@@ -1,4 +1,4 @@
-"""Finds the functions to be timed, as their modules are imported, and puts the watched ones in their place."""
+"""Finds the functions to be timed, as their modules are imported, and replaces them by timed ones."""
 
 import sys
 from os.path import realpath
@@ -31,7 +31,7 @@ def _owner(module, names):
 
 
 def _instead(function, target):
-    """The function under watch; one that is watched for this target, under another perhaps, stays as it is."""
+    """The timed function; one that is timed already for this target, perhaps under another name, stays as it is."""
     inner = function
     while inner is not None:
         if any(inner is known and target is of for known, of in _watched_now):
@@ -42,7 +42,7 @@ def _instead(function, target):
 
 
 def _watched(owner, name, target):
-    """What is to stand at `owner.name`; the kind of a method is kept."""
+    """The new value of `owner.name`; the kind of a method stays the same."""
     is_class = isinstance(owner, type)
     raw = owner.__dict__.get(name) if is_class else None
     if isinstance(raw, (staticmethod, classmethod)):
@@ -81,7 +81,7 @@ class _Finder:
         self.names = names
 
     def find_spec(self, name, path=None, target=None):
-        """The specification of a module that is wanted; None for all others."""
+        """The specification of a module that is wanted; None for any other module."""
         if name not in self.names:
             return None
         for finder in sys.meta_path:

@@ -1,4 +1,4 @@
-"""A program held at the end of a call: its thread blocked in a read until the runner says `go`. Other threads run on."""
+"""Suspends a program at the end of a call: its thread blocks in a read until the runner sends `go`."""
 
 import os
 
@@ -12,7 +12,7 @@ _suspensions = [0]
 
 
 def suspended():
-    """Nanoseconds that this process was held."""
+    """Nanoseconds for which this process was suspended."""
     return _suspended[0]
 
 
@@ -30,7 +30,7 @@ def _answer():
 
 
 def _obey(command):
-    """Does what it is told; the command itself where it ends the hold."""
+    """Executes a command; returns it where it ends the suspension."""
     if command in ("collect", "collect later"):
         took = collect()
         line("collected", now(), f',"took":{took},"heap":{figures()}')
@@ -69,7 +69,7 @@ def _wait():
 
 
 def suspend(call, n):
-    """Holds the thread; returns whether the next end of this call is to be held too."""
+    """Suspends the thread; returns whether to suspend at the next end of this call too."""
     began = now()
     _suspensions[0] += 1
     if not line("suspended", began, f',"call":{call},"n":{n},"suspension":{_suspensions[0]},"heap":{figures()}'):
