@@ -182,7 +182,7 @@ impl Evidence {
         };
         for (at, share) in contrast.analyses.reached(n) {
             let test = laws.test(&so_far.brackets[..at as usize]);
-            so_far.analyse(test, share, each * share);
+            so_far.analyse(contrast, test, share, each * share);
         }
         so_far
     }
@@ -210,18 +210,19 @@ impl Evidence {
         let able = |share: &f64| n >= super::MIN_BLOCKS.max(blocks_by_counts(each * share));
         if let Some(share) = contrast.analyses.closing().filter(able) {
             self.closing = true;
-            self.analyse(SignTest::by_counts(&self.brackets), share, each * share);
+            self.analyse(contrast, SignTest::by_counts(&self.brackets), share, each * share);
         }
     }
 
-    fn analyse(&mut self, test: SignTest, share: f64, spent: f64) {
+    fn analyse(&mut self, contrast: &Contrast, test: SignTest, share: f64, spent: f64) {
         let now = test.interval(spent);
         let both = (now.0.max(self.interval.0), now.1.min(self.interval.1));
         // Interim analyses that contradict each other happen with the probability that was spent; the later one counts.
         self.interval = if self.at == 0 || both.0 > both.1 { now } else { both };
-        let p = test.p(0.0) / share;
+        let equal = contrast.equal(&test);
+        let p = test.p(equal) / share;
         if p < self.sequential_p {
-            let (above, below) = test.counts(0.0);
+            let (above, below) = test.counts(equal);
             self.sequential_p = p;
             (self.side, self.decided_at) = (f64::from(above) - f64::from(below), test.blocks());
         }
@@ -233,9 +234,7 @@ impl Evidence {
         let variant = Counts::of(contrast.blocks.iter().flat_map(Block::variant));
         let baseline = Counts::of(contrast.blocks.iter().flat_map(Block::baseline));
         let differs = p_adjusted <= family.alpha;
-        let interval = contrast.widened(self.cut_at_one(differs));
-        // Where what was printed differs, what it stands for need not.
-        let differs = differs && (interval.0 >= 0.0 || interval.1 <= 0.0);
+        let interval = self.cut_at_one(contrast.widened(self.interval), differs);
         let refused = refusal(contrast);
         let uncounted = refused.clone().map(Why::DoesNotCount);
         let verdict = refused
@@ -248,7 +247,7 @@ impl Evidence {
             blocks: self.test.blocks(),
             ratio: unless(&uncounted, ratio),
             interval: unless(&uncounted, interval),
-            p: unless(&uncounted, p(self.test.p(0.0))),
+            p: unless(&uncounted, p(self.test.p(contrast.equal(&self.test)))),
             p_adjusted: unless(&uncounted, p(p_adjusted)),
             verdict,
             smallest_effect: unless(&uncounted, self.smallest_effect(contrast)),
@@ -261,8 +260,8 @@ impl Evidence {
     }
 
     /// Holm may reject 1 where the interval, at its smaller error, still contains it: then the interval ends at 1.
-    fn cut_at_one(&self, differs: bool) -> (f64, f64) {
-        match self.interval {
+    fn cut_at_one(&self, interval: (f64, f64), differs: bool) -> (f64, f64) {
+        match interval {
             (low, high) if differs && self.side > 0.0 => (low.max(0.0), high),
             (low, high) if differs && self.side < 0.0 => (low, high.min(0.0)),
             whole => whole,

@@ -151,6 +151,12 @@ impl Contrast {
         (low - self.resolution, high + self.resolution)
     }
 
+    /// The log-ratio nearest to the estimate at which variants may be equal: 0, or as far from it as the digits of reported
+    /// figures hide.
+    pub(super) fn equal(&self, test: &SignTest) -> f64 {
+        test.estimate().map_or(0.0, |estimate| estimate.clamp(-self.resolution, self.resolution))
+    }
+
     /// Ratio and interval at error `alpha` (two-sided). A trial that did not finish is worse than any that did.
     pub fn estimate(&self, alpha: f64) -> Estimated {
         let test = SignTest::new(&self.brackets());

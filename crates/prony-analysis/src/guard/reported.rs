@@ -36,8 +36,14 @@ pub fn too_long(record: &TrialRecord) -> Vec<Finding> {
 /// How far apart two variants may be in a metric although their programs print the same, as a log-ratio: by the digits that they
 /// print (METHOD 4.8). 0 where figures are exact.
 pub fn apart(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, metric: &MetricName) -> f64 {
-    let [a, b] =
-        [baseline, variant].map(|trials| half_a_digit(trials, metric).map_or(0.0, |(half, of)| (half / of).min(1.0)));
+    let digits = [baseline, variant].map(|trials| half_a_digit(trials, metric));
+    // Of nothing no share can be stated. It differs from what is more than both digits, and from no less.
+    if let [Some(one), Some(other)] = digits
+        && [(one, other), (other, one)].iter().any(|((a, none), (b, some))| *none == 0.0 && some - b > *a)
+    {
+        return 0.0;
+    }
+    let [a, b] = digits.map(|digits| digits.map_or(0.0, |(half, of)| (half / of).min(1.0)));
     ((1.0 + a) / (1.0 - b)).max((1.0 + b) / (1.0 - a)).ln()
 }
 

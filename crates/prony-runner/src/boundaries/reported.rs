@@ -40,7 +40,10 @@ impl Lines {
                 line.digest = Some(text.to_owned());
             } else if let Some(meaning) = group_meaning(name) {
                 let reading = amount(meaning.key.metric, text).map(|n| n * meaning.scale);
-                if reading.measured().is_some() && meaning.key.metric.unit() != Unit::Count {
+                let unit = meaning.key.metric.unit();
+                // Whole bytes are a count.
+                let is_exact = unit == Unit::Count || unit == Unit::Bytes && meaning.scale == 1.0 && is_whole(text);
+                if reading.measured().is_some() && !is_exact {
                     line.resolution.insert(MetricKeyText(meaning.key), half_a_digit(text) * meaning.scale);
                 }
                 line.readings.push((meaning.key, reading));
@@ -107,9 +110,15 @@ fn amount(metric: Metric, text: &str) -> Reading<f64> {
     }
 }
 
-/// Whether its comma may as well be a decimal comma: it is the only one, and three digits follow.
+/// Whether a comma may as well be a decimal comma. Two of them can only separate thousands, but are refused too: a program
+/// prints them only where its figure is large, and a metric of which the small figures alone are missing is biased.
 fn is_ambiguous(text: &str) -> bool {
-    text.matches(',').count() == 1 && !text.contains('.')
+    text.contains(',') && !text.contains('.')
+}
+
+/// Whether a number has neither a fraction nor an exponent.
+fn is_whole(text: &str) -> bool {
+    !text.contains(['.', 'e', 'E'])
 }
 
 /// The digits of a number without what separates groups of three: commas, or underscores, before a decimal point; `None`
@@ -178,7 +187,7 @@ mod tests {
             all.reading(key).unwrap().measured().copied()
         };
         let numbers = [
-            ("1,234,567", 1_234_567.0),
+            ("1_234_567", 1_234_567.0),
             ("1,234.5", 1234.5),
             ("12_345", 12_345.0),
             ("999_000.25", 999_000.25),
@@ -214,8 +223,9 @@ mod tests {
         for text in none {
             assert_eq!([of("time_ns", text), of("operations", text)], [None; 2], "{text}");
         }
-        assert_eq!([of("operations", "1,500"), of("rows", "12,000")], [Some(1500.0), Some(12_000.0)]);
+        assert_eq!([of("operations", "1,500"), of("rows", "12,000,000")], [Some(1500.0), Some(12_000_000.0)]);
         assert_eq!([of("time_ns", "1,500"), of("rate", "1,500"), of("written_kb", "1,500")], [None; 3]);
+        assert_eq!([of("time_us", "998,112"), of("time_us", "1,003,455")], [None; 2], "of large and small ones alike");
         let found = after("(?<time>.*)", &["1,500"], &["time"]).remove(0);
         assert!(found.starts_with("the program reported `1,500`, where the comma may separate thousands"), "{found}");
     }
