@@ -27,9 +27,9 @@ use crate::sample::Sampler;
 pub struct Activity {
     /// CPU time of the tree.
     pub cpu: Reading<Nanos>,
-    /// For how long its threads were runnable from one poll to the next.
-    pub runnable: Nanos,
-    /// CPU time of each role in it, and the time in which its threads were runnable.
+    /// For how long threads of each role, and of the whole tree under `""`, were runnable from one poll to the next.
+    pub runnable: BTreeMap<String, Nanos>,
+    /// CPU time of each role in it.
     pub roles: BTreeMap<String, Reading<Nanos>>,
     /// Bytes the tree handed to the block layer.
     pub written: Reading<Bytes>,
@@ -68,12 +68,7 @@ impl Probe for TreeProbe<'_> {
         let mut totals = self.sampler.glance();
         let counters = totals.remove("").unwrap_or_default();
         let runnable = self.sampler.runnable();
-        let of = |scope: &str| runnable.get(scope).copied().unwrap_or_default();
-        let roles = totals.into_iter().map(|(role, counters)| {
-            let runnable = of(&role);
-            (role, counters.on_cpu.map(|cpu| cpu + runnable))
-        });
-        let roles = roles.collect();
+        let roles = totals.into_iter().map(|(role, counters)| (role, counters.on_cpu)).collect();
         let began = monotonic();
         let none = || Reading::Missing(Why::NotApplicable);
         let (store, unwritten) = self.store.as_ref().map_or((none(), none()), |directory| {
@@ -86,7 +81,7 @@ impl Probe for TreeProbe<'_> {
         if self.store.is_some() {
             self.store_took += monotonic().since(began);
         }
-        Activity { cpu: counters.on_cpu, runnable: of(""), roles, written: counters.written, store, unwritten }
+        Activity { cpu: counters.on_cpu, runnable, roles, written: counters.written, store, unwritten }
     }
 }
 
@@ -106,7 +101,7 @@ pub struct Watch {
 struct LeftOut {
     time: Nanos,
     cpu: Reading<Nanos>,
-    runnable: Nanos,
+    runnable: BTreeMap<String, Nanos>,
     roles: BTreeMap<String, Reading<Nanos>>,
     written: Reading<Bytes>,
 }
@@ -114,14 +109,16 @@ struct LeftOut {
 impl LeftOut {
     const fn nothing() -> Self {
         let (cpu, written) = (Reading::Measured(Nanos::ZERO), Reading::Measured(Bytes::from_bytes(0)));
-        Self { time: Nanos::ZERO, cpu, runnable: Nanos::ZERO, roles: BTreeMap::new(), written }
+        Self { time: Nanos::ZERO, cpu, runnable: BTreeMap::new(), roles: BTreeMap::new(), written }
     }
 
     fn add(&mut self, from: &(Nanos, Activity), to: &(Nanos, Activity)) {
         let cpu = to.1.cpu.clone().and(from.1.cpu.clone(), Nanos::since);
         let written = to.1.written.clone().and(from.1.written.clone(), added);
         self.time += to.0.since(from.0);
-        self.runnable += to.1.runnable.since(from.1.runnable);
+        for scope in to.1.runnable.keys() {
+            *self.runnable.entry(scope.clone()).or_default() += runnable(&to.1, scope).since(runnable(&from.1, scope));
+        }
         self.cpu = self.cpu.clone().and(cpu, |sum, cpu| sum + cpu);
         for (role, cpu) in &to.1.roles {
             let before = from.1.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
@@ -138,13 +135,20 @@ impl LeftOut {
                 *cpu = cpu.clone().and(left_out.clone(), Nanos::since);
             }
         }
+        for (scope, time) in &mut poll.runnable {
+            *time = time.since(self.runnable.get(scope).copied().unwrap_or_default());
+        }
         Activity {
             cpu: poll.cpu.and(self.cpu.clone(), Nanos::since),
-            runnable: poll.runnable.since(self.runnable),
             written: poll.written.and(self.written.clone(), added),
             ..poll
         }
     }
+}
+
+/// For how long threads of a role, or of the whole tree, were runnable until a poll.
+fn runnable(poll: &Activity, scope: &str) -> Nanos {
+    poll.runnable.get(scope).copied().unwrap_or_default()
 }
 
 impl Watch {
@@ -285,18 +289,20 @@ impl Source<'_> {
         let above = |amount: Reading<f64>, threshold: f64| {
             amount.measured().is_some_and(|amount| *amount > threshold * seconds)
         };
-        let cpu = |to: Reading<Nanos>, from: Reading<Nanos>| to.and(from, |to, from| to.since(from).as_secs_f64());
         let bytes = spec.bytes.as_bytes() as f64;
         let (from, to) = (&from.1, &to.1);
+        // A thread that runs is runnable too: each is judged by itself.
+        let busy = |scope: &str, to_cpu: Reading<Nanos>, from_cpu: Reading<Nanos>| {
+            let cpu = to_cpu.and(from_cpu, |to, from| to.since(from).as_secs_f64());
+            let runnable = runnable(to, scope).since(runnable(from, scope)).as_secs_f64();
+            above(cpu, spec.cpu.get()) || above(Reading::Measured(runnable), spec.cpu.get())
+        };
         match self {
-            Self::Sign(Sign::Cpu) => {
-                let runnable = Reading::Measured(to.runnable.since(from.runnable).as_secs_f64());
-                above(cpu(to.cpu.clone(), from.cpu.clone()), spec.cpu.get()) || above(runnable, spec.cpu.get())
-            }
+            Self::Sign(Sign::Cpu) => busy("", to.cpu.clone(), from.cpu.clone()),
             Self::Role(role) => {
                 // A role that appears later begins with nothing.
                 let of = |poll: &Activity| poll.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
-                above(cpu(of(to), of(from)), spec.cpu.get())
+                busy(role, of(to), of(from))
             }
             Self::Sign(Sign::Written) => {
                 let added = |to, from| added(to, from).as_bytes() as f64;
@@ -346,7 +352,7 @@ mod tests {
     fn idle() -> Activity {
         Activity {
             cpu: Reading::Measured(Nanos::ZERO),
-            runnable: Nanos::ZERO,
+            runnable: BTreeMap::new(),
             roles: BTreeMap::new(),
             written: Reading::Measured(Bytes::default()),
             store: Reading::Measured(Bytes::from_mib(10)),
@@ -426,16 +432,20 @@ mod tests {
         assert_eq!(result.cpu, Reading::Measured(Nanos::from_secs(2)));
     }
 
+    /// A tree of which a thread was runnable for so long.
+    fn waits(ms: u64) -> BTreeMap<String, Nanos> {
+        BTreeMap::from([(String::new(), Nanos::from_millis(ms))])
+    }
+
     #[test]
     fn tree_that_waits_for_a_processor_is_not_quiet() {
         // A second of work, three in which it gets no processor, and as much work again.
         let work = |ms: u64| ms.min(1000) + ms.clamp(4000, 5000) - 4000;
-        let starved = |ms: u64| Activity { runnable: Nanos::from_millis(ms.min(5000)), ..cpu(work(ms)) };
+        let starved = |ms: u64| Activity { runnable: waits(ms.min(5000)), ..cpu(work(ms)) };
         near(&found(starved), 5000);
         assert_eq!(found(starved).cpu, Reading::Measured(Nanos::from_secs(2)), "waiting is no CPU time");
         // What a pause forces it to wait is none of its own.
-        let result =
-            paused(1000, 6000, |ms| Activity { runnable: Nanos::from_millis(ms.min(6000)), ..cpu(ms.min(1000)) });
+        let result = paused(1000, 6000, |ms| Activity { runnable: waits(ms.min(6000)), ..cpu(ms.min(1000)) });
         near(&result, 1000);
     }
 
@@ -521,7 +531,7 @@ mod tests {
         assert_eq!(partly.blind, ["bytes written: not permitted: `/proc/7/io`"]);
         let nothing = found(|_| Activity {
             cpu: Reading::Missing(missing()),
-            runnable: Nanos::ZERO,
+            runnable: BTreeMap::new(),
             roles: BTreeMap::new(),
             written: Reading::Missing(missing()),
             store: Reading::Missing(missing()),

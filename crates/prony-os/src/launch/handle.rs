@@ -393,6 +393,7 @@ impl Process for Supervised {
     }
 
     fn release(&mut self) -> Result<(), Error> {
+        self.link.forget_stops();
         match &mut self.way {
             Way::AtOnce(fds) => self.client.launch(&self.texts, fds, None).map_err(|source| self.link.unsent(source)),
             Way::Suspended(suspended) => {

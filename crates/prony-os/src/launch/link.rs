@@ -85,6 +85,11 @@ impl Link {
         Self { channel, process: Some(process), program, directory, group, lingers: false, stopped: false, farewell }
     }
 
+    /// Forgets that it was stopped and continued: under an earlier subject, or under none.
+    pub(super) fn forget_stops(&self) {
+        self.process.as_ref().map(went_on);
+    }
+
     pub(super) fn supervisor_ended(&self) -> Error {
         Error::SupervisorEnded { program: self.program.clone() }
     }

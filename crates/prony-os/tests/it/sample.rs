@@ -124,7 +124,9 @@ fn pss_counts_a_file_of_four_readers_once() {
     let (begin, end) = (sampler.snapshot(), sampler.snapshot());
     let readings = phase_readings(&begin, &end, &[], "");
     assert!(gauge(&readings, Metric::Rss, Stat::End) > 400.0 * MIB);
-    close(gauge(&readings, Metric::Pss, Stat::End) - gauge(&readings, Metric::Anon, Stat::End), 100.0 * MIB);
+    // Their own code is in memory beside the file; how much of it the kernel maps differs.
+    let shared = gauge(&readings, Metric::Pss, Stat::End) - gauge(&readings, Metric::Anon, Stat::End);
+    assert!((99.0 * MIB..110.0 * MIB).contains(&shared), "{:.2} MiB", shared / MIB);
     let several = &readings[&MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak))];
     assert!(matches!(several, Reading::Missing(Why::NotSupported(_))), "{several:?}");
     let one = phase_readings(&begin, &end, &[], "worker.2");

@@ -412,7 +412,14 @@ mod tests {
         fn poll(&mut self) -> Activity {
             let nothing = || Reading::Measured(Bytes::default());
             let (cpu, roles) = (Reading::Measured(Nanos::ZERO), BTreeMap::new());
-            Activity { cpu, runnable: Nanos::ZERO, roles, written: nothing(), store: nothing(), unwritten: nothing() }
+            Activity {
+                cpu,
+                runnable: std::collections::BTreeMap::new(),
+                roles,
+                written: nothing(),
+                store: nothing(),
+                unwritten: nothing(),
+            }
         }
     }
 
