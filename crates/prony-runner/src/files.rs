@@ -3,8 +3,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::{self, Metadata};
-use std::io;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::place::build_cache::content;
 use crate::place::setting::Setting;
 use crate::place::startable::find;
 
-/// What is larger is not read: its size and the time of its last change stand for it.
+/// Of what is larger only the first and the last half of this are read.
 const LARGE: Bytes = Bytes::from_mib(64);
 
 /// Device, inode, size, and nanoseconds of the last changes of content and inode: what is the same was not written to.
@@ -58,24 +58,32 @@ impl Files {
         if let Some((_, state)) = read.get(path).filter(|(known, _)| *known == stamp) {
             return Some(state.clone());
         }
-        let whole = if about.size() <= LARGE.as_bytes() { digest(path).ok() } else { None };
-        let state = whole.unwrap_or_else(|| {
-            format!("{} bytes, changed at {}.{:09}", about.size(), about.mtime(), about.mtime_nsec())
-        });
+        let state = digest(path, about.size()).ok()?;
         read.insert(path.to_path_buf(), (stamp, state.clone()));
         Some(state)
     }
 }
 
-fn digest(path: &Path) -> io::Result<String> {
+/// Of its content and `size`.
+fn digest(path: &Path, size: u64) -> io::Result<String> {
     let mut hash = Xxh3Default::new();
-    content(path, &mut hash)?;
+    hash.update(&size.to_le_bytes());
+    let mut file = File::open(path)?;
+    if size <= LARGE.as_bytes() {
+        content(&mut file, &mut hash)?;
+    } else {
+        let half = LARGE.as_bytes() / 2;
+        content(&mut (&file).take(half), &mut hash)?;
+        file.seek(SeekFrom::Start(size - half))?;
+        content(&mut file.take(half), &mut hash)?;
+    }
     Ok(format!("{:032x}", hash.digest128()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::FileExt;
 
     #[test]
     fn a_file_has_another_state_where_its_content_is_another() {
@@ -94,14 +102,17 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_is_known_by_size_and_time() {
+    fn a_large_file_is_known_by_its_size_and_its_ends() {
         let (folder, files) = (tempfile::tempdir().unwrap(), Files::default());
         let path = folder.path().join("large");
-        let file = fs::File::create(&path).unwrap();
+        let file = File::create(&path).unwrap();
         file.set_len(LARGE.as_bytes() + 1).unwrap();
         let state = files.state(&path).unwrap();
-        assert!(state.starts_with("67108865 bytes, changed at "), "{state}");
         file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-        assert_eq!(files.state(&path).unwrap(), "67108865 bytes, changed at 0.000000000");
+        assert_eq!(files.state(&path).unwrap(), state, "whenever it was written");
+        file.set_len(LARGE.as_bytes() + 2).unwrap();
+        let longer = files.state(&path).unwrap();
+        file.write_at(b"x", LARGE.as_bytes() + 1).unwrap();
+        assert!(state != longer && files.state(&path).unwrap() != longer);
     }
 }

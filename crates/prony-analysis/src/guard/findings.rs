@@ -55,10 +55,16 @@ fn of_baselines(
 ) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     let (alpha, family) = (experiment.compare().alpha.get(), outline(experiment).family as usize);
+    // A block that was interrupted and resumed is not paired (METHOD 4.11).
+    let mut sessions: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for trial in trials {
+        sessions.entry(trial.trial.block).or_default().insert(trial.conditions.session);
+    }
     for baseline in experiment.variants().iter().filter(|v| v.baseline) {
         let mut own: Vec<&TrialRecord> = trials.iter().filter(|t| t.trial.variant == baseline.id).collect();
         own.sort_by_key(|t| t.trial.position);
-        let blocks: BTreeSet<u32> = own.iter().map(|t| t.trial.block).collect();
+        let whole = |block: &u32| sessions.get(block).is_none_or(|sessions| sessions.len() == 1);
+        let blocks: BTreeSet<u32> = own.iter().map(|t| t.trial.block).filter(whole).collect();
         let analyses = experiment.compare().analyses(baseline.blocks);
         let needed = blocks_before_any_verdict(family, alpha, &analyses).unwrap_or(MIN_BLOCKS);
         let few = run::too_few_blocks(blocks.len() as u32, baseline.blocks.max, &analyses, needed, done);

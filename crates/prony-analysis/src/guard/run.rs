@@ -87,7 +87,10 @@ pub fn too_few_blocks(
             resume,
         ),
         Some(first) if !analyses.is_timed() && complete < *first => {
-            (format!("{} complete and the first verdict comes at {first}", blocks(complete)), resume)
+            let split =
+                "a block of which several sessions ran a part is not paired: begin a new run, or plan a block more";
+            let hint = if done { split } else { resume };
+            (format!("{} complete and the first verdict comes at {first}", blocks(complete)), hint)
         }
         _ => return None,
     };

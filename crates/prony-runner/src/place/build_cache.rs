@@ -150,19 +150,19 @@ fn tree(copy: &Path, hash: &mut Xxh3Default) -> Result<(), Error> {
                 let target = fs::read_link(&path).map_err(fault(&path))?;
                 hash.update(target.strip_prefix(copy).unwrap_or(&target).as_os_str().as_encoded_bytes());
             } else if about.is_file() {
-                content(&path, hash).map_err(fault(&path))?;
+                File::open(&path).and_then(|mut file| content(&mut file, hash)).map_err(fault(&path))?;
             }
         }
     }
     Ok(())
 }
 
-/// Adds the content of a file.
+/// Adds what is still to be read of a file.
 ///
 /// # Errors
 /// Where it cannot be read.
-pub fn content(path: &Path, hash: &mut Xxh3Default) -> std::io::Result<()> {
-    let (mut file, mut buffer) = (File::open(path)?, vec![0; 64 << 10]);
+pub fn content(file: &mut impl Read, hash: &mut Xxh3Default) -> std::io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
     loop {
         match file.read(&mut buffer)? {
             0 => return Ok(()),

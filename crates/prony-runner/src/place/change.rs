@@ -75,11 +75,14 @@ pub fn outlasts_build(program: &ProgramSpec, copy: &Path, made: &[Option<String>
     for (change, (before, after)) in program.changes.iter().zip(made.iter().zip(&after)) {
         let undone = match change {
             Change::Replace { file, find, with, .. } => undone(find, with, before, after).map(|how| (file, how)),
-            Change::Dependency { name, .. } if before != after => {
-                let [before, after] = [before, after].map(|version| version.as_deref().unwrap_or("not there"));
-                Some((name, format!("it was {before} and is {after}")))
-            }
-            _ => None,
+            // What a build needs alone, it may remove at its end.
+            Change::Dependency { name, .. } => match (before, after) {
+                (Some(before), Some(after)) if before != after => {
+                    Some((name, format!("it was {before} and is {after}")))
+                }
+                _ => None,
+            },
+            Change::Patch { .. } | Change::Revision { .. } => None,
         };
         if let Some((what, how)) = undone {
             let message = format!(
@@ -91,12 +94,12 @@ pub fn outlasts_build(program: &ProgramSpec, copy: &Path, made: &[Option<String>
     Ok(())
 }
 
-/// How a text was replaced back; `None` where it was not.
+/// How a text was replaced back; `None` where it was not. A build may remove the file, write more into it or format it.
 fn undone(find: &str, with: &str, before: &Option<String>, after: &Option<String>) -> Option<String> {
-    let Some(after) = after else { return Some("the file is not there, or no text".to_owned()) };
+    let after = after.as_deref()?;
     let times = |part: &str| [before.as_deref().unwrap_or(""), after].map(|text| text.matches(part).count());
     let (found, replaced) = (times(find), if with.is_empty() { [0, 0] } else { times(with) });
-    (found[1] > found[0] || replaced[1] < replaced[0]).then(|| {
+    (found[1] > found[0] && (with.is_empty() || replaced[1] < replaced[0])).then(|| {
         format!(
             "the text of `find` was there {} times and is {}, that of `with` {} times and is {}",
             found[0], found[1], replaced[0], replaced[1]

@@ -85,8 +85,9 @@ impl<'a> Prepared<'a> {
     ) -> Result<Self, Error> {
         let directory = place.directory(program, scratch, &mut progress(lab.means(), program, observer))?;
         let setting = Setting::new(program, scratch, directory);
-        place.prepare(lab.means(), &setting, observer)?;
+        // Read before `prepare`, which may evict from memory what is read.
         let effective = declared(lab, &setting, place);
+        place.prepare(lab.means(), &setting, observer)?;
         Ok(Self { setting, effective })
     }
 

@@ -169,15 +169,24 @@ fn build_that_undoes_a_change_ends_the_run() {
         "build of program `x` failed: it undid the change of `a.js`: the text of `find` was there 0 times and is ";
     for (change, build, said_then) in [
         (replace, "echo one > a.js", format!("{of_text}1, that of `with` 1 times and is 0; change what it makes")),
-        (replace, "echo > a.js", format!("{of_text}0, that of `with` 1 times and is 0; change what it makes")),
-        (replace, "rm a.js", "it undid the change of `a.js`: the file is not there".to_owned()),
-        (&npm, "rm -r node_modules", "it undid the change of `dep`: it was 2.0.0 and is not there".to_owned()),
+        (
+            &npm,
+            "sed -i s/2.0.0/1.0.0/ node_modules/dep/package.json",
+            "it undid the change of `dep`: it was 2.0.0 and is 1.0.0".to_owned(),
+        ),
     ] {
         let (output, text) = home.run(&format!(
             "[program.x]\nshell = true\ncommand = \"true\"\ndirectory = \"site\"\nbuild = \"{build}\"\n{change}\n"
         ));
         assert_eq!(output.status.code(), Some(2), "{build}: {text}");
         assert!(text.contains(&said_then), "{build}: {text}");
+    }
+    // What was needed by the build alone may be removed, and the file that was changed be made into another.
+    for (change, build) in [(replace, "mv a.js b.js"), (&npm, "rm -r node_modules")] {
+        let (output, text) = home.run(&format!(
+            "[program.x]\nshell = true\ncommand = \"true\"\ndirectory = \"site\"\nbuild = \"{build}\"\n{change}\n"
+        ));
+        assert_eq!(output.status.code(), Some(0), "{build}: {text}");
     }
     let (output, text) = home.run(&format!(
         "[program.x]\nshell = true\ncommand = \"cat a.js\"\ndirectory = \"site\"\nbuild = \"echo more >> a.js\"\n{replace}\n"
