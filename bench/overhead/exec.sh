@@ -16,16 +16,16 @@ cd "$folder"
 now() { date +%s%N; }
 # The numbers of a column: smallest and middle, in microseconds.
 low() { sort -n "$1" | awk '{ x[NR] = $1 } END { printf "%.0f %.0f", x[1] / 1000, x[int((NR + 1) / 2)] / 1000 }'; }
-# A time as prony prints it, in nanoseconds.
-nanos() { awk '$1 == "wall" { u["ns"] = 1; u["us"] = 1e3; u["ms"] = 1e6; u["s"] = 1e9; printf "%.0f\n", $2 * u[$3] }'; }
+# The median of a result as hyperfine writes it, in nanoseconds.
+median() { awk -F'[:,]' '/"median"/ { printf "%.0f\n", $2 * 1e9; exit }' "$1"; }
 
 for ((round = 0; round < rounds; round++)); do
-  begin=$(now); "$prony" exec --quiet --runs "$runs" -- "$program" > said; echo $(( ($(now) - begin) / runs )) >> prony.each
-  nanos < said >> prony.read
+  begin=$(now); "$prony" exec --quiet --runs "$runs" --export-hyperfine-json p.json -- "$program" > /dev/null; echo $(( ($(now) - begin) / runs )) >> prony.each
+  median p.json >> prony.read
   if command -v hyperfine > /dev/null; then
     begin=$(now); hyperfine -N --runs "$runs" --export-json h.json "$program" > /dev/null 2>&1
     echo $(( ($(now) - begin) / runs )) >> hyperfine.each
-    awk -F'[:,]' '/"median"/ { printf "%.0f\n", $2 * 1e9 }' h.json >> hyperfine.read
+    median h.json >> hyperfine.read
   fi
   read -r _ _ middle < <(begin=$(now); ./launcher "$runs" "$program"; echo $(( ($(now) - begin) / runs )) >> launcher.each)
   echo "$middle" >> launcher.read
