@@ -133,8 +133,8 @@ export interface ProfilePhase {
 
 const bytesOf = (base64: string) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
 
-/** The text that was written as DEFLATE in base64. */
-export function inflated(text: string): Promise<string> {
+/** The text that was written as DEFLATE in base64; it rejects where the browser cannot inflate. */
+export async function inflated(text: string): Promise<string> {
   return new Response(new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).text();
 }
 
