@@ -64,6 +64,10 @@ const PROGRAM: &[(Topic, MetricKey)] = &[
     (Topic::Storage, MetricKey::amount(Metric::Read)),
 ];
 
+/// What a pattern may read of a program's work.
+const WORK: &[MetricKey] =
+    &[MetricKey::amount(Metric::Rate), MetricKey::amount(Metric::LatencyP50), MetricKey::amount(Metric::LatencyP99)];
+
 /// The figures that are judged, then the memory of their phases.
 pub(super) fn judged(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<ColumnPlan> {
     let figures = Figures { trials };
@@ -77,13 +81,14 @@ pub(super) fn judged(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<Col
     judged.iter().cloned().map(of_metric).chain(memory).collect()
 }
 
-/// What answers how a program did: the figures that are judged, CPU time, the peak of resident memory and anonymous memory of
-/// their phases; with notes on them.
+/// What answers how a program did: the figures that are judged, what a pattern reads of its work, CPU time, the peak of resident
+/// memory, anonymous memory, a runtime's heap and counted syncs of their phases; with notes on them.
 pub(super) fn of_programs(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
     let figures = Figures { trials };
     let declared = verdicts::declared(experiment);
     let mut columns: Vec<ColumnPlan> = Vec::new();
-    let mut notes = Vec::new();
+    let (mut notes, mut absent) = (Vec::new(), Vec::new());
+    let phases = timed_phases(experiment, trials);
     let mut add = |column: ColumnPlan| {
         if !columns.iter().any(|known| known.parts == column.parts) {
             columns.push(column);
@@ -93,18 +98,39 @@ pub(super) fn of_programs(experiment: &Experiment, trials: &[TrialRecord]) -> (V
         let any = |key: &MetricKey| figures.readings(phase, *key).any(|reading| reading.measured().is_some());
         let judged = declared.iter().filter(|name| name.phase == phase).cloned();
         judged.for_each(|name| add(ColumnPlan { topic: Topic::Time, ..of_metric(name) }));
+        let work = WORK.iter().filter(|key| figures.tells(phase, **key, &phases));
+        work.for_each(|key| add(ColumnPlan { short: true, ..plan(phase, *key, Topic::Time) }));
         if any(&MetricKey::amount(Metric::Cpu)) {
             add(ColumnPlan { short: true, ..plan(phase, MetricKey::amount(Metric::Cpu), Topic::Time) });
         }
         if trials.iter().any(|trial| split::can_tell(trial, phase)) {
             add(user_and_system(phase));
         }
-        let (peak, why) = figures.peak(phase);
+        let (peaks, why) = figures.peak(phase);
         notes.extend(why);
-        let memory = [peak, MetricKey::gauge(Metric::Anon, Stat::Max)].into_iter().filter(any);
-        memory.for_each(|key| add(ColumnPlan { short: true, ..plan(phase, key, Topic::Memory) }));
+        for (topic, key) in peaks.into_iter().map(|key| (Topic::Memory, key)).chain(requested(experiment)) {
+            match figures.reason(phase, key) {
+                _ if any(&key) => add(ColumnPlan { short: true, ..plan(phase, key, topic) }),
+                Some(why) => note_absent(&mut absent, key, &why),
+                None => {}
+            }
+        }
     }
+    // Another phase may have it.
+    absent.iter_mut().for_each(|(_, keys)| keys.retain(|key| columns.iter().all(|c| c.heading != key.to_string())));
+    notes.extend(absent.iter().filter(|(_, keys)| !keys.is_empty()).map(absent_text));
     (columns, notes)
+}
+
+/// Beside the peak of resident memory: anonymous memory, and what the experiment requests by a `runtime` or by `syncs`.
+fn requested(experiment: &Experiment) -> Vec<(Topic, MetricKey)> {
+    let mut programs = experiment.variants().iter().filter_map(|variant| variant.spec.subject.program());
+    let heap = programs.any(|program| program.runtime.is_some());
+    let heap = heap.then_some((Topic::Memory, MetricKey::gauge(Metric::HeapUsed, Stat::Max)));
+    let syncs = experiment.observe().syncs == Some(true);
+    let syncs = syncs.then_some((Topic::Storage, MetricKey::amount(Metric::Fsyncs)));
+    let anon = (Topic::Memory, MetricKey::gauge(Metric::Anon, Stat::Max));
+    std::iter::once(anon).chain(heap).chain(syncs).collect()
 }
 
 /// What programs have beside the usual figures, where it was measured and is not zero; with notes on it. The columns name no
@@ -278,8 +304,9 @@ impl Figures<'_> {
         phases.filter_map(move |p| p.readings.get(instance)?.get(&MetricKeyText(key)))
     }
 
-    /// The kernel's own peak of resident memory; where a trial has none, the largest sample, and why.
-    fn peak(&self, phase: &str) -> (MetricKey, Option<String>) {
+    /// The kernel's own peak of resident memory where any trial has it; where a trial has none, also the largest sample, and
+    /// why.
+    fn peak(&self, phase: &str) -> (Vec<MetricKey>, Option<String>) {
         let [exact, sampled] = [Stat::Peak, Stat::Max].map(|stat| MetricKey::gauge(Metric::Rss, stat));
         let reading = |trial: &TrialRecord, key| trial.phases.iter().find(|p| p.name == phase)?.reading(key).cloned();
         let only_sampled = |trial: &TrialRecord| match (reading(trial, exact), reading(trial, sampled)) {
@@ -287,13 +314,14 @@ impl Figures<'_> {
             _ => None,
         };
         match self.trials.iter().find_map(only_sampled) {
-            None => (exact, None),
+            None => (vec![exact], None),
             Some(why) => {
                 let note = format!(
                     "`{sampled}` is the largest sample, summed over processes, so that shared pages count several times; \
                      not every trial has `{exact}`: {why}"
                 );
-                (sampled, Some(note))
+                let any_exact = self.readings(phase, exact).any(|reading| reading.measured().is_some());
+                (if any_exact { vec![exact, sampled] } else { vec![sampled] }, Some(note))
             }
         }
     }

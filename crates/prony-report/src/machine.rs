@@ -1,10 +1,10 @@
 //! The machine of a run in words: one sentence, and every fact by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_analysis::guard::{Finding, Severity};
 use prony_model::reading::Reading;
-use prony_model::record::{Facts, MachineLimits};
+use prony_model::record::{Facts, MachineLimits, TrialRecord};
 use prony_model::units::{Bytes, PerSecond};
 
 use super::words::shown;
@@ -51,34 +51,53 @@ pub(super) fn rows(head: &RunHead) -> Vec<Row> {
     rows
 }
 
-/// Machine or prony were not the same in all sessions of a run that was resumed: what the run is said to have been made on is
-/// true of its first session.
-pub(super) fn sessions_differ(head: &RunHead) -> Option<Finding> {
+/// Facts that a message names at most.
+const NAMED: usize = 6;
+
+/// Machine, settings or prony were not the same in all sessions of a run that was resumed: what is said of the machine is true
+/// of one session. A session without trials has no figures to differ.
+pub(super) fn sessions_differ(head: &RunHead, trials: &[TrialRecord]) -> Option<Finding> {
     let of = |host: &Facts, version: &str| {
-        let mut rows = facts(host);
-        // It is another at each moment.
-        rows.retain(|(name, _)| name != "processor.megahertz");
+        let mut rows = lasting_facts(host);
         rows.push(row("prony", version.to_owned()));
         rows
     };
-    let first = of(&head.host, &head.version);
+    let with_trials: BTreeSet<u32> = trials.iter().map(|trial| trial.conditions.session).collect();
+    let resumed = head.resumed.iter().map(|session| (session.session, &session.host, &session.version));
+    let all = std::iter::once((0, &head.host, &head.version)).chain(resumed);
+    let mut sessions = all.filter(|(session, ..)| with_trials.contains(session));
+    let (_, host, version) = sessions.next()?;
+    let first = of(host, version);
     let mut differ = Vec::new();
-    for session in &head.resumed {
-        let now: BTreeMap<String, String> = of(&session.host, &session.version).into_iter().collect();
+    for (session, host, version) in sessions {
+        let now: BTreeMap<String, String> = of(host, version).into_iter().collect();
         let before = first.iter().filter(|(name, value)| now.get(name) != Some(value));
         let text = |(name, value): &Row| {
-            format!("{name} {value}, in session {} {}", session.session, now.get(name).map_or("-", String::as_str))
+            format!("{name} {value}, in session {session} {}", now.get(name).map_or("-", String::as_str))
         };
         differ.extend(before.map(text));
     }
-    let message = format!("the run was resumed on another machine or by another prony: {}", differ.join("; "));
+    let more = match differ.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    differ.truncate(NAMED);
+    let message =
+        format!("the machine, its settings or prony were not the same in all sessions: {}{more}", differ.join("; "));
     let hint = "verdicts compare trials of one session; figures over the whole run mix the machines: begin a new run";
     (!differ.is_empty()).then(|| Finding::of("sessions_differ", Severity::Warning, message, hint))
 }
 
-/// Facts as lines, `memory: 16.00 GB`; a missing one with its reason.
+/// Lasting facts as lines, `memory: 16.00 GB`; a missing one with its reason.
 pub fn facts_lines(host: &Facts) -> Vec<String> {
-    facts(host).into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
+    lasting_facts(host).into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
+}
+
+/// Without the clock rate, which is another at each moment.
+fn lasting_facts(host: &Facts) -> Vec<Row> {
+    let mut rows = facts(host);
+    rows.retain(|(name, _)| name != "processor.megahertz");
+    rows
 }
 
 fn facts(host: &Facts) -> Vec<Row> {

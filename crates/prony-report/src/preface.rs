@@ -124,7 +124,7 @@ pub(super) fn findings(data: &RunData) -> Vec<FindingLine> {
     let primary = verdicts::declared(&data.experiment).into_iter().next();
     let done = data.head.status == RunStatus::Done;
     let mut of_run = findings::of_run(&data.experiment, &data.trials, primary.as_ref(), done);
-    of_run.extend(machine::sessions_differ(&data.head));
+    of_run.extend(machine::sessions_differ(&data.head, &data.trials));
     let mut lines: Vec<(Severity, FindingLine)> = gathered(&of_run);
     lines.extend(found.into_iter().map(|(f, n)| (f.severity, line(f, n, data.trials.len()))));
     lines.sort_by_key(|(severity, _)| std::cmp::Reverse(*severity));

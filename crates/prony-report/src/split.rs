@@ -1,6 +1,6 @@
 //! CPU time in user mode and in the kernel, where it is long enough to be divided.
 
-use prony_model::metric::{Metric, MetricKey};
+use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::record::TrialRecord;
 
 use super::cells::Source;
@@ -12,14 +12,14 @@ use prony_stats::summary::median;
 /// each tick of some milliseconds happened to find (`cputime_adjust` in kernel/sched/cputime.c).
 const LEAST: f64 = 50e6;
 
-/// Whether the phase of a trial took CPU time enough.
+/// Whether the phase of a trial took CPU time enough; never where the figure does not count.
 pub(super) fn can_tell(trial: &TrialRecord, phase: &str) -> bool {
     cpu(trial, phase).is_some_and(|nanos| nanos >= LEAST)
 }
 
 fn cpu(trial: &TrialRecord, phase: &str) -> Option<f64> {
-    let phase = trial.phases.iter().find(|found| found.name == phase)?;
-    phase.reading(MetricKey::amount(Metric::Cpu))?.measured().copied()
+    let name = MetricName { phase: phase.to_owned(), instance: None, key: MetricKey::amount(Metric::Cpu) };
+    trial.figure(&name).measured().copied()
 }
 
 /// Takes the figures out of the cells of rows whose median is too short.

@@ -7,6 +7,7 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan::{Outline, VariantOutline, outline};
 use prony_model::catalog::Overrides;
 use prony_model::metric::MetricName;
+use prony_model::number::percent;
 use prony_model::units::{Bytes, Nanos, parse_span};
 use prony_stats::blocks_before_any_verdict;
 
@@ -178,10 +179,10 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     };
     let comparisons = if family == 1 { "1 comparison".to_owned() } else { format!("{family} comparisons") };
     format!(
-        "{compared}: {comparisons}, differences below {} % count as none, all verdicts hold together with probability {} \
-         %: {needed}\n",
-        compare.margin.get() * 100.0,
-        100.0 - compare.alpha.get() * 100.0,
+        "{compared}: {comparisons}, differences below {} count as none, all verdicts hold together with probability {}: \
+         {needed}\n",
+        percent(compare.margin.get()),
+        percent(1.0 - compare.alpha.get()),
     )
 }
 

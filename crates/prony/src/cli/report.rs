@@ -15,7 +15,7 @@ use prony_report::render::Render;
 use prony_report::render::markdown::Markdown;
 use prony_report::render::markup::Markup;
 use prony_report::{Options, build, html};
-use prony_results::{Database, RunData};
+use prony_results::{Database, RunData, RunId};
 
 /// Functions and packages of each profiled phase in a document.
 const ROWS: usize = 10;
@@ -44,7 +44,7 @@ pub struct ReportArgs {
     /// File to write; default: standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write the page and show it in the browser; without `--output` it is `run-N.html` beside the database
+    /// Write the page and show it in the browser; without `--output` it is `NAME-page-N.html` beside the database
     #[arg(long, conflicts_with_all = ["format", "what"])]
     pub open: bool,
 }
@@ -104,12 +104,19 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     }
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
-    let beside = || database.path().with_file_name(format!("run-{}.html", data.head.id));
+    let beside = || page_beside(database.path(), data.head.id);
     let path = args.output.clone().or_else(|| args.open.then(beside));
     let Some(path) = path else { return write(args, &database, &data, out) };
     let file = OutputFiles::of(Some(database.path()), []).open(&path, Present::Replaced)?;
     file.write(|out| write(args, &database, &data, out))?;
     if args.open { open(&path) } else { Ok(()) }
+}
+
+/// The page of a run beside its database, apart from those of other databases in the directory: `prony-page-7.html`.
+fn page_beside(database: &Path, run: RunId) -> PathBuf {
+    let mut name = database.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-page-{run}.html"));
+    database.with_file_name(name)
 }
 
 /// Shows a file in the desktop's browser, which goes on by itself.

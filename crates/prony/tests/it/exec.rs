@@ -334,9 +334,22 @@ fn summary_ends_with_one_table_and_names_the_way_to_the_rest() {
 fn one_command_has_a_row_of_its_name_and_no_verdict() {
     let bench = Bench::new();
     for runs in ["1", "3"] {
-        let text = out(&bench.exec(&["-r", runs, "-n", "nap", "--", "sleep", "0.03"]).0);
+        let text = out(&bench.exec(&["-r", runs, "-n", "nap", "--syncs", "--", "sleep", "0.03"]).0);
         assert!(row(&text, "nap").is_some() && text.contains("\ncommand "), "{text}");
+        assert!(text.contains("fsyncs"), "a column, or why there is none: {text}");
         assert!(!text.to_lowercase().contains("verdict"), "{text}");
+    }
+}
+
+#[test]
+fn a_command_of_several_processes_leaves_the_exact_peak_of_the_first() {
+    let bench = Bench::new();
+    let several = "sh -c 'sleep 0.2 & sleep 0.2; wait'";
+    // Its buffer is above what a process has before it executes a program.
+    let one = "dd if=/dev/zero of=/dev/null bs=32M count=20";
+    let text = out(&bench.exec(&["-r", "1", "-n", "one", "-n", "two", one, several]).0);
+    for shown in ["rss.peak, ", "rss.max, ", "not every trial has"] {
+        assert!(text.contains(shown), "{shown}: {text}");
     }
 }
 

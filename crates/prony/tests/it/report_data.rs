@@ -201,7 +201,7 @@ fn a_page_is_written_beside_the_database_and_shown_by_the_browser() {
     let fixture = Fixture::new();
     let script = "#!/bin/sh\nprintf '%s' \"$1\" > shown\n";
     let shown = || PathBuf::from(std::fs::read_to_string(fixture.dir.path().join("shown")).unwrap());
-    for (words, name) in [(&[][..], "run-2.html"), (&["-o", "./-x.html"], "-x.html")] {
+    for (words, name) in [(&[][..], "prony-page-2.html"), (&["-o", "./-x.html"], "-x.html")] {
         let output = opened(&fixture, script, words);
         assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
         assert_eq!(shown(), fixture.dir.path().canonicalize().unwrap().join(name));
@@ -210,7 +210,7 @@ fn a_page_is_written_beside_the_database_and_shown_by_the_browser() {
     let output = opened(&fixture, "#!/bin/sh\nexit 3\n", &[]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("run-2.html` in a browser") && said.contains("exit status: 3") && said.contains("hint: "),
+        said.contains("prony-page-2.html` in a browser") && said.contains("exit status: 3") && said.contains("hint: "),
         "{said}"
     );
     assert_eq!(output.status.code(), Some(2));

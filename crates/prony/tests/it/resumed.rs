@@ -83,14 +83,20 @@ fn sessions_on_another_machine_or_of_another_prony_are_named() {
     assert_eq!(sessions, [0, 0, 0, 1, 1, 1]);
     let [second] = data.head.resumed.as_slice() else { panic!("{:?}", data.head.resumed) };
     assert_eq!((second.session, second.host.kernel.measured()), (1, Some(&kernel)));
+    let database = rusqlite::Connection::open(bench.path("prony.db")).unwrap();
+    let idle = "INSERT INTO sessions (run, session, started_unix_ms, host, version) \
+                SELECT run, 2, started_unix_ms, host, '0.0.8' FROM sessions";
+    assert_eq!(database.execute(idle, []).unwrap(), 1);
+    drop(database);
     let report = bench.prony(&["report", "--format", "markdown"]);
     let expected = format!(
-        "the run was resumed on another machine or by another prony: kernel 1.2.3, in session 1 {kernel}; \
+        "the machine, its settings or prony were not the same in all sessions: kernel 1.2.3, in session 1 {kernel}; \
          prony 0.0.9, in session 1 {}",
         env!("CARGO_PKG_VERSION")
     );
     let text = said(&report).replace('\\', "");
     assert!(said(&output).contains("sessions_differ") && text.contains(&expected), "{text}");
+    assert!(!text.contains("0.0.8"), "a session without trials: {text}");
     assert_eq!(bench.prony(&["run", "e.toml", "--quiet"]).status.code(), Some(0));
     let compared = said(&bench.prony(&["compare", "1", "2"]));
     assert!(compared.contains("only run 1: kernel: 1.2.3") && !compared.contains("only run 2: kernel"), "{compared}");

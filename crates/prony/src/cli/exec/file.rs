@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use prony_experiment::design::{Experiment, Variant};
-use prony_model::program::Runtime;
+use prony_model::program::{Care, CopyOf, ProgramSpec, Runtime};
 use toml::{Table, Value};
 
 use super::parameters::{Parameter, filled, replaced};
@@ -292,11 +292,18 @@ pub fn label(experiment: &Experiment, variant: &Variant) -> String {
     if unused.is_empty() { label } else { format!("{label} ({})", unused.join(", ")) }
 }
 
-/// What each variant is called, where commands are a factor or there is one variant; empty elsewhere.
+/// What each variant is called, where commands are a factor or one command was typed; empty elsewhere.
 pub fn names(experiment: &Experiment) -> Vec<String> {
     let variants = experiment.variants();
-    let are_commands = variants.len() == 1 || experiment.factors().iter().any(|factor| factor.name == COMMAND);
+    let are_commands = is_one_command(experiment) || experiment.factors().iter().any(|factor| factor.name == COMMAND);
     variants.iter().filter(|_| are_commands).map(|variant| label(experiment, variant)).collect()
+}
+
+/// Whether the experiment is as [`Typed::to_toml`] writes it of one command, whose title is the command.
+fn is_one_command(experiment: &Experiment) -> bool {
+    let [variant] = experiment.variants() else { return false };
+    let typed = |of: &ProgramSpec| of.name == program(0) && of.copy == CopyOf::None;
+    experiment.observe().care == Care::Light && variant.spec.subject.program().is_some_and(typed)
 }
 
 /// The entries that have a value.
@@ -319,7 +326,7 @@ mod tests {
     use prony_engines::catalog::Catalog;
     use prony_experiment::{check, parse, render};
     use prony_model::catalog::Overrides;
-    use prony_model::program::{CommandLine, OutputTo, ProgramSpec};
+    use prony_model::program::{CommandLine, OutputTo};
     use prony_model::units::Nanos;
 
     use super::*;
@@ -351,6 +358,16 @@ mod tests {
             "[experiment]\ntitle = \"node a b.js\"\n\n[compare]\nblocks = 10\n\n[observe]\nhertz = 100\ncare = \"light\"\n\n\
              [program.a]\ncommand = [\"node\", \"a b.js\"]\ndirectory = \".\"\ncopy = \"none\"\n"
         );
+    }
+
+    #[test]
+    fn only_commands_that_were_typed_are_names_of_variants() {
+        let one = typed(&[&["node", "a b.js"]]);
+        assert_eq!(names(&checked(&one)), ["node a b.js"]);
+        let text = one.to_toml().replace("program.a", "program.site");
+        let raw = parse(&text, "experiment.toml").unwrap_or_else(|p| panic!("{}", p[0].message));
+        let file = check(&raw, &Catalog, &Overrides::default()).unwrap_or_else(|p| panic!("{}", p[0].message));
+        assert!(names(&file).is_empty());
     }
 
     #[test]
