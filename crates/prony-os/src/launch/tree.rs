@@ -211,7 +211,8 @@ mod tests {
         spawner.kill().unwrap();
         spawner.wait().unwrap();
         assert!(!Children(Vec::new()).none_but(number(&spawner)), "this cannot be determined");
-        assert!(!Children::open().0.is_empty());
+        // A thread of the test harness may end between the listing and the opening: then nothing is known.
+        assert!((0..1000).any(|_| !Children::open().0.is_empty()));
     }
 
     #[test]
