@@ -42,6 +42,39 @@ pub fn plan(experiment: &Experiment) -> Vec<PlannedTrial> {
     trials
 }
 
+/// The plan of a run that was interrupted: what it has done, in its order, and what is left.
+///
+/// A sub-block with a baseline that was cut short runs again from its start, under the next free number of its block:
+/// compared trials run close together in time, not in two sessions (METHOD 4.11). Its finished trials remain, unpaired.
+/// Without a baseline nothing is paired, and only what is missing runs.
+pub fn resumed(experiment: &Experiment, done: &[PlannedTrial]) -> Vec<PlannedTrial> {
+    let whole = plan(experiment);
+    let part = |a: &PlannedTrial, b: &PlannedTrial| (a.block, a.sub_block) == (b.block, b.sub_block);
+    let mut attempts = done.chunk_by(part);
+    let mut left: Vec<PlannedTrial> = Vec::new();
+    for sub_block in whole.chunk_by(part) {
+        // Only the last of several attempts can be complete.
+        let mut ran = 0;
+        for attempt in attempts.by_ref() {
+            ran = attempt.len();
+            if ran == sub_block.len() {
+                break;
+            }
+        }
+        let missing = &sub_block[ran..];
+        let paired = sub_block.iter().any(|trial| experiment.variants()[trial.variant].baseline);
+        if paired && ran > 0 && !missing.is_empty() {
+            let of_block = whole.iter().chain(done).filter(|trial| trial.block == sub_block[0].block);
+            let next = of_block.map(|trial| trial.sub_block + 1).max().unwrap_or(0);
+            left.extend(sub_block.iter().map(|trial| PlannedTrial { sub_block: next, ..*trial }));
+        } else {
+            left.extend(missing);
+        }
+    }
+    let numbered = |(trial, position)| PlannedTrial { position, ..trial };
+    done.iter().copied().chain(left.into_iter().zip(done.len() as u32..).map(numbered)).collect()
+}
+
 /// The seed of data and operation order in a block, and the order of its trials: the places of `count` things, for
 /// searches, which plan a block at a time.
 pub fn lone_block(seed: u64, block: u32, count: usize) -> (u64, Vec<usize>) {

@@ -1,6 +1,6 @@
 //! Reads what reports need: the runs, and one run with its light trials.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::path::PathBuf;
 
@@ -51,19 +51,6 @@ impl Database {
 
     fn no_run(&self, run: RunId) -> Error {
         Error::NoRun { run: run.to_string(), path: self.path().to_owned() }
-    }
-
-    /// Positions of the run's finished trials: what a resumed run leaves out.
-    ///
-    /// # Errors
-    /// [`Error::Database`].
-    pub fn finished_positions(&self, run: RunId) -> Result<BTreeSet<u32>, Error> {
-        self.read("read a run", |connection| {
-            connection
-                .prepare("SELECT position FROM trials WHERE run = ?1")?
-                .query_map([run.0], |row| row.get(0))?
-                .collect()
-        })
     }
 
     /// A run with its experiment and light trials.

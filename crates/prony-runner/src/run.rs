@@ -4,7 +4,7 @@ mod profile;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -73,8 +73,8 @@ pub struct Campaign<'a> {
     pub run: RunId,
     /// The whole plan.
     pub plan: &'a [PlannedTrial],
-    /// Positions that an earlier session finished.
-    pub done: BTreeSet<u32>,
+    /// Finished trials: the first of the plan.
+    done: u32,
     /// When it began, by the monotonic clock.
     began: Nanos,
     /// The number of this session.
@@ -93,10 +93,10 @@ struct Gathered {
 }
 
 impl<'a> Campaign<'a> {
-    /// A run of which `done` are the positions that an earlier session finished.
-    pub fn new(database: &'a mut Database, run: RunId, plan: &'a [PlannedTrial], done: BTreeSet<u32>) -> Self {
+    /// A run of which earlier sessions finished the first `done` trials of the plan.
+    pub fn new(database: &'a mut Database, run: RunId, plan: &'a [PlannedTrial], done: usize) -> Self {
         let (began, gathered, warned) = (monotonic(), Gathered::default(), Warned::default());
-        Self { database, run, plan, done, began, session: 0, gathered, warned }
+        Self { database, run, plan, done: count(done), began, session: 0, gathered, warned }
     }
 
     /// The same, begun at a time of the monotonic clock: what came before the first trial is part of the run's time.
@@ -120,7 +120,7 @@ impl<'a> Campaign<'a> {
         }
         self.keep_gathered()?;
         // Before a trial has ended there is nothing to lose.
-        if self.done.is_empty() { Ok(()) } else { Ok(self.database.sync_before(last.map(Nanos::to_duration))?) }
+        if self.done == 0 { Ok(()) } else { Ok(self.database.sync_before(last.map(Nanos::to_duration))?) }
     }
 
     /// Stores a finished trial, at once or together with those that follow within milliseconds.
@@ -188,7 +188,7 @@ pub fn begin_in(
         planned: planned(experiment, &plan, 0),
         scratch: elsewhere.as_deref(),
     })?;
-    let campaign = Campaign::new(database, run, &plan, BTreeSet::new()).since(began);
+    let campaign = Campaign::new(database, run, &plan, 0).since(began);
     Ok((run, crate::run(campaign, &lab, observer)?))
 }
 
@@ -231,7 +231,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     observer.event(&began(&campaign, lab.experiment));
     let analyses = analyses(lab.experiment);
     let mut course = RunTime::new(lab.experiment, campaign.plan, campaign.began);
-    if !campaign.done.is_empty() {
+    if campaign.done > 0 {
         course.earlier(campaign.plan, &campaign.database.load_run(campaign.run)?.trials);
     }
     if lab.experiment.observe().care == Care::Light {
@@ -258,7 +258,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     campaign.database.sync_every(Duration::ZERO)?;
     let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
     if lab.experiment.compare().budget.is_some() {
-        campaign.database.reopen_run(campaign.run, count(campaign.done.len()))?;
+        campaign.database.reopen_run(campaign.run, campaign.done)?;
     }
     campaign.database.end_run(campaign.run, status, unix_ms())?;
     let Summary { ok, failed, interrupted, .. } = summary;
@@ -275,7 +275,7 @@ fn blocks(
     observer: &mut dyn Observer,
 ) -> Result<(), Error> {
     for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
-        let done = block.iter().all(|trial| campaign.done.contains(&trial.position));
+        let done = block.iter().all(|trial| trial.position < campaign.done);
         if !done && !course.goes_on(monotonic()) {
             let text = format!("stopped after {}: the time budget holds no further one", blocks_text(course.blocks()));
             observer.event(&Event::Notice { text, hint: None });
@@ -325,7 +325,7 @@ fn one_block(
     observer: &mut dyn Observer,
 ) -> Result<bool, Error> {
     for trial in block {
-        if campaign.done.contains(&trial.position) {
+        if trial.position < campaign.done {
             continue;
         }
         if lab.interrupt.asked() || !one(campaign, lab, (trial, course), summary, observer)? {
@@ -373,7 +373,7 @@ fn one(
     }
     record.conditions.session = campaign.session;
     record.conditions.spent = Some(course.trial_ended(trial.variant, monotonic(), lab.places.made_in()));
-    campaign.done.insert(trial.position);
+    campaign.done = trial.position + 1;
     match record.ending.outcome {
         Outcome::Ok => summary.ok += 1,
         _ => summary.failed += 1,
@@ -397,7 +397,7 @@ fn began(campaign: &Campaign<'_>, experiment: &Experiment) -> Event {
         blocks: known(campaign.plan.iter().map(|trial| trial.block + 1).max().unwrap_or(0)),
         trials: known(count(campaign.plan.len())),
         budget,
-        done: count(campaign.done.len()),
+        done: campaign.done,
     }
 }
 
@@ -408,8 +408,8 @@ fn ended(campaign: &Campaign<'_>, course: &RunTime, record: &TrialRecord, varian
         took: record.took,
         phases: phase_times(record),
         ending: record.ending.clone(),
-        done: count(campaign.done.len()),
-        trials: course.trials(monotonic()).unwrap_or_default().max(count(campaign.done.len())),
+        done: campaign.done,
+        trials: course.trials(monotonic()).unwrap_or_default().max(campaign.done),
         left: course.left(monotonic()),
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use prony_experiment::design::Experiment;
-use prony_experiment::plan::profiles;
+use prony_experiment::plan::{self, profiles};
 use prony_model::record::{Spent, TrialRecord};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
@@ -43,11 +43,10 @@ impl RunTime {
     /// For a run that begins, or is resumed, at a time.
     pub fn new(experiment: &Experiment, plan: &[PlannedTrial], began: Nanos) -> Self {
         let (mut in_block, mut left) = (BTreeMap::new(), BTreeMap::new());
-        for trial in plan {
-            *left.entry(trial.variant).or_default() += 1;
-            if trial.block == 0 {
-                *in_block.entry(trial.variant).or_default() += 1;
-            }
+        plan.iter().for_each(|trial| *left.entry(trial.variant).or_default() += 1);
+        // The plan of a resumed run may have parts of the first block twice.
+        for trial in plan::plan(experiment).iter().take_while(|trial| trial.block == 0) {
+            *in_block.entry(trial.variant).or_default() += 1;
         }
         Self {
             began,

@@ -55,19 +55,13 @@ fn of_baselines(
 ) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     let (alpha, family) = (experiment.compare().alpha.get(), outline(experiment).family as usize);
-    // A block that was interrupted and resumed is not paired (METHOD 4.11).
-    let mut sessions: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-    for trial in trials {
-        sessions.entry(trial.trial.block).or_default().insert(trial.conditions.session);
-    }
     for baseline in experiment.variants().iter().filter(|v| v.baseline) {
         let mut own: Vec<&TrialRecord> = trials.iter().filter(|t| t.trial.variant == baseline.id).collect();
         own.sort_by_key(|t| t.trial.position);
-        let whole = |block: &u32| sessions.get(block).is_none_or(|sessions| sessions.len() == 1);
-        let blocks: BTreeSet<u32> = own.iter().map(|t| t.trial.block).filter(whole).collect();
+        let complete = complete_blocks(experiment, trials, baseline);
         let analyses = experiment.compare().analyses(baseline.blocks);
         let needed = blocks_before_any_verdict(family, alpha, &analyses).unwrap_or(MIN_BLOCKS);
-        let few = run::too_few_blocks(blocks.len() as u32, baseline.blocks.max, &analyses, needed, done);
+        let few = run::too_few_blocks(complete, baseline.blocks.max, &analyses, needed, done);
         found.extend(few.filter(|finding| !found.contains(finding)));
         let values = |metric| own.iter().filter_map(|t| t.figure(metric).measured().copied()).collect::<Vec<f64>>();
         let drift = primary.and_then(|metric| run::drifting(&values(metric), experiment.compare().margin.get()));
@@ -76,6 +70,22 @@ fn of_baselines(
         );
     }
     found
+}
+
+/// Blocks in which a variant can be paired: it ran in a sub-block beside each label of its baseline. Of the variant that has
+/// most.
+fn complete_blocks(experiment: &Experiment, trials: &[TrialRecord], baseline: &Variant) -> u32 {
+    let place = |t: &TrialRecord| (t.trial.block, t.trial.sub_block);
+    let mut labels: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let own = trials.iter().filter(|t| t.trial.variant == baseline.id);
+    own.for_each(|t| *labels.entry(place(t)).or_default() += 1);
+    labels.retain(|_, ran| *ran == 1 + u32::from(experiment.compare().twice));
+    let mut blocks: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
+    for trial in trials.iter().filter(|t| labels.contains_key(&place(t))) {
+        blocks.entry(trial.trial.variant).or_default().insert(trial.trial.block);
+    }
+    blocks.remove(&baseline.id);
+    blocks.values().map(BTreeSet::len).max().unwrap_or(0) as u32
 }
 
 /// Findings that a record already contains, or that its guards return now: the first of its kind for each variant and

@@ -87,10 +87,7 @@ pub fn too_few_blocks(
             resume,
         ),
         Some(first) if !analyses.is_timed() && complete < *first => {
-            let split =
-                "a block of which several sessions ran a part is not paired: begin a new run, or plan a block more";
-            let hint = if done { split } else { resume };
-            (format!("{} complete and the first verdict comes at {first}", blocks(complete)), hint)
+            (format!("{} complete and the first verdict comes at {first}", blocks(complete)), resume)
         }
         _ => return None,
     };

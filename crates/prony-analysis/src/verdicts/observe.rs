@@ -139,18 +139,7 @@ impl<'a> Index<'a> {
 
     /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11).
     fn blocks_of(&self, pair: &Pair) -> Vec<Pairing<'a>> {
-        let twice = self.experiment.compare().twice;
-        let block = |(block_number, sub): &(u32, u32)| {
-            let trial = |variant, label| self.trials.get(&(*block_number, *sub, variant, label)).copied();
-            let baseline2 = trial(pair.baseline, Label::A2);
-            if twice && baseline2.is_none() {
-                return None;
-            }
-            let (baseline, variant) = (trial(pair.baseline, Label::A)?, trial(pair.variant, Label::A)?);
-            let block = Pairing { baseline, baseline2, variant };
-            block.is_of_one_session().then_some(block)
-        };
-        self.blocks.iter().filter_map(block).collect()
+        self.blocks.iter().filter_map(|at| self.pairing(pair, *at, *at)).collect()
     }
 
     /// The blocks in which both of the pair have ended, in the order in which they ran, wherever in the block that was.
@@ -161,25 +150,28 @@ impl<'a> Index<'a> {
 
     /// The pair in one block; in one sub-block where both ran in it, since trials close in time are most alike.
     fn in_block(&self, pair: &Pair, number: u32) -> Option<Pairing<'a>> {
-        let parts: Vec<(u32, u32)> = self.blocks.range((number, 0)..=(number, u32::MAX)).copied().collect();
+        let parts = || self.blocks.range((number, 0)..=(number, u32::MAX));
+        let anywhere = || parts().flat_map(|theirs| parts().map(move |ours| (*theirs, *ours)));
+        let beside = parts().find_map(|at| self.pairing(pair, *at, *at));
+        beside.or_else(|| anywhere().find_map(|(theirs, ours)| self.pairing(pair, theirs, ours)))
+    }
+
+    /// The baseline of one sub-block, with each of its labels, and the variant of another; of one session.
+    fn pairing(&self, pair: &Pair, theirs: (u32, u32), ours: (u32, u32)) -> Option<Pairing<'a>> {
         let trial = |(block, sub): (u32, u32), variant, label| self.trials.get(&(block, sub, variant, label)).copied();
-        let has = |at: &(u32, u32), variant| trial(*at, variant, Label::A).is_some();
-        let shared = parts.iter().copied().find(|at| has(at, pair.baseline) && has(at, pair.variant));
-        let place = |variant| shared.or_else(|| parts.iter().copied().find(|at| has(at, variant)));
-        let (theirs, ours) = (place(pair.baseline)?, place(pair.variant)?);
-        let baseline2 = trial(theirs, pair.baseline, Label::A2);
         let twice = self.experiment.compare().twice && self.experiment.variants()[pair.baseline].baseline;
+        let baseline2 = trial(theirs, pair.baseline, Label::A2);
         if twice && baseline2.is_none() {
             return None;
         }
-        let (baseline, variant) = (trial(theirs, pair.baseline, Label::A)?, trial(ours, pair.variant, Label::A)?);
-        let block = Pairing { baseline, baseline2, variant };
+        let baseline = trial(theirs, pair.baseline, Label::A)?;
+        let block = Pairing { baseline, baseline2, variant: trial(ours, pair.variant, Label::A)? };
         block.is_of_one_session().then_some(block)
     }
 }
 
 /// Whether one session ran all of these trials: what a resumed run has added to the block in which it was interrupted met
-/// another machine.
+/// the machine in another state.
 pub(super) fn is_of_one_session<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> bool {
     let mut sessions = trials.into_iter().map(|trial| trial.conditions.session);
     let first = sessions.next();

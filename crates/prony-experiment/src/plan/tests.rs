@@ -36,6 +36,37 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
+    fn resumed_keeps_what_ran_and_runs_each_interrupted_sub_block_whole(
+        engines in 1usize..8, sizes in 1usize..3, seed in 0u64..1000, compared: bool,
+        stops in prop::collection::vec(0usize..40, 0..4),
+    ) {
+        let experiment = experiment(engines, sizes, 3, seed, compared);
+        let whole = plan(&experiment);
+        let mut all = resumed(&experiment, &[]);
+        prop_assert_eq!(&all, &whole);
+        let mut done = 0;
+        for stop in stops {
+            done = (done + stop).min(all.len());
+            let again = resumed(&experiment, &all[..done]);
+            prop_assert_eq!(&again[..done], &all[..done]);
+            all = again;
+        }
+        let positions: Vec<u32> = all.iter().map(|trial| trial.position).collect();
+        prop_assert_eq!(positions, (0..all.len() as u32).collect::<Vec<_>>());
+        let parts = |trials: &[PlannedTrial]| -> Vec<Vec<(u32, usize, Label, u64)>> {
+            let parts = trials.chunk_by(|a, b| (a.block, a.sub_block) == (b.block, b.sub_block));
+            let own = |trial: &PlannedTrial| (trial.block, trial.variant, trial.label, trial.seed);
+            parts.map(|part| part.iter().map(own).collect()).collect()
+        };
+        let numbers: BTreeSet<(u32, u32)> = all.iter().map(|trial| (trial.block, trial.sub_block)).collect();
+        prop_assert_eq!(numbers.len(), parts(&all).len(), "no number twice");
+        let mut complete = parts(&all);
+        complete.retain(|part| parts(&whole).contains(part));
+        prop_assert_eq!(complete, parts(&whole), "each once, in the order of the plan");
+        prop_assert!(compared || all.len() == whole.len(), "nothing is paired");
+    }
+
+    #[test]
     fn a_block_runs_every_variant_once_and_each_sub_block_its_baseline(
         engines in 1usize..14, sizes in 1usize..4, blocks in 1u32..5, seed in 0u64..1000,
     ) {

@@ -8,6 +8,7 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan;
 use prony_model::catalog::{Anywhere, Overrides};
 use prony_model::event::Event;
+use prony_model::trial::PlannedTrial;
 use prony_model::units::{Nanos, parse_span};
 use prony_os::clock::monotonic;
 
@@ -24,7 +25,7 @@ use prony_report::Options;
 use prony_report::render::Render;
 use prony_report::render::markdown::Markdown;
 use prony_report::screen::{self, Data, Screen};
-use prony_results::{Database, RunHead, RunId, RunStatus};
+use prony_results::{Database, RunData, RunHead, RunId, RunStatus};
 use prony_runner::interrupt::Interrupt;
 use prony_runner::lab::Lab;
 use prony_runner::load;
@@ -264,7 +265,7 @@ fn resume(
     }
     let mut database = Database::open(path)?;
     let head = resumable(&database, which)?;
-    let recorded = database.load_run(head.id)?.experiment;
+    let RunData { experiment: recorded, trials, .. } = database.load_run(head.id)?;
     gates_are_declared(arguments, &recorded)?;
     if head.status == RunStatus::Done {
         let text = format!("run {} is done: nothing was run", head.id);
@@ -283,14 +284,14 @@ fn resume(
         }
     };
     files.claim_of_programs(experiment.variants())?;
-    let plan = plan::plan(&experiment);
-    let done = database.finished_positions(head.id)?;
+    let done: Vec<PlannedTrial> = trials.iter().map(|trial| trial.trial).collect();
+    let plan = plan::resumed(&experiment, &done);
     database.reopen_run(head.id, prony_runner::planned(&experiment, &plan, done.len()))?;
     let near = prony_runner::scratch(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
     let began = monotonic();
     let lab = Lab::new(&experiment, &near, &[path], interrupt, observer)?;
     let session = database.begin_session(head.id, &lab.host, env!("CARGO_PKG_VERSION"), unix_ms())?;
-    let campaign = Campaign::new(&mut database, head.id, &plan, done).since(began).in_session(session);
+    let campaign = Campaign::new(&mut database, head.id, &plan, done.len()).since(began).in_session(session);
     Ok((head.id, prony_runner::run(campaign, &lab, observer)?))
 }
 

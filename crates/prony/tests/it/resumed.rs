@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::programs::Bench;
 
 /// Writes an experiment whose first session ends before its fourth trial: its preparation fails.
-fn stops(bench: &Bench, more: &str) {
+fn stops(bench: &Bench, blocks: u32, more: &str) {
     let log = bench.path("prepared");
     let text = format!(
-        "[factors]\nv = [\"a\", \"b\"]\n[compare]\nbaseline = {{ v = \"a\" }}\nblocks = 3\ntwice = false\n\
+        "[factors]\nv = [\"a\", \"b\"]\n[compare]\nbaseline = {{ v = \"a\" }}\nblocks = {blocks}\ntwice = false\n\
          [observe]\ncare = \"light\"\n[program.x]\n\
          prepare = \"echo >> {log}; test $(wc -l < {log}) -ne 4\"\n{more}",
         log = log.display()
@@ -22,6 +22,19 @@ fn stops(bench: &Bench, more: &str) {
     fs::write(bench.path("e.toml"), text).unwrap();
     let output = bench.prony(&["run", "e.toml", "--quiet"]);
     assert_eq!((output.status.code(), bench.data().trials.len()), (Some(2), 3), "{}", said(&output));
+}
+
+/// The default number of blocks is the least that a verdict needs: none of them may be missing.
+#[test]
+fn a_run_that_was_interrupted_within_a_block_still_gets_its_verdict() {
+    let bench = Bench::new();
+    stops(&bench, 6, "command = [\"sh\", \"-c\", \"[ {v} = a ] || sleep 0.2\"]\n");
+    let output = bench.prony(&["run", "--resume", "--quiet"]);
+    let text = said(&output);
+    assert!(output.status.code() == Some(0) && text.contains("slower than `v=a` in `run.time`"), "{text}");
+    assert!(!text.contains("too_few_blocks") && bench.data().trials.len() == 13, "{text}");
+    let places: Vec<(u32, u32)> = bench.data().trials.iter().map(|t| (t.trial.block, t.trial.sub_block)).collect();
+    assert_eq!(places[..6], [(0, 0), (0, 0), (1, 0), (1, 1), (1, 1), (2, 0)]);
 }
 
 fn said(output: &Output) -> String {
@@ -42,7 +55,7 @@ fn a_resumed_run_says_what_else_it_ran_than_before() {
         fs::write(bench.path("input"), "one").unwrap();
         app(&bench, "exec sh run.sh");
         let (command, input) = (bench.path("app"), bench.path("input"));
-        stops(&bench, &format!("command = [{command:?}, \"{{v}}\"]\ndirectory = \"site\"\ninput = {input:?}\n"));
+        stops(&bench, 3, &format!("command = [{command:?}, \"{{v}}\"]\ndirectory = \"site\"\ninput = {input:?}\n"));
         let what = match edited {
             None => None,
             Some("app") => {
@@ -70,7 +83,7 @@ fn a_resumed_run_says_what_else_it_ran_than_before() {
 #[test]
 fn sessions_on_another_machine_or_of_another_prony_are_named() {
     let bench = Bench::new();
-    stops(&bench, "command = [\"true\", \"{v}\"]\n");
+    stops(&bench, 3, "command = [\"true\", \"{v}\"]\n");
     let database = rusqlite::Connection::open(bench.path("prony.db")).unwrap();
     let kernel = bench.data().head.host.kernel.measured().unwrap().clone();
     let before = "UPDATE runs SET version = '0.0.9', host = replace(host, ?1, '1.2.3')";
@@ -80,7 +93,7 @@ fn sessions_on_another_machine_or_of_another_prony_are_named() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let data = bench.data();
     let sessions: Vec<u32> = data.trials.iter().map(|trial| trial.conditions.session).collect();
-    assert_eq!(sessions, [0, 0, 0, 1, 1, 1]);
+    assert_eq!(sessions, [0, 0, 0, 1, 1, 1, 1], "the second block runs again");
     let [second] = data.head.resumed.as_slice() else { panic!("{:?}", data.head.resumed) };
     assert_eq!((second.session, second.host.kernel.measured()), (1, Some(&kernel)));
     let database = rusqlite::Connection::open(bench.path("prony.db")).unwrap();
@@ -112,7 +125,7 @@ fn document_reading(text: &str) -> Value {
 #[test]
 fn options_that_a_resumed_run_would_ignore_are_refused() {
     let bench = Bench::new();
-    stops(&bench, "command = [\"true\", \"{v}\"]\n");
+    stops(&bench, 3, "command = [\"true\", \"{v}\"]\n");
     let options = ["--blocks", "2", "--only", "v=a", "--seed", "7", "--set", "v=q"];
     let output = bench.prony(&[&["run", "--resume", "-q"][..], &options].concat());
     let expected = "error: a run is resumed as it began, without `--set`, `--only`, `--blocks`, `--seed`\nhint: ";

@@ -25,17 +25,20 @@ pub(super) struct Cells<'a> {
     by_variant: BTreeMap<(usize, u32), Vec<usize>>,
     /// The baselines that have a figure.
     baselines: BTreeMap<Place, Vec<usize>>,
+    /// The blocks of several sessions: in these, only trials of one sub-block met the machine in one state.
+    split: BTreeSet<u32>,
 }
 
 impl<'a> Cells<'a> {
-    /// Of all blocks that were not interrupted; without some variants.
+    /// Of all blocks; without some variants.
     pub(super) fn of(data: &'a RunData, metric: &MetricName, without: &[usize]) -> Self {
-        let mut cells =
-            Self { data, figures: BTreeMap::new(), by_variant: BTreeMap::new(), baselines: BTreeMap::new() };
         let mut by_block: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
         data.trials.iter().for_each(|trial| by_block.entry(trial.trial.block).or_default().push(trial));
-        by_block.retain(|_, trials| is_of_one_session(trials.iter().copied()));
-        for (at, trial) in data.trials.iter().enumerate().filter(|(_, t)| by_block.contains_key(&t.trial.block)) {
+        by_block.retain(|_, trials| !is_of_one_session(trials.iter().copied()));
+        let split = by_block.into_keys().collect();
+        let (figures, by_variant, baselines) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut cells = Self { data, figures, by_variant, baselines, split };
+        for (at, trial) in data.trials.iter().enumerate() {
             let figure = figure(trial, metric).filter(|value| *value > 0.0 && value.is_finite());
             cells.figures.extend(figure.map(|figure| (at, figure)));
             if figure.is_some() && data.experiment.variants()[trial.trial.variant].baseline {
@@ -53,12 +56,13 @@ impl<'a> Cells<'a> {
         (trial.block, trial.sub_block, self.data.experiment.variants()[trial.variant].stratum)
     }
 
-    /// The trial's own figure, or its difference from the mean of its sub-block's baselines. `None` where one of these has no figure.
+    /// The trial's own figure, or its difference from the mean of its sub-block's baselines. `None` where one of these has
+    /// no figure, and for the figure itself in a block of several sessions.
     fn weights(&self, trial: usize, relative: bool) -> Option<Weights> {
         self.figures.get(&trial)?;
         let own = Weights::from([(trial, 1.0)]);
         if !relative {
-            return Some(own);
+            return (!self.split.contains(&self.data.trials[trial].trial.block)).then_some(own);
         }
         let baselines = self.baselines.get(&self.place(trial))?;
         let share = 1.0 / baselines.len() as f64;

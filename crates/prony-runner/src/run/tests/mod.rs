@@ -3,6 +3,7 @@
 mod outcomes;
 mod scripted;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use prony_engines::catalog::Catalog;
@@ -73,11 +74,14 @@ impl Bench {
     fn session_since(&self, began: Nanos, launcher: &Scripted) -> Session {
         let (path, mut log) = (self.directory.path().join("prony.db"), Log::default());
         let mut database = Database::create(&path).unwrap();
-        let plan = self.plan();
         let launch = Arc::new(launcher.clone());
         let near = self.directory.path();
         let lab = Lab::launching(launch, &self.experiment, near, &[], self.interrupt.clone(), &mut log).unwrap();
         let earlier = database.runs().unwrap().first().map(|head| head.id);
+        let done: Vec<PlannedTrial> = earlier.map_or_else(Vec::new, |run| {
+            database.load_run(run).unwrap().trials.iter().map(|trial| trial.trial).collect()
+        });
+        let plan = plan::resumed(&self.experiment, &done);
         let session = earlier.map_or(0, |run| database.begin_session(run, &lab.host, "0", 0).unwrap());
         let run = earlier.unwrap_or_else(|| {
             let start = RunStart {
@@ -92,9 +96,11 @@ impl Bench {
             };
             database.begin_run(&start).unwrap()
         });
-        let done = database.finished_positions(run).unwrap();
-        let result =
-            super::run(Campaign::new(&mut database, run, &plan, done).since(began).in_session(session), &lab, &mut log);
+        let result = super::run(
+            Campaign::new(&mut database, run, &plan, done.len()).since(began).in_session(session),
+            &lab,
+            &mut log,
+        );
         let notices = log.events.iter().filter_map(|event| match event {
             Event::Notice { text, .. } => Some(text.clone()),
             _ => None,
@@ -198,6 +204,29 @@ fn interrupt_ends_the_run_and_resume_runs_only_missing_trials() {
     assert_eq!(second.head.status, RunStatus::Done);
 }
 
+/// Compares two variants; the second session runs the block again in which the first was interrupted.
+#[test]
+fn block_that_was_interrupted_runs_again_and_its_trials_remain() {
+    let bench = Bench::new("blocks = 6\ntwice = false", "");
+    let asks = bench.interrupt.clone();
+    let first = bench.session(&Scripted::new(move |nth, _| {
+        if nth == 5 {
+            asks.ask();
+            return Act::default().endless();
+        }
+        Act::default()
+    }));
+    assert_eq!((first.positions().len(), first.head.status), (5, RunStatus::Interrupted));
+
+    let again = Bench { interrupt: Interrupt::default(), ..bench };
+    let second = again.session(&Scripted::new(|_, _| Act::default()));
+    assert_eq!(second.commands, commands(&again.experiment, &again.plan()[4..]), "the third block whole");
+    assert_eq!((second.trials.len(), second.head.status), (13, RunStatus::Done));
+    let data = Database::open(&again.directory.path().join("prony.db")).unwrap().load_run(second.head.id).unwrap();
+    let verdicts = verdicts::of(&data);
+    assert_eq!(verdicts.lines[0].comparison.variant.trials, 6, "as many paired blocks as were planned");
+}
+
 #[test]
 fn trial_that_fails_is_a_result_and_the_run_goes_on() {
     let bench = Bench::new("blocks = 2", "");
@@ -237,7 +266,7 @@ fn supervisor_that_dies_twice_ends_the_run_which_can_be_resumed() {
     assert!(matches!(error, Error::Os(prony_os::Error::SupervisorEnded { .. })), "{error:?}");
     assert_eq!((session.positions(), session.head.status), (vec![0, 1], RunStatus::Interrupted));
     let second = bench.session(&Scripted::new(|_, _| Act::default()));
-    assert_eq!(second.commands, commands(&bench.experiment, &bench.plan()[2..]));
+    assert_eq!(second.commands, commands(&bench.experiment, &bench.plan()), "the first block again");
 }
 
 #[test]
