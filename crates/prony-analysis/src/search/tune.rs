@@ -61,6 +61,8 @@ pub enum TrialResult {
     Disturbed,
     /// The objective or a constraint could not be read, or a guard refuses the trial.
     Unread,
+    /// Its block was interrupted and runs again: trials of two sessions are not compared.
+    Unpaired,
 }
 
 /// Why a setting was dropped for good.
@@ -245,6 +247,9 @@ impl Tune {
     /// How a trial of a block went, and what it cost.
     pub fn tell(&mut self, candidate: usize, result: TrialResult, cost: Nanos) {
         self.spent += cost;
+        if result == TrialResult::Unpaired {
+            return;
+        }
         let block = self.blocks.saturating_sub(1);
         let sign = if self.settings.maximize { -1.0 } else { 1.0 };
         let this = &mut self.candidates[candidate];
@@ -259,6 +264,7 @@ impl Tune {
             TrialResult::Good(_) | TrialResult::Unread => Some(Out::Unread),
             TrialResult::Broke(_) => Some(Out::Broke),
             TrialResult::Died => Some(Out::Died),
+            TrialResult::Unpaired => None,
             TrialResult::Disturbed => {
                 this.disturbed += 1;
                 (this.disturbed >= PATIENCE).then_some(Out::Disturbed)

@@ -197,6 +197,13 @@ impl<'a> Prober<'a> {
         Ok(id)
     }
 
+    /// How many trials of a block of so many each earlier session ran that did not complete it, in their order.
+    pub fn interrupted(&self, block: u32, size: usize) -> Vec<usize> {
+        let stored: Vec<&TrialRecord> = self.stored.values().filter(|record| record.trial.block == block).collect();
+        let sessions = stored.chunk_by(|a, b| a.conditions.session == b.conditions.session);
+        sessions.map(<[_]>::len).filter(|ran| *ran < size).collect()
+    }
+
     /// Runs a trial of a variant as part of a block; `None` where the user interrupted it.
     ///
     /// # Errors

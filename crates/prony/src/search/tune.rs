@@ -245,8 +245,14 @@ impl Search<'_> {
                     return Ok(Some(found));
                 }
                 Step::Run(block) => {
+                    // What sessions before left incomplete remains in the journal, and the block runs again whole.
+                    for ran in self.prober.interrupted(block.number, block.order.len()) {
+                        for candidate in &block.order[..ran] {
+                            self.one(&block, *candidate, false)?;
+                        }
+                    }
                     for candidate in &block.order {
-                        if !self.one(&block, *candidate)? {
+                        if !self.one(&block, *candidate, true)? {
                             return Ok(None);
                         }
                     }
@@ -255,8 +261,8 @@ impl Search<'_> {
         }
     }
 
-    /// One trial; `false` where the user interrupted it.
-    fn one(&mut self, block: &Block, candidate: usize) -> Result<bool, Error> {
+    /// One trial, which counts where it is `paired`; `false` where the user interrupted it.
+    fn one(&mut self, block: &Block, candidate: usize, paired: bool) -> Result<bool, Error> {
         let began = Instant::now();
         let point = self.tune.candidates()[candidate].point.clone();
         let variant = match self.variants.get(&candidate) {
@@ -271,6 +277,7 @@ impl Search<'_> {
         let Some(record) = self.prober.probe(variant, block.number)? else { return Ok(false) };
         let spent = Nanos::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let (result, figures) = self.result(&record);
+        let result = if paired { result } else { TrialResult::Unpaired };
         self.tune.tell(candidate, result, spent.max(record.took));
         self.prober.note(&Entry::Tried {
             trial: record.trial.position,
@@ -337,6 +344,7 @@ const fn name_of(result: TrialResult) -> &'static str {
         TrialResult::Died => "died",
         TrialResult::Disturbed => "disturbed",
         TrialResult::Unread => "not read",
+        TrialResult::Unpaired => "not paired",
     }
 }
 

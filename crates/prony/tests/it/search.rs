@@ -431,11 +431,21 @@ fn an_interrupted_race_ends_as_it_would_have() {
     assert_eq!(code, Some(0), "{errors}");
     let first = |text: &str| text.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(first(&said), first(&whole), "the winner of a search in one go");
-    let order =
-        |run: &RunData| run.trials.iter().map(|t| (t.trial.block, t.trial.variant, t.trial.seed)).collect::<Vec<_>>();
-    assert_eq!(order(&bench.run(1)), order(&bench.run(3)));
+    let order = |trials: &[TrialRecord]| {
+        trials.iter().map(|t| (t.trial.block, t.trial.variant, t.trial.seed)).collect::<Vec<_>>()
+    };
+    let (resumed, whole) = (bench.run(1).trials, bench.run(3).trials);
+    let split = resumed.partition_point(|trial| trial.conditions.session == 0);
+    let again = resumed[split].trial.block;
+    let before = resumed.partition_point(|trial| trial.trial.block < again);
+    assert!(before < split, "it was interrupted within a block");
+    let without = [&resumed[..before], &resumed[split..]].concat();
+    assert_eq!(order(&without), order(&whole), "the interrupted block runs again whole, and nothing else differs");
     let trials = |run| bench.journal(run).into_iter().filter(|entry| entry["trial"].is_number()).count();
-    assert_eq!(trials(1), trials(3));
+    assert_eq!([trials(1), trials(3)], [resumed.len(), whole.len()]);
+    let file = lines(&bench.path("j.jsonl"));
+    let unpaired = file.iter().filter(|entry| entry["result"] == "not paired").count();
+    assert_eq!(unpaired, split - before, "in the file as in the database");
     bench.assert_no_secret_recorded();
 }
 
