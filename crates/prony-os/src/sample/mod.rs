@@ -77,6 +77,9 @@ impl Samplers {
     }
 }
 
+/// See [`step`].
+const EIGHTH: u64 = 8;
+
 fn period(hertz: u32) -> Nanos {
     Nanos::from_nanos(1_000_000_000 / u64::from(hertz.clamp(1, 100)))
 }
@@ -199,18 +202,30 @@ impl Drop for Sampler {
 fn run(shared: &Shared, period: Nanos, began: Nanos) {
     let before = thread_cpu();
     let first = shared.lock().settings.first;
-    let mut number = 0;
+    let (mut number, mut due) = (0, first);
     loop {
-        let due = began + first + Nanos::from_nanos(period.as_nanos() * number);
-        let Some(mut state) = wait_until(shared, due) else { break };
+        let Some(mut state) = wait_until(shared, began + due) else { break };
         state.round(RoundKind::Round(number));
         // Instants are fixed: a late round does not move those after it.
-        let next = monotonic().since(began + first).as_nanos() / period.as_nanos() + 1;
+        let now = monotonic().since(began);
+        let after = |(number, due): (u64, Nanos)| (number + 1, due + step(due, first, period));
+        let mut rounds = std::iter::successors(Some((number, due)), |round| Some(after(*round))).skip(1);
+        let next = rounds.find(|(_, due)| *due > now).unwrap_or((number + 1, due + period));
         state.ran.rounds += 1;
-        state.ran.missed += next - number - 1;
+        state.ran.missed += next.0 - number - 1;
         state.ran.cpu = thread_cpu().since(before);
-        number = next;
+        (number, due) = next;
     }
+}
+
+/// How long after a round the next is due. Where the first is not at once, the subject has just begun: rounds then are no
+/// further apart than an eighth of its time so far, or the time of the first, so that a short life is sampled as closely as
+/// the begin of a long one.
+fn step(due: Nanos, first: Nanos, period: Nanos) -> Nanos {
+    if first == Nanos::ZERO {
+        return period;
+    }
+    Nanos::from_nanos(due.as_nanos() / EIGHTH).clamp(first.min(period), period)
 }
 
 /// The lock at `due`, or `None` when it is time to stop.
@@ -240,6 +255,19 @@ mod tests {
             std::thread::sleep(Duration::from_millis(3));
         }
         holds()
+    }
+
+    #[test]
+    fn rounds_are_closer_together_while_the_subject_is_young() {
+        let (first, period) = (Nanos::from_millis(2), Nanos::from_millis(10));
+        let after = |due: &Nanos| Some(*due + step(*due, first, period));
+        let dues: Vec<f64> =
+            std::iter::successors(Some(first), after).take(24).map(|due| due.as_secs_f64() * 1e3).collect();
+        assert_eq!(dues[..9], [2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0]);
+        assert!(dues.windows(2).all(|pair| pair[1] - pair[0] <= (pair[0] / 8.0).max(2.0) + 1e-9), "{dues:?}");
+        assert!(dues[23] - dues[22] > 9.99, "{dues:?}");
+        assert_eq!(step(Nanos::from_millis(70), Nanos::ZERO, period), period, "an even grid");
+        assert_eq!(step(first, first, Nanos::from_millis(1)), Nanos::from_millis(1));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! last sample: the kernel gives the rest of it to its parent, or to nobody. The control group has counted it, so that
 //! what is left of the tree's CPU time once all processes are taken off is a figure of its own, and never a process's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::processes::{NOT_ATTRIBUTED, PART, instances};
@@ -12,7 +12,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 
-use super::readings::Readings;
+use super::readings::{Readings, SPARSE, is_dense};
 use super::snapshot::{ProcessSnapshot, Snapshot};
 
 /// What the processes of a phase are read from.
@@ -54,6 +54,9 @@ impl Processes<'_> {
         if single && !self.waited_for_children() {
             return BTreeMap::new();
         }
+        let (from, to) = self.between;
+        let samples = self.series.iter().flat_map(|series| &series.samples).map(|sample| sample.at);
+        let rounds = samples.filter(|at| from <= *at && *at <= to).chain([from, to]).collect();
         let mut found: BTreeMap<String, Found> = BTreeMap::new();
         for (at, name) in instances(self.series).into_iter().enumerate() {
             self.add(at, found.entry(name).or_default());
@@ -61,7 +64,7 @@ impl Processes<'_> {
         found.retain(|_, found| found.count > 0);
         let attributed: f64 = found.values().map(|found| found.cpu).sum();
         let mut all: BTreeMap<String, Readings> =
-            found.into_iter().map(|(name, found)| (name, found.readings())).collect();
+            found.into_iter().map(|(name, found)| (name, found.readings(&rounds))).collect();
         // Clocks of processes are read some microseconds after the group's.
         let rest = self.cpu.clone().map(|cpu| (cpu - attributed).max(0.0));
         let large = rest.clone().and(self.cpu.clone(), |rest, cpu| rest > PART * cpu);
@@ -127,13 +130,15 @@ fn cpu(sample: &ProcessSample) -> u64 {
 }
 
 impl Found {
-    fn readings(self) -> Readings {
+    fn readings(self, rounds: &BTreeSet<Nanos>) -> Readings {
         let mut readings = Readings::new();
         let mut put = |metric, stat, reading| {
             readings.insert(MetricKeyText(MetricKey { metric, stat }), reading);
         };
         put(Metric::Cpu, None, Reading::Measured(self.cpu));
+        let dense = !self.at_rest.is_empty() || is_dense(rounds, self.memory.keys().copied());
         let most = |of: fn(&(u64, u64)) -> u64| match self.memory.values().map(of).max() {
+            Some(_) if !dense => Reading::Missing(Why::Failed(SPARSE.to_owned())),
             Some(most) => Reading::Measured(most as f64),
             None => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
         };

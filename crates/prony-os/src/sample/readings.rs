@@ -1,6 +1,7 @@
 //! Computes a phase's figures from its two snapshots and the samples between. No input or output.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
@@ -13,8 +14,15 @@ use super::sync::SyncCounts;
 /// Figures by key.
 pub type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
 
+/// Why what ended in the phase has no memory.
+pub(super) const SPARSE: &str = "it ended so soon that its samples lie too far apart; sample more often (`hertz`)";
+
 /// A gauge's value in one sample.
 type Gauge = fn(&ProcessSample) -> f64;
+
+/// The longest time between two samples of what had ended when the phase did may be this part of the time for which it
+/// lived: what was not sampled may have had any amount of memory, and the first instants have little.
+const LONGEST_GAP: u64 = 4;
 
 /// Gauges that every sample holds.
 const GAUGES: [(Metric, Gauge); 8] = [
@@ -136,10 +144,14 @@ fn syncs(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings) 
 
 fn gauges(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str, readings: &mut Readings) {
     let mut instants: BTreeMap<Nanos, Vec<ProcessSample>> = BTreeMap::new();
+    let mut rounds = BTreeSet::from([begin.at, end.at]);
     let within = |role_of: &str| role.is_empty() || role_of == role;
-    for process in series.iter().filter(|process| within(&process.role)) {
+    for process in series {
         for sample in process.samples.iter().filter(|sample| begin.at < sample.at && sample.at < end.at) {
-            instants.entry(sample.at).or_default().push(*sample);
+            rounds.insert(sample.at);
+            if within(&process.role) {
+                instants.entry(sample.at).or_default().push(*sample);
+            }
         }
     }
     for snapshot in [begin, end] {
@@ -151,13 +163,28 @@ fn gauges(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str
         // Before its first process and after its last, a role has no memory to report.
         let sums: Vec<(Nanos, f64)> = sums.filter(|(at, _)| !instants[at].is_empty()).collect();
         let alive_at_end = !instants[&end.at].is_empty();
+        let dense = alive_at_end || is_dense(&rounds, sums.iter().map(|(at, _)| *at));
         for (stat, reading) in statistics(&sums, alive_at_end) {
+            let sparse = || Reading::Missing(Why::Failed(SPARSE.to_owned()));
+            let reading = if dense || reading.measured().is_none() { reading } else { sparse() };
             readings.insert(MetricKeyText(MetricKey::gauge(metric, stat)), reading);
         }
     }
     let peak = peak(begin, end, series, role);
     readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
     pss(end, role, readings);
+}
+
+/// Whether samples of what ended in the phase show its memory: none of its time, up to the rounds before and after it, lies
+/// further between two of them than [`LONGEST_GAP`] allows. True of what was never sampled, which is missing anyway.
+pub(super) fn is_dense(rounds: &BTreeSet<Nanos>, own: impl Iterator<Item = Nanos>) -> bool {
+    let own: BTreeSet<Nanos> = own.collect();
+    let (Some(first), Some(last)) = (own.first(), own.last()) else { return true };
+    let before = rounds.range(..*first).next_back().unwrap_or(first);
+    let after = rounds.range((Bound::Excluded(*last), Bound::Unbounded)).next().unwrap_or(last);
+    let at: Vec<Nanos> = [before].into_iter().chain(&own).chain([after]).copied().collect();
+    let longest = at.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or_default();
+    longest.as_nanos().saturating_mul(LONGEST_GAP) <= after.since(*before).as_nanos()
 }
 
 fn statistics(sums: &[(Nanos, f64)], alive_at_end: bool) -> [(Stat, Reading<f64>); 5] {
@@ -350,15 +377,39 @@ mod tests {
     fn a_tree_that_ended_has_a_past_and_no_end() {
         let begin = snapshot(100, 10, vec![process(1, "worker", 100, 50)]);
         let end = snapshot(300, 40, vec![]);
-        let readings = phase_readings(&begin, &end, &[series(1, "worker", &[(200, 70)])], "");
+        let samples = [(150, 60), (200, 70), (250, 70)];
+        let readings = phase_readings(&begin, &end, &[series(1, "worker", &samples)], "");
         is(&readings, "anon.max", 70.0);
-        is(&readings, "anon.mean", 60.0);
+        is(&readings, "anon.mean", (50.0 * 55.0 + 50.0 * 65.0 + 50.0 * 70.0) / 150.0);
         is(&readings, "cpu", 60e6);
         for key in ["anon.end", "pss.end", "rss.peak"] {
             assert!(matches!(get(&readings, key), Reading::Missing(Why::Failed(_))), "{key}");
         }
         let nobody = phase_readings(&snapshot(100, 0, vec![]), &snapshot(300, 0, vec![]), &[], "");
         assert_eq!(*get(&nobody, "anon.max"), Reading::Missing(Why::TooFew { have: 0, need: 1 }));
+    }
+
+    #[test]
+    fn what_ended_has_no_memory_where_its_samples_lie_far_apart() {
+        let (begin, end) = (snapshot(100, 0, vec![]), snapshot(300, 0, vec![]));
+        let of = |samples: &[(u64, u64)], role: &str| {
+            let long = series(2, "site", &[(150, 1), (200, 1), (250, 1)]);
+            phase_readings(&begin, &end, &[series(1, "worker", samples), long], role)
+        };
+        let sparse = Reading::Missing(Why::Failed(SPARSE.to_owned()));
+        for samples in [&[(150, 4)][..], &[(150, 4), (200, 9)], &[(101, 4)], &[(110, 4), (150, 5), (180, 6)]] {
+            let readings = of(samples, "worker");
+            ["anon.max", "anon.mean", "anon.min", "threads.max"]
+                .iter()
+                .for_each(|key| assert_eq!(*get(&readings, key), sparse));
+            assert!(get(&readings, "anon.end") != &sparse && get(&readings, "rss.peak") != &sparse);
+        }
+        is(&of(&[(150, 4), (200, 9), (250, 9)], "worker"), "anon.max", 9.0);
+        // It lived between two rounds of others for 50 ms, of which at most 12.5 are not sampled.
+        is(&of(&[(152, 4), (162, 6), (172, 7), (182, 8), (192, 9)], "worker"), "anon.max", 9.0);
+        is(&of(&[(150, 4)], ""), "anon.max", 5.0);
+        let alive = snapshot(300, 0, vec![process(1, "worker", 300, 7)]);
+        is(&phase_readings(&begin, &alive, &[series(1, "worker", &[(101, 4)])], "worker"), "anon.max", 7.0);
     }
 
     #[test]

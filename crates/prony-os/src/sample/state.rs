@@ -41,7 +41,7 @@ pub struct Settings {
     /// A process in the group that is no part of the trial: its use is subtracted from the group's CPU time.
     pub foreign: Option<ForeignProcess>,
     /// After how long the first round is taken, counted from the begin of sampling or, by [`super::Samplers::begin`], of the
-    /// subject.
+    /// subject; rounds are closer together then (`step`).
     pub first: Nanos,
     /// Whether the first snapshot reads nothing of processes, and none reads the machine's pressure: for trials that are
     /// shorter than such a snapshot.

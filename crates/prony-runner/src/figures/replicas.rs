@@ -549,6 +549,14 @@ mod tests {
         assert_eq!(before, own(), "those that ran elsewhere change nothing");
     }
 
+    /// A replica with so much anonymous memory at so many milliseconds.
+    fn sampled<const N: usize>(pid: u32, number: u32, samples: [(u64, u64); N]) -> ProcessSeries {
+        let sample =
+            |(at, anon)| ProcessSample { at: ms(at), anon: Bytes::from_bytes(anon), ..ProcessSample::default() };
+        let (role, samples) = (format!("replica.{number}"), samples.map(sample).to_vec());
+        ProcessSeries { pid, role, command: "c".into(), samples }
+    }
+
     #[test]
     fn replica_memory_at_the_end_is_from_its_report() {
         let snapshots = [snapshot_of(0, 0, &[]), snapshot_of(100, 5, &[(1, 30), (2, 40)]), snapshot_of(300, 9, &[])];
@@ -556,8 +564,8 @@ mod tests {
         all[0].reported = Some(snapshots[1].clone());
         all[1].reported = Some(snapshots[2].clone());
         let series = [(101, 1, 30), (102, 2, 40)].map(|(pid, number, anon)| {
-            let sample = ProcessSample { at: ms(100), anon: Bytes::from_bytes(anon), ..ProcessSample::default() };
-            ProcessSeries { pid, role: format!("replica.{number}"), command: "c".into(), samples: vec![sample] }
+            let anon = |at| if at == 100 { anon } else { 5 };
+            sampled(pid, number, [50, 100, 150, 200, 250].map(|at| (at, anon(at))))
         });
         let found = instances(&all, Inputs { snapshots: &snapshots, series: &series, pss: &LargestPss::default() });
         let names: Vec<&str> = found.keys().map(String::as_str).collect();
@@ -584,9 +592,7 @@ mod tests {
     #[test]
     fn additional_readings_count_in_extremes() {
         let snapshots = [snapshot_of(0, 0, &[]), snapshot_of(300, 9, &[])];
-        let sample = ProcessSample { at: ms(100), anon: Bytes::from_bytes(30), ..ProcessSample::default() };
-        let role = "replica.1".to_owned();
-        let series = [ProcessSeries { pid: 101, role, command: "c".into(), samples: vec![sample] }];
+        let series = [sampled(101, 1, [50, 100, 150, 200, 250].map(|at| (at, 30)))];
         let all =
             |used| [Ran { reported: Some(snapshot_of(150, 5, &[(1, used)])), ..ran(1, (50, 200), 80, &["5 ops"]) }];
         let read = LargestPss { sum: Some(Reading::Measured(Bytes::from_bytes(900))), replicas: 1 };
