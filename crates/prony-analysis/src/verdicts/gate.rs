@@ -8,8 +8,8 @@ use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::{QuantityError, parse_fraction};
-use prony_stats::Verdict;
 use prony_stats::verdict::directions;
+use prony_stats::{MIN_BLOCKS, Verdict};
 
 use super::Line;
 
@@ -173,10 +173,9 @@ fn judge(gate: &Gate, line: &Line) -> Answer {
         Verdict::BaselineDoesNotFinish | Verdict::NeitherFinishes | Verdict::Refused { .. } => {
             return Answer::CannotJudge;
         }
-        // No number of blocks would decide it.
-        Verdict::CantTell { more_blocks: Reading::Missing(_) } if line.comparison.blocks == 0 => {
-            return Answer::CannotJudge;
-        }
+        Verdict::CantTell { .. } if line.comparison.blocks == 0 => return Answer::CannotJudge,
+        // No verdict is stated of so few, whatever their interval (METHOD 4.7).
+        _ if line.comparison.blocks < MIN_BLOCKS => return Answer::Unsure,
         _ => {}
     }
     let Reading::Measured(interval) = &line.comparison.interval else {

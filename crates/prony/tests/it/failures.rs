@@ -317,6 +317,23 @@ fn sentence_names_the_failures_of_trials_whose_rate_counts() {
     assert!(lines.iter().all(|line| line.sentence.ends_with(expected)), "{}", lines[0].sentence);
 }
 
+/// Beside a sentence that could not tell, a gate passed or failed by the interval of two blocks.
+#[test]
+fn gate_is_undecided_where_too_few_blocks_are_paired_and_cannot_judge_where_none_is() {
+    let gate: Gate = "run.time slower 5%".parse().unwrap();
+    for (blocks, undecided) in [(2, Answer::Unsure), (5, Answer::Unsure), (6, Answer::Passes)] {
+        let (experiment, records) = run_of(blocks, |_| None);
+        let mut of = data(&(experiment, records));
+        let answer = |of: &RunData| Verdicted::of(&gate, &verdicts::of(of).lines, &of.trials).answer();
+        assert_eq!(answer(&of), undecided, "{blocks} blocks");
+        for trial in of.trials.iter_mut().filter(|t| t.trial.variant == 1) {
+            let readings = trial.phases[0].readings.get_mut("").unwrap();
+            readings.insert(key("time"), Reading::Missing(Why::NotReached));
+        }
+        assert_eq!(answer(&of), Answer::CannotJudge, "{blocks} blocks, of which none has a figure");
+    }
+}
+
 #[test]
 fn gate_without_a_comparison_cannot_judge() {
     let gate: Gate = "run.time slower 5%".parse().unwrap();

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use prony_experiment::plan;
 use prony_model::event::Event;
 use prony_model::metric::MetricKey;
 use prony_model::outcome::Outcome;
 use prony_model::record::{Completion, PhaseRecord};
+use prony_model::trial::PlannedTrial;
 use prony_results::{Database, RunData, RunId};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -259,13 +261,14 @@ fn send(child: &Child, signal: Signal) {
 }
 
 fn goes_on_to_the_end(bench: &Bench, finished_before: usize) {
-    let before: Vec<u32> = bench.run().trials.iter().map(|record| record.trial.position).collect();
+    let before: Vec<PlannedTrial> = bench.run().trials.iter().map(|record| record.trial).collect();
     assert!(before.len() >= finished_before, "what was done is kept: {before:?}");
     let output = bench.prony(&["run", "--resume"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let run = bench.run();
-    let positions: Vec<u32> = run.trials.iter().map(|record| record.trial.position).collect();
-    assert_eq!(positions, (0..12).collect::<Vec<u32>>(), "each trial of the plan once");
+    let trials: Vec<PlannedTrial> = run.trials.iter().map(|record| record.trial).collect();
+    assert_eq!(trials, plan::resumed(&run.experiment, &before), "what is left of the plan, once");
+    assert!(trials.len() >= 12 && trials[..before.len()] == before, "{trials:?}");
     assert!(run.trials.iter().all(|record| record.ending.outcome.is_ok()));
 }
 
