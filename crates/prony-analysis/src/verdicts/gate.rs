@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use prony_model::metric::{Better, MetricError, MetricName};
 use prony_model::outcome::{Outcome, counted};
-use prony_model::reading::Reading;
+use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::units::{QuantityError, parse_fraction};
 use prony_stats::Verdict;
@@ -174,7 +174,7 @@ fn judge(gate: &Gate, line: &Line) -> Answer {
             return Answer::CannotJudge;
         }
         // No number of blocks would decide it.
-        Verdict::CantTell { more_blocks: Reading::Missing(_) } if line.comparison.blocks == 0 => {
+        Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) } if line.comparison.blocks == 0 => {
             return Answer::CannotJudge;
         }
         _ => {}
