@@ -435,7 +435,8 @@ fn by_outcomes(variant: Counts, baseline: Counts) -> Option<Verdict> {
 /// The second label of the baseline beside the first.
 fn against_itself(contrast: &Contrast) -> Reading<Estimate> {
     let twice = contrast.blocks.iter().filter_map(Block::baseline_twice).collect();
-    Contrast::described(contrast.better, twice).estimate(UNCORRECTED).both()
+    let itself = Contrast::described(contrast.better, twice);
+    Contrast { resolution: contrast.baseline_resolution, ..itself }.estimate(UNCORRECTED).both()
 }
 
 #[cfg(test)]
@@ -706,6 +707,14 @@ mod tests {
         let c = one_comparison(once);
         assert!(c.aa.measured().is_none() && c.verdict == Verdict::Worse);
         assert!(c.notes.iter().any(|note| note.contains("ran once in each block")));
+    }
+
+    #[test]
+    fn digits_that_are_printed_widen_the_check_of_the_baseline_against_itself() {
+        let coarse = Contrast { baseline_resolution: 3f64.ln(), ..contrast(blocks(30, 2.0)) };
+        let aa = *compare_family(&family(vec![coarse])).remove(0).aa.measured().unwrap();
+        assert!((aa.ratio - 1.0).abs() < 0.01, "{aa:?}");
+        assert!(aa.interval.low < 0.34 && aa.interval.high.unwrap() > 2.99, "{aa:?}");
     }
 
     #[test]
