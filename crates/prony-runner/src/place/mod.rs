@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use prony_analysis::guard::{self, Finding};
 use prony_experiment::design::Experiment;
+use prony_model::event::Event;
 use prony_model::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
 use prony_model::record::effective::Source;
 use prony_model::spec::{Limits, TrialSpec};
@@ -148,13 +149,15 @@ impl Places {
         &self,
         means: Means<'_>,
         program_of: impl Fn(usize) -> Option<&'s ProgramSpec>,
+        observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         let mut done = Ok(());
         for (variant, place) in self.made.take() {
             if let Some((program, cleanup)) =
                 program_of(variant).and_then(|program| Some((program, program.cleanup.as_ref()?)))
             {
-                done = done.and(place.step(means, program, "cleanup", cleanup));
+                let clean = |setting: &Setting<'_>| finally(means, setting, "cleanup", cleanup, observer);
+                done = done.and(place.beside(means, program, clean));
             }
         }
         done
@@ -227,7 +230,7 @@ impl Place {
         line: &CommandLine,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
-        let Some((top, inside)) = self.top() else { return self.step(means, program, "build", line) };
+        let Some((top, inside)) = self.top() else { return self.run_build(means, program, line) };
         let copy = top.join(inside);
         let made = change::made(program, &copy);
         let state = self.source.as_ref().and_then(|source| source.state.as_deref());
@@ -245,7 +248,7 @@ impl Place {
             close(&top, program, "`build`, taken as it was made before,", &mut copying)?;
         } else {
             drop(copying);
-            self.step(means, program, "build", line)?;
+            self.run_build(means, program, line)?;
             copying = progress(means, program, observer);
             close(&top, program, "`build`", &mut copying)?;
         }
@@ -320,23 +323,26 @@ impl Place {
         close(&top, program, "`prepare`", &mut progress(means, program, observer))
     }
 
-    /// Does something beside the trials in the variant's place; its output is shown where it fails.
+    /// Does its `build` in the variant's place; its output is shown where it fails.
     ///
     /// # Errors
     /// Where it fails or the user interrupts it.
-    fn step(
+    fn run_build(&self, means: Means<'_>, program: &ProgramSpec, line: &CommandLine) -> Result<(), Error> {
+        self.beside(means, program, |setting| step(means, setting, "build", line))
+    }
+
+    /// Does something beside the trials in the variant's place.
+    fn beside(
         &self,
         means: Means<'_>,
         program: &ProgramSpec,
-        what: &'static str,
-        line: &CommandLine,
+        work: impl FnOnce(&Setting<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let scratch = Scratch::create(means.near)?;
         // Nothing is copied where the place has no directory.
         let own = || self.directory(program, scratch.path(), &mut |_, _| Ok(()));
         let directory = self.directory.clone().map_or_else(own, Ok)?;
-        let setting = Setting::new(program, scratch.path(), directory);
-        step(means, &setting, what, line)
+        work(&Setting::new(program, scratch.path(), directory))
     }
 
     /// One run whose figures are thrown away, and its failure with them: the first trial will show it.
@@ -355,11 +361,13 @@ impl Place {
         (spec.stdin, spec.group) = (setting.input()?, Some(Group::create(limits)?));
         let deadline = limits.trial.map(|limit| Instant::now() + limit.to_duration());
         let conclude = || {
-            let concluded = program.conclude.as_ref().map(|conclude| step(means, &setting, "conclude", conclude));
+            let of = program.conclude.as_ref();
+            let concluded = of.map(|conclude| finally(means, &setting, "conclude", conclude, observer));
             // It fails with the run: the first trial will show it.
             drop(concluded);
         };
-        launch(means, spec, deadline, conclude).map(drop)
+        let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        launch(means, spec, &mut || means.interrupt.asked() || late(), conclude).map(drop)
     }
 }
 
@@ -394,7 +402,7 @@ fn tool(
     words: &[String],
 ) -> Result<String, String> {
     let setting = Setting::new(program, scratch, copy.to_path_buf());
-    let ran = setting.beside(words).and_then(|spec| launch(means, spec, None, || ()));
+    let ran = setting.beside(words).and_then(|spec| launch(means, spec, &mut || means.interrupt.asked(), || ()));
     let line = words.join(" ");
     match ran.map_err(|error| error.text().trim().to_owned())? {
         Some((Status::Exited(0), said)) => Ok(said.trim_start_matches(": ").to_owned()),
@@ -408,9 +416,36 @@ fn tool(
 /// # Errors
 /// Where it fails, cannot be started, or the user interrupts it.
 pub fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &CommandLine) -> Result<(), Error> {
+    step_until(means, setting, (what, line), &mut || means.interrupt.asked())
+}
+
+/// Does something after trials, also where the user asked to stop: then it is said what is waited for, and asking again ends
+/// that too.
+///
+/// # Errors
+/// As [`step`].
+pub fn finally(
+    means: Means<'_>,
+    setting: &Setting<'_>,
+    what: &'static str,
+    line: &CommandLine,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    let text = || format!("waiting for `{what}` of program `{}`", setting.program.name);
+    let hint = || Some("Ctrl-C ends it; trials that have ended are kept".to_owned());
+    let wait = || observer.event(&Event::Notice { text: text(), hint: hint() });
+    means.interrupt.nevertheless(wait, |stop| step_until(means, setting, (what, line), stop))
+}
+
+fn step_until(
+    means: Means<'_>,
+    setting: &Setting<'_>,
+    (what, line): (&'static str, &CommandLine),
+    stop: &mut dyn FnMut() -> bool,
+) -> Result<(), Error> {
     let spec = setting.beside(&line.words())?;
     let failed = |message: String| Error::Step { program: setting.program.name.clone(), step: what, message };
-    match launch(means, spec, None, || ())? {
+    match launch(means, spec, stop, || ())? {
         Some((Status::Exited(0), _)) => Ok(()),
         Some((Status::Exited(code), said)) => Err(failed(format!("exit code {code}{said}"))),
         Some((Status::Signalled(signal), said)) => Err(failed(format!("signal {signal}{said}"))),
@@ -418,12 +453,12 @@ pub fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &
     }
 }
 
-/// Runs it to its end, and does something before what is left of its processes is ended; `None` where it was ended for the
-/// deadline or the user.
+/// Runs it to its end, and does something before what is left of its processes is ended; `None` where `stop`
+/// ended it.
 fn launch(
     means: Means<'_>,
     spec: LaunchSpec,
-    deadline: Option<Instant>,
+    stop: &mut dyn FnMut() -> bool,
     conclude: impl FnOnce(),
 ) -> Result<Option<(Status, String)>, Error> {
     let mut process = means.launcher.start(spec)?;
@@ -433,7 +468,7 @@ fn launch(
         if let Some(end) = process.wait(Some(POLL_INTERVAL))? {
             break Some(end);
         }
-        if means.interrupt.asked() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if stop() {
             process.kill_tree()?;
             break None;
         }
