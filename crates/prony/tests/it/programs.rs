@@ -406,6 +406,17 @@ fn what_programs_answer_must_agree() {
     let answer = data.trials[0].phases[0].answer.clone().unwrap();
     assert_eq!((answer.rows, answer.digest.as_str()), (None, "reported:ab"), "it told no number, and has none");
     assert!(!text.contains("answered differently"), "{text}");
+    // What could not be read was no answer, which agreed with any.
+    let (data, text) = shown("hits five digest ab", "hits (?<rows>\\S+) digest");
+    let unknown = |variant| {
+        let mut trials = data.trials.iter().filter(|trial| trial.trial.variant == variant);
+        trials.all(|trial| guards(trial).contains(&"rows_unknown"))
+    };
+    assert_eq!([unknown(0), unknown(1)], [false, true]);
+    assert!(
+        text.contains("the number of rows is not known, ") && text.contains("the program reported `five`"),
+        "{text}"
+    );
     let (data, _) = shown("hits 5 digest ab", "hits: (?<rows>[0-9]+)");
     assert_eq!((guards(&data.trials[0]), data.trials[0].phases[0].answer.clone()), (vec!["read_nothing"], None));
 }
