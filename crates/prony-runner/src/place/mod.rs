@@ -56,6 +56,8 @@ const COPY: &str = "copy";
 /// A variant's place.
 #[derive(Debug, Default)]
 pub struct Place {
+    /// Warm-up runs that it had.
+    warmed: Cell<u32>,
     /// Holds the copy; `None` where the program works in the directory itself. Of a revision it is a copy of the whole
     /// repository: what is in the program's directory may link to what lies beside that.
     copy: Option<Scratch>,
@@ -115,10 +117,26 @@ impl Places {
         program: &ProgramSpec,
         observer: &mut dyn Observer,
     ) -> Result<Rc<Place>, Error> {
-        if let Some(place) = self.made.borrow().get(&variant) {
-            return Ok(Rc::clone(place));
-        }
+        let made = self.made.borrow().get(&variant).map(Rc::clone);
         let began = Instant::now();
+        let place = made.map_or_else(|| self.make(means, variant, spec, program, observer), Ok)?;
+        for warmed in place.warmed.get()..program.warmup {
+            place.warm_up(means, program, &spec.limits, observer)?;
+            place.warmed.set(warmed + 1);
+        }
+        self.took.set(self.took.get() + began.elapsed());
+        Ok(place)
+    }
+
+    /// From here on the variant has a `cleanup`, whatever comes of its warm-up runs.
+    fn make(
+        &self,
+        means: Means<'_>,
+        variant: usize,
+        spec: &TrialSpec,
+        program: &ProgramSpec,
+        observer: &mut dyn Observer,
+    ) -> Result<Rc<Place>, Error> {
         let mut place = Place::make(means, program, &self.sources, observer)?;
         if let Some(build) = &program.build {
             place.build(means, program, build, observer)?;
@@ -128,11 +146,7 @@ impl Places {
             named::unambiguous(program, &spec.phases, directory)?;
         }
         let place = Rc::new(place);
-        for _ in 0..program.warmup {
-            place.warm_up(means, program, &spec.limits, observer)?;
-        }
         self.made.borrow_mut().insert(variant, Rc::clone(&place));
-        self.took.set(self.took.get() + began.elapsed());
         Ok(place)
     }
 
@@ -212,7 +226,7 @@ impl Place {
         drop(progress);
         changed.extend(made);
         let (copy, directory, source) = (Some(scratch), Some(copy), Some(source));
-        Ok(Self { copy, directory, changed, remarks, findings, submodules, source })
+        Ok(Self { warmed: Cell::default(), copy, directory, changed, remarks, findings, submodules, source })
     }
 
     /// The top of the copy, and the program's directory from there.

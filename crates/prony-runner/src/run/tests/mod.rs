@@ -338,6 +338,21 @@ fn conclude_and_cleanup_that_hang_are_named_and_end_where_the_user_asks_again() 
 }
 
 #[test]
+fn cleanup_is_done_where_a_warm_up_run_is_interrupted() {
+    let bench = Bench::new("blocks = 1", "warmup = 2\nprepare = \"make ready\"\ncleanup = \"clean up\"");
+    let asks = bench.interrupt.clone();
+    let session = bench.session(&Scripted::new(move |nth, _| {
+        if nth == 0 {
+            asks.ask();
+        }
+        if nth == 0 { Act::default().endless() } else { Act::default() }
+    }));
+    assert!(session.summary().interrupted && session.trials.is_empty(), "{:?}", session.result);
+    let [prepared, cleaned] = session.commands.as_slice() else { panic!("{:?}", session.commands) };
+    assert!(prepared.contains("make ready") && cleaned.contains("clean up"), "{prepared}, {cleaned}");
+}
+
+#[test]
 fn what_one_trial_leaves_is_reused_until_a_process_of_it_runs_on() {
     let reusable = "directory = \".\"\ncopy = \"none\"";
     let launched = |leftover: u64| {
