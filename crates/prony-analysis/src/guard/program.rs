@@ -84,6 +84,14 @@ pub fn build_changed_nothing(changed: bool) -> Finding {
     Finding::of("build_changed_nothing", severity, message, hint)
 }
 
+/// `build` wrote a file that was changed for the variant in another way than the change did.
+pub fn build_rewrote_change(file: &str) -> Finding {
+    let message = format!("`build` wrote `{file}` anew: a text that a change put there is no longer there");
+    let hint = "make sure that what it wrote is still what the variant is to be, as where it formats files; else change what it \
+                makes the file of";
+    Finding::of("build_rewrote_change", Severity::Warning, message, hint)
+}
+
 /// A revision lacks so many submodules that the user's own tree has.
 pub fn submodules_empty(count: usize) -> Finding {
     let message = format!("{count} submodules of the revision are empty in its copy, and are not in the repository");

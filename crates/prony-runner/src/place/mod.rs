@@ -246,7 +246,7 @@ impl Place {
     ) -> Result<(), Error> {
         let Some((top, inside)) = self.top() else { return self.run_build(means, program, line) };
         let copy = top.join(inside);
-        let made = change::made(program, &copy);
+        let made = change::Made::of(program, &copy);
         let state = self.source.as_ref().and_then(|source| source.state.as_deref());
         let digest = build_cache::digest(&top)?;
         let key = |builds| (build_cache::key(program, &line.words(), digest, inside, state), builds);
@@ -266,7 +266,7 @@ impl Place {
             copying = progress(means, program, observer);
             close(&top, program, "`build`", &mut copying)?;
         }
-        change::outlasts_build(program, &copy, &made)?;
+        self.findings.extend(made.outlasts_build(program, &copy)?);
         if earlier.is_some() {
             return Ok(());
         }
