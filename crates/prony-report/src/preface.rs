@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_analysis::guard::{Finding, Severity, findings, run};
 use prony_experiment::design::Variant;
-use prony_model::record::{Status, TrialRecord};
+use prony_model::program::Change;
+use prony_model::record::{EffectiveProgram, Status, TrialRecord};
 use prony_model::units::Nanos;
 
 use super::layout::varying;
@@ -29,6 +30,7 @@ pub(super) fn preface(data: &RunData, programs: bool) -> Vec<String> {
     lines.push(times(data));
     lines.extend(machine::line(&data.head.host));
     lines.extend(engines(data));
+    lines.extend(revisions(data));
     lines.extend(constants(data));
     lines
 }
@@ -53,6 +55,25 @@ fn ignored(data: &RunData) -> Vec<String> {
         (!each.is_empty()).then(|| format!("Exit codes ignored{whose}: {}.", each.join(", ")))
     };
     experiment.variants().iter().filter_map(of_variant).collect()
+}
+
+/// What ran of a repository, and what else is to be known of the copies, as far as the record says it: `Revisions:
+/// `old`: revision `v1` is commit 3ab; ...`.
+fn revisions(data: &RunData) -> Option<String> {
+    let experiment = &data.experiment;
+    let of_variant = |variant: &Variant| {
+        let Change::Revision { .. } = variant.spec.subject.program()?.changes.first()? else { return None };
+        let own = data.trials.iter().filter(|trial| trial.trial.variant == variant.id);
+        let said = own.filter_map(|trial| {
+            let EffectiveProgram { changes, remarks, .. } = trial.program()?;
+            let commit = changes.first().filter(|_| experiment.records_commands())?;
+            Some(if remarks.is_empty() { commit.clone() } else { format!("{commit} ({})", remarks.join("; ")) })
+        });
+        let said: Vec<String> = said.collect::<BTreeSet<String>>().into_iter().collect();
+        (!said.is_empty()).then(|| format!("`{}`: {}", experiment.labels(variant), said.join(", ")))
+    };
+    let each: Vec<String> = experiment.variants().iter().filter_map(of_variant).collect();
+    (!each.is_empty()).then(|| format!("Revisions: {}.", each.join("; ")))
 }
 
 /// `Run 7: 6 variants in 10 blocks, 60 trials planned, 60 finished: 58 ok, 2 out of memory.`

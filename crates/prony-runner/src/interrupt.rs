@@ -1,4 +1,4 @@
-//! Ctrl-C: the first ends the run cleanly, the second at once.
+//! Ctrl-C: the first ends the run cleanly, the second at once; a step that is done nevertheless is ended first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     flag: Arc<AtomicBool>,
+    /// Whether the next signal ends the process.
+    last: Arc<AtomicBool>,
 }
 
 impl Interrupt {
@@ -19,7 +21,8 @@ impl Interrupt {
         let this = Self::default();
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
             // In this order: the first signal finds the flag unset and only sets it.
-            signal_hook::flag::register_conditional_default(signal, Arc::clone(&this.flag))?;
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&this.last))?;
+            signal_hook::flag::register(signal, Arc::clone(&this.last))?;
             signal_hook::flag::register(signal, Arc::clone(&this.flag))?;
         }
         Ok(this)
@@ -32,7 +35,34 @@ impl Interrupt {
 
     /// Asks to stop, as Ctrl-C does.
     pub fn ask(&self) {
+        self.last.store(true, Ordering::Relaxed);
         self.flag.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was asked since the last call; the next signal does not end the process.
+    fn asked_again(&self) -> bool {
+        self.last.swap(false, Ordering::Relaxed)
+    }
+
+    /// Does what is done also where the user asks to stop. Its argument is to be called again and again, and is true where
+    /// that ends too: where the user asks once more after `wait` was called, which says what is waited for.
+    pub fn nevertheless<T>(&self, mut wait: impl FnMut(), work: impl FnOnce(&mut dyn FnMut() -> bool) -> T) -> T {
+        let mut waiting = false;
+        self.asked_again();
+        let done = work(&mut || {
+            if !self.asked() {
+                return false;
+            }
+            let again = self.asked_again();
+            if !waiting {
+                waiting = true;
+                wait();
+                return false;
+            }
+            again
+        });
+        self.last.store(self.asked(), Ordering::Relaxed);
+        done
     }
 }
 
@@ -47,5 +77,32 @@ mod tests {
         assert!(!other.asked());
         interrupt.ask();
         assert!(other.asked());
+    }
+
+    #[test]
+    fn work_is_done_nevertheless_until_it_is_asked_again_after_it_was_said() {
+        for asked_before in [true, false] {
+            let (interrupt, mut said) = (Interrupt::default(), 0);
+            if asked_before {
+                interrupt.ask();
+            }
+            let ended = interrupt.nevertheless(
+                || said += 1,
+                |stop| {
+                    let early = [stop(), stop()];
+                    interrupt.ask();
+                    let first = stop();
+                    let before = stop();
+                    interrupt.ask();
+                    (early, first, before, stop())
+                },
+            );
+            assert_eq!(ended, ([false; 2], asked_before, false, true), "asked before: {asked_before}");
+            assert_eq!(said, 1);
+            assert!(interrupt.asked() && interrupt.last.load(Ordering::Relaxed), "the next one ends the process");
+        }
+        let interrupt = Interrupt::default();
+        assert!(!interrupt.nevertheless(|| panic!("nobody asked"), |stop| stop()));
+        assert!(!interrupt.last.load(Ordering::Relaxed));
     }
 }

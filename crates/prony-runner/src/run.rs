@@ -247,7 +247,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     // What a program's `cleanup` does may take long, or be ended.
     let saved = campaign.keep_gathered();
     // Whatever ended it: programs leave the same behind.
-    summary.unclean = crate::trial::clean_up(lab).err().map(|error| error.to_string());
+    summary.unclean = crate::trial::clean_up(lab, observer).err().map(|error| error.to_string());
     if let Err(error) = ran.and(saved) {
         summary.unclean.into_iter().for_each(|text| observer.event(&Event::Notice { text, hint: None }));
         // What ended it is the error to tell; the run can be taken up again, as one that the user interrupted.

@@ -21,10 +21,8 @@ use crate::error::Error;
 use crate::figures;
 use crate::figures::readings;
 use crate::figures::report::remarks;
-use crate::interrupt::Interrupt;
 use crate::lab::Lab;
 use crate::observer::Observer;
-use crate::place::Means;
 use crate::record::{effective, ending, probes};
 use crate::recorder::Recorder;
 use crate::roles::environment::Environment;
@@ -114,7 +112,7 @@ fn attempt(
     record.sampler_cpu = sampled.cpu;
     // Files in the scratch are read before that is cleared with the environment.
     program.iter_mut().for_each(|program| program.find_data(lab));
-    let concluded = program.as_ref().and_then(|program| program.conclude(lab));
+    let concluded = program.as_ref().and_then(|program| program.conclude(lab, observer));
     match (watched, program) {
         (Err(Error::Os(error @ (NotExecuted { .. } | NotEntered { .. }))), Some(program)) => {
             let commands = lab.experiment.records_commands();
@@ -216,7 +214,7 @@ fn conclude_from(
 ///
 /// # Errors
 /// Where a program's `cleanup` fails.
-pub fn clean_up(lab: &Lab<'_>) -> Result<(), Error> {
+pub fn clean_up(lab: &Lab<'_>, observer: &mut dyn Observer) -> Result<(), Error> {
     let program = |variant: usize| lab.experiment.variants().get(variant)?.spec.subject.program();
-    lab.places.clean_up(Means { interrupt: &Interrupt::default(), ..lab.means() }, program)
+    lab.places.clean_up(lab.means(), program, observer)
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::contrast::{Block, Contrast, Estimate, UNCORRECTED, figures, unless};
-use super::interim::blocks_by_counts;
+use super::interim::{InterimAnalyses, blocks_by_counts};
 use super::law::Law;
 use super::observe::{Counts, Observation};
-use super::power::{more_blocks, smallest_effect};
+use super::power::{least_blocks, smallest_effect};
 use super::sign::{Bracket, SignTest, gap_needed};
 use super::verdict::{RatioInterval, Verdict, judge};
 use prony_model::number::{self, effect};
@@ -16,6 +16,9 @@ use prony_model::reading::{Reading, Why};
 
 /// Below so many blocks not even "does not finish" is stated.
 const MIN_OUTCOMES: u32 = 3;
+
+/// Why it is not said how many more blocks would decide.
+const TOO_MANY: &str = "more than 100000 blocks";
 
 /// Every comparison that may give a verdict in a run; its size is what the correction counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,14 +79,15 @@ pub fn compare_family(family: &Family) -> Vec<Comparison> {
         family.members.iter().map(|contrast| Evidence::of(contrast, family.alpha / size as f64, &mut laws)).collect();
     let sequential: Vec<f64> = evidence.iter().map(|e| e.sequential_p).collect();
     let adjusted = holm(&sequential, size);
+    let open = size - adjusted.iter().filter(|p| **p <= family.alpha).count();
     let members = family.members.iter().zip(evidence).zip(adjusted);
     let concluded = members.map(|((contrast, evidence), p)| {
         let decided = evidence.contradicted(contrast, p <= family.alpha, family.alpha / size as f64, &mut laws);
         match decided {
-            None => evidence.conclude(contrast, family, p),
+            None => evidence.conclude(contrast, family, (p, open), &mut laws),
             Some(decided) => {
                 let notes = [evidence.notes(contrast), vec![evidence.contradiction(contrast, decided.at)]].concat();
-                Comparison { notes, ..decided.conclude(contrast, family, p) }
+                Comparison { notes, ..decided.conclude(contrast, family, (p, open), &mut laws) }
             }
         }
     });
@@ -114,14 +118,17 @@ pub(crate) fn holm(p: &[f64], size: usize) -> Vec<f64> {
 struct Laws(BTreeMap<u32, Law>);
 
 impl Laws {
+    fn of(&mut self, n: u32) -> Law {
+        self.0.entry(n).or_insert_with(|| Law::tabulated(n)).clone()
+    }
+
     fn test(&mut self, brackets: &[Bracket]) -> SignTest {
-        let n = brackets.len() as u32;
-        let law = self.0.entry(n).or_insert_with(|| Law::tabulated(n));
-        SignTest::with_law(brackets, law.clone())
+        SignTest::with_law(brackets, self.of(brackets.len() as u32))
     }
 }
 
 /// The result of one contrast's data, before the correction over the family.
+#[derive(Clone)]
 struct Evidence {
     brackets: Vec<Bracket>,
     /// Blocks at the last interim analysis reached; 0 where none is.
@@ -230,7 +237,14 @@ impl Evidence {
         (self.at, self.spent, self.test) = (test.blocks(), spent, test);
     }
 
-    fn conclude(self, contrast: &Contrast, family: &Family, p_adjusted: f64) -> Comparison {
+    /// `open` comparisons of the family are not decided yet.
+    fn conclude(
+        self,
+        contrast: &Contrast,
+        family: &Family,
+        (p_adjusted, open): (f64, usize),
+        laws: &mut Laws,
+    ) -> Comparison {
         let variant = Counts::of(contrast.blocks.iter().flat_map(Block::variant));
         let baseline = Counts::of(contrast.blocks.iter().flat_map(Block::baseline));
         let differs = p_adjusted <= family.alpha;
@@ -240,7 +254,8 @@ impl Evidence {
         let verdict = refused
             .map(|why| Verdict::Refused { why })
             .or_else(|| by_outcomes(variant, baseline))
-            .unwrap_or_else(|| self.verdict(contrast, interval, differs, family.margin));
+            .or_else(|| self.verdict(contrast, interval, differs, family.margin))
+            .unwrap_or_else(|| Verdict::CantTell { more_blocks: self.more_blocks(contrast, family, open, laws) });
         let (ratio, interval) = figures(&self.test, interval, contrast.better);
         let p = |p: f64| if self.at > 0 { Reading::Measured(p) } else { Reading::Missing(self.too_few(contrast)) };
         Comparison {
@@ -279,33 +294,47 @@ impl Evidence {
         }
     }
 
-    fn verdict(&self, contrast: &Contrast, interval: (f64, f64), differs: bool, margin: f64) -> Verdict {
-        if self.at == 0 {
-            let first = contrast.analyses.at().first().copied().unwrap_or(super::MIN_BLOCKS);
-            let more = first.saturating_sub(self.brackets.len() as u32).max(1);
-            let more_blocks = match self.brackets.len() {
-                // No block that ran has a result, and further blocks of this kind would have none either. A figure that
-                // is not measured is no matter of chance.
-                0 if contrast.blocks.len() as u32 >= first || contrast.is_unmeasured() => {
-                    Reading::Missing(Why::NotReached)
-                }
-                _ => Reading::Measured(more),
-            };
-            return Verdict::CantTell { more_blocks };
-        }
-        let more = match (self.test.estimate(), self.half_width) {
-            _ if contrast.resolution >= margin.ln_1p() => {
-                Reading::Missing(Why::Failed(too_coarse(contrast.resolution)))
-            }
-            (Some(estimate), Some(width)) => more_blocks(estimate, width, self.at, margin),
-            _ => Reading::Missing(Why::NotReached),
-        };
+    /// `None` where it cannot be said.
+    fn verdict(&self, contrast: &Contrast, interval: (f64, f64), differs: bool, margin: f64) -> Option<Verdict> {
         let blind = self.smallest_effect(contrast).measured().is_none_or(|effect| *effect > margin);
-        match judge(interval, differs, margin, more.clone()) {
-            Verdict::NoDifference if blind => Verdict::CantTell { more_blocks: more },
-            verdict if verdict.is_difference() => self.by_finished(verdict),
-            verdict => verdict,
+        match judge(interval, differs, margin).filter(|_| self.at > 0)? {
+            Verdict::NoDifference if blind => None,
+            verdict if verdict.is_difference() => Some(self.by_finished(verdict)),
+            verdict => Some(verdict),
         }
+    }
+
+    /// How many more blocks would decide, if all are distributed as those tested are: up to the first analysis of the plan
+    /// that would, or, where none is left, that of a plan for more blocks.
+    fn more_blocks(&self, contrast: &Contrast, family: &Family, open: usize, laws: &mut Laws) -> Reading<u32> {
+        let (have, analyses) = (self.brackets.len() as u32, &contrast.analyses);
+        let first = analyses.at().first().copied().unwrap_or(super::MIN_BLOCKS);
+        if contrast.resolution >= family.margin.ln_1p() {
+            return Reading::Missing(Why::Failed(too_coarse(contrast.resolution)));
+        }
+        // No block that ran has a result, and further blocks of this kind would have none either. A figure that is not
+        // measured is no matter of chance.
+        if have == 0 && (contrast.blocks.len() as u32 >= first || contrast.is_unmeasured()) {
+            return Reading::Missing(Why::NotReached);
+        }
+        if have < MIN_OUTCOMES {
+            return Reading::Missing(Why::TooFew { have: have.into(), need: MIN_OUTCOMES.into() });
+        }
+        let each = family.alpha / family.size().max(1) as f64;
+        let mut decides = |at: u32, share: f64| {
+            let mut then = self.clone();
+            then.analyse(contrast, self.test.projected(laws.of(at)), share, each * share);
+            let differs = then.sequential_p * open.max(1) as f64 <= family.alpha;
+            let interval = then.cut_at_one(contrast.widened(then.interval), differs);
+            then.verdict(contrast, interval, differs, family.margin).is_some()
+        };
+        let planned = analyses.reached(u32::MAX).filter(|(at, _)| *at > have).find(|(at, share)| decides(*at, *share));
+        let last = analyses.at().last().copied().unwrap_or(super::MIN_BLOCKS - 1).max(have);
+        let mut longer = |most: u32| {
+            InterimAnalyses::new(first, most).at_or_after(most).is_some_and(|(at, share)| decides(at, share))
+        };
+        let at = planned.map(|(at, _)| at).or_else(|| least_blocks(last, &mut longer));
+        at.map_or_else(|| Reading::Missing(Why::NotSupported(TOO_MANY.to_owned())), |at| Reading::Measured(at - have))
     }
 
     /// A difference that rests on trials that did not finish is one of how often they finish, and not of the metric.
@@ -406,7 +435,8 @@ fn by_outcomes(variant: Counts, baseline: Counts) -> Option<Verdict> {
 /// The second label of the baseline beside the first.
 fn against_itself(contrast: &Contrast) -> Reading<Estimate> {
     let twice = contrast.blocks.iter().filter_map(Block::baseline_twice).collect();
-    Contrast::described(contrast.better, twice).estimate(UNCORRECTED).both()
+    let itself = Contrast::described(contrast.better, twice);
+    Contrast { resolution: contrast.baseline_resolution, ..itself }.estimate(UNCORRECTED).both()
 }
 
 #[cfg(test)]
@@ -429,6 +459,51 @@ mod tests {
 
     fn contrast(blocks: Vec<Block>) -> Contrast {
         Contrast { analyses: InterimAnalyses::new(6, 30), ..Contrast::described(Better::Lower, blocks) }
+    }
+
+    /// Two of three blocks lie far above and one just below: the interval reaches just below 1, as if one block were missing.
+    #[test]
+    fn more_blocks_are_as_many_as_the_sign_test_takes() {
+        let two_of_three = |n: u32| -> Vec<Block> {
+            let cost = |i: u32| if i % 3 == 2 { 99.0 } else { 120.0 + 0.1 * f64::from(i % 5) };
+            let of = |i| Block::pair(Observation::Value(cost(i)), &[Observation::Value(100.0); 2]);
+            (0..n).map(of).collect()
+        };
+        let c = one_comparison(two_of_three(30));
+        let Verdict::CantTell { more_blocks: Reading::Measured(more) } = c.verdict else { panic!("{c:?}") };
+        let judged = |most: u32| {
+            let member = Contrast { analyses: InterimAnalyses::new(6, most), ..contrast(two_of_three(most)) };
+            compare_family(&family(vec![member])).remove(0).verdict
+        };
+        let worse: Vec<bool> = (31..60).map(|most| judged(most).is_worse()).collect();
+        assert!(more > 10 && judged(30 + more).is_worse(), "{more}: {worse:?}");
+        assert!(matches!(judged(30 + more / 2), Verdict::CantTell { .. }), "{more}: {worse:?}");
+    }
+
+    #[test]
+    fn more_blocks_reach_up_to_an_analysis_that_is_planned() {
+        for have in [12, 15, 17] {
+            let noisy = |i: u32| if i % 6 == 5 { 99.0 } else { 120.0 + f64::from(i % 7) };
+            let of = |i| Block::pair(Observation::Value(noisy(i)), &[Observation::Value(100.0); 2]);
+            let c = one_comparison((0..have).map(of).collect());
+            assert_eq!(c.verdict, Verdict::CantTell { more_blocks: Reading::Measured(18 - have) });
+        }
+    }
+
+    #[test]
+    fn no_number_of_blocks_is_given_where_printed_digits_hide_the_effect() {
+        // Less than the margin by itself, and beyond it with the ratio.
+        let hidden = Contrast { resolution: 0.025, ..contrast(blocks(30, 1.02)) };
+        let verdict = compare_family(&family(vec![hidden])).remove(0).verdict;
+        assert!(matches!(verdict, Verdict::CantTell { more_blocks: Reading::Missing(_) }), "{verdict:?}");
+    }
+
+    #[test]
+    fn undecided_comparisons_do_not_promise_that_the_first_analysis_decides() {
+        let between = |i: u32| Observation::Value([80.0, 125.0, 90.0, 110.0][i as usize % 4]);
+        let of = |i| Block::pair(between(i), &[Observation::Value(100.0); 2]);
+        let c = one_comparison((0..5).map(of).collect());
+        assert!(!matches!(c.verdict, Verdict::CantTell { more_blocks: Reading::Measured(..100) }), "{:?}", c.verdict);
     }
 
     /// The same blocks with these trials in place of the variant's and the baselines'; `None` keeps them.
@@ -511,7 +586,8 @@ mod tests {
             one_comparison(blocks.map(|block| with(block, Some(Observation::Disturbed), None)).collect())
         };
         assert_eq!(silent(6).verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) });
-        assert_eq!(silent(2).verdict, Verdict::CantTell { more_blocks: Reading::Measured(6) });
+        let few = |have| Verdict::CantTell { more_blocks: Reading::Missing(Why::TooFew { have, need: 3 }) };
+        assert_eq!(silent(2).verdict, few(0));
         let unmeasured = blocks(2, 1.0).into_iter().map(|block| with(block, Some(Observation::Unmeasured), None));
         let verdict = one_comparison(unmeasured.collect()).verdict;
         assert_eq!(verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) });
@@ -543,7 +619,7 @@ mod tests {
         assert_eq!(c.p_adjusted, Reading::Missing(Why::TooFew { have: 4, need: 6 }));
         assert!(c.ratio.measured().is_some());
         let none = one_comparison(Vec::new());
-        assert_eq!(none.verdict, Verdict::CantTell { more_blocks: Reading::Measured(6) });
+        assert_eq!(none.verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::TooFew { have: 0, need: 3 }) });
         assert!(none.interval.measured().is_none() && none.ratio.measured().is_none());
     }
 
@@ -631,6 +707,14 @@ mod tests {
         let c = one_comparison(once);
         assert!(c.aa.measured().is_none() && c.verdict == Verdict::Worse);
         assert!(c.notes.iter().any(|note| note.contains("ran once in each block")));
+    }
+
+    #[test]
+    fn digits_that_are_printed_widen_the_check_of_the_baseline_against_itself() {
+        let coarse = Contrast { baseline_resolution: 3f64.ln(), ..contrast(blocks(30, 2.0)) };
+        let aa = *compare_family(&family(vec![coarse])).remove(0).aa.measured().unwrap();
+        assert!((aa.ratio - 1.0).abs() < 0.01, "{aa:?}");
+        assert!(aa.interval.low < 0.34 && aa.interval.high.unwrap() > 2.99, "{aa:?}");
     }
 
     #[test]

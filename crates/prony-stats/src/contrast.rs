@@ -42,6 +42,9 @@ pub struct Contrast {
     /// infinite where the digits say nothing.
     #[serde(default)]
     pub resolution: f64,
+    /// The same of the baseline's trials beside each other.
+    #[serde(default)]
+    pub baseline_resolution: f64,
     /// A guard's refusal, where one refuses the comparison.
     pub refused: Option<String>,
 }
@@ -128,7 +131,8 @@ impl Block {
 impl Contrast {
     /// A contrast that is only described.
     pub fn described(better: Better, blocks: Vec<Block>) -> Self {
-        Self { better, analyses: InterimAnalyses::default(), blocks, resolution: 0.0, refused: None }
+        let (analyses, refused) = (InterimAnalyses::default(), None);
+        Self { better, analyses, blocks, resolution: 0.0, baseline_resolution: 0.0, refused }
     }
 
     /// The blocks in which every trial has a result.

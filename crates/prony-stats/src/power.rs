@@ -2,13 +2,12 @@
 
 use super::sign::gap_needed;
 use super::special::normal_quantile;
-use prony_model::reading::{Reading, Why};
 
 /// The probability with which the smallest effect is found.
 pub const POWER: f64 = 0.8;
 
 /// More blocks than this are not worth stating.
-const MOST_BLOCKS: f64 = 100_000.0;
+const MOST_BLOCKS: u32 = 100_000;
 
 /// The minimum detectable effect, as a share (0.12 is 12 %): a comparison would have found it with probability 0.8.
 ///
@@ -29,29 +28,13 @@ fn caution(blocks: u32) -> f64 {
     1.1 + 1.5 / f64::from(blocks)
 }
 
-/// About how many blocks more would bring a verdict: the half-width shrinks with the square root of the blocks, and
-/// it has to reach nought from the estimate, or the margin from inside it, whichever is nearer.
-pub(crate) fn more_blocks(estimate: f64, half_width: f64, blocks: u32, margin: f64) -> Reading<u32> {
-    let target = estimate.abs().max((margin.ln_1p() - estimate.abs()) / reach(0.05, blocks));
-    let needed = f64::from(blocks) * (half_width / target).powi(2);
-    if needed.is_finite() && needed < MOST_BLOCKS {
-        return Reading::Measured((needed.ceil() as u32).saturating_sub(blocks).max(1));
-    }
-    Reading::Missing(Why::NotSupported("more than 100000 blocks".to_owned()))
-}
-
-/// The least number of blocks, from 6 on, with which an effect (0.05 is 5 %) is found with probability 0.8 in a family
-/// of `comparisons` at family-wise error `alpha`; `spread` is the standard deviation of the logarithm of one trial
-/// within a block. For roughly normal noise; `None` above 100,000 blocks.
-pub fn blocks_for_effect(effect: f64, spread: f64, comparisons: usize, alpha: f64) -> Option<u32> {
-    let each = alpha / comparisons.max(1) as f64;
-    let enough = |n: u32| effect_of_blocks(n, spread, each) <= effect;
-    let most = MOST_BLOCKS as u32;
-    let mut high = super::interim::MIN_BLOCKS;
+/// The least number of blocks above `low` that is enough, up to 100,000: doubled until it is, then halved between.
+pub(crate) fn least_blocks(low: u32, mut enough: impl FnMut(u32) -> bool) -> Option<u32> {
+    let (mut low, mut high) = (low, low + 1);
     while !enough(high) {
-        high = high.checked_mul(2).filter(|n| *n <= most)?;
+        low = high;
+        high = high.checked_mul(2).filter(|n| *n <= MOST_BLOCKS)?;
     }
-    let mut low = (high / 2).max(super::interim::MIN_BLOCKS - 1);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if enough(middle) {
@@ -61,6 +44,14 @@ pub fn blocks_for_effect(effect: f64, spread: f64, comparisons: usize, alpha: f6
         }
     }
     Some(high)
+}
+
+/// The least number of blocks, from 6 on, with which an effect (0.05 is 5 %) is found with probability 0.8 in a family
+/// of `comparisons` at family-wise error `alpha`; `spread` is the standard deviation of the logarithm of one trial
+/// within a block. For roughly normal noise; `None` above 100,000 blocks.
+pub fn blocks_for_effect(effect: f64, spread: f64, comparisons: usize, alpha: f64) -> Option<u32> {
+    let each = alpha / comparisons.max(1) as f64;
+    least_blocks(super::interim::MIN_BLOCKS - 1, |n| effect_of_blocks(n, spread, each) <= effect)
 }
 
 /// The effect that so many blocks find with probability 0.8 at an error `alpha` of this comparison and this analysis,
@@ -161,12 +152,5 @@ mod tests {
             let (low, _) = binomial_interval(hits, 300, 0.95);
             assert!(low >= 0.75, "{effect} in a family of {comparisons}: {n} blocks saw {hits} of 300");
         }
-    }
-
-    #[test]
-    fn more_blocks_grow_with_the_square_of_the_distance() {
-        assert_eq!(more_blocks(0.1, 0.2, 10, 0.03), Reading::Measured(30));
-        assert_eq!(more_blocks(0.1, 0.1, 10, 0.03), Reading::Measured(1));
-        assert!(matches!(more_blocks(0.1, f64::INFINITY, 10, 0.03), Reading::Missing(_)));
     }
 }

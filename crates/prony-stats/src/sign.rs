@@ -78,6 +78,14 @@ impl SignTest {
         Self { unimodal: false, ..Self::new(brackets) }
     }
 
+    /// The test as it would be of as many blocks as the law has, distributed as these are.
+    pub(crate) fn projected(&self, law: Law) -> Self {
+        let (blocks, of) = (u64::from(law.blocks()), self.lows.len() as u64);
+        // The quantiles at the middle of each of so many equal parts.
+        let spread = |values: &[f64]| (0..blocks).map(|i| values[((2 * i + 1) * of / (2 * blocks)) as usize]).collect();
+        Self { lows: spread(&self.lows), highs: spread(&self.highs), law, unimodal: true }
+    }
+
     /// Blocks.
     pub fn blocks(&self) -> u32 {
         self.lows.len() as u32

@@ -150,38 +150,39 @@ pub const fn directions(metric: Metric) -> (&'static str, &'static str) {
 }
 
 /// The verdict by METHOD 4.6 from an interval of the log-ratio of cost; `differs` where the corrected test rejects 1.
-pub(crate) fn judge((low, high): (f64, f64), differs: bool, margin: f64, more_blocks: Reading<u32>) -> Verdict {
+/// `None` where it cannot be said.
+pub(crate) fn judge((low, high): (f64, f64), differs: bool, margin: f64) -> Option<Verdict> {
     let bound = margin.ln_1p();
-    match (low, high) {
+    Some(match (low, high) {
         _ if high < -bound => Verdict::Better,
         _ if low > bound => Verdict::Worse,
         _ if differs && low >= -bound && high <= bound => Verdict::DiffersWithinMargin,
         _ if differs && high <= 0.0 => Verdict::BetterUncertain,
         _ if differs && low >= 0.0 => Verdict::WorseUncertain,
         _ if !differs && low >= -bound && high <= bound => Verdict::NoDifference,
-        _ => Verdict::CantTell { more_blocks },
-    }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn judged(low: f64, high: f64) -> Verdict {
-        judge((low.ln(), high.ln()), low > 1.0 || high < 1.0, 0.03, Reading::Missing(Why::NotApplicable))
+    fn judged(low: f64, high: f64) -> Option<Verdict> {
+        judge((low.ln(), high.ln()), low > 1.0 || high < 1.0, 0.03)
     }
 
     #[test]
     fn every_position_of_the_interval_has_its_verdict() {
-        assert_eq!(judged(0.80, 0.90), Verdict::Better);
-        assert_eq!(judged(1.04, 1.50), Verdict::Worse);
-        assert_eq!(judged(0.80, 0.99), Verdict::BetterUncertain);
-        assert_eq!(judged(1.01, 1.20), Verdict::WorseUncertain);
-        assert_eq!(judged(1.01, 1.02), Verdict::DiffersWithinMargin);
-        assert_eq!(judged(0.98, 0.99), Verdict::DiffersWithinMargin);
-        assert_eq!(judged(0.98, 1.02), Verdict::NoDifference);
-        assert!(matches!(judged(0.90, 1.02), Verdict::CantTell { .. }));
-        assert!(matches!(judged(0.0, 1.02), Verdict::CantTell { .. }));
+        assert_eq!(judged(0.80, 0.90), Some(Verdict::Better));
+        assert_eq!(judged(1.04, 1.50), Some(Verdict::Worse));
+        assert_eq!(judged(0.80, 0.99), Some(Verdict::BetterUncertain));
+        assert_eq!(judged(1.01, 1.20), Some(Verdict::WorseUncertain));
+        assert_eq!(judged(1.01, 1.02), Some(Verdict::DiffersWithinMargin));
+        assert_eq!(judged(0.98, 0.99), Some(Verdict::DiffersWithinMargin));
+        assert_eq!(judged(0.98, 1.02), Some(Verdict::NoDifference));
+        assert_eq!(judged(0.90, 1.02), None);
+        assert_eq!(judged(0.0, 1.02), None);
     }
 
     #[test]

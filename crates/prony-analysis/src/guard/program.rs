@@ -10,6 +10,7 @@ use super::unseen::observed;
 use super::{Finding, Severity, amount};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::Trigger;
+use prony_model::reading::{Reading, Why};
 use prony_model::record::probe::Because;
 use prony_model::record::{Completion, PhaseRecord, Settled, TrialRecord};
 use prony_model::spec::TrialSpec;
@@ -37,6 +38,7 @@ const READING: f64 = 0.05;
 pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unheard(record);
     findings.extend(read_by_several(record));
+    findings.extend(rows_unknown(record));
     findings.extend(repeated(record));
     findings.extend(settled_unseen(record));
     findings.extend(late(spec, record));
@@ -80,6 +82,14 @@ pub fn build_changed_nothing(changed: bool) -> Finding {
     // What is up to date needs no build; what was changed does.
     let severity = if changed { Severity::Warning } else { Severity::Note };
     Finding::of("build_changed_nothing", severity, message, hint)
+}
+
+/// `build` wrote a file that was changed for the variant in another way than the change did.
+pub fn build_rewrote_change(file: &str) -> Finding {
+    let message = format!("`build` wrote `{file}` anew: a text that a change put there is no longer there");
+    let hint = "make sure that what it wrote is still what the variant is to be, as where it formats files; else change what it \
+                makes the file of";
+    Finding::of("build_rewrote_change", Severity::Warning, message, hint)
 }
 
 /// A revision lacks so many submodules that the user's own tree has.
@@ -150,6 +160,22 @@ pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
     let hint =
         "write patterns so that only one of them matches a line: the order of lines and of marks or calls is not known";
     Some(Finding::of("read_by_several", Severity::Warning, message, hint).with(json!({ "phases": phases })))
+}
+
+/// Phases that ended well, of which lines were read, and not how many rows the program answered with: their answers are
+/// compared without that, or not at all.
+pub fn rows_unknown(record: &TrialRecord) -> Vec<Finding> {
+    let Some(program) = record.program() else { return Vec::new() };
+    let explained = |name: &String| program.heard_nothing.contains(name) || program.read_by_several.contains(name);
+    let ended = record.phases.iter().filter(|phase| phase.completion == Completion::Complete);
+    let found = ended.filter(|phase| !explained(&phase.name)).filter_map(|phase| {
+        let Reading::Missing(Why::Failed(why)) = phase.reading(MetricKey::amount(Metric::Rows))? else { return None };
+        let message = format!("the number of rows is not known, and does not count where answers are compared: {why}");
+        let hint = "print `rows` as a number in the last line of the phase that `read` matches: programs that answer with \
+                    different rows do different work";
+        Some(Finding::of("rows_unknown", Severity::Warning, message, hint).in_phase(&phase.name))
+    });
+    found.collect()
 }
 
 /// Phases that a line of output would have begun again: a phase is measured only once in a trial.

@@ -43,8 +43,29 @@ pub fn apart(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, metric: 
     {
         return 0.0;
     }
-    let [a, b] = digits.map(|digits| digits.map_or(0.0, |(half, of)| (half / of).min(1.0)));
-    ((1.0 + a) / (1.0 - b)).max((1.0 + b) / (1.0 - a)).ln()
+    let [a, b] = digits.map(share);
+    combined([(1.0, a), (-1.0, b)])
+}
+
+/// The share of a variant's typical figure that the digits which its program prints may hide; 0 where figures are exact.
+pub fn hidden(of: &VariantTrials<'_>, metric: &MetricName) -> f64 {
+    share(half_a_digit(of, metric))
+}
+
+fn share(digits: Option<(f64, f64)>) -> f64 {
+    digits.map_or(0.0, |(half, of)| (half / of).min(1.0))
+}
+
+/// How far a weighted sum of logarithms may be from that of what the figures stand for: of each its weight, and the share
+/// that its digits may hide.
+pub fn combined(terms: impl IntoIterator<Item = (f64, f64)>) -> f64 {
+    let (mut above, mut below) = (0.0f64, 0.0f64);
+    for (weight, share) in terms.into_iter().filter(|(weight, _)| *weight != 0.0) {
+        let (more, less) = (weight.abs() * share.ln_1p(), -weight.abs() * (-share).ln_1p());
+        let (up, down) = if weight > 0.0 { (more, less) } else { (less, more) };
+        (above, below) = (above + up, below + down);
+    }
+    above.max(below)
 }
 
 /// The finest that a variant's program prints of a metric, and a typical figure. A program that leaves zeros out prints some

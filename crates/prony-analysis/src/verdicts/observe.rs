@@ -84,12 +84,20 @@ impl<'a> Index<'a> {
             Within::SubBlock => self.blocks_of(pair),
             Within::Block => self.anywhere(pair),
         };
-        let [baseline, variant] = [pair.baseline, pair.variant].map(|variant| self.variant_trials(variant));
         Contrast {
             analyses: analyses(self.experiment, pair),
-            resolution: reported::apart(&baseline, &variant, &pair.metric),
             refused: self.refusal(pair, &blocks),
-            ..described(pair, &blocks)
+            ..self.described(pair, &blocks)
+        }
+    }
+
+    fn described(&self, pair: &Pair, blocks: &[Pairing<'_>]) -> Contrast {
+        let [baseline, variant] = [pair.baseline, pair.variant].map(|variant| self.variant_trials(variant));
+        let blocks = blocks.iter().map(|block| block.block(&pair.metric)).collect();
+        Contrast {
+            resolution: reported::apart(&baseline, &variant, &pair.metric),
+            baseline_resolution: reported::apart(&baseline, &baseline, &pair.metric),
+            ..Contrast::described(pair.metric.key.metric.better(), blocks)
         }
     }
 
@@ -122,7 +130,7 @@ impl<'a> Index<'a> {
         let all = self.blocks_of(pair);
         let quiet = |block: &&Pairing<'a>| !block.trials().any(|t| disturbed.contains(&t.trial.position));
         let left: Vec<Pairing<'_>> = all.iter().filter(quiet).copied().collect();
-        let [all, left] = [all, left].map(|blocks| described(pair, &blocks).estimate(UNCORRECTED));
+        let [all, left] = [all, left].map(|blocks| self.described(pair, &blocks).estimate(UNCORRECTED));
         (left.blocks < all.blocks).then(|| Undisturbed { blocks: left.blocks, of: all.blocks, estimate: left.both() })
     }
 
@@ -134,7 +142,7 @@ impl<'a> Index<'a> {
             block.is_of_one_session().then_some(block)
         };
         let blocks: Vec<Pairing<'_>> = self.blocks.iter().filter_map(block).collect();
-        beside(&described(&pair, &blocks), pair)
+        beside(&self.described(&pair, &blocks), pair)
     }
 
     /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11).
@@ -176,11 +184,6 @@ pub(super) fn is_of_one_session<'a>(trials: impl IntoIterator<Item = &'a TrialRe
     let mut sessions = trials.into_iter().map(|trial| trial.conditions.session);
     let first = sessions.next();
     sessions.all(|session| Some(session) == first)
-}
-
-fn described(pair: &Pair, blocks: &[Pairing<'_>]) -> Contrast {
-    let blocks = blocks.iter().map(|block| block.block(&pair.metric)).collect();
-    Contrast::described(pair.metric.key.metric.better(), blocks)
 }
 
 fn beside(contrast: &Contrast, pair: Pair) -> Beside {

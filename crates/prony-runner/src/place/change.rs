@@ -1,6 +1,6 @@
 //! Applies a variant's changes to its own copy of the program's directory; a change without effect is an error.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -54,57 +54,147 @@ pub fn apply(
     Ok((done, findings))
 }
 
-/// What each change made in the copy, as it is now: the text of the file of a `replace`, the version of a `dependency`; `None`
-/// where it is not there, and of other changes.
-pub fn made(program: &ProgramSpec, copy: &Path) -> Vec<Option<String>> {
-    let made = |change: &Change| match change {
-        Change::Replace { file, .. } => inside(copy, file).and_then(|path| read(&path, file)).ok(),
-        Change::Dependency { name, manager, .. } => installed(copy, name, *manager),
-        Change::Patch { .. } | Change::Revision { .. } => None,
-    };
-    program.changes.iter().map(made).collect()
+/// What the changes made in a copy, as it is at a time.
+pub struct Made {
+    /// The content of files that `replace` and `patch` changed, where it is text.
+    files: BTreeMap<String, String>,
+    /// The version of each `dependency`, by its name.
+    versions: BTreeMap<String, String>,
 }
 
-/// Whether `build` left what the changes had `made`: else what is measured is not what the variant says. It may write more
-/// into a file that was changed.
-///
-/// # Errors
-/// [`Error::Step`] with the first that was undone.
-pub fn outlasts_build(program: &ProgramSpec, copy: &Path, made: &[Option<String>]) -> Result<(), Error> {
-    let after = self::made(program, copy);
-    for (change, (before, after)) in program.changes.iter().zip(made.iter().zip(&after)) {
-        let undone = match change {
-            Change::Replace { file, find, with, .. } => undone(find, with, before, after).map(|how| (file, how)),
-            // What a build needs alone, it may remove at its end.
-            Change::Dependency { name, .. } => match (before, after) {
-                (Some(before), Some(after)) if before != after => {
-                    Some((name, format!("it was {before} and is {after}")))
-                }
-                _ => None,
-            },
-            Change::Patch { .. } | Change::Revision { .. } => None,
+impl Made {
+    /// By the program's changes, in its copy.
+    pub fn of(program: &ProgramSpec, copy: &Path) -> Self {
+        let replaced = program.changes.iter().flat_map(replacements);
+        let text = |Replacement { file, .. }| Some((read(&inside(copy, &file).ok()?, &file).ok()?, file));
+        let files = replaced.filter_map(text).map(|(text, file)| (file, text)).collect();
+        let version = |change: &Change| match change {
+            Change::Dependency { name, manager, .. } => Some((name.clone(), installed(copy, name, *manager)?)),
+            _ => None,
         };
-        if let Some((what, how)) = undone {
+        Self { files, versions: program.changes.iter().filter_map(version).collect() }
+    }
+
+    /// Whether `build` left it: else what is measured is not what the variant says. It may write more into a file that was
+    /// changed; that a text of a change is no longer there is a finding.
+    ///
+    /// # Errors
+    /// [`Error::Step`] with the first change that was undone.
+    pub fn outlasts_build(&self, program: &ProgramSpec, copy: &Path) -> Result<Vec<Finding>, Error> {
+        let after = Self::of(program, copy);
+        let undid = |what: &str, how: String| {
             let message = format!(
                 "it undid the change of `{what}`: {how}; change what it makes `{what}` of, or build without doing so"
             );
-            return Err(Error::Step { program: program.name.clone(), step: "build", message });
+            Error::Step { program: program.name.clone(), step: "build", message }
+        };
+        let mut rewritten = BTreeSet::new();
+        for change in &program.changes {
+            for replacement in replacements(change) {
+                match replacement.after_build(&self.files, &after.files) {
+                    AfterBuild::Undone(how) => return Err(undid(&replacement.file, how)),
+                    AfterBuild::Rewritten => drop(rewritten.insert(replacement.file)),
+                    AfterBuild::There => {}
+                }
+            }
+            // What a build needs alone, it may remove at its end.
+            if let Change::Dependency { name, .. } = change
+                && let (Some(before), Some(after)) = (self.versions.get(name), after.versions.get(name))
+                && before != after
+            {
+                return Err(undid(name, format!("it was {before} and is {after}")));
+            }
         }
+        Ok(rewritten.iter().map(|file| guard::build_rewrote_change(file)).collect())
     }
-    Ok(())
 }
 
-/// How a text was replaced back; `None` where it was not. A build may remove the file, write more into it or format it.
-fn undone(find: &str, with: &str, before: &Option<String>, after: &Option<String>) -> Option<String> {
-    let after = after.as_deref()?;
-    let times = |part: &str| [before.as_deref().unwrap_or(""), after].map(|text| text.matches(part).count());
-    let (found, replaced) = (times(find), if with.is_empty() { [0, 0] } else { times(with) });
-    (found[1] > found[0] && (with.is_empty() || replaced[1] < replaced[0])).then(|| {
-        format!(
-            "the text of `find` was there {} times and is {}, that of `with` {} times and is {}",
-            found[0], found[1], replaced[0], replaced[1]
-        )
-    })
+/// A text that a change puts in the place of another.
+struct Replacement {
+    file: String,
+    find: String,
+    with: String,
+}
+
+/// What a build made of a replacement.
+enum AfterBuild {
+    There,
+    /// Neither text is there as before: it may have been formatted.
+    Rewritten,
+    Undone(String),
+}
+
+impl Replacement {
+    /// From the texts of files before and after it. A build may remove the file, or write more into it.
+    fn after_build(&self, before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> AfterBuild {
+        let Some(after) = after.get(&self.file) else { return AfterBuild::There };
+        let texts = [before.get(&self.file).map_or("", String::as_str), after];
+        // Of two texts one may hold the other, as where a change only adds or removes.
+        let count = |text: &str, part: &str| if part.is_empty() { 0 } else { text.matches(part).count() };
+        let outside = |part: &str, other: &str| {
+            texts.map(|text| count(text, part).saturating_sub(count(text, other) * count(other, part)))
+        };
+        let (found, replaced) = (outside(&self.find, &self.with), outside(&self.with, &self.find));
+        if found[1] > found[0] && (self.with.is_empty() || replaced[1] < replaced[0]) {
+            return AfterBuild::Undone(format!(
+                "the text of `find` was there {} times and is {}, that of `with` {} times and is {}",
+                found[0], found[1], replaced[0], replaced[1]
+            ));
+        }
+        if replaced[1] < replaced[0] { AfterBuild::Rewritten } else { AfterBuild::There }
+    }
+}
+
+/// The texts that a change replaces: of a patch, the lines of each hunk, where they say what was there.
+fn replacements(change: &Change) -> Vec<Replacement> {
+    match change {
+        Change::Replace { file, find, with, .. } => {
+            vec![Replacement { file: file.clone(), find: find.clone(), with: with.clone() }]
+        }
+        Change::Patch { file } => fs::read_to_string(file).map_or_else(|_| Vec::new(), |text| hunks(&text)),
+        Change::Dependency { .. } | Change::Revision { .. } => Vec::new(),
+    }
+}
+
+/// The hunks of a patch in the unified format that have lines of the old file.
+fn hunks(patch: &str) -> Vec<Replacement> {
+    let (mut hunks, mut file, mut lines) = (Vec::new(), None, patch.lines());
+    while let Some(line) = lines.next() {
+        if let Some(name) = line.strip_prefix("+++ ") {
+            let name = name.split('\t').next().unwrap_or(name);
+            file = Some(name.strip_prefix("b/").filter(|_| strips(patch.as_bytes())).unwrap_or(name).to_owned());
+        }
+        let (Some(mut left), Some(file)) = (line.strip_prefix("@@ -").and_then(sizes), &file) else { continue };
+        let (mut find, mut with) = (Vec::new(), Vec::new());
+        while left != [0, 0] {
+            let Some(line) = lines.next() else { break };
+            let (kind, rest) = line.split_at_checked(1).unwrap_or((" ", ""));
+            for (side, of, texts) in [(0, "-", &mut find), (1, "+", &mut with)] {
+                if kind == of || kind == " " {
+                    texts.push(rest);
+                    left[side] = left[side].saturating_sub(1);
+                }
+            }
+        }
+        if !find.is_empty() {
+            hunks.push(Replacement { file: file.clone(), find: find.join("\n"), with: with.join("\n") });
+        }
+    }
+    hunks
+}
+
+/// The numbers of lines in a hunk's head behind `@@ -`, in the old file and in the new one: `3,2 +3 @@` has 2 and 1.
+fn sizes(head: &str) -> Option<[u64; 2]> {
+    let (old, rest) = head.split_once(" +")?;
+    let size = |range: &str| range.split_once(',').map_or(Some(1), |(_, lines)| lines.parse().ok());
+    Some([size(old)?, size(rest.split_once(" @@")?.0)?])
+}
+
+/// Whether the first part of a patch's paths is that of git. A patch of git's that only adds files, or changes modes, has no
+/// old file.
+fn strips(patch: &[u8]) -> bool {
+    let prefixes = ["--- a/", "+++ b/", "diff --git a/"];
+    prefixes.into_iter().any(|line| patch.windows(line.len()).any(|part| part == line.as_bytes()))
 }
 
 /// What certainly keeps a program's changes from being made in a copy of its directory, which is there. Of files that an
@@ -210,10 +300,7 @@ fn patch(copy: &Path, file: &str, findings: &mut Vec<Finding>) -> Result<String,
     let text = fs::read(&path).map_err(|error| format!("cannot read `{file}`: {error}"))?;
     let digest = || build_cache::digest(copy).map_err(|error| error.text().trim().to_owned());
     let before = digest()?;
-    // A patch of git's that only adds files, or changes modes, has no old file.
-    let prefixes = ["--- a/", "+++ b/", "diff --git a/"];
-    let is_in_text = |line: &str| text.windows(line.len()).any(|part| part == line.as_bytes());
-    let strip = if prefixes.into_iter().any(is_in_text) { "-p1" } else { "-p0" };
+    let strip = if strips(&text) { "-p1" } else { "-p0" };
     let output = std::process::Command::new("patch")
         .args([strip, "--batch", "--forward", "--fuzz=0", "-i"])
         .arg(&path)
@@ -315,6 +402,36 @@ mod tests {
         assert_eq!(fs::read_link(site.path().join("lib")).unwrap(), Path::new("a.js"));
         assert_eq!(fs::metadata(site.path().join("a.js")).unwrap().permissions().mode() & 0o777, 0o755);
         fs::remove_file(&file).unwrap();
+    }
+
+    /// Builds that restored the lines of a patch, or a text to which a change only adds, were accepted.
+    #[test]
+    fn text_of_a_change_after_a_build_is_there_rewritten_or_undone() {
+        let patch = "--- a/a.js\t2020-01-01\n+++ b/a.js\t2020-01-01\n@@ -1,3 +1,2 @@\n one\n-two\n three\n@@ -7 +6,2 @@\n--- b/x\n+++ b/y\n+z\n";
+        let hunk = |at: usize| {
+            let Replacement { file, find, with } = hunks(patch).remove(at);
+            (file, find, with)
+        };
+        let texts = |file: &str, find: &str, with: &str| (file.to_owned(), find.to_owned(), with.to_owned());
+        assert_eq!(hunk(0), texts("a.js", "one\ntwo\nthree", "one\nthree"));
+        assert_eq!((hunk(1), hunks(patch).len()), (texts("a.js", "-- b/x", "++ b/y\nz"), 2));
+        let after = |find: &str, with: &str, before: &str, after: Option<&str>| {
+            let replacement = Replacement { file: "a".to_owned(), find: find.to_owned(), with: with.to_owned() };
+            let file = |text: &str| BTreeMap::from([("a".to_owned(), text.to_owned())]);
+            match replacement.after_build(&file(before), &after.map(file).unwrap_or_default()) {
+                AfterBuild::There => "there",
+                AfterBuild::Rewritten => "rewritten",
+                AfterBuild::Undone(_) => "undone",
+            }
+        };
+        assert_eq!(after("one", "two", "two", Some("one")), "undone");
+        assert_eq!(after("one", "two", "two", Some("// two\ntwo\n")), "there");
+        assert_eq!(after("one", "two", "two", Some("three")), "rewritten");
+        assert_eq!(after("one", "two", "two", None), "there");
+        assert_eq!(after("one", "one two", "one two", Some("one")), "undone");
+        assert_eq!(after("one", "one two", "one two", Some("one two one")), "there");
+        assert_eq!(after("one two", "two", "two", Some("one two")), "undone");
+        assert_eq!(after("one", "", "", Some("one")), "undone");
     }
 
     #[test]

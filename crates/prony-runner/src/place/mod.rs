@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use prony_analysis::guard::{self, Finding};
 use prony_experiment::design::Experiment;
+use prony_model::event::Event;
 use prony_model::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
 use prony_model::record::effective::Source;
 use prony_model::spec::{Limits, TrialSpec};
@@ -55,6 +56,8 @@ const COPY: &str = "copy";
 /// A variant's place.
 #[derive(Debug, Default)]
 pub struct Place {
+    /// Warm-up runs that it had.
+    warmed: Cell<u32>,
     /// Holds the copy; `None` where the program works in the directory itself. Of a revision it is a copy of the whole
     /// repository: what is in the program's directory may link to what lies beside that.
     copy: Option<Scratch>,
@@ -114,10 +117,26 @@ impl Places {
         program: &ProgramSpec,
         observer: &mut dyn Observer,
     ) -> Result<Rc<Place>, Error> {
-        if let Some(place) = self.made.borrow().get(&variant) {
-            return Ok(Rc::clone(place));
-        }
+        let made = self.made.borrow().get(&variant).map(Rc::clone);
         let began = Instant::now();
+        let place = made.map_or_else(|| self.make(means, variant, spec, program, observer), Ok)?;
+        for warmed in place.warmed.get()..program.warmup {
+            place.warm_up(means, program, &spec.limits, observer)?;
+            place.warmed.set(warmed + 1);
+        }
+        self.took.set(self.took.get() + began.elapsed());
+        Ok(place)
+    }
+
+    /// From here on the variant has a `cleanup`, whatever comes of its warm-up runs.
+    fn make(
+        &self,
+        means: Means<'_>,
+        variant: usize,
+        spec: &TrialSpec,
+        program: &ProgramSpec,
+        observer: &mut dyn Observer,
+    ) -> Result<Rc<Place>, Error> {
         let mut place = Place::make(means, program, &self.sources, observer)?;
         if let Some(build) = &program.build {
             place.build(means, program, build, observer)?;
@@ -127,11 +146,7 @@ impl Places {
             named::unambiguous(program, &spec.phases, directory)?;
         }
         let place = Rc::new(place);
-        for _ in 0..program.warmup {
-            place.warm_up(means, program, &spec.limits, observer)?;
-        }
         self.made.borrow_mut().insert(variant, Rc::clone(&place));
-        self.took.set(self.took.get() + began.elapsed());
         Ok(place)
     }
 
@@ -148,13 +163,15 @@ impl Places {
         &self,
         means: Means<'_>,
         program_of: impl Fn(usize) -> Option<&'s ProgramSpec>,
+        observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         let mut done = Ok(());
         for (variant, place) in self.made.take() {
             if let Some((program, cleanup)) =
                 program_of(variant).and_then(|program| Some((program, program.cleanup.as_ref()?)))
             {
-                done = done.and(place.step(means, program, "cleanup", cleanup));
+                let clean = |setting: &Setting<'_>| finally(means, setting, "cleanup", cleanup, observer);
+                done = done.and(place.beside(means, program, clean));
             }
         }
         done
@@ -209,7 +226,7 @@ impl Place {
         drop(progress);
         changed.extend(made);
         let (copy, directory, source) = (Some(scratch), Some(copy), Some(source));
-        Ok(Self { copy, directory, changed, remarks, findings, submodules, source })
+        Ok(Self { warmed: Cell::default(), copy, directory, changed, remarks, findings, submodules, source })
     }
 
     /// The top of the copy, and the program's directory from there.
@@ -227,9 +244,9 @@ impl Place {
         line: &CommandLine,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
-        let Some((top, inside)) = self.top() else { return self.step(means, program, "build", line) };
+        let Some((top, inside)) = self.top() else { return self.run_build(means, program, line) };
         let copy = top.join(inside);
-        let made = change::made(program, &copy);
+        let made = change::Made::of(program, &copy);
         let state = self.source.as_ref().and_then(|source| source.state.as_deref());
         let digest = build_cache::digest(&top)?;
         let key = |builds| (build_cache::key(program, &line.words(), digest, inside, state), builds);
@@ -245,11 +262,11 @@ impl Place {
             close(&top, program, "`build`, taken as it was made before,", &mut copying)?;
         } else {
             drop(copying);
-            self.step(means, program, "build", line)?;
+            self.run_build(means, program, line)?;
             copying = progress(means, program, observer);
             close(&top, program, "`build`", &mut copying)?;
         }
-        change::outlasts_build(program, &copy, &made)?;
+        self.findings.extend(made.outlasts_build(program, &copy)?);
         if earlier.is_some() {
             return Ok(());
         }
@@ -320,23 +337,26 @@ impl Place {
         close(&top, program, "`prepare`", &mut progress(means, program, observer))
     }
 
-    /// Does something beside the trials in the variant's place; its output is shown where it fails.
+    /// Does its `build` in the variant's place; its output is shown where it fails.
     ///
     /// # Errors
     /// Where it fails or the user interrupts it.
-    fn step(
+    fn run_build(&self, means: Means<'_>, program: &ProgramSpec, line: &CommandLine) -> Result<(), Error> {
+        self.beside(means, program, |setting| step(means, setting, "build", line))
+    }
+
+    /// Does something beside the trials in the variant's place.
+    fn beside(
         &self,
         means: Means<'_>,
         program: &ProgramSpec,
-        what: &'static str,
-        line: &CommandLine,
+        work: impl FnOnce(&Setting<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let scratch = Scratch::create(means.near)?;
         // Nothing is copied where the place has no directory.
         let own = || self.directory(program, scratch.path(), &mut |_, _| Ok(()));
         let directory = self.directory.clone().map_or_else(own, Ok)?;
-        let setting = Setting::new(program, scratch.path(), directory);
-        step(means, &setting, what, line)
+        work(&Setting::new(program, scratch.path(), directory))
     }
 
     /// One run whose figures are thrown away, and its failure with them: the first trial will show it.
@@ -355,11 +375,13 @@ impl Place {
         (spec.stdin, spec.group) = (setting.input()?, Some(Group::create(limits)?));
         let deadline = limits.trial.map(|limit| Instant::now() + limit.to_duration());
         let conclude = || {
-            let concluded = program.conclude.as_ref().map(|conclude| step(means, &setting, "conclude", conclude));
+            let of = program.conclude.as_ref();
+            let concluded = of.map(|conclude| finally(means, &setting, "conclude", conclude, observer));
             // It fails with the run: the first trial will show it.
             drop(concluded);
         };
-        launch(means, spec, deadline, conclude).map(drop)
+        let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        launch(means, spec, &mut || means.interrupt.asked() || late(), conclude).map(drop)
     }
 }
 
@@ -394,7 +416,7 @@ fn tool(
     words: &[String],
 ) -> Result<String, String> {
     let setting = Setting::new(program, scratch, copy.to_path_buf());
-    let ran = setting.beside(words).and_then(|spec| launch(means, spec, None, || ()));
+    let ran = setting.beside(words).and_then(|spec| launch(means, spec, &mut || means.interrupt.asked(), || ()));
     let line = words.join(" ");
     match ran.map_err(|error| error.text().trim().to_owned())? {
         Some((Status::Exited(0), said)) => Ok(said.trim_start_matches(": ").to_owned()),
@@ -408,9 +430,36 @@ fn tool(
 /// # Errors
 /// Where it fails, cannot be started, or the user interrupts it.
 pub fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &CommandLine) -> Result<(), Error> {
+    step_until(means, setting, (what, line), &mut || means.interrupt.asked())
+}
+
+/// Does something after trials, also where the user asked to stop: then it is said what is waited for, and asking again ends
+/// that too.
+///
+/// # Errors
+/// As [`step`].
+pub fn finally(
+    means: Means<'_>,
+    setting: &Setting<'_>,
+    what: &'static str,
+    line: &CommandLine,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    let text = || format!("waiting for `{what}` of program `{}`", setting.program.name);
+    let hint = || Some("Ctrl-C ends it; trials that have ended are kept".to_owned());
+    let wait = || observer.event(&Event::Notice { text: text(), hint: hint() });
+    means.interrupt.nevertheless(wait, |stop| step_until(means, setting, (what, line), stop))
+}
+
+fn step_until(
+    means: Means<'_>,
+    setting: &Setting<'_>,
+    (what, line): (&'static str, &CommandLine),
+    stop: &mut dyn FnMut() -> bool,
+) -> Result<(), Error> {
     let spec = setting.beside(&line.words())?;
     let failed = |message: String| Error::Step { program: setting.program.name.clone(), step: what, message };
-    match launch(means, spec, None, || ())? {
+    match launch(means, spec, stop, || ())? {
         Some((Status::Exited(0), _)) => Ok(()),
         Some((Status::Exited(code), said)) => Err(failed(format!("exit code {code}{said}"))),
         Some((Status::Signalled(signal), said)) => Err(failed(format!("signal {signal}{said}"))),
@@ -418,12 +467,12 @@ pub fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &
     }
 }
 
-/// Runs it to its end, and does something before what is left of its processes is ended; `None` where it was ended for the
-/// deadline or the user.
+/// Runs it to its end, and does something before what is left of its processes is ended; `None` where `stop`
+/// ended it.
 fn launch(
     means: Means<'_>,
     spec: LaunchSpec,
-    deadline: Option<Instant>,
+    stop: &mut dyn FnMut() -> bool,
     conclude: impl FnOnce(),
 ) -> Result<Option<(Status, String)>, Error> {
     let mut process = means.launcher.start(spec)?;
@@ -433,7 +482,7 @@ fn launch(
         if let Some(end) = process.wait(Some(POLL_INTERVAL))? {
             break Some(end);
         }
-        if means.interrupt.asked() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if stop() {
             process.kill_tree()?;
             break None;
         }

@@ -22,11 +22,10 @@ use prony_os::sample::Sampler;
 use crate::boundaries::functions;
 use crate::boundaries::threads::Threads;
 use crate::error::Error;
-use crate::interrupt::Interrupt;
 use crate::lab::Lab;
 use crate::observer::Observer;
 use crate::place::setting::{Ends, Setting};
-use crate::place::{self, Means, Place, named, progress};
+use crate::place::{self, Place, named, progress};
 use crate::recorder::Recorder;
 use data::OnDisk;
 use environment::Environment;
@@ -137,10 +136,9 @@ impl<'a> Prepared<'a> {
 
     /// Does its `conclude`, which may end what the program left running; what is found where that fails, since the trial is
     /// what it is. It is done also where the user asked to stop: asking again ends it too.
-    pub fn conclude(&self, lab: &Lab<'_>) -> Option<Finding> {
+    pub fn conclude(&self, lab: &Lab<'_>, observer: &mut dyn Observer) -> Option<Finding> {
         let conclude = self.setting.program.conclude.as_ref()?;
-        let means = Means { interrupt: &Interrupt::default(), ..lab.means() };
-        let done = place::step(means, &self.setting, "conclude", conclude);
+        let done = place::finally(lab.means(), &self.setting, "conclude", conclude, observer);
         done.err().map(|error| guard::trial::conclude_failed(error.to_string()))
     }
 

@@ -74,13 +74,8 @@ pub fn draw(noise: &Noise, setting: &Setting, blocks: u32, start: usize, rng: &m
 /// The family that prony compares after some blocks of a campaign.
 pub fn family(values: &[Vec<f64>], analyses: &InterimAnalyses) -> Family {
     let of = |ln: f64| Observation::Value(ln.exp());
-    let contrast = |k: usize| Contrast {
-        better: Better::Lower,
-        analyses: analyses.clone(),
-        blocks: values.iter().map(|v| Block::pair(of(v[k]), &[of(v[0]), of(v[1])])).collect(),
-        resolution: 0.0,
-        refused: None,
-    };
+    let blocks = |k: usize| values.iter().map(|v| Block::pair(of(v[k]), &[of(v[0]), of(v[1])])).collect();
+    let contrast = |k: usize| Contrast { analyses: analyses.clone(), ..Contrast::described(Better::Lower, blocks(k)) };
     let variants = values.first().map_or(0, Vec::len);
     Family { alpha: ALPHA, margin: MARGIN, members: (2..variants).map(contrast).collect() }
 }

@@ -278,7 +278,7 @@ impl<'a> Prober<'a> {
     /// # Errors
     /// Where the database refuses.
     pub fn end(mut self) -> Result<Summary, Error> {
-        let cleaned = self.lab.as_ref().map_or(Ok(()), trial::clean_up);
+        let cleaned = self.lab.as_ref().map_or(Ok(()), |lab| trial::clean_up(lab, self.observer));
         self.summary.unclean = cleaned.err().map(|error| error.to_string());
         self.database.sync_every(Duration::ZERO)?;
         self.database.extend_run(self.run, &self.experiment, self.position)?;

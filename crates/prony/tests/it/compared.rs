@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use prony_experiment::design::Experiment;
-use prony_model::record::TrialRecord;
+use prony_model::record::{Effective, EffectiveProgram, TrialRecord};
 use prony_model::trial::Label;
 use serde_json::{Value, json};
 
-use crate::synthetic::trial;
+use crate::synthetic::{key, trial};
 
 /// The experiment with the level `label` of `factor` as the baseline in each combination of the other factors.
 pub(crate) fn against(experiment: &Experiment, factor: &str, label: &str) -> Experiment {
@@ -49,4 +49,10 @@ pub(crate) fn trials(experiment: &Experiment, blocks: u32, mut fill: impl FnMut(
         }
     }
     trials
+}
+
+/// What a program is that prints its time of `write` with half a digit of so many nanoseconds.
+pub(crate) fn printing(half: f64) -> Effective {
+    let resolution = BTreeMap::from([("write".to_owned(), BTreeMap::from([(key("time"), half)]))]);
+    Effective::Program(Box::new(EffectiveProgram { resolution, ..EffectiveProgram::default() }))
 }

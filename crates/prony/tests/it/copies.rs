@@ -167,7 +167,13 @@ fn build_that_undoes_a_change_ends_the_run() {
     fs::set_permissions(home.path("bin/npm"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let of_text =
         "build of program `x` failed: it undid the change of `a.js`: the text of `find` was there 0 times and is ";
+    fs::write(home.path("a.patch"), "--- a/a.js\n+++ b/a.js\n@@ -1 +1 @@\n-one\n+two\n").unwrap();
     for (change, build, said_then) in [
+        (
+            "change = { patch = \"a.patch\" }",
+            "echo one > a.js",
+            format!("{of_text}1, that of `with` 1 times and is 0; "),
+        ),
         (replace, "echo one > a.js", format!("{of_text}1, that of `with` 1 times and is 0; change what it makes")),
         (
             &npm,
@@ -192,6 +198,17 @@ fn build_that_undoes_a_change_ends_the_run() {
         "[program.x]\nshell = true\ncommand = \"cat a.js\"\ndirectory = \"site\"\nbuild = \"echo more >> a.js\"\n{replace}\n"
     ));
     assert_eq!(output.status.code(), Some(0), "{text}");
+    let rewrites = |build: &str| {
+        let (output, text) = home.run(&format!(
+            "[program.x]\nshell = true\ncommand = \"true\"\ndirectory = \"site\"\nbuild = \"{build}\"\n{replace}\n"
+        ));
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        let runs = Database::open(&home.path("prony.db")).unwrap().runs().unwrap();
+        let trials = home.trials("prony.db", runs.iter().map(|run| run.id.0).max().unwrap());
+        guards(&trials[0]).contains(&"build_rewrote_change")
+    };
+    // A third text was neither found nor said.
+    assert_eq!(["echo more >> a.js", "echo three > a.js"].map(rewrites), [false, true]);
 }
 
 /// All variants write there, so that each trial measures what was built last; from the cache, what another run built.

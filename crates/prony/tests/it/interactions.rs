@@ -11,7 +11,7 @@ use prony_report::{Options, build};
 use prony_results::RunData;
 use serde_json::json;
 
-use crate::compared::{against, edited, trials};
+use crate::compared::{against, edited, printing, trials};
 use crate::synthetic::{experiment, key, noise, not_reached, numbers, phase, run_data, texts};
 use crate::{json_document, pages};
 
@@ -60,6 +60,23 @@ fn multiplicative_factors_and_differences_below_the_margin_are_no_interactions()
     assert!(found(&run(&engines(&["each", "batch"]), |e, w| [1.0, 6.0][e] * [1.0, 0.2][w])).found.is_empty());
     let little = found(&run(&engines(&["each", "batch"]), |e, w| [1.0, 6.0][e] * [1.0, 0.2][w] * [1.0, 1.02][e * w]));
     assert!(little.found.is_empty() && little.looked_at == 1, "{little:?}");
+}
+
+#[test]
+fn digits_that_are_printed_hide_interactions() {
+    let of = |half: f64| {
+        let mut data = run(&engines(&["each", "batch"]), |engine, way| [[1.0, 1.0], [6.0, 3.0]][engine][way]);
+        data.trials.iter_mut().for_each(|trial| trial.effective = Some(printing(half)));
+        found(&data).found
+    };
+    let (exact, fine) = (of(0.0), of(3e7));
+    let span = |found: &[interactions::Interaction]| {
+        let [one] = found else { panic!("{found:?}") };
+        let all = one.effects.iter().map(|(_, effect)| effect).chain([&one.change]);
+        all.map(|one| one.interval.high.unwrap() / one.interval.low).collect::<Vec<f64>>()
+    };
+    assert!(span(&exact).iter().zip(span(&fine)).all(|(exact, fine)| *exact * 1.02 < fine), "{exact:?} {fine:?}");
+    assert_eq!(of(1e9), [], "a third of the figures of one engine");
 }
 
 #[test]

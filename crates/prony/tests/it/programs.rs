@@ -406,6 +406,17 @@ fn what_programs_answer_must_agree() {
     let answer = data.trials[0].phases[0].answer.clone().unwrap();
     assert_eq!((answer.rows, answer.digest.as_str()), (None, "reported:ab"), "it told no number, and has none");
     assert!(!text.contains("answered differently"), "{text}");
+    // What could not be read was no answer, which agreed with any.
+    let (data, text) = shown("hits five digest ab", "hits (?<rows>\\S+) digest");
+    let unknown = |variant| {
+        let mut trials = data.trials.iter().filter(|trial| trial.trial.variant == variant);
+        trials.all(|trial| guards(trial).contains(&"rows_unknown"))
+    };
+    assert_eq!([unknown(0), unknown(1)], [false, true]);
+    assert!(
+        text.contains("the number of rows is not known, ") && text.contains("the program reported `five`"),
+        "{text}"
+    );
     let (data, _) = shown("hits 5 digest ab", "hits: (?<rows>[0-9]+)");
     assert_eq!((guards(&data.trials[0]), data.trials[0].phases[0].answer.clone()), (vec!["read_nothing"], None));
 }
@@ -874,6 +885,7 @@ fn revisions_of_a_repository_are_levels() {
     }
     let body = "[factors.code]\none = { revision = \"one\" }\ntwo = { revision = \"two\" }\n\
                 [program.x]\ncommand = [\"cat\", \"n\"]\ndirectory = \"site\"\nchange = \"{code}\"\n";
+    fs::write(bench.path("site/n"), "three").unwrap();
     let data = bench.run(body);
     for trial in &data.trials {
         let version = ["one", "two"][trial.trial.variant];
@@ -881,6 +893,19 @@ fn revisions_of_a_repository_are_levels() {
         let change = &trial.program().unwrap().changes[0];
         assert!(change.starts_with(&format!("revision `{version}` is commit ")), "{change}");
     }
+    // The record alone had them.
+    let commit = |variant: usize| {
+        let trial = data.trials.iter().find(|trial| trial.trial.variant == variant).unwrap();
+        format!("{} (1 uncommitted changes of the directory are not in it)", trial.program().unwrap().changes[0])
+    };
+    let line = format!("Revisions: `one`: {}; `two`: {}.", commit(0), commit(1));
+    let words = |text: &[u8]| String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let of_show = |all: &[&str]| words(&bench.prony(&[&["show"], all].concat()).stdout);
+    assert!(of_show(&["--all"]).contains(&line), "{line}: {}", of_show(&["--all"]));
+    assert!(!of_show(&[]).contains("Revisions: "));
+    assert!(bench.prony(&["report", "--output", "page.html"]).status.success());
+    let page = words(&fs::read(bench.path("page.html")).unwrap());
+    assert!(page.contains("Revisions: ") && page.contains("1 uncommitted changes of the directory are not in it"));
     let output = {
         fs::write(bench.path("bad.toml"), body.replace("\"two\" }", "\"nine\" }")).unwrap();
         bench.prony(&["run", "bad.toml", "--quiet"])

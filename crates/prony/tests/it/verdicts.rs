@@ -12,7 +12,7 @@ use prony_results::{RunData, RunStatus};
 use prony_stats::Verdict;
 use serde_json::json;
 
-use crate::compared::{against, edited, trials};
+use crate::compared::{against, edited, printing, trials};
 use crate::programs::Bench;
 use crate::synthetic::{experiment, noise, not_reached, numbers, phase, run_data, texts};
 
@@ -260,7 +260,8 @@ fn cells_with_few_blocks_do_not_weaken_other_cells() {
     data.trials.retain(|t| t.trial.block == 0 || t.trial.variant % 2 == 0);
     let verdicts = verdicts::of(&data);
     assert!(verdicts.lines[0].comparison.method.ends_with("over 1 comparisons"), "{verdicts:?}");
-    assert!(matches!(verdicts.lines[1].comparison.verdict, Verdict::CantTell { more_blocks: Reading::Measured(_) }));
+    let more = Reading::Missing(Why::TooFew { have: 1, need: 3 });
+    assert_eq!(verdicts.lines[1].comparison.verdict, Verdict::CantTell { more_blocks: more });
 }
 
 #[test]
@@ -329,6 +330,29 @@ fn a_verdict_stands_beside_its_figure_without_disturbed_trials() {
     assert!(line.detail.contains("without disturbed trials (9 of 12 blocks are left): "), "{}", line.detail);
     data.trials.iter_mut().for_each(|t| t.conditions = Conditions::default());
     assert_eq!(only(&verdicts::of(&data)).undisturbed, None);
+}
+
+/// Figures of 1 and 2 s that were printed in steps of 0.4 s had a verdict that counted with it, and beside it intervals that
+/// did not.
+#[test]
+fn digits_that_are_printed_widen_all_that_stands_beside_a_verdict() {
+    let experiment = two_stores(12);
+    let spans = |half: f64| {
+        let data = data(&experiment, 12, |t| {
+            write(t, if t.trial.variant == 1 { 2.0 } else { 1.0 });
+            t.conditions = stolen(t.trial.block % 4 == 1);
+            t.effective = Some(printing(half));
+        });
+        let line = only(&verdicts::of(&data)).clone();
+        let itself = verdicts::Comparisons::new(&data).itself(&line.pair.metric).remove(0).interval;
+        let without = line.undisturbed.unwrap().estimate.measured().unwrap().interval;
+        let aa = line.comparison.aa.measured().unwrap().interval;
+        [aa, without, *itself.measured().unwrap()].map(|interval| interval.high.unwrap() / interval.low)
+    };
+    assert!(spans(0.0).iter().all(|span| *span < 1.1), "{:?}", spans(0.0));
+    let [aa, without, itself] = spans(0.2e9);
+    let of = |one: f64, other: f64| ((1.0 + one) / (1.0 - other)).max((1.0 + other) / (1.0 - one)).powi(2);
+    assert!(aa > of(0.19, 0.19) && itself > of(0.19, 0.19) && without > of(0.19, 0.09), "{aa} {without} {itself}");
 }
 
 #[test]

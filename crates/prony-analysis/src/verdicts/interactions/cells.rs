@@ -7,6 +7,8 @@ use prony_model::record::TrialRecord;
 use prony_stats::contrast::UNCORRECTED;
 use prony_stats::{Block, Contrast, Estimate, MIN_BLOCKS, Observation};
 
+use crate::guard::findings::variant_trials;
+use crate::guard::reported;
 use crate::verdicts::observe::{figure, is_of_one_session};
 use prony_results::RunData;
 
@@ -23,6 +25,8 @@ pub(super) struct Cells<'a> {
     /// The figures above nought, by trial.
     figures: BTreeMap<usize, f64>,
     by_variant: BTreeMap<(usize, u32), Vec<usize>>,
+    /// The share of each variant's figures that the digits which its program prints may hide.
+    hidden: Vec<f64>,
     /// The baselines that have a figure.
     baselines: BTreeMap<Place, Vec<usize>>,
     /// The blocks of several sessions: in these, only trials of one sub-block met the machine in one state.
@@ -32,12 +36,14 @@ pub(super) struct Cells<'a> {
 impl<'a> Cells<'a> {
     /// Of all blocks; without some variants.
     pub(super) fn of(data: &'a RunData, metric: &MetricName, without: &[usize]) -> Self {
+        let of = |variant| reported::hidden(&variant_trials(&data.experiment, &data.trials, variant), metric);
+        let hidden = data.experiment.variants().iter().map(of).collect();
         let mut by_block: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
         data.trials.iter().for_each(|trial| by_block.entry(trial.trial.block).or_default().push(trial));
         by_block.retain(|_, trials| !is_of_one_session(trials.iter().copied()));
         let split = by_block.into_keys().collect();
         let (figures, by_variant, baselines) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let mut cells = Self { data, figures, by_variant, baselines, split };
+        let mut cells = Self { data, figures, by_variant, hidden, baselines, split };
         for (at, trial) in data.trials.iter().enumerate() {
             let figure = figure(trial, metric).filter(|value| *value > 0.0 && value.is_finite());
             cells.figures.extend(figure.map(|figure| (at, figure)));
@@ -91,9 +97,9 @@ impl<'a> Cells<'a> {
     pub(super) fn cross(&self, corners: [usize; 4], relative: bool) -> Contrast {
         let block = |block: u32| {
             let at = |corner: usize| self.mean(corners[corner], block, relative);
-            Some(self.block(&[sum([(1.0, at(0)?), (-1.0, at(1)?), (-1.0, at(2)?), (1.0, at(3)?)])]))
+            Some(vec![sum([(1.0, at(0)?), (-1.0, at(1)?), (-1.0, at(2)?), (1.0, at(3)?)])])
         };
-        Contrast::described(Better::Lower, self.blocks_of(corners[3]).filter_map(block).collect())
+        self.contrast(self.blocks_of(corners[3]).filter_map(block).collect())
     }
 
     /// The blocks in which any of the corners ran.
@@ -108,11 +114,20 @@ impl<'a> Cells<'a> {
             let each = self.each(reference, block, relative).into_iter();
             let combinations: Vec<Weights> =
                 each.map(|reference| sum([(1.0, variant.clone()), (-1.0, reference)])).collect();
-            (!combinations.is_empty()).then(|| self.block(&combinations))
+            (!combinations.is_empty()).then_some(combinations)
         };
         let blocks = self.blocks_of(variant).filter_map(block).collect();
-        let estimated = Contrast::described(Better::Lower, blocks).estimate(UNCORRECTED);
+        let estimated = self.contrast(blocks).estimate(UNCORRECTED);
         estimated.both().measured().copied().filter(|_| estimated.blocks >= MIN_BLOCKS)
+    }
+
+    /// Of the combinations of each block.
+    fn contrast(&self, blocks: Vec<Vec<Weights>>) -> Contrast {
+        let hidden = |trial: &usize| self.hidden[self.data.trials[*trial].trial.variant];
+        let apart = |weights: &Weights| reported::combined(weights.iter().map(|(trial, by)| (*by, hidden(trial))));
+        let resolution = blocks.iter().flatten().map(apart).fold(0.0, f64::max);
+        let blocks = blocks.iter().map(|combinations| self.block(combinations)).collect();
+        Contrast { resolution, ..Contrast::described(Better::Lower, blocks) }
     }
 
     fn block(&self, combinations: &[Weights]) -> Block {

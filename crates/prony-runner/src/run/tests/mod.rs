@@ -35,6 +35,21 @@ struct Bench {
     interrupt: Interrupt,
 }
 
+/// A user who asks to stop again where it is said what is waited for.
+struct Impatient {
+    log: Log,
+    interrupt: Interrupt,
+}
+
+impl Observer for Impatient {
+    fn event(&mut self, event: &Event) {
+        if matches!(event, Event::Notice { text, .. } if text.starts_with("waiting for ")) {
+            self.interrupt.ask();
+        }
+        self.log.event(event);
+    }
+}
+
 /// The result of a session of a run.
 struct Session {
     result: Result<Summary, Error>,
@@ -72,7 +87,8 @@ impl Bench {
 
     /// Begins the run, or resumes it; `began` is when that was by the monotonic clock.
     fn session_since(&self, began: Nanos, launcher: &Scripted) -> Session {
-        let (path, mut log) = (self.directory.path().join("prony.db"), Log::default());
+        let path = self.directory.path().join("prony.db");
+        let mut log = Impatient { log: Log::default(), interrupt: self.interrupt.clone() };
         let mut database = Database::create(&path).unwrap();
         let launch = Arc::new(launcher.clone());
         let near = self.directory.path();
@@ -101,7 +117,7 @@ impl Bench {
             &lab,
             &mut log,
         );
-        let notices = log.events.iter().filter_map(|event| match event {
+        let notices = log.log.events.iter().filter_map(|event| match event {
             Event::Notice { text, .. } => Some(text.clone()),
             _ => None,
         });
@@ -324,6 +340,45 @@ fn interrupt_leaves_neither_conclude_nor_cleanup_undone_wherever_it_comes() {
         assert_eq!(session.trials.len(), if at == "conclude" { 2 } else { 1 }, "{at}");
         assert_eq!(session.head.status, RunStatus::Interrupted);
     }
+}
+
+/// It was waited for in silence, and asking again ended the process with the trial.
+#[test]
+fn conclude_and_cleanup_that_hang_are_named_and_end_where_the_user_asks_again() {
+    for what in ["conclude", "cleanup"] {
+        let bench = Bench::new("blocks = 1", &format!("{what} = \"hang\""));
+        let trials = if what == "conclude" { 1 } else { bench.plan().len() };
+        let asks = bench.interrupt.clone();
+        let session = bench.session(&Scripted::new(move |_, command| {
+            if !command.contains("hang") {
+                return Act::default();
+            }
+            asks.ask();
+            Act::default().endless()
+        }));
+        let waiting = format!("waiting for `{what}` of program `x`");
+        assert!(session.notices.contains(&waiting), "{:?}", session.notices);
+        assert_eq!((session.trials.len(), session.outcomes()), (trials, vec![Outcome::Ok; trials]), "{what}");
+        let found = session.trials.iter().flat_map(|trial| &trial.findings);
+        let found = found.filter(|finding| finding.message.contains("it was interrupted")).count();
+        let unclean = session.summary().unclean.as_ref().is_some_and(|text| text.contains("it was interrupted"));
+        assert_eq!((found, unclean), if what == "conclude" { (1, false) } else { (0, true) });
+    }
+}
+
+#[test]
+fn cleanup_is_done_where_a_warm_up_run_is_interrupted() {
+    let bench = Bench::new("blocks = 1", "warmup = 2\nprepare = \"make ready\"\ncleanup = \"clean up\"");
+    let asks = bench.interrupt.clone();
+    let session = bench.session(&Scripted::new(move |nth, _| {
+        if nth == 0 {
+            asks.ask();
+        }
+        if nth == 0 { Act::default().endless() } else { Act::default() }
+    }));
+    assert!(session.summary().interrupted && session.trials.is_empty(), "{:?}", session.result);
+    let [prepared, cleaned] = session.commands.as_slice() else { panic!("{:?}", session.commands) };
+    assert!(prepared.contains("make ready") && cleaned.contains("clean up"), "{prepared}, {cleaned}");
 }
 
 #[test]
