@@ -7,8 +7,10 @@ use prony_model::record::PhaseRecord;
 
 pub use prony_model::finding::{Finding, Severity};
 
+pub mod copies;
 pub mod disturbances;
 pub mod findings;
+pub mod probe;
 pub mod processes;
 pub mod program;
 pub mod replicas;
