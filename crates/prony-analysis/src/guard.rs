@@ -3,12 +3,15 @@
 //! [`trial`] checks one trial, [`variants`] a variant beside its stratum's baseline, [`run`] at a whole run; [`gather`](findings::gather) asks all of them.
 
 use prony_model::metric::{Metric, MetricKey};
+use prony_model::number::percent_with;
 use prony_model::record::PhaseRecord;
 
 pub use prony_model::finding::{Finding, Severity};
 
+pub mod copies;
 pub mod disturbances;
 pub mod findings;
+pub mod probe;
 pub mod processes;
 pub mod program;
 pub mod replicas;
@@ -27,6 +30,5 @@ fn amount(phase: &PhaseRecord, metric: Metric) -> Option<f64> {
 
 /// `12 %`, `0.3 %`.
 fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    if percent.abs() >= 10.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+    percent_with(share, usize::from(100.0 * share.abs() < 10.0))
 }

@@ -109,36 +109,33 @@ fn promises() -> Vec<Promise> {
 }
 
 fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
-    let (given, mut faults) = options::read(spec, &option_specs());
-    let class = options::class(spec, &promises()).unwrap_or_else(|fault| {
-        faults.push(fault);
-        Durability::Strict
-    });
-    let config = Config {
-        class,
-        sync_all: given.word("sync") == Some("all"),
-        cache: given.bytes("cache").unwrap_or(32 << 20),
-        memtable: given.bytes("memtable").unwrap_or(64 << 20),
-        journal: given.bytes("journal").unwrap_or(512 << 20),
-        block_size: given.bytes("block_size").unwrap_or(4 << 10),
-        workers: given.int("workers"),
-        compression: match given.word("compression") {
-            Some("none") => Compression::Off,
-            Some("lz4") => Compression::Lz4,
-            _ => Compression::Usual,
-        },
-        separate_values: given.flag("separate_values").unwrap_or(false),
-    };
-    if given.word("sync").is_some() && class != Durability::Strict {
-        faults.push(options::out_of_range("sync", format!("`sync` has no effect under `{}`", class.name())));
-    }
-    if config.journal < LEAST_JOURNAL {
-        faults.push(options::out_of_range("journal", "`journal` must be at least 64 MiB".to_owned()));
-    }
-    if !(1 << 10..=1 << 20).contains(&config.block_size) {
-        faults.push(options::out_of_range("block_size", "`block_size` must be 1 KiB to 1 MiB".to_owned()));
-    }
-    if faults.is_empty() { Ok(config) } else { Err(faults) }
+    options::configure(spec, &option_specs(), &promises(), |given, class, faults| {
+        let config = Config {
+            class,
+            sync_all: given.word("sync") == Some("all"),
+            cache: given.bytes("cache").unwrap_or(32 << 20),
+            memtable: given.bytes("memtable").unwrap_or(64 << 20),
+            journal: given.bytes("journal").unwrap_or(512 << 20),
+            block_size: given.bytes("block_size").unwrap_or(4 << 10),
+            workers: given.int("workers"),
+            compression: match given.word("compression") {
+                Some("none") => Compression::Off,
+                Some("lz4") => Compression::Lz4,
+                _ => Compression::Usual,
+            },
+            separate_values: given.flag("separate_values").unwrap_or(false),
+        };
+        if given.word("sync").is_some() && class != Durability::Strict {
+            faults.push(options::out_of_range("sync", format!("`sync` has no effect under `{}`", class.name())));
+        }
+        if config.journal < LEAST_JOURNAL {
+            faults.push(options::out_of_range("journal", "`journal` must be at least 64 MiB".to_owned()));
+        }
+        if !(1 << 10..=1 << 20).contains(&config.block_size) {
+            faults.push(options::out_of_range("block_size", "`block_size` must be 1 KiB to 1 MiB".to_owned()));
+        }
+        config
+    })
 }
 
 impl Config {

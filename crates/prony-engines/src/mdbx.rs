@@ -123,33 +123,30 @@ fn promises() -> Vec<Promise> {
 }
 
 fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
-    let (given, mut faults) = options::read(spec, &option_specs());
-    let class = options::class(spec, &promises()).unwrap_or_else(|fault| {
-        faults.push(fault);
-        Durability::Strict
-    });
-    let flag = |name: &str| given.flag(name).unwrap_or(false);
-    let config = Config {
-        class,
-        max_size: given.bytes("max_size").unwrap_or(MAX_SIZE).next_multiple_of(PAGE),
-        min_size: given.bytes("min_size").map(|size| size.next_multiple_of(PAGE)),
-        growth_step: given.bytes("growth_step").map(|step| step.next_multiple_of(PAGE)),
-        no_read_ahead: flag("no_read_ahead"),
-        no_mem_init: flag("no_mem_init"),
-        coalesce: flag("coalesce"),
-        lifo_reclaim: flag("lifo_reclaim"),
-        append: flag("append"),
-    };
-    if config.min_size.is_some_and(|size| size > config.max_size) {
-        faults.push(options::out_of_range("min_size", "`min_size` must be at most `max_size`".to_owned()));
-    }
-    if config.growth_step == Some(0) {
-        faults.push(options::out_of_range("growth_step", "`growth_step` must be above zero".to_owned()));
-    }
-    if config.max_size < 1 << 20 || isize::try_from(config.max_size).is_err() {
-        faults.push(options::out_of_range("max_size", "`max_size` must be at least 1 MiB".to_owned()));
-    }
-    if faults.is_empty() { Ok(config) } else { Err(faults) }
+    options::configure(spec, &option_specs(), &promises(), |given, class, faults| {
+        let flag = |name: &str| given.flag(name).unwrap_or(false);
+        let config = Config {
+            class,
+            max_size: given.bytes("max_size").unwrap_or(MAX_SIZE).next_multiple_of(PAGE),
+            min_size: given.bytes("min_size").map(|size| size.next_multiple_of(PAGE)),
+            growth_step: given.bytes("growth_step").map(|step| step.next_multiple_of(PAGE)),
+            no_read_ahead: flag("no_read_ahead"),
+            no_mem_init: flag("no_mem_init"),
+            coalesce: flag("coalesce"),
+            lifo_reclaim: flag("lifo_reclaim"),
+            append: flag("append"),
+        };
+        if config.min_size.is_some_and(|size| size > config.max_size) {
+            faults.push(options::out_of_range("min_size", "`min_size` must be at most `max_size`".to_owned()));
+        }
+        if config.growth_step == Some(0) {
+            faults.push(options::out_of_range("growth_step", "`growth_step` must be above zero".to_owned()));
+        }
+        if config.max_size < 1 << 20 || isize::try_from(config.max_size).is_err() {
+            faults.push(options::out_of_range("max_size", "`max_size` must be at least 1 MiB".to_owned()));
+        }
+        config
+    })
 }
 
 impl Config {

@@ -67,10 +67,7 @@ fn promises() -> Vec<Promise> {
 }
 
 fn class(spec: &StoreSpec) -> Result<Durability, Vec<OptionFault>> {
-    let (_, mut faults) = options::read(spec, &[]);
-    let class = options::class(spec, &promises());
-    faults.extend(class.as_ref().err().cloned());
-    class.ok().filter(|_| faults.is_empty()).ok_or(faults)
+    options::configure(spec, &[], &promises(), |_, class, _| class)
 }
 
 impl Driver for Memory {

@@ -109,6 +109,26 @@ pub(crate) fn class(spec: &StoreSpec, promises: &[Promise]) -> Result<Durability
     })
 }
 
+/// What `make` makes of the options of `spec` and its class, unless it finds faults of its own or one was found before. In
+/// place of a class that the engine does not offer `make` is given the strict one, so that the other faults are found too.
+///
+/// # Errors
+/// Every fault.
+pub(crate) fn configure<C>(
+    spec: &StoreSpec,
+    known: &[OptionSpec],
+    promises: &[Promise],
+    make: impl FnOnce(&Given, Durability, &mut Vec<OptionFault>) -> C,
+) -> Result<C, Vec<OptionFault>> {
+    let (given, mut faults) = read(spec, known);
+    let class = class(spec, promises).unwrap_or_else(|fault| {
+        faults.push(fault);
+        Durability::Strict
+    });
+    let config = make(&given, class, &mut faults);
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
+}
+
 /// The fault of options that result in another class than the requested one.
 #[allow(dead_code)] // not every feature has a driver whose options override a class
 pub(crate) fn contradiction(spec: &StoreSpec, amounts_to: Durability) -> Option<OptionFault> {

@@ -90,18 +90,12 @@ fn promises() -> Vec<Promise> {
 }
 
 fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
-    let (given, mut faults) = options::read(spec, &option_specs());
-    let class = options::class(spec, &promises()).unwrap_or_else(|fault| {
-        faults.push(fault);
-        Durability::Strict
-    });
-    let config = Config {
+    options::configure(spec, &option_specs(), &promises(), |given, class, _| Config {
         class,
         cache: given.bytes("cache"),
         two_phase: given.flag("two_phase_commit").unwrap_or(false),
         quick_repair: given.flag("quick_repair").unwrap_or(false),
-    };
-    if faults.is_empty() { Ok(config) } else { Err(faults) }
+    })
 }
 
 impl Config {

@@ -109,29 +109,26 @@ fn promises() -> Vec<Promise> {
 }
 
 fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
-    let (given, mut faults) = options::read(spec, &option_specs());
-    let class = options::class(spec, &promises()).unwrap_or_else(|fault| {
-        faults.push(fault);
-        Durability::Strict
-    });
-    let compression = given.word("compression").unwrap_or("snappy");
-    let config = Config {
-        class,
-        write_buffer: given.bytes("write_buffer").unwrap_or(64 << 20),
-        cache: given.bytes("cache"),
-        block_size: given.bytes("block_size").unwrap_or(4 << 10),
-        compression: COMPRESSIONS.iter().position(|(name, _)| *name == compression).unwrap_or(0),
-        bloom_bits: given.int("bloom_bits").unwrap_or(0),
-        jobs: given.int("jobs").unwrap_or(2),
-        direct_reads: given.flag("direct_reads").unwrap_or(false),
-    };
-    if !(1 << 10..=1 << 30).contains(&config.block_size) {
-        faults.push(options::out_of_range("block_size", "`block_size` must be 1 KiB to 1 GiB".to_owned()));
-    }
-    if config.write_buffer < 64 << 10 {
-        faults.push(options::out_of_range("write_buffer", "`write_buffer` must be at least 64 KiB".to_owned()));
-    }
-    if faults.is_empty() { Ok(config) } else { Err(faults) }
+    options::configure(spec, &option_specs(), &promises(), |given, class, faults| {
+        let compression = given.word("compression").unwrap_or("snappy");
+        let config = Config {
+            class,
+            write_buffer: given.bytes("write_buffer").unwrap_or(64 << 20),
+            cache: given.bytes("cache"),
+            block_size: given.bytes("block_size").unwrap_or(4 << 10),
+            compression: COMPRESSIONS.iter().position(|(name, _)| *name == compression).unwrap_or(0),
+            bloom_bits: given.int("bloom_bits").unwrap_or(0),
+            jobs: given.int("jobs").unwrap_or(2),
+            direct_reads: given.flag("direct_reads").unwrap_or(false),
+        };
+        if !(1 << 10..=1 << 30).contains(&config.block_size) {
+            faults.push(options::out_of_range("block_size", "`block_size` must be 1 KiB to 1 GiB".to_owned()));
+        }
+        if config.write_buffer < 64 << 10 {
+            faults.push(options::out_of_range("write_buffer", "`write_buffer` must be at least 64 KiB".to_owned()));
+        }
+        config
+    })
 }
 
 fn size(bytes: u64) -> usize {

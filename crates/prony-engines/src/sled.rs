@@ -85,22 +85,19 @@ fn promises() -> Vec<Promise> {
 }
 
 fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
-    let (given, mut faults) = options::read(spec, &option_specs());
-    let class = options::class(spec, &promises()).unwrap_or_else(|fault| {
-        faults.push(fault);
-        Durability::Volatile
-    });
-    let config = Config {
-        class,
-        cache: given.bytes("cache").unwrap_or(1 << 30),
-        flush_every: given.int("flush_every").and_then(|ms| u64::try_from(ms).ok()).unwrap_or(500),
-        small: given.word("mode") != Some("high_throughput"),
-    };
-    // sled panics on less.
-    if config.cache < 256 {
-        faults.push(options::out_of_range("cache", "`cache` must be at least 256 bytes".to_owned()));
-    }
-    if faults.is_empty() { Ok(config) } else { Err(faults) }
+    options::configure(spec, &option_specs(), &promises(), |given, class, faults| {
+        let config = Config {
+            class,
+            cache: given.bytes("cache").unwrap_or(1 << 30),
+            flush_every: given.int("flush_every").and_then(|ms| u64::try_from(ms).ok()).unwrap_or(500),
+            small: given.word("mode") != Some("high_throughput"),
+        };
+        // sled panics on less.
+        if config.cache < 256 {
+            faults.push(options::out_of_range("cache", "`cache` must be at least 256 bytes".to_owned()));
+        }
+        config
+    })
 }
 
 impl Config {

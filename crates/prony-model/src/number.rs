@@ -63,12 +63,28 @@ pub fn percent(share: f64) -> String {
     format!("{} %", (share * 1e4).round() / 1e2)
 }
 
+/// A share in percent with so many decimals: `62.1 %`.
+pub fn percent_with(share: f64, decimals: usize) -> String {
+    with_decimals(100.0 * share, decimals) + " %"
+}
+
 /// An effect as a share; from 100 % on as a factor, since `41607.57 %` is hard to read.
 pub fn effect(share: f64) -> String {
     match share {
         share if share < 1.0 => percent(share),
         share if share < 99.0 => format!("a factor of {:.1}", 1.0 + share),
         share => format!("a factor of {:.0}", 1.0 + share),
+    }
+}
+
+/// An interval of bounds that are written already, with what stands behind each number: `2.1 to 7.0 %`, `at most 7.0 %`,
+/// `2.1 % or more`.
+pub fn interval(low: Option<String>, high: Option<String>, unit: &str) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) => format!("{low} to {high}{unit}"),
+        (None, Some(high)) => format!("at most {high}{unit}"),
+        (Some(low), None) => format!("{low}{unit} or more"),
+        (None, None) => "no bound yet".to_owned(),
     }
 }
 
@@ -156,6 +172,22 @@ mod tests {
     #[test]
     fn large_effects_are_factors() {
         assert_eq!([0.041, 0.5, 1.84, 416.0757].map(effect), ["4.1 %", "50 %", "a factor of 2.8", "a factor of 417"]);
+    }
+
+    #[test]
+    fn shares_have_the_decimals_that_are_asked_for_and_nought_has_no_sign() {
+        let one = |share| percent_with(share, 1);
+        assert_eq!([0.621_4, 1.0, -0.000_2, -9.0].map(one), ["62.1 %", "100.0 %", "0.0 %", "-900.0 %"]);
+        assert_eq!(percent_with(0.123, 0), "12 %");
+    }
+
+    #[test]
+    fn open_ends_of_intervals_are_written() {
+        let text = |low: Option<u8>, high: Option<u8>| {
+            interval(low.map(|low| low.to_string()), high.map(|high| high.to_string()), " %")
+        };
+        assert_eq!([text(Some(2), Some(7)), text(None, Some(7))], ["2 to 7 %", "at most 7 %"]);
+        assert_eq!([text(Some(2), None), text(None, None)], ["2 % or more", "no bound yet"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_experiment::design::{CellPart, Expr, Statistic, TableSpec};
 use prony_experiment::expr::metrics;
 use prony_model::metric::{Metric, MetricKey, MetricName};
-use prony_model::number::percent;
+use prony_model::number::{percent, percent_with};
 use prony_model::record::TrialRecord;
 use prony_model::spec::Durability;
 
@@ -122,11 +122,11 @@ fn judged(verdicts: &Verdicts) -> Option<String> {
     let shown = verdicts.lines.iter().filter(|line| !reached || line.comparison.p.measured().is_some());
     let methods = once(shown.map(|line| line.comparison.method.as_str()));
     Some(format!(
-        "How the verdicts were reached: {}; all verdicts hold together with probability {}; differences below {:.1} % \
+        "How the verdicts were reached: {}; all verdicts hold together with probability {}; differences below {} \
          count as none.",
         methods.join("; or by: "),
         percent(1.0 - verdicts.alpha),
-        100.0 * verdicts.margin,
+        percent_with(verdicts.margin, 1),
     ))
 }
 

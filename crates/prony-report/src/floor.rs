@@ -3,6 +3,7 @@
 
 use prony_experiment::design::{CellPart, Expr, Statistic};
 use prony_model::metric::MetricName;
+use prony_model::number::{self, with_decimals};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::units::Unit;
@@ -237,18 +238,12 @@ fn no_interval(share: &Share, blocks: u32) -> String {
 
 /// `58.3 to 65.0`, `at most 65.0`, `58.3 or more`.
 fn interval_text(interval: ShareInterval) -> String {
-    match (interval.low, interval.high) {
-        (Some(low), Some(high)) => format!("{} to {}", percent(low), percent(high)),
-        (None, Some(high)) => format!("at most {}", percent(high)),
-        (Some(low), None) => format!("{} or more", percent(low)),
-        (None, None) => "no bound yet".to_owned(),
-    }
+    number::interval(interval.low.map(percent), interval.high.map(percent), "")
 }
 
 /// In percent, with one decimal.
 fn percent(share: f64) -> String {
-    let text = format!("{:.1}", 100.0 * share);
-    if text == "-0.0" { "0.0".to_owned() } else { text }
+    with_decimals(100.0 * share, 1)
 }
 
 #[cfg(test)]

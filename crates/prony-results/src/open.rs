@@ -80,15 +80,7 @@ impl Database {
                     return Err(Fault::Foreign);
                 }
                 connection.set_prepared_statement_cache_capacity(64);
-                Ok(Self {
-                    path: path.to_owned(),
-                    connection,
-                    patience: Duration::ZERO,
-                    synced: Instant::now(),
-                    unsynced: false,
-                    names: Names::default(),
-                    live: BTreeMap::new(),
-                })
+                Ok(Self::of(path, connection))
             })
             .map_err(|fault| refused(path, fault))
     }
@@ -96,6 +88,18 @@ impl Database {
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn of(path: &Path, connection: Connection) -> Self {
+        Self {
+            path: path.to_owned(),
+            connection,
+            patience: Duration::ZERO,
+            synced: Instant::now(),
+            unsynced: false,
+            names: Names::default(),
+            live: BTreeMap::new(),
+        }
     }
 
     fn open_with(path: &Path, flags: OpenFlags) -> Result<Self, Error> {
@@ -109,15 +113,7 @@ impl Database {
                 if content == Holds::Nothing {
                     schema::create(&mut connection)?;
                 }
-                Ok(Self {
-                    path: path.to_owned(),
-                    connection,
-                    patience: Duration::ZERO,
-                    synced: Instant::now(),
-                    unsynced: false,
-                    names: Names::default(),
-                    live: BTreeMap::new(),
-                })
+                Ok(Self::of(path, connection))
             })
             .map_err(|fault| refused(path, fault))
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use prony_experiment::design::Experiment;
 use prony_experiment::plan::{Outline, outline};
+use prony_model::number::percent_with;
 use prony_model::units::Nanos;
 use prony_stats::power::effect_of_blocks;
 use prony_stats::{CLOSING, blocks_before_any_verdict};
@@ -89,8 +90,8 @@ impl Bought {
     fn effect(&self) -> Option<String> {
         let (_, blocks) = self.blocks.filter(|(_, fit)| self.needed.is_some_and(|needed| *fit >= needed))?;
         let each = self.alpha * CLOSING / f64::from(self.family.max(1));
-        let of = |spread: f64| format!("{:.1} %", 100.0 * effect_of_blocks(blocks, spread, each));
-        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let percent = |share| percent_with(share, 1);
+        let of = |spread| percent(effect_of_blocks(blocks, spread, each));
         let text = match self.spread {
             Some(spread) => {
                 format!("{} where trials vary as in the last run, by {}", of(spread), percent(spread))

@@ -1,17 +1,13 @@
 //! Guards that check one trial of a program.
 
-use std::collections::BTreeSet;
-use std::path::Path;
-use std::time::Duration;
-
 use serde_json::json;
 
 use super::unseen::observed;
-use super::{Finding, Severity, amount};
+use super::{Finding, Severity, amount, probe};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::Trigger;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::probe::Because;
+use prony_model::record::effective::ProgramStore;
 use prony_model::record::{Completion, PhaseRecord, Settled, TrialRecord};
 use prony_model::spec::TrialSpec;
 use prony_model::units::{Bytes, Nanos};
@@ -19,17 +15,8 @@ use prony_model::units::{Bytes, Nanos};
 /// Output beyond which writing it is a considerable part of the program's work.
 const FLOOD: Bytes = Bytes::from_mib(16);
 
-/// A heap that grows for so long without being read may have been much larger.
-const UNREAD: Nanos = Nanos::from_secs(1);
-
 /// If begin and end of a phase were noticed later than this share of it, its counters may include neighbouring phases.
 const LATE: f64 = 0.25;
-
-/// External memory below this is that of the runtime itself.
-const EXTERNAL: Bytes = Bytes::from_mib(16);
-
-/// The same below this share of the heap in use.
-const EXTERNAL_SHARE: f64 = 0.1;
 
 /// Reading a store at snapshots may take this part of the phases' time.
 const READING: f64 = 0.05;
@@ -45,81 +32,13 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     findings.extend(flooded(record));
     findings.extend(left_behind(record));
     findings.extend(strange_marks(record));
-    findings.extend(lines_lost(record));
-    findings.extend(read_rarely(record));
-    findings.extend(went_on(record));
-    findings.extend(suspended_inside(record));
-    findings.extend(died_aside(record));
-    findings.extend(finalizers_not_run(record));
-    findings.extend(store_not_found(record));
-    findings.extend(store_carried_over(record));
-    findings.extend(store_read_long(record));
+    findings.extend(probe::check(record));
+    if let Some(store) = record.program().and_then(|program| program.store.as_ref()) {
+        findings.extend(store_not_found(record, store));
+        findings.extend(store_carried_over(store));
+        findings.extend(store_read_long(record, store));
+    }
     findings
-}
-
-/// Paths of a program's directory that have changed since the run began: later copies have other content, or the
-/// program has written there.
-pub fn source_changed(directory: &Path, paths: &[&Path]) -> Option<Finding> {
-    let (first, more) = (paths.first()?, paths.len() - 1);
-    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    let message = format!(
-        "`{}`{more} in the program's directory `{}` changed since the run began",
-        first.display(),
-        directory.display()
-    );
-    let hint = "leave the directory alone while a run is under way; where the program itself writes there, by a path of its \
-                own, let it write to its copy (`{dir}`)";
-    let finding = Finding::of("source_changed", Severity::Warning, message, hint);
-    let named: Vec<_> = paths.iter().take(20).map(|path| path.to_string_lossy()).collect();
-    Some(finding.with(json!({ "directory": directory.to_string_lossy(), "paths": named, "all": paths.len() })))
-}
-
-/// `build` left the copy as it was, which was `changed` for the variant or not: what it writes elsewhere is of no variant.
-pub fn build_changed_nothing(changed: bool) -> Finding {
-    let message = "`build` changed nothing in the copy".to_owned();
-    let hint = "if it writes elsewhere, have it write below `{dir}`: all variants write to the same place there, and what the \
-                last of them built is measured in each; if there was nothing to do, leave `build` out";
-    // What is up to date needs no build; what was changed does.
-    let severity = if changed { Severity::Warning } else { Severity::Note };
-    Finding::of("build_changed_nothing", severity, message, hint)
-}
-
-/// `build` wrote a file that was changed for the variant in another way than the change did.
-pub fn build_rewrote_change(file: &str) -> Finding {
-    let message = format!("`build` wrote `{file}` anew: a text that a change put there is no longer there");
-    let hint = "make sure that what it wrote is still what the variant is to be, as where it formats files; else change what it \
-                makes the file of";
-    Finding::of("build_rewrote_change", Severity::Warning, message, hint)
-}
-
-/// A revision lacks so many submodules that the user's own tree has.
-pub fn submodules_empty(count: usize) -> Finding {
-    let message = format!("{count} submodules of the revision are empty in its copy, and are not in the repository");
-    let hint = "have `build` fill them with `git submodule update --init`, which needs a whole URL in `.gitmodules` since the \
-                copy has no remote; or copy the directory, without `revision`";
-    Finding::of("submodules_empty", Severity::Warning, message, hint).with(json!({ "count": count }))
-}
-
-/// A patch was applied at other lines than it names: `moved` says which, as `patch` does.
-pub fn patch_moved(moved: &str) -> Finding {
-    let message = format!("a patch was applied at other lines than it names: {moved}");
-    let hint = "make the patch anew of the directory as it is: where its lines are there more than once, it may have changed \
-                others than those it was made for";
-    Finding::of("patch_moved", Severity::Warning, message, hint)
-}
-
-/// What the variant runs was built before the run, so long ago, where that is known.
-pub fn build_reused(age: Option<Duration>) -> Finding {
-    let ago = match age.map(|age| age.as_secs()) {
-        None => "before".to_owned(),
-        Some(seconds @ ..120) => format!("{seconds} s before"),
-        Some(seconds @ ..7_200) => format!("{} min before", seconds / 60),
-        Some(seconds @ ..172_800) => format!("{} h before", seconds / 3_600),
-        Some(seconds) => format!("{} days before", seconds / 86_400),
-    };
-    let message = format!("its build was made {ago}, of the same content by the same command");
-    let hint = "`PRONY_CACHE=off` builds again: what a build depends on besides, as the rest of a toolchain, may be another now";
-    Finding::of("build_reused", Severity::Note, message, hint)
 }
 
 /// Signs of activity that could not be seen of a program that was watched for quiet: quiet means quiet without them.
@@ -236,108 +155,8 @@ const fn read_sooner(begin: Option<&Trigger>) -> &'static str {
     }
 }
 
-/// Lines of probes that did not arrive: figures may lack what they reported.
-pub fn lines_lost(record: &TrialRecord) -> Option<Finding> {
-    let lost = record.conditions.probe.as_ref()?.lines_lost;
-    if lost == 0 {
-        return None;
-    }
-    let message =
-        format!("{lost} lines of the runtime's probe were lost, so that calls or heap figures may be missing");
-    let hint = "run with less load on the machine, or with fewer processes of the runtime";
-    Some(Finding::of("probe_lines_lost", Severity::Warning, message, hint).with(json!({ "lines": lost })))
-}
-
-/// A heap that was read so rarely that its largest figure may be far too low.
-pub fn read_rarely(record: &TrialRecord) -> Vec<Finding> {
-    let phases = record.phases.iter().filter(|phase| phase.completion != Completion::NotReached);
-    let finding = |phase: &PhaseRecord| {
-        let probe = record.conditions.probe.as_ref()?;
-        let gap = *probe.unread.get(&phase.name)?;
-        if gap < UNREAD {
-            return None;
-        }
-        let (message, hint) = unread(gap, probe.samples_dropped);
-        Some(Finding::of("heap_read_rarely", Severity::Note, message, hint).in_phase(&phase.name))
-    };
-    phases.filter_map(finding).collect()
-}
-
-/// Why a heap has no reading for so long: it was not read, or the reading was not recorded.
-fn unread(gap: Nanos, dropped: u64) -> (String, &'static str) {
-    if dropped > 0 {
-        let message = format!(
-            "heap figures are missing for {gap}: the trial reached its limit of samples, and {dropped} later samples \
-             were dropped"
-        );
-        return (message, "figures of heaps after that are missing; measure a shorter part, or fewer calls");
-    }
-    (
-        format!("the heap was not sampled for {gap}: the program left its runtime no opportunity"),
-        "take `max`, `min` and `mean` of the heap as approximate; its figure at the end is exact, where there is one",
-    )
-}
-
-/// A program that should have been suspended at the end of a call but continued by itself, or ended.
-pub fn went_on(record: &TrialRecord) -> Option<Finding> {
-    let suspensions = &record.conditions.probe.as_ref()?.suspensions;
-    let first = suspensions.iter().find(|suspension| suspension.by_itself() || suspension.fault.is_some())?;
-    let why = first.fault.as_deref().or(first.went_on.map(Because::text)).unwrap_or_default();
-    let message = format!("suspending the program at the end of a call failed: {why}");
-    let hint = "memory at the phase's end was not read as asked; run it again on a machine with less load";
-    Some(Finding::of("hold_failed", Severity::Warning, message, hint))
-}
-
-/// Phases that were running while `at_end` of another one suspended the program: they have no figures.
-pub fn suspended_inside(record: &TrialRecord) -> Vec<Finding> {
-    let finding = |(phase, by): (&String, &String)| {
-        let message =
-            format!("`at_end` of phase `{by}` suspended the program inside this phase, so that it has no figures");
-        let hint = "let the phase end before, or measure the two in experiments of their own";
-        let found = Finding::of("suspended_inside", Severity::Warning, message, hint).in_phase(phase);
-        found.with(json!({ "by": by }))
-    };
-    record.conditions.probe.iter().flat_map(|probe| &probe.suspended_inside).map(finding).collect()
-}
-
-/// External memory read while a program was suspended still includes what callbacks of finalizers would release.
-pub fn finalizers_not_run(record: &TrialRecord) -> Vec<Finding> {
-    let suspensions = record.conditions.probe.iter().flat_map(|probe| &probe.suspensions);
-    let collected: BTreeSet<&str> = suspensions
-        .filter(|suspension| suspension.collected.is_some())
-        .map(|suspension| suspension.phase.as_str())
-        .collect();
-    let finding = |phase: &PhaseRecord| {
-        let end = |metric| phase.reading(MetricKey::gauge(metric, Stat::End))?.measured().copied();
-        let (external, used) = (end(Metric::External)?, end(Metric::HeapUsed)?);
-        if !collected.contains(phase.name.as_str())
-            || external < (EXTERNAL.as_bytes() as f64).max(EXTERNAL_SHARE * used)
-        {
-            return None;
-        }
-        let size = Bytes::from_bytes(external as u64);
-        let message = format!("`external` is {size} after the forced collection, and finalizers had not run");
-        let hint = "what a FinalizationRegistry or a native addon releases later is still counted in it; read it again in a later phase";
-        let found = Finding::of("finalizers_not_run", Severity::Note, message, hint).in_phase(&phase.name);
-        Some(found.with(json!({ "external": external })))
-    };
-    record.phases.iter().filter_map(finding).collect()
-}
-
-/// A process of the program aborted at its own heap limit, and the program continued as if nothing had happened.
-pub fn died_aside(record: &TrialRecord) -> Option<Finding> {
-    let deaths = &record.conditions.probe.as_ref().filter(|probe| !probe.deaths.is_empty())?.deaths;
-    if !record.ending.outcome.is_ok() {
-        return None;
-    }
-    let message = format!("{} processes of the program died because their heap was full", deaths.len());
-    let hint = "without them the program did different work";
-    Some(Finding::of("heap_full_aside", Severity::Warning, message, hint).with(json!({ "deaths": deaths })))
-}
-
 /// The program's data were never at the path that `store` gives.
-pub fn store_not_found(record: &TrialRecord) -> Option<Finding> {
-    let store = record.program()?.store.as_ref()?;
+fn store_not_found(record: &TrialRecord, store: &ProgramStore) -> Option<Finding> {
     if store.found || !record.ending.outcome.is_ok() {
         return None;
     }
@@ -347,8 +166,7 @@ pub fn store_not_found(record: &TrialRecord) -> Option<Finding> {
 }
 
 /// Data of an earlier trial may have been there when this one began (METHOD 1.1).
-pub fn store_carried_over(record: &TrialRecord) -> Option<Finding> {
-    let store = record.program()?.store.as_ref()?;
+fn store_carried_over(store: &ProgramStore) -> Option<Finding> {
     let before = store.at_begin?.blocks;
     if store.of_the_trial || before == Bytes::default() {
         return None;
@@ -359,8 +177,7 @@ pub fn store_carried_over(record: &TrialRecord) -> Option<Finding> {
 }
 
 /// Reading the size of a store took a considerable part of the time in which the program ran.
-pub fn store_read_long(record: &TrialRecord) -> Option<Finding> {
-    let store = record.program()?.store.as_ref()?;
+fn store_read_long(record: &TrialRecord, store: &ProgramStore) -> Option<Finding> {
     let reading = store.reading.as_nanos() as f64;
     let wall = record.phases.iter().filter_map(|phase| Some(phase.end?.since(phase.begin?).as_nanos())).sum::<u64>();
     if reading <= READING * wall as f64 {
@@ -393,14 +210,9 @@ pub fn flooded(record: &TrialRecord) -> Option<Finding> {
 
 /// Processes continued to run after the program's own process had ended.
 pub fn left_behind(record: &TrialRecord) -> Option<Finding> {
-    let left = record.program()?.left_behind;
-    if left == 0 {
-        return None;
-    }
-    let message = format!(
-        "{left} processes were still running when the program's own process had ended, and were \
-        ended"
-    );
+    let left = Some(record.program()?.left_behind).filter(|left| *left > 0)?;
+    let message =
+        format!("{left} processes were still running when the program's own process had ended, and were ended");
     let hint = "what they did after that is in no figure; a daemon is measured in its foreground mode";
     Some(Finding::of("left_behind", Severity::Warning, message, hint).with(json!({ "processes": left })))
 }
@@ -426,10 +238,9 @@ pub(super) mod tests {
     use prony_model::outcome::{Ending, Outcome};
     use prony_model::program::{ObserveSpec, ProgramSpec};
     use prony_model::reading::Reading;
-    use prony_model::record::effective::{Output, ProgramStore};
-    use prony_model::record::probe::{HeapDeath, SuspensionReport};
+    use prony_model::record::effective::Output;
     use prony_model::record::{
-        Captured, Conditions, DiskUsage, Effective, EffectiveProgram, MetricKeyText, ProbeReport, SettleResult,
+        Captured, Conditions, DiskUsage, Effective, EffectiveProgram, MetricKeyText, SettleResult,
     };
     use prony_model::spec::{Action, Limits, PhaseSpec, Subject};
     use prony_model::trial::{Label, PlannedTrial};
@@ -486,40 +297,6 @@ pub(super) mod tests {
         }
     }
 
-    /// A trial that ended well, with what its probes reported.
-    fn probed(probe: ProbeReport) -> TrialRecord {
-        let conditions = Conditions { probe: Some(probe), ..Conditions::default() };
-        TrialRecord { conditions, ..record(Outcome::Ok, EffectiveProgram::default()) }
-    }
-
-    fn suspension(phase: &str) -> SuspensionReport {
-        SuspensionReport {
-            phase: phase.into(),
-            pid: 7,
-            thread: 0,
-            from: Nanos::ZERO,
-            suspended: None,
-            late: None,
-            collected: None,
-            settled: None,
-            passed: false,
-            went_on: None,
-            fault: None,
-        }
-    }
-
-    #[test]
-    fn source_changed_names_the_first_path_and_counts_the_rest() {
-        let found = |paths: &[&str]| {
-            let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
-            source_changed(Path::new("/home/site"), &paths).map(|finding| finding.message)
-        };
-        assert_eq!(found(&[]), None);
-        let one = "`a.js` in the program's directory `/home/site` changed since the run began";
-        assert_eq!(found(&["a.js"]).as_deref(), Some(one));
-        assert_eq!(found(&["a.js", "b", "c"]), Some(one.replace("`a.js`", "`a.js` and 2 more")));
-    }
-
     #[test]
     fn quiet_not_observed_completely_is_reported() {
         let settled = |blind: &[&str]| {
@@ -533,74 +310,6 @@ pub(super) mod tests {
         let [found] = settled(&["bytes written: not permitted: `/proc/7/io`"]).try_into().unwrap();
         assert_eq!((found.guard.as_str(), found.phase.as_deref()), ("settled_unseen", Some("a")));
         assert!(found.message.ends_with("without bytes written: not permitted: `/proc/7/io`"), "{}", found.message);
-    }
-
-    #[test]
-    fn a_heap_that_was_not_read_for_long_is_noted() {
-        let unread = [("a", 1_500), ("b", 900), ("c", 2_000)];
-        let unread = unread.map(|(phase, ms)| (phase.to_owned(), Nanos::from_millis(ms))).into();
-        let mut probe = ProbeReport { unread, ..ProbeReport::default() };
-        let found = read_rarely(&probed(probe.clone()));
-        assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("a")]);
-        assert!(found[0].message.contains("for 1.500 s") || found[0].message.contains("1.5"), "{}", found[0].message);
-        assert!(found[0].message.contains("no opportunity"), "{}", found[0].message);
-        probe.samples_dropped = 12_345;
-        let found = read_rarely(&probed(probe));
-        assert!(found[0].message.contains("12345 later samples were dropped"), "{}", found[0].message);
-        assert!(!found[0].message.contains("opportunity"), "the program is not to blame");
-    }
-
-    #[test]
-    fn what_went_wrong_with_a_probe_is_found() {
-        let missing = || Reading::Missing(prony_model::reading::Why::NotApplicable);
-        let death = HeapDeath {
-            pid: 1,
-            thread: 0,
-            at: Nanos::ZERO,
-            what: "heap out of memory".into(),
-            used: missing(),
-            total: missing(),
-            limit: missing(),
-            external: missing(),
-        };
-        let found = check(&TrialRecord {
-            phases: Vec::new(),
-            ..probed(ProbeReport {
-                lines_lost: 3,
-                suspensions: vec![
-                    suspension("b"),
-                    SuspensionReport { went_on: Some(Because::Unanswered), ..suspension("b") },
-                ],
-                deaths: vec![death],
-                suspended_inside: BTreeMap::from([("whole".to_owned(), "load".to_owned())]),
-                ..ProbeReport::default()
-            })
-        });
-        let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
-        assert_eq!(guards, ["probe_lines_lost", "hold_failed", "suspended_inside", "heap_full_aside"]);
-        assert!(found[1].message.ends_with("the runner did not answer"));
-        assert!(found[2].message.starts_with("`at_end` of phase `load`") && found[2].phase.as_deref() == Some("whole"));
-        assert_eq!(check(&TrialRecord { phases: Vec::new(), ..probed(ProbeReport::default()) }), []);
-    }
-
-    #[test]
-    fn large_external_memory_of_a_collected_phase_is_named() {
-        let of = |external: f64, collected: Option<u64>| {
-            let collected = collected.map(Nanos::from_nanos);
-            let suspensions = vec![SuspensionReport { collected, ..suspension("b") }];
-            let mut trial = probed(ProbeReport { suspensions, ..ProbeReport::default() });
-            let end = |metric, value| (MetricKeyText(MetricKey::gauge(metric, Stat::End)), Reading::Measured(value));
-            let readings = BTreeMap::from([end(Metric::External, external), end(Metric::HeapUsed, 70e6)]);
-            for phase in &mut trial.phases {
-                phase.readings = BTreeMap::from([(String::new(), readings.clone())]);
-            }
-            finalizers_not_run(&trial).into_iter().map(|found| (found.phase, found.message)).collect::<Vec<_>>()
-        };
-        let [(phase, message)] = of(490e6, Some(5)).try_into().unwrap();
-        assert_eq!(phase.as_deref(), Some("b"));
-        assert!(message.contains("`external` is 490.0 MB"), "{message}");
-        assert_eq!(of(490e6, None), [], "nothing was collected");
-        assert_eq!(of(10e6, Some(5)), [], "that of the runtime itself");
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod cells;
 mod cross;
 
 use prony_model::metric::MetricName;
-use prony_model::number::ratio;
+use prony_model::number::{percent_with, ratio};
 use prony_model::reading::Reading;
 use prony_stats::sign::gap_needed;
 use prony_stats::verdict::RatioInterval;
@@ -106,10 +106,10 @@ impl Interactions {
         };
         format!(
             "these are no verdicts: interactions are not declared and do not count in the family; the intervals of the changes \
-             {verb} together with probability {:.0} % over {pairs} of effects examined{analyses}, those of single \
+             {verb} together with probability {} over {pairs} of effects examined{analyses}, those of single \
              effects \
              with 95 % each",
-            100.0 * self.confidence
+            percent_with(self.confidence, 0)
         )
     }
 }

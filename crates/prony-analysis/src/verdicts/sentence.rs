@@ -1,6 +1,6 @@
 //! A comparison as a sentence.
 
-use prony_model::number::{effect, ratio, shares, thousands};
+use prony_model::number::{self, effect, ratio, shares, thousands};
 use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Unit;
@@ -203,12 +203,7 @@ fn percent_interval(interval: RatioInterval, more: bool) -> String {
     let above = |bound: f64| percents(if more { bound - 1.0 } else { 1.0 - bound });
     let low = (interval.low > 0.0).then_some(interval.low);
     let (least, most) = if more { (low, interval.high) } else { (interval.high, low) };
-    match (least.map(above), most.map(above)) {
-        (Some(least), Some(most)) => format!("{least} to {most} %"),
-        (Some(least), None) => format!("{least} % or more"),
-        (None, Some(most)) => format!("at most {most} %"),
-        (None, None) => "no bound yet".to_owned(),
-    }
+    number::interval(least.map(above), most.map(above), " %")
 }
 
 /// A share in percent without its sign: with a decimal below ten.
@@ -259,12 +254,8 @@ fn place(pair: &Pair) -> String {
 
 /// `1.71 to 1.98`, `at most 1.98`, `1.50 or more`.
 pub fn interval_text(interval: RatioInterval) -> String {
-    match (interval.low, interval.high) {
-        (low, Some(high)) if low > 0.0 => format!("{} to {}", number(low), number(high)),
-        (_, Some(high)) => format!("at most {}", number(high)),
-        (low, None) if low > 0.0 => format!("{} or more", number(low)),
-        (_, None) => "no bound yet".to_owned(),
-    }
+    let low = (interval.low > 0.0).then(|| number(interval.low));
+    number::interval(low, interval.high.map(number), "")
 }
 
 /// Where some trials of either did not finish, how many did: `; 11 of 12 trials finished (61 to 100 %), ...`.

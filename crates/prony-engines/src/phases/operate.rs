@@ -5,6 +5,7 @@ use std::sync::RwLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Sender, channel};
 
+use prony_model::number::percent_with;
 use prony_model::protocol::PhaseReport;
 use prony_model::record::Answer;
 use prony_model::spec::{Action, Amount, Grouping, KeySpec, MixSpec, Ops, Order, Sampling};
@@ -354,8 +355,9 @@ impl Job<'_> {
         let one_in = all.samples.groups.as_ref().map_or(1, GroupSeries::one_in);
         let thinned = (one_in > 1).then(|| format!("too many groups to record: one in {one_in} is recorded"));
         let estimated = all.distinct.as_ref().map_or(0.0, Distinct::relative_error);
-        let estimated = (estimated > 0.0)
-            .then(|| format!("distinct records are estimated, with a standard error of {:.1} %", estimated * 100.0));
+        let estimated = (estimated > 0.0).then(|| {
+            format!("distinct records are estimated, with a standard error of {}", percent_with(estimated, 1))
+        });
         let spun = self.ops.rate.is_some().then(|| SPUN.to_owned());
         let notes = thinned.into_iter().chain(estimated).chain(spun).collect();
         Ok(PhaseReport {

@@ -1,6 +1,6 @@
 //! Numbers on axes and in the texts of charts: three digits and a unit.
 
-use prony_model::number::short;
+use prony_model::number::{interval, short};
 use prony_model::units::Unit;
 use serde::Serialize;
 
@@ -64,12 +64,10 @@ impl Format {
 
     /// The text of an interval; open ends are said.
     pub fn interval(self, low: Option<f64>, high: Option<f64>) -> String {
-        match (low, high) {
-            (None, None) => "no bound".to_owned(),
-            (None, Some(high)) => format!("at most {}", self.text(high)),
-            (Some(low), None) => format!("{} or more", self.text(low)),
-            (Some(low), Some(high)) => format!("{} to {}", self.text(low), self.text(high)),
+        if low.is_none() && high.is_none() {
+            return "no bound".to_owned();
         }
+        interval(low.map(|low| self.text(low)), high.map(|high| self.text(high)), "")
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use prony_analysis::guard::{Finding, program as guard};
+use prony_analysis::guard::{Finding, copies as guard};
 use prony_model::catalog::Lack;
 use prony_model::program::{Change, Manager, ProgramSpec};
 use xxhash_rust::xxh3::xxh3_64;

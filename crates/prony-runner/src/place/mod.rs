@@ -258,7 +258,7 @@ impl Place {
         };
         if let Some((key, builds)) = earlier {
             self.remarks.push(format!("its build {key} was made before"));
-            self.findings.push(guard::program::build_reused(builds.age(key)));
+            self.findings.push(guard::copies::build_reused(builds.age(key)));
             close(&top, program, "`build`, taken as it was made before,", &mut copying)?;
         } else {
             drop(copying);
@@ -271,7 +271,7 @@ impl Place {
             return Ok(());
         }
         if build_cache::digest(&top)? == digest {
-            self.findings.push(guard::program::build_changed_nothing(!program.changes.is_empty()));
+            self.findings.push(guard::copies::build_changed_nothing(!program.changes.is_empty()));
         } else if let Some((key, builds)) = &builds {
             builds.put(key, &top, &mut copying);
         }
@@ -290,7 +290,7 @@ impl Place {
         let missed = self.submodules.iter().map(|path| format!("submodule `{}` is empty", path.display()));
         self.changed.extend(missed);
         if !self.submodules.is_empty() {
-            self.findings.push(guard::program::submodules_empty(self.submodules.len()));
+            self.findings.push(guard::copies::submodules_empty(self.submodules.len()));
         }
     }
 

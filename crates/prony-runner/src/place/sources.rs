@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use prony_analysis::guard::{Finding, program as guard};
+use prony_analysis::guard::{Finding, copies as guard};
 use prony_experiment::left_out::LEFT_OUT;
 use prony_model::event::Event;
 use prony_model::program::{Care, Change, CopyOf, OutwardLinks, ProgramSpec};

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use prony_model::number::with_decimals;
+
 use super::super::binomial::binomial_interval;
 use super::super::compare::Comparison;
 use super::super::verdict::Verdict;
@@ -37,7 +39,8 @@ impl fmt::Display for Rate {
     /// `3.2 % (2.5 to 4.1)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (low, high) = self.bounds();
-        write!(f, "{:.1} % ({:.1} to {:.1})", 100.0 * self.share(), 100.0 * low, 100.0 * high)
+        let text = |share: f64| with_decimals(100.0 * share, 1);
+        write!(f, "{} % ({} to {})", text(self.share()), text(low), text(high))
     }
 }
 

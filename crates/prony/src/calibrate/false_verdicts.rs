@@ -3,6 +3,7 @@
 //! The noise is this machine's, recorded while a fixture does the same short work over and over. Whole campaigns are
 //! then simulated on it, and judged by what judges every run.
 
+use prony_model::number::percent_with;
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
@@ -99,7 +100,7 @@ fn same_line(simulation: &Simulation<'_>) -> Line {
 
 fn smallest_line(simulation: &Simulation<'_>) -> Line {
     let found = simulation.advertised(1, true, CAMPAIGNS, &mut Rng::new(SEED));
-    let by = found.effect.map_or_else(String::new, |share| format!(" ({:.1} %)", 100.0 * share));
+    let by = found.effect.map_or_else(String::new, |share| format!(" ({})", percent_with(share, 1)));
     let what = format!("slower by the smallest effect{by}: seen as slower");
     Line::share(what, Promise::AtLeast(POWER), all(found.detected))
 }

@@ -1,5 +1,6 @@
 //! One thing that is known, beside what prony reads of it. Pure.
 
+use prony_model::number::percent;
 use prony_model::reading::{Reading, Why};
 use prony_model::units;
 use prony_model::units::quantity;
@@ -221,7 +222,7 @@ impl Line {
                     Reading::Measured(rate) => rate.to_string(),
                     Reading::Missing(why) => missing(why),
                 };
-                [format!("{words} {} %", 100.0 * share), reading, String::new(), String::new()]
+                [format!("{words} {}", percent(share)), reading, String::new(), String::new()]
             }
             Check::Figure { unit, truth, reading, allowed } => {
                 let (reading, error) = match reading {

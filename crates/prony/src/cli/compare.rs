@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_experiment::design::Variant;
 use prony_experiment::format::format_value;
 use prony_model::metric::MetricName;
+use prony_model::number::{interval, with_decimals};
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
 use prony_model::record;
@@ -236,17 +237,19 @@ fn level(data: &RunData, text: &str) -> Result<(String, String), Error> {
 fn shown(beside: &Beside) -> String {
     let names = &beside.pair.names;
     let at = if names.at.is_empty() { String::new() } else { format!(" at `{}`", names.at) };
+    let three = |ratio| with_decimals(ratio, 3);
     let ratio = match &beside.ratio {
-        Reading::Measured(ratio) => format!("{ratio:.3} times"),
+        Reading::Measured(ratio) => three(*ratio) + " times",
         Reading::Missing(why) => format!("- ({why})"),
     };
-    let interval = match &beside.interval {
-        Reading::Measured(RatioInterval { low, high: Some(high) }) => format!(" ({low:.3} to {high:.3})"),
-        Reading::Measured(RatioInterval { low, high: None }) if *low > 0.0 => format!(" ({low:.3} or more)"),
+    let within = match &beside.interval {
+        Reading::Measured(RatioInterval { low, high }) if *low > 0.0 || high.is_some() => {
+            format!(" ({})", interval(Some(three(*low)), high.map(three), ""))
+        }
         // From 0 without an upper bound is no bound at all.
-        Reading::Measured(RatioInterval { high: None, .. }) | Reading::Missing(_) => String::new(),
+        Reading::Measured(_) | Reading::Missing(_) => String::new(),
     };
-    format!("`{}` compared with `{}` in `{}`{at}: {ratio}{interval}", names.variant, names.baseline, beside.pair.metric)
+    format!("`{}` compared with `{}` in `{}`{at}: {ratio}{within}", names.variant, names.baseline, beside.pair.metric)
 }
 
 fn side_by_side(a: &RunData, b: &RunData, metrics: &[MetricName], width: Option<usize>) -> String {

@@ -9,7 +9,7 @@ use prony_model::finding::Severity;
 use prony_model::record::TrialRecord;
 use prony_results::{Database, RunId};
 
-use crate::programs::{PRONY, eventually, guards, said};
+use crate::bench::{PRONY, eventually, guards, said};
 
 /// A folder with a program's directory `site` and something of the user's beside it, `shared`.
 struct Home {

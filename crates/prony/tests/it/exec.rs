@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use prony_model::record::TrialRecord;
 
-use crate::programs::{Bench, PRONY, said};
+use crate::bench::{Bench, PRONY, said};
 
 fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -111,13 +111,13 @@ fn texts_for_a_shell_without_one_are_warned_about() {
     }
     assert_eq!(fs::read_to_string(bench.path("f")).unwrap(), "hi\n");
     let file = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"echo a | cat\"\n";
-    fs::write(bench.path("e.toml"), file).unwrap();
+    bench.write("e.toml", file);
     let warning = "warning: e.toml:6:11: no shell reads this command: `|` is passed to the program as it stands\nhint: add `shell = true`";
     let checked = bench.prony(&["check", "e.toml"]);
     assert!(checked.status.success() && out(&checked).contains(warning), "{}", out(&checked));
     let run = bench.prony(&["run", "e.toml", "--quiet"]);
     assert!(run.status.success() && err(&run).contains(warning), "{}", err(&run));
-    fs::write(bench.path("e.toml"), format!("{file}shell = true\n")).unwrap();
+    bench.write("e.toml", format!("{file}shell = true\n"));
     assert!(!out(&bench.prony(&["check", "e.toml"])).contains("warning"));
 }
 
@@ -219,7 +219,7 @@ fn output_goes_where_it_is_sent_and_input_comes_from_a_file() {
     let bench = Bench::new();
     let (output, _) = bench.exec(&["-r", "2", "--command-name=dummy", "--show-output", "echo 4fd47015"]);
     assert_eq!(out(&output).matches("4fd47015").count(), 2, "{}", out(&output));
-    fs::write(bench.path("in.txt"), "This text is part of a file\n").unwrap();
+    bench.write("in.txt", "This text is part of a file\n");
     let words = ["--output", "./a.txt", "--output", "pipe", "--output=null", "--input=in.txt"];
     let (output, data) = bench.exec(&[&["-r", "2"], &words[..], &["--", "cat", "--vs", "cat", "--vs", "cat"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", out(&output));
@@ -423,7 +423,7 @@ fn times_are_exported_as_hyperfine_has_them_and_come_back_without_a_verdict() {
     let text = out(&imported);
     assert_eq!(imported.status.code(), Some(0), "{}", err(&imported));
     assert!(text.contains("nap 0.02") && text.contains("no verdict: ") && !text.contains("faster"), "{text}");
-    fs::write(bench.path("x.json"), "{}").unwrap();
+    bench.write("x.json", "{}");
     let wrong = bench.prony(&["import", "x.json"]);
     assert!(
         wrong.status.code() == Some(2) && err(&wrong).contains("`x.json` is no JSON of hyperfine"),

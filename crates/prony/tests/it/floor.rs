@@ -15,8 +15,8 @@ use prony_report::{Options, Report, Table, build};
 use prony_results::RunData;
 use serde_json::{Value, json};
 
+use crate::bench::Bench;
 use crate::compared::{against, edited, trials};
-use crate::programs::Bench;
 use crate::synthetic::{engine, experiment, noise, not_reached, phase, run_data, texts};
 use crate::{json_document, pages, report_page};
 

@@ -3,29 +3,27 @@
 //! programs print, and files are called, is data: it never acts on a terminal, a spreadsheet or another user's files.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use prony_model::record::effective::ReplicaEnd;
-use prony_results::{Database, RunStatus};
+use prony_results::Database;
 
-use crate::programs::{PRONY, probe};
-use crate::runtimes::version;
+use crate::bench::PRONY;
 
 const ODD: &[u8] = b"x\xff\xfey";
 
-const STORE: &str = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n[store]\nengine = \"memory\"\n\
+pub(crate) const STORE: &str = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n[store]\nengine = \"memory\"\n\
     [data]\nrecords = 10\n[[phase]]\nname = \"write\"\nput = {}\n";
-const PROGRAM: &str =
+pub(crate) const PROGRAM: &str =
     "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n[program.x]\ncommand = [\"pwd\"]\ndirectory = \".\"\n";
 
-struct Place(tempfile::TempDir);
+pub(crate) struct Place(pub(crate) tempfile::TempDir);
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         fs::write(place.path("e.toml"), STORE).unwrap();
         fs::write(place.path("p.toml"), PROGRAM).unwrap();
@@ -33,38 +31,38 @@ impl Place {
     }
 
     /// With a run of a store and a run of a command.
-    fn with_runs() -> Self {
+    pub(crate) fn with_runs() -> Self {
         let place = Self::new();
         assert_eq!(place.run(&["run", "e.toml", "-q"]).status.code(), Some(0));
         assert_eq!(place.run(&["exec", "-q", "-r", "1", "--", "true"]).status.code(), Some(0));
         place
     }
 
-    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.path().join(name)
     }
 
-    fn command(&self, words: &[impl AsRef<OsStr>]) -> Command {
+    pub(crate) fn command(&self, words: &[impl AsRef<OsStr>]) -> Command {
         let mut command = Command::new(PRONY);
         command.args(words).current_dir(self.0.path()).stdin(Stdio::null()).env("PRONY_CACHE", "off");
         command
     }
 
-    fn run(&self, words: &[impl AsRef<OsStr>]) -> Output {
+    pub(crate) fn run(&self, words: &[impl AsRef<OsStr>]) -> Output {
         self.command(words).output().unwrap()
     }
 }
 
-fn words(line: &str) -> Vec<OsString> {
+pub(crate) fn words(line: &str) -> Vec<OsString> {
     line.split_whitespace().map(OsString::from).collect()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// It ended as prony ends: done, no, or could not.
-fn sound(output: &Output, what: &dyn std::fmt::Debug) -> i32 {
+pub(crate) fn sound(output: &Output, what: &dyn std::fmt::Debug) -> i32 {
     let said = text(&output.stderr);
     assert!(!said.contains("panicked at"), "{what:?}: {said}");
     let code = output.status.code().unwrap_or_else(|| panic!("{what:?}: {:?}: {said}", output.status));
@@ -436,373 +434,5 @@ fn results_and_scratch_are_private_unless_shared() {
         let modes: Vec<&str> = lines.collect();
         let expected = if shared { "-rw-r--r--" } else { "-rw-------" };
         assert!(modes.len() == 4 && modes.iter().all(|mode| *mode == expected), "with log, index and lock: {said}");
-    }
-}
-
-#[test]
-fn what_check_accepts_run_can_begin() {
-    let place = Place::new();
-    fs::write(place.path("file"), "").unwrap();
-    fs::write(place.path("text"), "one one").unwrap();
-    assert!(Command::new("git").args(["init", "--quiet"]).current_dir(place.0.path()).status().unwrap().success());
-    let program = |keys: &str| format!("[program.x]\n{keys}\n");
-    let changed = |change: &str| program(&format!("command = \"/bin/true\"\ndirectory = \".\"\nchange = {change}"));
-    let huge = STORE
-        .replace("\"memory\"", "\"lmdb\"")
-        .replace("records = 10", "records = 1_000_000_000_000\nvalue = { bytes = \"1 MB\" }");
-    for (body, at, message) in [
-        (program("command = \"true\"\ndirectory = \"nowhere\""), "3:13", "cannot find the directory `nowhere`"),
-        (program("command = \"true\"\ndirectory = \"file\""), "3:13", "`file` is not a directory"),
-        (program("command = \"cat\"\ninput = \"nowhere\""), "3:9", "cannot read `nowhere`"),
-        (program("command = \"nosuchcommand\""), "2:11", "cannot find the command `nosuchcommand`"),
-        (
-            program("command = \"true\"\ndirectory = \".\"\nchange = { patch = \"no.patch\" }"),
-            "4:20",
-            "cannot read `no.patch`",
-        ),
-        (changed("{ revision = \"nine\" }"), "4:23", "has no revision `nine`"),
-        (changed("{ dependency = \"left@1\" }"), "4:25", "has no `package.json`"),
-        (
-            changed("{ dependency = \"left@1\", manager = \"npm\" }\nenv = { PATH = \"/nowhere\" }"),
-            "4:25",
-            "cannot find the command `npm`",
-        ),
-        (
-            changed("{ replace = { file = \"text\", find = \"one\", with = \"two\" } }"),
-            "4:22",
-            "`text` contains the text of `find` 2 times, not 1",
-        ),
-        (
-            changed(
-                "[{ replace = { file = \"text\", find = \"one\", with = \"two\", count = 2 } }, \
-                 { replace = { file = \"text\", find = \"one\", with = \"two\" } }]",
-            ),
-            "4:10",
-            "`text` contains the text of `find` 0 times, not 1",
-        ),
-        (changed("{ replace = { file = \"none\", find = \"one\", with = \"two\" } }"), "4:22", "cannot read `none`"),
-        (huge, "8:11", "are free where the store is put"),
-    ] {
-        fs::write(place.path("x.toml"), &body).unwrap();
-        for command in ["check", "run"] {
-            let output = place.run(&[command, "x.toml"]);
-            let said = text(&output.stderr);
-            assert_eq!(sound(&output, &command), 2, "{body}\n{said}");
-            assert!(said.contains(message) && said.contains(&format!("--> x.toml:{at}\n")), "{command} {body}\n{said}");
-        }
-        assert!(!place.path("prony.db").exists(), "nothing was begun");
-    }
-    for line in ["check e.toml --database nowhere/x.db", "run e.toml --scratch nowhere"] {
-        let output = place.run(&words(line));
-        assert!(sound(&output, &line) == 2 && text(&output.stderr).contains("nowhere"), "{}", text(&output.stderr));
-    }
-}
-
-#[test]
-fn exports_that_cannot_be_written_are_found_before_anything_runs() {
-    let place = Place::new();
-    for format in ["json", "csv", "markdown", "asciidoc", "orgmode", "hyperfine-json"] {
-        let option = &format!("--export-{format}");
-        let output = place.run(&["exec", "-r", "1", option, "nowhere/x", "--", "touch", "ran"]);
-        assert_eq!(sound(&output, &option), 2);
-        assert!(text(&output.stderr).contains("cannot write `nowhere/x`"), "{}", text(&output.stderr));
-        assert!(!place.path("ran").exists(), "{option}");
-    }
-    fs::write(place.path("x.json"), "x".repeat(1 << 20)).unwrap();
-    assert_eq!(place.run(&words("exec -q -r 1 --export-json x.json -- true")).status.code(), Some(0));
-    let written: serde_json::Value = serde_json::from_slice(&fs::read(place.path("x.json")).unwrap()).unwrap();
-    assert!(written.is_object(), "what stood there is gone whole");
-}
-
-#[test]
-fn outputs_are_never_the_results_the_experiment_or_one_another() {
-    let place = Place::with_runs();
-    let round = place.path(format!("../{}/prony.db", place.0.path().file_name().unwrap().display()));
-    fs::hard_link(place.path("prony.db"), place.path("other")).unwrap();
-    let experiment = fs::read(place.path("e.toml")).unwrap();
-    fs::write(place.path("o.toml"), format!("{PROGRAM}output = {{ file = \"prony.db\" }}\n")).unwrap();
-    let exec = |options: &str| format!("exec -q -r 1 {options} -- touch ran");
-    for (line, message) in [
-        (exec("--export-json prony.db"), "it belongs to the results database"),
-        (exec(&format!("--export-csv {}", round.display())), "it belongs to the results database"),
-        (exec("--export-markdown prony.db-wal"), "it belongs to the results database"),
-        (exec("--save prony.db --force"), "it belongs to the results database"),
-        (exec("--database new.db --export-json prony.db"), "it is a database of SQLite"),
-        (exec("--export-json a --export-csv ./a"), "this command writes something else to it"),
-        (exec("--save a --export-csv a"), "this command writes something else to it"),
-        (exec("--input e.toml --export-csv e.toml"), "this command reads it"),
-        (exec("--output ./prony.db"), "it belongs to the results database"),
-        (exec("--output ./a --export-csv a"), "this command writes something else to it"),
-        ("run o.toml -q".to_owned(), "it belongs to the results database"),
-        ("report -o prony.db".to_owned(), "it belongs to the results database"),
-        ("report --format html -o other".to_owned(), "it belongs to the results database"),
-        ("plot 1 effects -o prony.db".to_owned(), "it belongs to the results database"),
-        ("grow e.toml --raise x=1..4 --journal prony.db".to_owned(), "it belongs to the results database"),
-        ("grow e.toml --raise x=1..4 --journal e.toml".to_owned(), "this command reads it"),
-        (
-            "tune e.toml --over x=1..4 --minimize write.time --journal other".to_owned(),
-            "it belongs to the results database",
-        ),
-        ("data e.toml --to ndjson -o e.toml".to_owned(), "this command reads it"),
-        ("data e.toml --to csv -o prony.db".to_owned(), "it is a database of SQLite"),
-        ("run e.toml -q --summary e.toml".to_owned(), "this command reads it"),
-        ("run e.toml -q --summary other".to_owned(), "it belongs to the results database"),
-    ] {
-        let output = place.run(&words(&line));
-        let said = text(&output.stderr);
-        assert!(sound(&output, &line) == 2 && said.contains(message) && said.contains("hint: "), "{line}: {said}");
-        assert!(!place.path("ran").exists() && !place.path("prony.db-wal").exists(), "{line}: nothing ran");
-        assert!(fs::read(place.path("e.toml")).unwrap() == experiment, "{line}");
-        assert_eq!(Database::open(&place.path("prony.db")).unwrap().runs().unwrap().len(), 2, "{line}");
-    }
-}
-
-#[test]
-fn database_that_is_no_file_is_refused_by_what_it_is() {
-    let place = Place::new();
-    for (path, message) in [(".", "it is a directory"), ("/dev/full", "it is no regular file")] {
-        for line in ["run e.toml -q", "exec -q -r 1", "ls"] {
-            let all = [
-                words(line),
-                words("--database"),
-                words(path),
-                words(if line == "exec -q -r 1" { "-- true" } else { "" }),
-            ]
-            .concat();
-            let output = place.run(&all);
-            let said = text(&output.stderr);
-            assert!(sound(&output, &all) == 2 && said.contains(message), "{all:?}: {said}");
-        }
-    }
-    assert_eq!(place.run(&words("exec -q -r 1 --database :memory: -- true")).status.code(), Some(0));
-    assert_eq!(Database::open(&place.path(":memory:")).unwrap().runs().unwrap().len(), 1, "it is a name like others");
-}
-
-#[test]
-fn save_overwrites_a_file_only_with_the_option() {
-    let place = Place::new();
-    let before = fs::read(place.path("e.toml")).unwrap();
-    let output = place.run(&words("exec -q -r 1 --save e.toml -- touch ran"));
-    let said = text(&output.stderr);
-    assert_eq!(sound(&output, &"save"), 2);
-    assert!(said.contains("`e.toml` exists already") && said.contains("hint: ") && said.contains("--force"), "{said}");
-    assert!(!place.path("ran").exists() && fs::read(place.path("e.toml")).unwrap() == before);
-    assert_eq!(place.run(&words("exec -q -r 1 --save e.toml --force -- true")).status.code(), Some(0));
-    assert_eq!(place.run(&words("exec -q -r 1 --save new.toml -- true")).status.code(), Some(0));
-    assert_eq!(fs::read(place.path("e.toml")).unwrap(), fs::read(place.path("new.toml")).unwrap());
-}
-
-#[test]
-fn compare_refuses_a_metric_that_the_run_does_not_have() {
-    let place = Place::with_runs();
-    for metric in ["nosuch", "nosuch.time", "write.nosuch"] {
-        for more in ["1", "1 2", "1 --json"] {
-            let all = [words("compare"), words(more), words("--metric"), words(metric)].concat();
-            let output = place.run(&all);
-            assert_eq!(sound(&output, &all), 2, "{}", text(&output.stdout));
-        }
-    }
-    let said = text(&place.run(&words("compare 1 --metric nosuch.time")).stderr);
-    assert!(said.contains("no phase `nosuch`") && said.contains("`write`"), "{said}");
-    assert_eq!(place.run(&words("compare 1 --metric write.time")).status.code(), Some(0));
-}
-
-#[test]
-fn resume_of_a_finished_run_changes_nothing() {
-    let place = Place::new();
-    // It stops at the first interim analysis, and has blocks left.
-    let body = "[factors]\nt = [\"0\", \"0.1\"]\n[compare]\nblocks = { min = 6, max = 12 }\nbaseline = { t = \"0\" }\n\
-                [observe]\ncare = \"light\"\n[program.x]\ncommand = [\"sleep\", \"{t}\"]\n";
-    fs::write(place.path("r.toml"), body).unwrap();
-    assert_eq!(sound(&place.run(&words("run r.toml -q")), &"run"), 0);
-    let state = || {
-        let database = Database::open(&place.path("prony.db")).unwrap();
-        let head = database.runs().unwrap().remove(0);
-        let trials = database.load_run(head.id).unwrap().trials.len();
-        (head.status, head.ended_unix_ms, head.planned, trials)
-    };
-    let before = state();
-    assert_eq!(before.0, RunStatus::Done);
-    let output = place.run(&words("run --resume 1"));
-    assert_eq!(sound(&output, &"resume"), 0, "{}", text(&output.stderr));
-    assert_eq!(state(), before);
-    assert!(text(&output.stderr).contains("run 1 is done: nothing was run"), "{}", text(&output.stderr));
-    assert!(!output.stdout.is_empty(), "its tables are shown");
-}
-
-#[test]
-fn a_cleanup_that_fails_still_shows_the_figures() {
-    let place = Place::new();
-    let body =
-        "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\ncleanup = \"exit 7\"\n";
-    fs::write(place.path("c.toml"), body).unwrap();
-    for line in ["run c.toml -q", "exec -q -r 2 --cleanup false -- true"] {
-        let output = place.run(&words(line));
-        let (out, said) = (text(&output.stdout), text(&output.stderr));
-        assert_eq!(sound(&output, &line), 2, "{said}");
-        assert!(
-            said.contains("cleanup of program") && said.contains("the finished trials are saved"),
-            "{line}: {said}"
-        );
-        assert!(out.contains("2 ok") || out.contains("2 finished: 2 ok"), "{line}: {out}");
-    }
-    let database = Database::open(&place.path("prony.db")).unwrap();
-    assert!(database.runs().unwrap().iter().all(|head| head.status == RunStatus::Done));
-}
-
-/// Opening a FIFO hung the run until its second signal, and a directory was found out by the program.
-#[test]
-fn inputs_and_patches_that_are_no_files_are_faults() {
-    let place = Place::new();
-    fs::create_dir(place.path("folder")).unwrap();
-    let made = Command::new("mkfifo").arg(place.path("fifo")).status().unwrap();
-    assert!(made.success());
-    for (name, why) in [("folder", "is a directory"), ("fifo", "it is a FIFO, which can be read only once")] {
-        for key in [format!("input = \"{name}\""), format!("change = {{ patch = \"{name}\" }}")] {
-            fs::write(place.path("i.toml"), format!("{PROGRAM}{key}\n")).unwrap();
-            for line in ["check i.toml", "run i.toml -q"] {
-                let output = place.run(&words(line));
-                let said = text(&output.stderr) + &text(&output.stdout);
-                assert_ne!(sound(&output, &line), 0, "{line} {key}: {said}");
-                assert!(said.contains("i.toml:") && said.contains(name) && said.contains(why), "{line} {key}: {said}");
-            }
-        }
-        let line = format!("exec -q -r 1 --input {name} -- cat");
-        let output = place.run(&words(&line));
-        assert_eq!(sound(&output, &line), 2);
-        assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
-    }
-}
-
-#[test]
-fn an_input_that_is_endless_is_no_experiment() {
-    let place = Place::new();
-    File::create(place.path("long.toml")).unwrap().set_len(5 << 20).unwrap();
-    let output = place.run(&words("check long.toml"));
-    assert_eq!(sound(&output, &"check"), 2);
-    assert!(text(&output.stderr).contains("longer than 4 MiB"), "{}", text(&output.stderr));
-}
-
-/// Every byte of the results: the database with its log.
-fn results(place: &Place) -> Vec<u8> {
-    let files = ["prony.db", "prony.db-wal"].map(|name| fs::read(place.path(name)).unwrap_or_default());
-    files.concat()
-}
-
-fn holds(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|part| part == text.as_bytes())
-}
-
-#[test]
-fn command_lines_can_be_omitted_from_the_record() {
-    let body = "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\nrecord_commands = false\n[program.x]\nshell = true\n\
-                command = \"true TOPSECRET1\"\nprepare = \"true TOPSECRET2\"\nenv = { PASS = \"TOPSECRET3\" }\n\
-                input = { text = \"TOPSECRET4\" }\n[program.x.replicas]\ncount = 2\nphase = \"run\"\n\
-                command = \"true TOPSECRET5\"\nenv = { KEY = \"TOPSECRET6\" }\n";
-    let place = Place::new();
-    fs::write(place.path("s.toml"), body.replace("record_commands = false\n", "")).unwrap();
-    assert_eq!(sound(&place.run(&words("run s.toml -q")), &"run"), 0);
-    assert!((1..=6).all(|n| holds(&results(&place), &format!("TOPSECRET{n}"))), "without the key all of it is kept");
-
-    let place = Place::new();
-    fs::write(place.path("s.toml"), body).unwrap();
-    assert_eq!(sound(&place.run(&words("run s.toml -q")), &"run"), 0);
-    let exec = words("exec -q -r 1 --omit-commands --env PASS=TOPSECRET3 --prepare #TOPSECRET2 -- echo");
-    assert_eq!(sound(&place.run(&[exec, words("TOPSECRET1")].concat()), &"exec"), 0);
-    // What programs print is not left out.
-    let results = results(&place);
-    assert!(holds(&results, "left out of the record") && (2..=6).all(|n| !holds(&results, &format!("TOPSECRET{n}"))));
-    for line in
-        ["show 1", "report 1", "report 1 --html", "report 1 --format json", "report 1 --format csv", "compare 1"]
-    {
-        let output = place.run(&words(line));
-        assert_eq!(sound(&output, &line), 0, "{}", text(&output.stderr));
-        assert!(!text(&output.stdout).contains("TOPSECRET"), "{line}: {}", text(&output.stdout));
-    }
-    let mut database = Database::open(&place.path("prony.db")).unwrap();
-    let run = database.runs().unwrap()[0].id;
-    database.end_run(run, RunStatus::Interrupted, 1).unwrap();
-    drop(database);
-    let output = place.run(&words("run --resume 1"));
-    let said = text(&output.stderr);
-    assert!(sound(&output, &"resume") == 2 && said.contains("run 1 recorded no command lines"), "{said}");
-    let output = place.run(&words("run s.toml --resume 1 -q"));
-    assert_eq!(sound(&output, &"resume"), 0, "{}", text(&output.stderr));
-    fs::write(place.path("s.toml"), body.replace("TOPSECRET1", "other")).unwrap();
-    let mut database = Database::open(&place.path("prony.db")).unwrap();
-    database.end_run(run, RunStatus::Interrupted, 1).unwrap();
-    drop(database);
-    let output = place.run(&words("run s.toml --resume 1 -q"));
-    assert!(sound(&output, &"resume") == 2, "another file is known as another");
-}
-
-#[test]
-fn paths_changes_and_values_of_levels_are_left_out_with_command_lines() {
-    let record = |recorded: bool| {
-        let place = Place::new();
-        fs::create_dir(place.path("TOPSECRET1")).unwrap();
-        fs::write(place.path("TOPSECRET1/TOPSECRET2"), "a\n").unwrap();
-        fs::write(place.path("TOPSECRET3"), "").unwrap();
-        let observe = if recorded { "" } else { "record_commands = false\n" };
-        let body = format!(
-            "[factors.c]\nplain = \"TOPSECRET4\"\n[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n{observe}\
-             [program.x]\ncommand = [\"sh\", \"-c\", \"sleep 0.2; echo > \\\"$0/new\\\"\", \"{{env.PLACE}}\", \"{{c}}\"]\n\
-             directory = \"{{env.PLACE}}\"\nstore = \"{{env.KEEP}}/data\"\ninput = \"TOPSECRET3\"\noutput = {{ file = \"TOPSECRET6\" }}\n\
-             conclude = \"true TOPSECRET7\"\n\
-             change = {{ replace = {{ file = \"TOPSECRET2\", find = \"a\", with = \"b\", count = 1 }} }}\n"
-        );
-        fs::write(place.path("s.toml"), body).unwrap();
-        let mut run = place.command(&words("run s.toml -q"));
-        let output = run.env("PLACE", place.path("TOPSECRET1")).env("KEEP", "TOPSECRET5").output().unwrap();
-        assert_eq!(sound(&output, &recorded), 0, "{}", text(&output.stderr));
-        let omit = if recorded { "" } else { "--omit-commands" };
-        let exec = format!("exec -q -r 1 --name a {omit} --input TOPSECRET3 -- true");
-        assert_eq!(sound(&place.run(&words(&exec)), &exec), 0);
-        place
-    };
-    assert!((1..=7).all(|n| holds(&results(&record(true)), &format!("TOPSECRET{n}"))), "otherwise all of it is kept");
-    let place = record(false);
-    let recorded: Vec<u32> = (1..=7).filter(|n| holds(&results(&place), &format!("TOPSECRET{n}"))).collect();
-    assert!(recorded.is_empty(), "{recorded:?}");
-    for line in ["show 1 --all", "report 1", "report 1 --html", "report 1 --format json"] {
-        let output = place.run(&words(line));
-        let said = text(&output.stdout);
-        assert!(sound(&output, &line) == 0 && said.contains("plain") && !said.contains("TOPSECRET"), "{line}: {said}");
-    }
-}
-
-#[test]
-fn omitted_commands_are_in_no_evidence_and_no_probe_script() {
-    let place = Place::new();
-    let record = |body: &str| {
-        let top = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\nrecord_commands = false\n";
-        fs::write(place.path("x.toml"), format!("{top}{body}")).unwrap();
-        let output = place.run(&words("run x.toml -q"));
-        sound(&output, &body);
-        assert!(!text(&output.stdout).contains("TOPSECRET"), "{}", text(&output.stdout));
-        assert!(!holds(&results(&place), "TOPSECRET"), "{body}");
-        let database = Database::open(&place.path("prony.db")).unwrap();
-        database.load_run(database.runs().unwrap().last().unwrap().id).unwrap().trials.remove(0)
-    };
-    // It is found, and cannot be executed.
-    fs::write(place.path("TOPSECRET"), "#!/nosuch/interpreter\n").unwrap();
-    fs::set_permissions(place.path("TOPSECRET"), fs::Permissions::from_mode(0o755)).unwrap();
-    let here = "directory = \".\"\ncopy = \"none\"\n";
-    let program = record(&format!("[program.x]\ncommand = [\"./TOPSECRET\"]\n{here}"));
-    assert_eq!(program.ending.evidence, ["cannot execute the program: No such file or directory (os error 2)"]);
-    let replica = record(&format!(
-        "[program.x]\ncommand = [\"sleep\", \"0.2\"]\n{here}[program.x.replicas]\ncount = 1\nphase = \"run\"\n\
-         command = [\"./TOPSECRET\"]\n"
-    ));
-    assert!(
-        replica.ending.evidence[0].starts_with("`replica.1`: cannot execute the program: "),
-        "{:?}",
-        replica.ending
-    );
-    assert_eq!(replica.program().unwrap().replicas.as_ref().unwrap().copies[0].end, ReplicaEnd::NotBegun);
-    if version("python3").is_some() {
-        let python = record("[program.x]\ncommand = [\"python3\", \"-c\", \"TOPSECRET = 1\"]\nruntime = \"python\"\n");
-        let threads = &probe(&python).threads;
-        assert_eq!(threads[0].script, "(left out of the record)", "{threads:?}");
     }
 }

@@ -10,8 +10,8 @@ use prony_report::{Options, Report, Row, Table, build};
 use prony_results::RunData;
 use serde_json::{Value, json};
 
+use crate::bench::Bench;
 use crate::compared::{against, edited, trials};
-use crate::programs::Bench;
 use crate::synthetic::{experiment, noise, not_reached, phase, run_data, texts};
 use crate::{json_document, pages, report_page};
 

@@ -2,20 +2,27 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may do what tests may")]
 
+mod bench;
+mod boundaries;
 mod budgets;
+mod builds;
 mod calibrate;
 mod compared;
 mod copies;
 mod data;
 mod docs;
+mod endings;
 mod exec;
+mod failed_commands;
 mod failures;
 mod floor;
+mod full_disks;
 mod hostile;
 mod hostile_files;
 mod interactions;
 mod json_document;
 mod left_out;
+mod omitted_commands;
 mod pages;
 mod phases;
 mod plots;
@@ -23,6 +30,7 @@ mod processes;
 mod profiles;
 mod programs;
 mod records;
+mod refusals;
 mod replicas;
 mod report_data;
 mod report_page;
@@ -38,6 +46,7 @@ mod search;
 mod shells;
 mod starting;
 mod stores;
+mod suspensions;
 mod synthetic;
 mod users;
 mod verdicts;

@@ -6,8 +6,7 @@ use prony_model::outcome::Outcome;
 use prony_model::record::probe::{Because, SuspensionReport};
 use prony_model::record::{Completion, TrialRecord};
 
-use crate::programs::{Bench, PRONY, amount, guards, probe, said, shell};
-use crate::runtimes::{Site, gauge, phase, version, why};
+use crate::bench::{Bench, PRONY, Site, amount, gauge, guards, phase, probe, said, shell, version, why};
 
 /// How far a settle time may be off: the fixture tells its end itself, and a shell needs a moment for that.
 const OFF: f64 = 0.5e9;

@@ -6,8 +6,8 @@ use prony_model::processes::{NOT_ATTRIBUTED, name};
 use prony_model::record::{MetricKeyText, TrialRecord};
 use serde_json::Value;
 
+use crate::bench::{Bench, amount, shell};
 use crate::json_document::column;
-use crate::programs::{Bench, amount, shell};
 
 /// Two children that work at the same time, under a name that no other process has, say what they used by their shell's own
 /// account, and stay until both are done; a third that ends at once; no work by their parent.
@@ -23,7 +23,7 @@ fn used(trial: &TrialRecord, instance: &str) -> Option<f64> {
 /// The phase ends with the second `done`, when both children still live.
 fn trial(bench: &Bench) -> TrialRecord {
     let phase = "[[phase]]\nname = \"work\"\nend = { mark = \"work\" }\nthen = \"stop\"\n";
-    let script = BUSY.replace("$MARK", &format!("{} mark work end", crate::programs::PRONY));
+    let script = BUSY.replace("$MARK", &format!("{} mark work end", crate::bench::PRONY));
     let script = script.replace("$DIR", &bench.path("").to_string_lossy());
     bench.trial(&format!("{}{}", shell(&script), phase))
 }

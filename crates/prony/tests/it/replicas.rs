@@ -12,8 +12,7 @@ use prony_model::record::{Completion, MetricKeyText, TrialRecord};
 use prony_os::limits::{Ability, capability};
 use prony_results::Database;
 
-use crate::programs::{Bench, PRONY, alive, amount, eventually, guards, scratches};
-use crate::runtimes::version;
+use crate::bench::{Bench, PRONY, alive, amount, eventually, guards, scratches, version};
 
 /// A program that says that it is ready and waits; its replicas run a script each, in which `$N` is their number.
 fn waiting(count: &str, script: &str, more: &str) -> String {
@@ -233,8 +232,7 @@ fn a_runner_that_is_killed_leaves_none_of_them() {
     let body = waiting("2", script, "")
         .replace("shell = true", "shell = true\ndirectory = \"site\"\ncopy = \"none\"")
         .replace("echo ready", "echo $$ > main; echo ready");
-    fs::write(bench.path("e.toml"), format!("[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n{body}{QUERIES}"))
-        .unwrap();
+    bench.write("e.toml", format!("[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n{body}{QUERIES}"));
     let mut runner = Command::new(PRONY)
         .args(["run", "e.toml", "--quiet"])
         .current_dir(bench.path(""))
@@ -294,8 +292,8 @@ fn heaps_of_replicas_stand_apart_and_are_summed() {
     fs::create_dir(bench.path("site")).unwrap();
     let worker = "const kept = Buffer.alloc(4e6 * process.env.N); setTimeout(() => { console.log('done', kept.length / 4e6); \
                   setTimeout(() => {}, 300); }, 300);";
-    fs::write(bench.path("site/worker.js"), worker).unwrap();
-    fs::write(bench.path("site/main.js"), "console.log('ready'); setInterval(() => {}, 1000);").unwrap();
+    bench.write("site/worker.js", worker);
+    bench.write("site/main.js", "console.log('ready'); setInterval(() => {}, 1000);");
     let body = "[program.x]\ncommand = \"node main.js\"\nruntime = \"node\"\ndirectory = \"site\"\n[program.x.replicas]\n\
                 count = 2\nphase = \"queries\"\ncommand = \"node worker.js\"\nenv = { N = \"{instance}\" }\n";
     let trial = bench.trial(&format!("{body}{}read = '^done (?<operations>\\d+)'\n", QUERIES));
@@ -327,8 +325,8 @@ fn what_replicas_share_counts_once() {
                   while len(glob.glob('mapped.*')) < 3: time.sleep(0.01)\n\
                   print('done', rows, 'rows', flush=True)\n\
                   for _ in range(200): time.sleep(0.01)\n";
-    fs::write(bench.path("site/worker.py"), worker).unwrap();
-    fs::write(bench.path("site/store"), vec![1_u8; 60 << 20]).unwrap();
+    bench.write("site/worker.py", worker);
+    bench.write("site/store", vec![1_u8; 60 << 20]);
     let body = "[program.x]\nshell = true\ncommand = \"echo ready; exec sleep 600\"\ndirectory = \"site\"\n\
                 [program.x.replicas]\ncount = 3\nphase = \"queries\"\ncommand = \"exec python3 worker.py\"\n\
                 read = '^done (?<rows>\\d+) rows'\n";

@@ -8,7 +8,7 @@ use prony_analysis::guard::findings::of_run;
 use prony_model::reading::Reading;
 use serde_json::{Value, json};
 
-use crate::programs::Bench;
+use crate::bench::Bench;
 
 /// Writes an experiment whose first session ends before its fourth trial: its preparation fails.
 fn stops(bench: &Bench, blocks: u32, more: &str) {
@@ -19,7 +19,7 @@ fn stops(bench: &Bench, blocks: u32, more: &str) {
          prepare = \"echo >> {log}; test $(wc -l < {log}) -ne 4\"\n{more}",
         log = log.display()
     );
-    fs::write(bench.path("e.toml"), text).unwrap();
+    bench.write("e.toml", text);
     let output = bench.prony(&["run", "e.toml", "--quiet"]);
     assert_eq!((output.status.code(), bench.data().trials.len()), (Some(2), 3), "{}", said(&output));
 }
@@ -42,7 +42,7 @@ fn said(output: &Output) -> String {
 }
 
 fn app(bench: &Bench, text: &str) {
-    fs::write(bench.path("app"), format!("#!/bin/sh\n{text}\n")).unwrap();
+    bench.write("app", format!("#!/bin/sh\n{text}\n"));
     fs::set_permissions(bench.path("app"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
@@ -50,9 +50,8 @@ fn app(bench: &Bench, text: &str) {
 fn a_resumed_run_says_what_else_it_ran_than_before() {
     for edited in [None, Some("site/run.sh"), Some("app"), Some("input")] {
         let bench = Bench::new();
-        fs::create_dir(bench.path("site")).unwrap();
-        fs::write(bench.path("site/run.sh"), "cat").unwrap();
-        fs::write(bench.path("input"), "one").unwrap();
+        bench.write("site/run.sh", "cat");
+        bench.write("input", "one");
         app(&bench, "exec sh run.sh");
         let (command, input) = (bench.path("app"), bench.path("input"));
         stops(&bench, 3, &format!("command = [{command:?}, \"{{v}}\"]\ndirectory = \"site\"\ninput = {input:?}\n"));
@@ -146,11 +145,11 @@ fn options_that_a_resumed_run_would_ignore_are_refused() {
 fn compared_runs_whose_answers_or_sources_differ_say_so() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
-    let answers = |text: &str| fs::write(bench.path("site/run.sh"), format!("echo {text}")).unwrap();
+    let answers = |text: &str| bench.write("site/run.sh", format!("echo {text}"));
     let body = "[factors]\nv = [\"a\", \"b\"]\n[compare]\nbaseline = { v = \"a\" }\nblocks = 2\n[observe]\ncare = \"light\"\n\
                 [program.p]\ncommand = \"sh run.sh {v}\"\ndirectory = \"site\"\n[[phase]]\nname = \"r\"\n\
                 read = 't=(?<time_ms>\\d+) rows=(?<rows>\\d+)'\n";
-    fs::write(bench.path("p.toml"), body).unwrap();
+    bench.write("p.toml", body);
     let run = |more: &[&str]| {
         let output = bench.prony(&[&["run", "p.toml", "-q"][..], more].concat());
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));

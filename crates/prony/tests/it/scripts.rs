@@ -5,7 +5,7 @@ use std::process::Command;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::runtimes::version;
+use crate::bench::version;
 
 /// The hashes are those of the generator of earlier versions, which was part of prony: files that were measured then can
 /// be made again.

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::programs::{Bench, PRONY};
+use crate::bench::{Bench, PRONY};
 
 /// Words by which prony starts itself: they are in no help.
 const OWN: [&str; 3] = ["worker", "supervise", "fixture"];
@@ -133,7 +133,7 @@ fn every_command_has_a_manual_page() {
 #[test]
 fn manual_pages_that_cannot_be_written_are_an_error() {
     let bench = Bench::new();
-    fs::write(bench.path("file"), "").unwrap();
+    bench.write("file", "");
     let output = bench.prony(&["man", "file"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use crate::programs::{Bench, scratches};
+use crate::bench::{Bench, scratches};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -69,7 +69,7 @@ fn starting_file_for_branches_runs_in_a_repository() {
         return;
     }
     for content in ["one", "two"] {
-        fs::write(bench.path("file"), content).unwrap();
+        bench.write("file", content);
         for args in [&["add", "file"][..], &["commit", "--quiet", "-m", content]] {
             assert!(git(args).unwrap().status.success());
         }
@@ -125,7 +125,7 @@ fn lines_of_commands_that_are_at_fault_write_nothing() {
         assert!(said.starts_with(&format!("error: {message}\nhint: ")), "{line}: {said}");
         assert!(!bench.path("x.toml").exists(), "{line}");
     }
-    fs::write(bench.path("x.toml"), "mine").unwrap();
+    bench.write("x.toml", "mine");
     assert!(text(&from(&bench, "x.toml", "true").stderr).starts_with("error: `x.toml` exists already\nhint: "));
     assert_eq!(fs::read_to_string(bench.path("x.toml")).unwrap(), "mine");
 }

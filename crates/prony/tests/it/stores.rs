@@ -9,11 +9,11 @@ use prony_model::record::TrialRecord;
 use prony_model::spec::Sign;
 use prony_model::units::Nanos;
 
-use crate::programs::{Bench, amount, guards, shell};
+use crate::bench::{Bench, amount, guards, shell};
 
 /// The trials of an experiment with full care: with light care nothing is read of a disk.
 fn trials(bench: &Bench, blocks: u32, body: &str) -> Vec<TrialRecord> {
-    fs::write(bench.path("full.toml"), format!("[compare]\nblocks = {blocks}\n{body}")).unwrap();
+    bench.write("full.toml", format!("[compare]\nblocks = {blocks}\n{body}"));
     let output = bench.prony(&["run", "full.toml", "--quiet"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     bench.data().trials
@@ -103,8 +103,7 @@ fn settle_time_is_of_the_processes_and_dirty_pages_stand_beside_it() {
 fn a_copy_of_its_own_does_not_make_a_place_outside_of_it_the_trials() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
-    fs::create_dir(bench.path("shared")).unwrap();
-    fs::write(bench.path("shared/data"), vec![b'x'; 100_000]).unwrap();
+    bench.write("shared/data", vec![b'x'; 100_000]);
     let body = |store: &str| {
         format!("[program.x]\ncommand = [\"true\"]\ndirectory = \"site\"\ncopy = \"trial\"\nstore = \"{store}\"\n")
     };

@@ -11,8 +11,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, TrialRecord};
 use prony_results::Database;
 
-use crate::programs::{Bench, PRONY, alive, amount, guards, reading, said, scratches, shell};
-use crate::runtimes::version;
+use crate::bench::{Bench, PRONY, alive, amount, guards, reading, said, scratches, shell, version};
 
 /// Becomes a user who owns nothing, and executes what follows.
 const AS: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups";
@@ -138,8 +137,8 @@ fn a_runtime_that_drops_its_rights_is_still_probed() {
     let main = "process.setgroups([]); process.setgid(65534); process.setuid(65534); require('./work.js').work();";
     let work =
         "exports.work = () => { console.log(process.getuid()); exports.kept = Buffer.alloc(1e6).toString('hex'); };";
-    fs::write(bench.path("site/main.js"), main).unwrap();
-    fs::write(bench.path("site/work.js"), work).unwrap();
+    bench.write("site/main.js", main);
+    bench.write("site/work.js", work);
     for limits in LIMITS {
         let trial = bench.trial(&format!(
             "{limits}[program.x]\ncommand = [\"node\", \"main.js\"]\nruntime = \"node\"\ndirectory = \"site\"\ncopy = \"none\"\n\
@@ -174,7 +173,7 @@ fn run_by_another(bench: &Bench, body: &str) -> Option<Output> {
     fs::copy(setpriv, &asroot).unwrap();
     fs::set_permissions(&asroot, fs::Permissions::from_mode(0o4755)).unwrap();
     let root = format!("{} --reuid=0 --regid=0 --clear-groups", asroot.display());
-    fs::write(bench.path("home/e.toml"), body.replace("asroot", &root)).unwrap();
+    bench.write("home/e.toml", body.replace("asroot", &root));
     let who = by_other(&[&root.split(' ').collect::<Vec<_>>()[..], &["id", "-u"]].concat());
     if who.stdout != b"0\n" {
         assert_ne!(
@@ -228,7 +227,7 @@ fn scratch_with_directories_that_its_user_may_not_write_is_removed() {
     for care in ["light", "full"] {
         for place in ["", "directory = \"site\"\n", "directory = \"site\"\ncopy = \"trial\"\n"] {
             let body = format!("[compare]\nblocks = 2\n[observe]\ncare = \"{care}\"\n{}{place}", shell(script));
-            fs::write(bench.path("home/e.toml"), body).unwrap();
+            bench.write("home/e.toml", body);
             let output = by_other(&[prony.to_str().unwrap(), "run", "e.toml", "--quiet"]);
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(0), "{care} {place}: {said}");

@@ -12,8 +12,8 @@ use prony_results::{RunData, RunStatus};
 use prony_stats::Verdict;
 use serde_json::json;
 
+use crate::bench::Bench;
 use crate::compared::{against, edited, printing, trials};
-use crate::programs::Bench;
 use crate::synthetic::{experiment, noise, not_reached, numbers, phase, run_data, texts};
 
 fn two_stores(blocks: u32) -> Experiment {

@@ -1,0 +1,459 @@
+use super::super::interim::InterimAnalyses;
+use super::*;
+use prony_model::metric::Better;
+use proptest::prelude::*;
+
+/// All orders of three noise values in turn, so that no variant has an advantage.
+const ORDERS: [[f64; 3]; 6] =
+    [[0.0, 1.0, 2.5], [2.5, 0.0, 1.0], [1.0, 2.5, 0.0], [1.0, 0.0, 2.5], [0.0, 2.5, 1.0], [2.5, 1.0, 0.0]];
+
+/// Blocks whose baselines are 100 to 100.5 and a variant of `ratio` times that.
+fn blocks(n: u32, ratio: f64) -> Vec<Block> {
+    let value = |i: u32, place: usize| Observation::Value(100.0 + 0.2 * ORDERS[i as usize % 6][place]);
+    let times = |o| if let Observation::Value(v) = o { Observation::Value(v * ratio) } else { o };
+    (0..n).map(|i| Block::pair(times(value(i, 2)), &[value(i, 0), value(i, 1)])).collect()
+}
+
+fn contrast(blocks: Vec<Block>) -> Contrast {
+    Contrast { analyses: InterimAnalyses::new(6, 30), ..Contrast::described(Better::Lower, blocks) }
+}
+
+/// Two of three blocks lie far above and one just below: the interval reaches just below 1, as if one block were missing.
+#[test]
+fn more_blocks_are_as_many_as_the_sign_test_takes() {
+    let two_of_three = |n: u32| -> Vec<Block> {
+        let cost = |i: u32| if i % 3 == 2 { 99.0 } else { 120.0 + 0.1 * f64::from(i % 5) };
+        let of = |i| Block::pair(Observation::Value(cost(i)), &[Observation::Value(100.0); 2]);
+        (0..n).map(of).collect()
+    };
+    let c = one_comparison(two_of_three(30));
+    let Verdict::CantTell { more_blocks: Reading::Measured(more) } = c.verdict else { panic!("{c:?}") };
+    let judged = |most: u32| {
+        let member = Contrast { analyses: InterimAnalyses::new(6, most), ..contrast(two_of_three(most)) };
+        compare_family(&family(vec![member])).remove(0).verdict
+    };
+    let worse: Vec<bool> = (31..60).map(|most| judged(most).is_worse()).collect();
+    assert!(more > 10 && judged(30 + more).is_worse(), "{more}: {worse:?}");
+    assert!(matches!(judged(30 + more / 2), Verdict::CantTell { .. }), "{more}: {worse:?}");
+}
+
+#[test]
+fn more_blocks_reach_up_to_an_analysis_that_is_planned() {
+    for have in [12, 15, 17] {
+        let noisy = |i: u32| if i % 6 == 5 { 99.0 } else { 120.0 + f64::from(i % 7) };
+        let of = |i| Block::pair(Observation::Value(noisy(i)), &[Observation::Value(100.0); 2]);
+        let c = one_comparison((0..have).map(of).collect());
+        assert_eq!(c.verdict, Verdict::CantTell { more_blocks: Reading::Measured(18 - have) });
+    }
+}
+
+#[test]
+fn no_number_of_blocks_is_given_where_printed_digits_hide_the_effect() {
+    // Less than the margin by itself, and beyond it with the ratio.
+    let hidden = Contrast { resolution: 0.025, ..contrast(blocks(30, 1.02)) };
+    let verdict = compare_family(&family(vec![hidden])).remove(0).verdict;
+    assert!(matches!(verdict, Verdict::CantTell { more_blocks: Reading::Missing(_) }), "{verdict:?}");
+}
+
+#[test]
+fn undecided_comparisons_do_not_promise_that_the_first_analysis_decides() {
+    let between = |i: u32| Observation::Value([80.0, 125.0, 90.0, 110.0][i as usize % 4]);
+    let of = |i| Block::pair(between(i), &[Observation::Value(100.0); 2]);
+    let c = one_comparison((0..5).map(of).collect());
+    assert!(!matches!(c.verdict, Verdict::CantTell { more_blocks: Reading::Measured(..100) }), "{:?}", c.verdict);
+}
+
+/// The same blocks with these trials in place of the variant's and the baselines'; `None` keeps them.
+fn with(block: Block, variant: Option<Observation>, baseline: Option<Observation>) -> Block {
+    let all = block.trials.iter().enumerate();
+    let trials = all.map(|(at, trial)| if at == 0 { variant } else { baseline }.unwrap_or(*trial)).collect();
+    Block { trials, ..block }
+}
+
+fn family(members: Vec<Contrast>) -> Family {
+    Family { alpha: 0.05, margin: 0.03, members }
+}
+
+fn one_comparison(blocks: Vec<Block>) -> Comparison {
+    compare_family(&family(vec![contrast(blocks)])).remove(0)
+}
+
+fn close(a: f64, b: f64) {
+    assert!((a - b).abs() < 1e-9 * b.abs().max(1.0), "{a} is not {b}");
+}
+
+/// 105 and 140 ms, both printed as `0.1s`, were *no difference*.
+#[test]
+fn digits_that_are_printed_bound_every_verdict() {
+    let of = |ratio: f64, resolution: f64| {
+        compare_family(&family(vec![Contrast { resolution, ..contrast(blocks(30, ratio)) }])).remove(0)
+    };
+    assert_eq!(of(1.0, 0.0).verdict, Verdict::NoDifference);
+    assert_eq!(of(1.0, 0.01).verdict, Verdict::NoDifference, "finer than the margin");
+    let coarse = of(1.0, 3f64.ln());
+    match &coarse.verdict {
+        Verdict::CantTell { more_blocks: Reading::Missing(Why::Failed(why)) } => {
+            assert_eq!(why, "by the digits that the program prints, differences below a factor of 3.0 cannot be seen");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(*coarse.smallest_effect.measured().unwrap() >= 2.0, "{coarse:?}");
+    assert_eq!(of(2.0, 0.0).verdict, Verdict::Worse);
+    assert!(matches!(of(2.0, 3f64.ln()).verdict, Verdict::CantTell { .. }), "0.149 and 0.151 are printed so too");
+    assert_eq!(of(4.0, 3f64.ln()).verdict, Verdict::Worse);
+    let none = of(1.0, f64::INFINITY);
+    assert!(matches!(none.verdict, Verdict::CantTell { .. }), "{none:?}");
+}
+
+#[test]
+fn plain_cases_have_plain_verdicts() {
+    assert_eq!(one_comparison(blocks(30, 1.0)).verdict, Verdict::NoDifference);
+    assert_eq!(one_comparison(blocks(30, 2.0)).verdict, Verdict::Worse);
+    assert_eq!(one_comparison(blocks(30, 0.5)).verdict, Verdict::Better);
+    assert_eq!(one_comparison(blocks(30, 1.02)).verdict, Verdict::DiffersWithinMargin);
+    let c = one_comparison(blocks(30, 2.0));
+    assert!((c.ratio.measured().unwrap() - 2.0).abs() < 0.01);
+    assert!(*c.p_adjusted.measured().unwrap() < 0.001 && c.blocks == 30);
+    assert!(c.method.contains("interim analysis 4 of 4 at 30 blocks"), "{}", c.method);
+}
+
+#[test]
+fn figures_are_of_the_analysis_that_decided_where_later_blocks_contradict_it() {
+    for (first, later, verdict) in [(1.5, 0.9, Verdict::Worse), (0.6, 1.1, Verdict::Better)] {
+        let c = one_comparison([blocks(6, first), blocks(24, later)].concat());
+        let (ratio, interval) = (*c.ratio.measured().unwrap(), *c.interval.measured().unwrap());
+        assert_eq!((&c.verdict, c.blocks), (&verdict, 6), "{c:?}");
+        assert!((ratio - first).abs() < 0.01 && interval.low <= ratio && interval.high.unwrap() >= ratio, "{c:?}");
+        assert_eq!(interval.low > 1.0, first > 1.0, "{c:?}");
+        assert!(c.method.contains("interim analysis 1 of 4 at 6 blocks"), "{}", c.method);
+        let said = "decided at 6 blocks; all 30 blocks contradict it: their ratio is ";
+        let of_all = c.notes.iter().find_map(|note| note.strip_prefix(said)?.parse::<f64>().ok()).unwrap();
+        assert!((of_all / later - 1.0).abs() < 0.01, "{:?}", c.notes);
+        assert!(c.notes.iter().all(|note| !note.contains("not paired")), "{:?}", c.notes);
+    }
+}
+
+#[test]
+fn comparison_without_any_paired_block_is_not_helped_by_more_blocks() {
+    let silent = |n| {
+        let blocks = blocks(n, 1.0).into_iter();
+        one_comparison(blocks.map(|block| with(block, Some(Observation::Disturbed), None)).collect())
+    };
+    assert_eq!(silent(6).verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) });
+    let few = |have| Verdict::CantTell { more_blocks: Reading::Missing(Why::TooFew { have, need: 3 }) };
+    assert_eq!(silent(2).verdict, few(0));
+    let unmeasured = blocks(2, 1.0).into_iter().map(|block| with(block, Some(Observation::Unmeasured), None));
+    let verdict = one_comparison(unmeasured.collect()).verdict;
+    assert_eq!(verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) });
+}
+
+#[test]
+fn refused_comparison_has_no_figures() {
+    let mut refused = contrast(blocks(30, 0.01));
+    refused.refused = Some("the two were offered different work".to_owned());
+    let found = compare_family(&family(vec![refused])).remove(0);
+    assert!(matches!(found.verdict, Verdict::Refused { .. }));
+    let figures = [found.ratio.measured(), found.p.measured(), found.p_adjusted.measured()];
+    assert_eq!((figures, found.interval.measured()), ([None; 3], None));
+}
+
+#[test]
+fn large_family_finds_a_tenfold_difference_at_the_first_interim_analysis() {
+    let members = vec![contrast(blocks(6, 10.0)); 20];
+    for c in compare_family(&family(members)) {
+        assert_eq!(c.verdict, Verdict::Worse, "{c:?}");
+        assert!(c.method.contains("for unimodal noise"));
+    }
+}
+
+#[test]
+fn too_few_blocks_tell_nothing_and_say_how_many_more() {
+    let c = one_comparison(blocks(4, 2.0));
+    assert_eq!(c.verdict, Verdict::CantTell { more_blocks: Reading::Measured(2) });
+    assert_eq!(c.p_adjusted, Reading::Missing(Why::TooFew { have: 4, need: 6 }));
+    assert!(c.ratio.measured().is_some());
+    let none = one_comparison(Vec::new());
+    assert_eq!(none.verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::TooFew { have: 0, need: 3 }) });
+    assert!(none.interval.measured().is_none() && none.ratio.measured().is_none());
+}
+
+#[test]
+fn blocks_after_the_last_interim_analysis_do_not_count() {
+    let (at, after) = (one_comparison(blocks(11, 1.5)), one_comparison(blocks(17, 1.5)));
+    assert_eq!((at.interval, at.p_adjusted), (after.interval, after.p_adjusted));
+    assert!(after.notes.iter().any(|note| note.starts_with("6 of 17 blocks lie after")));
+}
+
+#[test]
+fn no_difference_is_refused_for_a_margin_below_the_smallest_effect() {
+    let c = one_comparison(blocks(30, 1.0));
+    let effect = *c.smallest_effect.measured().unwrap();
+    let with_margin = |margin| {
+        let family = Family { margin, ..family(vec![contrast(blocks(30, 1.0))]) };
+        compare_family(&family).remove(0).verdict
+    };
+    assert_eq!(with_margin(effect * 1.01), Verdict::NoDifference);
+    assert!(matches!(with_margin(effect * 0.99), Verdict::CantTell { .. }));
+}
+
+#[test]
+fn outcomes_come_first() {
+    let oom = |b: Block| with(b, Some(Observation::Unfinished), None);
+    let c = one_comparison(blocks(6, 1.0).into_iter().map(oom).collect());
+    assert_eq!(c.verdict, Verdict::DoesNotFinish);
+    assert_eq!((c.variant, c.baseline), (Counts { finished: 0, trials: 6 }, Counts { finished: 12, trials: 12 }));
+    let turned = |b: Block| with(b, None, Some(Observation::Unfinished));
+    assert_eq!(
+        one_comparison(blocks(6, 1.0).into_iter().map(turned).collect()).verdict,
+        Verdict::BaselineDoesNotFinish
+    );
+    let neither = |b: Block| oom(turned(b));
+    assert_eq!(one_comparison(blocks(6, 1.0).into_iter().map(neither).collect()).verdict, Verdict::NeitherFinishes);
+}
+
+#[test]
+fn sometimes_unfinished_counts_as_worse_than_any_time() {
+    // Two of three trials of the variant run out of memory; its other trials take as long as the baseline.
+    let mut some = blocks(30, 1.0);
+    for (i, block) in some.iter_mut().enumerate() {
+        block.trials[0] = if i % 3 == 0 { block.trials[0] } else { Observation::Unfinished };
+    }
+    let c = one_comparison(some);
+    assert!(c.verdict.is_worse(), "{c:?}");
+    assert_eq!(c.interval.measured().unwrap().high, None);
+    assert_eq!(c.ratio, Reading::Missing(Why::NotReached));
+}
+
+#[test]
+fn wrong_answers_and_guards_refuse() {
+    let mut wrong = blocks(30, 2.0);
+    wrong[3].trials[0] = Observation::WrongAnswer;
+    assert_eq!(one_comparison(wrong).verdict, Verdict::Refused { why: "an answer is wrong".into() });
+    let guarded = Contrast { refused: Some("answers differ".into()), ..contrast(blocks(30, 2.0)) };
+    let found = compare_family(&family(vec![guarded])).remove(0);
+    assert_eq!(found.verdict, Verdict::Refused { why: "answers differ".into() });
+}
+
+#[test]
+fn disturbed_blocks_are_not_paired_and_noted() {
+    let mut some = blocks(8, 2.0);
+    some[2].trials[2] = Observation::Disturbed;
+    let c = one_comparison(some);
+    assert_eq!(c.blocks, 6);
+    assert!(c.notes.iter().any(|note| note.starts_with("1 of 8 blocks are not paired")), "{:?}", c.notes);
+}
+
+#[test]
+fn a_rate_has_its_ratio_the_right_way_round() {
+    let faster = Contrast { better: Better::Higher, ..contrast(blocks(30, 2.0)) };
+    let c = compare_family(&family(vec![faster])).remove(0);
+    assert_eq!(c.verdict, Verdict::Better);
+    let interval = c.interval.measured().unwrap();
+    assert!(interval.low > 1.9 && interval.high.unwrap() < 2.1 && *c.ratio.measured().unwrap() > 1.9);
+}
+
+#[test]
+fn the_second_label_of_the_baseline_is_shown() {
+    let c = one_comparison(blocks(30, 2.0));
+    let aa = c.aa.measured().unwrap();
+    assert!((aa.ratio - 1.0).abs() < 0.01 && aa.interval.low < 1.0 && aa.interval.high.unwrap() > 1.0);
+    let once = blocks(30, 2.0).into_iter().map(|b| Block::pair(b.trials[0], &b.trials[1..2])).collect();
+    let c = one_comparison(once);
+    assert!(c.aa.measured().is_none() && c.verdict == Verdict::Worse);
+    assert!(c.notes.iter().any(|note| note.contains("ran once in each block")));
+}
+
+#[test]
+fn digits_that_are_printed_widen_the_check_of_the_baseline_against_itself() {
+    let coarse = Contrast { baseline_resolution: 3f64.ln(), ..contrast(blocks(30, 2.0)) };
+    let aa = *compare_family(&family(vec![coarse])).remove(0).aa.measured().unwrap();
+    assert!((aa.ratio - 1.0).abs() < 0.01, "{aa:?}");
+    assert!(aa.interval.low < 0.34 && aa.interval.high.unwrap() > 2.99, "{aa:?}");
+}
+
+#[test]
+fn holm_agrees_with_its_definition() {
+    let adjusted = holm(&[0.01, 0.04, 0.03, 0.005], 4);
+    for (a, b) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
+        close(*a, b);
+    }
+    assert_eq!(holm(&[0.9, 0.8], 2), [1.0, 1.0]);
+    assert_eq!(holm(&[0.02, 1.0], 1), [0.02, 1.0]);
+    assert!(holm(&[], 0).is_empty());
+}
+
+#[test]
+fn comparisons_without_interim_analyses_are_outside_the_family() {
+    let shown = Contrast { analyses: InterimAnalyses::new(1, 1), ..contrast(blocks(1, 2.0)) };
+    let family = family(vec![contrast(blocks(30, 2.0)), shown]);
+    assert_eq!(family.size(), 1);
+    let found = compare_family(&family);
+    assert_eq!(found[0], one_comparison(blocks(30, 2.0)));
+    assert!(matches!(found[1].verdict, Verdict::CantTell { .. }) && found[1].ratio.measured().is_some());
+}
+
+/// Twelve blocks, the variant `log` above its baselines except in the last ones, where it lies between them.
+fn mostly_above(above: u32, log: f64) -> Vec<Block> {
+    let block = |i: u32| {
+        let step = if i < above { log + 0.001 * f64::from(i % 3) } else { 0.0 };
+        let [variant, first, second] = [step, -0.005, 0.005].map(|log| Observation::Value(100.0 * log.exp()));
+        Block::pair(variant, &[first, second])
+    };
+    (0..12).map(block).collect()
+}
+
+#[test]
+fn holm_cuts_an_interval_that_still_holds_one() {
+    // Nine comparisons that are clearly decided leave nearly the whole error to the tenth.
+    let one_analysis = |blocks| Contrast { analyses: InterimAnalyses::new(12, 12), ..contrast(blocks) };
+    let mut members = vec![one_analysis(mostly_above(12, 1.0)); 9];
+    members.push(one_analysis(mostly_above(8, 0.2)));
+    let found = compare_family(&family(members));
+    let last = &found[9];
+    assert!(*last.p_adjusted.measured().unwrap() <= 0.05, "{last:?}");
+    assert!(*last.p.measured().unwrap() > 0.05 / 10.0, "Bonferroni's correction would not have rejected");
+    assert_eq!(last.interval.measured().unwrap().low, 1.0);
+    assert_eq!(last.verdict, Verdict::WorseUncertain);
+    // Among undecided comparisons only, it is not claimed.
+    let members = vec![one_analysis(mostly_above(8, 0.2)); 10];
+    assert!(compare_family(&family(members)).iter().all(|c| matches!(c.verdict, Verdict::CantTell { .. })));
+}
+
+#[test]
+fn more_interim_analyses_only_narrow_the_interval() {
+    let mut before: Option<Comparison> = None;
+    for n in [6, 11, 18, 30] {
+        let now = one_comparison(blocks(n, 1.3));
+        if let Some(before) = &before {
+            let (a, b) = (before.interval.measured().unwrap(), now.interval.measured().unwrap());
+            assert!(b.low >= a.low && b.high.unwrap() <= a.high.unwrap(), "{a:?} {b:?}");
+            assert!(now.p_adjusted.measured().unwrap() <= before.p_adjusted.measured().unwrap());
+        }
+        before = Some(now);
+    }
+    // A claim of the second interim analysis remains, though the blocks after it have no result.
+    let mut late = blocks(11, 3.0);
+    late.extend(blocks(19, 1.0));
+    assert!(one_comparison(late).verdict.is_worse());
+}
+
+#[test]
+fn a_larger_family_pays_with_wider_intervals() {
+    let width = |size: usize| {
+        let found = compare_family(&family(vec![contrast(blocks(30, 1.3)); size]));
+        let interval = *found[0].interval.measured().unwrap();
+        interval.high.unwrap() / interval.low
+    };
+    assert!(width(1) <= width(5) && width(5) <= width(50) && width(1) < width(50));
+}
+
+#[test]
+fn crashed_beside_crashed_says_nothing_of_the_block() {
+    let mut some = blocks(12, 2.0);
+    for block in some.iter_mut().take(3) {
+        block.trials = vec![Observation::Unfinished; 3];
+    }
+    let c = one_comparison(some);
+    assert_eq!((c.blocks, c.variant.finished, c.baseline.finished), (11, 9, 18));
+    assert!(c.verdict.is_worse() || matches!(c.verdict, Verdict::CantTell { .. }));
+    let ratio = *c.ratio.measured().unwrap();
+    assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
+}
+
+#[test]
+fn unsupported_arms_are_not_compared() {
+    let mut some = blocks(8, 1.0);
+    some[0].trials[0] = Observation::Unsupported;
+    assert_eq!(one_comparison(some).verdict, Verdict::Refused { why: "not supported".into() });
+}
+
+#[test]
+fn a_zero_beside_a_zero_is_equal_and_beside_more_is_better() {
+    let zero = |variant| Block::pair(Observation::Value(variant), &[Observation::Value(0.0); 2]);
+    let equal = one_comparison(vec![zero(0.0); 30]);
+    assert_eq!((equal.ratio, equal.verdict), (Reading::Measured(1.0), Verdict::NoDifference));
+    assert!(one_comparison(vec![zero(5.0); 30]).verdict.is_worse());
+}
+
+#[test]
+fn a_run_is_settled_when_nothing_is_open() {
+    let sure = compare_family(&family(vec![contrast(blocks(30, 2.0)), contrast(blocks(30, 1.0))]));
+    assert!(settled(&sure));
+    assert!(!settled(&compare_family(&family(vec![contrast(blocks(4, 2.0))]))));
+}
+
+#[test]
+fn comparisons_survive_json() {
+    let c = one_comparison(blocks(30, 2.0));
+    let text = serde_json::to_string(&c).unwrap();
+    assert_eq!(serde_json::from_str::<Comparison>(&text).unwrap().verdict, c.verdict);
+}
+
+fn noisy() -> impl Strategy<Value = Vec<Block>> {
+    let value = || prop_oneof![12 => (1.0..50.0f64).prop_map(Observation::Value), 1 => Just(Observation::Unfinished)];
+    let block = (value(), value(), value());
+    let block = block.prop_map(|(b, b2, v)| Block::pair(v, &[b, b2]));
+    prop::collection::vec(block, 6..30)
+}
+
+fn map_values(blocks: &[Block], f: impl Fn(f64) -> f64) -> Vec<Block> {
+    let one = |o: &Observation| if let Observation::Value(v) = o { Observation::Value(f(*v)) } else { *o };
+    let map = |b: &Block| Block { trials: b.trials.iter().map(one).collect(), ..b.clone() };
+    blocks.iter().map(map).collect()
+}
+
+proptest! {
+    #[test]
+    fn scaling_does_nothing(data in noisy(), power in -30i32..30) {
+        // Powers of two, so that no rounding moves a tie.
+        let (a, b) = (one_comparison(data.clone()), one_comparison(map_values(&data, |v| v * 2f64.powi(power))));
+        // A logarithm may round otherwise after a scaling, and the last place of p with it.
+        for (one, other) in [(&a.p, &b.p), (&a.ratio, &b.ratio)] {
+            prop_assert_eq!(one.measured().is_some(), other.measured().is_some());
+            if let (Some(one), Some(other)) = (one.measured(), other.measured()) {
+                prop_assert!((one / other - 1.0).abs() < 1e-9, "{one} and {other}");
+            }
+        }
+        prop_assert_eq!(a.verdict.is_worse(), b.verdict.is_worse());
+    }
+
+    #[test]
+    fn swapping_the_arms_inverts_the_ratio(values in prop::collection::vec((1.0..50.0f64, 1.0..50.0f64), 6..30)) {
+        let block = |(b, v): &(f64, f64)| Block::pair(Observation::Value(*v), &[Observation::Value(*b)]);
+        let forth = one_comparison(values.iter().map(block).collect());
+        let back = one_comparison(values.iter().map(|(b, v)| block(&(*v, *b))).collect());
+        let product = forth.ratio.measured().unwrap() * back.ratio.measured().unwrap();
+        prop_assert!((product - 1.0).abs() < 1e-9);
+        let (f, b) = (forth.interval.measured().unwrap(), back.interval.measured().unwrap());
+        prop_assert!((f.low * b.high.unwrap() - 1.0).abs() < 1e-9);
+        prop_assert_eq!(forth.verdict.is_better(), back.verdict.is_worse());
+        prop_assert_eq!(forth.p_adjusted, back.p_adjusted);
+    }
+
+    #[test]
+    fn stopping_to_finish_never_turns_worse_into_better(data in noisy(), which in 0usize..30) {
+        let before = one_comparison(data.clone());
+        let mut worse = data;
+        let place = which % worse.len();
+        worse[place].trials[0] = Observation::Unfinished;
+        let after = one_comparison(worse);
+        prop_assert!(before.verdict.is_better() || !after.verdict.is_better(), "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn the_interval_agrees_with_the_verdict(data in noisy(), copies in 1usize..6) {
+        for c in compare_family(&family(vec![contrast(data); copies])) {
+            let interval = c.interval.measured().unwrap();
+            let high = interval.high.unwrap_or(f64::INFINITY);
+            prop_assert!(interval.low <= high);
+            match c.verdict {
+                Verdict::Worse => prop_assert!(interval.low > 1.03),
+                Verdict::Better => prop_assert!(high < 1.0 / 1.03),
+                Verdict::WorseUncertain => prop_assert!(interval.low >= 1.0),
+                Verdict::BetterUncertain => prop_assert!(high <= 1.0),
+                Verdict::NoDifference => prop_assert!(interval.low > 0.97 && high < 1.031),
+                _ => {}
+            }
+        }
+    }
+}

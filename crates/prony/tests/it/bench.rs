@@ -1,0 +1,222 @@
+//! Folders in which the real binary runs, and what a test asks of the trials that it recorded there.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::reading::Reading;
+use prony_model::record::{PhaseRecord, ProbeReport, TrialRecord};
+use prony_results::{Database, RunData, RunId};
+
+/// A folder with a database of its own.
+pub(crate) struct Bench {
+    pub(crate) dir: tempfile::TempDir,
+    /// Whether other users may enter scratch directories.
+    pub(crate) shared: bool,
+}
+
+pub(crate) const PRONY: &str = env!("CARGO_BIN_EXE_prony");
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), shared: false }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a file, and makes the directories that it lies in.
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        fs::write(self.path(name), contents).unwrap();
+    }
+
+    pub(crate) fn script(&self, name: &str, text: &str) {
+        self.write(name, format!("#!/bin/sh\n{text}\n"));
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    pub(crate) fn prony(&self, args: &[&str]) -> Output {
+        Command::new(PRONY)
+            .args(args)
+            .current_dir(self.dir.path())
+            .env("NO_COLOR", "1")
+            .env("PRONY_CACHE", self.path("cache"))
+            .envs(self.shared.then_some(("PRONY_SHARED", "1")))
+            .output()
+            .unwrap()
+    }
+
+    /// Begins `prony exec`, which may hang where it should not.
+    pub(crate) fn begin(&self, args: &[&str]) -> Child {
+        let mut command = Command::new(PRONY);
+        command.arg("exec").args(args).current_dir(self.dir.path()).env("PRONY_CACHE", self.path("cache"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// The data of `prony exec` that is ended where it hangs.
+    pub(crate) fn exec_to_its_end(&self, args: &[&str]) -> RunData {
+        let mut child = self.begin(args);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > deadline {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                panic!("`prony exec {}` hangs", args.join(" "));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert!(matches!(status.code(), Some(0 | 1)), "{status}");
+        self.data()
+    }
+
+    /// Runs the body of an experiment, with light care and one block unless it says more.
+    pub(crate) fn run(&self, body: &str) -> RunData {
+        let compare = if body.contains("[compare]") { "" } else { "[compare]\nblocks = 1\n" };
+        self.write("e.toml", format!("{compare}[observe]\ncare = \"light\"\nhertz = 100\n{body}"));
+        let output = self.prony(&["run", "e.toml", "--quiet"]);
+        assert_ne!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+        self.data()
+    }
+
+    /// The only trial of a run.
+    pub(crate) fn trial(&self, body: &str) -> TrialRecord {
+        let mut trials = self.run(body).trials;
+        assert_eq!(trials.len(), 1);
+        trials.remove(0)
+    }
+
+    pub(crate) fn data(&self) -> RunData {
+        let database = Database::open(&self.path("prony.db")).unwrap();
+        let last = database.runs().unwrap().last().unwrap().id;
+        database.load_run(RunId(last.0)).unwrap()
+    }
+
+    pub(crate) fn exec(&self, args: &[&str]) -> (Output, RunData) {
+        let output = self.prony(&[&["exec"], args].concat());
+        assert_ne!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+        (output, self.data())
+    }
+}
+
+/// The version of a runtime's program, or `None`, said aloud; with `PRONY_REQUIRE_ALL=1` it must be there.
+pub(crate) fn version(program: &str) -> Option<(u32, u32)> {
+    let output = Command::new(program).arg("--version").output().ok().filter(|output| output.status.success());
+    if output.is_none() {
+        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`{program}` is required and missing");
+        println!("SKIPPED: `{program}` is not there");
+    }
+    let text = String::from_utf8(output?.stdout).unwrap();
+    let mut numbers =
+        text.trim_start_matches(|c: char| !c.is_ascii_digit()).split('.').map(|n| n.trim().parse().unwrap());
+    Some((numbers.next().unwrap(), numbers.next().unwrap()))
+}
+
+/// A folder with a program's files, which must be as they were afterwards.
+pub(crate) struct Site {
+    pub(crate) bench: Bench,
+    files: Vec<(String, String)>,
+}
+
+impl Site {
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        let bench = Bench::new();
+        let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        let site = Self { bench, files };
+        for (name, text) in &site.files {
+            site.bench.write(&format!("site/{name}"), text);
+        }
+        site
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.bench.path("site").join(name)
+    }
+
+    /// The experiment without its phases; the program works in the directory itself.
+    pub(crate) fn program(runtime: &str, command: &str) -> String {
+        format!(
+            "[program.x]\ncommand = \"{command}\"\nruntime = \"{runtime}\"\ndirectory = \"site\"\ncopy = \"none\"\n\
+             env = {{ PYTHONDONTWRITEBYTECODE = 1 }}\n"
+        )
+    }
+
+    pub(crate) fn trial(&self, runtime: &str, command: &str, phases: &str) -> TrialRecord {
+        let trial = self.bench.trial(&format!("{}{phases}", Self::program(runtime, command)));
+        let top = fs::read_dir(self.path("")).unwrap().count();
+        let expected: std::collections::BTreeSet<&str> =
+            self.files.iter().map(|(name, _)| name.split('/').next().unwrap()).collect();
+        assert_eq!(top, expected.len(), "nothing was written into the program's directory");
+        trial
+    }
+}
+
+pub(crate) fn shell(script: &str) -> String {
+    format!("[program.x]\nshell = true\ncommand = '''{}'''\n", script.replace('{', "{{").replace('}', "}}"))
+}
+
+pub(crate) fn reading(trial: &TrialRecord, phase: &str, key: MetricKey) -> Option<f64> {
+    let phase = trial.phases.iter().find(|found| found.name == phase).unwrap();
+    phase.reading(key)?.measured().copied()
+}
+
+pub(crate) fn amount(trial: &TrialRecord, phase: &str, metric: Metric) -> f64 {
+    reading(trial, phase, MetricKey::amount(metric)).unwrap_or_else(|| panic!("no {}", metric.name()))
+}
+
+/// All but those that depend on how busy the machine is, and the note on processes with a good part (`processes.rs`).
+pub(crate) fn guards(trial: &TrialRecord) -> Vec<&str> {
+    let all = trial.findings.iter().map(|finding| finding.guard.as_str());
+    all.filter(|guard| !matches!(*guard, "late_counters" | "heap_read_rarely" | "process_share")).collect()
+}
+
+pub(crate) fn said(trial: &TrialRecord) -> &str {
+    &trial.program().unwrap().output.stdout.first
+}
+
+/// What the probes of its runtime reported.
+pub(crate) fn probe(trial: &TrialRecord) -> &ProbeReport {
+    trial.conditions.probe.as_ref().unwrap()
+}
+
+pub(crate) fn alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+/// The files of `dir` whose names begin with `.prony-`: scratch directories.
+pub(crate) fn scratches(dir: &Path) -> Vec<PathBuf> {
+    let all = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path());
+    all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".prony-")).collect()
+}
+
+/// Waits for a condition; panics after a time that no healthy machine needs.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < deadline, "never came: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(crate) fn phase<'t>(trial: &'t TrialRecord, name: &str) -> &'t PhaseRecord {
+    trial.phases.iter().find(|found| found.name == name).unwrap()
+}
+
+pub(crate) fn gauge(trial: &TrialRecord, phase: &str, metric: Metric, stat: Stat) -> f64 {
+    reading(trial, phase, MetricKey::gauge(metric, stat)).unwrap_or_else(|| panic!("no {}: {trial:?}", metric.name()))
+}
+
+pub(crate) fn why(trial: &TrialRecord, phase_name: &str, key: MetricKey) -> String {
+    match phase(trial, phase_name).reading(key) {
+        Some(Reading::Missing(why)) => why.to_string(),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,186 @@
+//! Failed trials of programs at the command line: what is printed of them, and the exit code (METHOD 1.3, 4.9, 8.1).
+
+use prony_analysis::verdicts;
+use prony_results::{Database, RunId, RunStatus};
+use prony_stats::Verdict;
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+
+/// What `prony exec -- sleep SECONDS --vs sh -c SCRIPT` says, and its exit code.
+fn against_sleep(seconds: &str, options: &[&str], script: &str) -> (Option<i32>, String) {
+    let bench = Bench::new();
+    let command = ["--", "sleep", seconds, "--vs", "sh", "-c", script];
+    let output = bench.prony(&[&["exec", "--quiet", "--runs", "6"], options, &command].concat());
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn failing_commands_are_neither_faster_nor_slower_at_the_command_line() {
+    let cases = [
+        ("0.05", &[][..], "kill -SEGV $$", "crashed (signal 11)"),
+        ("0.05", &[], "exit 3", "failed (exit code 3)"),
+        ("5", &["--time", "30 ms"], "sleep 5", "timed out"),
+    ];
+    for (seconds, options, script, outcome) in cases {
+        // Where time is short the baseline has none either.
+        let baseline = if options.is_empty() { "6 of 18 trials failed: 6 " } else { "18 of 18 trials failed: 12 " };
+        let (code, said) = against_sleep(seconds, options, script);
+        assert!(!said.contains("faster") && !said.contains("slower"), "{said}");
+        assert!(said.contains(baseline) && said.contains(outcome), "{said}");
+        let verdict =
+            if options.is_empty() { " where `command=sleep 0.05` succeeds in `run.time`: 0 of 6" } else { "neither " };
+        assert!(said.contains(verdict), "{said}");
+        assert_eq!(code, Some(1), "{said}");
+    }
+    let (code, said) = against_sleep("0.05", &[], "kill -9 $$");
+    assert!(said.contains("6 of 18 trials failed: 6 killed, cause unknown") && said.contains("can't tell"), "{said}");
+    assert_eq!(code, Some(1), "{said}");
+}
+
+#[test]
+fn command_that_fails_in_four_of_six_trials_is_not_faster() {
+    let count = Bench::new();
+    let file = count.path("count");
+    let script = format!(
+        "n=$(cat {0} 2>/dev/null || echo 0); echo $((n + 1)) > {0}; [ $n -lt 4 ] && exit 3; exit 0",
+        file.display()
+    );
+    let (code, said) = against_sleep("0.05", &[], &script);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("4 of 18 trials failed: 4 failed (exit code 3)") && !said.contains("faster"), "{said}");
+    // Sentences are broken into lines where the command's name lets them be.
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("2 of 6 trials succeeded (4 to 78 %)"), "{said}");
+    assert!(said.contains("(2 of 6 ok)"), "the figures are those of the two that finished: {said}");
+}
+
+#[test]
+fn gate_at_the_command_line_exits_with_its_answer() {
+    let gate = |base: &str, changed: &str| {
+        let bench = Bench::new();
+        let body = format!(
+            "[factors.command]\nbase = {{ run = \"{base}\" }}\nchanged = {{ run = \"{changed}\" }}\n\
+             [compare]\nbaseline = {{ command = \"base\" }}\nblocks = 6\n[observe]\ncare = \"light\"\n\
+             [program.x]\ncommand = [\"sh\", \"-c\", \"echo time 1.000; {{command.run}}\"]\n\
+             [[phase]]\nname = \"run\"\nread = 'time (?<time>[0-9.]+)'\n"
+        );
+        bench.write("gate.toml", body);
+        let output = bench.prony(&["run", "gate.toml", "--quiet", "--fail-if", "run.time slower 5%"]);
+        let said = String::from_utf8(output.stdout).unwrap();
+        let line = said.lines().find(|line| line.starts_with("gate ")).unwrap_or_default().to_owned();
+        (output.status.code(), line.rsplit(": ").next().unwrap_or_default().to_owned())
+    };
+    let of = |code, word: &str| (Some(code), word.to_owned());
+    // The program tells its time itself, so that no load on the machine changes what is compared.
+    assert_eq!(gate("true", "true"), of(0, "passes"));
+    assert_eq!(gate("true", "kill -SEGV $$"), of(1, "fails"));
+    assert_eq!(gate("kill -SEGV $$", "kill -SEGV $$"), of(1, "fails"));
+    assert_eq!(gate("kill -SEGV $$", "true"), of(2, "cannot judge"));
+    assert_eq!(gate("true", "kill -9 $$"), of(2, "cannot judge"));
+}
+
+#[test]
+fn compared_runs_show_failed_trials_next_to_figures() {
+    let bench = Bench::new();
+    let body = "[compare]\nblocks = 6\n[observe]\ncare = \"light\"\n[program.x]\nshell = true\ndirectory = \".\"\n\
+                copy = \"none\"\ncommand = \"echo >> count; test $(wc -l < count) -eq 1 || kill -SEGV $$\"\n";
+    bench.write("some.toml", body);
+    for _ in 0..2 {
+        assert_eq!(bench.prony(&["run", "some.toml", "--quiet"]).status.code(), Some(1));
+    }
+    let compared = ["compare", "1", "2", "--metric", "run.time"];
+    let said = String::from_utf8(bench.prony(&compared).stdout).unwrap();
+    assert!(said.contains("n=1, 5 crashed (signal 11)"), "{said}");
+    assert!(said.contains("6 crashed (signal 11)"), "{said}");
+    let output = bench.prony(&[&compared[..], &["--json"]].concat());
+    let runs = serde_json::from_slice::<Value>(&output.stdout).unwrap()["figures"][0]["runs"].clone();
+    assert!(runs[0]["n"] == 1 && runs[0]["median"].is_number(), "{runs}");
+    assert_eq!(runs[0]["outcomes"], json!({ "crashed (signal 11)": 5, "ok": 1 }));
+    assert!(runs[1]["n"] == 0 && runs[1]["median"].is_null(), "{runs}");
+    assert_eq!(runs[1]["outcomes"], json!({ "crashed (signal 11)": 6 }));
+}
+
+#[test]
+fn a_resumed_run_refuses_a_summary_that_its_program_writes() {
+    let bench = Bench::new();
+    let file = bench.path("out.md");
+    let body = format!(
+        "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n[program.x]\ncommand = [\"echo\", \"x\"]\n\
+         output = {{ file = {file:?} }}\n"
+    );
+    bench.write("some.toml", body);
+    assert_eq!(bench.prony(&["run", "some.toml", "--quiet"]).status.code(), Some(0));
+    Database::open(&bench.path("prony.db")).unwrap().end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
+    let output = bench.prony(&["run", "--resume", "1", "--quiet", "--summary", "out.md"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("this command writes something else to it"), "{said}");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "x\n", "nothing is written behind the output");
+}
+
+#[test]
+fn exit_code_of_a_resumed_run_counts_the_trials_of_all_its_sessions() {
+    let bench = Bench::new();
+    let body = "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n[program.x]\nshell = true\ncommand = \"exit 3\"\n";
+    bench.write("some.toml", body);
+    assert_eq!(bench.prony(&["run", "some.toml", "--quiet"]).status.code(), Some(1));
+    // As if it had been interrupted after its last trial.
+    let mut database = Database::open(&bench.path("prony.db")).unwrap();
+    database.end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
+    drop(database);
+    for what in ["its trials failed in the first session", "the run is done"] {
+        let output = bench.prony(&["run", "--resume", "1", "--quiet"]);
+        assert_eq!(output.status.code(), Some(1), "{what}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn program_whose_operations_failed_has_failed_unless_the_file_allows_it() {
+    let run = |errors: &str| {
+        let bench = Bench::new();
+        let say = "echo 'operations 90 errors 10'";
+        let body = format!(
+            "[factors.n]\na = {{ say = \"echo 'operations 100 errors 0'\" }}\nb = {{ say = \"{say}\" }}\n\
+             [compare]\nbaseline = {{ n = \"a\" }}\nblocks = 6\n{errors}\n[observe]\ncare = \"light\"\n\
+             [program.x]\ncommand = [\"sh\", \"-c\", \"{{n.say}}\"]\n\
+             [[phase]]\nname = \"work\"\nread = 'operations (?<operations>\\d+) errors (?<errors>\\d+)'\n"
+        );
+        bench.write("ops.toml", body);
+        let output = bench.prony(&["run", "ops.toml", "--quiet"]);
+        let said = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), said, String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said, errors) = run("");
+    assert_eq!(code, Some(1), "{said}{errors}");
+    assert!(said.contains("6 of 18 trials failed: 6 failed of `b`"), "{said}");
+    assert!(said.contains("10 of 100 operations of `work` failed, and none may fail"), "{said}");
+    assert!(said.contains("`n=b` fails (6 failed) where `n=a` succeeds") && !said.contains("faster"), "{said}");
+    for allowed in ["errors = 10", "errors = \"10%\""] {
+        let (code, said, errors) = run(allowed);
+        assert_eq!(code, Some(0), "{said}{errors}");
+        assert!(!said.contains("trials failed"), "{said}");
+    }
+}
+
+#[test]
+fn times_of_unequal_numbers_of_operations_are_not_compared_and_rates_are() {
+    let bench = Bench::new();
+    let say = |operations: u32, seconds: &str| format!("echo 'operations {operations} errors 0'; sleep {seconds}");
+    let body = format!(
+        "[factors.n]\na = {{ say = \"{}\" }}\nb = {{ say = \"{}\" }}\n\
+         [compare]\nbaseline = {{ n = \"a\" }}\nblocks = 6\nmetric = \"work.time\"\nmetrics = [\"work.rate\"]\n\
+         [observe]\ncare = \"light\"\n[program.x]\ncommand = [\"sh\", \"-c\", \"{{n.say}}\"]\n\
+         [[phase]]\nname = \"work\"\nread = 'operations (?<operations>\\d+) errors (?<errors>\\d+)'\n",
+        say(1000, "0.2"),
+        say(10, "0.001")
+    );
+    bench.write("offer.toml", body);
+    let output = bench.prony(&["run", "offer.toml", "--quiet"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let unequal = "`n=b` is not compared with `n=a` in `work.time`: `a` was offered 1000 operations and `b` 10";
+    assert!(said.contains(unequal), "{said}");
+    let data = bench.data();
+    let rate = verdicts::of(&data).lines.into_iter().find(|line| line.pair.metric.to_string() == "work.rate").unwrap();
+    assert!(!matches!(rate.comparison.verdict, Verdict::Refused { .. }), "{}", rate.sentence);
+}

@@ -1,0 +1,110 @@
+//! Full disks and values that do not fit into memory: outcomes of their own, and no speed.
+
+use prony_model::outcome::Outcome;
+use prony_model::record::TrialRecord;
+
+use crate::bench::Bench;
+
+/// A file system of 8 MB in memory, taken away in the end; `None`, said aloud, where none can be mounted.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn new() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"])
+            .arg(dir.path())
+            .status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(Self(dir));
+        }
+        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "a small disk is required");
+        println!("skipped: no file system can be mounted here");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+/// What running an experiment prints whose trials work on a small disk, and its trials; some of them failed.
+fn on_a_small_disk(body: &str) -> Option<(String, Vec<TrialRecord>)> {
+    let disk = SmallDisk::new()?;
+    let bench = Bench::new();
+    bench.write("full.toml", body);
+    let output = bench.prony(&["run", "full.toml", "--quiet", "--scratch", disk.0.path().to_str().unwrap()]);
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    Some((said, bench.data().trials))
+}
+
+#[test]
+fn full_disk_is_named_and_gives_no_verdict_of_speed() {
+    // `check` refuses records that cannot fit: these do, and not what both engines make of them, a page each.
+    let body = "[factors]\nengine = [\"lmdb\", \"sqlite\"]\n[compare]\nbaseline = { engine = \"lmdb\" }\nblocks = 3\n\
+                [store]\nengine = \"{engine}\"\n[data]\nrecords = 3_500\nvalue = { bytes = 2_100 }\n\
+                [[phase]]\nname = \"write\"\nput = {}\n[[phase]]\nname = \"read\"\nget = {}\n";
+    let Some((said, trials)) = on_a_small_disk(body) else { return };
+    assert!(said.contains("9 of 9 trials failed: 6 disk full of `lmdb`; 3 disk full of `sqlite`"), "{said}");
+    assert!(!said.contains("faster") && !said.contains("slower"), "{said}");
+    assert!(said.contains("neither `engine=sqlite` nor `engine=lmdb` finishes"), "{said}");
+    for trial in &trials {
+        assert_eq!(trial.ending.outcome, Outcome::DiskFull, "{:?}", trial.ending);
+        for metric in ["write.time", "write.rate", "read.time"] {
+            assert!(trial.figure(&metric.parse().unwrap()).measured().is_none(), "{metric}: {:?}", trial.phases);
+        }
+    }
+}
+
+/// LMDB calls a write that the disk cut short an I/O error.
+#[test]
+fn full_disk_is_named_where_one_large_commit_of_lmdb_meets_it() {
+    let body = "[observe]\ncare = \"light\"\n[store]\nengine = \"lmdb\"\n[compare]\nblocks = 1\n\
+                [data]\nrecords = 3_500\nvalue = { bytes = 2_100 }\n\
+                [[phase]]\nname = \"write\"\nput = { transaction = \"single\" }\n";
+    let Some((_, trials)) = on_a_small_disk(body) else { return };
+    let ending = &trials[0].ending;
+    assert_eq!(ending.outcome, Outcome::DiskFull, "{ending:?}");
+    assert!(ending.evidence.iter().any(|line| line.contains("committing: Input/output error")), "{ending:?}");
+}
+
+/// LMDB with `write_map` stores into a sparse file's map, where no call can fail: the kernel ends the worker.
+#[test]
+fn full_disk_is_named_where_lmdb_writes_through_its_map() {
+    let body = "[observe]\ncare = \"light\"\n[store]\nengine = \"lmdb\"\noptions = { write_map = true }\n\
+                [compare]\nblocks = 1\n[data]\nrecords = 3_500\nvalue = { bytes = 2_100 }\n\
+                [[phase]]\nname = \"write\"\nput = { transaction = \"single\" }\n";
+    let Some((_, trials)) = on_a_small_disk(body) else { return };
+    let ending = &trials[0].ending;
+    assert_eq!((ending.outcome, ending.phase.as_deref()), (Outcome::DiskFull, Some("write")), "{ending:?}");
+    assert!(ending.evidence.iter().any(|line| line.contains("signal 7 ended it")), "{ending:?}");
+}
+
+#[test]
+fn memory_in_which_nothing_starts_and_values_larger_than_memory_are_faults_of_the_file() {
+    let bench = Bench::new();
+    let check = |limits: &str, bytes: &str| {
+        let body = format!(
+            "[store]\nengine = \"memory\"\n{limits}\n[data]\nrecords = 2\nvalue = {{ bytes = {bytes} }}\n\
+             [[phase]]\nname = \"write\"\nput = {{}}\n"
+        );
+        bench.write("faulty.toml", body);
+        let output = bench.prony(&["check", "faulty.toml"]);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for memory in ["1", "\"1 kB\"", "\"900 kB\""] {
+        let (code, said) = check(&format!("[limits]\nmemory = {memory}"), "10");
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("faulty.toml:4:10") && said.contains("no store starts in less than 1.0 MB"), "{said}");
+    }
+    let (code, said) = check("", "\"10 TB\"");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("values of 10.00 TB do not fit") && said.contains("faulty.toml:6:19"), "{said}");
+    assert_eq!(check("[limits]\nmemory = \"1 MB\"", "\"10 kB\"").0, Some(0));
+    let exec = bench.prony(&["exec", "--memory", "1 kB", "--", "true"]);
+    assert_eq!(exec.status.code(), Some(2), "{}", String::from_utf8_lossy(&exec.stderr));
+    assert!(String::from_utf8_lossy(&exec.stderr).contains("no program starts in less than 256.00 kB"));
+}

@@ -1,0 +1,252 @@
+//! What a command refuses before it runs or changes anything, and what it leaves as it was.
+
+use std::fs::{self, File};
+use std::process::Command;
+
+use prony_results::{Database, RunStatus};
+
+use crate::hostile::{PROGRAM, Place, STORE, sound, text, words};
+
+#[test]
+fn what_check_accepts_run_can_begin() {
+    let place = Place::new();
+    fs::write(place.path("file"), "").unwrap();
+    fs::write(place.path("text"), "one one").unwrap();
+    assert!(Command::new("git").args(["init", "--quiet"]).current_dir(place.0.path()).status().unwrap().success());
+    let program = |keys: &str| format!("[program.x]\n{keys}\n");
+    let changed = |change: &str| program(&format!("command = \"/bin/true\"\ndirectory = \".\"\nchange = {change}"));
+    let huge = STORE
+        .replace("\"memory\"", "\"lmdb\"")
+        .replace("records = 10", "records = 1_000_000_000_000\nvalue = { bytes = \"1 MB\" }");
+    for (body, at, message) in [
+        (program("command = \"true\"\ndirectory = \"nowhere\""), "3:13", "cannot find the directory `nowhere`"),
+        (program("command = \"true\"\ndirectory = \"file\""), "3:13", "`file` is not a directory"),
+        (program("command = \"cat\"\ninput = \"nowhere\""), "3:9", "cannot read `nowhere`"),
+        (program("command = \"nosuchcommand\""), "2:11", "cannot find the command `nosuchcommand`"),
+        (
+            program("command = \"true\"\ndirectory = \".\"\nchange = { patch = \"no.patch\" }"),
+            "4:20",
+            "cannot read `no.patch`",
+        ),
+        (changed("{ revision = \"nine\" }"), "4:23", "has no revision `nine`"),
+        (changed("{ dependency = \"left@1\" }"), "4:25", "has no `package.json`"),
+        (
+            changed("{ dependency = \"left@1\", manager = \"npm\" }\nenv = { PATH = \"/nowhere\" }"),
+            "4:25",
+            "cannot find the command `npm`",
+        ),
+        (
+            changed("{ replace = { file = \"text\", find = \"one\", with = \"two\" } }"),
+            "4:22",
+            "`text` contains the text of `find` 2 times, not 1",
+        ),
+        (
+            changed(
+                "[{ replace = { file = \"text\", find = \"one\", with = \"two\", count = 2 } }, \
+                 { replace = { file = \"text\", find = \"one\", with = \"two\" } }]",
+            ),
+            "4:10",
+            "`text` contains the text of `find` 0 times, not 1",
+        ),
+        (changed("{ replace = { file = \"none\", find = \"one\", with = \"two\" } }"), "4:22", "cannot read `none`"),
+        (huge, "8:11", "are free where the store is put"),
+    ] {
+        fs::write(place.path("x.toml"), &body).unwrap();
+        for command in ["check", "run"] {
+            let output = place.run(&[command, "x.toml"]);
+            let said = text(&output.stderr);
+            assert_eq!(sound(&output, &command), 2, "{body}\n{said}");
+            assert!(said.contains(message) && said.contains(&format!("--> x.toml:{at}\n")), "{command} {body}\n{said}");
+        }
+        assert!(!place.path("prony.db").exists(), "nothing was begun");
+    }
+    for line in ["check e.toml --database nowhere/x.db", "run e.toml --scratch nowhere"] {
+        let output = place.run(&words(line));
+        assert!(sound(&output, &line) == 2 && text(&output.stderr).contains("nowhere"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn exports_that_cannot_be_written_are_found_before_anything_runs() {
+    let place = Place::new();
+    for format in ["json", "csv", "markdown", "asciidoc", "orgmode", "hyperfine-json"] {
+        let option = &format!("--export-{format}");
+        let output = place.run(&["exec", "-r", "1", option, "nowhere/x", "--", "touch", "ran"]);
+        assert_eq!(sound(&output, &option), 2);
+        assert!(text(&output.stderr).contains("cannot write `nowhere/x`"), "{}", text(&output.stderr));
+        assert!(!place.path("ran").exists(), "{option}");
+    }
+    fs::write(place.path("x.json"), "x".repeat(1 << 20)).unwrap();
+    assert_eq!(place.run(&words("exec -q -r 1 --export-json x.json -- true")).status.code(), Some(0));
+    let written: serde_json::Value = serde_json::from_slice(&fs::read(place.path("x.json")).unwrap()).unwrap();
+    assert!(written.is_object(), "what stood there is gone whole");
+}
+
+#[test]
+fn outputs_are_never_the_results_the_experiment_or_one_another() {
+    let place = Place::with_runs();
+    let round = place.path(format!("../{}/prony.db", place.0.path().file_name().unwrap().display()));
+    fs::hard_link(place.path("prony.db"), place.path("other")).unwrap();
+    let experiment = fs::read(place.path("e.toml")).unwrap();
+    fs::write(place.path("o.toml"), format!("{PROGRAM}output = {{ file = \"prony.db\" }}\n")).unwrap();
+    let exec = |options: &str| format!("exec -q -r 1 {options} -- touch ran");
+    for (line, message) in [
+        (exec("--export-json prony.db"), "it belongs to the results database"),
+        (exec(&format!("--export-csv {}", round.display())), "it belongs to the results database"),
+        (exec("--export-markdown prony.db-wal"), "it belongs to the results database"),
+        (exec("--save prony.db --force"), "it belongs to the results database"),
+        (exec("--database new.db --export-json prony.db"), "it is a database of SQLite"),
+        (exec("--export-json a --export-csv ./a"), "this command writes something else to it"),
+        (exec("--save a --export-csv a"), "this command writes something else to it"),
+        (exec("--input e.toml --export-csv e.toml"), "this command reads it"),
+        (exec("--output ./prony.db"), "it belongs to the results database"),
+        (exec("--output ./a --export-csv a"), "this command writes something else to it"),
+        ("run o.toml -q".to_owned(), "it belongs to the results database"),
+        ("report -o prony.db".to_owned(), "it belongs to the results database"),
+        ("report --format html -o other".to_owned(), "it belongs to the results database"),
+        ("plot 1 effects -o prony.db".to_owned(), "it belongs to the results database"),
+        ("grow e.toml --raise x=1..4 --journal prony.db".to_owned(), "it belongs to the results database"),
+        ("grow e.toml --raise x=1..4 --journal e.toml".to_owned(), "this command reads it"),
+        (
+            "tune e.toml --over x=1..4 --minimize write.time --journal other".to_owned(),
+            "it belongs to the results database",
+        ),
+        ("data e.toml --to ndjson -o e.toml".to_owned(), "this command reads it"),
+        ("data e.toml --to csv -o prony.db".to_owned(), "it is a database of SQLite"),
+        ("run e.toml -q --summary e.toml".to_owned(), "this command reads it"),
+        ("run e.toml -q --summary other".to_owned(), "it belongs to the results database"),
+    ] {
+        let output = place.run(&words(&line));
+        let said = text(&output.stderr);
+        assert!(sound(&output, &line) == 2 && said.contains(message) && said.contains("hint: "), "{line}: {said}");
+        assert!(!place.path("ran").exists() && !place.path("prony.db-wal").exists(), "{line}: nothing ran");
+        assert!(fs::read(place.path("e.toml")).unwrap() == experiment, "{line}");
+        assert_eq!(Database::open(&place.path("prony.db")).unwrap().runs().unwrap().len(), 2, "{line}");
+    }
+}
+
+#[test]
+fn database_that_is_no_file_is_refused_by_what_it_is() {
+    let place = Place::new();
+    for (path, message) in [(".", "it is a directory"), ("/dev/full", "it is no regular file")] {
+        for line in ["run e.toml -q", "exec -q -r 1", "ls"] {
+            let all = [
+                words(line),
+                words("--database"),
+                words(path),
+                words(if line == "exec -q -r 1" { "-- true" } else { "" }),
+            ]
+            .concat();
+            let output = place.run(&all);
+            let said = text(&output.stderr);
+            assert!(sound(&output, &all) == 2 && said.contains(message), "{all:?}: {said}");
+        }
+    }
+    assert_eq!(place.run(&words("exec -q -r 1 --database :memory: -- true")).status.code(), Some(0));
+    assert_eq!(Database::open(&place.path(":memory:")).unwrap().runs().unwrap().len(), 1, "it is a name like others");
+}
+
+#[test]
+fn save_overwrites_a_file_only_with_the_option() {
+    let place = Place::new();
+    let before = fs::read(place.path("e.toml")).unwrap();
+    let output = place.run(&words("exec -q -r 1 --save e.toml -- touch ran"));
+    let said = text(&output.stderr);
+    assert_eq!(sound(&output, &"save"), 2);
+    assert!(said.contains("`e.toml` exists already") && said.contains("hint: ") && said.contains("--force"), "{said}");
+    assert!(!place.path("ran").exists() && fs::read(place.path("e.toml")).unwrap() == before);
+    assert_eq!(place.run(&words("exec -q -r 1 --save e.toml --force -- true")).status.code(), Some(0));
+    assert_eq!(place.run(&words("exec -q -r 1 --save new.toml -- true")).status.code(), Some(0));
+    assert_eq!(fs::read(place.path("e.toml")).unwrap(), fs::read(place.path("new.toml")).unwrap());
+}
+
+#[test]
+fn compare_refuses_a_metric_that_the_run_does_not_have() {
+    let place = Place::with_runs();
+    for metric in ["nosuch", "nosuch.time", "write.nosuch"] {
+        for more in ["1", "1 2", "1 --json"] {
+            let all = [words("compare"), words(more), words("--metric"), words(metric)].concat();
+            let output = place.run(&all);
+            assert_eq!(sound(&output, &all), 2, "{}", text(&output.stdout));
+        }
+    }
+    let said = text(&place.run(&words("compare 1 --metric nosuch.time")).stderr);
+    assert!(said.contains("no phase `nosuch`") && said.contains("`write`"), "{said}");
+    assert_eq!(place.run(&words("compare 1 --metric write.time")).status.code(), Some(0));
+}
+
+#[test]
+fn resume_of_a_finished_run_changes_nothing() {
+    let place = Place::new();
+    // It stops at the first interim analysis, and has blocks left.
+    let body = "[factors]\nt = [\"0\", \"0.1\"]\n[compare]\nblocks = { min = 6, max = 12 }\nbaseline = { t = \"0\" }\n\
+                [observe]\ncare = \"light\"\n[program.x]\ncommand = [\"sleep\", \"{t}\"]\n";
+    fs::write(place.path("r.toml"), body).unwrap();
+    assert_eq!(sound(&place.run(&words("run r.toml -q")), &"run"), 0);
+    let state = || {
+        let database = Database::open(&place.path("prony.db")).unwrap();
+        let head = database.runs().unwrap().remove(0);
+        let trials = database.load_run(head.id).unwrap().trials.len();
+        (head.status, head.ended_unix_ms, head.planned, trials)
+    };
+    let before = state();
+    assert_eq!(before.0, RunStatus::Done);
+    let output = place.run(&words("run --resume 1"));
+    assert_eq!(sound(&output, &"resume"), 0, "{}", text(&output.stderr));
+    assert_eq!(state(), before);
+    assert!(text(&output.stderr).contains("run 1 is done: nothing was run"), "{}", text(&output.stderr));
+    assert!(!output.stdout.is_empty(), "its tables are shown");
+}
+
+#[test]
+fn a_cleanup_that_fails_still_shows_the_figures() {
+    let place = Place::new();
+    let body =
+        "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\ncleanup = \"exit 7\"\n";
+    fs::write(place.path("c.toml"), body).unwrap();
+    for line in ["run c.toml -q", "exec -q -r 2 --cleanup false -- true"] {
+        let output = place.run(&words(line));
+        let (out, said) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(sound(&output, &line), 2, "{said}");
+        assert!(
+            said.contains("cleanup of program") && said.contains("the finished trials are saved"),
+            "{line}: {said}"
+        );
+        assert!(out.contains("2 ok") || out.contains("2 finished: 2 ok"), "{line}: {out}");
+    }
+    let database = Database::open(&place.path("prony.db")).unwrap();
+    assert!(database.runs().unwrap().iter().all(|head| head.status == RunStatus::Done));
+}
+
+/// Opening a FIFO hung the run until its second signal, and a directory was found out by the program.
+#[test]
+fn inputs_and_patches_that_are_no_files_are_faults() {
+    let place = Place::new();
+    fs::create_dir(place.path("folder")).unwrap();
+    let made = Command::new("mkfifo").arg(place.path("fifo")).status().unwrap();
+    assert!(made.success());
+    for (name, why) in [("folder", "is a directory"), ("fifo", "it is a FIFO, which can be read only once")] {
+        for key in [format!("input = \"{name}\""), format!("change = {{ patch = \"{name}\" }}")] {
+            fs::write(place.path("i.toml"), format!("{PROGRAM}{key}\n")).unwrap();
+            for line in ["check i.toml", "run i.toml -q"] {
+                let output = place.run(&words(line));
+                let said = text(&output.stderr) + &text(&output.stdout);
+                assert_ne!(sound(&output, &line), 0, "{line} {key}: {said}");
+                assert!(said.contains("i.toml:") && said.contains(name) && said.contains(why), "{line} {key}: {said}");
+            }
+        }
+        let line = format!("exec -q -r 1 --input {name} -- cat");
+        let output = place.run(&words(&line));
+        assert_eq!(sound(&output, &line), 2);
+        assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn an_input_that_is_endless_is_no_experiment() {
+    let place = Place::new();
+    File::create(place.path("long.toml")).unwrap().set_len(5 << 20).unwrap();
+    let output = place.run(&words("check long.toml"));
+    assert_eq!(sound(&output, &"check"), 2);
+    assert!(text(&output.stderr).contains("longer than 4 MiB"), "{}", text(&output.stderr));
+}
