@@ -236,7 +236,7 @@ impl Evidence {
         let differs = p_adjusted <= family.alpha;
         let interval = self.cut_at_one(contrast.widened(self.interval), differs);
         let refused = refusal(contrast);
-        let uncounted = refused.clone().map(Why::DoesNotCount);
+        let uncounted = refused.as_deref().map(|why| Why::DoesNotCount(why.into()));
         let verdict = refused
             .map(|why| Verdict::Refused { why })
             .or_else(|| by_outcomes(variant, baseline))
@@ -295,7 +295,7 @@ impl Evidence {
         }
         let more = match (self.test.estimate(), self.half_width) {
             _ if contrast.resolution >= margin.ln_1p() => {
-                Reading::Missing(Why::Failed(too_coarse(contrast.resolution)))
+                Reading::Missing(Why::Failed(too_coarse(contrast.resolution).into()))
             }
             (Some(estimate), Some(width)) => more_blocks(estimate, width, self.at, margin),
             _ => Reading::Missing(Why::NotReached),
@@ -462,7 +462,7 @@ mod tests {
         match &coarse.verdict {
             Verdict::CantTell { more_blocks: Reading::Missing(Why::Failed(why)) } => {
                 assert_eq!(
-                    why,
+                    &**why,
                     "by the digits that the program prints, differences below a factor of 3.0 cannot be seen"
                 );
             }

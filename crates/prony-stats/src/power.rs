@@ -37,7 +37,7 @@ pub(crate) fn more_blocks(estimate: f64, half_width: f64, blocks: u32, margin: f
     if needed.is_finite() && needed < MOST_BLOCKS {
         return Reading::Measured((needed.ceil() as u32).saturating_sub(blocks).max(1));
     }
-    Reading::Missing(Why::NotSupported("more than 100000 blocks".to_owned()))
+    Reading::Missing(Why::NotSupported("more than 100000 blocks".into()))
 }
 
 /// The least number of blocks, from 6 on, with which an effect (0.05 is 5 %) is found with probability 0.8 in a family

@@ -139,7 +139,7 @@ impl Found {
         };
         put(Metric::Anon, Some(Stat::Max), most(|sum| sum.0));
         put(Metric::Rss, Some(Stat::Max), most(|sum| sum.1));
-        let ended = || Reading::Missing(Why::Failed("it had ended when the phase did".to_owned()));
+        let ended = || Reading::Missing(Why::Failed("it had ended when the phase did".into()));
         let sum = |of: fn(&ProcessSnapshot) -> Reading<Bytes>| {
             let parts = self.at_rest.iter().map(|process| of(process).map(|bytes| bytes.as_bytes() as f64));
             parts.reduce(|sum, part| sum.and(part, |sum, part| sum + part)).unwrap_or_else(ended)

@@ -207,7 +207,7 @@ fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str) 
         (1, Some(process)) => peak_of(begin, process),
         (several, _) => Reading::Missing(Why::NotSupported(format!(
             "the kernel keeps a peak for each process and {several} ran in the phase; `max` is the largest sample of their sum"
-        ))),
+        ).into())),
     }
 }
 
