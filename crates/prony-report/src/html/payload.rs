@@ -86,7 +86,7 @@ struct Figures {
     name: String,
     unit: Unit,
     values: Option<ColumnId>,
-    /// Why values are missing: the reason and the trials, or nothing where it is all of them.
+    /// Why values are missing: the reason and the trials, or nothing where it is all that have none.
     missing: Vec<(String, Option<Vec<usize>>)>,
 }
 
@@ -196,12 +196,12 @@ fn figures(comparisons: &Comparisons<'_>, columns: &mut Columns, name: &MetricNa
         missing.entry(why.to_string()).or_default().extend(trials);
     }
     let none = figures.iter().all(|figure| figure.measured().is_none());
-    let single = missing.len() == 1;
+    let several = missing.len() > 1;
     let known = figures.iter().map(|figure| figure.measured().copied().unwrap_or(f64::NAN));
     Figures {
         name: name.to_string(),
         unit: name.key.metric.unit(),
         values: if none { None } else { columns.add(known) },
-        missing: missing.into_iter().map(|(why, at)| (why, (!(none && single)).then_some(at))).collect(),
+        missing: missing.into_iter().map(|(why, at)| (why, several.then_some(at))).collect(),
     }
 }
