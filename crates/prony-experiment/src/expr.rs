@@ -297,13 +297,13 @@ fn valued(expr: &Expr, lookup: &mut dyn FnMut(&MetricName) -> Reading<f64>) -> R
     };
     let Some((dimension, scale)) = combined(left.1, operator, right.1) else {
         let text = format!("{} {} {} has no meaning", left.1.words(), symbol(operator), right.1.words());
-        return Reading::Missing(Why::Failed(text));
+        return Reading::Missing(Why::Failed(text.into()));
     };
     let value = match operator {
         Operator::Add => left.0 + right.0,
         Operator::Sub => left.0 - right.0,
         Operator::Mul => left.0 * right.0,
-        Operator::Div if right.0 == 0.0 => return Reading::Missing(Why::Failed("division by zero".to_owned())),
+        Operator::Div if right.0 == 0.0 => return Reading::Missing(Why::Failed("division by zero".into())),
         Operator::Div => left.0 / right.0,
     };
     Reading::Measured((value * scale, dimension))

@@ -178,7 +178,9 @@ impl Recorder {
             return Reading::Missing(Why::Infinite { failed: self.failed, of: self.all() });
         }
         if rank > ok - self.saturated() {
-            return Reading::Missing(Why::Failed(format!("above one hour: {} operations were", self.saturated())));
+            return Reading::Missing(Why::Failed(
+                format!("above one hour: {} operations were", self.saturated()).into(),
+            ));
         }
         // Half a rank less, so that rounding of the quotient cannot reach the next.
         let quantile = (rank as f64 - 0.5) / ok as f64;

@@ -1,6 +1,7 @@
 //! A value that was measured, or is missing with its reason. A zero never means "don't know".
 
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,14 +16,14 @@ pub enum Reading<T> {
     Missing(Why),
 }
 
-/// Why a reading is missing.
+/// Why a reading is missing. Thousands of trials of a run share the text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
     /// This machine or user may not read it; the text says what would allow it.
-    NotPermitted(String),
+    NotPermitted(Arc<str>),
     /// The kernel, engine or runtime does not offer it.
-    NotSupported(String),
+    NotSupported(Arc<str>),
     /// The phase was never reached, or did not end.
     NotReached,
     /// It was not asked for, or has no meaning here.
@@ -43,11 +44,11 @@ pub enum Why {
     },
     /// A sign of activity was still active when the phase ended: the time until it was quiet is longer than any that was
     /// measured.
-    NotSettled(String),
+    NotSettled(Arc<str>),
     /// It was measured and is no figure: the text says what of the trial rules it out.
-    DoesNotCount(String),
+    DoesNotCount(Arc<str>),
     /// The attempt to read it failed; the text is the cause.
-    Failed(String),
+    Failed(Arc<str>),
 }
 
 impl<T> Default for Reading<T> {

@@ -81,7 +81,7 @@ impl TrialRecord {
 
     /// Why the reading of a metric in a phase of the trial is no figure; `None` where it is one.
     pub fn excluded(&self, phase: &PhaseRecord, metric: Metric) -> Option<Why> {
-        let why = |text: &str| Some(Why::DoesNotCount(text.to_owned()));
+        let why = |text: &str| Some(Why::DoesNotCount(text.into()));
         match phase.completion {
             _ if self.ending.outcome == Outcome::WrongAnswer => why("an answer of the trial is wrong"),
             completion if completion.counts(metric) => None,
@@ -135,7 +135,7 @@ impl PhaseRecord {
             Reading::Missing(why) => Some(format!("`{metric}` of the phase is unknown: {why}", metric = metric.name())),
             Reading::Measured(_) => None,
         };
-        [Metric::Errors, Metric::Operations].into_iter().find_map(missing).map(Why::DoesNotCount)
+        [Metric::Errors, Metric::Operations].into_iter().find_map(missing).map(|why| Why::DoesNotCount(why.into()))
     }
 
     /// The first of [`Self::last_signs`].

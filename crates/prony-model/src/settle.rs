@@ -60,11 +60,12 @@ impl Sign {
 
 /// Why a sign has no last activity: it was still active after `watched`, at the end of its phase.
 pub fn not_settled(what: &str, watched: Nanos, within: Nanos) -> Why {
-    Why::NotSettled(if watched < within {
+    let text = if watched < within {
         format!("when the phase ended, after {watched}: {what}")
     } else {
         format!("within {within}: {what}")
-    })
+    };
+    Why::NotSettled(text.into())
 }
 
 /// A set of signs.

@@ -239,7 +239,7 @@ fn decide(polls: &[Poll], settled: &mut Option<usize>, spec: &SettleSpec) -> Opt
 fn latest(times: impl Iterator<Item = Reading<Nanos>>, spec: &SettleSpec) -> Reading<Nanos> {
     let unread = || {
         let names: Vec<_> = spec.of.iter().map(Sign::what).collect();
-        Reading::Missing(Why::Failed(format!("{} could not be read, which `of` names", names.join(", "))))
+        Reading::Missing(Why::Failed(format!("{} could not be read, which `of` names", names.join(", ")).into()))
     };
     times.reduce(|last, time| last.and(time, Nanos::max)).unwrap_or_else(unread)
 }

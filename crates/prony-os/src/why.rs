@@ -7,7 +7,7 @@ use prony_model::reading::{Reading, Why};
 
 /// Why something about `what` could not be read.
 pub(crate) fn why(what: &str, error: &io::Error) -> Why {
-    let text = format!("{what}: {error}");
+    let text = format!("{what}: {error}").into();
     match error.kind() {
         io::ErrorKind::PermissionDenied => Why::NotPermitted(text),
         io::ErrorKind::NotFound | io::ErrorKind::Unsupported => Why::NotSupported(text),
@@ -28,7 +28,7 @@ pub(crate) fn read_text(path: impl AsRef<Path>) -> Reading<String> {
 pub(crate) fn parsed<T>(value: Option<T>, what: &str) -> Reading<T> {
     match value {
         Some(value) => Reading::Measured(value),
-        None => Reading::Missing(Why::Failed(format!("{what} has an unexpected form"))),
+        None => Reading::Missing(Why::Failed(format!("{what} has an unexpected form").into())),
     }
 }
 
@@ -49,7 +49,7 @@ mod tests {
         let refused = io::Error::from(io::ErrorKind::PermissionDenied);
         assert!(matches!(why("`/proc/1/io`", &refused), Why::NotPermitted(text) if text.starts_with("`/proc/1/io`")));
         assert!(matches!(read_text("/proc/no such file"), Reading::Missing(Why::NotSupported(_))));
-        assert!(matches!(why("x", &io::Error::other("broken")), Why::Failed(text) if text == "x: broken"));
+        assert!(matches!(why("x", &io::Error::other("broken")), Why::Failed(text) if *text == *"x: broken"));
     }
 
     #[test]

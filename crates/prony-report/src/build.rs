@@ -17,7 +17,7 @@ use super::floor;
 use super::layout::{Layout, Part, RowPart};
 use super::left_out;
 use super::machine;
-use super::model::{Align, Column, Label, Report, Row, Table, Topic, Verdict};
+use super::model::{Align, Column, Label, Report, Row, Table, Topic};
 use super::notes::Notes;
 use super::preface;
 use super::processes;
@@ -86,7 +86,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         effects: left_out::tables(&data.experiment, &verdicts),
         floors: floor::tables(data),
         remarks: if options.brief { Vec::new() } else { remarks(data, &verdicts) },
-        verdicts: verdicts.lines.into_iter().map(|line| Verdict { text: line.sentence, detail: line.detail }).collect(),
+        verdicts,
         tables,
         findings,
         machine: machine::rows(&data.head),

@@ -412,7 +412,7 @@ mod tests {
 
     #[test]
     fn metrics_that_are_absent_for_one_reason_are_listed_together() {
-        let short = || Why::Failed("the phase took 5.00 ms".to_owned());
+        let short = || Why::Failed("the phase took 5.00 ms".into());
         let mut absent = Vec::new();
         let keys = ["cpu", "anon.max", "cpu", "fsyncs", "file.end", "written"].map(|key| key.parse().unwrap());
         let whys = [short(), short(), short(), Why::NotPermitted("tracefs".into()), short(), Why::NotReached];

@@ -34,5 +34,5 @@ pub use build::{Options, build};
 pub use error::Error;
 pub use figure::least_memory;
 pub use machine::facts_lines;
-pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Remarks, Report, Row, Table, Topic, Verdict};
+pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Remarks, Report, Row, Table, Topic};
 pub use words::{bytes, ended, instant as when, shown, time};

@@ -1,6 +1,7 @@
 //! A report as data: texts and figures, not yet laid out for any medium. Texts from outside are
 //! as they came; each renderer escapes them for its medium.
 
+use prony_analysis::verdicts::Verdicts;
 use prony_model::units::Unit;
 
 /// What a run says.
@@ -10,8 +11,8 @@ pub struct Report {
     pub title: String,
     /// What ran, when, where; one sentence each.
     pub preface: Vec<String>,
-    /// What the comparison says; empty where there is none.
-    pub verdicts: Vec<Verdict>,
+    /// What the comparison says.
+    pub verdicts: Verdicts,
     /// How the verdicts were reached, or why there is none.
     pub judged: Option<String>,
     /// What each change does, where one was left out at a time: the verdicts as tables.
@@ -28,15 +29,6 @@ pub struct Report {
     pub machine: Vec<(String, String)>,
     /// What this report leaves out and how to see it.
     pub closing: Option<String>,
-}
-
-/// What one comparison says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// In words.
-    pub text: String,
-    /// What it rests on.
-    pub detail: String,
 }
 
 /// Sentences of one kind beside the verdicts.

@@ -1,5 +1,7 @@
 //! The heavy parts of a trial, loaded one trial at a time.
 
+use std::collections::BTreeSet;
+
 use prony_model::record::{Groups, HistogramRecord, ProcessSeries, Throughput, TrialRecord};
 use prony_model::units::Nanos;
 use rusqlite::types::Type;
@@ -11,7 +13,36 @@ use super::read::{self, json, unsigned};
 use super::run::RunId;
 use crate::Error;
 
+/// A heavy part that the trials of most runs do not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// [`Database::load_groups`].
+    Groups,
+    /// [`Database::load_histograms`].
+    Histograms,
+}
+
 impl Database {
+    /// Positions of the trials of a run that have such a part.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn positions_with(&self, run: RunId, part: Part) -> Result<BTreeSet<u32>, Error> {
+        let table = match part {
+            Part::Groups => "groups",
+            Part::Histograms => "histograms",
+        };
+        self.read("read trials", |connection| {
+            connection
+                .prepare(&format!(
+                    "SELECT t.position FROM trials t CROSS JOIN phases p ON p.trial = t.id
+                     CROSS JOIN {table} h ON h.phase = p.id WHERE t.run = ?1"
+                ))?
+                .query_map([run.0], |row| row.get(0))?
+                .collect()
+        })
+    }
+
     /// The samples of each process of a trial.
     ///
     /// # Errors

@@ -334,7 +334,7 @@ fn sorted(tx: &Transaction<'_>, phase: &PhaseRecord, names: &mut Names) -> rusql
                 Reading::Measured(value) if value.is_finite() => measured.push((instance, metric, *value)),
                 // SQLite has no NaN; a figure that is NaN was not measured.
                 Reading::Measured(_) => {
-                    absent.push((instance, metric, names.reason(tx, &Why::Failed("not a number".to_owned()))?));
+                    absent.push((instance, metric, names.reason(tx, &Why::Failed("not a number".into()))?));
                 }
                 Reading::Missing(why) => absent.push((instance, metric, names.reason(tx, why)?)),
             }

@@ -33,7 +33,7 @@ impl BeforeAfter {
     /// The machine before and after the trial, which has just ended.
     pub fn after(self, lab: &Lab<'_>) -> Reading<Machine> {
         match self.0 {
-            None => Reading::Missing(Why::NotSupported(LIGHT.to_owned())),
+            None => Reading::Missing(Why::NotSupported(LIGHT.into())),
             Some((quiet, before, canary)) => {
                 let after = (moment(None), lab.canary_after());
                 Reading::Measured(Machine::between(quiet, (before, canary), after))

@@ -1,6 +1,8 @@
 //! Runs one trial, whatever its subject, and returns its record: prepare, launch suspended, attach observers, release,
 //! watch from boundary to boundary, end the whole tree, conclude.
 
+use std::sync::Arc;
+
 use prony_analysis::conclude::conclude;
 use prony_analysis::guard;
 use prony_model::outcome::{Ending, Outcome};
@@ -118,7 +120,7 @@ fn attempt(
             let commands = lab.experiment.records_commands();
             record.ending = ending::not_begun(&error, commands);
             record.phases = spec.phases.iter().map(readings::not_reached).collect();
-            record.effective = Some(Effective::Program(Box::new(effective::recorded(program.effective, commands))));
+            record.effective = Some(Effective::Program(Arc::new(effective::recorded(program.effective, commands))));
         }
         (watched, program) => {
             let (watched, process) = watched?;
@@ -204,9 +206,13 @@ fn conclude_from(
         Some(Prepared { setting, mut effective }) => {
             effective.calls = probes::calls(&spec.phases, &watched, &probing.silent());
             let program = effective::of_program(&setting, effective, spec, &watched, commands);
-            Some(Effective::Program(Box::new(program)))
+            Some(Effective::Program(Arc::new(program)))
         }
-        None => watched.worker.as_mut().and_then(|worker| worker.effective.take()).map(Effective::Store),
+        None => watched
+            .worker
+            .as_mut()
+            .and_then(|worker| worker.effective.take())
+            .map(|store| Effective::Store(store.into())),
     };
 }
 

@@ -66,7 +66,7 @@ struct RawFigures {
 fn reading<T>(value: Option<T>, what: &str) -> Reading<T> {
     match value {
         Some(value) => Reading::Measured(value),
-        None => Reading::Missing(Why::NotSupported(format!("this runtime does not report {what}"))),
+        None => Reading::Missing(Why::NotSupported(format!("this runtime does not report {what}").into())),
     }
 }
 

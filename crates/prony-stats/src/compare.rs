@@ -250,7 +250,7 @@ impl Evidence {
         let differs = p_adjusted <= family.alpha;
         let interval = self.cut_at_one(contrast.widened(self.interval), differs);
         let refused = refusal(contrast);
-        let uncounted = refused.clone().map(Why::DoesNotCount);
+        let uncounted = refused.as_deref().map(|why| Why::DoesNotCount(why.into()));
         let verdict = refused
             .map(|why| Verdict::Refused { why })
             .or_else(|| by_outcomes(variant, baseline))
@@ -310,7 +310,7 @@ impl Evidence {
         let (have, analyses) = (self.brackets.len() as u32, &contrast.analyses);
         let first = analyses.at().first().copied().unwrap_or(super::MIN_BLOCKS);
         if contrast.resolution >= family.margin.ln_1p() {
-            return Reading::Missing(Why::Failed(too_coarse(contrast.resolution)));
+            return Reading::Missing(Why::Failed(too_coarse(contrast.resolution).into()));
         }
         // No block that ran has a result, and further blocks of this kind would have none either. A figure that is not
         // measured is no matter of chance.
@@ -334,7 +334,7 @@ impl Evidence {
             InterimAnalyses::new(first, most).at_or_after(most).is_some_and(|(at, share)| decides(at, share))
         };
         let at = planned.map(|(at, _)| at).or_else(|| least_blocks(last, &mut longer));
-        at.map_or_else(|| Reading::Missing(Why::NotSupported(TOO_MANY.to_owned())), |at| Reading::Measured(at - have))
+        at.map_or_else(|| Reading::Missing(Why::NotSupported(TOO_MANY.into())), |at| Reading::Measured(at - have))
     }
 
     /// A difference that rests on trials that did not finish is one of how often they finish, and not of the metric.

@@ -165,7 +165,7 @@ impl Contrast {
     pub fn estimate(&self, alpha: f64) -> Estimated {
         let test = SignTest::new(&self.brackets());
         let (ratio, interval) = figures(&test, self.widened(test.interval(alpha)), self.better);
-        let refused = self.refused.clone().map(Why::DoesNotCount);
+        let refused = self.refused.as_deref().map(|why| Why::DoesNotCount(why.into()));
         Estimated { blocks: test.blocks(), ratio: unless(&refused, ratio), interval: unless(&refused, interval) }
     }
 }

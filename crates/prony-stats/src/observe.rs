@@ -133,7 +133,7 @@ mod tests {
     fn percentile_among_failed_operations_is_worse_than_any() {
         let among = Reading::Missing(Why::Infinite { failed: 5, of: 10 });
         assert_eq!(Observation::of(Outcome::Ok, &among), Observation::Unfinished);
-        let active = Reading::Missing(Why::NotSettled("within 2.00 s: it went on".to_owned()));
+        let active = Reading::Missing(Why::NotSettled("within 2.00 s: it went on".into()));
         assert_eq!(Observation::of(Outcome::Ok, &active), Observation::Unfinished);
     }
 
@@ -143,7 +143,7 @@ mod tests {
         for outcome in [Outcome::Ok, Outcome::Saturated, Outcome::Crashed { signal: 11 }] {
             assert_eq!(Observation::of(outcome, &few), Observation::Unmeasured, "{outcome}");
         }
-        let excluded = Reading::Missing(Why::DoesNotCount("operations failed".to_owned()));
+        let excluded = Reading::Missing(Why::DoesNotCount("operations failed".into()));
         assert_eq!(Observation::of(Outcome::Failed { code: None }, &excluded), Observation::Unfinished);
     }
 

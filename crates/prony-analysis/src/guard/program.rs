@@ -232,6 +232,7 @@ pub fn strange_marks(record: &TrialRecord) -> Option<Finding> {
 #[cfg(test)]
 pub(super) mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use super::*;
     use prony_model::metric::MetricKey;
@@ -289,7 +290,7 @@ pub(super) mod tests {
             took: Nanos::from_secs(1),
             ending: Ending { outcome, phase: None, after: Nanos::ZERO, evidence: vec![] },
             phases: ["a", "b", "c"].into_iter().zip(completions).map(|(name, how)| phase(name, how)).collect(),
-            effective: Some(Effective::Program(Box::new(effective))),
+            effective: Some(Effective::Program(Arc::new(effective))),
             conditions: Conditions::default(),
             series: vec![],
             sampler_cpu: Reading::Measured(Nanos::ZERO),

@@ -71,6 +71,7 @@ pub fn released_apart(record: &TrialRecord, phase: &str, within: Option<Nanos>) 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use super::*;
     use prony_model::metric::MetricKey;
@@ -102,7 +103,7 @@ mod tests {
             took: Nanos::from_secs(1),
             ending: Ending { outcome, phase: None, after: Nanos::ZERO, evidence: vec![] },
             phases: vec![phase],
-            effective: Some(Effective::Program(Box::new(EffectiveProgram { replicas, ..Default::default() }))),
+            effective: Some(Effective::Program(Arc::new(EffectiveProgram { replicas, ..Default::default() }))),
             conditions: Conditions::default(),
             series: vec![],
             sampler_cpu: Reading::Measured(Nanos::ZERO),

@@ -1,6 +1,7 @@
 //! Tests each guard with a record that it must report and one that it must not.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -453,7 +454,7 @@ fn durability_is_compared_as_it_is_in_force() {
 
 /// An engine of which only the durability matters.
 pub(super) fn store(durability: Durability) -> Effective {
-    Effective::Store(Box::new(EffectiveStore {
+    Effective::Store(Arc::new(EffectiveStore {
         engine: "x".into(),
         version: "1".into(),
         library: "x 1".into(),

@@ -57,12 +57,9 @@ pub fn disagreements<'a>(
     let (mut checked, mut found) = (BTreeSet::new(), Vec::new());
     for (ours, theirs) in same_work(baseline, variant) {
         for phase in ours.phases.iter().filter(|p| p.completion == Completion::Complete) {
-            if !same_question(baseline.spec, variant.spec, &phase.name) {
-                continue;
-            }
             let other = theirs.phases.iter().find(|p| p.name == phase.name && p.completion == Completion::Complete);
             let Some((a, b)) = other.and_then(|other| differing(phase, other)) else { continue };
-            if checked.insert(&phase.name) {
+            if same_question(baseline.spec, variant.spec, &phase.name) && checked.insert(&phase.name) {
                 found.push((phase.name.as_str(), a, b));
             }
         }

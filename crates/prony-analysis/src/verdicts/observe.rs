@@ -2,12 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use crate::guard::findings::variant_trials;
 use crate::guard::variants::{self, VariantTrials};
 use crate::guard::{Severity, reported};
 use prony_experiment::design::{Blocks, Experiment};
 use prony_model::metric::MetricName;
+use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
 use prony_stats::contrast::UNCORRECTED;
@@ -20,23 +22,35 @@ use prony_results::RunData;
 /// baseline runs once, or twice, in each.
 pub(super) struct Index<'a> {
     experiment: &'a Experiment,
+    /// By number.
+    variants: Vec<VariantTrials<'a>>,
     all: &'a [TrialRecord],
-    trials: HashMap<(u32, u32, usize, Label), &'a TrialRecord>,
+    /// Their places in the run.
+    trials: HashMap<(u32, u32, usize, Label), usize>,
     blocks: BTreeSet<(u32, u32)>,
-    /// Why guards refuse to compare a baseline and a variant, whatever the metric: determined once.
-    refusals: RefCell<HashMap<(usize, usize), Option<String>>>,
+    /// Of a baseline and a variant: determined once for all metrics.
+    paired: RefCell<HashMap<(usize, usize, Within), Rc<Paired>>>,
+    /// Of a metric in every trial: read once for all pairs.
+    figures: RefCell<HashMap<MetricName, Rc<[Reading<f64>]>>>,
 }
 
-/// The trials of one block that a comparison takes.
+/// What does not depend on the metric in which a pair is compared.
+struct Paired {
+    blocks: Vec<Pairing>,
+    /// Why guards refuse to compare the two.
+    refused: Option<String>,
+}
+
+/// The trials of one block that a comparison takes, by their places in the run.
 #[derive(Clone, Copy)]
-struct Pairing<'a> {
-    baseline: &'a TrialRecord,
-    baseline2: Option<&'a TrialRecord>,
-    variant: &'a TrialRecord,
+struct Pairing {
+    baseline: usize,
+    baseline2: Option<usize>,
+    variant: usize,
 }
 
 /// Where the trials of a pair must have run for their block to count.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Within {
     /// In one sub-block: the plan ran the variant beside this baseline.
     SubBlock,
@@ -44,19 +58,10 @@ pub(super) enum Within {
     Block,
 }
 
-impl<'a> Pairing<'a> {
-    fn trials(&self) -> impl Iterator<Item = &'a TrialRecord> {
+impl Pairing {
+    /// The variant, then each label of its baseline.
+    fn trials(&self) -> impl Iterator<Item = usize> {
         [Some(self.variant), Some(self.baseline), self.baseline2].into_iter().flatten()
-    }
-
-    fn is_of_one_session(&self) -> bool {
-        is_of_one_session(self.trials())
-    }
-
-    /// The variant against each label of its baseline.
-    fn block(&self, metric: &MetricName) -> Block {
-        let all: Vec<Observation> = self.trials().map(|trial| observation(trial, metric)).collect();
-        Block::pair(all[0], &all[1..])
     }
 }
 
@@ -69,54 +74,92 @@ pub(super) fn analyses(experiment: &Experiment, pair: &Pair) -> InterimAnalyses 
 impl<'a> Index<'a> {
     pub(super) fn new(data: &'a RunData) -> Self {
         let key = |t: &TrialRecord| (t.trial.block, t.trial.sub_block, t.trial.variant, t.trial.label);
+        let experiment = &data.experiment;
+        let variants = experiment.variants().iter();
         Self {
-            experiment: &data.experiment,
+            experiment,
+            variants: variants.map(|variant| variant_trials(experiment, &data.trials, variant)).collect(),
             all: &data.trials,
-            trials: data.trials.iter().map(|t| (key(t), t)).collect(),
+            trials: data.trials.iter().enumerate().map(|(at, t)| (key(t), at)).collect(),
             blocks: data.trials.iter().map(|t| (t.trial.block, t.trial.sub_block)).collect(),
-            refusals: RefCell::default(),
+            paired: RefCell::default(),
+            figures: RefCell::default(),
+        }
+    }
+
+    /// Reads these metrics of one trial after the other: what the processor has fetched of a trial serves all of them.
+    pub(super) fn read(&self, metrics: &[MetricName]) {
+        let mut columns = vec![Vec::with_capacity(self.all.len()); metrics.len()];
+        for trial in self.all {
+            columns.iter_mut().zip(metrics).for_each(|(column, metric)| column.push(trial.figure(metric)));
+        }
+        let columns = columns.into_iter().map(Rc::from);
+        self.figures.borrow_mut().extend(metrics.iter().cloned().zip(columns));
+    }
+
+    /// The metric in each trial of the run.
+    pub(super) fn figures(&self, metric: &MetricName) -> Rc<[Reading<f64>]> {
+        if !self.figures.borrow().contains_key(metric) {
+            self.read(std::slice::from_ref(metric));
+        }
+        self.figures.borrow()[metric].clone()
+    }
+
+    fn records(&self, block: &Pairing) -> impl Iterator<Item = &'a TrialRecord> {
+        let all = self.all;
+        block.trials().map(move |at| &all[at])
+    }
+
+    /// The block with these trials, unless several sessions ran them.
+    fn of_one_session(&self, block: Pairing) -> Option<Pairing> {
+        is_of_one_session(self.records(&block)).then_some(block)
+    }
+
+    fn described(&self, pair: &Pair, blocks: &[Pairing]) -> Contrast {
+        let figures = self.figures(&pair.metric);
+        let observation = |at: usize| Observation::of(self.all[at].ending.outcome, &figures[at]);
+        let block = |block: &Pairing| {
+            let all: Vec<Observation> = block.trials().map(observation).collect();
+            Block::pair(all[0], &all[1..])
+        };
+        let (baseline, variant) = (&self.variants[pair.baseline], &self.variants[pair.variant]);
+        Contrast {
+            resolution: reported::apart(baseline, variant, &pair.metric),
+            baseline_resolution: reported::apart(baseline, baseline, &pair.metric),
+            ..Contrast::described(pair.metric.key.metric.better(), blocks.iter().map(block).collect())
         }
     }
 
     /// The variant against its baseline, with the analyses of the plan, and why they are not compared where they are not.
     pub(super) fn contrast(&self, pair: &Pair, within: Within) -> Contrast {
-        let blocks = match within {
-            Within::SubBlock => self.blocks_of(pair),
-            Within::Block => self.anywhere(pair),
-        };
+        let paired = self.paired(pair, within);
+        let unequal =
+            || variants::unequal_offer(&self.variants[pair.baseline], &self.variants[pair.variant], &pair.metric);
         Contrast {
             analyses: analyses(self.experiment, pair),
-            refused: self.refusal(pair, &blocks),
-            ..self.described(pair, &blocks)
+            refused: paired.refused.clone().or_else(unequal),
+            ..self.described(pair, &paired.blocks)
         }
     }
 
-    fn described(&self, pair: &Pair, blocks: &[Pairing<'_>]) -> Contrast {
-        let [baseline, variant] = [pair.baseline, pair.variant].map(|variant| self.variant_trials(variant));
-        let blocks = blocks.iter().map(|block| block.block(&pair.metric)).collect();
-        Contrast {
-            resolution: reported::apart(&baseline, &variant, &pair.metric),
-            baseline_resolution: reported::apart(&baseline, &baseline, &pair.metric),
-            ..Contrast::described(pair.metric.key.metric.better(), blocks)
-        }
-    }
-
-    fn variant_trials(&self, variant: usize) -> VariantTrials<'a> {
-        variant_trials(self.experiment, self.all, &self.experiment.variants()[variant])
+    fn paired(&self, pair: &Pair, within: Within) -> Rc<Paired> {
+        let find = || {
+            let blocks = match within {
+                Within::SubBlock => self.blocks_of(pair),
+                Within::Block => self.anywhere(pair),
+            };
+            let refused = self.refusal(pair, &blocks);
+            Rc::new(Paired { blocks, refused })
+        };
+        self.paired.borrow_mut().entry((pair.baseline, pair.variant, within)).or_insert_with(find).clone()
     }
 
     /// Why the pair is not compared: a guard refuses a trial of it, or the two beside each other (METHOD 1.5).
-    fn refusal(&self, pair: &Pair, blocks: &[Pairing<'_>]) -> Option<String> {
-        let mut findings = blocks.iter().flat_map(Pairing::trials).flat_map(|t| &t.findings);
-        if let Some(refused) = findings.find(|f| f.severity == Severity::Refusal) {
-            return Some(refused.message.clone());
-        }
-        let (baseline, variant) = (self.variant_trials(pair.baseline), self.variant_trials(pair.variant));
-        let mut refusals = self.refusals.borrow_mut();
-        let refused = refusals
-            .entry((pair.baseline, pair.variant))
-            .or_insert_with(|| variants::refusal(&variants::check(&baseline, &variant)));
-        refused.clone().or_else(|| variants::unequal_offer(&baseline, &variant, &pair.metric))
+    fn refusal(&self, pair: &Pair, blocks: &[Pairing]) -> Option<String> {
+        let mut findings = blocks.iter().flat_map(|block| self.records(block)).flat_map(|t| &t.findings);
+        let of_trial = findings.find(|f| f.severity == Severity::Refusal).map(|f| f.message.clone());
+        let of_pair = || variants::check(&self.variants[pair.baseline], &self.variants[pair.variant]);
+        of_trial.or_else(|| variants::refusal(&of_pair()))
     }
 
     /// Ratio and interval at 95 %, uncorrected.
@@ -127,10 +170,10 @@ impl<'a> Index<'a> {
     /// The pair without the blocks in which one of its trials is among these; `None` where that removes no block with a
     /// result.
     pub(super) fn without(&self, pair: &Pair, disturbed: &BTreeSet<u32>) -> Option<Undisturbed> {
-        let all = self.blocks_of(pair);
-        let quiet = |block: &&Pairing<'a>| !block.trials().any(|t| disturbed.contains(&t.trial.position));
-        let left: Vec<Pairing<'_>> = all.iter().filter(quiet).copied().collect();
-        let [all, left] = [all, left].map(|blocks| self.described(pair, &blocks).estimate(UNCORRECTED));
+        let all = &self.paired(pair, Within::SubBlock).blocks;
+        let quiet = |block: &&Pairing| !self.records(block).any(|t| disturbed.contains(&t.trial.position));
+        let left: Vec<Pairing> = all.iter().filter(quiet).copied().collect();
+        let [all, left] = [all, &left].map(|blocks| self.described(pair, blocks).estimate(UNCORRECTED));
         (left.blocks < all.blocks).then(|| Undisturbed { blocks: left.blocks, of: all.blocks, estimate: left.both() })
     }
 
@@ -138,26 +181,26 @@ impl<'a> Index<'a> {
     pub(super) fn itself(&self, pair: Pair) -> Beside {
         let trial = |(block, sub): (u32, u32), label| self.trials.get(&(block, sub, pair.baseline, label)).copied();
         let block = |at: &(u32, u32)| {
-            let block = Pairing { baseline: trial(*at, Label::A)?, baseline2: None, variant: trial(*at, Label::A2)? };
-            block.is_of_one_session().then_some(block)
+            let (baseline, variant) = (trial(*at, Label::A)?, trial(*at, Label::A2)?);
+            self.of_one_session(Pairing { baseline, baseline2: None, variant })
         };
-        let blocks: Vec<Pairing<'_>> = self.blocks.iter().filter_map(block).collect();
+        let blocks: Vec<Pairing> = self.blocks.iter().filter_map(block).collect();
         beside(&self.described(&pair, &blocks), pair)
     }
 
     /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11).
-    fn blocks_of(&self, pair: &Pair) -> Vec<Pairing<'a>> {
+    fn blocks_of(&self, pair: &Pair) -> Vec<Pairing> {
         self.blocks.iter().filter_map(|at| self.pairing(pair, *at, *at)).collect()
     }
 
     /// The blocks in which both of the pair have ended, in the order in which they ran, wherever in the block that was.
-    fn anywhere(&self, pair: &Pair) -> Vec<Pairing<'a>> {
+    fn anywhere(&self, pair: &Pair) -> Vec<Pairing> {
         let numbers: BTreeSet<u32> = self.blocks.iter().map(|(block, _)| *block).collect();
         numbers.into_iter().filter_map(|number| self.in_block(pair, number)).collect()
     }
 
     /// The pair in one block; in one sub-block where both ran in it, since trials close in time are most alike.
-    fn in_block(&self, pair: &Pair, number: u32) -> Option<Pairing<'a>> {
+    fn in_block(&self, pair: &Pair, number: u32) -> Option<Pairing> {
         let parts = || self.blocks.range((number, 0)..=(number, u32::MAX));
         let anywhere = || parts().flat_map(|theirs| parts().map(move |ours| (*theirs, *ours)));
         let beside = parts().find_map(|at| self.pairing(pair, *at, *at));
@@ -165,16 +208,15 @@ impl<'a> Index<'a> {
     }
 
     /// The baseline of one sub-block, with each of its labels, and the variant of another; of one session.
-    fn pairing(&self, pair: &Pair, theirs: (u32, u32), ours: (u32, u32)) -> Option<Pairing<'a>> {
+    fn pairing(&self, pair: &Pair, theirs: (u32, u32), ours: (u32, u32)) -> Option<Pairing> {
         let trial = |(block, sub): (u32, u32), variant, label| self.trials.get(&(block, sub, variant, label)).copied();
         let twice = self.experiment.compare().twice && self.experiment.variants()[pair.baseline].baseline;
         let baseline2 = trial(theirs, pair.baseline, Label::A2);
         if twice && baseline2.is_none() {
             return None;
         }
-        let baseline = trial(theirs, pair.baseline, Label::A)?;
-        let block = Pairing { baseline, baseline2, variant: trial(ours, pair.variant, Label::A)? };
-        block.is_of_one_session().then_some(block)
+        let (baseline, variant) = (trial(theirs, pair.baseline, Label::A)?, trial(ours, pair.variant, Label::A)?);
+        self.of_one_session(Pairing { baseline, baseline2, variant })
     }
 }
 
@@ -189,10 +231,6 @@ pub(super) fn is_of_one_session<'a>(trials: impl IntoIterator<Item = &'a TrialRe
 fn beside(contrast: &Contrast, pair: Pair) -> Beside {
     let estimated = contrast.estimate(UNCORRECTED);
     Beside { pair, ratio: estimated.ratio, interval: estimated.interval }
-}
-
-fn observation(trial: &TrialRecord, metric: &MetricName) -> Observation {
-    Observation::of(trial.ending.outcome, &trial.figure(metric))
 }
 
 /// The trial's figure, where it has one that counts.

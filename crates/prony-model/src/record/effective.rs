@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,14 +13,15 @@ use crate::program::{CopyOf, Runtime};
 use crate::spec::Durability;
 use crate::units::Nanos;
 
-/// Engine, version, settings read back from the engine, promises (METHOD 1.6); or a program, its place and its output.
+/// Engine, version, settings read back from the engine, promises (METHOD 1.6); or a program, its place and its output. Trials of a run
+/// share it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "subject")]
 pub enum Effective {
     /// A store.
-    Store(Box<EffectiveStore>),
+    Store(Arc<EffectiveStore>),
     /// A program.
-    Program(Box<EffectiveProgram>),
+    Program(Arc<EffectiveProgram>),
 }
 
 impl Effective {

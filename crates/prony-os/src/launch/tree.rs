@@ -96,7 +96,7 @@ impl Leftover {
 
     /// Whether the kernel's counts of the reaped processes cover the whole tree.
     pub(super) fn complete(self) -> Reading<()> {
-        let missing = |what: String| Reading::Missing(Why::NotSupported(what));
+        let missing = |what: String| Reading::Missing(Why::NotSupported(what.into()));
         match (self.living, self.ended) {
             (0, 0) => Reading::Measured(()),
             (0, ended) => missing(format!("{ended} ended processes of the tree were not reaped")),

@@ -159,7 +159,7 @@ impl End {
     /// The end of a subject whose supervisor ended first.
     pub(super) fn lost(how: String, at: Nanos) -> Self {
         fn missing<T>(how: &str) -> Reading<T> {
-            Reading::Missing(Why::Failed(format!("its supervisor ended first: {how}")))
+            Reading::Missing(Why::Failed(format!("its supervisor ended first: {how}").into()))
         }
         let memory = MemoryEvidence {
             limit: None,

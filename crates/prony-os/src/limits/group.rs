@@ -260,7 +260,7 @@ impl Group {
     /// The group's figures of its tree now.
     pub fn figures(&self) -> Figures {
         let why = match self.refusals().next() {
-            Some(note) => Why::NotPermitted(note.clone()),
+            Some(note) => Why::NotPermitted(note.as_str().into()),
             None => Why::NotSupported("there is no control group for it".into()),
         };
         let mut figures = Figures::missing(&why);
@@ -277,7 +277,7 @@ impl Group {
         match self.place("memory") {
             Some(Place::V1(dir)) => match write(dir, "memory.max_usage_in_bytes", "0") {
                 Ok(()) => Reading::Measured(()),
-                Err(error) => Reading::Missing(Why::Failed(error.to_string())),
+                Err(error) => Reading::Missing(Why::Failed(error.to_string().into())),
             },
             Some(Place::V2(_)) => missing("version 2 keeps one peak for the group's whole life".into()),
             None => missing("there is no memory controller".into()),

@@ -16,9 +16,9 @@ pub(super) fn write(dir: &Path, file: &str, text: &str) -> io::Result<()> {
 pub(super) fn why(path: &Path, error: &io::Error) -> Why {
     let path = path.display();
     match error.kind() {
-        io::ErrorKind::NotFound => Why::NotSupported(format!("there is no `{path}`")),
-        io::ErrorKind::PermissionDenied => Why::NotPermitted(format!("`{path}` may not be read")),
-        _ => Why::Failed(format!("`{path}`: {error}")),
+        io::ErrorKind::NotFound => Why::NotSupported(format!("there is no `{path}`").into()),
+        io::ErrorKind::PermissionDenied => Why::NotPermitted(format!("`{path}` may not be read").into()),
+        _ => Why::Failed(format!("`{path}`: {error}").into()),
     }
 }
 
@@ -34,7 +34,7 @@ fn read(dir: &Path, file: &str) -> Reading<String> {
 pub(super) fn number(dir: &Path, file: &str) -> Reading<u64> {
     match read(dir, file) {
         Reading::Measured(text) => text.trim().parse().map_or_else(
-            |_| Reading::Missing(Why::Failed(format!("`{file}` holds `{}`, no number", text.trim()))),
+            |_| Reading::Missing(Why::Failed(format!("`{file}` holds `{}`, no number", text.trim()).into())),
             Reading::Measured,
         ),
         Reading::Missing(why) => Reading::Missing(why),
@@ -58,7 +58,7 @@ fn parse_table(text: &str) -> BTreeMap<String, u64> {
 pub(super) fn entry(table: &Reading<BTreeMap<String, u64>>, key: &str) -> Reading<u64> {
     match table {
         Reading::Measured(table) => table.get(key).copied().map_or_else(
-            || Reading::Missing(Why::NotSupported(format!("the kernel does not report `{key}`"))),
+            || Reading::Missing(Why::NotSupported(format!("the kernel does not report `{key}`").into())),
             Reading::Measured,
         ),
         Reading::Missing(why) => Reading::Missing(why.clone()),

@@ -76,7 +76,7 @@ impl Perf {
             .spawn();
         let child = match spawned {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Err(Why::NotSupported(ABSENT.to_owned())));
+                return Ok(Err(Why::NotSupported(ABSENT.into())));
             }
             spawned => spawned?,
         };
@@ -91,7 +91,7 @@ impl Perf {
                 return Ok(Err(refused(&perf.said())));
             }
         }
-        Ok(Err(Why::Failed(format!("`perf` was not ready after {} s: {}", ATTACH.as_secs(), perf.said()))))
+        Ok(Err(Why::Failed(format!("`perf` was not ready after {} s: {}", ATTACH.as_secs(), perf.said()).into())))
     }
 
     /// Its samples as text, once the processes have ended; those that have not ended are no longer sampled.
@@ -185,9 +185,9 @@ fn readable(mut answers: &File) -> io::Result<bool> {
 fn refused(said: &str) -> Why {
     let words = ["permission", "permitted", "paranoid", "access to performance"];
     if words.iter().any(|word| said.to_lowercase().contains(word)) {
-        return Why::NotPermitted(format!("`perf`: {said}; {ALLOW}"));
+        return Why::NotPermitted(format!("`perf`: {said}; {ALLOW}").into());
     }
-    Why::Failed(format!("`perf`: {said}"))
+    Why::Failed(format!("`perf`: {said}").into())
 }
 
 /// What `perf script` reports of lost samples.
@@ -205,7 +205,7 @@ mod tests {
         let paranoid = "Error:; Access to performance monitoring and observability operations is limited.";
         assert!(matches!(refused(paranoid), Why::NotPermitted(text) if text.contains("CAP_PERFMON")));
         assert!(
-            matches!(refused("Couldn't create events"), Why::Failed(text) if text == "`perf`: Couldn't create events")
+            matches!(refused("Couldn't create events"), Why::Failed(text) if *text == *"`perf`: Couldn't create events")
         );
     }
 

@@ -57,10 +57,13 @@ impl Device {
         let own = fs::canonicalize(node(device));
         match own.or_else(|error| source(path).map_or(Err(error), fs::canonicalize)) {
             Ok(node) => disks_of(&node),
-            Err(_) => Reading::Missing(Why::NotSupported(format!(
-                "`{}` is on a file system without a block device of its own (tmpfs, overlay, network)",
-                path.display()
-            ))),
+            Err(_) => Reading::Missing(Why::NotSupported(
+                format!(
+                    "`{}` is on a file system without a block device of its own (tmpfs, overlay, network)",
+                    path.display()
+                )
+                .into(),
+            )),
         }
     }
 

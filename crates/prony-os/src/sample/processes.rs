@@ -138,13 +138,13 @@ impl Found {
         put(Metric::Cpu, None, Reading::Measured(self.cpu));
         let dense = !self.at_rest.is_empty() || is_dense(rounds, self.memory.keys().copied());
         let most = |of: fn(&(u64, u64)) -> u64| match self.memory.values().map(of).max() {
-            Some(_) if !dense => Reading::Missing(Why::Failed(SPARSE.to_owned())),
+            Some(_) if !dense => Reading::Missing(Why::Failed(SPARSE.into())),
             Some(most) => Reading::Measured(most as f64),
             None => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
         };
         put(Metric::Anon, Some(Stat::Max), most(|sum| sum.0));
         put(Metric::Rss, Some(Stat::Max), most(|sum| sum.1));
-        let ended = || Reading::Missing(Why::Failed("it had ended when the phase did".to_owned()));
+        let ended = || Reading::Missing(Why::Failed("it had ended when the phase did".into()));
         let sum = |of: fn(&ProcessSnapshot) -> Reading<Bytes>| {
             let parts = self.at_rest.iter().map(|process| of(process).map(|bytes| bytes.as_bytes() as f64));
             parts.reduce(|sum, part| sum.and(part, |sum, part| sum + part)).unwrap_or_else(ended)

@@ -165,7 +165,7 @@ fn gauges(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str
         let alive_at_end = !instants[&end.at].is_empty();
         let dense = alive_at_end || is_dense(&rounds, sums.iter().map(|(at, _)| *at));
         for (stat, reading) in statistics(&sums, alive_at_end) {
-            let sparse = || Reading::Missing(Why::Failed(SPARSE.to_owned()));
+            let sparse = || Reading::Missing(Why::Failed(SPARSE.into()));
             let reading = if dense || reading.measured().is_none() { reading } else { sparse() };
             readings.insert(MetricKeyText(MetricKey::gauge(metric, stat)), reading);
         }
@@ -234,7 +234,7 @@ fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str) 
         (1, Some(process)) => peak_of(begin, process),
         (several, _) => Reading::Missing(Why::NotSupported(format!(
             "the kernel keeps a peak for each process and {several} ran in the phase; `max` is the largest sample of their sum"
-        ))),
+        ).into())),
     }
 }
 
@@ -396,7 +396,7 @@ mod tests {
             let long = series(2, "site", &[(150, 1), (200, 1), (250, 1)]);
             phase_readings(&begin, &end, &[series(1, "worker", samples), long], role)
         };
-        let sparse = Reading::Missing(Why::Failed(SPARSE.to_owned()));
+        let sparse = Reading::Missing(Why::Failed(SPARSE.into()));
         for samples in [&[(150, 4)][..], &[(150, 4), (200, 9)], &[(101, 4)], &[(110, 4), (150, 5), (180, 6)]] {
             let readings = of(samples, "worker");
             ["anon.max", "anon.mean", "anon.min", "threads.max"]

@@ -88,7 +88,7 @@ pub struct ProcessSnapshot {
 impl ProcessSnapshot {
     /// Why a process that ended before its proportional set size could be read has none.
     pub fn ended() -> Why {
-        Why::Failed("the process had ended before its proportional set size was read".to_owned())
+        Why::Failed("the process had ended before its proportional set size was read".into())
     }
 
     /// Whether it ended before its proportional set size could be read.

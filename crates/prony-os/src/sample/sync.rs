@@ -160,7 +160,7 @@ fn refused(error: &std::io::Error) -> Why {
     let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     match why("perf_event_open", error) {
         Why::NotPermitted(text) => {
-            Why::NotPermitted(format!("{text} (perf_event_paranoid is {}); {ALLOW}", paranoid.trim()))
+            Why::NotPermitted(format!("{text} (perf_event_paranoid is {}); {ALLOW}", paranoid.trim()).into())
         }
         other => other,
     }
@@ -180,13 +180,12 @@ fn tracefs(may_mount: bool) -> Result<PathBuf, Why> {
     if let Err(error) = fs::read_dir(PLACES[0])
         && error.kind() == std::io::ErrorKind::PermissionDenied
     {
-        return Err(Why::NotPermitted(format!("`{}` may not be read; {ALLOW}", PLACES[0])));
+        return Err(Why::NotPermitted(format!("`{}` may not be read; {ALLOW}", PLACES[0]).into()));
     }
     if !may_mount {
-        return Err(Why::NotSupported(format!(
-            "tracefs is not mounted; as root: mount -t tracefs tracefs {}",
-            PLACES[0]
-        )));
+        return Err(Why::NotSupported(
+            format!("tracefs is not mounted; as root: mount -t tracefs tracefs {}", PLACES[0]).into(),
+        ));
     }
     match mount("tracefs", PLACES[0], "tracefs", MountFlags::empty(), None) {
         Ok(()) => find().ok_or_else(|| Why::NotSupported("the kernel has no system call tracepoints".into())),

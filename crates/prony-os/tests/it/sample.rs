@@ -213,7 +213,7 @@ fn on_disk(store: &Path) -> Settings {
 #[test]
 fn what_is_not_read_of_a_disk_has_the_reason_that_was_given() {
     let subject = Subject::done("nothing");
-    let why = |text: &str| Why::NotSupported(text.to_owned());
+    let why = |text: &str| Why::NotSupported(text.into());
     let (store, device) = (Reading::Missing(why("no store")), Reading::Missing(why("no device")));
     let settings = Settings { store, device, ..Settings::default() };
     let sampler = Sampler::start(vec![worker(&subject)], settings).unwrap();

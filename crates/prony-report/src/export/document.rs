@@ -21,7 +21,6 @@ use super::records::{Reason, VariantOut, records};
 use crate::error::Error;
 use crate::model::{Cell, Figure, Report, Table};
 use crate::profiles::VariantProfile;
-use prony_analysis::verdicts;
 use prony_results::{Database, RunData, RunHead};
 
 /// What the document says it is.
@@ -198,7 +197,7 @@ pub fn document(
     whole: Option<&Database>,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
-    let verdicts = verdicts::of(data);
+    let verdicts = &report.verdicts;
     let (variants, reasons) = records(data, whole);
     let document = Document {
         format: FORMAT,
@@ -207,11 +206,11 @@ pub fn document(
         reasons,
         variants,
         tables: report.tables.iter().map(table).collect(),
-        verdicts: report.verdicts.iter().map(|v| v.text.as_str()).collect(),
-        comparisons: comparisons(&verdicts),
-        leave_one_out: left_out(data, &verdicts),
+        verdicts: verdicts.lines.iter().map(|line| line.sentence.as_str()).collect(),
+        comparisons: comparisons(verdicts),
+        leave_one_out: left_out(data, verdicts),
         floor: floor(data),
-        interactions: interactions(data, &verdicts),
+        interactions: interactions(data, verdicts),
         growth: growths(data),
         profiles: profiles(profiled),
     };

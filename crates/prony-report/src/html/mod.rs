@@ -14,7 +14,6 @@ use super::build::answer;
 use super::{Options, build};
 use crate::error::Error;
 use crate::plot::data::Source;
-use prony_analysis::verdicts;
 use prony_results::{Database, RunData, RunId};
 
 /// Writes a run's page.
@@ -31,12 +30,11 @@ pub fn write(database: &Database, run: RunId, out: &mut dyn Write) -> Result<(),
 /// As [`write`].
 pub fn write_loaded(database: &Database, data: &RunData, options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let source = Source { database, data };
-    let verdicts = verdicts::of(data);
     let report = build(data, options);
-    let payload = payload::payload(source, &verdicts)?;
+    let payload = payload::payload(source, &report.verdicts)?;
     let json = serde_json::to_string(&payload).map_err(|source| Error::Json { what: "the page's data", source })?;
     let answer = answer(data);
-    let page = page::page(&page::Parts { data, report: &report, answer: &answer, verdicts: &verdicts, json: &json });
+    let page = page::page(&page::Parts { data, report: &report, answer: &answer, json: &json });
     out.write_all(page.as_bytes())
         .and_then(|()| out.flush())
         .map_err(|source| Error::Write { what: "the page".to_owned(), source })

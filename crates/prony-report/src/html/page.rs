@@ -4,7 +4,6 @@ use super::pack::deflated;
 use super::sections;
 use super::text::{html, sentence};
 use crate::model::{Report, Table};
-use prony_analysis::verdicts::Verdicts;
 use prony_results::RunData;
 
 const SCRIPT: &str = include_str!("assets/app.js");
@@ -18,7 +17,6 @@ pub(super) struct Parts<'a> {
     pub(super) report: &'a Report,
     /// Those of its tables that answer the experiment's question.
     pub(super) answer: &'a [Table],
-    pub(super) verdicts: &'a Verdicts,
     /// The script's data.
     pub(super) json: &'a str,
 }
@@ -84,7 +82,7 @@ fn body(parts: &Parts<'_>) -> String {
         html(&report.title),
         question(parts.data),
         sections::warnings(&report.findings),
-        sections::verdicts(parts.verdicts),
+        sections::verdicts(&report.verdicts),
         sections::all_tables(&report.effects),
         sections::all_tables(&report.floors),
         sections::remarks(&report.remarks),

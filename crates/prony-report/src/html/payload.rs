@@ -86,7 +86,7 @@ struct Figures {
     name: String,
     unit: Unit,
     values: Option<ColumnId>,
-    /// Why values are missing: the reason and the trials, or nothing where it is all of them.
+    /// Why values are missing: the reason and the trials, or nothing where it is all that have none.
     missing: Vec<(String, Option<Vec<usize>>)>,
 }
 
@@ -94,8 +94,12 @@ struct Figures {
 pub(super) fn payload(source: Source<'_>, verdicts: &Verdicts) -> Result<Payload, Error> {
     let names = metrics(&source.data.trials);
     let mut columns = Columns::default();
-    let metrics = names.iter().map(|name| figures(source, &mut columns, name)).collect();
-    let sections = sections(source, verdicts, &mut columns, &names)?;
+    let comparisons = Comparisons::in_metrics(source.data, &names);
+    let metrics: Vec<Figures> = names.iter().map(|name| figures(&comparisons, &mut columns, name)).collect();
+    let measured = names.into_iter().zip(&metrics).filter(|(_, figures)| figures.values.is_some());
+    let measured: Vec<MetricName> = measured.map(|(name, _)| name).collect();
+    let judged = Judged { source, verdicts, comparisons: &comparisons };
+    let sections = sections(judged, &mut columns, &measured)?;
     let column = |column: &Column| match column {
         Column::Numbers(numbers) => ColumnOf::Numbers(Packed::of(numbers.iter().map(|n| Some(*n)))),
         Column::Steps { step, count } => ColumnOf::Steps { step: *step, count: *count },
@@ -114,15 +118,14 @@ pub(super) fn payload(source: Source<'_>, verdicts: &Verdicts) -> Result<Payload
 }
 
 fn sections(
-    source: Source<'_>,
-    verdicts: &Verdicts,
+    judged: Judged<'_>,
     columns: &mut Columns,
     names: &[MetricName],
 ) -> Result<[(&'static str, Section); 6], Error> {
+    let source = judged.source;
     let primary = declared(&source.data.experiment).into_iter().next();
     let limit = TIMELINE_NUMBERS / (STEPS * timeline::QUANTITIES.len());
     let chosen = representatives(source, primary.as_ref(), limit.max(source.variants().len().min(2 * limit)));
-    let judged = Judged { source, verdicts, comparisons: &Comparisons::new(source.data) };
     Ok([
         ("effects", effects::section(judged, columns, names)),
         ("growth", growth::section(source, columns, names)),
@@ -177,12 +180,10 @@ fn trials(trials: &[TrialRecord]) -> Trials {
     }
 }
 
-fn figures(source: Source<'_>, columns: &mut Columns, name: &MetricName) -> Figures {
-    let mut reasons: Vec<(Why, Vec<usize>)> = Vec::new();
-    let mut values = Vec::with_capacity(source.data.trials.len());
-    for (at, trial) in source.data.trials.iter().enumerate() {
-        let reading = trial.figure(name);
-        values.push(reading.measured().copied());
+fn figures(comparisons: &Comparisons<'_>, columns: &mut Columns, name: &MetricName) -> Figures {
+    let mut reasons: Vec<(&Why, Vec<usize>)> = Vec::new();
+    let figures = comparisons.figures(name);
+    for (at, reading) in figures.iter().enumerate() {
         if let Reading::Missing(why) = reading {
             match reasons.iter_mut().find(|(known, _)| *known == why) {
                 Some((_, trials)) => trials.push(at),
@@ -194,13 +195,13 @@ fn figures(source: Source<'_>, columns: &mut Columns, name: &MetricName) -> Figu
     for (why, trials) in reasons {
         missing.entry(why.to_string()).or_default().extend(trials);
     }
-    let none = values.iter().all(Option::is_none);
-    let single = missing.len() == 1;
-    let known = values.iter().map(|value| value.unwrap_or(f64::NAN));
+    let none = figures.iter().all(|figure| figure.measured().is_none());
+    let several = missing.len() > 1;
+    let known = figures.iter().map(|figure| figure.measured().copied().unwrap_or(f64::NAN));
     Figures {
         name: name.to_string(),
         unit: name.key.metric.unit(),
         values: if none { None } else { columns.add(known) },
-        missing: missing.into_iter().map(|(why, at)| (why, (!(none && single)).then_some(at))).collect(),
+        missing: missing.into_iter().map(|(why, at)| (why, several.then_some(at))).collect(),
     }
 }

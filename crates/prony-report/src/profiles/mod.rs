@@ -105,7 +105,7 @@ fn of_record(database: &Database, data: &RunData, record: ProfileRecord) -> Resu
         Reading::Missing(why) => Reading::Missing(why.clone()),
         Reading::Measured(_) => match Profile::from_files(&database.profile_files(data.head.id, record.variant)?) {
             Ok(profile) => Reading::Measured(profile),
-            Err(Damaged(what)) => Reading::Missing(Why::Failed(what)),
+            Err(Damaged(what)) => Reading::Missing(Why::Failed(what.into())),
         },
     };
     let phases = record.trial.as_ref().map(|trial| phases(data, trial)).unwrap_or_default();

@@ -16,8 +16,8 @@ impl Render for Markdown {
         for line in &report.preface {
             writeln!(out, "{}", markdown_sentence(line))?;
         }
-        for verdict in &report.verdicts {
-            writeln!(out, "\n**{}**<br>{}", markdown_sentence(&verdict.text), markdown_sentence(&verdict.detail))?;
+        for line in &report.verdicts.lines {
+            writeln!(out, "\n**{}**<br>{}", markdown_sentence(&line.sentence), markdown_sentence(&line.detail))?;
         }
         if let Some(judged) = &report.judged {
             writeln!(out, "\n{}", markdown_sentence(judged))?;

@@ -23,8 +23,8 @@ impl Render for Markup {
             Self::Orgmode => writeln!(out, "#+TITLE: {}\n#+OPTIONS: ^:nil *:nil -:nil", self.text(&report.title))?,
         }
         self.list(&report.preface, out)?;
-        for verdict in &report.verdicts {
-            writeln!(out, "\n{}\n\n{}", self.text(&verdict.text), self.text(&verdict.detail))?;
+        for line in &report.verdicts.lines {
+            writeln!(out, "\n{}\n\n{}", self.text(&line.sentence), self.text(&line.detail))?;
         }
         report.judged.iter().try_for_each(|judged| writeln!(out, "\n{}", self.text(judged)))?;
         report.effects.iter().chain(&report.floors).try_for_each(|table| self.table(table, out))?;

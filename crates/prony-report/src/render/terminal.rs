@@ -32,10 +32,10 @@ impl Render for Terminal {
         styled(Style::Strong, &safe(&report.title), out)?;
         report.preface.iter().try_for_each(|line| self.paragraph("", line, out))?;
         self.findings(&report.findings, out)?;
-        for verdict in &report.verdicts {
+        for line in &report.verdicts.lines {
             out.line("")?;
-            self.paragraph("", &verdict.text, out)?;
-            self.styled_paragraph(Some(Style::Faint), "  ", &verdict.detail, out)?;
+            self.paragraph("", &line.sentence, out)?;
+            self.styled_paragraph(Some(Style::Faint), "  ", &line.detail, out)?;
         }
         if let Some(judged) = &report.judged {
             out.line("")?;

@@ -107,7 +107,7 @@ impl Calls {
             "{} invocations were only counted and others ran at the same time, so that the sum of their times, {}, is more",
             counted.count,
             self.took + counted.total
-        )))
+        ).into()))
     }
 }
 

@@ -101,12 +101,12 @@ fn amount(metric: Metric, text: &str) -> Reading<f64> {
     let reported = || format!("the program reported `{}`", quoted(text));
     match number {
         // No count has a fraction.
-        Some(_) if metric.unit() != Unit::Count && is_ambiguous(text) => Reading::Missing(Why::Failed(format!(
-            "{}, where the comma may separate thousands or be a decimal comma: print it without",
-            reported()
-        ))),
+        Some(_) if metric.unit() != Unit::Count && is_ambiguous(text) => Reading::Missing(Why::Failed(
+            format!("{}, where the comma may separate thousands or be a decimal comma: print it without", reported())
+                .into(),
+        )),
         Some(number) => Reading::Measured(number),
-        None => Reading::Missing(Why::Failed(reported())),
+        None => Reading::Missing(Why::Failed(reported().into())),
     }
 }
 

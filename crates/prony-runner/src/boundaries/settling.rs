@@ -108,7 +108,7 @@ impl Settled {
 
 /// Why there is no time of a phase whose program ended first.
 pub fn ended_first(spec: &SettleSpec) -> Why {
-    Why::Failed(format!("the program ended before it had been quiet for {}", spec.quiet))
+    Why::Failed(format!("the program ended before it had been quiet for {}", spec.quiet).into())
 }
 
 #[cfg(test)]

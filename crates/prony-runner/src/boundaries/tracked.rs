@@ -229,7 +229,7 @@ impl Tracked {
             (false, true) => "no line of the phase reported it",
             (false, false) => "the last line of the phase that matched `read` did not report it",
         };
-        let unread = || Reading::Missing(Why::Failed(why.to_owned()));
+        let unread = || Reading::Missing(Why::Failed(why.into()));
         let names = self.read.iter().flat_map(|read| read.capture_names().flatten());
         let keys = names.filter_map(|name| group_meaning(name).map(|meaning| meaning.key));
         keys.map(|key| (key, self.lines.reading(key).cloned().unwrap_or_else(unread))).collect()

@@ -290,7 +290,7 @@ mod tests {
         for (number, text) in ["-5", "1e400", "NaN", "-inf", "0.00"].into_iter().enumerate() {
             say(&mut tracker, &format!("{text} ms, -10 done"), 2 + number as u64);
             let reported = tracker.phases[0].reported();
-            let why = |key: &str| Reading::Missing(Why::Failed(format!("the program reported `{key}`")));
+            let why = |key: &str| Reading::Missing(Why::Failed(format!("the program reported `{key}`").into()));
             assert_eq!(reported[&"time".parse().unwrap()], why(text));
             assert_eq!(reported[&"operations".parse().unwrap()], why("-10"));
         }

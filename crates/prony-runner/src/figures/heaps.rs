@@ -138,7 +138,7 @@ fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, rea
     put(Stat::Min, of(values().min_by(f64::total_cmp)));
     put(Stat::Mean, of(mean(&course, span.suspended)));
     let no_peak = "a runtime keeps no peak of its heap; `max` is the largest sample";
-    put(Stat::Peak, Reading::Missing(Why::NotSupported(no_peak.to_owned())));
+    put(Stat::Peak, Reading::Missing(Why::NotSupported(no_peak.into())));
 }
 
 /// Why reported figures between two instants are missing.
@@ -148,9 +148,9 @@ fn full(threads: &[&Thread], begin: Nanos, end: Nanos) -> Option<Why> {
 }
 
 fn not_recorded() -> Why {
-    Why::NotSupported(format!(
-        "a trial stores {MOST_SAMPLES} heap samples at most; later ones are counted and not stored"
-    ))
+    Why::NotSupported(
+        format!("a trial stores {MOST_SAMPLES} heap samples at most; later ones are counted and not stored").into(),
+    )
 }
 
 /// Why no thread at all has a figure; `None` where one has, or none was ever requested.
@@ -181,7 +181,7 @@ fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading
             None => {}
         }
     }
-    let nobody = || Reading::Missing(Why::Failed("no probed process was alive at the phase's end".to_owned()));
+    let nobody = || Reading::Missing(Why::Failed("no probed process was alive at the phase's end".into()));
     sum.map_or_else(nobody, Reading::Measured)
 }
 
@@ -194,7 +194,9 @@ fn stale(thread: &Thread, age: Nanos, at: Nanos) -> Why {
         Role::Child => format!(" of process {}", thread.source.pid),
         Role::Worker => format!(" of worker thread {}", thread.source.thread),
     };
-    Why::Failed(format!("the heap{who} was last read {age} before: the program gave its runtime no occasion since"))
+    Why::Failed(
+        format!("the heap{who} was last read {age} before: the program gave its runtime no occasion since").into(),
+    )
 }
 
 /// The sum over threads after each change of it, while there are any.
@@ -302,7 +304,7 @@ impl<'t> Collections<'t> {
             return Reading::Measured(before);
         }
         let why = format!("when {between} collections within {apart} were is not known: the event loop did not turn");
-        Reading::Missing(Why::Failed(why))
+        Reading::Missing(Why::Failed(why.into()))
     }
 
     /// The counts after the last reported ones: these, where the thread reported them at its end. One that was ended may have
@@ -322,13 +324,13 @@ impl<'t> Collections<'t> {
             } else {
                 "its process or thread was ended, and did not report its end"
             };
-            return Reading::Missing(Why::Failed(format!("collections are known up to {late} before: {since}")));
+            return Reading::Missing(Why::Failed(format!("collections are known up to {late} before: {since}").into()));
         }
         let reason = self.thread.samples.iter().rev().find_map(|sample| match &sample.heap.gc {
             Reading::Missing(why) => Some(why.clone()),
             Reading::Measured(_) => None,
         });
-        Reading::Missing(reason.unwrap_or_else(|| Why::Failed("the heap was never read".to_owned())))
+        Reading::Missing(reason.unwrap_or_else(|| Why::Failed("the heap was never read".into())))
     }
 }
 
@@ -337,9 +339,7 @@ fn loop_delay(threads: &[&Thread], span: Span<'_>) -> Reading<f64> {
     let inside =
         reported.filter(|(at, _)| span.begin < *at && *at <= span.end).map(|(_, delay)| delay.as_nanos() as f64);
     let none = "the runtime reported no event loop delay in the phase; Node 11.10 and later do";
-    inside
-        .max_by(f64::total_cmp)
-        .map_or_else(|| Reading::Missing(Why::NotSupported(none.to_owned())), Reading::Measured)
+    inside.max_by(f64::total_cmp).map_or_else(|| Reading::Missing(Why::NotSupported(none.into())), Reading::Measured)
 }
 
 #[cfg(test)]

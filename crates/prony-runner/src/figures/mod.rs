@@ -279,17 +279,20 @@ fn uncollected(suspension: Option<&Suspension>, phase: Nanos) -> Option<Why> {
     let what = "memory was not measured after the action that `at_end` asks for";
     let hint = "`weak = \"clear\"` in `at_end` collects at once";
     let Some(suspension) = suspension else {
-        return Some(Why::Failed(format!(
-            "{what}, and the program was not suspended at the phase's end: it is suspended at most \
+        return Some(Why::Failed(
+            format!(
+                "{what}, and the program was not suspended at the phase's end: it is suspended at most \
              {MOST_SUSPENSIONS} times in a phase, and only at the first {DETAIL} calls of a thread"
-        )));
+            )
+            .into(),
+        ));
     };
     match (suspension.unread(), suspension.late) {
-        (Some(why), _) if suspension.put_off => Some(Why::Failed(format!("{what}: {why}; {hint}"))),
-        (Some(why), _) => Some(Why::Failed(format!("{what}: {why}"))),
-        (None, Some(late)) if late > heaps::fresh(phase) => {
-            Some(Why::Failed(format!("{what}, and the next turn of the event loop came {late} after the end; {hint}")))
-        }
+        (Some(why), _) if suspension.put_off => Some(Why::Failed(format!("{what}: {why}; {hint}").into())),
+        (Some(why), _) => Some(Why::Failed(format!("{what}: {why}").into())),
+        (None, Some(late)) if late > heaps::fresh(phase) => Some(Why::Failed(
+            format!("{what}, and the next turn of the event loop came {late} after the end; {hint}").into(),
+        )),
         (None, _) => None,
     }
 }
@@ -306,7 +309,9 @@ fn only_before(readings: &mut Readings, why: &Why) {
 
 /// Why a phase has no figure that prony read: it may have been over before its begin was noticed.
 fn shorter(took: Nanos, late: Nanos) -> Why {
-    Why::Failed(format!("the phase took {took} by what was read, and prony may have read that up to {late} late"))
+    Why::Failed(
+        format!("the phase took {took} by what was read, and prony may have read that up to {late} late").into(),
+    )
 }
 
 /// Removes all figures except some.
@@ -320,7 +325,7 @@ fn without(readings: &mut Readings, but: impl Fn(MetricKey) -> bool, why: &Why) 
 
 /// Why a phase that ended while its begin was being noticed has no time: it would be 0.
 fn unordered(lag: Nanos) -> Why {
-    Why::Failed(format!("it had ended when its begin was noticed, which was up to {lag} late"))
+    Why::Failed(format!("it had ended when its begin was noticed, which was up to {lag} late").into())
 }
 
 /// Takes away what a hold of one thread made of other threads' time; `timed` is whether `time` is the wall's.
@@ -329,7 +334,7 @@ fn unclear(readings: &mut Readings, timed: bool) {
         this time can neither be left out nor counted";
     let times = [Metric::Wall, Metric::SettleTime].into_iter().chain(Sign::ALL.map(Sign::metric));
     let times = times.chain(timed.then_some(Metric::Time));
-    span::take_away(readings, times.chain(span::amounts()), &Why::NotSupported(why.to_owned()));
+    span::take_away(readings, times.chain(span::amounts()), &Why::NotSupported(why.into()));
 }
 
 /// The invocations of the phase's function: how many, how long in all, and how they were spread.

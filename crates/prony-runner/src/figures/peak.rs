@@ -31,7 +31,7 @@ impl Span<'_> {
             self.watched.snapshots.iter().flat_map(|snapshot| &snapshot.processes).map(|process| process.pid);
         let all: BTreeSet<u32> = in_snapshots.chain(series.iter().map(|process| process.pid)).collect();
         let why = "the kernel reports one peak, the largest of all processes that the program waited for, also before the phase";
-        (all.len() > 1).then(|| Why::NotSupported(format!("{why}; see `max`")))
+        (all.len() > 1).then(|| Why::NotSupported(format!("{why}; see `max`").into()))
     }
 
     /// Why the kernel's figure may be that of a child which came and went between two samples: one was waited for.
@@ -39,7 +39,7 @@ impl Span<'_> {
         let waited_for = self.watched.snapshots[self.until].totals.get("").is_some_and(|total| total.child_faults > 0);
         let why = "the kernel reports one peak, the largest of all processes that the program waited for, and some ended unsampled; \
                    see `max`";
-        (self.to_the_end && waited_for).then(|| Why::NotSupported(why.to_owned()))
+        (self.to_the_end && waited_for).then(|| Why::NotSupported(why.into()))
     }
 
     /// The kernel's own peak, where one process ran: what it had reached when it was reaped, and at snapshots before.
@@ -54,7 +54,7 @@ impl Span<'_> {
         if pids.len() > 1 {
             let n = pids.len();
             let why = format!("the kernel keeps a peak for each process and {n} ran in the phase; see `max`");
-            return Reading::Missing(Why::NotSupported(why));
+            return Reading::Missing(Why::NotSupported(why.into()));
         }
         if let Some(why) = self.foreign_peak(begin, series).or_else(|| self.peak_of_the_unseen()) {
             return Reading::Missing(why);
@@ -72,9 +72,10 @@ impl Span<'_> {
         match (suspended.filter(|suspended| reaped <= *suspended + PEAK_SLACK), reached) {
             (None, reached) => Reading::Measured(bytes(reached.unwrap_or_default().max(reaped))),
             (Some(suspended), Some(reached)) if reached > suspended => Reading::Measured(bytes(reached)),
-            (Some(suspended), _) => Reading::Missing(Why::NotSupported(format!(
-                "the peak is not above the {suspended} that the process had before it executed the program"
-            ))),
+            (Some(suspended), _) => Reading::Missing(Why::NotSupported(
+                format!("the peak is not above the {suspended} that the process had before it executed the program")
+                    .into(),
+            )),
         }
     }
 }

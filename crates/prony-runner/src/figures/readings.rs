@@ -66,7 +66,7 @@ pub fn rate_of_reported(readings: &mut Readings) {
     if let (Some(operations), Some(time), false) = (of(Metric::Operations), of(Metric::Time), has_rate) {
         let rate = match (operations, time) {
             (Reading::Measured(_), Reading::Measured(0.0)) => {
-                Reading::Missing(Why::Failed("operations in no time have no rate".to_owned()))
+                Reading::Missing(Why::Failed("operations in no time have no rate".into()))
             }
             (operations, time) => operations.clone().and(time.clone(), |operations, time| operations * 1e9 / time),
         };

@@ -107,7 +107,7 @@ pub fn add(
     without_schedule(readings);
     let why = format!("the kernel keeps a peak for each process and {n} replicas ran in the phase; see `max`");
     let peak = MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak));
-    readings.insert(peak, Reading::Missing(Why::NotSupported(why)));
+    readings.insert(peak, Reading::Missing(Why::NotSupported(why.into())));
 }
 
 fn of(counters: &Reading<Counters>, count: Count) -> Reading<f64> {
@@ -118,7 +118,7 @@ fn of(counters: &Reading<Counters>, count: Count) -> Reading<f64> {
 }
 
 fn without_schedule(readings: &mut Readings) {
-    let not_inherited = Why::NotSupported(NOT_INHERITED.to_owned());
+    let not_inherited = Why::NotSupported(NOT_INHERITED.into());
     [Metric::OnCpu, Metric::CpuWait]
         .into_iter()
         .for_each(|m| set(readings, m, Reading::Missing(not_inherited.clone())));
@@ -148,7 +148,7 @@ fn ends(all: &[Ran]) -> Reading<Vec<Nanos>> {
 }
 
 fn failed<T>(why: String) -> Reading<T> {
-    Reading::Missing(Why::Failed(why))
+    Reading::Missing(Why::Failed(why.into()))
 }
 
 fn makespan(all: &[Ran]) -> Reading<f64> {
@@ -284,7 +284,7 @@ fn peak(ran: &Ran, inputs: Inputs<'_>) -> Reading<f64> {
     let pids: BTreeSet<u32> = in_snapshots().map(|process| process.pid).chain(sampled).collect();
     if pids.len() > 1 {
         let why = format!("the kernel keeps a peak for each process and {} of the replica ran; see `max`", pids.len());
-        return Reading::Missing(Why::NotSupported(why));
+        return Reading::Missing(Why::NotSupported(why.into()));
     }
     let reaped = match usage.unwrap_or(Reading::Missing(Why::NotReached)) {
         Reading::Measured(usage) => usage.peak,
@@ -294,7 +294,7 @@ fn peak(ran: &Ran, inputs: Inputs<'_>) -> Reading<f64> {
     let most = in_snapshots().map(|process| process.peak).fold(reaped, Bytes::max);
     if most <= suspended + PEAK_SLACK {
         let why = format!("the peak is not above the {suspended} that the process had before it executed the program");
-        return Reading::Missing(Why::NotSupported(why));
+        return Reading::Missing(Why::NotSupported(why.into()));
     }
     Reading::Measured(most.as_bytes() as f64)
 }

@@ -98,7 +98,7 @@ pub fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Readings) {
 
 fn rate(report: &PhaseReport) -> Reading<f64> {
     if report.time == Nanos::ZERO {
-        return Reading::Missing(Why::Failed("the clock did not advance".to_owned()));
+        return Reading::Missing(Why::Failed("the clock did not advance".into()));
     }
     Reading::Measured(report.operations as f64 / report.time.as_secs_f64())
 }
@@ -114,7 +114,7 @@ fn latencies(report: &PhaseReport, readings: &mut Readings) {
         match Recorder::from_record(histogram) {
             Ok(recorder) => all.merge(&recorder),
             Err(error) => {
-                let why = Why::Failed(format!("the histogram of `{}`: {error}", histogram.operation));
+                let why = Why::Failed(format!("the histogram of `{}`: {error}", histogram.operation).into());
                 all.metrics().iter().for_each(|(metric, _)| set(readings, *metric, Reading::Missing(why.clone())));
                 return;
             }

@@ -122,7 +122,7 @@ impl Span<'_> {
             (false, true) => "end",
         };
         let text = format!("the program had ended when its counters were to be read at the phase's {which}");
-        Some(Why::Failed(text))
+        Some(Why::Failed(text.into()))
     }
 
     /// A group's counters remain when its processes have ended; all other counters are lost with them.
@@ -208,7 +208,7 @@ impl Span<'_> {
         amounts.into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
         let missing_counters = "processes took their last figures with them when they ended; `cpu` has all of it";
         for metric in [Metric::OnCpu, Metric::CpuWait] {
-            set(readings, metric, Reading::Missing(Why::NotSupported(missing_counters.to_owned())));
+            set(readings, metric, Reading::Missing(Why::NotSupported(missing_counters.into())));
         }
         self.cpu(before, readings);
     }

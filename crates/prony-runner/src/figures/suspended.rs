@@ -27,7 +27,7 @@ fn suspends(phase: &PhaseSpec) -> bool {
 
 /// Why a phase has no figures.
 pub fn why(by: &str) -> Why {
-    Why::NotSupported(format!("`at_end` of phase `{by}` suspended the program while this phase was under way"))
+    Why::NotSupported(format!("`at_end` of phase `{by}` suspended the program while this phase was under way").into())
 }
 
 #[cfg(test)]

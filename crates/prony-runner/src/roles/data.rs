@@ -38,7 +38,7 @@ impl OnDisk {
 
     /// For a program in its place.
     pub fn of(setting: &Setting<'_>, care: Care) -> Self {
-        let missing = |why: &str| Reading::Missing(Why::NotSupported(why.to_owned()));
+        let missing = |why: &str| Reading::Missing(Why::NotSupported(why.into()));
         if care == Care::Light {
             return Self { store: missing(LIGHT), device: missing(LIGHT) };
         }

@@ -35,7 +35,7 @@ pub fn install(
 ) -> Result<Probing, Error> {
     let commands = scratch.join("commands");
     let Some(runtime) = program.runtime else {
-        let why = Why::NotSupported("the program names no `runtime`".to_owned());
+        let why = Why::NotSupported("the program names no `runtime`".into());
         return Ok(Probing { unprobed: Some(why), ..Probing::default() });
     };
     let mut env: BTreeMap<OsString, OsString> = std::mem::take(&mut launch.env).into_iter().collect();
@@ -54,7 +54,7 @@ pub fn install(
     let prepared = prepare(runtime, &spec, &mut env)?;
     launch.env = env.into_iter().collect();
     let why = is_the_runtime(runtime, &launch.command).then(|| unprobed(runtime, &launch.args)).flatten();
-    Ok(Probing { prepared: Some(prepared), commands, unprobed: why.map(Why::NotSupported) })
+    Ok(Probing { prepared: Some(prepared), commands, unprobed: why.map(|why| Why::NotSupported(why.into())) })
 }
 
 /// Whether the command is the runtime itself, so that the runtime's arguments follow.
@@ -71,7 +71,7 @@ impl Probing {
     pub fn silent(&self) -> Why {
         let silent = "no probe said hello: the program is not of its `runtime`, is older than Node 8.10 or CPython 3.9, or had \
                       ended before";
-        self.unprobed.clone().unwrap_or_else(|| Why::Failed(silent.to_owned()))
+        self.unprobed.clone().unwrap_or_else(|| Why::Failed(silent.into()))
     }
 
     /// Whether a probe was to be loaded.

@@ -106,7 +106,7 @@ fn interval(profiler: Profiler, took: Nanos) -> Nanos {
 fn perf_is_usable(lab: &Lab<'_>) -> Option<Why> {
     let scratch = match Scratch::create(&lab.near) {
         Ok(scratch) => scratch,
-        Err(error) => return Some(Why::Failed(error.to_string())),
+        Err(error) => return Some(Why::Failed(error.to_string().into())),
     };
     match perf::usable(scratch.path()) {
         Reading::Measured(()) => None,
@@ -133,7 +133,7 @@ fn one(
         Reading::Missing(why) => (Reading::Missing(why), Taken::default()),
         Reading::Measured(taken) if taken.files.is_empty() => {
             let why = "no Node process wrote a profile: the program starts none, or keeps `NODE_OPTIONS` from it";
-            (Reading::Missing(Why::Failed(why.to_owned())), taken)
+            (Reading::Missing(Why::Failed(why.into())), taken)
         }
         Reading::Measured(taken) => (Reading::Measured(interval), taken),
     };
@@ -166,7 +166,7 @@ fn ended(
         Reading::Missing(why) => Reading::Missing(why),
         Reading::Measured(_) => match Profile::from_files(files) {
             Ok(profile) => Reading::Measured(profile.during(None).samples),
-            Err(damaged) => Reading::Missing(Why::Failed(damaged.to_string())),
+            Err(damaged) => Reading::Missing(Why::Failed(damaged.to_string().into())),
         },
     };
     let ending = record.trial.map(|trial| trial.ending);

@@ -93,7 +93,10 @@ fn digits_that_are_printed_bound_every_verdict() {
     let coarse = of(1.0, 3f64.ln());
     match &coarse.verdict {
         Verdict::CantTell { more_blocks: Reading::Missing(Why::Failed(why)) } => {
-            assert_eq!(why, "by the digits that the program prints, differences below a factor of 3.0 cannot be seen");
+            assert_eq!(
+                &**why,
+                "by the digits that the program prints, differences below a factor of 3.0 cannot be seen"
+            );
         }
         other => panic!("{other:?}"),
     }

@@ -67,8 +67,8 @@ fn written_later(file: &File, directory: &Path) -> Reading<Nanos> {
         .is_none_or(|found| found.unwritten().measured().is_none_or(|unwritten| *unwritten > spec().bytes));
     match file.sync_all() {
         Ok(()) if dirty => Reading::Measured(monotonic()),
-        Ok(()) => Reading::Missing(Why::NotSupported("the kernel wrote the pages before prony did".to_owned())),
-        Err(error) => Reading::Missing(Why::Failed(error.to_string())),
+        Ok(()) => Reading::Missing(Why::NotSupported("the kernel wrote the pages before prony did".into())),
+        Err(error) => Reading::Missing(Why::Failed(error.to_string().into())),
     }
 }
 
@@ -105,7 +105,7 @@ fn burst_lines(watched: &Watched, phase: &Readings) -> Vec<Line> {
 }
 
 fn amount(readings: &Readings, metric: Metric) -> Reading<f64> {
-    let none = || Reading::Missing(Why::Failed("the phase has no such reading".to_owned()));
+    let none = || Reading::Missing(Why::Failed("the phase has no such reading".into()));
     readings.get(&MetricKeyText(MetricKey::amount(metric))).cloned().unwrap_or_else(none)
 }
 
@@ -188,7 +188,7 @@ mod tests {
         use Judgement::{Fail, Pass};
         assert_eq!(burst(at(2_100), 1_510, 1.49e9), [Pass, Pass, Pass, Pass]);
         assert_eq!(burst(at(1_400), 1_540, 1.45e9), [Fail, Fail, Fail, Pass]);
-        let never = Reading::Missing(Why::NotSettled("within 90 s".to_owned()));
+        let never = Reading::Missing(Why::NotSettled("within 90 s".into()));
         assert_eq!(burst(never, 1_500, 1.5e9), [Fail, Pass, Pass, Pass]);
     }
 
@@ -197,7 +197,7 @@ mod tests {
         use Judgement::{Fail, Pass};
         let judged = |dirty, written| dirty_line(&watched(at(2_000), dirty, 1_500), written).judge();
         assert_eq!((judged(at(3_100), at(13_000)), judged(at(2_000), at(13_000))), (Pass, Fail));
-        let earlier = Reading::Missing(Why::NotSupported("the kernel wrote the pages before prony did".to_owned()));
+        let earlier = Reading::Missing(Why::NotSupported("the kernel wrote the pages before prony did".into()));
         assert!(matches!(judged(at(0), earlier), Judgement::NotRun(_)), "there is no truth to compare with");
     }
 

@@ -83,7 +83,7 @@ fn used(bench: &Bench, directory: &Path, kind: &str, then: &str) -> Result<Readi
     let mut log = Log::default();
     let lab = Lab::new(&experiment, &bench.near, &[], Interrupt::default(), &mut log)?;
     let plan = plan::plan(&experiment);
-    let missing = |why: &str| Reading::Missing(Why::Failed(why.to_owned()));
+    let missing = |why: &str| Reading::Missing(Why::Failed(why.into()));
     let Some(planned) = plan.first() else { return Ok(missing("the plan is empty")) };
     let record = trial::run(&lab, planned, &mut log)?;
     let reading = record.phases.first().and_then(|phase| phase.reading(MetricKey::gauge(Metric::HeapUsed, Stat::End)));

@@ -86,7 +86,7 @@ fn completion(phase: Option<&PhaseRecord>) -> String {
 
 /// Most memory that was charged to the tree.
 fn peak(record: &TrialRecord) -> Reading<f64> {
-    let none = || Reading::Missing(Why::Failed("the record does not hold it".to_owned()));
+    let none = || Reading::Missing(Why::Failed("the record does not hold it".into()));
     let memory = record.conditions.memory.as_ref();
     memory.map_or_else(none, |memory| memory.peak.clone().map(|bytes| bytes.as_bytes() as f64))
 }

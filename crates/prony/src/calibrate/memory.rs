@@ -55,7 +55,7 @@ impl Phases {
 }
 
 fn gauge(readings: &Readings, metric: Metric, stat: Stat) -> Reading<f64> {
-    let none = || Reading::Missing(Why::Failed("the phase has no such reading".to_owned()));
+    let none = || Reading::Missing(Why::Failed("the phase has no such reading".into()));
     readings.get(&MetricKeyText(MetricKey::gauge(metric, stat))).cloned().unwrap_or_else(none)
 }
 

@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn one_wrong_line_fails_the_fixture_whatever_could_not_be_read() {
         let (right, wrong) = (Reading::Measured(1.0), Reading::Measured(2.0));
-        let refused = Reading::Missing(Why::NotPermitted("root".to_owned()));
+        let refused = Reading::Missing(Why::NotPermitted("root".into()));
         assert_eq!(calibration(&[right.clone(), right.clone()]).judge(), Judgement::Pass);
         assert_eq!(calibration(&[refused.clone(), right.clone(), wrong]).judge(), Judgement::Fail);
         assert!(matches!(calibration(&[right, refused]).judge(), Judgement::NotRun(_)));

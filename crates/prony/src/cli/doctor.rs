@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_measured_says_why() {
-        let missing: Reading<Nanos> = Reading::Missing(Why::NotSupported("no disk".to_owned()));
+        let missing: Reading<Nanos> = Reading::Missing(Why::NotSupported("no disk".into()));
         assert_eq!(shown(&missing, ToString::to_string), "- (not supported: no disk)");
         assert_eq!(shown(&Reading::Measured(Nanos::from_millis(2)), ToString::to_string), "2.00 ms");
     }

@@ -1,6 +1,7 @@
 //! Made-up experiments with a baseline, and the trials of their plans.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use prony_experiment::design::Experiment;
 use prony_model::record::{Effective, EffectiveProgram, TrialRecord};
@@ -54,5 +55,5 @@ pub(crate) fn trials(experiment: &Experiment, blocks: u32, mut fill: impl FnMut(
 /// What a program is that prints its time of `write` with half a digit of so many nanoseconds.
 pub(crate) fn printing(half: f64) -> Effective {
     let resolution = BTreeMap::from([("write".to_owned(), BTreeMap::from([(key("time"), half)]))]);
-    Effective::Program(Box::new(EffectiveProgram { resolution, ..EffectiveProgram::default() }))
+    Effective::Program(Arc::new(EffectiveProgram { resolution, ..EffectiveProgram::default() }))
 }

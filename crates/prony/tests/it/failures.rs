@@ -286,7 +286,7 @@ fn trials_without_a_figure_are_counted_among_those_that_finished() {
         ended(t, &experiment, outcome, Reached::SubjectEnd, 1.0);
         if t.trial.variant == 1 && !crashes {
             let readings = t.phases[0].readings.get_mut("").unwrap();
-            readings.insert(key("time"), Reading::Missing(Why::Failed("it is shorter than its lag".to_owned())));
+            readings.insert(key("time"), Reading::Missing(Why::Failed("it is shorter than its lag".into())));
         }
     });
     let all = data(&(experiment, records));

@@ -1,6 +1,7 @@
 //! The JSON document holds the records of a run whole: they are read back from it as the document's schema describes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::outcome::{OutOfMemory, Outcome};
@@ -103,7 +104,7 @@ fn trials_give_only_what_differs_from_the_first_of_their_variant() {
     let mut trials: Vec<TrialRecord> = (0..3).map(|position| trial(position, position, 0)).collect();
     trials.iter_mut().for_each(|trial| trial.effective = Some(records::program()));
     let Some(Effective::Program(program)) = &mut trials[2].effective else { unreachable!() };
-    program.left_behind = 9;
+    Arc::make_mut(program).left_behind = 9;
     trials[1].conditions.executed_after = Some(Nanos::from_micros(5));
     let data = run_data(experiment("t", &[], &[("write", true)], 3), 3, trials.clone());
     let document = of(&data, None);
@@ -166,8 +167,8 @@ fn reading() -> impl Strategy<Value = Reading<f64>> {
     let why = prop_oneof![
         Just(Why::NotReached),
         Just(Why::NotApplicable),
-        text.clone().prop_map(Why::NotPermitted),
-        text.prop_map(Why::Failed),
+        text.clone().prop_map(|text| Why::NotPermitted(text.into())),
+        text.prop_map(|text| Why::Failed(text.into())),
         (any::<u64>(), any::<u64>()).prop_map(|(have, need)| Why::TooFew { have, need }),
     ];
     prop_oneof![2 => number.prop_map(Reading::Measured), 1 => why.prop_map(Reading::Missing)]

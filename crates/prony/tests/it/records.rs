@@ -1,6 +1,7 @@
 //! Parts of a record in which everything is filled; `results_store` puts them through JSON and through the database.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::program::{CopyOf, Runtime};
@@ -171,7 +172,7 @@ pub(crate) fn store() -> Effective {
             ("flags", Setting::from(vec!["a", "b"])),
         ])
     };
-    Effective::Store(Box::new(EffectiveStore {
+    Effective::Store(Arc::new(EffectiveStore {
         engine: "lmdb".into(),
         version: "0.9.33".into(),
         library: "heed 0.22".into(),
@@ -217,7 +218,7 @@ fn replica() -> Replica {
 /// A program with every field set.
 pub(crate) fn program() -> Effective {
     let texts = |text: &str| vec![text.to_owned()];
-    Effective::Program(Box::new(EffectiveProgram {
+    Effective::Program(Arc::new(EffectiveProgram {
         program: "site".into(),
         command: texts("node"),
         shell: true,

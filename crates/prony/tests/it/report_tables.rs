@@ -332,12 +332,12 @@ fn missing_readings_say_why_and_errors_stand_in_the_row() {
         readings.insert(key("latency.p99"), Reading::Measured(3.2e6));
         write.answer = Some(Answer { rows: Some(5), digest: format!("{position:02x}"), comparable: true });
         record.phases = vec![write];
-        missing(&mut record, "fsyncs", Why::NotPermitted("tracefs is readable by root only".to_owned()));
+        missing(&mut record, "fsyncs", Why::NotPermitted("tracefs is readable by root only".into()));
         if position % 2 == 1 {
             missing(&mut record, "latency.p99", Why::TooFew { have: 400, need: 1000 });
         }
         if position == 2 {
-            missing(&mut record, "file.end", Why::Failed("`status` could not be read".to_owned()));
+            missing(&mut record, "file.end", Why::Failed("`status` could not be read".into()));
         }
         record.findings = vec![Finding {
             guard: "gaps_between_batches".to_owned(),

@@ -1,6 +1,7 @@
 //! Experiments, runs and trials made up for tests: no clock, no process, the same each time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use prony_analysis::guard::{Finding, Severity};
 use prony_experiment::design::Experiment;
@@ -228,7 +229,7 @@ pub(crate) fn every_figure(seed: u64) -> BTreeMap<MetricKeyText, Reading<f64>> {
                 Unit::Ratio => n / 2.0,
             };
             let reading = match i % 16 {
-                15 => Reading::Missing(Why::NotPermitted("perf_event_paranoid is 3".to_owned())),
+                15 => Reading::Missing(Why::NotPermitted("perf_event_paranoid is 3".into())),
                 _ => Reading::Measured(value),
             };
             (MetricKeyText(key), reading)
@@ -238,7 +239,7 @@ pub(crate) fn every_figure(seed: u64) -> BTreeMap<MetricKeyText, Reading<f64>> {
 
 /// An engine of which only name, version and durability are known.
 pub(crate) fn engine(name: &str, version: &str, durability: Durability) -> Effective {
-    Effective::Store(Box::new(EffectiveStore {
+    Effective::Store(Arc::new(EffectiveStore {
         engine: name.to_owned(),
         version: version.to_owned(),
         library: String::new(),

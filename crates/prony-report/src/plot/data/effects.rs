@@ -13,7 +13,7 @@ use crate::plot::chart::{
     Table, When,
 };
 use crate::plot::format::Format;
-use prony_analysis::verdicts::{self, Beside, Comparisons, Verdicts, figure};
+use prony_analysis::verdicts::{self, Beside, Comparisons, Verdicts};
 
 /// Amounts farther apart than this factor stand on a logarithmic axis.
 const FAR: f64 = 30.0;
@@ -79,7 +79,7 @@ pub fn section(of: Judged<'_>, columns: &mut Columns, metrics: &[MetricName]) ->
 /// The trials and intervals of a metric; `None` where no trial has the figure.
 fn chart(of: Judged<'_>, columns: &mut Columns, metric: &MetricName) -> Option<Chart> {
     let source = of.source;
-    let figures: Vec<Option<f64>> = source.data.trials.iter().map(|trial| figure(trial, metric)).collect();
+    let figures: Vec<Option<f64>> = of.comparisons.figures(metric).iter().map(|f| f.measured().copied()).collect();
     if figures.iter().all(Option::is_none) {
         return None;
     }

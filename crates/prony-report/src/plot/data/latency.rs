@@ -10,6 +10,7 @@ use super::{Source, counts, series};
 use crate::error::Error;
 use crate::plot::chart::{Axis, Chart, Columns, Mark, Of, Row, Said, Scale, Section, Stroke, Table};
 use crate::plot::format::Format;
+use prony_results::Part;
 
 /// Points a decade of `1 / (1 - q)`.
 const PER_DECADE: u32 = 12;
@@ -49,10 +50,11 @@ pub fn shares() -> Vec<f64> {
 /// Those of the database, and [`Error::Latency`] where a histogram is damaged.
 pub fn curves(source: Source<'_>) -> Result<Vec<Curve>, Error> {
     let mut curves = Vec::new();
+    let trials = source.trials_with(Part::Histograms)?;
     for variant in source.variants() {
         let mut pooled: Vec<(usize, String, LatencyKind, Recorder)> = Vec::new();
-        for at in source.trials_of(variant) {
-            let trial = &source.data.trials[at];
+        let of_variant = trials.iter().map(|at| &source.data.trials[*at]).filter(|t| t.trial.variant == variant);
+        for trial in of_variant {
             for (phase, histogram) in source.database.load_histograms(source.data.head.id, trial.trial.position)? {
                 if !counts(trial, phase, Metric::LatencyP50) {
                     continue;

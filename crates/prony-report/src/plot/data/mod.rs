@@ -19,8 +19,9 @@ use prony_model::record::TrialRecord;
 
 use super::chart::{Axis, Choice, Control, Does, Said, Scale};
 use super::format::Format;
+use crate::error::Error;
 use prony_analysis::verdicts::{declared, figure, names};
-use prony_results::{Database, RunData};
+use prony_results::{Database, Part, RunData};
 
 /// Steps of time: about one for every two pixels of a wide screen.
 pub const STEPS: usize = 400;
@@ -39,6 +40,13 @@ impl<'a> Source<'a> {
     pub fn trials_of(self, variant: usize) -> impl Iterator<Item = usize> + 'a {
         let trials = &self.data.trials;
         (0..trials.len()).filter(move |at| trials[*at].trial.variant == variant)
+    }
+
+    /// The trials that have such a part, by index in the run.
+    fn trials_with(self, part: Part) -> Result<Vec<usize>, Error> {
+        let positions = self.database.positions_with(self.data.head.id, part)?;
+        let trials = &self.data.trials;
+        Ok((0..trials.len()).filter(|at| positions.contains(&trials[*at].trial.position)).collect())
     }
 
     /// What a variant is called.

@@ -11,6 +11,7 @@ use crate::plot::chart::{
     Axis, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Stroke, Table, When,
 };
 use crate::plot::format::Format;
+use prony_results::Part;
 
 /// Fewest and most bins across a panel: between, the square root of the number of groups.
 const BINS: (usize, usize) = (24, 90);
@@ -77,9 +78,10 @@ impl Pool {
 /// Those of the database.
 pub fn samples(source: Source<'_>) -> Result<Vec<Samples>, Error> {
     let mut pools: BTreeMap<(usize, String, &'static str), Vec<Pool>> = BTreeMap::new();
+    let trials = source.trials_with(Part::Groups)?;
     for variant in source.variants() {
-        for at in source.trials_of(variant) {
-            let trial = &source.data.trials[at];
+        let of_variant = trials.iter().map(|at| &source.data.trials[*at]).filter(|t| t.trial.variant == variant);
+        for trial in of_variant {
             for (phase, groups) in source.database.load_groups(source.data.head.id, trial.trial.position)? {
                 if !counts(trial, phase, Metric::Time) {
                     continue;

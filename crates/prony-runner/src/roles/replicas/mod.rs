@@ -112,11 +112,11 @@ impl Ran {
     /// Everything that it used, up to its very end.
     pub fn spent(&self) -> Reading<Counters> {
         let Some(end) = self.end() else { return Reading::Missing(Why::NotReached) };
-        let Some((cpu, usage)) = self.before else { return Reading::Missing(Why::Failed(NEVER_BEGAN.to_owned())) };
+        let Some((cpu, usage)) = self.before else { return Reading::Missing(Why::Failed(NEVER_BEGAN.into())) };
         let more = |all: Bytes, before: Bytes| {
             Reading::Measured(Bytes::from_bytes(all.as_bytes().saturating_sub(before.as_bytes())))
         };
-        let not_inherited = || Reading::Missing(Why::NotSupported(NOT_INHERITED.to_owned()));
+        let not_inherited = || Reading::Missing(Why::NotSupported(NOT_INHERITED.into()));
         end.cpu.clone().and(end.usage.clone(), |spent, all| Counters {
             cpu_user: spent.user.since(cpu.user),
             cpu_system: spent.system.since(cpu.system),
@@ -140,10 +140,10 @@ impl Ran {
             return None;
         }
         let unseen = || {
-            Reading::Missing(Why::Failed(format!(
-                "`{}` was not running at the phase's begin or end, where counters are read",
-                self.role()
-            )))
+            Reading::Missing(Why::Failed(
+                format!("`{}` was not running at the phase's begin or end, where counters are read", self.role())
+                    .into(),
+            ))
         };
         let counted = |snapshot: usize| {
             snapshots[snapshot].totals.get(&self.role()).cloned().map_or_else(unseen, Reading::Measured)
