@@ -16,7 +16,8 @@ pub enum Reading<T> {
     Missing(Why),
 }
 
-/// Why a reading is missing. Thousands of trials of a run share the text.
+/// Why a reading is missing.
+// Texts are shared: thousands of trials of a run have the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {

@@ -13,8 +13,8 @@ use crate::program::{CopyOf, Runtime};
 use crate::spec::Durability;
 use crate::units::Nanos;
 
-/// Engine, version, settings read back from the engine, promises (METHOD 1.6); or a program, its place and its output. Trials of a run
-/// share it.
+/// Engine, version, settings read back from the engine, promises (METHOD 1.6); or a program, its place and its output.
+// Shared, since all trials of a variant have the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "subject")]
 pub enum Effective {
