@@ -12,7 +12,8 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens for SIGINT, SIGTERM and SIGHUP. The second one ends the process by its default action;
+    /// Listens for SIGINT, SIGTERM and SIGHUP. The second one ends the process by its default action, unless something is done
+    /// [nevertheless](Self::nevertheless);
     /// the trial's supervisor then ends the tree.
     ///
     /// # Errors

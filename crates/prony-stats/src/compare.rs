@@ -309,9 +309,6 @@ impl Evidence {
     fn more_blocks(&self, contrast: &Contrast, family: &Family, open: usize, laws: &mut Laws) -> Reading<u32> {
         let (have, analyses) = (self.brackets.len() as u32, &contrast.analyses);
         let first = analyses.at().first().copied().unwrap_or(super::MIN_BLOCKS);
-        if contrast.resolution >= family.margin.ln_1p() {
-            return Reading::Missing(Why::Failed(too_coarse(contrast.resolution).into()));
-        }
         // No block that ran has a result, and further blocks of this kind would have none either. A figure that is not
         // measured is no matter of chance.
         if have == 0 && (contrast.blocks.len() as u32 >= first || contrast.is_unmeasured()) {
@@ -334,7 +331,11 @@ impl Evidence {
             InterimAnalyses::new(first, most).at_or_after(most).is_some_and(|(at, share)| decides(at, share))
         };
         let at = planned.map(|(at, _)| at).or_else(|| least_blocks(last, &mut longer));
-        at.map_or_else(|| Reading::Missing(Why::NotSupported(TOO_MANY.into())), |at| Reading::Measured(at - have))
+        let never = || match contrast.resolution >= family.margin.ln_1p() {
+            true => Why::Failed(too_coarse(contrast.resolution).into()),
+            false => Why::NotSupported(TOO_MANY.into()),
+        };
+        at.map_or_else(|| Reading::Missing(never()), |at| Reading::Measured(at - have))
     }
 
     /// A difference that rests on trials that did not finish is one of how often they finish, and not of the metric.

@@ -58,10 +58,11 @@ fn of_baselines(
     for baseline in experiment.variants().iter().filter(|v| v.baseline) {
         let mut own: Vec<&TrialRecord> = trials.iter().filter(|t| t.trial.variant == baseline.id).collect();
         own.sort_by_key(|t| t.trial.position);
-        let complete = complete_blocks(experiment, trials, baseline);
         let analyses = experiment.compare().analyses(baseline.blocks);
         let needed = blocks_before_any_verdict(family, alpha, &analyses).unwrap_or(MIN_BLOCKS);
-        let few = run::too_few_blocks(complete, baseline.blocks.max, &analyses, needed, done);
+        let most = baseline.blocks.max;
+        let few = complete_blocks(experiment, trials, baseline)
+            .and_then(|complete| run::too_few_blocks(complete, most, &analyses, needed, done));
         found.extend(few.filter(|finding| !found.contains(finding)));
         let values = |metric| own.iter().filter_map(|t| t.figure(metric).measured().copied()).collect::<Vec<f64>>();
         let drift = primary.and_then(|metric| run::drifting(&values(metric), experiment.compare().margin.get()));
@@ -73,8 +74,9 @@ fn of_baselines(
 }
 
 /// Blocks in which a variant can be paired: it ran in a sub-block beside each label of its baseline. Of the variant that has
-/// most.
-fn complete_blocks(experiment: &Experiment, trials: &[TrialRecord], baseline: &Variant) -> u32 {
+/// most; `None` where its stratum has no other variant.
+fn complete_blocks(experiment: &Experiment, trials: &[TrialRecord], baseline: &Variant) -> Option<u32> {
+    pairs(experiment).find(|(_, of)| of.id == baseline.id)?;
     let place = |t: &TrialRecord| (t.trial.block, t.trial.sub_block);
     let mut labels: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let own = trials.iter().filter(|t| t.trial.variant == baseline.id);
@@ -85,7 +87,7 @@ fn complete_blocks(experiment: &Experiment, trials: &[TrialRecord], baseline: &V
         blocks.entry(trial.trial.variant).or_default().insert(trial.trial.block);
     }
     blocks.remove(&baseline.id);
-    blocks.values().map(BTreeSet::len).max().unwrap_or(0) as u32
+    Some(blocks.values().map(BTreeSet::len).max().unwrap_or(0) as u32)
 }
 
 /// Findings that a record already contains, or that its guards return now: the first of its kind for each variant and

@@ -8,8 +8,8 @@ use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::{QuantityError, parse_fraction};
+use prony_stats::Verdict;
 use prony_stats::verdict::directions;
-use prony_stats::{MIN_BLOCKS, Verdict};
 
 use super::Line;
 
@@ -174,8 +174,8 @@ fn judge(gate: &Gate, line: &Line) -> Answer {
             return Answer::CannotJudge;
         }
         Verdict::CantTell { .. } if line.comparison.blocks == 0 => return Answer::CannotJudge,
-        // No verdict is stated of so few, whatever their interval (METHOD 4.7).
-        _ if line.comparison.blocks < MIN_BLOCKS => return Answer::Unsure,
+        // Before the first analysis of the plan no verdict is stated, whatever the interval (METHOD 4.7).
+        _ if line.comparison.p.measured().is_none() => return Answer::Unsure,
         _ => {}
     }
     let Reading::Measured(interval) = &line.comparison.interval else {

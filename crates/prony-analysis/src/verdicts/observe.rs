@@ -1,7 +1,7 @@
 //! Turns a run's trials into the observations that comparisons use.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::guard::findings::variant_trials;
@@ -188,9 +188,11 @@ impl<'a> Index<'a> {
         beside(&self.described(&pair, &blocks), pair)
     }
 
-    /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11).
+    /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11); each once, by the
+    /// last of its sub-blocks that has both: one that was interrupted ran again.
     fn blocks_of(&self, pair: &Pair) -> Vec<Pairing> {
-        self.blocks.iter().filter_map(|at| self.pairing(pair, *at, *at)).collect()
+        let beside = self.blocks.iter().filter_map(|at| Some((at.0, self.pairing(pair, *at, *at)?)));
+        beside.collect::<BTreeMap<u32, Pairing>>().into_values().collect()
     }
 
     /// The blocks in which both of the pair have ended, in the order in which they ran, wherever in the block that was.
@@ -203,7 +205,7 @@ impl<'a> Index<'a> {
     fn in_block(&self, pair: &Pair, number: u32) -> Option<Pairing> {
         let parts = || self.blocks.range((number, 0)..=(number, u32::MAX));
         let anywhere = || parts().flat_map(|theirs| parts().map(move |ours| (*theirs, *ours)));
-        let beside = parts().find_map(|at| self.pairing(pair, *at, *at));
+        let beside = parts().rev().find_map(|at| self.pairing(pair, *at, *at));
         beside.or_else(|| anywhere().find_map(|(theirs, ours)| self.pairing(pair, theirs, ours)))
     }
 

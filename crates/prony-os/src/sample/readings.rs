@@ -1,7 +1,6 @@
 //! Computes a phase's figures from its two snapshots and the samples between. No input or output.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
@@ -15,7 +14,8 @@ use super::sync::SyncCounts;
 pub type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
 
 /// Why what ended in the phase has no memory.
-pub(super) const SPARSE: &str = "it ended so soon that its samples lie too far apart; sample more often (`hertz`)";
+pub(super) const SPARSE: &str =
+    "it ended in the phase, and more than a quarter of its time lies between two samples (see `hertz`)";
 
 /// A gauge's value in one sample.
 type Gauge = fn(&ProcessSample) -> f64;
@@ -175,16 +175,16 @@ fn gauges(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str
     pss(end, role, readings);
 }
 
-/// Whether samples of what ended in the phase show its memory: none of its time, up to the rounds before and after it, lies
-/// further between two of them than [`LONGEST_GAP`] allows. True of what was never sampled, which is missing anyway.
+/// Whether samples of what ended in the phase show its memory: of the time for which it lived, up to the rounds before and
+/// after it, no more lies between two rounds than [`LONGEST_GAP`] allows. True of what was never sampled, which is missing
+/// anyway.
 pub(super) fn is_dense(rounds: &BTreeSet<Nanos>, own: impl Iterator<Item = Nanos>) -> bool {
     let own: BTreeSet<Nanos> = own.collect();
-    let (Some(first), Some(last)) = (own.first(), own.last()) else { return true };
-    let before = rounds.range(..*first).next_back().unwrap_or(first);
-    let after = rounds.range((Bound::Excluded(*last), Bound::Unbounded)).next().unwrap_or(last);
-    let at: Vec<Nanos> = [before].into_iter().chain(&own).chain([after]).copied().collect();
-    let longest = at.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or_default();
-    longest.as_nanos().saturating_mul(LONGEST_GAP) <= after.since(*before).as_nanos()
+    let rounds: Vec<Nanos> = rounds.iter().copied().collect();
+    // Between two rounds that did not find it, it did not live.
+    let lived = rounds.windows(2).filter(|pair| pair.iter().any(|at| own.contains(at)));
+    let gaps: Vec<u64> = lived.map(|pair| pair[1].since(pair[0]).as_nanos()).collect();
+    gaps.iter().max().is_none_or(|longest| longest.saturating_mul(LONGEST_GAP) <= gaps.iter().sum())
 }
 
 fn statistics(sums: &[(Nanos, f64)], alive_at_end: bool) -> [(Stat, Reading<f64>); 5] {
@@ -408,6 +408,10 @@ mod tests {
         // It lived between two rounds of others for 50 ms, of which at most 12.5 are not sampled.
         is(&of(&[(152, 4), (162, 6), (172, 7), (182, 8), (192, 9)], "worker"), "anon.max", 9.0);
         is(&of(&[(150, 4)], ""), "anon.max", 5.0);
+        // Between two lives it was not found.
+        let again: Vec<(u64, u64)> =
+            [(101..126), (260..285)].into_iter().flatten().step_by(4).map(|at| (at, at)).collect();
+        is(&of(&again, "worker"), "anon.max", 283.0);
         let alive = snapshot(300, 0, vec![process(1, "worker", 300, 7)]);
         is(&phase_readings(&begin, &alive, &[series(1, "worker", &[(101, 4)])], "worker"), "anon.max", 7.0);
     }

@@ -254,8 +254,11 @@ fn within(last: &Readings, readings: &mut Readings) {
     let ends = last.iter().filter(|(key, _)| key.0.stat == Some(Stat::End) && key.0.metric != Metric::Pss);
     for (key, end) in ends.filter_map(|(key, reading)| Some((key.0.metric, *reading.measured()?))) {
         for (stat, pick) in [(Stat::Min, f64::min as fn(f64, f64) -> f64), (Stat::Max, f64::max)] {
-            if let Some(reading) = readings.get_mut(&MetricKeyText(MetricKey::gauge(key, stat))) {
-                *reading = Reading::Measured(reading.measured().map_or(end, |value| pick(*value, end)));
+            match readings.get_mut(&MetricKeyText(MetricKey::gauge(key, stat))) {
+                Some(Reading::Measured(value)) => *value = pick(*value, end),
+                Some(unsampled @ Reading::Missing(Why::TooFew { .. })) => *unsampled = Reading::Measured(end),
+                // Its samples do not show what it had between them.
+                Some(Reading::Missing(_)) | None => {}
             }
         }
     }
@@ -606,6 +609,10 @@ mod tests {
         assert_eq!(of(20, "anon.min"), (Reading::Measured(20.0), pss()));
         assert_eq!(of(20, "anon.max"), (Reading::Measured(30.0), pss()));
         assert!(why(of(20, "pss.max").0).contains("at the edges of phases only"));
+        let sparse = [sampled(101, 1, [(100, 30)])];
+        let inputs = Inputs { snapshots: &snapshots, series: &sparse, pss: &read };
+        let found = instances(&all(40), inputs);
+        assert!(why(get(&found["replica.1"], "anon.max")).contains("between two samples"), "one of 30 and one of 40");
     }
 
     #[test]

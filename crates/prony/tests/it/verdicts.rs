@@ -167,6 +167,24 @@ fn a_block_that_was_interrupted_and_resumed_is_not_paired() {
     assert_eq!(only(&verdicts::of(&data)).comparison.variant.trials, 11);
 }
 
+/// A sub-block that is interrupted may have a whole pair, and runs again for its other variants.
+#[test]
+fn a_block_that_ran_in_part_twice_is_paired_once() {
+    let experiment = two_stores(12);
+    let mut data = data(&experiment, 12, |t| write(t, 1.0));
+    let mut again: Vec<TrialRecord> = data.trials.iter().filter(|t| t.trial.block == 3).cloned().collect();
+    for trial in &mut again {
+        (trial.trial.sub_block, trial.conditions.session) = (1, 1);
+        trial.trial.position += 1000;
+        write(trial, 2.0);
+    }
+    data.trials.extend(again);
+    let verdicts = verdicts::of(&data);
+    assert_eq!(only(&verdicts).comparison.blocks, 12);
+    data.trials.retain(|t| t.trial.block != 3 || t.conditions.session == 0 || t.trial.variant == 1);
+    assert_eq!(only(&verdicts::of(&data)).comparison.blocks, 12, "the first, where the second was not completed");
+}
+
 #[test]
 fn a_variant_that_never_finishes_does_not_finish() {
     let verdicts = judged(&two_stores(6), 6, |t| {
