@@ -18,7 +18,7 @@ use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, TrialRecord};
 use prony_model::units::Nanos;
-use prony_report::plot;
+use prony_report::plot::{self, Figure};
 use prony_report::{Options, build};
 use prony_results::{Database, RunData, RunId, RunStatus};
 use prony_stats::Verdict;
@@ -28,7 +28,7 @@ use crate::compared::{against, edited, trials};
 use crate::pages;
 use crate::programs::Bench;
 use crate::report_page;
-use crate::synthetic::{experiment, key, noise, phase, run_data, texts};
+use crate::synthetic::{experiment, key, noise, phase, run_data, series, texts};
 
 /// Every way in which a trial can end otherwise than well, but for the user's own interruption.
 const FAILURES: [Outcome; 11] = [
@@ -61,6 +61,7 @@ fn ended(record: &mut TrialRecord, experiment: &Experiment, outcome: Outcome, re
     let at = (!outcome.is_ok()).then(|| "run".to_owned());
     let evidence = if outcome.is_ok() { vec![] } else { vec!["it failed".to_owned()] };
     let ending = Ending { outcome, phase: at, after: Nanos::from_millis(48), evidence };
+    record.series = vec![series(20, 1)];
     let observed = vec![Observed::new(phase("run", &figures), reached)];
     let specs = &experiment.variants()[record.trial.variant].spec.phases;
     (record.ending, record.phases) = conclude(specs, AllowedErrors::default(), ending, observed);
@@ -116,6 +117,31 @@ fn page_says_no_figure(page_says: &Value, of: &RunData, what: &str) {
     }
 }
 
+/// The timeline says of the variant whose trials all failed how they ended, and that what it shows is a lower bound.
+fn timeline_says_how_it_ended(page_says: &Value, picture: &str, outcome: Outcome, what: &str) {
+    let outcome = outcome.to_string();
+    assert!(picture.contains(&format!("\u{2715} {outcome}</text>")), "{what}: {picture}");
+    let charts = page_says["sections"]["timeline"]["charts"].as_array().unwrap();
+    for chart in charts {
+        let phases = chart["title"] == "Phases";
+        let rows: Vec<&Value> = chart["table"]["rows"].as_array().unwrap().iter().collect();
+        for row in rows.iter().filter(|row| row["variant"] == 1) {
+            let cells = row["cells"].as_array().unwrap();
+            let [bound, other] = if phases { [&cells[3], &cells[4]] } else { [&cells[1], &cells[0]] };
+            assert!(bound.as_str().unwrap().starts_with(">= "), "{what}: {row}");
+            assert_eq!(other, if phases { outcome.as_str() } else { "-" }, "{what}: {row}");
+        }
+        let well = rows.iter().filter(|row| row["variant"] == 0).all(|row| !row.to_string().contains(">="));
+        assert!(rows.iter().any(|row| row["variant"] == 1) && well, "{what}: {chart}");
+    }
+    let said = charts[0]["caption"].to_string();
+    let parts = [
+        "changed has no figure of run.time, so no median: its first trial that was sampled.".to_owned(),
+        format!("6 of 6 trials of changed did not end well: 6 {outcome}."),
+    ];
+    assert!(parts.iter().all(|part| said.contains(part)), "{what}: {said}");
+}
+
 /// Every form in which a run is written says nothing good of the variant whose trials all failed.
 fn says_no_figure(name: &str, database: &Path, of: &RunData, what: &str) {
     let failed = |position: u64| {
@@ -163,6 +189,9 @@ fn says_no_figure(name: &str, database: &Path, of: &RunData, what: &str) {
         let picture = plot::draw(&opened, RunId(1), figure, &plot::Options::default()).unwrap();
         assert!(!picture.contains("faster"), "{what}: {name}: {}", figure.name());
     }
+    let picture = plot::draw(&opened, RunId(1), Figure::Timeline, &plot::Options::default()).unwrap();
+    let outcome = of.trials.iter().find(|trial| trial.trial.variant == 1).unwrap().ending.outcome;
+    timeline_says_how_it_ended(&report_page::data(&page), &picture, outcome, what);
     let table = &build(of, &Options::default()).tables[0];
     assert!(table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.outcome), "{what}: {table:?}");
 }
