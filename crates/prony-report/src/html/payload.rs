@@ -17,7 +17,7 @@ use crate::plot::data::effects::{self, Judged};
 use crate::plot::data::{
     STEPS, Source, growth, latency, metrics, representatives, samples, series, throughput, timeline,
 };
-use prony_analysis::verdicts::{Comparisons, Verdicts, declared, names};
+use prony_analysis::verdicts::{Comparisons, Verdicts, names};
 
 /// Numbers that all timelines of a page may hold together.
 const TIMELINE_NUMBERS: usize = 240_000;
@@ -123,9 +123,8 @@ fn sections(
     names: &[MetricName],
 ) -> Result<[(&'static str, Section); 6], Error> {
     let source = judged.source;
-    let primary = declared(&source.data.experiment).into_iter().next();
     let limit = TIMELINE_NUMBERS / (STEPS * timeline::QUANTITIES.len());
-    let chosen = representatives(source, primary.as_ref(), limit.max(source.variants().len().min(2 * limit)));
+    let chosen = representatives(source, limit.max(source.variants().len().min(2 * limit)));
     Ok([
         ("effects", effects::section(judged, columns, names)),
         ("growth", growth::section(source, columns, names)),

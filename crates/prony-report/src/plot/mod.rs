@@ -126,8 +126,8 @@ fn picture(database: &Database, data: &RunData, figure: Figure, options: &Option
     let source = Source { database, data };
     let width = f64::from(options.width.max(320));
     let primary = verdicts::declared(&data.experiment).into_iter().next();
-    let metric: Vec<MetricName> = options.metric.clone().or_else(|| primary.clone()).into_iter().collect();
-    let trials = || representatives(source, primary.as_ref(), source.variants().len());
+    let metric: Vec<MetricName> = options.metric.clone().or(primary).into_iter().collect();
+    let trials = || representatives(source, source.variants().len());
     let mut columns = Columns::default();
     let section = match figure {
         Figure::Effects => {

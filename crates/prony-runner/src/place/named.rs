@@ -43,7 +43,10 @@ pub fn ambiguous(program: &ProgramSpec, phase: &str, call: &str, files: &BTreeSe
     let names = prony_runtime::names(runtime, call, files, directory);
     let hint = match runtime {
         Runtime::Node => {
-            let packaged = names.iter().find_map(|name| Some(name.rsplit_once("/node_modules/")?.1));
+            // A package that lies in several places, or another with the end of its path, would be refused again.
+            let fits = |package: &str| names.iter().filter(|name| name.ends_with(&format!("/{package}"))).count();
+            let mut packages = names.iter().filter_map(|name| Some(name.rsplit_once("/node_modules/")?.1));
+            let packaged = packages.find(|package| fits(package) == 1);
             let package = packaged.map(|name| format!(", or by its package: `{name}`")).unwrap_or_default();
             let first = names.first().map_or("", String::as_str);
             format!("name one of them by its whole path from the program's directory: `{first}`{package}")

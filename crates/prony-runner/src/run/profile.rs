@@ -8,7 +8,7 @@ use prony_experiment::plan::profiles;
 use prony_model::event::Event;
 use prony_model::outcome::Outcome;
 use prony_model::profile::{ProfileFile, ProfileRecord, Profiler};
-use prony_model::program::Runtime;
+use prony_model::program::{ProgramSpec, Runtime};
 use prony_model::reading::{Reading, Why};
 use prony_model::spec::TrialSpec;
 use prony_model::trial::PlannedTrial;
@@ -148,12 +148,30 @@ fn blind(spec: &TrialSpec) -> Option<&'static str> {
     match program.runtime {
         Some(Runtime::Node) => Some("native code counts for the JavaScript that called it, or as `(program)`"),
         Some(Runtime::Python) => Some("functions of Python are not sampled, only those of its interpreter"),
-        None if program.command.words().first().is_some_and(|word| word.rsplit('/').next() == Some("node")) => {
+        None if is_node(program) && !names_machine_code(program) => {
             Some("functions of JavaScript are not sampled: `runtime = \"node\"` uses V8's own profiler")
         }
         None => None,
     }
 }
+
+/// Whether its command is `node`.
+fn is_node(program: &ProgramSpec) -> bool {
+    program.command.words().first().is_some_and(|word| word.rsplit('/').next() == Some("node"))
+}
+
+/// Whether V8 is asked for the names of the machine code that it makes, which `perf` reads. With `--perf-prof` it writes them
+/// in a form that nothing here reads.
+fn names_machine_code(program: &ProgramSpec) -> bool {
+    let inherited = program.inherit.iter().any(|name| name == NODE_OPTIONS).then(|| std::env::var(NODE_OPTIONS).ok());
+    let options = program.env.get(NODE_OPTIONS).cloned().or(inherited.flatten()).unwrap_or_default();
+    // V8 takes `_` for `-`.
+    let asks = |word: &str| word.replace('_', "-").starts_with("--perf-basic-prof");
+    options.split_whitespace().any(asks) || program.command.words().iter().any(|word| asks(word))
+}
+
+/// The environment variable with options of Node.
+const NODE_OPTIONS: &str = "NODE_OPTIONS";
 
 fn ended(
     lab: &Lab<'_>,
@@ -176,6 +194,31 @@ fn ended(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What cannot be seen of a program that is started so, and is not declared as one of Node.
+    fn unseen(program: &str) -> Option<&'static str> {
+        let text = format!("[program.x]\n{program}\n");
+        let experiment =
+            crate::load::text(text, "x.toml", &Default::default(), &prony_model::catalog::Anywhere).unwrap();
+        blind(&experiment.variants()[0].spec)
+    }
+
+    /// "functions of JavaScript are not sampled" stood above `hotInner (hot.js:1) 96.3 %`.
+    #[test]
+    fn functions_of_javascript_are_not_sampled_unless_v8_names_its_machine_code() {
+        let unnamed = Some("functions of JavaScript are not sampled: `runtime = \"node\"` uses V8's own profiler");
+        for program in ["command = \"node hot.js\"", "command = \"/usr/bin/node --perf-prof hot.js\""] {
+            assert_eq!(unseen(program), unnamed, "{program}");
+        }
+        assert_eq!(unseen("command = \"node hot.js\"\nenv = { NODE_OPTIONS = \"--no-warnings\" }"), unnamed);
+        for named in [
+            "command = \"node --perf-basic-prof hot.js\"",
+            "command = \"node --perf_basic_prof_only_functions hot.js\"",
+            "command = \"node hot.js\"\nenv = { NODE_OPTIONS = \"--no-warnings --perf-basic-prof\" }",
+        ] {
+            assert_eq!(unseen(named), None, "{named}");
+        }
+    }
 
     #[test]
     fn intervals_follow_the_time_of_a_trial_within_bounds() {

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use prony_analysis::verdicts::declared;
 use prony_model::metric::MetricName;
+use prony_model::record::MetricKeyText;
 
 use crate::error::Error;
 use prony_results::{Database, RunData, RunHead, RunId};
@@ -113,6 +115,26 @@ impl RunChoice {
 /// [`Error::Arguments`] with the phases that there are.
 pub fn known_metric(metric: &MetricName, data: &RunData) -> Result<(), Error> {
     known_phase(&metric.phase, data)
+}
+
+/// Refuses a metric that no run declares and of which no trial has a reading, not even why there is none.
+///
+/// # Errors
+/// [`Error::Arguments`].
+pub fn measured_metric(metric: &MetricName, data: &RunData, other: Option<&RunData>) -> Result<(), Error> {
+    let runs = || [Some(data), other].into_iter().flatten();
+    let phases = runs().flat_map(|data| &data.trials).flat_map(|trial| &trial.phases);
+    let of_phase = phases.filter(|phase| phase.name == metric.phase && !phase.readings.is_empty());
+    let readings: Vec<_> = of_phase.map(|phase| &phase.readings).collect();
+    let instance = metric.instance.as_deref().unwrap_or_default();
+    let has = readings.iter().any(|of| of.get(instance).is_some_and(|of| of.contains_key(&MetricKeyText(metric.key))));
+    if has || readings.is_empty() || runs().any(|data| declared(&data.experiment).contains(metric)) {
+        return Ok(());
+    }
+    Err(Error::Arguments {
+        message: format!("no trial has a figure of `{metric}`"),
+        hint: format!("`prony show {} --all-metrics` shows those that there are", data.head.id),
+    })
 }
 
 /// Whether a run has a phase: a typing error would show a table of nothing.

@@ -13,7 +13,7 @@ use prony_stats::verdict::RatioInterval;
 use prony_stats::{Summary, summary};
 use serde_json::{Value, json};
 
-use super::choice::{DatabaseArg, RunChoice, known_metric};
+use super::choice::{DatabaseArg, RunChoice, known_metric, measured_metric};
 use super::{Answer, Output, table};
 use crate::error::Error;
 use prony_analysis::guard::variants::disagreements;
@@ -59,6 +59,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     for run in [Some(&data), other.as_ref()].into_iter().flatten() {
         arguments.metric.iter().try_for_each(|metric| known_metric(metric, run))?;
     }
+    arguments.metric.iter().try_for_each(|metric| measured_metric(metric, &data, other.as_ref()))?;
     let text = match other {
         Some(other) if arguments.json => pretty(&both(&data, &other, &arguments.metric)),
         Some(other) => side_by_side(&data, &other, &arguments.metric, output.width),

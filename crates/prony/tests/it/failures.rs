@@ -7,24 +7,28 @@
 use std::path::Path;
 
 use clap::Parser;
-use prony::cli::Output;
 use prony::cli::report::{ReportArgs, report};
 use prony::cli::show::{ShowArgs, show};
+use prony::cli::{Output, compare};
 use prony_analysis::conclude::{Observed, Reached, conclude};
+use prony_analysis::search::TrialEnd;
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::gate::{Answer, Gate, Verdicted};
 use prony_experiment::design::{AllowedErrors, Experiment};
+use prony_model::catalog::{Anywhere, Overrides};
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, TrialRecord};
 use prony_model::units::Nanos;
-use prony_report::{Options, build, plot};
+use prony_report::plot::{self, Figure};
+use prony_report::{Options, build};
 use prony_results::{Database, RunData, RunId};
+use prony_runner::load;
 use prony_stats::Verdict;
 use serde_json::{Value, json};
 
 use crate::compared::{against, edited, trials};
-use crate::synthetic::{experiment, key, noise, phase, run_data, texts};
+use crate::synthetic::{experiment, key, noise, phase, run_data, series, texts};
 use crate::{pages, report_page};
 
 /// Every way in which a trial can end otherwise than well, but for the user's own interruption.
@@ -40,6 +44,37 @@ const FAILURES: [Outcome; 11] = [
     Outcome::Saturated,
     Outcome::Unsupported,
     Outcome::Killed,
+];
+
+/// The kinds of phases: what an experiment with one says, how far it comes in a trial that ends well, and in one that does not.
+const KINDS: [(&str, Reached, &[Reached]); 6] = [
+    (
+        "[store]\nengine = \"memory\"\n[data]\nrecords = 10\n[[phase]]\nname = \"run\"\nput = {}\n",
+        Reached::OwnEnd,
+        &[Reached::Begin],
+    ),
+    ("[program.x]\ncommand = \"x\"\n", Reached::SubjectEnd, &[Reached::Begin, Reached::SubjectEnd]),
+    (
+        "[program.x]\ncommand = \"x\"\n[[phase]]\nname = \"run\"\nbegin = { line = 'on' }\nend = { line = 'off' }\n",
+        Reached::OwnEnd,
+        &[Reached::Begin],
+    ),
+    (
+        "[program.x]\ncommand = \"x\"\n[[phase]]\nname = \"run\"\nbegin = { line = 'on' }\n",
+        Reached::SubjectEnd,
+        &[Reached::Begin, Reached::SubjectEnd],
+    ),
+    (
+        "[program.x]\ncommand = \"x\"\n[program.x.replicas]\ncount = 2\nphase = \"run\"\n\
+         [[phase]]\nname = \"run\"\nbegin = { line = 'on' }\nend = { replicas = \"ended\" }\nthen = \"stop\"\n",
+        Reached::SubjectEnd,
+        &[Reached::Begin, Reached::SubjectEnd],
+    ),
+    (
+        "[program.x]\ncommand = \"node x\"\nruntime = \"node\"\n[[phase]]\nname = \"run\"\ncall = \"x.js#f\"\n",
+        Reached::SubjectEnd,
+        &[Reached::Begin, Reached::SubjectEnd],
+    ),
 ];
 
 fn two(blocks: u32) -> Experiment {
@@ -58,6 +93,7 @@ fn ended(record: &mut TrialRecord, experiment: &Experiment, outcome: Outcome, re
     let at = (!outcome.is_ok()).then(|| "run".to_owned());
     let evidence = if outcome.is_ok() { vec![] } else { vec!["it failed".to_owned()] };
     let ending = Ending { outcome, phase: at, after: Nanos::from_millis(48), evidence };
+    record.series = vec![series(20, 1)];
     let observed = vec![Observed::new(phase("run", &figures), reached)];
     let specs = &experiment.variants()[record.trial.variant].spec.phases;
     (record.ending, record.phases) = conclude(specs, AllowedErrors::default(), ending, observed);
@@ -65,12 +101,40 @@ fn ended(record: &mut TrialRecord, experiment: &Experiment, outcome: Outcome, re
 
 /// A run in which the trials that `fails` names failed, a thousand times as fast as the others.
 fn run_of(blocks: u32, fails: impl Fn(&TrialRecord) -> Option<(Outcome, Reached)>) -> (Experiment, Vec<TrialRecord>) {
-    let experiment = two(blocks);
+    run_with(two(blocks), blocks, Reached::SubjectEnd, fails)
+}
+
+/// The same of an experiment in whose trials that end well the phase comes so far.
+fn run_with(
+    experiment: Experiment,
+    blocks: u32,
+    well: Reached,
+    fails: impl Fn(&TrialRecord) -> Option<(Outcome, Reached)>,
+) -> (Experiment, Vec<TrialRecord>) {
     let records = trials(&experiment, blocks, |t| match fails(t) {
         Some((outcome, reached)) => ended(t, &experiment, outcome, reached, 0.001),
-        None => ended(t, &experiment, Outcome::Ok, Reached::SubjectEnd, 1.0),
+        None => ended(t, &experiment, Outcome::Ok, well, 1.0),
     });
     (experiment, records)
+}
+
+/// Of every kind of phase, outcome and end of the phase a run of which all trials of the second variant failed.
+fn every_failure(blocks: u32) -> impl Iterator<Item = (String, Outcome, (Experiment, Vec<TrialRecord>))> {
+    KINDS.into_iter().flat_map(move |(text, well, failing)| {
+        let loaded = load::text(text.to_owned(), "x.toml", &Overrides::default(), &Anywhere);
+        let spec = serde_json::to_value(&loaded.unwrap_or_else(|e| panic!("{}", e.text())).variants()[0].spec).unwrap();
+        let experiment = edited(&two(blocks), |json| {
+            json["variants"].as_array_mut().unwrap().iter_mut().for_each(|variant| variant["spec"] = spec.clone());
+        });
+        FAILURES.into_iter().flat_map(move |outcome| {
+            let experiment = experiment.clone();
+            failing.iter().map(move |reached| {
+                let fails = |t: &TrialRecord| (t.trial.variant == 1).then_some((outcome, *reached));
+                let run = run_with(experiment.clone(), blocks, well, fails);
+                (format!("{outcome}, {reached:?} of {text}"), outcome, run)
+            })
+        })
+    })
 }
 
 fn data((experiment, trials): &(Experiment, Vec<TrialRecord>)) -> RunData {
@@ -81,6 +145,7 @@ fn data((experiment, trials): &(Experiment, Vec<TrialRecord>)) -> RunData {
 enum Command {
     Show(ShowArgs),
     Report(ReportArgs),
+    Compare(compare::Arguments),
 }
 
 /// What a command prints of run 1.
@@ -90,6 +155,9 @@ fn printed(database: &Path, line: &str) -> String {
     match Command::try_parse_from(["prony"].into_iter().chain(words)).unwrap() {
         Command::Show(args) => show(&args, &mut Output::new(&mut out, false, None, false)).unwrap(),
         Command::Report(args) => report(&args, &mut out).unwrap(),
+        Command::Compare(args) => {
+            compare::run(&args, &mut Output::new(&mut out, false, None, false)).unwrap();
+        }
     }
     String::from_utf8(out).unwrap()
 }
@@ -110,6 +178,58 @@ fn page_says_no_figure(page_says: &Value, of: &RunData, what: &str) {
         for row in chart["table"]["rows"].as_array().unwrap().iter().filter(|row| row["variant"] == 1) {
             assert_eq!((&row["cells"][1], &row["cells"][3]), (&json!("-"), &json!("0")), "{what}: {row}");
         }
+    }
+}
+
+/// The timeline says of the variant whose trials all failed how they ended, and that what it shows is a lower bound.
+fn timeline_says_how_it_ended(page_says: &Value, picture: &str, outcome: Outcome, what: &str) {
+    let outcome = outcome.to_string();
+    assert!(picture.contains(&format!("\u{2715} {outcome}</text>")), "{what}: {picture}");
+    let charts = page_says["sections"]["timeline"]["charts"].as_array().unwrap();
+    for chart in charts {
+        let phases = chart["title"] == "Phases";
+        let rows: Vec<&Value> = chart["table"]["rows"].as_array().unwrap().iter().collect();
+        for row in rows.iter().filter(|row| row["variant"] == 1) {
+            let cells = row["cells"].as_array().unwrap();
+            let [bound, other] = if phases { [&cells[3], &cells[4]] } else { [&cells[1], &cells[0]] };
+            assert!(bound.as_str().unwrap().starts_with(">= "), "{what}: {row}");
+            assert_eq!(other, if phases { outcome.as_str() } else { "-" }, "{what}: {row}");
+        }
+        let well = rows.iter().filter(|row| row["variant"] == 0).all(|row| !row.to_string().contains(">="));
+        assert!(rows.iter().any(|row| row["variant"] == 1) && well, "{what}: {chart}");
+    }
+    let said = charts[0]["caption"].to_string();
+    let parts = [
+        "changed has no figure of run.time, so no median: its first trial that was sampled.".to_owned(),
+        format!("6 of 6 trials of changed did not end well: 6 {outcome}."),
+    ];
+    assert!(parts.iter().all(|part| said.contains(part)), "{what}: {said}");
+}
+
+/// `prony compare` says of the variant whose trials all failed how they ended, of the run alone and beside a run.
+fn compare_says_no_figure(database: &Path, outcome: Outcome, what: &str) {
+    let document = |line: &str| serde_json::from_str::<Value>(&printed(database, line)).unwrap();
+    let again = document("compare 1 --json")["comparisons"].clone();
+    assert_eq!(again.as_array().unwrap().len(), 3, "{what}");
+    for row in again.as_array().unwrap() {
+        // From 0 without an upper bound is no bound at all.
+        let unbounded = row["low"] == 0.0 || row["low"].is_null();
+        assert!(row["ratio"].is_null() && unbounded && row["high"].is_null(), "{what}: {row}");
+        assert!(!row["verdict"].as_str().unwrap().contains("better"), "{what}: {row}");
+    }
+    let both = document("compare 1 1 --json")["figures"].clone();
+    let failed: Vec<&Value> = both.as_array().unwrap().iter().filter(|row| row["variant"] == "changed").collect();
+    assert_eq!(failed.len(), 3, "{what}: {both}");
+    for run in failed.iter().flat_map(|row| row["runs"].as_array().unwrap()) {
+        assert!(
+            run["n"] == 0 && run["median"].is_null() && run["min"].is_null() && run["max"].is_null(),
+            "{what}: {run}"
+        );
+        assert_eq!(run["outcomes"], json!({ outcome.to_string(): 6 }), "{what}");
+    }
+    for line in ["compare 1", "compare 1 1"] {
+        let said = printed(database, line);
+        assert!(!said.contains("faster") && !said.contains("slower"), "{what}: {said}");
     }
 }
 
@@ -160,43 +280,59 @@ fn says_no_figure(name: &str, database: &Path, of: &RunData, what: &str) {
         let picture = plot::draw(&opened, RunId(1), figure, &plot::Options::default()).unwrap();
         assert!(!picture.contains("faster"), "{what}: {name}: {}", figure.name());
     }
+    let picture = plot::draw(&opened, RunId(1), Figure::Timeline, &plot::Options::default()).unwrap();
+    let outcome = of.trials.iter().find(|trial| trial.trial.variant == 1).unwrap().ending.outcome;
+    compare_says_no_figure(database, outcome, what);
+    timeline_says_how_it_ended(&report_page::data(&page), &picture, outcome, what);
     let table = &build(of, &Options::default()).tables[0];
     assert!(table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.outcome), "{what}: {table:?}");
 }
 
 #[test]
 fn failed_trial_has_no_figure_in_any_exporter() {
-    for (number, outcome) in FAILURES.into_iter().enumerate() {
-        for reached in [Reached::Begin, Reached::SubjectEnd] {
-            let what = format!("{outcome}, {reached:?}");
-            let run = run_of(6, |t| (t.trial.variant == 1).then_some((outcome, reached)));
-            let name = format!("failures-{number}");
-            drop(pages::stored(&name, &run.0, &run.1));
-            let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("page-{name}.db"));
-            says_no_figure(&name, &path, &data(&run), &what);
+    for (what, _, run) in every_failure(6) {
+        let name = "failures";
+        drop(pages::stored(name, &run.0, &run.1));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("page-{name}.db"));
+        says_no_figure(name, &path, &data(&run), &what);
+    }
+}
+
+#[test]
+fn failed_trial_has_no_figure_in_its_record_and_is_no_success_of_a_search() {
+    for (what, outcome, run) in every_failure(2) {
+        for trial in &run.1 {
+            let failed = trial.trial.variant == 1;
+            for metric in ["run.time", "run.rate", "run.anon.max"] {
+                assert_eq!(trial.figure(&metric.parse().unwrap()).measured().is_none(), failed, "{metric}: {what}");
+            }
+            let end = match failed {
+                false => TrialEnd::Lived,
+                true if outcome.is_disturbance() => TrialEnd::Disturbed,
+                true => TrialEnd::Died,
+            };
+            assert_eq!(TrialEnd::of(trial.ending.outcome), Some(end), "{what}");
         }
     }
 }
 
 #[test]
 fn failed_trial_gives_no_verdict_of_speed_and_no_ratio() {
-    for outcome in FAILURES {
-        for reached in [Reached::Begin, Reached::SubjectEnd] {
-            let all = data(&run_of(12, |t| (t.trial.variant == 1).then_some((outcome, reached))));
-            let lines = verdicts::of(&all).lines;
-            assert_eq!(lines.len(), 3);
-            for line in &lines {
-                let verdict = &line.comparison.verdict;
-                let right = match outcome {
-                    Outcome::WrongAnswer | Outcome::Unsupported => matches!(verdict, Verdict::Refused { .. }),
-                    _ if outcome.is_own_failure() => *verdict == Verdict::DoesNotFinish,
-                    _ => matches!(verdict, Verdict::CantTell { .. }),
-                };
-                assert!(right, "{outcome}, {reached:?}: {verdict:?}");
-                assert!(line.comparison.ratio.measured().is_none(), "{}", line.sentence);
-                let beside = verdicts::Comparisons::new(&all).beside(&line.pair.metric);
-                assert!(beside.iter().all(|b| b.ratio.measured().is_none()), "{outcome}, {reached:?}: {beside:?}");
-            }
+    for (what, outcome, run) in every_failure(12) {
+        let all = data(&run);
+        let lines = verdicts::of(&all).lines;
+        assert_eq!(lines.len(), 3);
+        for line in &lines {
+            let verdict = &line.comparison.verdict;
+            let right = match outcome {
+                Outcome::WrongAnswer | Outcome::Unsupported => matches!(verdict, Verdict::Refused { .. }),
+                _ if outcome.is_own_failure() => *verdict == Verdict::DoesNotFinish,
+                _ => matches!(verdict, Verdict::CantTell { .. }),
+            };
+            assert!(right, "{what}: {verdict:?}");
+            assert!(line.comparison.ratio.measured().is_none(), "{}", line.sentence);
+            let beside = verdicts::Comparisons::new(&all).beside(&line.pair.metric);
+            assert!(beside.iter().all(|b| b.ratio.measured().is_none()), "{what}: {beside:?}");
         }
     }
 }

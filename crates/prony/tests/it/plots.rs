@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use prony_analysis::verdicts::{self, Comparisons};
 use prony_experiment::design::Experiment;
 use prony_model::outcome::Outcome;
-use prony_model::record::{Groups, LatencyKind, Throughput, TrialRecord};
+use prony_model::record::{Completion, Groups, LatencyKind, Throughput, TrialRecord};
 use prony_model::trial::Label;
 use prony_model::units::Nanos;
 use prony_report::Error;
-use prony_report::plot::chart::{COLOURS, Columns, Kind};
+use prony_report::plot::chart::{COLOURS, Columns, Kind, Of, Said};
 use prony_report::plot::data::effects::{self, Judged};
 use prony_report::plot::data::{Source, growth, latency, samples, series, throughput};
 use prony_report::plot::{Figure, Options, draw, figures};
@@ -296,4 +296,39 @@ fn a_figure_that_is_not_offered_is_refused_with_a_hint() {
     let error = draw(&database, run, Figure::Growth, &Options::default()).unwrap_err();
     assert!(matches!(error, Error::NoFigure { .. }) && error.hint().unwrap().contains("prony plot 1"));
     assert!("grwoth".parse::<Figure>().unwrap_err().contains("known: effects, growth"));
+}
+
+/// A crashed trial's operations were drawn as the throughput of its phase, and trials that were left out of distributions
+/// were said to be in them.
+#[test]
+fn trials_that_failed_are_in_no_curve_and_captions_count_them() {
+    let experiment = experiment("failed", &[texts("engine", &["a", "b"])], &[("write", true)], 4);
+    let records = trials(&experiment, 4, |t| {
+        let mut write = phase("write", &[("time", 1e9)]);
+        write.groups = Some(Groups { operations: 10, wall: vec![5, 6, 7], cpu: vec![5, 6, 7] });
+        write.histograms = vec![pages::histogram(LatencyKind::Service, 1.0, 100, 1)];
+        write.throughput = Some(Throughput { interval: Nanos::from_millis(100), operations: vec![9; 10] });
+        if t.trial.variant == 1 && t.trial.block != 2 {
+            t.ending.outcome = Outcome::Crashed { signal: 11 };
+            write.completion = Completion::Partial;
+        }
+        t.phases = vec![write];
+    });
+    let (database, run) = pages::stored("plots-failed", &experiment, &records);
+    let data = database.load_run(run).unwrap();
+    let source = Source { database: &database, data: &data };
+    let columns = &mut Columns::default();
+    let all: Vec<usize> = (0..records.len()).collect();
+    let sections = [
+        latency::section(source, columns).unwrap(),
+        samples::section(source, columns).unwrap(),
+        throughput::section(source, columns, &all).unwrap(),
+    ];
+    let drawn: Vec<_> = sections[2].charts[0].marks.iter().map(|mark| mark.of.clone()).collect();
+    assert_eq!(drawn, [Of::Trial(0), Of::Trial(5)], "of b the one that ended well");
+    for chart in sections.iter().flat_map(|section| &section.charts) {
+        let text = "3 of 4 trials of b are left out: 3 crashed (signal 11).";
+        assert!(chart.caption.contains(&Said::of(&[1], text)), "{:?}", chart.caption);
+        assert!(!chart.caption.iter().any(|said| said.text.contains("of a are left out")), "{:?}", chart.caption);
+    }
 }

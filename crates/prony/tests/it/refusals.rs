@@ -163,7 +163,7 @@ fn save_overwrites_a_file_only_with_the_option() {
 #[test]
 fn compare_refuses_a_metric_that_the_run_does_not_have() {
     let place = Place::with_runs();
-    for metric in ["nosuch", "nosuch.time", "write.nosuch"] {
+    for metric in ["nosuch", "nosuch.time", "write.nosuch", "write.misses"] {
         for more in ["1", "1 2", "1 --json"] {
             let all = [words("compare"), words(more), words("--metric"), words(metric)].concat();
             let output = place.run(&all);
@@ -172,6 +172,8 @@ fn compare_refuses_a_metric_that_the_run_does_not_have() {
     }
     let said = text(&place.run(&words("compare 1 --metric nosuch.time")).stderr);
     assert!(said.contains("no phase `nosuch`") && said.contains("`write`"), "{said}");
+    let said = text(&place.run(&words("compare 1 --metric write.misses")).stderr);
+    assert!(said.contains("no trial has a figure of `write.misses`") && said.contains("--all-metrics"), "{said}");
     assert_eq!(place.run(&words("compare 1 --metric write.time")).status.code(), Some(0));
 }
 

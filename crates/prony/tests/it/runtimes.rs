@@ -319,6 +319,23 @@ fn a_call_that_fits_several_files_is_refused_before_anything_runs() {
     }
 }
 
+/// The hint offered the refused name itself.
+#[test]
+fn a_package_that_lies_in_two_places_is_not_offered_as_the_name_of_one() {
+    let Some(_) = version("node") else { return };
+    let copies = [("node_modules/p/i.js", SITE), ("node_modules/x/node_modules/p/i.js", SITE)];
+    let refused = |more: &[(&str, &str)], call: &str| {
+        let site = Site::new(&[&copies[..], more].concat());
+        let body = format!("{}[[phase]]\nname = \"f\"\ncall = \"{call}\"\n", Site::program("node", "node main.js"));
+        refused(&site, "check", &body)
+    };
+    let text = refused(&[], "p/i.js#f");
+    let hint = "by its whole path from the program's directory: `./node_modules/p/i.js#f`";
+    assert!(text.contains(hint) && !text.contains("by its package"), "{text}");
+    let text = refused(&[("node_modules/q/i.js", SITE)], "i.js#f");
+    assert!(text.contains("or by its package: `q/i.js#f`"), "{text}");
+}
+
 #[test]
 fn a_call_that_fits_several_files_of_the_built_copy_ends_the_run() {
     let Some(_) = version("node") else { return };

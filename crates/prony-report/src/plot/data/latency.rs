@@ -6,7 +6,7 @@ use prony_model::latency::{COMMIT, Recorder, percentile};
 use prony_model::metric::Metric;
 use prony_model::record::LatencyKind;
 
-use super::{Source, counts, series};
+use super::{Source, counts, left_out, series};
 use crate::error::Error;
 use crate::plot::chart::{Axis, Chart, Columns, Mark, Of, Row, Said, Scale, Section, Stroke, Table};
 use crate::plot::format::Format;
@@ -172,6 +172,7 @@ fn caption(source: Source<'_>, curves: &[Curve]) -> Vec<Said> {
          beyond.{dashed}",
         kinds.join(", and ")
     ))];
+    said.extend(left_out(source, &curves[0].phase, Metric::LatencyP50));
     // Both kinds of an open loop are of the same operations.
     let mut failed: BTreeMap<usize, u64> = BTreeMap::new();
     for curve in curves.iter().filter(|curve| curve.failed > 0) {

@@ -97,7 +97,7 @@ pub fn metrics(trials: &[TrialRecord]) -> Vec<MetricName> {
 
 /// A choice among metrics, by phase: at first the primary one, else a time, else any.
 fn metric_control(source: Source<'_>, names: &[&MetricName]) -> Control {
-    let primary = declared(&source.data.experiment).into_iter().next();
+    let primary = primary(source);
     let first = names.iter().position(|name| Some(*name) == primary.as_ref());
     let time = |name: &&MetricName| name.key == MetricKey::amount(Metric::Time);
     let chosen = first.or_else(|| names.iter().position(time)).unwrap_or(0);
@@ -161,10 +161,59 @@ fn over_all(seconds: impl Iterator<Item = f64> + Clone) -> String {
     if low == high { low } else { format!("{low} to {high}") }
 }
 
+/// Of which of the variants it is not true that the trial nearest to the median is drawn.
+fn not_nearest(source: Source<'_>, drawn: &BTreeSet<usize>) -> Vec<Said> {
+    let primary = primary(source);
+    let has = |at: usize| primary.as_ref().is_some_and(|name| figure(&source.data.trials[at], name).is_some());
+    let of = primary.as_ref().map(|metric| format!(" of {metric}")).unwrap_or_default();
+    let said = |v: usize| {
+        let (name, has) = (source.name(v), source.trials_of(v).any(has));
+        let without = format!("{name} has no figure{of}, so no median: its first trial that was sampled.");
+        match drawn.contains(&v) {
+            true => (!has).then(|| Said::of(&[v], without)),
+            false => Some(Said::of(&[v], format!("Not drawn: {name}, of whose trial there are no samples."))),
+        }
+    };
+    source.variants().into_iter().filter_map(said).collect()
+}
+
+/// How many trials of which variants did not end well.
+fn ended(source: Source<'_>) -> Vec<Said> {
+    let said = |v: usize| {
+        let of = || source.trials_of(v).map(|at| source.data.trials[at].ending.outcome);
+        let (failed, all) = (of().filter(|outcome| !outcome.is_ok()).count(), of().count());
+        let text = format!("{failed} of {all} trials of {} did not end well: {}.", source.name(v), outcomes(of()));
+        (failed > 0).then(|| Said::of(&[v], text))
+    };
+    source.variants().into_iter().filter_map(said).collect()
+}
+
+/// How many trials of which variants are left out of what is drawn of a phase, since the metric does not count in them.
+fn left_out(source: Source<'_>, phase: &str, metric: Metric) -> Vec<Said> {
+    let said = |v: usize| {
+        let trials: Vec<&TrialRecord> = source.trials_of(v).map(|at| &source.data.trials[at]).collect();
+        let of = |trial: &TrialRecord| trial.phases.iter().position(|of| of.name == phase);
+        let excluded = |trial: &&&TrialRecord| of(trial).is_some_and(|at| !counts(trial, at, metric));
+        let without: Vec<Outcome> = trials.iter().filter(excluded).map(|trial| trial.ending.outcome).collect();
+        let ways = Some(outcomes(without.iter().copied())).filter(|ways| !ways.is_empty());
+        let ways = ways.map(|ways| format!(": {ways}")).unwrap_or_default();
+        let text = format!("{} of {} trials of {} are left out{ways}.", without.len(), trials.len(), source.name(v));
+        (!without.is_empty()).then(|| Said::of(&[v], text))
+    };
+    source.variants().into_iter().filter_map(said).collect()
+}
+
+/// The metric that stands first among those that verdicts rest on.
+fn primary(source: Source<'_>) -> Option<MetricName> {
+    declared(&source.data.experiment).into_iter().next()
+}
+
 /// At most `limit` trials that stand for their variants: of each in turn, the one whose primary figure is nearest to
 /// the variant's median, then the next nearest. Indices into the run's trials.
-pub fn representatives(source: Source<'_>, primary: Option<&MetricName>, limit: usize) -> Vec<usize> {
-    let mut ranked: Vec<Vec<usize>> = source.variants().into_iter().map(|v| by_nearness(source, v, primary)).collect();
+pub fn representatives(source: Source<'_>, limit: usize) -> Vec<usize> {
+    let primary = primary(source);
+    let mut ranked: Vec<Vec<usize>> =
+        source.variants().into_iter().map(|v| by_nearness(source, v, primary.as_ref())).collect();
     let mut chosen = Vec::new();
     for round in 0.. {
         let before = chosen.len();

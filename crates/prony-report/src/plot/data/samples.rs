@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prony_model::metric::Metric;
 
 use super::spread::{Bins, Range, names, quantile, split};
-use super::{Source, counts, series};
+use super::{Source, counts, left_out, series};
 use crate::error::Error;
 use crate::plot::chart::{
     Axis, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Stroke, Table, When,
@@ -212,6 +212,7 @@ fn caption(source: Source<'_>, of: &Samples, panel: &Panel) -> Vec<Said> {
             format!("{share} of the groups of {} lie outside the axis.", source.name(curve.variant)),
         )
     };
+    said.extend(left_out(source, &of.phase, Metric::Time));
     said.extend(panel.curves.iter().filter(|c| c.below + c.above > 0.0).map(outside));
     said
 }

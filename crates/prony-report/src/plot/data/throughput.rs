@@ -1,7 +1,9 @@
 //! Operations per second over the time of a phase.
 
+use prony_model::metric::Metric;
+
 use super::thin::means;
-use super::{STEPS, Source, series, steps, time_axis};
+use super::{STEPS, Source, counts, left_out, series, steps, time_axis};
 use crate::error::Error;
 use crate::plot::chart::{Axis, Chart, Columns, Mark, Of, Row, Said, Section, Table};
 use crate::plot::format::Format;
@@ -45,6 +47,9 @@ fn throughput(source: Source<'_>, trials: &[usize]) -> Result<Vec<Throughput>, E
     for at in trials {
         let trial = &source.data.trials[*at];
         for (phase, series) in source.database.load_throughput(source.data.head.id, trial.trial.position)? {
+            if !counts(trial, phase, Metric::Rate) {
+                continue;
+            }
             let interval = series.interval.as_secs_f64();
             let (means, each) = means(whole(&series.operations), STEPS);
             if interval <= 0.0 || means.len() < FEWEST {
@@ -78,6 +83,7 @@ fn chart(source: Source<'_>, columns: &mut Columns, phase: &str, all: &[Throughp
         "One trial of each variant, the one nearest to its median. The last step, cut short, is left out, and so are \
          trials of less than four steps.",
     )];
+    caption.extend(left_out(source, phase, Metric::Rate));
     caption.extend(steps(source, all.iter().map(|of| (of.variant, of.step))));
     Chart {
         title: format!("{phase}: operations per second"),

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_model::record::{ProcessSample, ProcessSeries, TrialRecord};
+use prony_model::metric::Metric;
+use prony_model::outcome::Outcome;
+use prony_model::reading::Why;
+use prony_model::record::{Completion, ProcessSample, ProcessSeries, TrialRecord};
 use prony_model::units::Bytes;
 
 use super::thin::{Point, largest, rates};
-use super::{STEPS, Source, series, steps, time_axis};
+use super::{STEPS, Source, ended, not_nearest, series, steps, time_axis};
 use crate::error::Error;
 use crate::plot::chart::{
     Axis, Chart, Choice, Columns, Control, Does, Kind, Lane, Mark, Of, Row, Said, Scale, Section, Table, When,
@@ -25,6 +28,10 @@ struct Timeline {
     /// Seconds a step.
     step: f64,
     phases: Vec<Span>,
+    /// How the trial ended.
+    outcome: Outcome,
+    /// Whether it ended before the end of one of its phases.
+    cut: bool,
     /// By quantity, in the order of [`QUANTITIES`]; each as many values as there are steps.
     values: Vec<Vec<Option<f64>>>,
 }
@@ -43,6 +50,10 @@ struct Span {
     end: f64,
     /// `false` for set-up.
     timed: bool,
+    /// Whether the trial ended before it did, so that it lasted as long at least.
+    partial: bool,
+    /// Why its time is no figure; `None` where it is one.
+    excluded: Option<String>,
 }
 
 /// What a timeline shows.
@@ -136,6 +147,7 @@ pub fn section(source: Source<'_>, columns: &mut Columns, trials: &[usize]) -> R
             all.iter().any(|of| of.known(*at).nth(1).is_some() && of.known(*at).any(|value| value != 0.0))
         });
     let mut ribbons = ribbons(source, columns, &drawn, source.data.trials.len() - trials.len());
+    ribbons.caption.extend(ended(source));
     if !shown.is_empty() {
         ribbons.caption.extend(steps(source, all.iter().map(|of| (of.variant, of.step))));
     }
@@ -224,44 +236,62 @@ impl<'a> Drawn<'a> {
     }
 }
 
-/// The phases of each variant as bars above each other.
+/// The phases of each variant as bars above each other, and how the trials ended that did not end well.
 fn ribbons(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], left_out: usize) -> Chart {
     let variants: BTreeSet<usize> = drawn.iter().map(|drawn| drawn.of.variant).collect();
     let lane = |variant: usize| Lane { variant, ..Lane::default() };
     let bars = |(lane, drawn): (usize, &Drawn<'_>)| {
+        let failed = (!drawn.of.outcome.is_ok()).then(|| Mark {
+            kind: Kind::Ends,
+            y: columns.add([lane as f64 + ENDS]),
+            text: vec![drawn.of.outcome.to_string()],
+            ..drawn.mark.clone()
+        });
         let set_up = |p: &Span| if p.timed { "" } else { ", not timed" };
-        let said = drawn.of.phases.iter().map(|p| format!("{}: {}{}", p.name, lasting(p), set_up(p)));
+        let why = |p: &Span| p.excluded.as_ref().map(|why| format!(", {why}")).unwrap_or_default();
+        let said = drawn.of.phases.iter().map(|p| format!("{}: {}{}{}", p.name, lasting(p), set_up(p), why(p)));
         let y = columns.add(drawn.of.phases.iter().map(|_| lane as f64 + 0.42));
-        Mark { y, tips: said.collect(), ..drawn.phases(columns, Kind::Bars) }
+        [Mark { y, tips: said.collect(), ..drawn.phases(columns, Kind::Bars) }].into_iter().chain(failed)
     };
     let of = |(lane, v): (usize, &usize)| {
         let v = *v;
         drawn.iter().filter(move |drawn| drawn.of.variant == v).map(move |drawn| (lane, drawn))
     };
-    let marks = variants.iter().enumerate().flat_map(of).map(bars).collect();
+    let marks = variants.iter().enumerate().flat_map(of).flat_map(bars).collect();
     let row = |(drawn, phase): (&Drawn<'_>, &Span)| {
         let trial = (source.data.trials[drawn.of.trial].trial.position + 1).to_string();
         let begin = Format::Seconds.text(phase.begin);
-        drawn.row([trial, phase.name.clone(), begin, lasting(phase)])
+        let ended = phase.excluded.clone().unwrap_or_else(|| Outcome::Ok.to_string());
+        drawn.row([trial, phase.name.clone(), begin, lasting(phase), ended])
     };
     let phases = drawn.iter().flat_map(|drawn| drawn.of.phases.iter().map(move |phase| (drawn, phase)));
-    let mut caption = "One trial of each variant: by default the one nearest to its variant's median.".to_owned();
+    let mut caption =
+        vec![Said::always("One trial of each variant: by default the one nearest to its variant's median.")];
+    caption.extend(not_nearest(source, &variants));
     if left_out > 0 {
-        caption += &format!(" The timelines of {left_out} more trials are in the database.");
+        caption.push(Said::always(format!("The timelines of {left_out} more trials are in the database.")));
     }
     Chart {
         title: "Phases".to_owned(),
-        caption: vec![Said::always(caption)],
+        caption,
         y: Axis { scale: Scale::Lanes { lanes: variants.iter().copied().map(lane).collect() }, ..Axis::default() },
         height: 38.0,
         marks,
-        table: Table::new(["Variant", "Trial", "Phase", "Begin", "Duration"], phases.map(row)),
+        table: Table::new(["Variant", "Trial", "Phase", "Begin", "Duration", "Outcome"], phases.map(row)),
         ..Chart::default()
     }
 }
 
+/// Where in a lane stands how a trial ended: beside the variant's name.
+const ENDS: f64 = 0.18;
+
 fn lasting(phase: &Span) -> String {
-    Format::Seconds.text(phase.end - phase.begin)
+    at_least(phase.partial, Format::Seconds.text(phase.end - phase.begin))
+}
+
+/// What grew until a trial's end came before that of its phase is a lower bound.
+fn at_least(partial: bool, text: String) -> String {
+    if partial { format!(">= {text}") } else { text }
 }
 
 fn panel(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], quantity: usize) -> Chart {
@@ -277,8 +307,10 @@ fn panel(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], quantit
     marks.extend(sampled.iter().map(line));
     let row = |drawn: &&Drawn<'_>| {
         let known: Vec<f64> = drawn.of.known(quantity).collect();
-        let mean = known.iter().sum::<f64>() / known.len() as f64;
-        drawn.row([format.text(mean), format.text(known.iter().copied().fold(0.0, f64::max))])
+        let mean = format.text(known.iter().sum::<f64>() / known.len() as f64);
+        let largest = format.text(known.iter().copied().fold(0.0, f64::max));
+        let cut = drawn.of.cut;
+        drawn.row([if cut { "-".to_owned() } else { mean }, at_least(cut, largest)])
     };
     let mut caption = vec![Said::always(how)];
     let firsts = drawn.iter().filter(|drawn| drawn.of.nth == 0);
@@ -319,6 +351,12 @@ fn of_series(record: &TrialRecord, series: &[ProcessSeries], steps: usize) -> Op
         variant: record.trial.variant,
         step: span as f64 / 1e9 / steps as f64,
         phases: spans(record, origin),
+        outcome: record.ending.outcome,
+        cut: !record.ending.outcome.is_ok()
+            && record
+                .phases
+                .iter()
+                .any(|phase| matches!(phase.completion, Completion::Partial | Completion::NotReached)),
         values: values.collect(),
     })
 }
@@ -332,7 +370,10 @@ fn spans(record: &TrialRecord, origin: u64) -> Vec<Span> {
     let seconds = |at: u64| at.saturating_sub(origin) as f64 / 1e9;
     let span = |phase: &prony_model::record::PhaseRecord| {
         let (begin, end) = (seconds(phase.begin?.as_nanos()), seconds(phase.end?.as_nanos()));
-        Some(Span { name: phase.name.clone(), begin, end, timed: phase.timed })
+        let outcome = record.ending.outcome;
+        let text = |why: Why| if outcome.is_ok() { why.to_string() } else { outcome.to_string() };
+        let (partial, excluded) = (phase.completion == Completion::Partial, record.excluded(phase, Metric::Time));
+        Some(Span { name: phase.name.clone(), begin, end, timed: phase.timed, partial, excluded: excluded.map(text) })
     };
     record.phases.iter().filter_map(span).collect()
 }
