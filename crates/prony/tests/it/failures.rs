@@ -621,6 +621,43 @@ fn full_disk_is_named_and_gives_no_verdict_of_speed() {
     }
 }
 
+/// Both ended after 100 failures in a row, whatever was allowed: partial phases, without a count.
+#[test]
+fn counts_of_a_full_disk_stay_and_are_compared() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let bench = Bench::new();
+    let run = |allowed: &str, amount: &str| {
+        let body = format!(
+            "[factors]\nengine = [\"lmdb\", \"sqlite\"]\n[observe]\ncare = \"light\"\n[compare]\n\
+             baseline = {{ engine = \"lmdb\" }}\nblocks = 1\nmetric = \"write.errors\"\nmetrics = [\"write.operations\"]\n\
+             errors = {allowed}\n[store]\nengine = \"{{engine}}\"\n[data]\nrecords = 3_500\nvalue = {{ bytes = 2_100 }}\n\
+             [[phase]]\nname = \"write\"\nput = {{ {amount} }}\n"
+        );
+        std::fs::write(bench.path("full.toml"), body).unwrap();
+        let scratch = disk.0.path().to_str().unwrap();
+        let output = bench.prony(&["run", "full.toml", "--quiet", "--scratch", scratch, "--database", "full.db"]);
+        let database = Database::open(&bench.path("full.db")).unwrap();
+        let data = database.load_run(database.runs().unwrap()[0].id).unwrap();
+        drop(database);
+        std::fs::remove_file(bench.path("full.db")).unwrap();
+        assert_eq!(data.trials.len(), 3, "{}", String::from_utf8_lossy(&output.stderr));
+        data.trials
+    };
+    let figure = |trial: &TrialRecord, name: &str| trial.figure(&name.parse().unwrap()).measured().copied();
+    for (allowed, all_may_fail) in [("\"100%\"", true), ("0", false)] {
+        for trial in run(allowed, "") {
+            let [errors, done] = ["write.errors", "write.operations"].map(|name| figure(&trial, name).unwrap());
+            assert!(errors > 0.0 && done > 0.0 && errors + done == 3500.0, "{allowed}: {errors} {done}");
+            assert_eq!(trial.ending.outcome.is_ok(), all_may_fail, "{:?}", trial.ending);
+            assert_eq!(figure(&trial, "write.time").is_some(), all_may_fail, "{:?}", trial.phases);
+        }
+    }
+    for trial in run("0", "duration = \"1 s\"") {
+        assert_eq!(trial.ending.outcome, Outcome::DiskFull, "{:?}", trial.ending);
+        assert!(figure(&trial, "write.errors") > Some(0.0) && figure(&trial, "write.rate") > Some(0.0));
+    }
+}
+
 /// LMDB calls a write that the disk cut short an I/O error.
 #[test]
 fn full_disk_is_named_where_one_large_commit_of_lmdb_meets_it() {
