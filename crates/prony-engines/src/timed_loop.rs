@@ -128,9 +128,6 @@ pub struct Untimed;
 
 impl Timing for Untimed {}
 
-/// Consecutive failures after which a phase stops: such an error is permanent.
-pub const FAILURES_IN_A_ROW: u32 = 100;
-
 /// Different error texts that are stored.
 const ERROR_TEXTS: usize = 5;
 
@@ -145,8 +142,6 @@ pub struct Tally {
     pub disk_full: u64,
     /// Transactions committed, or read transactions ended.
     pub transactions: u64,
-    /// Failures since the last success.
-    in_a_row: u32,
     /// Error texts with counts, the first few different ones.
     pub texts: BTreeMap<String, u64>,
     /// What reads returned.
@@ -158,7 +153,6 @@ impl Tally {
     fn succeeded(&mut self, operations: u64, transactions: u64) {
         self.operations += operations;
         self.transactions += transactions;
-        self.in_a_row = 0;
     }
 
     /// Adds another client's counts.
@@ -175,26 +169,21 @@ impl Tally {
         self.reads.merge(other.reads);
     }
 
-    /// Counts a failure; returns the error if the phase cannot continue.
+    /// Counts a failure; returns the error if it is not of the operation. However many fail, the rest is offered: counts of
+    /// a phase that ended early could be compared with none (METHOD 8.2).
     #[cold]
     fn failed(&mut self, operations: u64, error: EngineError) -> Result<(), EngineError> {
         self.errors += operations;
-        self.in_a_row += 1;
         let text = chain(&error);
         if self.texts.len() < ERROR_TEXTS || self.texts.contains_key(&text) {
             *self.texts.entry(text).or_default() += 1;
         }
-        let full = matches!(error, EngineError::DiskFull { .. });
-        self.disk_full += u64::from(full);
-        let hopeless = !(full || matches!(error, EngineError::Engine { .. })) || self.in_a_row >= FAILURES_IN_A_ROW;
         match error {
-            _ if !hopeless => Ok(()),
-            // After a full disk some engines only report that an earlier operation failed.
-            EngineError::Engine { engine, doing, source } if self.disk_full > 0 => {
-                Err(EngineError::DiskFull { engine, doing, source })
-            }
-            error => Err(error),
+            EngineError::DiskFull { .. } => self.disk_full += 1,
+            EngineError::Engine { .. } => {}
+            error => return Err(error),
         }
+        Ok(())
     }
 }
 
@@ -506,29 +495,6 @@ mod tests {
 
     fn refused(text: &str) -> EngineError {
         EngineError::Engine { engine: "fake", doing: "storing a value", source: text.into() }
-    }
-
-    #[test]
-    fn a_phase_goes_on_until_too_many_failures_stand_in_a_row() {
-        let mut tally = Tally::default();
-        for _ in 0..3 {
-            (1..FAILURES_IN_A_ROW).for_each(|_| tally.failed(1, refused("full")).unwrap());
-            tally.succeeded(1, 1);
-        }
-        (1..FAILURES_IN_A_ROW).for_each(|_| tally.failed(2, refused("full")).unwrap());
-        assert!(tally.failed(2, refused("full")).is_err());
-        assert_eq!((tally.operations, tally.errors), (3, 3 * 99 + 200));
-        assert_eq!(tally.texts.into_values().collect::<Vec<_>>(), [3 * 99 + 100]);
-    }
-
-    #[test]
-    fn phase_that_a_full_disk_ended_says_so_whatever_the_engine_says_last() {
-        let mut tally = Tally::default();
-        let full = EngineError::DiskFull { engine: "fake", doing: "committing", source: "no space".into() };
-        tally.failed(1, full).unwrap();
-        (2..FAILURES_IN_A_ROW).for_each(|_| tally.failed(1, refused("failed before")).unwrap());
-        assert!(matches!(tally.failed(1, refused("failed before")), Err(EngineError::DiskFull { .. })));
-        assert_eq!(tally.disk_full, 1);
     }
 
     #[test]

@@ -17,14 +17,14 @@ pub fn open_to_other_users() {
     OPEN.store(true, Ordering::Relaxed);
 }
 
-/// The mode of a file for this user only, or the one for a file that other users may use.
+/// The mode of a file or directory for this user only, or the one that is open to other users.
 fn mode(private: u32, open: u32) -> u32 {
     if OPEN.load(Ordering::Relaxed) { open } else { private }
 }
 
-/// The mode of a file of results, before the umask.
+/// The mode of a file of results, before the umask: other users may at most read it.
 pub fn file_mode() -> u32 {
-    mode(0o600, 0o666)
+    mode(0o600, 0o644)
 }
 
 /// Makes a directory of prony's own, which other users may enter only if that was requested. What lies in it may be

@@ -20,6 +20,6 @@ pub use error::Error;
 pub use live::is_file_of;
 pub use open::Database;
 pub use run::{RunData, RunHead, RunId, RunStart, RunStatus};
-pub use schema::VERSION as SCHEMA_VERSION;
+pub use schema::{VERSION as SCHEMA_VERSION, is_results};
 pub use trial_parts::Part;
 pub use write::experiment_hash;

@@ -1,5 +1,9 @@
 //! Creates the tables, and checks the schema's number in the file's header. There is one: other files are refused.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
 use rusqlite::{Connection, TransactionBehavior};
 
 const TABLES: &str = include_str!("schema.sql");
@@ -9,6 +13,9 @@ pub const VERSION: i64 = 11;
 
 /// `pron`, in the header of each of our files.
 const APPLICATION_ID: i64 = 0x7072_6f6e;
+
+/// Bytes of an SQLite file's header up to the application id, which is their end.
+const HEADER: usize = 72;
 
 /// Why a file cannot be used.
 #[derive(Debug)]
@@ -52,8 +59,19 @@ pub(super) fn create(connection: &mut Connection) -> Result<(), Fault> {
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
         transaction.commit()?;
+        // Into the file itself, so that its header says whose it is.
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     }
     Ok(())
+}
+
+/// Whether a file is a results database, of whichever schema and run, by its header. To close a file takes away the locks that
+/// SQLite of this process has on it: none that is open here may be asked about.
+pub fn is_results(file: &Path) -> bool {
+    let mut header = [0; HEADER];
+    File::open(file).and_then(|file| file.read_exact_at(&mut header, 0)).is_ok()
+        && header.starts_with(b"SQLite format 3\0")
+        && header.ends_with(&(APPLICATION_ID as u32).to_be_bytes())
 }
 
 fn holds(connection: &Connection) -> Result<Holds, Fault> {

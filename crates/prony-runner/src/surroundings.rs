@@ -2,16 +2,18 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use prony_engines::registry;
 use prony_experiment::plan::data_bytes;
 use prony_model::catalog::{Lack, Surroundings};
-use prony_model::program::{InputSpec, ProgramSpec};
+use prony_model::program::{InputSpec, OutputTo, ProgramSpec};
 use prony_model::spec::{Action, Amount, DataSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
 use prony_os::limits::{Ability, Limit};
-use rustix::fs::statvfs;
+use rustix::fs::{Access, access, statvfs};
+use rustix::io::Errno;
 
 use crate::error::Error;
 use crate::paths::{FROM_FILE, for_scratch};
@@ -111,6 +113,11 @@ fn of_program(program: &ProgramSpec, sources: &Sources) -> Vec<Lack> {
     {
         lacking.push(lack("input", (format!("cannot read `{path}`: {error}"), FROM_FILE.to_owned())));
     }
+    if let OutputTo::File(path) = &program.output
+        && let Some(error) = unwritable(Path::new(path))
+    {
+        lacking.push(lack("output", (format!("cannot write `{path}`: {error}"), FROM_FILE.to_owned())));
+    }
     lacking.extend(change::lacking(program));
     if let Err(error) = sources.survey(program) {
         let hint = error.hint().unwrap_or_else(|| FROM_FILE.to_owned());
@@ -118,6 +125,20 @@ fn of_program(program: &ProgramSpec, sources: &Sources) -> Vec<Lack> {
     }
     lacking.extend(startable::lacking(program).map(|fault| lack("command", fault)));
     lacking
+}
+
+/// Why a file could not be written; makes and opens nothing.
+fn unwritable(path: &Path) -> Option<io::Error> {
+    let errno = match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => Some(Errno::ISDIR),
+        Ok(_) => access(path, Access::WRITE_OK).err(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            access(folder, Access::WRITE_OK | Access::EXEC_OK).err()
+        }
+        Err(error) => return Some(error),
+    };
+    errno.map(io::Error::from)
 }
 
 /// What is wrong with a directory that a program works in, and a hint.

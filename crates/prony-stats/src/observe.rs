@@ -15,7 +15,8 @@ pub enum Observation {
     Value(f64),
     /// Did not finish, by our limit, the runtime's heap or the subject's own failure: worse than any value.
     Unfinished,
-    /// Finished, but its figure was not measured: no result for the metric, but counted among those that finished.
+    /// Finished, but its figure was not measured, or its phase not reached: no result for the metric, but counted among
+    /// those that finished.
     Unmeasured,
     /// No result: the host ran out of memory, an unknown kill, an interruption.
     Disturbed,
@@ -41,8 +42,8 @@ impl Observation {
             (outcome, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) if outcome.is_own_failure() => {
                 Self::Unfinished
             }
-            (_, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) => Self::Disturbed,
-            // Its phase was completed, however the trial ended later.
+            (outcome, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) if !outcome.is_ok() => Self::Disturbed,
+            // It ended well, or its phase was completed, however the trial ended later.
             _ => Self::Unmeasured,
         }
     }
@@ -115,10 +116,11 @@ mod tests {
         ] {
             assert_eq!(of(own), Observation::Unfinished, "{own}");
         }
-        for outside in [Outcome::OutOfMemory { by: OutOfMemory::Host }, Outcome::Killed, Outcome::Ok] {
+        for outside in [Outcome::OutOfMemory { by: OutOfMemory::Host }, Outcome::Killed] {
             assert_eq!(of(outside), Observation::Disturbed, "{outside}");
         }
         assert_eq!(of(Outcome::Unsupported), Observation::Unsupported);
+        assert_eq!(of(Outcome::Ok), Observation::Unmeasured, "nothing from outside disturbed it");
     }
 
     #[test]

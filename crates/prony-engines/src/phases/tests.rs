@@ -274,17 +274,20 @@ fn sampling_keeps_what_it_says() {
     assert!(none.histograms.is_empty() && none.groups.is_none());
 }
 
+/// It ended after 100 failures in a row, and its counts with it.
 #[test]
-fn a_phase_stops_where_everything_fails() {
-    for (transaction, threads) in
-        [(Grouping::Each, 1), (Grouping::Batch(10), 1), (Grouping::Each, 3), (Grouping::Open, 1)]
-    {
-        let with = Ops { transaction, threads, amount: Amount::Count(1_000_000), ..ops(Order::Record) };
-        let plan = option(plan(N, [Action::Put(with)]), "fail_from", OptionValue::Int(50));
-        let (index, kind, message) = failure(&run::<true>(&plan).1);
-        assert_eq!((index, kind), (Some(0), Failure::Failed));
-        assert_eq!(message, "`fake` failed while storing a value: the disk is full");
+fn phase_in_which_everything_fails_offers_all_operations() {
+    for (transaction, threads) in [(Grouping::Each, 1), (Grouping::Batch(10), 1), (Grouping::Each, 3)] {
+        let with = Ops { transaction, threads, amount: Amount::Count(N), ..ops(Order::Record) };
+        let [put] =
+            reports(&option(plan(N, [Action::Put(with)]), "fail_from", OptionValue::Int(51))).try_into().unwrap();
+        assert_eq!((put.operations, put.errors), (50, N - 50));
     }
+    let with = Ops { transaction: Grouping::Open, ..ops(Order::Record) };
+    let (index, kind, message) =
+        failure(&run::<true>(&option(plan(N, [Action::Put(with)]), "fail_from", OptionValue::Int(51))).1);
+    assert_eq!((index, kind), (Some(0), Failure::Failed), "an open transaction is of no use after a failure");
+    assert_eq!(message, "`fake` failed while storing a value: the disk is full");
 }
 
 #[test]

@@ -69,7 +69,10 @@ pub(crate) fn program(
         let message = format!("program `{name}` cannot be at `{first}` and at `{second}`");
         problems.add(Problem::new(node.span.clone(), message).hint("name one `revision` in each variant"));
     }
-    names_of_variables(view.span(), spec.env.keys().chain(&spec.inherit), problems);
+    names_of_variables(view.get("env"), view.get("inherit"), problems);
+    for node in view.get("change").into_iter().chain(changes).flat_map(items) {
+        names_of_variables(View::new(Some(node), &grammar::CHANGE).get("env"), None, problems);
+    }
     let copied = spec.directory.is_some() && spec.copy != CopyOf::None;
     if !spec.changes.is_empty() && !copied {
         let problem = Problem::new(node.span.clone(), format!("program `{name}` has no copy that could be changed"));
@@ -209,16 +212,21 @@ fn no_nul(node: &Node, problems: &mut Problems<'_>) {
     }
 }
 
-fn names_of_variables<'n>(place: Range<usize>, names: impl Iterator<Item = &'n String>, problems: &mut Problems<'_>) {
-    for name in names {
+/// Faults of the names in `env` and `inherit`, each where it is written.
+fn names_of_variables(env: Option<&Node>, inherit: Option<&Node>, problems: &mut Problems<'_>) {
+    let mut check = |name: &str, place: Range<usize>, fault: &dyn Fn(Problem) -> Problem| {
         if name.is_empty() || name.contains(['=', '\0']) {
-            problems.add(Problem::new(place.clone(), format!("`{name}` is no name for a variable")));
+            problems.add(fault(Problem::new(place.clone(), format!("`{name}` is no name for a variable"))));
         }
         if name.starts_with("PRONY_") || name == "TMPDIR" {
-            let problem = Problem::new(place.clone(), format!("the variable `{name}` is set by prony"));
-            problems.add(problem.hint("choose another name"));
+            let problem = Problem::new(place, format!("the variable `{name}` is set by prony"));
+            problems.add(fault(problem.hint("choose another name")));
         }
-    }
+    };
+    let set = env.and_then(Node::table).unwrap_or_default();
+    set.iter().for_each(|entry| check(&entry.key, entry.key_span.clone(), &|problem| problem));
+    let inherited = inherit.into_iter().flat_map(items);
+    inherited.for_each(|node| check(&word(node), node.span.clone(), &|problem| via(node, problem)));
 }
 
 /// Further copies of the program; `None` where their number is 0. `shell` is the program's.
@@ -234,7 +242,7 @@ fn replicas(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> O
         command: view.get("command").and_then(|node| command(node, shell, problems)),
         read: view.plain("read").map(str::to_owned),
     };
-    names_of_variables(view.key_span("env"), spec.env.keys(), problems);
+    names_of_variables(view.get("env"), None, problems);
     (spec.count > 0).then_some(spec)
 }
 

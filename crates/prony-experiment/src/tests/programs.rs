@@ -318,7 +318,12 @@ fn what_cannot_run_is_named() {
     );
     assert_eq!(of("command = \"a\"\nshell = 3"), "3:9 `shell` cannot be `3` | `true`, `false`, or the shell's name");
     let env = of("command = \"a\"\nenv = { \"A=B\" = 1, PRONY_MARKS = 2 }");
-    assert!(env.contains("`A=B` is no name for a variable") && env.contains("`PRONY_MARKS` is set by prony"), "{env}");
+    assert!(env.contains("3:9 `A=B` is no name for a variable"), "{env}");
+    assert!(env.contains("3:20 the variable `PRONY_MARKS` is set by prony"), "{env}");
+    let env = of("command = \"a\"\nenv = { \"\" = 1 }\ninherit = [\"A\", \"B=\"]\nchange = { env = { TMPDIR = 1 } }");
+    for at in ["3:9 `` is no name", "4:17 `B=` is no name", "5:20 the variable `TMPDIR` is set by prony"] {
+        assert!(env.contains(at), "{at}: {env}");
+    }
     let change = of("command = \"a\"\nchange = { patch = \"p\" }");
     assert!(change.contains("program `x` has no copy that could be changed"), "{change}");
     let pty = of("command = \"a\"\npty = true\noutput = \"null\"");

@@ -85,7 +85,7 @@ fn what_cannot_be_started_is_named_all_at_once() {
     assert_eq!(of("count = 0, phase = \"querys\"", queries), "no faults");
     let env = of("count = 1, phase = \"queries\", env = { PRONY_MARKS = 1, \"A=B\" = 2 }", queries);
     assert!(
-        env.contains("4:44 the variable `PRONY_MARKS` is set by prony") && env.contains("`A=B` is no name"),
+        env.contains("4:52 the variable `PRONY_MARKS` is set by prony") && env.contains("4:69 `A=B` is no name"),
         "{env}"
     );
     let words = of("count = 1, phase = \"queries\", command = [\"b\"], read = 'x'", queries);

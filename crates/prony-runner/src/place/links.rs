@@ -17,10 +17,13 @@ use prony_model::program::OutwardLinks;
 use prony_os::launch::Scratch;
 
 use crate::error::Error;
-use prony_results::is_file_of;
+use prony_results::{is_file_of, is_results};
 
 /// The kernel's limit on links in a path.
 const MOST_LINKS: usize = 40;
+
+/// The least page of SQLite: its files are that long, or a multiple of it.
+const PAGE: u64 = 512;
 
 /// What is copied, and what becomes of links.
 #[derive(Clone, Debug, Default)]
@@ -119,6 +122,11 @@ enum Linked {
     Outward(PathBuf),
 }
 
+/// Few files are read for it. One of several names may be the database that is open here, which must not be closed.
+fn may_be_database(about: &Metadata) -> bool {
+    about.is_file() && about.nlink() == 1 && about.len() >= PAGE && about.len().is_multiple_of(PAGE)
+}
+
 struct Lister<'a> {
     rules: &'a Rules,
     /// Trees that are copied, and their paths in the copy.
@@ -138,9 +146,11 @@ impl Lister<'_> {
         let entries = fs::read_dir(directory).map_err(fault(directory))?;
         let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<OsString>>>();
         names.iter_mut().for_each(|names| names.sort());
+        // Results databases of other runs. What lies beside one comes after it.
+        let mut databases = Vec::new();
         for name in names.map_err(fault(directory))? {
             let (from, to) = (directory.join(&name), to.join(&name));
-            if Scratch::is_name(&name) || self.rules.own.iter().any(|own| is_file_of(own, &from)) {
+            if Scratch::is_name(&name) || self.rules.own.iter().chain(&databases).any(|own| is_file_of(own, &from)) {
                 continue;
             }
             let about = match fs::symlink_metadata(&from) {
@@ -148,6 +158,10 @@ impl Lister<'_> {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 about => about.map_err(fault(&from))?,
             };
+            if may_be_database(&about) && is_results(&from) {
+                databases.push(from);
+                continue;
+            }
             if about.is_symlink() {
                 links.push_back((from, to, root, about));
                 continue;

@@ -189,6 +189,22 @@ fn the_database_and_what_lies_beside_it_are_not_copied() {
     assert_eq!(copied, ["other.db-wal", "r.db-notes", "r.dbx"]);
 }
 
+/// Only the database of the run itself was left out.
+#[test]
+fn results_databases_of_other_runs_are_not_copied() {
+    let top = tempfile::tempdir().unwrap();
+    let other = prony_results::Database::create(&top.path().join("mine.sqlite")).unwrap();
+    fs::write(top.path().join("mine.sqlite-run-7"), "").unwrap();
+    assert!(top.path().join("mine.sqlite-wal").exists(), "it is open");
+    let of_another_program = [&b"SQLite format 3\0"[..], &[0; 496]].concat();
+    fs::write(top.path().join("theirs.sqlite"), of_another_program).unwrap();
+    fs::write(top.path().join("theirs.sqlite-wal"), "x").unwrap();
+    let plan = Plan::of(&fs::canonicalize(top.path()).unwrap(), &rules(OutwardLinks::Refuse)).unwrap();
+    let copied: Vec<_> = plan.entries.iter().map(|entry| entry.to.to_str().unwrap()).collect();
+    assert_eq!(copied, ["theirs.sqlite", "theirs.sqlite-wal"]);
+    drop(other);
+}
+
 #[test]
 fn holes_stay_holes_and_data_between_them_are_copied() {
     let top = tempfile::tempdir().unwrap();

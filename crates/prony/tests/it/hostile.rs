@@ -412,7 +412,9 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn results_and_scratch_are_private_unless_shared() {
-    for (shared, file, directory) in [(false, 0o600, "700"), (true, 0o644, "755")] {
+    for (umask, shared, file, directory) in
+        [("022", false, 0o600, "700"), ("022", true, 0o644, "755"), ("0", true, 0o644, "777")]
+    {
         let place = Place::new();
         // What stands in the scratch directory lies above the program's TMPDIR.
         let script = "[program.x]\nshell = true\ncommand = \"stat -c %a $TMPDIR/..; ls -l *.db* | cut -c1-10\"\ndirectory = \".\"\ncopy = \"none\"\n";
@@ -421,8 +423,11 @@ fn results_and_scratch_are_private_unless_shared() {
         let options: &[&str] = if shared { &["--shared"] } else { &[] };
         let mut command = Command::new("sh");
         let line = ["run", "m.toml", "-q"].iter().chain(options).copied().collect::<Vec<_>>().join(" ");
-        let output =
-            command.args(["-c", &format!("umask 022; {PRONY} {line}")]).current_dir(place.0.path()).output().unwrap();
+        let output = command
+            .args(["-c", &format!("umask {umask}; {PRONY} {line}")])
+            .current_dir(place.0.path())
+            .output()
+            .unwrap();
         assert_eq!(sound(&output, &shared), 0, "{}", text(&output.stderr));
         assert_eq!(mode(&place.path("prony.db")), file);
         let database = Database::open(&place.path("prony.db")).unwrap();

@@ -14,6 +14,7 @@ fn what_check_accepts_run_can_begin() {
     fs::write(place.path("text"), "one one").unwrap();
     assert!(Command::new("git").args(["init", "--quiet"]).current_dir(place.0.path()).status().unwrap().success());
     let program = |keys: &str| format!("[program.x]\n{keys}\n");
+    let to = |file: &str| program(&format!("command = \"true\"\noutput = {{ file = \"{file}\" }}"));
     let changed = |change: &str| program(&format!("command = \"/bin/true\"\ndirectory = \".\"\nchange = {change}"));
     let huge = STORE
         .replace("\"memory\"", "\"lmdb\"")
@@ -22,6 +23,8 @@ fn what_check_accepts_run_can_begin() {
         (program("command = \"true\"\ndirectory = \"nowhere\""), "3:13", "cannot find the directory `nowhere`"),
         (program("command = \"true\"\ndirectory = \"file\""), "3:13", "`file` is not a directory"),
         (program("command = \"cat\"\ninput = \"nowhere\""), "3:9", "cannot read `nowhere`"),
+        (to("nowhere/o"), "3:10", "cannot write `nowhere/o`: No such file"),
+        (to(".git"), "3:10", "cannot write `.git`: Is a directory"),
         (program("command = \"nosuchcommand\""), "2:11", "cannot find the command `nosuchcommand`"),
         (
             program("command = \"true\"\ndirectory = \".\"\nchange = { patch = \"no.patch\" }"),
