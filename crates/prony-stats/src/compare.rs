@@ -1,7 +1,5 @@
 //! Compares the variants of one run: one family, one error rate, one verdict each.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::contrast::{Block, Contrast, Estimate, UNCORRECTED, figures, unless};
@@ -17,8 +15,11 @@ use prony_model::reading::{Reading, Why};
 /// Below so many blocks not even "does not finish" is stated.
 const MIN_OUTCOMES: u32 = 3;
 
+/// A plan for more blocks than this is not worth stating, nor the time to compute its law.
+const MOST_MORE: u32 = 200;
+
 /// Why it is not said how many more blocks would decide.
-const TOO_MANY: &str = "more than 100000 blocks";
+const TOO_MANY: &str = "more than 200 blocks";
 
 /// Every comparison that may give a verdict in a run; its size is what the correction counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,20 +75,19 @@ impl Family {
 /// the family.
 pub fn compare_family(family: &Family) -> Vec<Comparison> {
     let size = family.size().max(1);
-    let mut laws = Laws::default();
     let evidence: Vec<Evidence> =
-        family.members.iter().map(|contrast| Evidence::of(contrast, family.alpha / size as f64, &mut laws)).collect();
+        family.members.iter().map(|contrast| Evidence::of(contrast, family.alpha / size as f64)).collect();
     let sequential: Vec<f64> = evidence.iter().map(|e| e.sequential_p).collect();
     let adjusted = holm(&sequential, size);
     let open = size - adjusted.iter().filter(|p| **p <= family.alpha).count();
     let members = family.members.iter().zip(evidence).zip(adjusted);
     let concluded = members.map(|((contrast, evidence), p)| {
-        let decided = evidence.contradicted(contrast, p <= family.alpha, family.alpha / size as f64, &mut laws);
+        let decided = evidence.contradicted(contrast, p <= family.alpha, family.alpha / size as f64);
         match decided {
-            None => evidence.conclude(contrast, family, (p, open), &mut laws),
+            None => evidence.conclude(contrast, family, (p, open)),
             Some(decided) => {
                 let notes = [evidence.notes(contrast), vec![evidence.contradiction(contrast, decided.at)]].concat();
-                Comparison { notes, ..decided.conclude(contrast, family, (p, open), &mut laws) }
+                Comparison { notes, ..decided.conclude(contrast, family, (p, open)) }
             }
         }
     });
@@ -113,18 +113,8 @@ pub(crate) fn holm(p: &[f64], size: usize) -> Vec<f64> {
     adjusted
 }
 
-/// The laws in use, by the number of blocks: each is computed once a family.
-#[derive(Default)]
-struct Laws(BTreeMap<u32, Law>);
-
-impl Laws {
-    fn of(&mut self, n: u32) -> Law {
-        self.0.entry(n).or_insert_with(|| Law::tabulated(n)).clone()
-    }
-
-    fn test(&mut self, brackets: &[Bracket]) -> SignTest {
-        SignTest::with_law(brackets, self.of(brackets.len() as u32))
-    }
+fn tabulated(brackets: &[Bracket]) -> SignTest {
+    SignTest::with_law(brackets, Law::tabulated(brackets.len() as u32))
 }
 
 /// The result of one contrast's data, before the correction over the family.
@@ -153,27 +143,27 @@ struct Evidence {
 
 impl Evidence {
     /// `each` is the error for one comparison over all interim analyses.
-    fn of(contrast: &Contrast, each: f64, laws: &mut Laws) -> Self {
-        let whole = Self::of_brackets(contrast, contrast.brackets(), each, laws);
+    fn of(contrast: &Contrast, each: f64) -> Self {
+        let whole = Self::of_brackets(contrast, contrast.brackets(), each);
         if !contrast.blocks.iter().any(Block::has_unfinished) {
             return whole;
         }
         let finished = contrast.blocks.iter().filter_map(|block| block.bracket_of_finished(contrast.better)).collect();
-        let finished = Self::of_brackets(contrast, finished, each, laws);
+        let finished = Self::of_brackets(contrast, finished, each);
         Self { of_finished: Some(finished.interval), ..whole }
     }
 
-    fn of_brackets(contrast: &Contrast, brackets: Vec<Bracket>, each: f64, laws: &mut Laws) -> Self {
-        let mut whole = Self::of_interim(contrast, brackets, each, laws);
+    fn of_brackets(contrast: &Contrast, brackets: Vec<Bracket>, each: f64) -> Self {
+        let mut whole = Self::of_interim(contrast, brackets, each);
         whole.close(contrast, each);
         whole
     }
 
     /// Without the closing analysis.
-    fn of_interim(contrast: &Contrast, brackets: Vec<Bracket>, each: f64, laws: &mut Laws) -> Self {
+    fn of_interim(contrast: &Contrast, brackets: Vec<Bracket>, each: f64) -> Self {
         let n = brackets.len() as u32;
         let first = contrast.analyses.at_or_after(n).map_or(each, |(_, share)| each * share);
-        let test = laws.test(&brackets);
+        let test = tabulated(&brackets);
         let mut so_far = Self {
             interval: test.interval(first),
             test,
@@ -188,7 +178,7 @@ impl Evidence {
             of_finished: None,
         };
         for (at, share) in contrast.analyses.reached(n) {
-            let test = laws.test(&so_far.brackets[..at as usize]);
+            let test = tabulated(&so_far.brackets[..at as usize]);
             so_far.analyse(contrast, test, share, each * share);
         }
         so_far
@@ -196,10 +186,10 @@ impl Evidence {
 
     /// The evidence as it was at the interim analysis that decided the direction, where the last analysis estimates the other
     /// one: what was decided stays decided, and its figures are those that decided it.
-    fn contradicted(&self, contrast: &Contrast, differs: bool, each: f64, laws: &mut Laws) -> Option<Self> {
+    fn contradicted(&self, contrast: &Contrast, differs: bool, each: f64) -> Option<Self> {
         let other = self.test.estimate().is_some_and(|estimate| estimate * self.side < 0.0);
         let brackets = self.brackets.get(..self.decided_at as usize).filter(|_| differs && other)?;
-        let decided = Self::of_interim(contrast, brackets.to_vec(), each, laws);
+        let decided = Self::of_interim(contrast, brackets.to_vec(), each);
         Some(Self { of_finished: self.of_finished, ..decided })
     }
 
@@ -238,13 +228,7 @@ impl Evidence {
     }
 
     /// `open` comparisons of the family are not decided yet.
-    fn conclude(
-        self,
-        contrast: &Contrast,
-        family: &Family,
-        (p_adjusted, open): (f64, usize),
-        laws: &mut Laws,
-    ) -> Comparison {
+    fn conclude(self, contrast: &Contrast, family: &Family, (p_adjusted, open): (f64, usize)) -> Comparison {
         let variant = Counts::of(contrast.blocks.iter().flat_map(Block::variant));
         let baseline = Counts::of(contrast.blocks.iter().flat_map(Block::baseline));
         let differs = p_adjusted <= family.alpha;
@@ -255,7 +239,7 @@ impl Evidence {
             .map(|why| Verdict::Refused { why })
             .or_else(|| by_outcomes(variant, baseline))
             .or_else(|| self.verdict(contrast, interval, differs, family.margin))
-            .unwrap_or_else(|| Verdict::CantTell { more_blocks: self.more_blocks(contrast, family, open, laws) });
+            .unwrap_or_else(|| Verdict::CantTell { more_blocks: self.more_blocks(contrast, family, open) });
         let (ratio, interval) = figures(&self.test, interval, contrast.better);
         let p = |p: f64| if self.at > 0 { Reading::Measured(p) } else { Reading::Missing(self.too_few(contrast)) };
         Comparison {
@@ -306,7 +290,7 @@ impl Evidence {
 
     /// How many more blocks would decide, if all are distributed as those tested are: up to the first analysis of the plan
     /// that would, or, where none is left, that of a plan for more blocks.
-    fn more_blocks(&self, contrast: &Contrast, family: &Family, open: usize, laws: &mut Laws) -> Reading<u32> {
+    fn more_blocks(&self, contrast: &Contrast, family: &Family, open: usize) -> Reading<u32> {
         let (have, analyses) = (self.brackets.len() as u32, &contrast.analyses);
         let first = analyses.at().first().copied().unwrap_or(super::MIN_BLOCKS);
         // No block that ran has a result, and further blocks of this kind would have none either. A figure that is not
@@ -318,19 +302,25 @@ impl Evidence {
             return Reading::Missing(Why::TooFew { have: have.into(), need: MIN_OUTCOMES.into() });
         }
         let each = family.alpha / family.size().max(1) as f64;
-        let mut decides = |at: u32, share: f64| {
+        let decides = |at: u32, share: f64| {
             let mut then = self.clone();
-            then.analyse(contrast, self.test.projected(laws.of(at)), share, each * share);
+            then.analyse(contrast, self.test.projected(Law::tabulated(at)), share, each * share);
             let differs = then.sequential_p * open.max(1) as f64 <= family.alpha;
             let interval = then.cut_at_one(contrast.widened(then.interval), differs);
             then.verdict(contrast, interval, differs, family.margin).is_some()
         };
-        let planned = analyses.reached(u32::MAX).filter(|(at, _)| *at > have).find(|(at, share)| decides(*at, *share));
+        let planned: Vec<(u32, f64)> = analyses.reached(u32::MAX).filter(|(at, _)| *at > have).collect();
         let last = analyses.at().last().copied().unwrap_or(super::MIN_BLOCKS - 1).max(have);
-        let mut longer = |most: u32| {
-            InterimAnalyses::new(first, most).at_or_after(most).is_some_and(|(at, share)| decides(at, share))
+        // More blocks of the same kind decide no less: where the most do not, fewer need not be tried.
+        let at = if planned.last().is_some_and(|(at, share)| decides(*at, *share)) {
+            planned.iter().find(|(at, share)| decides(*at, *share)).map(|(at, _)| *at)
+        } else {
+            let longer = |most: u32| {
+                InterimAnalyses::new(first, most).at_or_after(most).is_some_and(|(at, share)| decides(at, share))
+            };
+            let most = MOST_MORE.max(2 * last);
+            longer(most).then(|| least_blocks(last, most, longer)).flatten()
         };
-        let at = planned.map(|(at, _)| at).or_else(|| least_blocks(last, &mut longer));
         let never = || match contrast.resolution >= family.margin.ln_1p() {
             true => Why::Failed(too_coarse(contrast.resolution).into()),
             false => Why::NotSupported(TOO_MANY.into()),

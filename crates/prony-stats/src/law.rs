@@ -1,11 +1,15 @@
 //! The distribution of the number of blocks above: how unlikely a count is if both sides are equally likely.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::binomial::fair_tail;
 
 /// Up to so many blocks the distribution is tabulated; beyond, the conditional binomial is as powerful.
 const MOST_TABULATED: u32 = 100;
+
+/// By the number of blocks, each computed once: together at most 3 MB.
+static TABLES: [OnceLock<Arc<[f64]>>; MOST_TABULATED as usize + 1] =
+    [const { OnceLock::new() }; MOST_TABULATED as usize + 1];
 
 /// Values of `P(outside)` over which the table takes the maximum.
 const GRID: u32 = 100;
@@ -32,7 +36,8 @@ impl Law {
 
     /// The worst case over the probability of lying outside; the conditional law above 100 blocks.
     pub fn tabulated(blocks: u32) -> Self {
-        if blocks > MOST_TABULATED { Self::conditional(blocks) } else { Self { blocks, table: Some(table(blocks)) } }
+        let Some(known) = TABLES.get(blocks as usize) else { return Self::conditional(blocks) };
+        Self { blocks, table: Some(known.get_or_init(|| table(blocks)).clone()) }
     }
 
     /// Blocks.

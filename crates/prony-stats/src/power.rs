@@ -28,12 +28,12 @@ fn caution(blocks: u32) -> f64 {
     1.1 + 1.5 / f64::from(blocks)
 }
 
-/// The least number of blocks above `low` that is enough, up to 100,000: doubled until it is, then halved between.
-pub(crate) fn least_blocks(low: u32, mut enough: impl FnMut(u32) -> bool) -> Option<u32> {
+/// The least number of blocks above `low`, up to `most`, that is enough: doubled until it is, then halved between.
+pub(crate) fn least_blocks(low: u32, most: u32, mut enough: impl FnMut(u32) -> bool) -> Option<u32> {
     let (mut low, mut high) = (low, low + 1);
     while !enough(high) {
         low = high;
-        high = high.checked_mul(2).filter(|n| *n <= MOST_BLOCKS)?;
+        high = high.checked_mul(2).filter(|n| *n <= most)?;
     }
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -51,7 +51,7 @@ pub(crate) fn least_blocks(low: u32, mut enough: impl FnMut(u32) -> bool) -> Opt
 /// within a block. For roughly normal noise; `None` above 100,000 blocks.
 pub fn blocks_for_effect(effect: f64, spread: f64, comparisons: usize, alpha: f64) -> Option<u32> {
     let each = alpha / comparisons.max(1) as f64;
-    least_blocks(super::interim::MIN_BLOCKS - 1, |n| effect_of_blocks(n, spread, each) <= effect)
+    least_blocks(super::interim::MIN_BLOCKS - 1, MOST_BLOCKS, |n| effect_of_blocks(n, spread, each) <= effect)
 }
 
 /// The effect that so many blocks find with probability 0.8 at an error `alpha` of this comparison and this analysis,
