@@ -29,7 +29,8 @@ use crate::place::setting::Ends;
 use crate::reused::{Common, ReusedEnvironment, counting};
 use crate::roles::data::OnDisk;
 
-/// How long after its program's begin a lean trial's first sample is taken: shorter programs are not sampled.
+/// How long after its begin a program's first sample is taken: shorter programs are not sampled. A store's worker is not
+/// young where its phases begin, and is read at their boundaries.
 const FIRST: Nanos = Nanos::from_millis(2);
 
 /// The environment of one trial.
@@ -87,7 +88,8 @@ impl Environment {
         let settings = Settings { hertz: lab.experiment.observe().hertz, store, device, ..Settings::default() };
         let (Some(supervisor), Some(common)) = (self.supervisor.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
-            let settings = Settings { group: counting(&group), ..settings };
+            let first = if spec.subject.program().is_some() { FIRST } else { Nanos::ZERO };
+            let settings = Settings { group: counting(&group), first, ..settings };
             self.group = Some(group.clone());
             launch.group = Some(group);
             let process = lab.launcher.start(launch)?;
