@@ -240,6 +240,7 @@ impl<'a> Drawn<'a> {
 fn ribbons(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], left_out: usize) -> Chart {
     let variants: BTreeSet<usize> = drawn.iter().map(|drawn| drawn.of.variant).collect();
     let lane = |variant: usize| Lane { variant, ..Lane::default() };
+    let (height, top) = if drawn.iter().all(|drawn| drawn.of.outcome.is_ok()) { LANE } else { LANE_OF_ENDS };
     let bars = |(lane, drawn): (usize, &Drawn<'_>)| {
         let failed = (!drawn.of.outcome.is_ok()).then(|| Mark {
             kind: Kind::Ends,
@@ -250,7 +251,7 @@ fn ribbons(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], left_
         let set_up = |p: &Span| if p.timed { "" } else { ", not timed" };
         let why = |p: &Span| p.excluded.as_ref().map(|why| format!(", {why}")).unwrap_or_default();
         let said = drawn.of.phases.iter().map(|p| format!("{}: {}{}{}", p.name, lasting(p), set_up(p), why(p)));
-        let y = columns.add(drawn.of.phases.iter().map(|_| lane as f64 + 0.42));
+        let y = columns.add(drawn.of.phases.iter().map(|_| lane as f64 + top));
         [Mark { y, tips: said.collect(), ..drawn.phases(columns, Kind::Bars) }].into_iter().chain(failed)
     };
     let of = |(lane, v): (usize, &usize)| {
@@ -275,15 +276,21 @@ fn ribbons(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], left_
         title: "Phases".to_owned(),
         caption,
         y: Axis { scale: Scale::Lanes { lanes: variants.iter().copied().map(lane).collect() }, ..Axis::default() },
-        height: 38.0,
+        height,
         marks,
         table: Table::new(["Variant", "Trial", "Phase", "Begin", "Duration", "Outcome"], phases.map(row)),
         ..Chart::default()
     }
 }
 
-/// Where in a lane stands how a trial ended: beside the variant's name.
-const ENDS: f64 = 0.18;
+/// Height of a lane, and where in it the bars begin, where every trial ended well.
+const LANE: (f64, f64) = (38.0, 0.42);
+
+/// The same where one did not.
+const LANE_OF_ENDS: (f64, f64) = (54.0, 0.57);
+
+/// Where in such a lane stands how a trial ended: between the variant's name and the bars.
+const ENDS: f64 = 0.4;
 
 fn lasting(phase: &Span) -> String {
     at_least(phase.partial, Format::Seconds.text(phase.end - phase.begin))
