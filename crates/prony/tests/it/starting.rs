@@ -11,7 +11,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Findings that depend on the machine, on how busy it is and on an optimised build.
-const MACHINE: [&str; 9] = [
+const MACHINE: [&str; 10] = [
     "disk_nearly_full",
     "disturbed_trials",
     "drift",
@@ -21,6 +21,7 @@ const MACHINE: [&str; 9] = [
     "swapped",
     "throttled",
     "unsettled",
+    "untimed_close",
 ];
 
 /// Writes the starting file of this kind, checks it, and runs one block of it.
