@@ -52,6 +52,27 @@ fn a_slower_store_is_said_to_be_slower_by_so_much() {
     assert_eq!((verdicts.margin, verdicts.alpha, verdicts.silent), (0.03, 0.05, None));
 }
 
+/// The sampler met the largest extent of one program and not that of an equal one, which ended sooner after it.
+#[test]
+fn maximum_that_samples_missed_by_the_kernels_account_is_no_difference() {
+    let memory = edited(&two_stores(12), |json| json["compare"]["primary"] = json!("write.anon.max"));
+    let verdict = |missed: f64| {
+        let verdicts = judged(&memory, 12, |t| {
+            let missed = if t.trial.variant == 1 { missed } else { 0.0 };
+            let figures = [("anon.max", 43e6 - missed), ("rss.max", 46e6 - missed), ("rss.peak", 46e6)];
+            t.phases = vec![phase("write", &figures)];
+        });
+        only(&verdicts).comparison.verdict.clone()
+    };
+    assert!(matches!(verdict(8e6), Verdict::CantTell { .. }), "{:?}", verdict(8e6));
+    assert_eq!(verdict(0.0), Verdict::NoDifference);
+    let less = judged(&memory, 12, |t| {
+        let used = if t.trial.variant == 1 { 20e6 } else { 43e6 };
+        t.phases = vec![phase("write", &[("anon.max", used), ("rss.max", used), ("rss.peak", used + 1e6)])];
+    });
+    assert_eq!(only(&less).comparison.verdict, Verdict::Better, "more than what the samples missed");
+}
+
 #[test]
 fn a_higher_rate_is_faster_and_the_ratio_is_the_rates() {
     let rates = edited(&two_stores(12), |json| json["compare"]["primary"] = json!("write.rate"));
