@@ -158,7 +158,7 @@ pub(crate) static COMPARE: TableShape = TableShape {
         optional(
             "metric",
             Shape::Plain,
-            "`time` of the first timed phase that all variants have",
+            "`time` of the first timed phase that all variants have, `rate` if that lasts a given time",
             "The one metric that gets verdicts, as `write.time`.",
         ),
         optional(
