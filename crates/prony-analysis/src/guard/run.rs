@@ -55,7 +55,7 @@ pub fn failures(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Strin
 
 /// The same as a finding.
 pub fn trials_failed(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
-    let hint = "their figures do not count: a phase that was not completed has none; see the evidence in the tables";
+    let hint = "a phase that was not completed has no figure that counts; see the evidence in the tables";
     let message = failures(experiment, trials)?;
     let failed = trials.iter().filter(|t| !t.ending.outcome.is_ok()).count();
     let data = json!({ "failed": failed, "trials": trials.len() });

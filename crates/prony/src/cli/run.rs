@@ -32,6 +32,7 @@ use prony_runner::load;
 use prony_runner::observer::{JsonLines, Observer};
 use prony_runner::surroundings::Here;
 use prony_runner::{Campaign, Summary, unix_ms};
+use prony_stats::MIN_BLOCKS;
 
 /// What to run and how.
 #[derive(Debug, clap::Args)]
@@ -198,16 +199,23 @@ fn gates(arguments: &Arguments, run: RunId) -> Result<Vec<Verdicted>, Error> {
     Ok(arguments.fail_if.iter().map(|gate| Verdicted::of(gate, &lines, &data.trials)).collect())
 }
 
-/// Conditions must name metrics that get verdicts: known before anything runs.
-fn gates_are_declared(arguments: &Arguments, experiment: &Experiment) -> Result<(), Error> {
+/// Conditions must name metrics that get verdicts, in a plan that can have one: known before anything runs.
+fn gates_can_be_judged(arguments: &Arguments, experiment: &Experiment) -> Result<(), Error> {
     let declared = verdicts::declared(experiment);
-    match arguments.fail_if.iter().find(|gate| !declared.contains(&gate.metric)) {
-        None => Ok(()),
-        Some(gate) => Err(Error::Arguments {
+    if let Some(gate) = arguments.fail_if.iter().find(|gate| !declared.contains(&gate.metric)) {
+        return Err(Error::Arguments {
             message: format!("`{}` gets no verdict in this experiment", gate.metric),
             hint: "in `[compare]`, set `metric` or `metrics`, and `baseline`".to_owned(),
-        }),
+        });
     }
+    let analyses = experiment.compare().analyses(plan::outline(experiment).blocks);
+    if !arguments.fail_if.is_empty() && analyses.at().is_empty() {
+        return Err(Error::Arguments {
+            message: "with so few blocks there is no verdict that `--fail-if` could judge".to_owned(),
+            hint: format!("a verdict takes at least {MIN_BLOCKS} blocks"),
+        });
+    }
+    Ok(())
 }
 
 fn append_summary(arguments: &Arguments, run: RunId, gates: &[Verdicted], file: &OutputFile) -> Result<(), Error> {
@@ -240,7 +248,7 @@ fn fresh(
     let near = prony_runner::scratch(arguments.scratch.as_deref(), path);
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
     let experiment = load::experiment(file, &overrides, &Here::new(&near)?)?;
-    gates_are_declared(arguments, &experiment)?;
+    gates_can_be_judged(arguments, &experiment)?;
     files.claim_of_programs(experiment.variants())?;
     for (text, hint) in load::warnings(&experiment, file) {
         observer.event(&Event::Notice { text, hint });
@@ -266,7 +274,7 @@ fn resume(
     let mut database = Database::open(path)?;
     let head = resumable(&database, which)?;
     let RunData { experiment: recorded, trials, .. } = database.load_run(head.id)?;
-    gates_are_declared(arguments, &recorded)?;
+    gates_can_be_judged(arguments, &recorded)?;
     if head.status == RunStatus::Done {
         let text = format!("run {} is done: nothing was run", head.id);
         observer.event(&Event::Notice { text, hint: None });
