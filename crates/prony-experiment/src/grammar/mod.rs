@@ -185,8 +185,8 @@ pub(crate) static COMPARE: TableShape = TableShape {
             Shape::Span,
             "none: `blocks` says how many run",
             "The time that the run has, as `20 min`: as many blocks run as fit into it, instead of `blocks`, until \
-             every \
-             comparison is decided; of a range in `blocks` the minimum still applies to the first interim analysis.",
+             every comparison is decided; of a range in `blocks` the minimum still applies to the first interim \
+             analysis. A `cleanup` runs after it.",
         ),
         optional("twice", Shape::Flag, "true", "Runs the baseline twice in each block, under two labels (A/A)."),
     ]],
