@@ -89,6 +89,8 @@ fn each_replica_has_its_own_env_output_and_figures() {
         assert!(number(&trial, "replicas", "pss.max") >= of("pss.end"), "one of the summands");
         let copy = &copies(&trial)[n as usize - 1];
         assert_eq!(copy.env["N"], n.to_string());
+        let time = MetricKeyText(MetricKey::amount(Metric::Time));
+        assert_eq!(copy.resolution, [(time, 5e7)].into(), "`0.{n} s` is as exact as its digit");
         assert_eq!(copy.output.stderr.first, format!("note {n}\n"));
         assert!(copy.output.stdout.first.contains("\nshared\n"), "{copy:?}");
     }
