@@ -246,16 +246,14 @@ fn at_the_end(ran: &Ran, inputs: Inputs<'_>, readings: &mut Readings) {
     }
 }
 
-/// A value at the end lies between the minimum and the maximum, which come from samples.
+/// A value at the end lies between the minimum and the maximum, which come from samples. Where samples show neither, it is
+/// not known what there was before the end.
 fn within(last: &Readings, readings: &mut Readings) {
     let ends = last.iter().filter(|(key, _)| key.0.stat == Some(Stat::End) && key.0.metric != Metric::Pss);
     for (key, end) in ends.filter_map(|(key, reading)| Some((key.0.metric, *reading.measured()?))) {
         for (stat, pick) in [(Stat::Min, f64::min as fn(f64, f64) -> f64), (Stat::Max, f64::max)] {
-            match readings.get_mut(&MetricKeyText(MetricKey::gauge(key, stat))) {
-                Some(Reading::Measured(value)) => *value = pick(*value, end),
-                Some(unsampled @ Reading::Missing(Why::TooFew { .. })) => *unsampled = Reading::Measured(end),
-                // Its samples do not show what it had between them.
-                Some(Reading::Missing(_)) | None => {}
+            if let Some(Reading::Measured(value)) = readings.get_mut(&MetricKeyText(MetricKey::gauge(key, stat))) {
+                *value = pick(*value, end);
             }
         }
     }
@@ -628,10 +626,15 @@ mod tests {
         assert_eq!(of(20, "anon.min"), (Reading::Measured(20.0), pss()));
         assert_eq!(of(20, "anon.max"), (Reading::Measured(30.0), pss()));
         assert!(why(of(20, "pss.max").0).contains("at the edges of phases only"));
-        let sparse = [sampled(101, 1, [(100, 30)])];
-        let inputs = Inputs { snapshots: &snapshots, series: &sparse, pss: &read };
-        let found = instances(&all(40), inputs);
-        assert!(why(get(&found["replica.1"], "anon.max")).contains("between two samples"), "one of 30 and one of 40");
+        let unknown = |series: &[ProcessSeries]| {
+            let found = instances(&all(40), Inputs { snapshots: &snapshots, series, pss: &read });
+            assert_eq!(get(&found["replica.1"], "anon.end"), Reading::Measured(40.0));
+            ["anon.min", "anon.max"].map(|name| why(get(&found["replica.1"], name)))
+        };
+        let sparse = unknown(&[sampled(101, 1, [(100, 30)])]);
+        assert!(sparse.iter().all(|why| why.contains("between two samples")), "one of 30 and one of 40: {sparse:?}");
+        let unsampled = unknown(&[]);
+        assert!(unsampled.iter().all(|why| why.contains("0 of 1")), "one of 40 at the end: {unsampled:?}");
     }
 
     #[test]
