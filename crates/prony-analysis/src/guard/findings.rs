@@ -115,8 +115,7 @@ fn of_trials(experiment: &Experiment, trials: &[TrialRecord], clock: Nanos) -> V
 
 /// Each variant with its stratum's baseline.
 fn pairs(experiment: &Experiment) -> impl Iterator<Item = (&Variant, &Variant)> {
-    let baseline = |stratum| experiment.variants().iter().find(move |v| v.baseline && v.stratum == stratum);
-    experiment.variants().iter().filter(|v| !v.baseline).filter_map(move |v| Some((v, baseline(v.stratum)?)))
+    experiment.variants().iter().filter(|v| !v.baseline).filter_map(|v| Some((v, experiment.baseline_of(v)?)))
 }
 
 /// A variant with its trials of a run.
