@@ -201,17 +201,14 @@ fn declared_pairs(experiment: &Experiment) -> Vec<Pair> {
     declared(experiment).iter().flat_map(|metric| pairs_in(experiment, metric)).collect()
 }
 
-/// Each variant that has the metric's phase, with its stratum's baseline where that has it too.
+/// Each variant with the baseline with which it is compared in the metric.
 fn pairs_in(experiment: &Experiment, metric: &MetricName) -> Vec<Pair> {
-    let variants = experiment.variants();
-    let has = |id: usize| variants[id].spec.phases.iter().any(|phase| phase.name == metric.phase);
-    let baseline = |stratum| (0..variants.len()).find(|id| variants[*id].baseline && variants[*id].stratum == stratum);
-    let pair = |variant: usize| {
-        let baseline = baseline(variants[variant].stratum).filter(|b| *b != variant && has(*b) && has(variant))?;
+    let pair = |variant: &Variant| {
+        let (variant, baseline) = (variant.id, experiment.compared_with(variant, &metric.phase).ok()?.id);
         let names = Names::of(experiment, variant, baseline);
         Some(Pair { metric: metric.clone(), variant, baseline, names })
     };
-    (0..variants.len()).filter_map(pair).collect()
+    experiment.variants().iter().filter(|variant| !variant.baseline).filter_map(pair).collect()
 }
 
 fn silence(experiment: &Experiment) -> &'static str {

@@ -163,12 +163,12 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         let shown = show::ShowArgs::of_run(run, arguments.database.clone());
         show::show(&shown, output)?;
     }
-    let gates = gates(arguments, run)?;
+    let (gates, texts) = gates(arguments, run)?;
     if !arguments.json {
-        gates.iter().try_for_each(|gate| output.print(&format!("{gate}\n")))?;
+        texts.iter().try_for_each(|text| output.print(text))?;
     }
     if let Some(file) = &summary {
-        append_summary(arguments, run, &gates, file)?;
+        append_summary(arguments, run, &texts, file)?;
     }
     ended.cleaned()?;
     // A resumed run's trials of earlier sessions count as those of this one.
@@ -189,14 +189,26 @@ fn answer(interrupted: bool, failed: u32, gates: &[Verdicted], fail_unsure: bool
     }
 }
 
-/// What the conditions say of the run; a condition on a metric that gets no verdict is a mistake.
-fn gates(arguments: &Arguments, run: RunId) -> Result<Vec<Verdicted>, Error> {
+/// What the conditions say of the run, and how it is told; a condition on a metric that gets no verdict is a mistake.
+fn gates(arguments: &Arguments, run: RunId) -> Result<(Vec<Verdicted>, Vec<String>), Error> {
     if arguments.fail_if.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
     let data = Database::open(&arguments.database.database)?.load_run(run)?;
     let lines = verdicts::of(&data).lines;
-    Ok(arguments.fail_if.iter().map(|gate| Verdicted::of(gate, &lines, &data.trials)).collect())
+    let of = |gate| Verdicted::of(gate, &lines, &data.trials);
+    let gates: Vec<Verdicted> = arguments.fail_if.iter().map(of).collect();
+    let variants = data.experiment.variants().iter().filter(|variant| !variant.baseline).count();
+    let texts = gates.iter().map(|gate| text(gate, variants)).collect();
+    Ok((gates, texts))
+}
+
+/// A gate's answer, and on how many of the run's variants it is where some are compared with nothing.
+fn text(gate: &Verdicted, variants: usize) -> String {
+    match gate.answers.len() {
+        judged if judged < variants => format!("{gate}\n  {judged} of {variants} variants judged\n"),
+        _ => format!("{gate}\n"),
+    }
 }
 
 /// Conditions must name metrics that get verdicts, in a plan that can have one: known before anything runs.
@@ -218,12 +230,12 @@ fn gates_can_be_judged(arguments: &Arguments, experiment: &Experiment) -> Result
     Ok(())
 }
 
-fn append_summary(arguments: &Arguments, run: RunId, gates: &[Verdicted], file: &OutputFile) -> Result<(), Error> {
+fn append_summary(arguments: &Arguments, run: RunId, gates: &[String], file: &OutputFile) -> Result<(), Error> {
     let data = Database::open(&arguments.database.database)?.load_run(run)?;
     let mut text = Vec::new();
     let unwritten = |source| Error::Write { what: "the report".to_owned(), source };
     Markdown.render(&prony_report::build(&data, &Options::default()), &mut text).map_err(unwritten)?;
-    gates.iter().for_each(|gate| text.extend(format!("\n{gate}\n").bytes()));
+    gates.iter().for_each(|gate| text.extend(format!("\n{gate}").bytes()));
     file.write_bytes(&text)
 }
 

@@ -312,6 +312,37 @@ fn without_a_baseline_it_is_said_why_nothing_is() {
     assert!(judged(&single, 6, |t| write(t, 1.0)).silent.unwrap().starts_with("there is one variant"));
 }
 
+/// A gate passed on the others, and neither it nor the tables said that a variant was in no verdict.
+#[test]
+fn variants_that_are_compared_with_nothing_are_named_beside_a_gate_and_in_the_report() {
+    let bench = Bench::new();
+    let run = |design: &str| {
+        let body = format!(
+            "[factors.command]\na = \"1.00\"\nb = \"1.001\"\n[factors]\nn = [1, 2]\n{design}[compare]\n\
+             baseline = {{ command = \"a\" }}\nblocks = 6\n[observe]\ncare = \"light\"\n\
+             [program.x]\ncommand = [\"sh\", \"-c\", \"echo time {{command}} {{n}}\"]\n\
+             [[phase]]\nname = \"run\"\nread = 'time (?<time>[0-9.]+)'\n"
+        );
+        bench.write("x.toml", body);
+        let gate = ["run", "x.toml", "--fail-if", "run.time slower 5%", "--summary", "s.md"];
+        let [gate, all] = [&gate[..], &["show", "--all"]].map(|arguments| {
+            let text = String::from_utf8(bench.prony(arguments).stdout).unwrap();
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        });
+        (gate, all)
+    };
+    let (said, all) = run("[design]\nskip = [{ command = \"a\", n = 2 }]\n");
+    assert!(said.contains("gate `run.time slower 5 %`: passes 1 of 2 variants judged"), "{said}");
+    let finding = "the verdicts leave out 1 of 2 variants: `b, 2`: its stratum has no baseline";
+    assert!(all.contains(&format!("note: `uncompared`: {finding}")), "{all}");
+    assert!(std::fs::read_to_string(bench.path("s.md")).unwrap().contains("1 of 2 variants judged"));
+    let page = bench.prony(&["report", "--format", "html", "-o", "p.html"]);
+    assert!(page.status.success(), "{}", String::from_utf8_lossy(&page.stderr));
+    assert!(std::fs::read_to_string(bench.path("p.html")).unwrap().contains("the verdicts leave out 1 of 2 variants"));
+    let (said, all) = run("");
+    assert!(said.contains("passes") && !said.contains("judged") && !all.contains("uncompared"), "{said}{all}");
+}
+
 #[test]
 fn a_baseline_that_does_not_run_is_not_called_undeclared() {
     let only = edited(&two_stores(6), |json| {
