@@ -108,7 +108,8 @@ impl Trial<'_> {
             parts.chain([&mut readings]).for_each(|readings| without(readings, is_of_boundaries, why));
         }
         let started = self.started_with(index);
-        own_account(tracked, started, &mut readings);
+        let stand_in = started.iter().any(|ran| tracked.is_reported_by(&ran.lines));
+        own_account(tracked, started, stand_in, &mut readings);
         tracked.report.iter().for_each(|report| report::inside(spec, report, &mut readings));
         rate_of_reported(&mut readings);
         instances.entry(String::new()).or_default().extend(readings);
@@ -124,7 +125,8 @@ impl Trial<'_> {
             end: Some(ended),
             readings: instances,
             histograms: histograms.into_iter().flatten().filter(|_| suspended.is_none()).collect(),
-            answer: answer(tracked).or_else(|| replicas::answer(started)),
+            answer: answer(tracked)
+                .or_else(|| replicas::answer(started).filter(|_| stand_in || !tracked.reads_answer())),
             ..not_reached(spec)
         };
         reported(Observed::new(phase, reached(tracked)), tracked)
@@ -241,13 +243,14 @@ const fn is_of_boundaries(key: MetricKey) -> bool {
     matches!(key.metric, Metric::Lag | Metric::Suspended)
 }
 
-/// What the program's lines report of a phase, and the replicas that started with it.
-fn own_account(tracked: &Tracked, started: &[Ran], readings: &mut Readings) {
-    if !started.iter().any(|ran| tracked.is_reported_by(&ran.lines)) {
-        readings.extend(tracked.reported().into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));
-    }
+/// What the replicas that started with a phase tell of it, and the program's lines: what these are to report is the program's
+/// or missing, but where its replicas `stand_in` for it.
+fn own_account(tracked: &Tracked, started: &[Ran], stand_in: bool, readings: &mut Readings) {
     if !started.is_empty() {
-        replicas::whole(readings, &tracked.lines, started);
+        replicas::whole(readings, started);
+    }
+    if !stand_in {
+        readings.extend(tracked.reported().into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));
     }
 }
 
