@@ -1,8 +1,9 @@
 //! What samples of processes that ended in a phase may have missed. Pure.
 //!
-//! A process that lives at the phase's end is read there. One that has ended is judged by its own samples, since those of
-//! another process say nothing of it: what it had between two of them that lie far apart may have been any amount, up to
-//! what the kernel tells of it when it is reaped.
+//! What lives at the phase's end is read there. A role that has ended is judged by its own samples, since those of another
+//! role say nothing of it: what it had between two of them that lie far apart may have been any amount, up to what the
+//! kernel tells of it when it is reaped. Of a short-lived child of a role whose samples are dense the kernel tells nothing:
+//! the greatest sample of a tree is a lower bound, and stands where it shows the role's largest process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -13,12 +14,16 @@ use prony_model::units::{Bytes, Nanos};
 pub(super) const SPARSE: &str =
     "it ended in the phase, and more than a quarter of its time lies between two samples (see `hertz`)";
 
-/// The longest time between two samples of a process that had ended when the phase did may be this part of the time for
-/// which it lived: the first instants have little memory.
+/// The longest time between two samples of what had ended when the phase did may be this part of the time for which it
+/// lived: the first instants have little memory.
 const LONGEST_GAP: u64 = 4;
 
 /// A figure is still measured where no more than this part of it was missed.
 const LITTLE: f64 = 0.02;
+
+/// Samples of several processes show at least this part of the largest one's peak, or some process was not sampled: of what
+/// it had until its end they may miss a quarter.
+const SHOWN: f64 = 0.75;
 
 /// What is known of a role's processes beside their samples, once all of them have ended.
 #[derive(Clone, Copy, Debug)]
@@ -27,49 +32,61 @@ pub struct Ended {
     pub at: Nanos,
     /// No process of them ever had more resident memory, by the kernel's count.
     pub peak: Bytes,
+    /// Whether one of several had as much in the phase. It may have been before, or in the process that launched them; and of
+    /// one process the peak is a figure beside those of samples.
+    pub reached: bool,
 }
 
 /// By role; a role that is not in it may have had any amount of memory, and may have ended at any time.
 pub type Ends = BTreeMap<String, Ended>;
 
+/// The samples of a role or of a process in a phase.
+#[derive(Debug, Default)]
+pub(super) struct Sampled {
+    /// The rounds that found it; the phase's begin and end are among all rounds.
+    pub(super) at: BTreeSet<Nanos>,
+    /// The most resident memory that one of them had in a sample.
+    pub(super) most: Bytes,
+}
+
+impl Sampled {
+    /// Whether the samples show the memory of what had ended when the phase did.
+    fn suffice(&self, rounds: &BTreeSet<Nanos>, ended: Option<&Ended>) -> bool {
+        let lived = lived(rounds, &self.at, ended.map(|ended| ended.at));
+        let gaps = || lived.iter().map(|(from, to)| to.since(*from).as_nanos());
+        let dense = gaps().max().is_none_or(|longest| longest.saturating_mul(LONGEST_GAP) <= gaps().sum());
+        let bytes = |n: Bytes| n.as_bytes() as f64;
+        let hides = |ended: &Ended| ended.reached && bytes(self.most) < SHOWN * bytes(ended.peak);
+        dense && !ended.is_some_and(hides)
+    }
+}
+
 /// How much memory samples may have missed.
 #[derive(Debug, Default)]
 pub(super) struct Missed {
-    /// Of processes that were sampled sparsely, by the round before which or after which they lived.
-    at_once: BTreeMap<Nanos, u64>,
-    /// Of processes that were never sampled.
-    ever: u64,
+    /// Of resident memory.
+    most: u64,
     /// Nothing bounds it.
     any: bool,
 }
 
 impl Missed {
-    /// Adds a process that had ended when the phase did and was sampled at its `own` of all `rounds`; the phase's begin and
-    /// end are among these.
-    pub(super) fn add(&mut self, rounds: &BTreeSet<Nanos>, own: &BTreeSet<Nanos>, ended: Option<&Ended>) {
-        let lived = lived(rounds, own, ended.map(|ended| ended.at));
-        let gaps = || lived.iter().map(|(from, to)| to.since(*from).as_nanos());
-        if gaps().max().is_none_or(|longest| longest.saturating_mul(LONGEST_GAP) <= gaps().sum()) {
-            return;
+    /// Adds a role or process that had ended when the phase did.
+    pub(super) fn add(&mut self, rounds: &BTreeSet<Nanos>, sampled: &Sampled, ended: Option<&Ended>) {
+        match ended {
+            _ if !sampled.at.is_empty() && sampled.suffice(rounds, ended) => {}
+            Some(ended) => self.most += ended.peak.as_bytes(),
+            None => self.any |= !sampled.at.is_empty(),
         }
-        let Some(ended) = ended else { return self.any = true };
-        lived.iter().for_each(|(from, _)| *self.at_once.entry(*from).or_default() += ended.peak.as_bytes());
-    }
-
-    /// Adds a role none of whose processes was ever sampled.
-    pub(super) fn add_unsampled(&mut self, ended: &Ended) {
-        self.ever += ended.peak.as_bytes();
     }
 
     /// Whether a figure from samples stands; only resident memory is bounded.
     pub(super) fn leaves(&self, figure: f64, resident: bool) -> bool {
-        let most = self.ever + self.at_once.values().max().copied().unwrap_or(0);
-        !self.any && (most == 0 || (resident && most as f64 <= LITTLE * figure))
+        !self.any && (self.most == 0 || (resident && self.most as f64 <= LITTLE * figure))
     }
 }
 
-/// The times between rounds in which a process lived, for as much as is known: between two rounds that did not find it, it
-/// did not.
+/// The times between rounds in which it lived, for as much as is known: between two rounds that did not find it, it did not.
 fn lived(rounds: &BTreeSet<Nanos>, own: &BTreeSet<Nanos>, ended: Option<Nanos>) -> Vec<(Nanos, Nanos)> {
     let (Some(first), Some(last)) = (own.first(), own.last()) else { return Vec::new() };
     let before = rounds.range(..first).next_back();
@@ -84,47 +101,51 @@ fn lived(rounds: &BTreeSet<Nanos>, own: &BTreeSet<Nanos>, ended: Option<Nanos>) 
 mod tests {
     use super::*;
 
+    const MIB: f64 = 1_048_576.0;
+
     fn ms(all: impl IntoIterator<Item = u64>) -> BTreeSet<Nanos> {
         all.into_iter().map(Nanos::from_millis).collect()
     }
 
     fn ended(at: u64, mib: u64) -> Ended {
-        Ended { at: Nanos::from_millis(at), peak: Bytes::from_mib(mib) }
+        Ended { at: Nanos::from_millis(at), peak: Bytes::from_mib(mib), reached: true }
     }
 
-    const MIB: f64 = 1_048_576.0;
+    fn sampled(at: impl IntoIterator<Item = u64>, mib: u64) -> Sampled {
+        Sampled { at: ms(at), most: Bytes::from_mib(mib) }
+    }
 
-    fn missed(all: &[(BTreeSet<Nanos>, Option<Ended>)]) -> Missed {
+    fn missed(all: &[(Sampled, Option<Ended>)]) -> Missed {
         let mut missed = Missed::default();
         let rounds = ms((0..=100).step_by(10));
-        all.iter().for_each(|(own, ended)| missed.add(&rounds, own, ended.as_ref()));
+        all.iter().for_each(|(sampled, ended)| missed.add(&rounds, sampled, ended.as_ref()));
         missed
     }
 
     #[test]
-    fn densely_sampled_processes_hide_nothing() {
-        assert!(missed(&[(ms((10..=60).step_by(10)), None), (ms([]), None)]).leaves(0.0, false));
+    fn dense_samples_hide_nothing() {
+        let dense = || sampled((10..=60).step_by(10), 5);
+        assert!(missed(&[(dense(), None), (sampled([], 0), None)]).leaves(0.0, false));
     }
 
     #[test]
-    fn a_sparse_process_hides_any_amount_unless_its_peak_is_known() {
-        let sparse = ms([50]);
-        assert!(!missed(&[(sparse.clone(), None)]).leaves(1e12, true));
-        let known = missed(&[(sparse, Some(ended(100, 2)))]);
+    fn sparse_samples_hide_any_amount_unless_a_peak_is_known() {
+        assert!(!missed(&[(sampled([50], 2), None)]).leaves(1e12, true));
+        let known = missed(&[(sampled([50], 2), Some(ended(100, 2)))]);
         assert!(known.leaves(100.0 * MIB, true) && !known.leaves(99.0 * MIB, true));
         assert!(!known.leaves(100.0 * MIB, false), "a peak of resident memory bounds nothing else");
+        let unsampled = missed(&[(sampled([50], 2), Some(ended(100, 2))), (sampled([], 0), Some(ended(100, 3)))]);
+        assert!(unsampled.leaves(250.0 * MIB, true) && !unsampled.leaves(249.0 * MIB, true), "peaks are added");
     }
 
+    /// A build whose many short-lived children are small has its memory; a shell whose child had all of it has not.
     #[test]
-    fn peaks_of_processes_that_may_have_lived_together_are_added() {
-        let child = |at: u64| (ms([at]), Some(ended(100, 2)));
-        let one_after_another: Vec<_> = (1..10).step_by(3).map(|n| child(10 * n)).collect();
-        assert!(missed(&one_after_another).leaves(100.0 * MIB, true));
-        let together = missed(&[child(30), child(30), child(40)]);
-        assert!(together.leaves(300.0 * MIB, true) && !together.leaves(299.0 * MIB, true));
-        let mut unsampled = missed(&[child(30)]);
-        unsampled.add_unsampled(&ended(100, 3));
-        assert!(unsampled.leaves(250.0 * MIB, true) && !unsampled.leaves(249.0 * MIB, true));
+    fn short_children_matter_where_no_sample_shows_the_largest_process() {
+        let tree = |most: u64| sampled((10..=100).step_by(10), most);
+        assert!(missed(&[(tree(80), Some(ended(100, 100)))]).leaves(0.0, false));
+        assert!(!missed(&[(tree(70), Some(ended(100, 100)))]).leaves(4999.0 * MIB, true));
+        let of_the_launcher = Ended { reached: false, ..ended(100, 100) };
+        assert!(missed(&[(tree(1), Some(of_the_launcher))]).leaves(0.0, false));
     }
 
     #[test]
@@ -132,7 +153,7 @@ mod tests {
         let rounds = ms([0, 2, 4, 6, 8, 10, 100]);
         let dense = |end: Option<Ended>| {
             let mut missed = Missed::default();
-            missed.add(&rounds, &ms([2, 4, 6, 8, 10]), end.as_ref());
+            missed.add(&rounds, &sampled([2, 4, 6, 8, 10], 2), end.as_ref());
             missed.leaves(0.0, false)
         };
         assert!(!dense(None) && !dense(Some(ended(100, 2))) && dense(Some(ended(12, 2))));

@@ -12,7 +12,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 
-use super::missed::{Ends, Missed, SPARSE};
+use super::missed::{Ends, Missed, SPARSE, Sampled};
 use super::readings::Readings;
 use super::snapshot::{ProcessSnapshot, Snapshot};
 
@@ -96,7 +96,9 @@ impl Processes<'_> {
         }
         found.count += 1;
         if at_rest.is_none() {
-            found.missed.add(rounds, &inside.iter().map(|sample| sample.at).collect(), self.ends.get(&series.role));
+            let at = inside.iter().map(|sample| sample.at).collect();
+            let sampled = Sampled { at, ..Sampled::default() };
+            found.missed.add(rounds, &sampled, self.ends.get(&series.role));
         }
         for sample in inside {
             let sum = found.memory.entry(sample.at).or_default();

@@ -7,7 +7,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 
-use super::missed::{Ends, Missed, SPARSE};
+use super::missed::{Ends, Missed, SPARSE, Sampled};
 use super::snapshot::{ProcessSnapshot, Snapshot};
 use super::sync::SyncCounts;
 
@@ -183,8 +183,7 @@ fn gauges(
     pss(end, role, readings);
 }
 
-/// What samples may have missed of processes that had ended when the phase did. A pid that was given out again counts as
-/// one process.
+/// What samples may have missed of roles that had ended when the phase did.
 fn missed(
     begin: &Snapshot,
     end: &Snapshot,
@@ -193,25 +192,22 @@ fn missed(
     ends: &Ends,
 ) -> Missed {
     let mut rounds = BTreeSet::from([begin.at, end.at]);
-    let mut found: BTreeMap<u32, (&str, BTreeSet<Nanos>)> = BTreeMap::new();
-    let at_begin = begin.processes.iter().map(|process| (process.pid, process.role.as_str(), begin.at));
+    let mut roles: BTreeMap<&str, Sampled> = ends.keys().map(|role| (role.as_str(), Sampled::default())).collect();
+    let at_begin = begin.processes.iter().map(|process| (process.role.as_str(), &process.sample));
     let inside = series.iter().flat_map(|process| {
-        let samples = process.samples.iter().map(|sample| sample.at);
-        samples.filter(|at| begin.at < *at && *at < end.at).map(|at| (process.pid, process.role.as_str(), at))
+        let samples = process.samples.iter().filter(|sample| begin.at < sample.at && sample.at < end.at);
+        samples.map(|sample| (process.role.as_str(), sample))
     });
-    for (pid, role, at) in at_begin.chain(inside) {
-        rounds.insert(at);
-        found.entry(pid).or_insert_with(|| (role, BTreeSet::new())).1.insert(at);
+    for (role, sample) in at_begin.chain(inside) {
+        rounds.insert(sample.at);
+        let sampled = roles.entry(role).or_default();
+        sampled.at.insert(sample.at);
+        sampled.most = sampled.most.max(sample.rss());
     }
-    let alive = |process: u32| end.processes.iter().any(|alive| alive.pid == process);
-    let sampled = |role: &String| {
-        found.values().any(|(of, _)| of == role) || end.processes.iter().any(|alive| alive.role == *role)
-    };
+    let alive = |role: &str| end.processes.iter().any(|process| process.role == role);
     let mut missed = Missed::default();
-    let unsampled = ends.iter().filter(|(role, _)| within(role) && !sampled(role));
-    unsampled.for_each(|(_, ended)| missed.add_unsampled(ended));
-    let ended = found.iter().filter(|(pid, (role, _))| within(role) && !alive(**pid));
-    ended.for_each(|(_, (role, own))| missed.add(&rounds, own, ends.get(*role)));
+    let ended = roles.iter().filter(|(role, _)| within(role) && !alive(role));
+    ended.for_each(|(role, sampled)| missed.add(&rounds, sampled, ends.get(*role)));
     missed
 }
 
@@ -447,32 +443,31 @@ mod tests {
 
     /// A tree's figures were measured where any process of it lived at the end, whatever ended unsampled beside that one.
     #[test]
-    fn a_tree_has_no_memory_where_one_of_its_processes_may_have_had_any() {
+    fn a_tree_has_no_memory_where_one_of_its_roles_may_have_had_any() {
         let alive = |at| snapshot(at, 0, vec![process(1, "main", at, 4_000)]);
-        let sampled =
-            |role: &str, at: &[u64]| series(2, role, &at.iter().map(|at| (*at, 10)).collect::<Vec<(u64, u64)>>());
+        let sampled = |role: &str, at: &[u64]| series(2, role, &at.iter().map(|at| (*at, 10)).collect::<Vec<_>>());
         let main = || series(1, "main", &[(150, 4_000), (200, 4_000), (250, 4_000)]);
         let of = |child: ProcessSeries, ends: &Ends| {
             readings_with_ends(&alive(100), &alive(300), &[main(), child], "", ends)
         };
         let sparse = Reading::Missing(Why::Failed(SPARSE.into()));
-        let unknown = Ends::new();
-        let once = || sampled("main", &[150]);
+        let (unknown, once) = (Ends::new(), || sampled("replica.1", &[150]));
         for key in ["anon.max", "anon.mean", "anon.min", "processes.max"] {
             assert_eq!(*get(&of(once(), &unknown), key), sparse, "{key}");
         }
         is(&of(once(), &unknown), "anon.end", 4_000.0);
-        is(&of(sampled("main", &[150, 200, 250]), &unknown), "anon.max", 4_010.0);
+        is(&of(sampled("replica.1", &[150, 200, 250]), &unknown), "anon.max", 4_010.0);
+        is(&of(sampled("main", &[150]), &unknown), "anon.max", 4_010.0);
         let peak = |role: &str, peak: u64| {
-            Ends::from([(role.to_owned(), Ended { at: ms(300), peak: Bytes::from_bytes(peak) })])
+            Ends::from([(role.to_owned(), Ended { at: ms(300), peak: Bytes::from_bytes(peak), reached: true })])
         };
-        is(&of(once(), &peak("main", 80)), "anon.max", 4_010.0);
-        assert_eq!(*get(&of(once(), &peak("main", 80)), "processes.max"), sparse, "its processes are not known");
-        assert_eq!(*get(&of(once(), &peak("main", 90)), "anon.max"), sparse);
-        let dense = || sampled("main", &[150, 200, 250]);
-        assert_eq!(*get(&of(dense(), &peak("replica.1", 90)), "anon.max"), sparse, "a replica without any sample");
-        is(&of(dense(), &peak("replica.1", 70)), "anon.max", 4_010.0);
-        is(&of(sampled("replica.1", &[150, 200, 250]), &peak("replica.1", 90)), "anon.max", 4_010.0);
+        is(&of(once(), &peak("replica.1", 80)), "anon.max", 4_010.0);
+        assert_eq!(*get(&of(once(), &peak("replica.1", 80)), "processes.max"), sparse, "its processes are not known");
+        assert_eq!(*get(&of(once(), &peak("replica.1", 90)), "anon.max"), sparse);
+        let dense = || sampled("replica.1", &[150, 200, 250]);
+        assert_eq!(*get(&of(dense(), &peak("replica.2", 90)), "anon.max"), sparse, "a replica without any sample");
+        is(&of(dense(), &peak("replica.2", 70)), "anon.max", 4_010.0);
+        is(&of(dense(), &peak("replica.1", 90)), "anon.max", 4_010.0);
     }
 
     #[test]

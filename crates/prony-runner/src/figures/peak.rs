@@ -6,21 +6,15 @@
 
 use std::collections::BTreeSet;
 
-use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{MetricKeyText, ProcessSeries};
+use prony_model::record::ProcessSeries;
 use prony_model::units::{Bytes, Nanos};
 use prony_os::sample::Snapshot;
 
-use crate::figures::readings::Readings;
 use crate::figures::span::{Span, bytes};
 
 /// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
-const PEAK_SLACK: Bytes = Bytes::from_kib(512);
-
-/// Samples of several processes show at least this part of the largest one's peak, or some process was not sampled: of what
-/// it had until its end they may miss a quarter.
-const SAMPLED: f64 = 0.75;
+pub(super) const PEAK_SLACK: Bytes = Bytes::from_kib(512);
 
 impl Span<'_> {
     /// Why the kernel's figure may be one from before the span.
@@ -46,27 +40,6 @@ impl Span<'_> {
         let why = "the kernel reports one peak, the largest of all processes that the program waited for, and some ended unsampled; \
                    see `max`";
         (self.to_the_end && waited_for).then(|| Why::NotSupported(why.into()))
-    }
-
-    /// Takes away figures from samples where several processes ran and one of them had much more memory than any sample
-    /// shows of all of them: it came and went between two samples. The kernel does not tell in which phase.
-    pub(super) fn without_the_unsampled(&self, readings: &mut Readings) {
-        let (Reading::Measured(usage), true) = (&self.watched.ended.usage, self.from_the_start && self.to_the_end)
-        else {
-            return;
-        };
-        let key = MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Max));
-        let most = readings.get(&key).and_then(|most| most.measured().copied());
-        let suspended = self.watched.snapshots[0].processes.first().map_or(Bytes::default(), |process| process.peak);
-        let reaped = bytes(usage.peak);
-        if usage.peak <= suspended + PEAK_SLACK || most.is_none_or(|most| most >= SAMPLED * reaped) {
-            return;
-        }
-        let why =
-            format!("no sample shows the {} that the kernel reports of one of its processes (see `hertz`)", usage.peak);
-        let sampled = |key: MetricKey| matches!(key.stat, Some(Stat::Max | Stat::Mean | Stat::Min));
-        let measured = readings.iter_mut().filter(|(key, reading)| sampled(key.0) && reading.measured().is_some());
-        measured.for_each(|(_, reading)| *reading = Reading::Missing(Why::Failed(why.clone().into())));
     }
 
     /// The kernel's own peak, where one process ran: what it had reached when it was reaped, and at snapshots before.

@@ -13,6 +13,7 @@ use prony_os::sample::{Ended, Ends, Processes, Snapshot, phase_readings, reading
 
 use crate::boundaries::suspending::Suspension;
 use crate::boundaries::suspensions::Suspensions;
+use crate::figures::peak::PEAK_SLACK;
 use crate::figures::readings::{Readings, set};
 use crate::watched::Watched;
 
@@ -76,7 +77,9 @@ impl Span<'_> {
         }
         let stopped = self.suspended.between(begin.at, end.at);
         (begin.at, end.at) = (self.suspended.running(begin.at), self.suspended.running(end.at));
-        let mut readings = readings_with_ends(&begin, &end, series, "", &self.ends(series));
+        let peak = self.peak(&begin, end.at, series);
+        let ends = self.ends(series, peak.measured().is_none());
+        let mut readings = readings_with_ends(&begin, &end, series, "", &ends);
         if stopped > Nanos::ZERO {
             let why = Why::NotSupported(
                 "the program was suspended inside the phase, and the machine's waits \
@@ -91,29 +94,32 @@ impl Span<'_> {
             None if self.to_the_end => self.to_the_very_end(&mut readings),
             None => {}
         }
-        let peak = self.peak(&begin, end.at, series);
-        if peak.measured().is_none() {
-            self.without_the_unsampled(&mut readings);
-        }
         readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
         readings
     }
 
     /// What the kernel told of the program and of its replicas at their ends. Of a store's trial it told this of its worker
-    /// only, and not of its services.
-    fn ends(&self, series: &[ProcessSeries]) -> Ends {
+    /// only, and not of its services. `several` says whether the program was of several processes.
+    fn ends(&self, series: &[ProcessSeries], several: bool) -> Ends {
         let Watched { snapshots, ended, replicas, worker, .. } = self.watched;
         let program = snapshots[0].processes.first().filter(|_| worker.is_none());
         let program = program.and_then(|program| series.iter().find(|process| process.pid == program.pid));
         let inside = |at: &End| at.at > snapshots[self.first].at;
         let began = replicas.all.iter().filter(|ran| ran.before.is_some() && ran.released < snapshots[self.until].at);
-        let replicas = began.filter_map(|ran| Some((ran.role(), ran.end().filter(|end| inside(end))?)));
-        let all = program.map(|program| (program.role.clone(), ended)).into_iter().chain(replicas);
-        let known = |end: &End| {
+        let begins_here = |at: Nanos| at >= snapshots[self.first].at;
+        let replicas = began.filter_map(|ran| {
+            let end = ran.end().filter(|end| inside(end))?;
+            Some((ran.role(), end, begins_here(ran.released)))
+        });
+        let program = program.map(|program| (program.role.clone(), ended, self.from_the_start && several));
+        let suspended = snapshots[0].processes.first().map_or(Bytes::default(), |process| process.peak);
+        let known = |end: &End, whole: bool| {
             let peak = end.usage.measured()?.peak;
-            Some(Ended { at: self.suspended.running(end.at), peak })
+            let reached = whole && peak > suspended + PEAK_SLACK;
+            Some(Ended { at: self.suspended.running(end.at), peak, reached })
         };
-        all.filter_map(|(role, end)| Some((role, known(end)?))).collect()
+        let all = program.into_iter().chain(replicas);
+        all.filter_map(|(role, end, whole)| Some((role, known(end, whole)?))).collect()
     }
 
     /// The snapshots of suspensions inside the span, those that overlap as one: what was used between them is prony's.
@@ -200,7 +206,7 @@ impl Span<'_> {
         let from = if self.from_the_start { self.watched.executed.max(begin.at) } else { begin.at };
         let between = (self.suspended.running(from), self.suspended.running(end.at));
         let left_out = &self.inner_holds();
-        let ends = &self.ends(series);
+        let ends = &self.ends(series, false);
         Processes { begin, end, between, at_rest, left_out, series, ends, cpu }.readings()
     }
 
@@ -498,7 +504,7 @@ pub(crate) mod tests {
         };
         let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
         let reason = why(&of(41, 9), &["anon.max", "anon.mean", "anon.min", "rss.max", "processes.max"]);
-        assert!(reason.contains("no sample shows the 43.0 MB"), "{reason}");
+        assert!(reason.contains("two samples"), "{reason}");
         assert_eq!(get(&of(40, 9), "anon.max"), mib(30), "samples show three quarters");
         assert_eq!(get(&of(41, 0), "anon.max"), mib(30), "without children the peak itself is there");
         assert_eq!(get(&of(41, 0), "rss.peak"), mib(41));

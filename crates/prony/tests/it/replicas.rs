@@ -113,7 +113,7 @@ fn each_replica_has_its_own_env_output_and_figures() {
         let of = |figure: &str| number(&trial, &name, figure);
         assert_eq!((of("time"), of("operations"), of("rate")), (1e8 * f64::from(n), 100.0 * f64::from(n), 1000.0));
         assert!(of("wall") >= 1e9 + 1e8 * f64::from(n) && of("wall") <= makespan, "{} of {makespan}", of("wall"));
-        assert!(of("cpu") > 0.0 && of("faults.minor") > 0.0);
+        assert!(of("cpu") > 0.0 && of("faults.minor") > 0.0 && of("rss.max") > 0.0);
         assert!(of("pss.end") > 0.0 && of("rss.end") > 0.0, "read when it had told and lived on");
         assert!(number(&trial, "replicas", "pss.max") >= of("pss.end"), "one of the summands");
         let copy = &copies(&trial)[n as usize - 1];
@@ -360,9 +360,6 @@ fn heaps_of_replicas_stand_apart_and_are_summed() {
 #[test]
 fn what_replicas_share_counts_once() {
     let Some(_) = version("python3") else { return };
-    // `python3` may be a script whose short-lived children leave the replicas without figures of samples.
-    let executable = ["-c", "import sys; print(sys.executable, end='')"];
-    let python = String::from_utf8(Command::new("python3").args(executable).output().unwrap().stdout).unwrap();
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
     // Each waits until all of them have all of it mapped, whatever that takes, and then by turns, not by the clock: a
@@ -374,11 +371,9 @@ fn what_replicas_share_counts_once() {
                   for _ in range(200): time.sleep(0.01)\n";
     bench.write("site/worker.py", worker);
     bench.write("site/store", vec![1_u8; 60 << 20]);
-    let body = format!(
-        "[program.x]\nshell = true\ncommand = \"echo ready; exec sleep 600\"\ndirectory = \"site\"\n\
-         [program.x.replicas]\ncount = 3\nphase = \"queries\"\ncommand = \"exec {python} worker.py\"\n\
-         read = '^done (?<rows>\\d+) rows'\n"
-    );
+    let body = "[program.x]\nshell = true\ncommand = \"echo ready; exec sleep 600\"\ndirectory = \"site\"\n\
+                [program.x.replicas]\ncount = 3\nphase = \"queries\"\ncommand = \"exec python3 worker.py\"\n\
+                read = '^done (?<rows>\\d+) rows'\n";
     let trial = bench.trial(&format!("{body}{QUERIES}"));
     assert_eq!((trial.ending.outcome, found(&trial)), (Outcome::Ok, vec![]), "{:?}", trial.ending);
     let store = f64::from(60 << 20);
