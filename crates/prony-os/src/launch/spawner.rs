@@ -23,6 +23,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, k
 
 use super::spec::TARGETS_END;
 use super::texts::{Cut, Texts};
+use crate::sys::memory::wait_for_own_memory;
 use crate::sys::process::{
     ChildPlan, ChildStack, SpawnPage, Step, SuspendPipes, altered_signals, clone_child, enter_groups, forget_code,
     fork_into, report,
@@ -304,6 +305,7 @@ impl Spawning<'_> {
         };
         clone_child(&plan, &mut self.stack).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
         if self.spawn.failed().is_none() {
+            self.spawn.pid().into_iter().for_each(wait_for_own_memory);
             self.spawn.tell_executed();
         }
         Ok(())

@@ -6,6 +6,7 @@
 
 pub mod counters;
 pub mod device;
+mod missed;
 pub mod parse;
 mod proc_file;
 mod process;
@@ -28,8 +29,9 @@ use prony_model::reading::Reading;
 use prony_model::record::ProcessSeries;
 use prony_model::units::Nanos;
 
+pub use missed::{Ended, Ends};
 pub use processes::Processes;
-pub use readings::{Readings, phase_readings};
+pub use readings::{Readings, phase_readings, readings_with_ends};
 pub use snapshot::{GroupFiles, Snapshot};
 pub use state::{ForeignProcess, Settings};
 pub use sync::{SyncCounters, Tracepoints};

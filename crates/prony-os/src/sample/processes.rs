@@ -12,7 +12,8 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 
-use super::readings::{Readings, SPARSE, is_dense};
+use super::missed::{Ends, Missed, SPARSE, Sampled};
+use super::readings::Readings;
 use super::snapshot::{ProcessSnapshot, Snapshot};
 
 /// What the processes of a phase are read from.
@@ -30,6 +31,8 @@ pub struct Processes<'a> {
     pub left_out: &'a [(&'a Snapshot, &'a Snapshot)],
     /// Samples of all processes of the trial.
     pub series: &'a [ProcessSeries],
+    /// What is known of processes that ended.
+    pub ends: &'a Ends,
     /// CPU time of the whole tree in the phase.
     pub cpu: &'a Reading<f64>,
 }
@@ -44,6 +47,8 @@ struct Found {
     count: usize,
     /// Those that lived at the end.
     at_rest: Vec<ProcessSnapshot>,
+    /// What samples may have missed of the others.
+    missed: Missed,
 }
 
 impl Processes<'_> {
@@ -56,15 +61,15 @@ impl Processes<'_> {
         }
         let (from, to) = self.between;
         let samples = self.series.iter().flat_map(|series| &series.samples).map(|sample| sample.at);
-        let rounds = samples.filter(|at| from <= *at && *at <= to).chain([from, to]).collect();
+        let rounds: BTreeSet<Nanos> = samples.filter(|at| from <= *at && *at <= to).chain([from, to]).collect();
         let mut found: BTreeMap<String, Found> = BTreeMap::new();
         for (at, name) in instances(self.series).into_iter().enumerate() {
-            self.add(at, found.entry(name).or_default());
+            self.add(at, &rounds, found.entry(name).or_default());
         }
         found.retain(|_, found| found.count > 0);
         let attributed: f64 = found.values().map(|found| found.cpu).sum();
         let mut all: BTreeMap<String, Readings> =
-            found.into_iter().map(|(name, found)| (name, found.readings(&rounds))).collect();
+            found.into_iter().map(|(name, found)| (name, found.readings())).collect();
         // Clocks of processes are read some microseconds after the group's.
         let rest = self.cpu.clone().map(|cpu| (cpu - attributed).max(0.0));
         let large = rest.clone().and(self.cpu.clone(), |rest, cpu| rest > PART * cpu);
@@ -81,7 +86,7 @@ impl Processes<'_> {
         faults(self.end) > faults(self.begin)
     }
 
-    fn add(&self, at: usize, found: &mut Found) {
+    fn add(&self, at: usize, rounds: &BTreeSet<Nanos>, found: &mut Found) {
         let series = &self.series[at];
         let (from, to) = self.between;
         let inside: Vec<&ProcessSample> = series.samples.iter().filter(|s| from <= s.at && s.at <= to).collect();
@@ -90,6 +95,11 @@ impl Processes<'_> {
             return;
         }
         found.count += 1;
+        if at_rest.is_none() {
+            let at = inside.iter().map(|sample| sample.at).collect();
+            let sampled = Sampled { at, ..Sampled::default() };
+            found.missed.add(rounds, &sampled, self.ends.get(&series.role));
+        }
         for sample in inside {
             let sum = found.memory.entry(sample.at).or_default();
             *sum = (sum.0 + sample.anon.as_bytes(), sum.1 + sample.rss().as_bytes());
@@ -130,16 +140,15 @@ fn cpu(sample: &ProcessSample) -> u64 {
 }
 
 impl Found {
-    fn readings(self, rounds: &BTreeSet<Nanos>) -> Readings {
+    fn readings(self) -> Readings {
         let mut readings = Readings::new();
         let mut put = |metric, stat, reading| {
             readings.insert(MetricKeyText(MetricKey { metric, stat }), reading);
         };
         put(Metric::Cpu, None, Reading::Measured(self.cpu));
-        let dense = !self.at_rest.is_empty() || is_dense(rounds, self.memory.keys().copied());
         let most = |of: fn(&(u64, u64)) -> u64| match self.memory.values().map(of).max() {
-            Some(_) if !dense => Reading::Missing(Why::Failed(SPARSE.into())),
-            Some(most) => Reading::Measured(most as f64),
+            Some(most) if self.missed.leaves(most as f64, true) => Reading::Measured(most as f64),
+            Some(_) => Reading::Missing(Why::Failed(SPARSE.into())),
             None => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
         };
         put(Metric::Anon, Some(Stat::Max), most(|sum| sum.0));
@@ -161,6 +170,8 @@ impl Found {
 mod tests {
     use super::*;
     use crate::sample::counters::Counters;
+
+    const MIB: f64 = 1_048_576.0;
 
     fn ms(n: u64) -> Nanos {
         Nanos::from_millis(n)
@@ -206,7 +217,8 @@ mod tests {
     /// Figures of a phase from 100 to 1,000 ms in which the tree used 900 ms.
     fn readings(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries]) -> BTreeMap<String, Readings> {
         let (cpu, between) = (&Reading::Measured(900e6), (begin.at, end.at));
-        Processes { begin, end, between, at_rest: &end.processes, left_out: &[], series, cpu }.readings()
+        Processes { begin, end, between, at_rest: &end.processes, left_out: &[], series, ends: &Ends::new(), cpu }
+            .readings()
     }
 
     #[track_caller]
@@ -249,6 +261,22 @@ mod tests {
         is(&all, "process.site.b", "cpu", 40e6);
     }
 
+    /// A name that several processes share was measured where one of them lived at the end.
+    #[test]
+    fn a_name_has_no_memory_where_one_of_its_processes_was_sampled_sparsely() {
+        let (begin, end) = (snapshot(100, &[]), snapshot(1_000, &[(9, 0, 1)]));
+        let instants = || (200..=1_000).step_by(100);
+        let long = |pid: u32| series(pid, "sh", &instants().map(|at| (at, 0, 1)).collect::<Vec<_>>());
+        // From the ninth on they share one name.
+        let mut sampled: Vec<ProcessSeries> = (1..=9).map(long).collect();
+        is(&readings(&begin, &end, &sampled), "process.site.sh.9+", "anon.max", MIB);
+        sampled.push(series(10, "sh", &[(300, 0, 5)]));
+        let all = readings(&begin, &end, &sampled);
+        let found = &all["process.site.sh.9+"][&MetricKeyText("anon.max".parse().unwrap())];
+        assert_eq!(found, &Reading::Missing(Why::Failed(SPARSE.into())));
+        is(&all, "process.site.sh.9+", "anon.end", MIB);
+    }
+
     #[test]
     fn suspension_usage_is_deducted_from_processes() {
         let (begin, end) = (snapshot(100, &[(1, 0, 1), (2, 0, 1)]), snapshot(1_000, &[(1, 500, 1), (2, 300, 1)]));
@@ -256,7 +284,8 @@ mod tests {
         let sampled = [series(1, "node", &[(100, 0, 1)]), series(2, "node", &[(100, 0, 1)])];
         let (cpu, between, left_out) = (&Reading::Measured(550e6), (begin.at, end.at), &[(&from, &to)]);
         let (begin, end, at_rest) = (&begin, &end, &end.processes[..]);
-        let all = Processes { begin, end, between, at_rest, left_out, series: &sampled, cpu }.readings();
+        let all =
+            Processes { begin, end, between, at_rest, left_out, series: &sampled, ends: &Ends::new(), cpu }.readings();
         is(&all, "process.site.node", "cpu", 250e6);
         is(&all, "process.site.node.2", "cpu", 300e6);
         is(&all, NOT_ATTRIBUTED, "cpu", 0.0);

@@ -7,22 +7,15 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 
+use super::missed::{Ends, Missed, SPARSE, Sampled};
 use super::snapshot::{ProcessSnapshot, Snapshot};
 use super::sync::SyncCounts;
 
 /// Figures by key.
 pub type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
 
-/// Why what ended in the phase has no memory.
-pub(super) const SPARSE: &str =
-    "it ended in the phase, and more than a quarter of its time lies between two samples (see `hertz`)";
-
 /// A gauge's value in one sample.
 type Gauge = fn(&ProcessSample) -> f64;
-
-/// The longest time between two samples of what had ended when the phase did may be this part of the time for which it
-/// lived: what was not sampled may have had any amount of memory, and the first instants have little.
-const LONGEST_GAP: u64 = 4;
 
 /// Gauges that every sample holds.
 const GAUGES: [(Metric, Gauge); 8] = [
@@ -51,13 +44,24 @@ fn nanos(time: Nanos) -> f64 {
 /// weighted by time (trapezia between samples). `peak` exists for `rss` only, and only where a single process ran in
 /// the phase: the kernel has it for each process, and a sum of peaks at different instants is the peak of nothing.
 pub fn phase_readings(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str) -> Readings {
+    readings_with_ends(begin, end, series, role, &Ends::new())
+}
+
+/// [`phase_readings`] where something is known of processes that ended in the phase. Every role in `ends` ran in it.
+pub fn readings_with_ends(
+    begin: &Snapshot,
+    end: &Snapshot,
+    series: &[ProcessSeries],
+    role: &str,
+    ends: &Ends,
+) -> Readings {
     let mut readings = Readings::new();
     amounts(begin, end, role, &mut readings);
     if role.is_empty() {
         machine(begin, end, &mut readings);
     }
     syncs(begin, end, role, &mut readings);
-    gauges(begin, end, series, role, &mut readings);
+    gauges(begin, end, series, role, ends, &mut readings);
     readings
 }
 
@@ -142,31 +146,35 @@ fn syncs(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings) 
     }
 }
 
-fn gauges(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str, readings: &mut Readings) {
+fn gauges(
+    begin: &Snapshot,
+    end: &Snapshot,
+    series: &[ProcessSeries],
+    role: &str,
+    ends: &Ends,
+    readings: &mut Readings,
+) {
     let mut instants: BTreeMap<Nanos, Vec<ProcessSample>> = BTreeMap::new();
-    let mut rounds = BTreeSet::from([begin.at, end.at]);
     let within = |role_of: &str| role.is_empty() || role_of == role;
-    for process in series {
+    for process in series.iter().filter(|process| within(&process.role)) {
         for sample in process.samples.iter().filter(|sample| begin.at < sample.at && sample.at < end.at) {
-            rounds.insert(sample.at);
-            if within(&process.role) {
-                instants.entry(sample.at).or_default().push(*sample);
-            }
+            instants.entry(sample.at).or_default().push(*sample);
         }
     }
     for snapshot in [begin, end] {
         let alive = snapshot.processes.iter().filter(|process| within(&process.role));
         instants.insert(snapshot.at, alive.map(|process| process.sample).collect());
     }
+    let missed = missed(begin, end, series, within, ends);
     for (metric, value) in GAUGES {
         let sums = instants.iter().map(|(at, alive)| (*at, alive.iter().map(value).sum()));
         // Before its first process and after its last, a role has no memory to report.
         let sums: Vec<(Nanos, f64)> = sums.filter(|(at, _)| !instants[at].is_empty()).collect();
-        let alive_at_end = !instants[&end.at].is_empty();
-        let dense = alive_at_end || is_dense(&rounds, sums.iter().map(|(at, _)| *at));
-        for (stat, reading) in statistics(&sums, alive_at_end) {
+        for (stat, reading) in statistics(&sums, !instants[&end.at].is_empty()) {
+            let resident = matches!(metric, Metric::Rss | Metric::Anon | Metric::File | Metric::Shared);
+            let stands = |value: &f64| stat == Stat::End || missed.leaves(*value, resident);
             let sparse = || Reading::Missing(Why::Failed(SPARSE.into()));
-            let reading = if dense || reading.measured().is_none() { reading } else { sparse() };
+            let reading = if reading.measured().is_none_or(stands) { reading } else { sparse() };
             readings.insert(MetricKeyText(MetricKey::gauge(metric, stat)), reading);
         }
     }
@@ -175,16 +183,32 @@ fn gauges(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str
     pss(end, role, readings);
 }
 
-/// Whether samples of what ended in the phase show its memory: of the time for which it lived, up to the rounds before and
-/// after it, no more lies between two rounds than [`LONGEST_GAP`] allows. True of what was never sampled, which is missing
-/// anyway.
-pub(super) fn is_dense(rounds: &BTreeSet<Nanos>, own: impl Iterator<Item = Nanos>) -> bool {
-    let own: BTreeSet<Nanos> = own.collect();
-    let rounds: Vec<Nanos> = rounds.iter().copied().collect();
-    // Between two rounds that did not find it, it did not live.
-    let lived = rounds.windows(2).filter(|pair| pair.iter().any(|at| own.contains(at)));
-    let gaps: Vec<u64> = lived.map(|pair| pair[1].since(pair[0]).as_nanos()).collect();
-    gaps.iter().max().is_none_or(|longest| longest.saturating_mul(LONGEST_GAP) <= gaps.iter().sum())
+/// What samples may have missed of roles that had ended when the phase did.
+fn missed(
+    begin: &Snapshot,
+    end: &Snapshot,
+    series: &[ProcessSeries],
+    within: impl Fn(&str) -> bool,
+    ends: &Ends,
+) -> Missed {
+    let mut rounds = BTreeSet::from([begin.at, end.at]);
+    let mut roles: BTreeMap<&str, Sampled> = ends.keys().map(|role| (role.as_str(), Sampled::default())).collect();
+    let at_begin = begin.processes.iter().map(|process| (process.role.as_str(), &process.sample));
+    let inside = series.iter().flat_map(|process| {
+        let samples = process.samples.iter().filter(|sample| begin.at < sample.at && sample.at < end.at);
+        samples.map(|sample| (process.role.as_str(), sample))
+    });
+    for (role, sample) in at_begin.chain(inside) {
+        rounds.insert(sample.at);
+        let sampled = roles.entry(role).or_default();
+        sampled.at.insert(sample.at);
+        sampled.most = sampled.most.max(sample.rss());
+    }
+    let alive = |role: &str| end.processes.iter().any(|process| process.role == role);
+    let mut missed = Missed::default();
+    let ended = roles.iter().filter(|(role, _)| within(role) && !alive(role));
+    ended.for_each(|(role, sampled)| missed.add(&rounds, sampled, ends.get(*role)));
+    missed
 }
 
 fn statistics(sums: &[(Nanos, f64)], alive_at_end: bool) -> [(Stat, Reading<f64>); 5] {
@@ -261,6 +285,7 @@ fn pss(end: &Snapshot, role: &str, readings: &mut Readings) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::missed::Ended;
     use super::*;
     use crate::cache::DiskUsage;
     use crate::sample::counters::Counters;
@@ -407,13 +432,42 @@ mod tests {
         is(&of(&[(150, 4), (200, 9), (250, 9)], "worker"), "anon.max", 9.0);
         // It lived between two rounds of others for 50 ms, of which at most 12.5 are not sampled.
         is(&of(&[(152, 4), (162, 6), (172, 7), (182, 8), (192, 9)], "worker"), "anon.max", 9.0);
-        is(&of(&[(150, 4)], ""), "anon.max", 5.0);
+        assert_eq!(*get(&of(&[(150, 4)], ""), "anon.max"), sparse, "samples of another process say nothing of it");
         // Between two lives it was not found.
         let again: Vec<(u64, u64)> =
             [(101..126), (260..285)].into_iter().flatten().step_by(4).map(|at| (at, at)).collect();
         is(&of(&again, "worker"), "anon.max", 283.0);
         let alive = snapshot(300, 0, vec![process(1, "worker", 300, 7)]);
         is(&phase_readings(&begin, &alive, &[series(1, "worker", &[(101, 4)])], "worker"), "anon.max", 7.0);
+    }
+
+    /// A tree's figures were measured where any process of it lived at the end, whatever ended unsampled beside that one.
+    #[test]
+    fn a_tree_has_no_memory_where_one_of_its_roles_may_have_had_any() {
+        let alive = |at| snapshot(at, 0, vec![process(1, "main", at, 4_000)]);
+        let sampled = |role: &str, at: &[u64]| series(2, role, &at.iter().map(|at| (*at, 10)).collect::<Vec<_>>());
+        let main = || series(1, "main", &[(150, 4_000), (200, 4_000), (250, 4_000)]);
+        let of = |child: ProcessSeries, ends: &Ends| {
+            readings_with_ends(&alive(100), &alive(300), &[main(), child], "", ends)
+        };
+        let sparse = Reading::Missing(Why::Failed(SPARSE.into()));
+        let (unknown, once) = (Ends::new(), || sampled("replica.1", &[150]));
+        for key in ["anon.max", "anon.mean", "anon.min", "processes.max"] {
+            assert_eq!(*get(&of(once(), &unknown), key), sparse, "{key}");
+        }
+        is(&of(once(), &unknown), "anon.end", 4_000.0);
+        is(&of(sampled("replica.1", &[150, 200, 250]), &unknown), "anon.max", 4_010.0);
+        is(&of(sampled("main", &[150]), &unknown), "anon.max", 4_010.0);
+        let peak = |role: &str, peak: u64| {
+            Ends::from([(role.to_owned(), Ended { at: ms(300), peak: Bytes::from_bytes(peak), reached: true })])
+        };
+        is(&of(once(), &peak("replica.1", 80)), "anon.max", 4_010.0);
+        assert_eq!(*get(&of(once(), &peak("replica.1", 80)), "processes.max"), sparse, "its processes are not known");
+        assert_eq!(*get(&of(once(), &peak("replica.1", 90)), "anon.max"), sparse);
+        let dense = || sampled("replica.1", &[150, 200, 250]);
+        assert_eq!(*get(&of(dense(), &peak("replica.2", 90)), "anon.max"), sparse, "a replica without any sample");
+        is(&of(dense(), &peak("replica.2", 70)), "anon.max", 4_010.0);
+        is(&of(dense(), &peak("replica.1", 90)), "anon.max", 4_010.0);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use prony_os::sample::Snapshot;
 use crate::figures::span::{Span, bytes};
 
 /// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
-const PEAK_SLACK: Bytes = Bytes::from_kib(512);
+pub(super) const PEAK_SLACK: Bytes = Bytes::from_kib(512);
 
 impl Span<'_> {
     /// Why the kernel's figure may be one from before the span.

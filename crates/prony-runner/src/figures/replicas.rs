@@ -17,12 +17,10 @@ use crate::watched::Watched;
 use crate::boundaries::suspensions::Suspensions;
 use crate::boundaries::threads::Threads;
 use crate::figures::heaps;
+use crate::figures::peak::PEAK_SLACK;
 use crate::figures::readings::{Readings, rate_of_reported, set};
 use crate::roles::replicas::memory::LargestPss;
 use crate::roles::replicas::{NEVER_BEGAN, NOT_INHERITED, Ran, ReplicaEnd};
-
-/// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
-const PEAK_SLACK: Bytes = Bytes::from_kib(512);
 
 /// A figure of counters.
 type Count = fn(&Counters) -> Reading<f64>;

@@ -6,13 +6,14 @@ use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
-use prony_os::launch::Usage;
+use prony_os::launch::{End, Usage};
 use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
-use prony_os::sample::{Processes, Snapshot, phase_readings};
+use prony_os::sample::{Ended, Ends, Processes, Snapshot, phase_readings, readings_with_ends};
 
 use crate::boundaries::suspending::Suspension;
 use crate::boundaries::suspensions::Suspensions;
+use crate::figures::peak::PEAK_SLACK;
 use crate::figures::readings::{Readings, set};
 use crate::watched::Watched;
 
@@ -76,7 +77,9 @@ impl Span<'_> {
         }
         let stopped = self.suspended.between(begin.at, end.at);
         (begin.at, end.at) = (self.suspended.running(begin.at), self.suspended.running(end.at));
-        let mut readings = phase_readings(&begin, &end, series, "");
+        let peak = self.peak(&begin, end.at, series);
+        let ends = self.ends(series, peak.measured().is_none());
+        let mut readings = readings_with_ends(&begin, &end, series, "", &ends);
         if stopped > Nanos::ZERO {
             let why = Why::NotSupported(
                 "the program was suspended inside the phase, and the machine's waits \
@@ -91,9 +94,32 @@ impl Span<'_> {
             None if self.to_the_end => self.to_the_very_end(&mut readings),
             None => {}
         }
-        let peak = self.peak(&begin, end.at, series);
         readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
         readings
+    }
+
+    /// What the kernel told of the program and of its replicas at their ends. Of a store's trial it told this of its worker
+    /// only, and not of its services. `several` says whether the program was of several processes.
+    fn ends(&self, series: &[ProcessSeries], several: bool) -> Ends {
+        let Watched { snapshots, ended, replicas, worker, .. } = self.watched;
+        let program = snapshots[0].processes.first().filter(|_| worker.is_none());
+        let program = program.and_then(|program| series.iter().find(|process| process.pid == program.pid));
+        let inside = |at: &End| at.at > snapshots[self.first].at;
+        let began = replicas.all.iter().filter(|ran| ran.before.is_some() && ran.released < snapshots[self.until].at);
+        let begins_here = |at: Nanos| at >= snapshots[self.first].at;
+        let replicas = began.filter_map(|ran| {
+            let end = ran.end().filter(|end| inside(end))?;
+            Some((ran.role(), end, begins_here(ran.released)))
+        });
+        let program = program.map(|program| (program.role.clone(), ended, self.from_the_start && several));
+        let suspended = snapshots[0].processes.first().map_or(Bytes::default(), |process| process.peak);
+        let known = |end: &End, whole: bool| {
+            let peak = end.usage.measured()?.peak;
+            let reached = whole && peak > suspended + PEAK_SLACK;
+            Some(Ended { at: self.suspended.running(end.at), peak, reached })
+        };
+        let all = program.into_iter().chain(replicas);
+        all.filter_map(|(role, end, whole)| Some((role, known(end, whole)?))).collect()
     }
 
     /// The snapshots of suspensions inside the span, those that overlap as one: what was used between them is prony's.
@@ -180,7 +206,8 @@ impl Span<'_> {
         let from = if self.from_the_start { self.watched.executed.max(begin.at) } else { begin.at };
         let between = (self.suspended.running(from), self.suspended.running(end.at));
         let left_out = &self.inner_holds();
-        Processes { begin, end, between, at_rest, left_out, series, cpu }.readings()
+        let ends = &self.ends(series, false);
+        Processes { begin, end, between, at_rest, left_out, series, ends, cpu }.readings()
     }
 
     /// Samples miss what a process did between the last one and its end; the kernel's report at its reaping includes
@@ -295,7 +322,7 @@ pub(crate) mod tests {
 
     use prony_model::record::Pressure;
     use prony_model::record::ProcessSample;
-    use prony_os::launch::{Captured, CpuTime, End, Status};
+    use prony_os::launch::{Captured, CpuTime, Status};
     use prony_os::limits::MemoryEvidence;
     use prony_os::sample::parse::GroupCpu;
     use prony_runtime::Source;
@@ -461,6 +488,41 @@ pub(crate) mod tests {
         let mut not_reset = watched(snapshots(), vec![]);
         not_reset.snapshots[1].processes[0].peak_reset = false;
         assert!(why(&between(&not_reset, 1, 2, &[]), &["rss.peak"]).contains("clear_refs"));
+    }
+
+    /// A child that came and went between two samples was passed over, though the kernel told of its memory.
+    #[test]
+    fn samples_that_show_little_of_the_largest_process_are_no_measure_of_the_tree() {
+        let of = |peak: u64, child_faults: u64| {
+            let mut one = watched(vec![snapshot(0, 0, &[7]), snapshot(300, 60, &[])], vec![]);
+            one.ended.usage = Reading::Measured(Usage { peak: Bytes::from_mib(peak), ..Usage::default() });
+            one.snapshots[1].totals.get_mut("").unwrap().child_faults = child_faults;
+            let sample = |at| ProcessSample { at: ms(at), anon: Bytes::from_mib(30), ..ProcessSample::default() };
+            let samples = (1..30).map(|n| sample(10 * n)).collect();
+            let series = ProcessSeries { pid: 7, role: "program".into(), command: "c".into(), samples };
+            between(&one, 0, 1, &[series])
+        };
+        let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
+        let reason = why(&of(41, 9), &["anon.max", "anon.mean", "anon.min", "rss.max", "processes.max"]);
+        assert!(reason.contains("two samples"), "{reason}");
+        assert_eq!(get(&of(40, 9), "anon.max"), mib(30), "samples show three quarters");
+        assert_eq!(get(&of(41, 0), "anon.max"), mib(30), "without children the peak itself is there");
+        assert_eq!(get(&of(41, 0), "rss.peak"), mib(41));
+    }
+
+    /// The program's end was the snapshot after it, which may come late.
+    #[test]
+    fn what_comes_after_the_programs_end_is_no_gap_between_its_samples() {
+        let of = |ended: u64| {
+            let mut one = watched(vec![snapshot(0, 0, &[7]), snapshot(300, 60, &[])], vec![]);
+            one.ended.at = ms(ended);
+            let sample = |at| ProcessSample { at: ms(at), anon: Bytes::from_mib(30), ..ProcessSample::default() };
+            let samples = (1..=10).map(|n| sample(10 * n)).collect();
+            let series = ProcessSeries { pid: 7, role: "program".into(), command: "c".into(), samples };
+            get(&between(&one, 0, 1, &[series]), "anon.max")
+        };
+        assert_eq!(of(105), Reading::Measured(bytes(Bytes::from_mib(30))));
+        assert!(matches!(of(290), Reading::Missing(Why::Failed(_))));
     }
 
     #[test]

@@ -94,20 +94,19 @@ impl Environment {
             launch.group = Some(group);
             let process = lab.launcher.start(launch)?;
             let roots = process.suspended().map(|pid| Root::subject(pid, role));
-            let failed = |source| Error::Setup { doing: "start the sampler", source };
-            let sampler = Sampler::start(roots.into_iter().collect(), settings).map_err(failed)?;
+            let sampler = Sampler::idle(roots.into_iter().collect(), settings);
             if let Some(pid) = process.suspended() {
                 sampler.count_syncs(role, lab.tracepoints.follow(pid));
             }
-            return Ok((Suspended { process, late: None }, sampler));
+            return Ok((Suspended { process, samplers: lab.environments.samplers()?, late: None }, sampler));
         };
         let (group, group_files) = (common.counting.clone(), common.files.clone());
         let foreign = Some(common.foreign);
         let settings = Settings { group, group_files, foreign, first: FIRST, lean: true, ..settings };
         let sampler = Sampler::idle(Vec::new(), settings);
         sampler.count_syncs(role, common.syncs.clone());
-        let late = Some((role.to_owned(), lab.environments.samplers()?));
-        Ok((Suspended { process: supervisor.start(launch)?, late }, sampler))
+        let (samplers, late) = (lab.environments.samplers()?, Some(role.to_owned()));
+        Ok((Suspended { process: supervisor.start(launch)?, samplers, late }, sampler))
     }
 
     /// Ends what is left of the tree. If nothing is left, the environment is kept for the next trial, else removed.
@@ -138,8 +137,10 @@ impl Environment {
 /// A role's first process, and the sampler that starts when it is released.
 pub struct Suspended {
     process: Box<dyn Process>,
-    /// For a process that is made when it is released: its role, and the thread that samples it.
-    late: Option<(String, Rc<Samplers>)>,
+    /// The thread that samples it from its release on.
+    samplers: Rc<Samplers>,
+    /// The role of a process that is made when it is released.
+    late: Option<String>,
 }
 
 impl Suspended {
@@ -158,18 +159,19 @@ impl Suspended {
         ends: &Ends,
         before: &mut Snapshot,
     ) -> Result<(Box<dyn Process>, Started), prony_os::Error> {
-        let Self { mut process, late } = self;
+        let Self { mut process, samplers, late } = self;
         process.release()?;
         let started = process.started(&ends.open().collect::<Vec<_>>())?;
         begin_at(before, &started);
-        if let Some((role, samplers)) = late {
-            // A process that has ended already is not sampled: its pid may be reused by now.
-            if process.wait(Some(Duration::ZERO))?.is_none() {
-                sampler.watch(Root::subject(started.pid, role));
-                samplers.begin(sampler, started.released);
-            }
+        if let Some(role) = &late {
             deduct_preparation(before, &started);
+            // A process that has ended already is not sampled: its pid may be reused by now.
+            if process.wait(Some(Duration::ZERO))?.is_some() {
+                return Ok((process, started));
+            }
+            sampler.watch(Root::subject(started.pid, role));
         }
+        samplers.begin(sampler, started.released);
         Ok((process, started))
     }
 }

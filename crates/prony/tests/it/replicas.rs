@@ -63,6 +63,35 @@ fn pids(trial: &TrialRecord) -> Vec<String> {
     copies(trial).iter().map(|copy| copy.pid.unwrap().to_string()).collect()
 }
 
+/// What lived at the phase's end vouched for a replica that had ended between two samples.
+#[test]
+fn a_phase_has_no_memory_that_a_short_replica_had_between_samples() {
+    let bench = Bench::new();
+    let script = "x=$(head -c 30000000 /dev/zero | tr '\\0' a); echo ${#x}";
+    let trial = bench.trial(&format!("{}{QUERIES}", waiting("1", script, "").replace("echo", "sleep 0.95; echo")));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    match figure(&trial, "", "anon.max".parse().unwrap()) {
+        Reading::Measured(most) => assert!(most > 29e6, "{most}"),
+        Reading::Missing(why) => assert!(why.to_string().contains("two samples"), "{why}"),
+    }
+}
+
+/// Samples were counted from when the first process was made, and were far apart when the program began at last.
+#[test]
+fn nothing_is_sampled_before_the_program_begins() {
+    let bench = Bench::new();
+    let replicas = "[program.x]\ncommand = \"sleep 0.05\"\nreplicas = { count = 4, phase = \"run\" }\n";
+    let trial = bench.trial(replicas);
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    let database = Database::open(&bench.path("prony.db")).unwrap();
+    let run = database.runs().unwrap().last().unwrap().id;
+    let series = database.load_series(run, trial.trial.position).unwrap();
+    let begin = trial.phases[0].begin.unwrap();
+    let before: BTreeSet<_> =
+        series.iter().flat_map(|series| &series.samples).map(|sample| sample.at).filter(|at| *at < begin).collect();
+    assert!(before.len() <= 1, "the first snapshot's alone: {before:?} before {begin}");
+}
+
 #[test]
 fn each_replica_has_its_own_env_output_and_figures() {
     let bench = Bench::new();

@@ -1,0 +1,59 @@
+//! Whether another process still runs in our memory.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, getpid};
+
+/// Of the kernel's kinds of comparison (include/uapi/linux/kcmp.h): the memory map.
+const KCMP_VM: libc::c_long = 1;
+
+/// How often to check. Mostly the first check finds a map of its own.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// Waits until a child that was made in our memory has a map of its own, or has ended.
+///
+/// The kernel lets the parent of such a child go on where the child executes its program, just before it exchanges the map.
+/// On a busy machine the child may not run again for milliseconds; until it does, its memory is ours by every file of procfs.
+pub(crate) fn wait_for_own_memory(child: Pid) {
+    while shares_our_memory(child) {
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// `false` where the kernel does not tell: without `kcmp`, or where it may not be called.
+fn shares_our_memory(child: Pid) -> bool {
+    let pids = [getpid(), child].map(|pid| libc::c_long::from(pid.as_raw_nonzero().get()));
+    // SAFETY: the call takes numbers only.
+    unsafe { libc::syscall(libc::SYS_kcmp, pids[0], pids[1], KCMP_VM, 0, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, mpsc};
+
+    use super::*;
+
+    /// The begin of a program was told while its process still had its spawner's memory.
+    #[test]
+    fn a_process_in_our_memory_is_waited_for() {
+        // To the kernel a thread is such a child.
+        let (sender, receiver) = mpsc::channel();
+        let left = Arc::new(AtomicBool::new(false));
+        let leaves = Arc::clone(&left);
+        let thread = std::thread::spawn(move || {
+            sender.send(rustix::thread::gettid()).unwrap();
+            std::thread::sleep(Duration::from_millis(30));
+            leaves.store(true, Ordering::SeqCst);
+        });
+        let task = receiver.recv().unwrap();
+        assert!(shares_our_memory(task));
+        wait_for_own_memory(task);
+        assert!(left.load(Ordering::SeqCst));
+        thread.join().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(!shares_our_memory(Pid::from_child(&child)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
