@@ -296,6 +296,9 @@ pub struct Call {
     pub never: Option<String>,
     /// Why none of its invocations ended the phase, where none did.
     pub missed: Option<String>,
+    /// Why its calls did not do its work, where they returned what does it later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferred: Option<String>,
 }
 
 /// Where a program keeps its data.

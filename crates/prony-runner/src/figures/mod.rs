@@ -102,8 +102,10 @@ impl Trial<'_> {
         if tracked.least(took) < tracked.lag {
             instances.values_mut().for_each(|heap| without(heap, |_| false, &shorter(took, tracked.lag)));
         }
+        let deferred = || functions::deferred(spec, &watched.threads.deferred);
         let suspended = suspended::inside(self.specs, watched, index).map(suspended::why);
-        if let Some(why) = &suspended {
+        let ruled_out = suspended.or_else(|| Some(Why::DoesNotCount(deferred()?.into())));
+        if let Some(why) = &ruled_out {
             let parts = processes.values_mut().chain(roles.values_mut()).chain(instances.values_mut());
             parts.chain([&mut readings]).for_each(|readings| without(readings, is_of_boundaries, why));
         }
@@ -123,7 +125,7 @@ impl Trial<'_> {
             begin: Some(began),
             end: Some(ended),
             readings: instances,
-            histograms: histograms.into_iter().flatten().filter(|_| suspended.is_none()).collect(),
+            histograms: histograms.into_iter().flatten().filter(|_| ruled_out.is_none()).collect(),
             answer: answer(tracked).or_else(|| replicas::answer(started)),
             ..not_reached(spec)
         };
