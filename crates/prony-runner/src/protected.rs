@@ -35,7 +35,7 @@ impl Protected {
     }
 
     /// One more, and why nothing is written to it.
-    pub fn add(&mut self, path: &Path, why: &'static str) {
+    fn add(&mut self, path: &Path, why: &'static str) {
         // Devices and pipes have no content that could be lost.
         if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
             return;
@@ -90,6 +90,11 @@ impl Protected {
         let mut files = beside.map(|entry| entry.path()).filter(|path| is_file_of(database, path));
         is_file_of(database, place) || files.any(|file| is_same(&file, place))
     }
+}
+
+/// Whether two paths lead to one file, which need not exist.
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    is_same(&place(one), &place(other))
 }
 
 fn patch(change: &Change) -> Option<&Path> {

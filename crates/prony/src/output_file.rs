@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use prony_experiment::design::Variant;
 use prony_model::program::OutputTo;
-use prony_runner::protected::{NAME_ANOTHER, Protected};
+use prony_runner::protected::{NAME_ANOTHER, Protected, is_same_file};
 
 use crate::error::Error;
 
@@ -30,6 +30,8 @@ pub enum Present {
 #[derive(Debug, Default)]
 pub struct OutputFiles {
     protected: Protected,
+    /// What it writes.
+    written: Vec<PathBuf>,
     /// Those of programs that are known already: several variants write the same.
     of_programs: BTreeSet<PathBuf>,
 }
@@ -37,7 +39,7 @@ pub struct OutputFiles {
 impl OutputFiles {
     /// Of a command that uses this database and reads these files.
     pub fn of<'p>(database: Option<&Path>, read: impl IntoIterator<Item = &'p PathBuf>) -> Self {
-        Self { protected: Protected::of(database, read), of_programs: BTreeSet::new() }
+        Self { protected: Protected::of(database, read), ..Self::default() }
     }
 
     /// Opens a file for writing; nothing in it is changed yet. Devices and pipes have no content that could be lost.
@@ -69,6 +71,7 @@ impl OutputFiles {
     pub fn claim_of_programs(&mut self, variants: &[Variant]) -> Result<(), Error> {
         let programs = || variants.iter().filter_map(|variant| variant.spec.subject.program());
         programs().for_each(|program| self.protected.add_read_by(program));
+        self.written.iter().try_for_each(|path| allowed(path, self.protected.refusal(path)))?;
         for program in programs() {
             if let OutputTo::File(path) = &program.output
                 && self.of_programs.insert(PathBuf::from(path))
@@ -82,7 +85,12 @@ impl OutputFiles {
 
     fn claim(&mut self, path: &Path) -> Result<(), Error> {
         allowed(path, self.protected.refusal(path))?;
-        self.protected.add(path, "this command writes something else to it");
+        let mut same = self.written.iter().filter(|other| is_same_file(other, path));
+        allowed(path, same.next().map(|_| "this command writes something else to it"))?;
+        // Devices and pipes have no content that could be lost.
+        if !fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+            self.written.push(path.to_owned());
+        }
         Ok(())
     }
 }

@@ -113,9 +113,11 @@ fn what_a_program_reads_is_no_output_whatever_the_command() {
     let itself = format!("[factors]\nn = [1, 2]\n[program.x]\ncommand = \"cat {{n}}\"\ninput = \"read\"\n{output}\n");
     fs::write(place.path("other.toml"), other).unwrap();
     fs::write(place.path("itself.toml"), itself).unwrap();
+    fs::write(place.path("reads.toml"), "[program.x]\ncommand = \"cat\"\ninput = \"read\"\n").unwrap();
     let lines = [
         "check other.toml",
         "run other.toml",
+        "run reads.toml --summary read",
         "grow itself.toml --raise n=1..3",
         "tune itself.toml --over n=1..3 --minimize run.time",
         "exec --input read --output ./read -- cat",
