@@ -9,7 +9,7 @@ use prony_experiment::design::AllowedErrors;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::record::{Completion, PhaseRecord};
-use prony_model::spec::{Action, Amount, PhaseSpec};
+use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Nanos;
 
 /// How far a phase came, as its observer reported it.
@@ -70,7 +70,9 @@ pub fn conclude(
         // The end of the subject ends the phases that failed too; the completion of every other such phase follows from
         // the trial's outcome.
         let completion = match completion(one.reached, if itself { before } else { ending.outcome }) {
-            Completion::Complete if is_first && spec(&one).is_some_and(is_bounded_by_time) => Completion::Complete,
+            Completion::Complete if is_first && spec(&one).is_some_and(|spec| spec.action.is_bounded_by_time()) => {
+                Completion::Complete
+            }
             Completion::Complete if itself => Completion::Failed,
             Completion::Complete if one.phase.end > since => Completion::AfterFailure,
             completion => completion,
@@ -101,11 +103,6 @@ fn completion(reached: Reached, outcome: Outcome) -> Completion {
         Reached::SubjectEnd if outcome.is_ok() => Completion::Complete,
         Reached::SubjectEnd => Completion::Partial,
     }
-}
-
-/// Whether a phase ends after a time and not after so much work. For the phase of a program it is unknown.
-fn is_bounded_by_time(spec: &PhaseSpec) -> bool {
-    spec.action.ops().is_some_and(|ops| matches!(ops.amount, Amount::Duration(_)))
 }
 
 /// Whether its operations are those that its program reports: calls of a function are as many as the program makes.
@@ -169,7 +166,7 @@ mod tests {
     use prony_model::program::{ObserveSpec, Trigger};
     use prony_model::reading::{Reading, Why};
     use prony_model::record::MetricKeyText;
-    use prony_model::spec::{Grouping, Ops, Order, Sampling};
+    use prony_model::spec::{Amount, Grouping, Ops, Order, Sampling};
     use prony_model::units::Fraction;
 
     const FAILURES: [Outcome; 8] = [

@@ -94,6 +94,7 @@ pub fn check_in(
             blocks: capped(compare::blocks_of(levels, &blocks, compare.blocks), overrides.blocks),
         });
     }
+    compare::given_times(raw.root.get("compare"), &variants, &mut problems);
     if !problems.is_empty() {
         return Err(problems.into_list());
     }

@@ -74,6 +74,25 @@ impl Experiment {
         labels.join(", ")
     }
 
+    /// The baseline of a variant's stratum, itself where it is that.
+    pub fn baseline_of(&self, variant: &Variant) -> Option<&Variant> {
+        self.variants.iter().find(|other| other.baseline && other.stratum == variant.stratum)
+    }
+
+    /// The baseline with which a variant that is none is compared in figures of a phase.
+    ///
+    /// # Errors
+    /// Why with none.
+    pub fn compared_with(&self, variant: &Variant, phase: &str) -> Result<&Variant, String> {
+        let Some(baseline) = self.baseline_of(variant) else {
+            let nothing = self.compare.baseline.is_empty();
+            return Err(if nothing { "nothing is compared" } else { "its stratum has no baseline" }.to_owned());
+        };
+        let has_phase = |variant: &Variant| variant.spec.phases.iter().any(|own| own.name == phase);
+        let both = has_phase(variant) && has_phase(baseline);
+        if both { Ok(baseline) } else { Err(format!("it or its baseline has no phase `{phase}`")) }
+    }
+
     /// What is compared with what, and how often it runs.
     pub fn compare(&self) -> &Compare {
         &self.compare

@@ -60,6 +60,16 @@ macro_rules! metrics {
     };
 }
 
+impl Metric {
+    /// Whether it is a time of a whole phase, which grows with the work of that: that of one operation does not.
+    pub const fn is_time_of_phase(self) -> bool {
+        use Metric::{LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999};
+        let of_one_operation =
+            matches!(self, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax);
+        matches!(self.unit(), Unit::Nanos) && !of_one_operation
+    }
+}
+
 metrics! {
     Time "time" Nanos Lower false "Time inside timed sections (operations, commits, declared pauses); of several clients, the time in which at least one is inside; of an open loop, from its begin to its end";
     Wall "wall" Nanos Lower false "Wall time from the phase's begin to its end, gaps between batches included";

@@ -21,7 +21,7 @@ pub use probe::ProbeReport;
 pub use process::{Captured, DiskUsage, MemoryEvidence, SettleResult, Status};
 
 use crate::finding::Finding;
-use crate::metric::{Metric, MetricKey, MetricName};
+use crate::metric::{Metric, MetricKey, MetricName, Stat};
 use crate::outcome::{Ending, Outcome};
 use crate::reading::{Reading, Why};
 use crate::spec::Sign;
@@ -77,6 +77,16 @@ impl TrialRecord {
         let readings = phase.readings.get(name.instance.as_deref().unwrap_or_default());
         let reading = readings.and_then(|readings| readings.get(&MetricKeyText(name.key)));
         reading.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
+    }
+
+    /// How far the true figure may lie above [`figure`](Self::figure), in its unit: the greatest sample of memory is a lower
+    /// bound, and the kernel's own peak of resident memory tells what samples of the phase missed. 0 for other metrics,
+    /// and where the kernel has no such peak.
+    pub fn missed_by_samples(&self, name: &MetricName) -> f64 {
+        let is_sampled = matches!(name.key.metric, Metric::Anon | Metric::Rss) && name.key.stat == Some(Stat::Max);
+        let rss = |stat| self.figure(&MetricName { key: MetricKey::gauge(Metric::Rss, stat), ..name.clone() });
+        let missed = || Some(rss(Stat::Peak).measured()? - rss(Stat::Max).measured()?);
+        is_sampled.then(missed).flatten().map_or(0.0, |missed| missed.max(0.0))
     }
 
     /// Why the reading of a metric in a phase of the trial is no figure; `None` where it is one.

@@ -290,6 +290,11 @@ impl Action {
         }
     }
 
+    /// Whether it ends after a time and not after so much work. For the phase of a program it is unknown.
+    pub const fn is_bounded_by_time(&self) -> bool {
+        matches!(self.ops(), Some(Ops { amount: Amount::Duration(_), .. }))
+    }
+
     /// Whether it may change what is stored.
     pub const fn changes_data(&self) -> bool {
         matches!(

@@ -30,6 +30,8 @@ pub struct Bought {
     trials: u32,
     /// What is done once.
     once: Nanos,
+    /// Whether a program has a `cleanup`, which nobody has measured when the budget is spent.
+    cleans_up: bool,
     /// How the time of a block is known.
     basis: Basis,
     /// Standard deviation of the logarithm of a trial of the primary metric within a block, where one was measured.
@@ -54,6 +56,10 @@ impl Bought {
             alpha,
             trials: outline.trials_of_a_block,
             once: estimate.once,
+            cleans_up: experiment
+                .variants()
+                .iter()
+                .any(|variant| variant.spec.subject.program().is_some_and(|program| program.cleanup.is_some())),
             basis: estimate.basis,
             spread: estimate.spread,
         })
@@ -124,6 +130,9 @@ impl fmt::Display for Bought {
                 write!(f, "the budget of {budget} suffices for about {fit} blocks of {}{by}", span(block))?
             }
             None => write!(f, "how many blocks fit into the budget of {budget} is not known before one has run")?,
+        }
+        if self.cleans_up {
+            f.write_str(", and `cleanup` runs after it")?;
         }
         let Some(needed) = self.needed else { return Ok(()) };
         match (self.verdict_takes(), self.falls_short()) {

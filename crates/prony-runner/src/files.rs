@@ -18,7 +18,7 @@ use crate::place::build_cache::content;
 use crate::place::setting::Setting;
 use crate::place::startable::find;
 
-/// Of what is larger only the first and the last half of this are read.
+/// Of what is larger only the first and the last half of this are read: its time of change stands for what lies between them.
 const LARGE: Bytes = Bytes::from_mib(64);
 
 /// Device, inode, size, and nanoseconds of the last changes of content and inode: what is the same was not written to.
@@ -58,20 +58,21 @@ impl Files {
         if let Some((_, state)) = read.get(path).filter(|(known, _)| *known == stamp) {
             return Some(state.clone());
         }
-        let state = digest(path, about.size()).ok()?;
+        let state = digest(path, &about).ok()?;
         read.insert(path.to_path_buf(), (stamp, state.clone()));
         Some(state)
     }
 }
 
-/// Of its content and `size`.
-fn digest(path: &Path, size: u64) -> io::Result<String> {
-    let mut hash = Xxh3Default::new();
+/// Of its content and size.
+fn digest(path: &Path, about: &Metadata) -> io::Result<String> {
+    let (mut hash, size) = (Xxh3Default::new(), about.size());
     hash.update(&size.to_le_bytes());
     let mut file = File::open(path)?;
     if size <= LARGE.as_bytes() {
         content(&mut file, &mut hash)?;
     } else {
+        [about.mtime(), about.mtime_nsec()].iter().for_each(|part| hash.update(&part.to_le_bytes()));
         let half = LARGE.as_bytes() / 2;
         content(&mut (&file).take(half), &mut hash)?;
         file.seek(SeekFrom::Start(size - half))?;
@@ -84,6 +85,7 @@ fn digest(path: &Path, size: u64) -> io::Result<String> {
 mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
+    use std::time::{Duration, SystemTime};
 
     #[test]
     fn a_file_has_another_state_where_its_content_is_another() {
@@ -101,18 +103,28 @@ mod tests {
         assert_eq!(files.state(folder.path()), None);
     }
 
+    /// A file of 80 MB into which 7 bytes were written in the middle counted as the same.
     #[test]
-    fn a_large_file_is_known_by_its_size_and_its_ends() {
-        let (folder, files) = (tempfile::tempdir().unwrap(), Files::default());
+    fn a_large_file_is_known_by_its_size_its_ends_and_its_time_of_change() {
+        let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("large");
         let file = File::create(&path).unwrap();
-        file.set_len(LARGE.as_bytes() + 1).unwrap();
-        let state = files.state(&path).unwrap();
-        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-        assert_eq!(files.state(&path).unwrap(), state, "whenever it was written");
-        file.set_len(LARGE.as_bytes() + 2).unwrap();
-        let longer = files.state(&path).unwrap();
-        file.write_at(b"x", LARGE.as_bytes() + 1).unwrap();
-        assert!(state != longer && files.state(&path).unwrap() != longer);
+        let last = LARGE.as_bytes() + 1;
+        // Each in another session.
+        let state = |written: Duration| {
+            file.set_modified(SystemTime::UNIX_EPOCH + written).unwrap();
+            Files::default().state(&path).unwrap()
+        };
+        let (early, late) = (Duration::from_secs(5), Duration::new(5, 1));
+        file.set_len(last).unwrap();
+        let first = state(early);
+        assert_eq!(state(early), first);
+        file.write_at(b"changed", last / 2).unwrap();
+        assert_ne!(state(late), first, "written in its middle");
+        file.write_at(b"x", last - 1).unwrap();
+        let at_its_end = state(early);
+        assert_ne!(at_its_end, first);
+        file.set_len(last + 1).unwrap();
+        assert_ne!(state(early), at_its_end);
     }
 }

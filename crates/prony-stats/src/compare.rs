@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::contrast::{Block, Contrast, Estimate, UNCORRECTED, figures, unless};
+use super::contrast::{Block, Contrast, Estimate, UNCORRECTED, unless};
 use super::interim::{InterimAnalyses, blocks_by_counts};
 use super::law::Law;
 use super::observe::{Counts, Observation};
 use super::power::{least_blocks, smallest_effect};
 use super::sign::{Bracket, SignTest, gap_needed};
 use super::verdict::{RatioInterval, Verdict, judge};
-use prony_model::number::{self, effect};
+use prony_model::number::effect;
 use prony_model::reading::{Reading, Why};
 
 /// Below so many blocks not even "does not finish" is stated.
@@ -81,17 +81,7 @@ pub fn compare_family(family: &Family) -> Vec<Comparison> {
     let adjusted = holm(&sequential, size);
     let open = size - adjusted.iter().filter(|p| **p <= family.alpha).count();
     let members = family.members.iter().zip(evidence).zip(adjusted);
-    let concluded = members.map(|((contrast, evidence), p)| {
-        let decided = evidence.contradicted(contrast, p <= family.alpha, family.alpha / size as f64);
-        match decided {
-            None => evidence.conclude(contrast, family, (p, open)),
-            Some(decided) => {
-                let notes = [evidence.notes(contrast), vec![evidence.contradiction(contrast, decided.at)]].concat();
-                Comparison { notes, ..decided.conclude(contrast, family, (p, open)) }
-            }
-        }
-    });
-    concluded.collect()
+    members.map(|((contrast, evidence), p)| evidence.conclude(contrast, family, (p, open))).collect()
 }
 
 /// Whether a run may stop here: more blocks could change no comparison.
@@ -184,20 +174,13 @@ impl Evidence {
         so_far
     }
 
-    /// The evidence as it was at the interim analysis that decided the direction, where the last analysis estimates the other
-    /// one: what was decided stays decided, and its figures are those that decided it.
-    fn contradicted(&self, contrast: &Contrast, differs: bool, each: f64) -> Option<Self> {
-        let other = self.test.estimate().is_some_and(|estimate| estimate * self.side < 0.0);
-        let brackets = self.brackets.get(..self.decided_at as usize).filter(|_| differs && other)?;
-        let decided = Self::of_interim(contrast, brackets.to_vec(), each);
-        Some(Self { of_finished: self.of_finished, ..decided })
-    }
-
-    /// What is to be said of that, where the verdict rests on so many blocks.
-    fn contradiction(&self, contrast: &Contrast, decided_at: u32) -> String {
-        let (ratio, _) = figures(&self.test, self.interval, contrast.better);
-        let ratio = ratio.measured().map_or_else(|| "-".to_owned(), |value| number::ratio(*value));
-        format!("decided at {decided_at} blocks; all {} blocks contradict it: their ratio is {ratio}", self.at)
+    /// What rules out a difference that an earlier interim analysis found: by all blocks together it is the other way round.
+    /// The variants were not the same in all blocks, so that no ratio describes them.
+    fn contradiction(&self) -> Option<Why> {
+        let contradicts = self.test.middle().is_some_and(|middle| middle * self.side < 0.0);
+        let (first, all) = (self.decided_at, self.at);
+        let text = || format!("the first {first} blocks differ in one direction, and all {all} together in the other");
+        contradicts.then(|| Why::Failed(text().into()))
     }
 
     /// The closing analysis, where it is due and there are blocks enough for it; how many are enough does not depend on
@@ -214,8 +197,10 @@ impl Evidence {
     fn analyse(&mut self, contrast: &Contrast, test: SignTest, share: f64, spent: f64) {
         let now = test.interval(spent);
         let both = (now.0.max(self.interval.0), now.1.min(self.interval.1));
-        // Interim analyses that contradict each other happen with the probability that was spent; the later one counts.
-        self.interval = if self.at == 0 || both.0 > both.1 { now } else { both };
+        // All analyses hold together with the probability that was spent, so each may be taken: the last one alone where its
+        // estimate lies outside of what the others leave, since blocks that change as the run goes on have no one ratio.
+        let outside = test.middle().is_some_and(|middle| middle < both.0 || middle > both.1);
+        self.interval = if self.at == 0 || both.0 > both.1 || outside { now } else { both };
         let equal = contrast.equal(&test);
         let p = test.p(equal) / share;
         if p < self.sequential_p {
@@ -231,16 +216,18 @@ impl Evidence {
     fn conclude(self, contrast: &Contrast, family: &Family, (p_adjusted, open): (f64, usize)) -> Comparison {
         let variant = Counts::of(contrast.blocks.iter().flat_map(Block::variant));
         let baseline = Counts::of(contrast.blocks.iter().flat_map(Block::baseline));
-        let differs = p_adjusted <= family.alpha;
+        let contradiction = self.contradiction().filter(|_| p_adjusted <= family.alpha);
+        let differs = p_adjusted <= family.alpha && contradiction.is_none();
         let interval = self.cut_at_one(contrast.widened(self.interval), differs);
         let refused = refusal(contrast);
         let uncounted = refused.as_deref().map(|why| Why::DoesNotCount(why.into()));
         let verdict = refused
             .map(|why| Verdict::Refused { why })
             .or_else(|| by_outcomes(variant, baseline))
+            .or_else(|| contradiction.map(|why| Verdict::CantTell { more_blocks: Reading::Missing(why) }))
             .or_else(|| self.verdict(contrast, interval, differs, family.margin))
             .unwrap_or_else(|| Verdict::CantTell { more_blocks: self.more_blocks(contrast, family, open) });
-        let (ratio, interval) = figures(&self.test, interval, contrast.better);
+        let (ratio, interval) = contrast.figures(&self.test, interval);
         let p = |p: f64| if self.at > 0 { Reading::Measured(p) } else { Reading::Missing(self.too_few(contrast)) };
         Comparison {
             blocks: self.test.blocks(),
@@ -269,11 +256,14 @@ impl Evidence {
 
     fn smallest_effect(&self, contrast: &Contrast) -> Reading<f64> {
         match self.half_width {
+            Some(_) if contrast.resolution.is_infinite() => {
+                Reading::Missing(Why::Failed(too_coarse(contrast.resolution).into()))
+            }
             Some(width) => {
                 let effect = smallest_effect(width, self.spent, self.at);
                 Reading::Measured((effect.ln_1p() + contrast.resolution).exp_m1())
             }
-            None if self.at > 0 => Reading::Missing(Why::NotReached),
+            None if self.at > 0 => Reading::Missing(contrast.no_ratio()),
             None => Reading::Missing(self.too_few(contrast)),
         }
     }

@@ -85,13 +85,17 @@ impl Block {
     /// The block's value in logarithms of cost (a rate's is inverted, an unfinished trial is worse than any); `None`
     /// where a trial of it has no result.
     pub fn bracket(&self, better: Better) -> Option<Bracket> {
-        let logs: Vec<f64> = self.trials.iter().map(|trial| trial.log_cost(better)).collect::<Option<_>>()?;
-        let sum = |weights: &[f64], sign: f64| -> f64 {
-            let terms = weights.iter().zip(&logs).filter(|(weight, _)| sign * **weight > 0.0);
+        let costs = self.trials.iter().map(|trial| trial.log_cost(better));
+        let (least, most): (Vec<f64>, Vec<f64>) = costs.collect::<Option<_>>()?;
+        let sum = |weights: &[f64], sign: f64, logs: &[f64]| -> f64 {
+            let terms = weights.iter().zip(logs).filter(|(weight, _)| sign * **weight > 0.0);
             terms.map(|(weight, log)| sign * weight * log).sum()
         };
-        let sides = self.combinations.iter().map(|weights| (sum(weights, 1.0), sum(weights, -1.0)));
-        Some(Bracket::spanning(sides))
+        let sides = |weights: &Vec<f64>| {
+            [(&least, &most), (&most, &least)]
+                .map(|(ours, theirs)| (sum(weights, 1.0, ours), sum(weights, -1.0, theirs)))
+        };
+        Some(Bracket::spanning(self.combinations.iter().flat_map(sides)))
     }
 
     /// The bracket where an unfinished trial has no result, so that its block lies on neither side.
@@ -152,19 +156,42 @@ impl Contrast {
 
     /// An interval of the log-ratio of reported figures as one of what they stand for.
     pub(super) fn widened(&self, (low, high): (f64, f64)) -> (f64, f64) {
+        if self.resolution.is_infinite() {
+            return (f64::NEG_INFINITY, f64::INFINITY);
+        }
         (low - self.resolution, high + self.resolution)
     }
 
     /// The log-ratio nearest to the estimate at which variants may be equal: 0, or as far from it as the digits of reported
     /// figures hide.
     pub(super) fn equal(&self, test: &SignTest) -> f64 {
-        test.estimate().map_or(0.0, |estimate| estimate.clamp(-self.resolution, self.resolution))
+        test.middle().map_or(0.0, |middle| middle.clamp(-self.resolution, self.resolution))
+    }
+
+    /// The ratio that a test estimates, and an interval of its log-ratio, both of the metric and not of its cost.
+    pub(super) fn figures(&self, test: &SignTest, interval: (f64, f64)) -> (Reading<f64>, Reading<RatioInterval>) {
+        let have = u64::from(test.blocks());
+        let missing = |need| if have < need { Why::TooFew { have, need } } else { self.no_ratio() };
+        let ratio = test.estimate().map(|log| if self.better == Better::Higher { (-log).exp() } else { log.exp() });
+        let interval = RatioInterval::with_numbers(interval, self.better).filter(|_| have >= 2);
+        (
+            ratio.map_or_else(|| Reading::Missing(missing(1)), Reading::Measured),
+            interval.map_or_else(|| Reading::Missing(missing(2)), Reading::Measured),
+        )
+    }
+
+    /// Why blocks have no ratio: a trial did not finish, or a figure is 0.
+    pub(super) fn no_ratio(&self) -> Why {
+        match self.blocks.iter().any(Block::has_unfinished) {
+            true => Why::NotReached,
+            false => Why::Failed("a figure is 0, so that there is no ratio".into()),
+        }
     }
 
     /// Ratio and interval at error `alpha` (two-sided). A trial that did not finish is worse than any that did.
     pub fn estimate(&self, alpha: f64) -> Estimated {
         let test = SignTest::new(&self.brackets());
-        let (ratio, interval) = figures(&test, self.widened(test.interval(alpha)), self.better);
+        let (ratio, interval) = self.figures(&test, self.widened(test.interval(alpha)));
         let refused = self.refused.as_deref().map(|why| Why::DoesNotCount(why.into()));
         Estimated { blocks: test.blocks(), ratio: unless(&refused, ratio), interval: unless(&refused, interval) }
     }
@@ -180,18 +207,6 @@ impl Estimated {
             (_, Reading::Missing(why)) | (Reading::Missing(why), _) => Reading::Missing(why.clone()),
         }
     }
-}
-
-/// The ratio that a test estimates, and an interval of its log-ratio, both of the metric and not of its cost.
-pub(super) fn figures(test: &SignTest, interval: (f64, f64), better: Better) -> (Reading<f64>, Reading<RatioInterval>) {
-    let have = u64::from(test.blocks());
-    let few = |need| if have < need { Why::TooFew { have, need } } else { Why::NotReached };
-    let ratio = test.estimate().map(|log| if better == Better::Higher { (-log).exp() } else { log.exp() });
-    let interval = match have {
-        2.. => RatioInterval::reading(interval, better),
-        _ => Reading::Missing(few(2)),
-    };
-    (ratio.map_or_else(|| Reading::Missing(few(1)), Reading::Measured), interval)
 }
 
 /// The figure of a contrast; if it is refused, why there is none.
@@ -253,7 +268,7 @@ mod tests {
                 (none, none, some),
                 (zero, zero, some),
             ] {
-                let logs = [variant, first, second].map(|one| one.log_cost(better).unwrap());
+                let logs = [variant, first, second].map(|one| one.log_cost(better).unwrap().0);
                 let found = Block::pair(variant, &[first, second]).bracket(better);
                 assert_eq!(found, Some(Bracket::of(logs[0], &logs[1..])), "{variant:?} {first:?} {second:?}");
             }

@@ -13,6 +13,8 @@ use prony_model::reading::{Reading, Why};
 pub enum Observation {
     /// Measured: the phase that yields it was completed.
     Value(f64),
+    /// Measured by samples: the figure lies between the two, the greatest sample and what it may be by another source.
+    Between(f64, f64),
     /// Did not finish, by our limit, the runtime's heap or the subject's own failure: worse than any value.
     Unfinished,
     /// Finished, but its figure was not measured, or its phase not reached: no result for the metric, but counted among
@@ -48,15 +50,26 @@ impl Observation {
         }
     }
 
-    /// The logarithm of the cost: a rate's is inverted, so that more is always worse. `None` is no result.
-    pub(crate) fn log_cost(self, better: Better) -> Option<f64> {
+    /// The observation where the figure may be greater by so much, at least 0 and in its unit.
+    #[must_use]
+    pub fn or_more(self, by: f64) -> Self {
         match self {
-            Self::Value(value) if value.is_finite() && value >= 0.0 => {
-                Some(if better == Better::Higher { -value.ln() } else { value.ln() })
-            }
-            Self::Unfinished => Some(f64::INFINITY),
-            _ => None,
+            Self::Value(value) if by > 0.0 => Self::Between(value, value + by),
+            other => other,
         }
+    }
+
+    /// The logarithm of the cost, its least and its greatest: a rate's is inverted, so that more is always worse. `None`
+    /// is no result.
+    pub(crate) fn log_cost(self, better: Better) -> Option<(f64, f64)> {
+        let (least, most) = match self {
+            Self::Value(value) => (value, value),
+            Self::Between(least, most) => (least, most),
+            Self::Unfinished => return Some((f64::INFINITY, f64::INFINITY)),
+            _ => return None,
+        };
+        let costs = if better == Better::Higher { (-most.ln(), -least.ln()) } else { (least.ln(), most.ln()) };
+        (least >= 0.0 && most.is_finite()).then_some(costs)
     }
 }
 
@@ -73,7 +86,7 @@ impl Counts {
     /// Counts a variant's trials.
     pub fn of(observations: impl Iterator<Item = Observation>) -> Self {
         observations.fold(Self::default(), |so_far, one| match one {
-            Observation::Value(_) | Observation::Unmeasured => {
+            Observation::Value(_) | Observation::Between(..) | Observation::Unmeasured => {
                 Self { finished: so_far.finished + 1, trials: so_far.trials + 1 }
             }
             Observation::Unfinished => Self { trials: so_far.trials + 1, ..so_far },
@@ -152,9 +165,12 @@ mod tests {
     #[test]
     fn a_rate_is_turned_round() {
         let cost = |o: Observation, better| o.log_cost(better);
-        assert_eq!(cost(Observation::Value(2.0), Better::Lower), Some(2f64.ln()));
-        assert_eq!(cost(Observation::Value(2.0), Better::Higher), Some(-2f64.ln()));
-        assert_eq!(cost(Observation::Unfinished, Better::Higher), Some(f64::INFINITY));
+        assert_eq!(cost(Observation::Value(2.0), Better::Lower), Some((2f64.ln(), 2f64.ln())));
+        assert_eq!(cost(Observation::Value(2.0), Better::Higher), Some((-(2f64.ln()), -(2f64.ln()))));
+        let more = Observation::Value(2.0).or_more(1.0);
+        assert_eq!(cost(more, Better::Lower), Some((2f64.ln(), 3f64.ln())));
+        assert_eq!(cost(more, Better::Higher), Some((-(3f64.ln()), -(2f64.ln()))));
+        assert_eq!(cost(Observation::Unfinished, Better::Higher), Some((f64::INFINITY, f64::INFINITY)));
         assert_eq!(cost(Observation::Value(-1.0), Better::Lower), None);
         assert_eq!(cost(Observation::Disturbed, Better::Lower), None);
     }

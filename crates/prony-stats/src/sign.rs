@@ -94,11 +94,16 @@ impl SignTest {
     /// The log-ratio at which as many blocks lie above as below; `None` without blocks or where half of them have no
     /// finite value.
     pub fn estimate(&self) -> Option<f64> {
+        self.middle().filter(|value| value.is_finite())
+    }
+
+    /// As [`Self::estimate`], infinite where half of the blocks are, all on one side.
+    pub(crate) fn middle(&self) -> Option<f64> {
         let mut all: Vec<f64> = self.lows.iter().chain(&self.highs).copied().collect();
         all.sort_by(f64::total_cmp);
         let middle = all.len().checked_sub(1)? / 2;
         let value = 0.5 * (all[middle] + all[middle + 1]);
-        value.is_finite().then_some(value)
+        (!value.is_nan()).then_some(value)
     }
 
     /// Blocks above and below `theta`.

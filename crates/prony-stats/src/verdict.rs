@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use prony_model::metric::{Better, Metric};
 use prony_model::number::percent;
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::units::Unit;
 
 /// An interval for the ratio variant / baseline.
@@ -25,11 +25,9 @@ impl RatioInterval {
         Self { low: if low < 1.0 / NO_BOUND { 0.0 } else { low }, high: (high <= NO_BOUND).then_some(high) }
     }
 
-    /// The same; missing where hardly a trial finished, so that it holds nothing but "does not finish".
-    pub fn reading(interval: (f64, f64), better: Better) -> Reading<Self> {
-        let found = Self::from_log_cost(interval, better);
-        let holds_a_number = found.low.is_finite() && found.high != Some(0.0);
-        if holds_a_number { Reading::Measured(found) } else { Reading::Missing(Why::NotReached) }
+    /// The same; `None` where no number lies in it.
+    pub fn with_numbers(interval: (f64, f64), better: Better) -> Option<Self> {
+        Some(Self::from_log_cost(interval, better)).filter(|found| found.low.is_finite() && found.high != Some(0.0))
     }
 
     /// That of baseline / variant.
@@ -166,6 +164,8 @@ pub(crate) fn judge((low, high): (f64, f64), differs: bool, margin: f64) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use prony_model::reading::Why;
+
     use super::*;
 
     fn judged(low: f64, high: f64) -> Option<Verdict> {

@@ -33,6 +33,7 @@ pub fn of_run(
     done: bool,
 ) -> Vec<Finding> {
     let mut found: Vec<Finding> = run::trials_failed(experiment, trials).into_iter().collect();
+    found.extend(run::uncompared(experiment));
     found.extend(disturbances::disturbed_trials(&trials.iter().collect::<Vec<_>>()));
     for (variant, baseline) in pairs(experiment) {
         let [baseline, variant] = [baseline, variant].map(|one| variant_trials(experiment, trials, one));
@@ -115,8 +116,7 @@ fn of_trials(experiment: &Experiment, trials: &[TrialRecord], clock: Nanos) -> V
 
 /// Each variant with its stratum's baseline.
 fn pairs(experiment: &Experiment) -> impl Iterator<Item = (&Variant, &Variant)> {
-    let baseline = |stratum| experiment.variants().iter().find(move |v| v.baseline && v.stratum == stratum);
-    experiment.variants().iter().filter(|v| !v.baseline).filter_map(move |v| Some((v, baseline(v.stratum)?)))
+    experiment.variants().iter().filter(|v| !v.baseline).filter_map(|v| Some((v, experiment.baseline_of(v)?)))
 }
 
 /// A variant with its trials of a run.
@@ -177,12 +177,21 @@ pub(super) mod tests {
 
     /// Three engines at two sizes, compared with the memory engine in each.
     fn experiment(blocks: u32) -> Experiment {
+        experiment_with("", "", blocks)
+    }
+
+    /// The same with a design and with more phases.
+    fn experiment_with(design: &str, phases: &str, blocks: u32) -> Experiment {
         let text = format!(
-            "[factors]\nsize = [1000, 2000]\nengine = [\"memory\", \"lmdb\", \"redb\"]\n\
+            "{design}[factors]\nsize = [1000, 2000]\nengine = [\"memory\", \"lmdb\", \"redb\"]\n\
              [compare]\nbaseline = {{ engine = \"memory\" }}\nblocks = {blocks}\n[store]\nengine = \"{{engine}}\"\n\
-             [data]\nrecords = \"{{size}}\"\n[[phase]]\nname = \"write\"\nput = {{}}\n"
+             [data]\nrecords = \"{{size}}\"\n[[phase]]\nname = \"write\"\nput = {{}}\n{phases}"
         );
-        let raw = parse(&text, "analysis.toml").expect("it parses");
+        checked(&text)
+    }
+
+    fn checked(text: &str) -> Experiment {
+        let raw = parse(text, "analysis.toml").expect("it parses");
         check(&raw, &Engines, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:#?}"))
     }
 
@@ -242,6 +251,25 @@ pub(super) mod tests {
     fn a_run_without_faults_has_no_findings() {
         let experiment = experiment(10);
         assert_eq!(found(&experiment, &trials(&experiment)), []);
+    }
+
+    /// A gate passed on the others, and nothing said that these were in no verdict.
+    #[test]
+    fn variants_that_are_compared_with_nothing_are_named() {
+        let found = |experiment: &Experiment| {
+            let found = found(experiment, &trials(experiment)).into_iter().filter(|f| f.guard == "uncompared");
+            found.map(|finding| finding.message).collect::<Vec<_>>()
+        };
+        let skip = "[design]\nskip = [{ engine = \"memory\", size = 2000 }]\n";
+        let why = "its stratum has no baseline";
+        let expected = format!("the verdicts leave out 2 of 4 variants: `2000, lmdb`: {why}; `2000, redb`: {why}");
+        assert_eq!(found(&experiment_with(skip, "", 6)), [expected]);
+        let only = "[[phase]]\nname = \"read\"\nget = {}\nwhen = { engine = [\"memory\", \"lmdb\"], size = 1000 }\n";
+        let second = experiment_with("", only, 6).source().replace("blocks", "metrics = [\"read.time\"]\nblocks");
+        let message = found(&checked(&second)).remove(0);
+        assert!(message.starts_with("the verdicts leave out 3 of 4 variants: `1000, redb`: it or its"), "{message}");
+        let no_baseline = experiment(6).source().replace("baseline = { engine = \"memory\" }\n", "");
+        assert_eq!(found(&checked(&no_baseline)), [""; 0], "nothing at all is compared, which is said elsewhere");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::number::{effect, percent};
-use prony_model::record::{MetricKeyText, TrialRecord};
+use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 use prony_stats::summary;
 use serde_json::json;
@@ -71,9 +71,10 @@ pub fn combined(terms: impl IntoIterator<Item = (f64, f64)>) -> f64 {
 /// The finest that a variant's program prints of a metric, and a typical figure. A program that leaves zeros out prints some
 /// figures with fewer digits than it knows.
 fn half_a_digit(of: &VariantTrials<'_>, metric: &MetricName) -> Option<(f64, f64)> {
+    let named = |key: MetricKey| MetricName { key, ..metric.clone() };
     let printed = |key: MetricKey| {
-        let all = of.trials.iter().filter_map(|trial| trial.program()?.resolution.get(&metric.phase));
-        all.filter_map(|phase| phase.get(&MetricKeyText(key)).copied()).reduce(f64::min)
+        let name = named(key);
+        of.trials.iter().filter_map(|trial| trial.program()?.half_a_digit(&name)).reduce(f64::min)
     };
     // A rate that the program does not report itself is as coarse as its time.
     let time = MetricKey::amount(Metric::Time);
@@ -82,9 +83,9 @@ fn half_a_digit(of: &VariantTrials<'_>, metric: &MetricName) -> Option<(f64, f64
         None if metric.key.metric == Metric::Rate => (time, printed(time)?),
         None => return None,
     };
-    let name = MetricName { key, ..metric.clone() };
+    let name = named(key);
     let figures: Vec<f64> = of.trials.iter().filter_map(|trial| trial.figure(&name).measured().copied()).collect();
-    metric.instance.is_none().then_some((half, summary(&figures)?.median))
+    Some((half, summary(&figures)?.median))
 }
 
 /// Programs print a metric so coarsely that differences of the margin cannot be seen.
@@ -119,7 +120,8 @@ mod tests {
 
     use prony_model::outcome::Outcome;
     use prony_model::reading::Reading;
-    use prony_model::record::{Completion, EffectiveProgram};
+    use prony_model::record::effective::{Replica, Replicas};
+    use prony_model::record::{Completion, EffectiveProgram, MetricKeyText};
 
     use super::super::program::tests::{phase, record, spec};
     use super::*;
@@ -176,5 +178,29 @@ mod tests {
         );
         assert_eq!(coarse_digits(&b, &b, &metric(Metric::Time), 0.03), None);
         assert_eq!(coarse_digits(&a, &a, &metric(Metric::Wall), 0.03), None, "prony measured it");
+    }
+
+    /// Replicas of 105 and 140 ms that both print `0.1 s` were *no difference* too.
+    #[test]
+    fn figures_that_a_replica_printed_with_few_digits_say_little() {
+        let key = MetricKeyText(MetricKey::amount(Metric::Time));
+        let named = |instance: &str| format!("run.{instance}.time").parse::<MetricName>().unwrap();
+        let copy = |instance: &str, half: f64| Replica {
+            instance: instance.into(),
+            resolution: BTreeMap::from([(key, half)]),
+            ..Replica::default()
+        };
+        let copies = vec![copy("replica.1", 50e6), copy("replica.2", 0.5e6)];
+        let replicas = Some(Replicas { phase: "run".into(), copies, ..Replicas::default() });
+        let mut trial = record(Outcome::Ok, EffectiveProgram { replicas, ..EffectiveProgram::default() });
+        trial.phases = vec![phase("run", Completion::Complete)];
+        for instance in ["replica.1", "replica.2", "replicas"] {
+            trial.phases[0].readings.insert(instance.into(), [(key, Reading::Measured(100e6))].into());
+        }
+        let spec = spec(None, None);
+        let of = VariantTrials { name: "a".to_owned(), spec: &spec, trials: vec![&trial] };
+        let found = |instance: &str| coarse_digits(&of, &of, &named(instance), 0.03).is_some();
+        assert_eq!(["replica.1", "replica.2", "replicas"].map(found), [true, false, false]);
+        assert_eq!(apart(&of, &of, &named("replicas")), 0.0, "prony measured it");
     }
 }

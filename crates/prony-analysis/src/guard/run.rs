@@ -10,8 +10,8 @@ use prony_model::outcome::counted;
 use prony_model::record::TrialRecord;
 use prony_stats::{InterimAnalyses, autocorrelation, drift};
 
-/// Variants with failed trials that are named; further ones are counted.
-const FAILING: usize = 6;
+/// Variants that a finding names; further ones are counted.
+const NAMED: usize = 6;
 
 /// A trend with a lower probability by chance is reported.
 const TREND: f64 = 0.01;
@@ -46,20 +46,48 @@ pub fn failures(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Strin
         };
         (!how.is_empty()).then(|| format!("{how}{whose}"))
     };
-    let each: Vec<String> = experiment.variants().iter().filter_map(of_variant).collect();
-    let rest = each.len().saturating_sub(FAILING);
-    let more = if rest > 0 { format!("; and more of {rest} other variants") } else { String::new() };
-    let each = each[..each.len() - rest].join("; ");
-    (count > 0).then(|| format!("{count} of {} trials failed: {each}{more}", trials.len()))
+    let each = first_few(experiment.variants().iter().filter_map(of_variant).collect());
+    (count > 0).then(|| format!("{count} of {} trials failed: {each}", trials.len()))
 }
 
 /// The same as a finding.
 pub fn trials_failed(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
-    let hint = "their figures do not count: a phase that was not completed has none; see the evidence in the tables";
+    let hint = "a phase that was not completed has no figure that counts; see the evidence in the tables";
     let message = failures(experiment, trials)?;
     let failed = trials.iter().filter(|t| !t.ending.outcome.is_ok()).count();
     let data = json!({ "failed": failed, "trials": trials.len() });
     Some(Finding::of("trials_failed", Severity::Warning, message, hint).with(data))
+}
+
+/// Variants that are compared in no metric, or not in each that gets verdicts, where another is: no verdict names them.
+pub fn uncompared(experiment: &Experiment) -> Option<Finding> {
+    let phases: BTreeSet<&str> = experiment.compare().figures().iter().map(|metric| metric.phase.as_str()).collect();
+    let variants: Vec<&Variant> = experiment.variants().iter().filter(|variant| !variant.baseline).collect();
+    let mut without: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut compared = false;
+    for (phase, variant) in phases.into_iter().flat_map(|phase| variants.iter().map(move |variant| (phase, *variant))) {
+        match experiment.compared_with(variant, phase) {
+            Ok(_) => compared = true,
+            Err(why) => without.entry(experiment.labels(variant)).or_default().extend([why]),
+        }
+    }
+    if !compared || without.is_empty() {
+        return None;
+    }
+    let reasons = |whys: &BTreeSet<String>| whys.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let each = first_few(without.iter().map(|(name, whys)| format!("`{name}`: {}", reasons(whys))).collect());
+    let message = format!("the verdicts leave out {} of {} variants: {each}", without.len(), variants.len());
+    let hint =
+        "a gate does not judge them either; let the baseline run in each stratum, with the phases that are compared";
+    Some(Finding::of("uncompared", Severity::Note, message, hint).with(json!({ "variants": without })))
+}
+
+/// The first few of what is said of variants, and how many more there are.
+fn first_few(mut each: Vec<String>) -> String {
+    let rest = each.len().saturating_sub(NAMED);
+    each.truncate(NAMED);
+    let more = if rest > 0 { format!("; and more of {rest} other variants") } else { String::new() };
+    format!("{}{more}", each.join("; "))
 }
 
 /// The plan has fewer blocks than any verdict needs, or fewer have been completed so far. `needed` are the blocks for a
@@ -151,7 +179,7 @@ pub fn sources_differ(experiment: &Experiment, trials: &[TrialRecord]) -> Option
         format!("{what}{} ({how})", whose(experiment, variants))
     };
     let each: Vec<String> = differ.iter().map(text).collect();
-    let rest = each.len().saturating_sub(FAILING);
+    let rest = each.len().saturating_sub(NAMED);
     let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
     let message = format!("not all trials of a variant ran the same: {}{more}", each[..each.len() - rest].join(", "));
     let hint = "trials of what differs are trials of different programs: begin a new run";
@@ -164,8 +192,8 @@ pub fn sources_differ(experiment: &Experiment, trials: &[TrialRecord]) -> Option
 fn whose(experiment: &Experiment, variants: &BTreeSet<usize>) -> String {
     let named = variants.iter().filter_map(|variant| experiment.variants().get(*variant));
     let mut names: Vec<String> = named.map(|variant| format!("`{}`", experiment.labels(variant))).collect();
-    let rest = names.len().saturating_sub(FAILING);
-    names.truncate(FAILING);
+    let rest = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
     match (experiment.variants().len(), rest) {
         (0 | 1, _) => String::new(),
         (_, 0) => format!(" of {}", names.join(", ")),

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::{Finding, Severity, amount, percent};
 use crate::conclude::{counted, is_of_calls, reports_operations};
-use prony_model::metric::Metric::{LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
 use prony_model::spec::{Action, Amount, Ops, Order, PhaseSpec, TrialSpec};
@@ -84,32 +83,28 @@ fn same_question(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
 /// Whether what is stored at the begin of a phase depends on how fast an earlier one was.
 fn is_stored_by_speed(spec: &TrialSpec, phase: &str) -> bool {
     let mut before = spec.phases.iter().take_while(|earlier| earlier.name != phase).map(|earlier| &earlier.action);
-    before.any(|action| {
-        action.changes_data() && action.ops().is_some_and(|ops| matches!(ops.amount, Amount::Duration(_)))
-    })
+    before.any(|action| action.changes_data() && action.is_bounded_by_time())
 }
 
 /// Why times and rates of a phase are not compared, where the two were not offered the same work (METHOD 8.2): in a block
-/// both do the same operations, done or failed. A phase that is bounded by time does as much as it can; of a program that
-/// says how many of its operations failed, the rate is per operation, and only its time needs equal work. So does that of
-/// calls, of which as many must have thrown too: what threw did other work.
+/// both do the same operations, done or failed. A phase that is bounded by time does as much as it can, and its times say
+/// nothing; of a program that says how many of its operations failed, the rate is per operation, and only its time needs
+/// equal work. So does that of calls, of which as many must have thrown too: what threw did other work.
 pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
-    let per_operation =
-        matches!(name.key.metric, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax);
+    let metric = name.key.metric;
     let planned = |variant: &'_ VariantTrials<'_>| variant.spec.phases.iter().find(|p| p.name == name.phase).cloned();
     let (a, b) = (planned(baseline)?, planned(variant)?);
     let are = |kind: fn(&PhaseSpec) -> bool| kind(&a) && kind(&b);
-    let stored = a
-        .action
-        .ops()
-        .zip(b.action.ops())
-        .map(|(a, b)| a.amount == b.amount && !matches!(a.amount, Amount::Duration(_)));
-    let needs = match (stored, name.key.metric.unit()) {
-        (Some(bounded_by_count), Unit::Nanos | Unit::PerSecond) => {
-            bounded_by_count && baseline.spec.data == variant.spec.data && !per_operation
+    if metric.is_time_of_phase() && [&a, &b].into_iter().any(|phase| phase.action.is_bounded_by_time()) {
+        return Some(format!("`{}` lasts a given time: compare its `rate`", name.phase));
+    }
+    let stored = a.action.ops().zip(b.action.ops()).map(|(a, b)| a.amount == b.amount);
+    let needs = match stored {
+        Some(bounded_by_count) if metric.is_time_of_phase() || metric.unit() == Unit::PerSecond => {
+            bounded_by_count && !a.action.is_bounded_by_time() && baseline.spec.data == variant.spec.data
         }
-        (None, Unit::Nanos) => !per_operation && (are(reports_operations) || are(is_of_calls)),
-        _ => false,
+        None => metric.is_time_of_phase() && (are(reports_operations) || are(is_of_calls)),
+        Some(_) => false,
     };
     if !needs {
         return None;
@@ -253,7 +248,7 @@ fn unexplained(
 
 fn bounded_by_time(variant: &VariantTrials<'_>, phase: &str) -> bool {
     let spec = variant.spec.phases.iter().find(|p| p.name == phase);
-    spec.and_then(|p| p.action.ops()).is_some_and(|ops| matches!(ops.amount, Amount::Duration(_)))
+    spec.is_some_and(|p| p.action.is_bounded_by_time())
 }
 
 /// The median over a variant's trials that completed the phase.

@@ -14,8 +14,8 @@ mod sentence;
 use std::rc::Rc;
 
 use crate::guard::disturbances;
-use prony_experiment::design::{Compare, Experiment, Variant};
-use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_experiment::design::{Experiment, Variant};
+use prony_model::metric::MetricName;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
 use prony_stats::{Comparison, Contrast, Estimate, Family, MIN_BLOCKS, RatioInterval, compare_family};
@@ -194,33 +194,21 @@ fn pairs_with(experiment: &Experiment, metric: &MetricName, baseline: &[(String,
 
 /// The metrics that get verdicts, the primary one first; empty where no phase is timed.
 pub fn declared(experiment: &Experiment) -> Vec<MetricName> {
-    let compare = experiment.compare();
-    let primary = compare.primary.clone().or_else(|| first_timed(experiment));
-    Compare { primary, ..compare.clone() }.figures().into_iter().cloned().collect()
-}
-
-/// `time` of the first timed phase.
-fn first_timed(experiment: &Experiment) -> Option<MetricName> {
-    let mut phases = experiment.variants().iter().flat_map(|v| &v.spec.phases);
-    let phase = phases.find(|phase| phase.timed)?;
-    Some(MetricName { phase: phase.name.clone(), instance: None, key: MetricKey::amount(Metric::Time) })
+    experiment.compare().figures().into_iter().cloned().collect()
 }
 
 fn declared_pairs(experiment: &Experiment) -> Vec<Pair> {
     declared(experiment).iter().flat_map(|metric| pairs_in(experiment, metric)).collect()
 }
 
-/// Each variant that has the metric's phase, with its stratum's baseline where that has it too.
+/// Each variant with the baseline with which it is compared in the metric.
 fn pairs_in(experiment: &Experiment, metric: &MetricName) -> Vec<Pair> {
-    let variants = experiment.variants();
-    let has = |id: usize| variants[id].spec.phases.iter().any(|phase| phase.name == metric.phase);
-    let baseline = |stratum| (0..variants.len()).find(|id| variants[*id].baseline && variants[*id].stratum == stratum);
-    let pair = |variant: usize| {
-        let baseline = baseline(variants[variant].stratum).filter(|b| *b != variant && has(*b) && has(variant))?;
+    let pair = |variant: &Variant| {
+        let (variant, baseline) = (variant.id, experiment.compared_with(variant, &metric.phase).ok()?.id);
         let names = Names::of(experiment, variant, baseline);
         Some(Pair { metric: metric.clone(), variant, baseline, names })
     };
-    (0..variants.len()).filter_map(pair).collect()
+    experiment.variants().iter().filter(|variant| !variant.baseline).filter_map(pair).collect()
 }
 
 fn silence(experiment: &Experiment) -> &'static str {
@@ -237,13 +225,12 @@ fn silence(experiment: &Experiment) -> &'static str {
     }
 }
 
-/// How the trials of a pair failed in the phase that is compared although they have a figure of it.
+/// How the trials of a pair failed in or after the phase that is compared although they have a figure of it.
 fn failed(data: &RunData, pair: &Pair) -> sentence::Failed {
     let of = |variant: usize| {
         let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant);
         let failed = trials.filter(|trial| trial.ending.outcome.is_own_failure());
-        let within = failed.filter(|trial| trial.ending.phase.as_deref() == Some(&pair.metric.phase));
-        within.filter(|trial| figure(trial, &pair.metric).is_some()).map(|trial| trial.ending.outcome).collect()
+        failed.filter(|trial| figure(trial, &pair.metric).is_some()).map(|trial| trial.ending.outcome).collect()
     };
     let without = |variant: usize| -> Vec<Outcome> {
         let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant && !trial.ending.outcome.is_ok());

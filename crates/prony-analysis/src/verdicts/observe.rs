@@ -117,7 +117,10 @@ impl<'a> Index<'a> {
 
     fn described(&self, pair: &Pair, blocks: &[Pairing]) -> Contrast {
         let figures = self.figures(&pair.metric);
-        let observation = |at: usize| Observation::of(self.all[at].ending.outcome, &figures[at]);
+        let observation = |at: usize| {
+            let trial = &self.all[at];
+            Observation::of(trial.ending.outcome, &figures[at]).or_more(trial.missed_by_samples(&pair.metric))
+        };
         let block = |block: &Pairing| {
             let all: Vec<Observation> = block.trials().map(observation).collect();
             Block::pair(all[0], &all[1..])

@@ -68,8 +68,8 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: 
     }
 }
 
-/// How trials with a figure failed in the phase of that figure: one bounded by time, in which operations failed, so that the
-/// rate of those that succeeded counts.
+/// How trials with a figure failed in the phase of that figure, one bounded by time, in which operations failed, so that the
+/// rate of those that succeeded counts; or after it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failed {
     pub(super) variant: Vec<Outcome>,
@@ -90,7 +90,7 @@ impl Failed {
         if self.by_itself { format!(" ({})", counted(outcomes.iter().copied())) } else { String::new() }
     }
 
-    /// ``; in that phase failed, of `a`: 3 disk full``; nothing where none did.
+    /// ``; in or after that phase failed, of `a`: 3 disk full``; nothing where none did.
     fn text(&self, pair: &Pair) -> String {
         let of = |name: &str, outcomes: &[Outcome]| {
             (!outcomes.is_empty()).then(|| format!("of `{name}`: {}", counted(outcomes.iter().copied())))
@@ -100,7 +100,7 @@ impl Failed {
         if parts.is_empty() {
             String::new()
         } else {
-            format!("; trials that failed in the phase, {}", parts.join("; "))
+            format!("; trials that failed in or after the phase, {}", parts.join("; "))
         }
     }
 }

@@ -158,7 +158,7 @@ pub(crate) static COMPARE: TableShape = TableShape {
         optional(
             "metric",
             Shape::Plain,
-            "`time` of the first timed phase that all variants have",
+            "`time` of the first timed phase that all variants have, `rate` if that lasts a given time",
             "The one metric that gets verdicts, as `write.time`.",
         ),
         optional(
@@ -186,8 +186,8 @@ pub(crate) static COMPARE: TableShape = TableShape {
             Shape::Span,
             "none: `blocks` says how many run",
             "The time that the run has, as `20 min`: as many blocks run as fit into it, instead of `blocks`, until \
-             every \
-             comparison is decided; of a range in `blocks` the minimum still applies to the first interim analysis.",
+             every comparison is decided; of a range in `blocks` the minimum still applies to the first interim \
+             analysis. A `cleanup` runs after it.",
         ),
         optional("twice", Shape::Flag, "true", "Runs the baseline twice in each block, under two labels (A/A)."),
     ]],

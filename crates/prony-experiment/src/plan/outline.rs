@@ -70,11 +70,8 @@ pub fn outline(experiment: &Experiment) -> Outline {
     let mut counts = vec![0u32; experiment.variants().len()];
     trials.iter().for_each(|trial| counts[trial.variant] += 1);
     let strata = strata(experiment);
-    let variants: Vec<VariantOutline> = experiment
-        .variants()
-        .iter()
-        .map(|variant| variant_outline(experiment, variant, &strata, counts[variant.id]))
-        .collect();
+    let variants: Vec<VariantOutline> =
+        experiment.variants().iter().map(|variant| variant_outline(experiment, variant, counts[variant.id])).collect();
     let judged = variants.iter().filter(|variant| !variant.baseline && variant.no_verdict.is_none()).count();
     let metrics = experiment.compare().figures().len();
     let bound = |bound: fn(&Blocks) -> u32| variants.iter().map(|variant| bound(&variant.blocks)).max().unwrap_or(0);
@@ -92,7 +89,7 @@ pub fn outline(experiment: &Experiment) -> Outline {
     }
 }
 
-fn variant_outline(experiment: &Experiment, variant: &Variant, strata: &[Stratum], trials: u32) -> VariantOutline {
+fn variant_outline(experiment: &Experiment, variant: &Variant, trials: u32) -> VariantOutline {
     let data = variant.spec.data.as_ref();
     VariantOutline {
         variant: variant.id,
@@ -104,32 +101,24 @@ fn variant_outline(experiment: &Experiment, variant: &Variant, strata: &[Stratum
         records: data.map_or(0, |data| data.records),
         data_bytes: data.map_or(0.0, data_bytes),
         phases: variant.spec.phases.iter().map(|phase| phase.name.clone()).collect(),
-        no_verdict: no_verdict(experiment, variant, strata),
+        no_verdict: no_verdict(experiment, variant),
     }
 }
 
-fn no_verdict(experiment: &Experiment, variant: &Variant, strata: &[Stratum]) -> Option<String> {
-    let baseline = strata.get(variant.stratum).and_then(|stratum| stratum.baseline);
-    let compare = experiment.compare();
+fn no_verdict(experiment: &Experiment, variant: &Variant) -> Option<String> {
     if variant.baseline {
         return None;
     }
-    let Some(baseline) = baseline.and_then(|id| experiment.variants().get(id)) else {
-        let no_comparison = compare.baseline.is_empty();
-        return Some(if no_comparison { "nothing is compared" } else { "its stratum has no baseline" }.to_owned());
-    };
-    let blocks = variant.blocks.max.min(baseline.blocks.max);
-    if blocks < MIN_BLOCKS {
-        return Some(format!("{blocks} blocks; a verdict takes at least {MIN_BLOCKS}"));
+    if let Some(baseline) = experiment.baseline_of(variant) {
+        let blocks = variant.blocks.max.min(baseline.blocks.max);
+        if blocks < MIN_BLOCKS {
+            return Some(format!("{blocks} blocks; a verdict takes at least {MIN_BLOCKS}"));
+        }
     }
-    let has_metric = |variant: &Variant| match &compare.primary {
-        Some(metric) => variant.spec.phases.iter().any(|phase| phase.name == metric.phase && phase.timed),
-        None => false,
-    };
-    (!has_metric(variant) || !has_metric(baseline)).then(|| match &compare.primary {
-        Some(metric) => format!("it or its baseline has no phase `{}`", metric.phase),
-        None => "no phase is timed".to_owned(),
-    })
+    match &experiment.compare().primary {
+        Some(metric) => experiment.compared_with(variant, &metric.phase).err(),
+        None => Some("no phase is timed".to_owned()),
+    }
 }
 
 fn strata(experiment: &Experiment) -> Vec<Stratum> {

@@ -258,6 +258,24 @@ fn phases_are_checked() {
     insta::assert_snapshot!(phases("name = \"a\"\nput = {}\nwhen = { engine = \"lmdb\" }"), @"4:10 unknown factor `engine` | the file has no `[factors]`");
 }
 
+/// The timed part of a phase of 300 ms says how much of it is timed: an engine with 50 times less throughput took "79 % more
+/// time".
+#[test]
+fn times_of_phases_that_last_a_given_time_are_not_compared() {
+    let file = |compare: &str| {
+        completed(&format!(
+            "[compare]\nblocks = 6\n{compare}[[phase]]\nname = \"write\"\nput = {{ duration = \"300 ms\" }}\n"
+        ))
+    };
+    let primary = |text: &str| sound(text).compare().primary.as_ref().unwrap().to_string();
+    assert_eq!(primary(&file("")), "write.rate");
+    assert_eq!(primary(&file("metric = \"write.latency.p99\"\n")), "write.latency.p99");
+    insta::assert_snapshot!(faults(&file("metric = \"write.wall\"\nmetrics = [\"write.rate\", \"write.time\"]\n")), @"
+    3:10 `write.wall` says nothing of speed: `write` lasts a given time | compare `write.rate`
+    4:26 `write.time` says nothing of speed: `write` lasts a given time | compare `write.rate`
+    ");
+}
+
 #[test]
 fn transactions_that_stay_open_are_checked() {
     let engine = |name: &str, phases: &[&str]| {

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Captured, DiskUsage, MetricKeyText, Status};
+use crate::metric::MetricName;
 use crate::program::{CopyOf, Runtime};
 use crate::spec::Durability;
 use crate::units::Nanos;
@@ -252,6 +253,20 @@ pub struct EffectiveProgram {
     pub replicas: Option<Replicas>,
 }
 
+impl EffectiveProgram {
+    /// How far a figure may be off by the digits that were printed of it, in its metric's unit; `None` where it is exact.
+    pub fn half_a_digit(&self, name: &MetricName) -> Option<f64> {
+        let printed = match &name.instance {
+            None => self.resolution.get(&name.phase)?,
+            Some(instance) => {
+                let replicas = self.replicas.as_ref().filter(|replicas| replicas.phase == name.phase)?;
+                &replicas.copies.iter().find(|copy| copy.instance == *instance)?.resolution
+            }
+        };
+        printed.get(&MetricKeyText(name.key)).copied()
+    }
+}
+
 /// Without `null`, which JSON has for infinity: earlier versions recorded that of a program that printed `1e308`.
 fn finite<'de, D: Deserializer<'de>>(
     deserializer: D,
@@ -369,6 +384,9 @@ pub struct Replica {
     pub heard_nothing: bool,
     /// The digest of its answer that its lines reported.
     pub digest: Option<String>,
+    /// Half a unit of the last digit that its lines printed of each figure, as of a program.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resolution: BTreeMap<MetricKeyText, f64>,
     /// Marks that it made, which belong to no phase.
     pub marks: u64,
     /// What it wrote.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use prony_model::metric::MetricKey;
-use prony_model::program::{ObserveSpec, Trigger, group_meaning};
+use prony_model::metric::{Metric, MetricKey};
+use prony_model::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_meaning};
 use prony_model::protocol::PhaseReport;
 use prony_model::reading::{Reading, Why};
 use prony_model::spec::PhaseSpec;
@@ -230,9 +230,18 @@ impl Tracked {
             (false, false) => "the last line of the phase that matched `read` did not report it",
         };
         let unread = || Reading::Missing(Why::Failed(why.into()));
-        let names = self.read.iter().flat_map(|read| read.capture_names().flatten());
-        let keys = names.filter_map(|name| group_meaning(name).map(|meaning| meaning.key));
+        let keys = self.names().filter_map(|name| group_meaning(name).map(|meaning| meaning.key));
         keys.map(|key| (key, self.lines.reading(key).cloned().unwrap_or_else(unread))).collect()
+    }
+
+    /// The groups of its `read`.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.read.iter().flat_map(|read| read.capture_names().flatten())
+    }
+
+    /// Whether its `read` is to find the answer of the phase, or a part of it.
+    pub fn reads_answer(&self) -> bool {
+        self.names().any(|name| [DIGEST_GROUP, Metric::Rows.name()].contains(&name))
     }
 
     /// Whether the pattern that it shares with a replica was meant for that: only the replica wrote such lines.

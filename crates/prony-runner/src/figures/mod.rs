@@ -102,15 +102,14 @@ impl Trial<'_> {
         if tracked.least(took) < tracked.lag {
             instances.values_mut().for_each(|heap| without(heap, |_| false, &shorter(took, tracked.lag)));
         }
-        let deferred = || functions::deferred(spec, &watched.threads.deferred);
-        let suspended = suspended::inside(self.specs, watched, index).map(suspended::why);
-        let ruled_out = suspended.or_else(|| Some(Why::DoesNotCount(deferred()?.into())));
+        let ruled_out = self.ruled_out(spec, index);
         if let Some(why) = &ruled_out {
             let parts = processes.values_mut().chain(roles.values_mut()).chain(instances.values_mut());
             parts.chain([&mut readings]).for_each(|readings| without(readings, is_of_boundaries, why));
         }
         let started = self.started_with(index);
-        own_account(tracked, started, &mut readings);
+        let stand_in = started.iter().any(|ran| tracked.is_reported_by(&ran.lines));
+        own_account(tracked, started, stand_in, &mut readings);
         tracked.report.iter().for_each(|report| report::inside(spec, report, &mut readings));
         rate_of_reported(&mut readings);
         instances.entry(String::new()).or_default().extend(readings);
@@ -126,10 +125,18 @@ impl Trial<'_> {
             end: Some(ended),
             readings: instances,
             histograms: histograms.into_iter().flatten().filter(|_| ruled_out.is_none()).collect(),
-            answer: answer(tracked).or_else(|| replicas::answer(started)),
+            answer: answer(tracked)
+                .or_else(|| replicas::answer(started).filter(|_| stand_in || !tracked.reads_answer())),
             ..not_reached(spec)
         };
         reported(Observed::new(phase, reached(tracked)), tracked)
+    }
+
+    /// Why nothing that was measured of a phase is a figure of it, where that is so.
+    fn ruled_out(&self, spec: &PhaseSpec, index: usize) -> Option<Why> {
+        let suspended = suspended::inside(self.specs, self.watched, index).map(suspended::why);
+        let deferred = || functions::deferred(spec, &self.watched.threads.deferred);
+        suspended.or_else(|| Some(Why::DoesNotCount(deferred()?.into())))
     }
 
     /// The suspension at the end of a phase, which is the snapshot `until`; the last, where there are several.
@@ -243,13 +250,14 @@ const fn is_of_boundaries(key: MetricKey) -> bool {
     matches!(key.metric, Metric::Lag | Metric::Suspended)
 }
 
-/// What the program's lines report of a phase, and the replicas that started with it.
-fn own_account(tracked: &Tracked, started: &[Ran], readings: &mut Readings) {
-    if !started.iter().any(|ran| tracked.is_reported_by(&ran.lines)) {
-        readings.extend(tracked.reported().into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));
-    }
+/// What the replicas that started with a phase tell of it, and the program's lines: what these are to report is the program's
+/// or missing, but where its replicas `stand_in` for it.
+fn own_account(tracked: &Tracked, started: &[Ran], stand_in: bool, readings: &mut Readings) {
     if !started.is_empty() {
-        replicas::whole(readings, &tracked.lines, started);
+        replicas::whole(readings, started);
+    }
+    if !stand_in {
+        readings.extend(tracked.reported().into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));
     }
 }
 

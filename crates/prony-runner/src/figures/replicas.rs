@@ -14,7 +14,6 @@ use prony_runtime::ProbeLine;
 
 use crate::watched::Watched;
 
-use crate::boundaries::reported::Lines;
 use crate::boundaries::suspensions::Suspensions;
 use crate::boundaries::threads::Threads;
 use crate::figures::heaps;
@@ -124,13 +123,11 @@ fn without_schedule(readings: &mut Readings) {
         .for_each(|m| set(readings, m, Reading::Missing(not_inherited.clone())));
 }
 
-/// What replicas tell of the phase as a whole: how far apart they were, and sums of what they reported where the program reported
-/// nothing of its own.
-pub fn whole(readings: &mut Readings, own: &Lines, all: &[Ran]) {
+/// What replicas tell of the phase as a whole: how far apart they were, and sums of what they reported.
+pub fn whole(readings: &mut Readings, all: &[Ran]) {
     set(readings, Metric::Makespan, makespan(all));
     set(readings, Metric::Skew, skew(all));
-    let sums = reported(all);
-    readings.extend(sums.into_iter().filter(|(key, _)| own.reading(key.0).is_none()));
+    readings.extend(reported(all));
 }
 
 /// When all have begun and when each has ended by itself; or why not, if one has not.
@@ -249,16 +246,14 @@ fn at_the_end(ran: &Ran, inputs: Inputs<'_>, readings: &mut Readings) {
     }
 }
 
-/// A value at the end lies between the minimum and the maximum, which come from samples.
+/// A value at the end lies between the minimum and the maximum, which come from samples. Where samples show neither, it is
+/// not known what there was before the end.
 fn within(last: &Readings, readings: &mut Readings) {
     let ends = last.iter().filter(|(key, _)| key.0.stat == Some(Stat::End) && key.0.metric != Metric::Pss);
     for (key, end) in ends.filter_map(|(key, reading)| Some((key.0.metric, *reading.measured()?))) {
         for (stat, pick) in [(Stat::Min, f64::min as fn(f64, f64) -> f64), (Stat::Max, f64::max)] {
-            match readings.get_mut(&MetricKeyText(MetricKey::gauge(key, stat))) {
-                Some(Reading::Measured(value)) => *value = pick(*value, end),
-                Some(unsampled @ Reading::Missing(Why::TooFew { .. })) => *unsampled = Reading::Measured(end),
-                // Its samples do not show what it had between them.
-                Some(Reading::Missing(_)) | None => {}
+            if let Some(Reading::Measured(value)) = readings.get_mut(&MetricKeyText(MetricKey::gauge(key, stat))) {
+                *value = pick(*value, end);
             }
         }
     }
@@ -372,18 +367,25 @@ mod tests {
 
     use super::*;
     use crate::boundaries::tracked::Happened;
+    use crate::boundaries::tracked::Tracked;
     use crate::boundaries::tracker::Tracker;
     use crate::figures::span::tests::{ms, snapshot, watched};
     use crate::roles::replicas::last_end;
 
-    /// A replica that used as many milliseconds of CPU time, faults and bytes as `spent` says, and wrote these lines.
-    fn ran(number: u32, (from, to): (u64, u64), spent: u64, lines: &[&str]) -> Ran {
-        let read = r"(?<operations>\d+) ops(, (?<rows>\d+) rows)?(, digest (?<digest>\w+))?";
+    const READ: &str = r"(?<operations>\d+) ops(, (?<rows>\d+) rows)?(, digest (?<digest>\w+))?";
+
+    /// A phase from the program's begin to its end whose `read` was applied to these lines.
+    fn heard(read: &str, from: u64, lines: &[&str]) -> Tracked {
         let observe = ObserveSpec { read: Some(read.into()), ..ObserveSpec::WHOLE };
         let phase = PhaseSpec { name: "r".into(), timed: true, action: Action::Observe(observe), limit: None };
         let mut tracker = Tracker::new(&[phase]);
         tracker.start(ms(from));
         lines.iter().for_each(|line| drop(tracker.happened(Happened::Line(line), ms(from), Nanos::ZERO)));
+        tracker.phases.remove(0)
+    }
+
+    /// A replica that used as many milliseconds of CPU time, faults and bytes as `spent` says, and wrote these lines.
+    fn ran(number: u32, (from, to): (u64, u64), spent: u64, lines: &[&str]) -> Ran {
         let mut end = watched(vec![snapshot(to, 0, &[])], vec![]).ended;
         let suspended = 7;
         let written = Bytes::from_bytes(spent + suspended);
@@ -401,7 +403,7 @@ mod tests {
             until: None,
             reported: None,
             unread: false,
-            lines: tracker.phases.remove(0),
+            lines: heard(READ, from, lines),
             marks: 0,
             threads: Threads::default(),
             silent: Why::NotApplicable,
@@ -452,7 +454,7 @@ mod tests {
     fn the_makespan_is_from_the_first_release_to_the_last_end() {
         let all = [ran(1, (100, 400), 5, &[]), ran(2, (103, 900), 5, &[]), ran(3, (101, 500), 5, &[])];
         let mut readings = Readings::new();
-        whole(&mut readings, &Lines::default(), &all);
+        whole(&mut readings, &all);
         assert_eq!((get(&readings, "makespan"), get(&readings, "skew")), (nanos(ms(800)), nanos(ms(500))));
         let [first, second, mut third] = all;
         third.end = ReplicaEnd::NotBegun("no such file".into());
@@ -500,17 +502,32 @@ mod tests {
     }
 
     #[test]
-    fn replica_reports_are_summed_where_the_program_reports_nothing() {
+    fn replica_reports_are_summed() {
         let of = |second: &'static str| [ran(1, (0, 9), 5, &["30 ops"]), ran(2, (0, 9), 5, &[second])];
         let mut readings = Readings::new();
-        whole(&mut readings, &Lines::default(), &of("12 ops"));
+        whole(&mut readings, &of("12 ops"));
         assert_eq!(get(&readings, "operations"), Reading::Measured(42.0));
-        let mut own = Readings::new();
-        let [program, ..] = of("12 ops");
-        whole(&mut own, &program.lines.lines, &of("12 ops"));
-        assert!(!own.contains_key(&MetricKeyText("operations".parse().unwrap())), "its own stays");
         let silent = reported(&of("nothing"));
         assert!(why(get(&silent, "operations")).contains("`replica.2`: no line of the phase reported it"));
+    }
+
+    /// Sums of the replicas took the place of what no line of the program reported.
+    #[test]
+    fn what_the_programs_own_lines_are_to_report_is_never_the_replicas() {
+        let of = |read: &str, lines: &[&str]| {
+            let (tracked, replicas) = (heard(read, 0, lines), [ran(1, (0, 9), 5, &["30 ops, 4 rows"])]);
+            let stand_in = replicas.iter().any(|ran| tracked.is_reported_by(&ran.lines));
+            let mut readings = Readings::new();
+            crate::figures::own_account(&tracked, &replicas, stand_in, &mut readings);
+            ["operations", "rows"].map(|name| get(&readings, name).measured().copied())
+        };
+        assert_eq!(of(READ, &[]), [Some(30.0), Some(4.0)], "they share the pattern");
+        assert_eq!(of(READ, &["7 ops, 1 rows"]), [Some(7.0), Some(1.0)]);
+        assert_eq!(of(READ, &["7 ops"]), [Some(7.0), None], "its line did not report its rows");
+        assert_eq!(of("did (?<operations>.*)", &["did 7"]), [Some(7.0), Some(4.0)]);
+        for lines in [&["did many"][..], &[]] {
+            assert_eq!(of("did (?<operations>.*)", lines), [None, Some(4.0)]);
+        }
     }
 
     #[test]
@@ -609,10 +626,15 @@ mod tests {
         assert_eq!(of(20, "anon.min"), (Reading::Measured(20.0), pss()));
         assert_eq!(of(20, "anon.max"), (Reading::Measured(30.0), pss()));
         assert!(why(of(20, "pss.max").0).contains("at the edges of phases only"));
-        let sparse = [sampled(101, 1, [(100, 30)])];
-        let inputs = Inputs { snapshots: &snapshots, series: &sparse, pss: &read };
-        let found = instances(&all(40), inputs);
-        assert!(why(get(&found["replica.1"], "anon.max")).contains("between two samples"), "one of 30 and one of 40");
+        let unknown = |series: &[ProcessSeries]| {
+            let found = instances(&all(40), Inputs { snapshots: &snapshots, series, pss: &read });
+            assert_eq!(get(&found["replica.1"], "anon.end"), Reading::Measured(40.0));
+            ["anon.min", "anon.max"].map(|name| why(get(&found["replica.1"], name)))
+        };
+        let sparse = unknown(&[sampled(101, 1, [(100, 30)])]);
+        assert!(sparse.iter().all(|why| why.contains("between two samples")), "one of 30 and one of 40: {sparse:?}");
+        let unsampled = unknown(&[]);
+        assert!(unsampled.iter().all(|why| why.contains("0 of 1")), "one of 40 at the end: {unsampled:?}");
     }
 
     #[test]

@@ -78,6 +78,7 @@ impl<'a> Setting<'a> {
     /// Where a pipe, a terminal or a file cannot be made or opened.
     pub fn launch(&self) -> Result<(LaunchSpec, Ends), Error> {
         let mut spec = self.bare()?;
+        spec.stdin = self.input()?;
         let mut ends = Ends { marks: Some(self.marks()?), ..Ends::default() };
         match &self.program.output {
             OutputTo::Null => {
@@ -105,10 +106,9 @@ impl<'a> Setting<'a> {
     /// The launch of another command in the same place, its output captured.
     ///
     /// # Errors
-    /// Where the input cannot be opened.
+    /// Where its TMPDIR cannot be made.
     pub fn beside(&self, words: &[String]) -> Result<LaunchSpec, Error> {
         let mut spec = self.bare()?;
-        spec.stdin = Input::Null;
         // Later commands work in the same scratch, which its supervisor would remove.
         spec.scratch.clear();
         self.command(&mut spec, words);
@@ -119,7 +119,6 @@ impl<'a> Setting<'a> {
         let mut spec = LaunchSpec::new("", &self.directory);
         self.command(&mut spec, &self.program.command.words());
         spec.env = self.environment()?;
-        spec.stdin = self.input()?;
         spec.scratch = vec![self.scratch.to_path_buf()];
         let bound = || Output::Capture { first: Bytes::from_kib(4), last: Bytes::from_kib(4) };
         (spec.stdout, spec.stderr) = (bound(), bound());

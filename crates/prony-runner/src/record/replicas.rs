@@ -34,6 +34,7 @@ pub fn report(setting: &Setting<'_>, replicated: &Replicated, commands: bool) ->
             left_behind: process.map(|end| end.leftover),
             heard_nothing: ran.lines.heard_nothing(),
             digest: ran.lines.lines.digest().cloned(),
+            resolution: ran.lines.lines.resolution(),
             marks: ran.marks,
             output: (&ran.output).into(),
         }

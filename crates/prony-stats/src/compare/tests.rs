@@ -120,20 +120,66 @@ fn plain_cases_have_plain_verdicts() {
     assert!(c.method.contains("interim analysis 4 of 4 at 30 blocks"), "{}", c.method);
 }
 
+/// A cache that fills or a leak: it was *2.78 times faster* beside medians of 163 ms and 247 ms for the slower one.
 #[test]
-fn figures_are_of_the_analysis_that_decided_where_later_blocks_contradict_it() {
-    for (first, later, verdict) in [(1.5, 0.9, Verdict::Worse), (0.6, 1.1, Verdict::Better)] {
+fn difference_that_all_blocks_together_contradict_is_no_verdict() {
+    for (first, later) in [(1.5, 0.9), (0.6, 1.1)] {
         let c = one_comparison([blocks(6, first), blocks(24, later)].concat());
         let (ratio, interval) = (*c.ratio.measured().unwrap(), *c.interval.measured().unwrap());
-        assert_eq!((&c.verdict, c.blocks), (&verdict, 6), "{c:?}");
-        assert!((ratio - first).abs() < 0.01 && interval.low <= ratio && interval.high.unwrap() >= ratio, "{c:?}");
-        assert_eq!(interval.low > 1.0, first > 1.0, "{c:?}");
-        assert!(c.method.contains("interim analysis 1 of 4 at 6 blocks"), "{}", c.method);
-        let said = "decided at 6 blocks; all 30 blocks contradict it: their ratio is ";
-        let of_all = c.notes.iter().find_map(|note| note.strip_prefix(said)?.parse::<f64>().ok()).unwrap();
-        assert!((of_all / later - 1.0).abs() < 0.01, "{:?}", c.notes);
-        assert!(c.notes.iter().all(|note| !note.contains("not paired")), "{:?}", c.notes);
+        let why = "the first 6 blocks differ in one direction, and all 30 together in the other";
+        assert_eq!(c.verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::Failed(why.into())) }, "{c:?}");
+        assert!(
+            (ratio / later - 1.0).abs() < 0.01 && interval.low <= ratio && interval.high.unwrap() >= ratio,
+            "{c:?}"
+        );
+        assert_eq!(c.blocks, 30);
     }
+    let fast = one_comparison(blocks(8, 0.5));
+    assert_eq!(fast.verdict, Verdict::Better);
+    let failing = blocks(22, 1.0).into_iter().map(|block| with(block, Some(Observation::Unfinished), None));
+    let c = one_comparison(blocks(8, 0.5).into_iter().chain(failing).collect());
+    assert!(matches!(c.verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::Failed(_)) }), "{c:?}");
+}
+
+/// 5 % less time, "29 to 46 %": the interval was of the first blocks, the ratio of all.
+#[test]
+fn ratio_lies_in_its_interval_where_blocks_change_as_the_run_goes_on() {
+    for (first, later) in [(0.5, 0.95), (2.0, 1.06)] {
+        for more in [8, 10, 12, 22] {
+            let c = one_comparison([blocks(8, first), blocks(more, later)].concat());
+            let (ratio, interval) = (*c.ratio.measured().unwrap(), *c.interval.measured().unwrap());
+            assert!(interval.low <= ratio && interval.high.is_none_or(|high| high >= ratio), "{more}: {c:?}");
+        }
+    }
+}
+
+#[test]
+fn figures_of_nothing_by_digits_that_say_nothing_are_no_verdict() {
+    for (variant, baseline) in [(0.1, 0.0), (0.0, 0.04), (0.0, 0.0)] {
+        let [variant, baseline] = [variant, baseline].map(Observation::Value);
+        let block = Block::pair(variant, &[baseline, baseline]);
+        let nothing = Contrast { resolution: f64::INFINITY, ..contrast(vec![block; 12]) };
+        let c = compare_family(&family(vec![nothing])).remove(0);
+        assert!(matches!(c.verdict, Verdict::CantTell { .. }), "{c:?}");
+        assert!(c.smallest_effect.measured().is_none(), "{c:?}");
+        assert!(c.interval.measured().is_none_or(|all| all.low == 0.0 && all.high.is_none()), "{c:?}");
+    }
+}
+
+#[test]
+fn ratio_to_a_figure_of_nothing_is_missing_for_that_reason() {
+    let block = Block::pair(Observation::Value(0.1), &[Observation::Value(0.0)]);
+    let described = Contrast::described(Better::Lower, vec![block; 12]).estimate(0.05);
+    assert_eq!(described.ratio, Reading::Missing(Why::Failed("a figure is 0, so that there is no ratio".into())));
+}
+
+/// Two equal programs, of which one shows its largest extent to the sampler less often.
+#[test]
+fn maximum_of_samples_is_compared_with_what_the_kernel_saw() {
+    let block = |by: f64| Block::pair(Observation::Value(36.0).or_more(by), &[Observation::Value(43.0); 2]);
+    let verdict = |by: f64| one_comparison(vec![block(by); 12]).verdict;
+    assert!(verdict(0.0).is_better() && verdict(2.0).is_better());
+    assert!(matches!(verdict(7.1), Verdict::CantTell { .. }));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use comfy_table::CellAlignment;
 use prony_model::units::{Unit, quantity};
 use prony_stats::summary::{Summary, summary};
 
-use super::exec::hyperfine::{Benchmark, Document};
+use super::exec::hyperfine::{Benchmark, Document, Failed};
 use super::{Answer, Output, table};
 use crate::error::Error;
 use prony_report::screen::one_line;
@@ -34,7 +34,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let rows: Option<Vec<(&Benchmark, Summary)>> =
         document.results.iter().map(|one| Some((one, times(one)?))).collect();
     let rows = rows.ok_or_else(|| wrong("a time is missing or below 0".to_owned()))?;
-    output.print(&text(&rows, output.width))?;
+    output.print(&text(&rows, &document.failed, output.width))?;
     Ok(Answer::Yes)
 }
 
@@ -55,8 +55,13 @@ fn times(benchmark: &Benchmark) -> Option<Summary> {
     }
 }
 
-fn text(rows: &[(&Benchmark, Summary)], width: Option<usize>) -> String {
-    let Some((_, first)) = rows.first() else { return "the file has no command\n".to_owned() };
+fn text(rows: &[(&Benchmark, Summary)], failed: &[Failed], width: Option<usize>) -> String {
+    let without_times = |one: &Failed| {
+        let Failed { command, failed, runs } = one;
+        format!("`{}` failed in {failed} of {runs} runs, of which the file has no times\n", one_line(command))
+    };
+    let without_times: String = failed.iter().map(without_times).collect();
+    let Some((_, first)) = rows.first() else { return format!("the file has no times\n{without_times}") };
     let mut table = table(width);
     table.set_header(["command", "runs", "median", "lowest to highest", "mean", "deviation", "median / first"]);
     for column in [1, 2, 4, 5, 6] {
@@ -89,7 +94,7 @@ fn text(rows: &[(&Benchmark, Summary)], width: Option<usize>) -> String {
     } else {
         ""
     };
-    format!("{table}\n{failed}{judged}")
+    format!("{table}\n{without_times}{failed}{judged}")
 }
 
 #[cfg(test)]
@@ -99,7 +104,7 @@ mod tests {
     fn read(text: &str) -> Option<String> {
         let document: Document = serde_json::from_str(text).unwrap();
         let rows: Option<Vec<_>> = document.results.iter().map(|one| Some((one, times(one)?))).collect();
-        Some(super::text(&rows?, Some(120)))
+        Some(super::text(&rows?, &document.failed, Some(120)))
     }
 
     const OLD: &str =
@@ -120,7 +125,7 @@ mod tests {
     #[test]
     fn times_that_cannot_be_are_refused_and_one_command_is_not_compared() {
         assert!(!read(&format!(r#"{{"results":[{OLD}]}}"#)).unwrap().contains("no verdict"));
-        assert_eq!(read(r#"{"results":[]}"#).unwrap(), "the file has no command\n");
+        assert_eq!(read(r#"{"results":[]}"#).unwrap(), "the file has no times\n");
         assert_eq!(read(&format!(r#"{{"results":[{}]}}"#, OLD.replace("0.3", "-0.3"))), None);
     }
 }

@@ -33,6 +33,7 @@ use prony_runner::observer::{JsonLines, Observer};
 use prony_runner::protected::Protected;
 use prony_runner::surroundings::Here;
 use prony_runner::{Campaign, Summary, unix_ms};
+use prony_stats::MIN_BLOCKS;
 
 /// What to run and how.
 #[derive(Debug, clap::Args)]
@@ -163,12 +164,12 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         let shown = show::ShowArgs::of_run(run, arguments.database.clone());
         show::show(&shown, output)?;
     }
-    let gates = gates(arguments, run)?;
+    let (gates, texts) = gates(arguments, run)?;
     if !arguments.json {
-        gates.iter().try_for_each(|gate| output.print(&format!("{gate}\n")))?;
+        texts.iter().try_for_each(|text| output.print(text))?;
     }
     if let Some(file) = &summary {
-        append_summary(arguments, run, &gates, file)?;
+        append_summary(arguments, run, &texts, file)?;
     }
     ended.cleaned()?;
     // A resumed run's trials of earlier sessions count as those of this one.
@@ -189,34 +190,53 @@ fn answer(interrupted: bool, failed: u32, gates: &[Verdicted], fail_unsure: bool
     }
 }
 
-/// What the conditions say of the run; a condition on a metric that gets no verdict is a mistake.
-fn gates(arguments: &Arguments, run: RunId) -> Result<Vec<Verdicted>, Error> {
+/// What the conditions say of the run, and how it is told; a condition on a metric that gets no verdict is a mistake.
+fn gates(arguments: &Arguments, run: RunId) -> Result<(Vec<Verdicted>, Vec<String>), Error> {
     if arguments.fail_if.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
     let data = Database::open(&arguments.database.database)?.load_run(run)?;
     let lines = verdicts::of(&data).lines;
-    Ok(arguments.fail_if.iter().map(|gate| Verdicted::of(gate, &lines, &data.trials)).collect())
+    let of = |gate| Verdicted::of(gate, &lines, &data.trials);
+    let gates: Vec<Verdicted> = arguments.fail_if.iter().map(of).collect();
+    let variants = data.experiment.variants().iter().filter(|variant| !variant.baseline).count();
+    let texts = gates.iter().map(|gate| text(gate, variants)).collect();
+    Ok((gates, texts))
 }
 
-/// Conditions must name metrics that get verdicts: known before anything runs.
-fn gates_are_declared(arguments: &Arguments, experiment: &Experiment) -> Result<(), Error> {
-    let declared = verdicts::declared(experiment);
-    match arguments.fail_if.iter().find(|gate| !declared.contains(&gate.metric)) {
-        None => Ok(()),
-        Some(gate) => Err(Error::Arguments {
-            message: format!("`{}` gets no verdict in this experiment", gate.metric),
-            hint: "in `[compare]`, set `metric` or `metrics`, and `baseline`".to_owned(),
-        }),
+/// A gate's answer, and on how many of the run's variants it is where some are compared with nothing.
+fn text(gate: &Verdicted, variants: usize) -> String {
+    match gate.answers.len() {
+        judged if judged < variants => format!("{gate}\n  {judged} of {variants} variants judged\n"),
+        _ => format!("{gate}\n"),
     }
 }
 
-fn append_summary(arguments: &Arguments, run: RunId, gates: &[Verdicted], file: &OutputFile) -> Result<(), Error> {
+/// Conditions must name metrics that get verdicts, in a plan that can have one: known before anything runs.
+fn gates_can_be_judged(arguments: &Arguments, experiment: &Experiment) -> Result<(), Error> {
+    let declared = verdicts::declared(experiment);
+    if let Some(gate) = arguments.fail_if.iter().find(|gate| !declared.contains(&gate.metric)) {
+        return Err(Error::Arguments {
+            message: format!("`{}` gets no verdict in this experiment", gate.metric),
+            hint: "in `[compare]`, set `metric` or `metrics`, and `baseline`".to_owned(),
+        });
+    }
+    let analyses = experiment.compare().analyses(plan::outline(experiment).blocks);
+    if !arguments.fail_if.is_empty() && analyses.at().is_empty() {
+        return Err(Error::Arguments {
+            message: "with so few blocks there is no verdict that `--fail-if` could judge".to_owned(),
+            hint: format!("a verdict takes at least {MIN_BLOCKS} blocks"),
+        });
+    }
+    Ok(())
+}
+
+fn append_summary(arguments: &Arguments, run: RunId, gates: &[String], file: &OutputFile) -> Result<(), Error> {
     let data = Database::open(&arguments.database.database)?.load_run(run)?;
     let mut text = Vec::new();
     let unwritten = |source| Error::Write { what: "the report".to_owned(), source };
     Markdown.render(&prony_report::build(&data, &Options::default()), &mut text).map_err(unwritten)?;
-    gates.iter().for_each(|gate| text.extend(format!("\n{gate}\n").bytes()));
+    gates.iter().for_each(|gate| text.extend(format!("\n{gate}").bytes()));
     file.write_bytes(&text)
 }
 
@@ -241,7 +261,7 @@ fn fresh(
     let near = prony_runner::scratch(arguments.scratch.as_deref(), path);
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
     let experiment = load::experiment(file, &overrides, &Here::new(&near, Protected::of(Some(path), [file]))?)?;
-    gates_are_declared(arguments, &experiment)?;
+    gates_can_be_judged(arguments, &experiment)?;
     files.claim_of_programs(experiment.variants())?;
     for (text, hint) in load::warnings(&experiment, file) {
         observer.event(&Event::Notice { text, hint });
@@ -267,7 +287,7 @@ fn resume(
     let mut database = Database::open(path)?;
     let head = resumable(&database, which)?;
     let RunData { experiment: recorded, trials, .. } = database.load_run(head.id)?;
-    gates_are_declared(arguments, &recorded)?;
+    gates_can_be_judged(arguments, &recorded)?;
     if head.status == RunStatus::Done {
         let text = format!("run {} is done: nothing was run", head.id);
         observer.event(&Event::Notice { text, hint: None });

@@ -153,7 +153,10 @@ fn check_says_what_a_budget_buys() {
     let unknown = check("90s");
     assert!(unknown.contains("how many blocks fit into the budget of 90 s is not known"), "{unknown}");
     assert!(unknown.contains("if a trial, with all that belongs to it, takes at most 5 s on average"), "{unknown}");
-    assert!(!dir.path().join("prony.db").exists());
+    assert!(!dir.path().join("prony.db").exists() && !unknown.contains("`cleanup`"), "{unknown}");
+    let cleaned = folder(&SLOW.replace("[program.a]", "[program.a]\ncleanup = \"sleep 3\""));
+    let more = said(&prony(cleaned.path(), &["check", "x.toml", "--budget", "90s"]));
+    assert!(more.contains("is not known before one has run, and `cleanup` runs after it; a verdict"), "{more}");
 
     assert!(prony(dir.path(), &["run", "x.toml", "--blocks", "1"]).status.success());
     let little = check("2s");

@@ -431,3 +431,21 @@ fn times_are_exported_as_hyperfine_has_them_and_come_back_without_a_verdict() {
         err(&wrong)
     );
 }
+
+/// A command that failed in half of its runs came back as one of four runs, all well.
+#[test]
+fn failed_runs_are_in_the_export_and_come_back() {
+    let bench = Bench::new();
+    let flaky = "echo >> count; test $(($(wc -l < count) % 2)) -eq 0";
+    let names = ["-r", "2", "--export-hyperfine-json", "h.json", "-n", "good", "-n", "flaky", "-n", "bad"];
+    bench.exec(&[&names[..], &["--", "true", "--vs", "sh", "-c", flaky, "--vs", "false"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&fs::read_to_string(bench.path("h.json")).unwrap()).unwrap();
+    let failed = |command: &str, failed: u32| serde_json::json!({ "command": command, "failed": failed, "runs": 2 });
+    assert_eq!(json["failed"], serde_json::json!([failed("flaky", 1), failed("bad", 2)]));
+    assert_eq!(json["results"].as_array().unwrap().len(), 2);
+    let text = out(&bench.prony(&["import", "h.json"]));
+    for said in ["`flaky` failed in 1 of 2 runs, of which", "`bad` failed in 2 of 2 runs"] {
+        assert!(text.contains(said), "{text}");
+    }
+    assert!(!text.contains("`good` failed"), "{text}");
+}

@@ -184,3 +184,51 @@ fn times_of_unequal_numbers_of_operations_are_not_compared_and_rates_are() {
     let rate = verdicts::of(&data).lines.into_iter().find(|line| line.pair.metric.to_string() == "work.rate").unwrap();
     assert!(!matches!(rate.comparison.verdict, Verdict::Refused { .. }), "{}", rate.sentence);
 }
+
+#[test]
+fn times_of_a_phase_that_lasts_a_given_time_are_not_compared() {
+    let bench = Bench::new();
+    let body = "[factors.engine]\na = { name = \"memory\" }\nb = { name = \"memory\" }\n[compare]\n\
+                baseline = { engine = \"a\" }\nblocks = 6\n[store]\nengine = \"{engine.name}\"\n[data]\nrecords = 1000\n\
+                [observe]\ncare = \"light\"\n\
+                [[phase]]\nname = \"load\"\nput = {}\ntimed = false\n[[phase]]\nname = \"read\"\nget = { duration = \"20 ms\" }\n";
+    bench.write("given.toml", body);
+    let output = bench.prony(&["run", "given.toml", "--quiet"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("`read.rate`"), "{said}");
+    let compared = bench.prony(&["compare", "--metric", "read.time"]);
+    let said = String::from_utf8(compared.stdout).unwrap();
+    assert!(said.contains("`read` lasts a given time: compare its `rate`"), "{said}");
+}
+
+#[test]
+fn condition_that_no_plan_could_judge_is_refused_before_anything_runs() {
+    let bench = Bench::new();
+    let body = "[factors]\nv = [\"a\", \"b\"]\n[compare]\nbaseline = { v = \"a\" }\nblocks = 5\n\
+                [program.x]\ncommand = [\"true\", \"{v}\"]\n[[phase]]\nname = \"run\"\n";
+    bench.write("few.toml", body);
+    let output = bench.prony(&["run", "few.toml", "--quiet", "--fail-if", "run.time slower 5%"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let expected =
+        "error: with so few blocks there is no verdict that `--fail-if` could judge\nhint: a verdict takes at least 6";
+    assert!(output.status.code() == Some(2) && said.contains(expected), "{said}");
+    assert!(!bench.path("prony.db").exists(), "nothing ran");
+}
+
+/// What a step before the trial removes is the trial's input, and no concern of what cleans up.
+#[test]
+fn cleanup_runs_where_the_input_is_missing() {
+    let bench = Bench::new();
+    let [input, cleaned] = ["in", "cleaned"].map(|name| bench.path(name).display().to_string());
+    bench.write("in", "x");
+    let body = format!(
+        "[program.x]\ncommand = \"true\"\ninput = {{ file = \"{input}\" }}\nprepare = \"rm {input}\"\n\
+         cleanup = \"touch {cleaned}\"\n[[phase]]\nname = \"run\"\n"
+    );
+    bench.write("gone.toml", body);
+    let output = bench.prony(&["run", "gone.toml", "--quiet"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("cannot read"), "{said}");
+    assert!(bench.path("cleaned").exists(), "{said}");
+}

@@ -210,6 +210,7 @@ fn replica() -> Replica {
         left_behind: Some(1),
         heard_nothing: true,
         digest: Some("reported:1f".into()),
+        resolution: BTreeMap::from([(MetricKeyText(MetricKey::amount(Metric::Time)), 5e7)]),
         marks: 2,
         output: output(),
     }

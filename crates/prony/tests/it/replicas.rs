@@ -89,6 +89,8 @@ fn each_replica_has_its_own_env_output_and_figures() {
         assert!(number(&trial, "replicas", "pss.max") >= of("pss.end"), "one of the summands");
         let copy = &copies(&trial)[n as usize - 1];
         assert_eq!(copy.env["N"], n.to_string());
+        let time = MetricKeyText(MetricKey::amount(Metric::Time));
+        assert_eq!(copy.resolution, [(time, 5e7)].into(), "`0.{n} s` is as exact as its digit");
         assert_eq!(copy.output.stderr.first, format!("note {n}\n"));
         assert!(copy.output.stdout.first.contains("\nshared\n"), "{copy:?}");
     }
@@ -106,6 +108,19 @@ fn each_replica_has_its_own_env_output_and_figures() {
     assert!(amount(&trial, "queries", Metric::Cpu) >= 0.9 * number(&trial, "replicas", "cpu"));
     assert!(why(&trial, "", "rss.peak").contains("3 replicas"));
     assert!(why(&trial, "replicas", "rss.end").contains("no process was alive"));
+}
+
+/// Their counts made the phase complete, and their answer was compared.
+#[test]
+fn counts_and_answers_of_replicas_are_none_of_a_program_whose_lines_are_to_report_them() {
+    let bench = Bench::new();
+    let read = "read = '^(?<operations>\\d+) ops, (?<rows>\\d+) rows'\n";
+    let own = "read = '^main did (?<operations>\\d+), (?<rows>\\d+) rows'\n";
+    let trial = bench.trial(&format!("{}{QUERIES}{own}", waiting("2", "echo 7 ops, 2 rows", read)));
+    assert!(found(&trial).contains(&"read_nothing"), "{:?}", found(&trial));
+    assert!(why(&trial, "", "operations").contains("no line of the phase reported it"));
+    assert_eq!((trial.phases[0].completion, &trial.phases[0].answer), (Completion::Uncounted, &None));
+    assert_eq!(number(&trial, "replicas", "operations"), 14.0, "of all of them there is a sum");
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub(crate) fn experiment_with(
     let levels = |factor: &Factor<'_>| -> Vec<Value> {
         factor.1.iter().map(|(label, number)| json!({"label": label, "value": label, "number": number})).collect()
     };
+    let timed = phases.iter().find(|(_, timed)| *timed);
+    let primary = timed.map(|(name, _)| format!("{name}.time"));
     let phases: Vec<Value> = phases
         .iter()
         .map(|(name, timed)| json!({"name": name, "timed": timed, "action": {"pause": 0}, "limit": null}))
@@ -79,7 +81,7 @@ pub(crate) fn experiment_with(
         "title": title, "source": format!("[experiment]\ntitle = {title:?}\n"), "seed": 42,
         "factors": factors.iter().map(|f| json!({"name": f.0, "levels": levels(f)})).collect::<Vec<_>>(),
         "variants": variants,
-        "compare": {"baseline": {}, "floor": {}, "primary": null, "metrics": [], "margin": 0.03, "alpha": 0.05,
+        "compare": {"baseline": {}, "floor": {}, "primary": primary, "metrics": [], "margin": 0.03, "alpha": 0.05,
                     "blocks": {"min": blocks, "max": blocks}, "twice": false, "errors": {"count": 0}},
         "observe": {"hertz": 10, "throughput": 100_000_000, "care": "full", "record_commands": true},
         "tables": tables, "explores": false,

@@ -52,6 +52,27 @@ fn a_slower_store_is_said_to_be_slower_by_so_much() {
     assert_eq!((verdicts.margin, verdicts.alpha, verdicts.silent), (0.03, 0.05, None));
 }
 
+/// The sampler met the largest extent of one program and not that of an equal one, which ended sooner after it.
+#[test]
+fn maximum_that_samples_missed_by_the_kernels_account_is_no_difference() {
+    let memory = edited(&two_stores(12), |json| json["compare"]["primary"] = json!("write.anon.max"));
+    let verdict = |missed: f64| {
+        let verdicts = judged(&memory, 12, |t| {
+            let missed = if t.trial.variant == 1 { missed } else { 0.0 };
+            let figures = [("anon.max", 43e6 - missed), ("rss.max", 46e6 - missed), ("rss.peak", 46e6)];
+            t.phases = vec![phase("write", &figures)];
+        });
+        only(&verdicts).comparison.verdict.clone()
+    };
+    assert!(matches!(verdict(8e6), Verdict::CantTell { .. }), "{:?}", verdict(8e6));
+    assert_eq!(verdict(0.0), Verdict::NoDifference);
+    let less = judged(&memory, 12, |t| {
+        let used = if t.trial.variant == 1 { 20e6 } else { 43e6 };
+        t.phases = vec![phase("write", &[("anon.max", used), ("rss.max", used), ("rss.peak", used + 1e6)])];
+    });
+    assert_eq!(only(&less).comparison.verdict, Verdict::Better, "more than what the samples missed");
+}
+
 #[test]
 fn a_higher_rate_is_faster_and_the_ratio_is_the_rates() {
     let rates = edited(&two_stores(12), |json| json["compare"]["primary"] = json!("write.rate"));
@@ -289,6 +310,37 @@ fn without_a_baseline_it_is_said_why_nothing_is() {
     assert!(verdicts.lines.is_empty() && verdicts.silent.unwrap().starts_with("no baseline is declared"));
     let single = experiment("one", &[texts("store", &["a"])], &[("write", true)], 6);
     assert!(judged(&single, 6, |t| write(t, 1.0)).silent.unwrap().starts_with("there is one variant"));
+}
+
+/// A gate passed on the others, and neither it nor the tables said that a variant was in no verdict.
+#[test]
+fn variants_that_are_compared_with_nothing_are_named_beside_a_gate_and_in_the_report() {
+    let bench = Bench::new();
+    let run = |design: &str| {
+        let body = format!(
+            "[factors.command]\na = \"1.00\"\nb = \"1.001\"\n[factors]\nn = [1, 2]\n{design}[compare]\n\
+             baseline = {{ command = \"a\" }}\nblocks = 6\n[observe]\ncare = \"light\"\n\
+             [program.x]\ncommand = [\"sh\", \"-c\", \"echo time {{command}} {{n}}\"]\n\
+             [[phase]]\nname = \"run\"\nread = 'time (?<time>[0-9.]+)'\n"
+        );
+        bench.write("x.toml", body);
+        let gate = ["run", "x.toml", "--fail-if", "run.time slower 5%", "--summary", "s.md"];
+        let [gate, all] = [&gate[..], &["show", "--all"]].map(|arguments| {
+            let text = String::from_utf8(bench.prony(arguments).stdout).unwrap();
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        });
+        (gate, all)
+    };
+    let (said, all) = run("[design]\nskip = [{ command = \"a\", n = 2 }]\n");
+    assert!(said.contains("gate `run.time slower 5 %`: passes 1 of 2 variants judged"), "{said}");
+    let finding = "the verdicts leave out 1 of 2 variants: `b, 2`: its stratum has no baseline";
+    assert!(all.contains(&format!("note: `uncompared`: {finding}")), "{all}");
+    assert!(std::fs::read_to_string(bench.path("s.md")).unwrap().contains("1 of 2 variants judged"));
+    let page = bench.prony(&["report", "--format", "html", "-o", "p.html"]);
+    assert!(page.status.success(), "{}", String::from_utf8_lossy(&page.stderr));
+    assert!(std::fs::read_to_string(bench.path("p.html")).unwrap().contains("the verdicts leave out 1 of 2 variants"));
+    let (said, all) = run("");
+    assert!(said.contains("passes") && !said.contains("judged") && !all.contains("uncompared"), "{said}{all}");
 }
 
 #[test]

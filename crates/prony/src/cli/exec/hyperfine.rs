@@ -11,10 +11,24 @@ use serde::{Deserialize, Serialize};
 use super::file::{label, levels};
 
 /// A file of hyperfine.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Document {
     /// One for each command.
     pub results: Vec<Benchmark>,
+    /// Commands with failed runs, which prony adds: such runs have no times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<Failed>,
+}
+
+/// How many runs of a command failed.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Failed {
+    /// The command, or its name.
+    pub command: String,
+    /// Its failed runs.
+    pub failed: usize,
+    /// All its runs.
+    pub runs: usize,
 }
 
 /// The runs of a command.
@@ -50,17 +64,22 @@ pub struct Benchmark {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// A run as hyperfine would have it. Trials that failed have no times, and a command of which all failed is left out.
+/// A run as hyperfine would have it. Trials that failed have no times, and a command of which all failed has no benchmark.
 pub fn document(data: &RunData) -> Document {
     let experiment = &data.experiment;
-    let results = experiment.variants().iter().filter_map(|variant| {
-        let well = |trial: &&TrialRecord| trial.trial.variant == variant.id && trial.ending.outcome.is_ok();
-        let trials: Vec<&TrialRecord> = data.trials.iter().filter(well).collect();
+    let mut document = Document::default();
+    for variant in experiment.variants() {
+        let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant.id);
+        let (well, failed): (Vec<&TrialRecord>, Vec<_>) = trials.partition(|trial| trial.ending.outcome.is_ok());
         let (_, parameters) = levels(experiment, variant);
         let parameters = parameters.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        benchmark(label(experiment, variant), &trials, parameters.collect())
-    });
-    Document { results: results.collect() }
+        document.results.extend(benchmark(label(experiment, variant), &well, parameters.collect()));
+        if !failed.is_empty() {
+            let (command, failed) = (label(experiment, variant), failed.len());
+            document.failed.push(Failed { command, failed, runs: well.len() + failed });
+        }
+    }
+    document
 }
 
 fn benchmark(command: String, trials: &[&TrialRecord], parameters: BTreeMap<String, String>) -> Option<Benchmark> {
