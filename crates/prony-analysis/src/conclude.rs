@@ -43,15 +43,18 @@ impl Observed {
     }
 }
 
-/// How the trial ended, and its phases with their completion.
+/// How the trial ended, and its phases with their completion. `stated` is how many operations may fail, where the
+/// experiment says so: without that none, and what a call throws is for its caller to judge.
 pub fn conclude(
     specs: &[PhaseSpec],
-    allowed: AllowedErrors,
+    stated: Option<AllowedErrors>,
     ending: Ending,
     observed: Vec<Observed>,
 ) -> (Ending, Vec<PhaseRecord>) {
+    let allowed = stated.unwrap_or_default();
     let spec = |one: &Observed| specs.iter().find(|spec| spec.name == one.phase.name);
-    let too_many = |one: &Observed| !spec(one).is_some_and(is_of_calls) && too_many_errors(one, allowed);
+    let is_judged = |one: &Observed| stated.is_some() || !spec(one).is_some_and(is_of_calls);
+    let too_many = |one: &Observed| is_judged(one) && too_many_errors(one, allowed);
     // Phases of a program may overlap, and stand in the file in any order.
     let first = observed.iter().filter(|one| too_many(one)).min_by_key(|one| one.phase.begin);
     let Some(first) = first else {
@@ -107,8 +110,8 @@ pub(crate) fn reports_operations(spec: &PhaseSpec) -> bool {
     matches!(spec.action, Action::Observe(_)) && !is_of_calls(spec)
 }
 
-/// Whether its operations are calls of a function: what one throws is for its caller to judge, and no failure.
-fn is_of_calls(spec: &PhaseSpec) -> bool {
+/// Whether its operations are calls of a function.
+pub(crate) fn is_of_calls(spec: &PhaseSpec) -> bool {
     matches!(&spec.action, Action::Observe(observe) if observe.call().is_some())
 }
 
@@ -118,9 +121,14 @@ fn count(phase: &PhaseRecord, metric: Metric) -> Option<u64> {
     (number.is_finite() && number >= 0.0).then_some(number as u64)
 }
 
+/// Operations of a phase that were done, and those that failed; `None` unless both were counted.
+pub(crate) fn counted(phase: &PhaseRecord) -> Option<(u64, u64)> {
+    Some((count(phase, Metric::Operations)?, count(phase, Metric::Errors)?))
+}
+
 /// Operations of a phase that were offered, done or not; `None` unless both were counted.
 pub fn offered(phase: &PhaseRecord) -> Option<u64> {
-    Some(count(phase, Metric::Operations)?.saturating_add(count(phase, Metric::Errors)?))
+    counted(phase).map(|(done, failed)| done.saturating_add(failed))
 }
 
 fn too_many_errors(one: &Observed, allowed: AllowedErrors) -> bool {
@@ -226,7 +234,7 @@ mod tests {
         let all = [Reached::OwnEnd, Reached::SubjectEnd, Reached::Begin, Reached::Nothing];
         let of = |outcome| {
             let phases = all.map(|reached| observed("p", reached, None)).into();
-            completions(&conclude(&[], AllowedErrors::default(), ending(outcome), phases).1)
+            completions(&conclude(&[], None, ending(outcome), phases).1)
         };
         use Completion::{Complete, NotReached, Partial};
         assert_eq!(of(Outcome::Ok), [Complete, Complete, Partial, NotReached]);
@@ -244,7 +252,7 @@ mod tests {
                 at((1, 4), observed("write", Reached::OwnEnd, Some((100 - failed, failed)))),
                 at((4, 5), observed("read", Reached::OwnEnd, Some((100, 0)))),
             ];
-            let (ending, phases) = conclude(&specs, allowed, ending(Outcome::Ok), phases);
+            let (ending, phases) = conclude(&specs, Some(allowed), ending(Outcome::Ok), phases);
             (ending, completions(&phases))
         };
         use Completion::{AfterFailure, Complete, Failed};
@@ -268,7 +276,7 @@ mod tests {
         let enclosing = || at((0, 4), observed("around", Reached::OwnEnd, None));
         let run = || at((0, 5), observed("run", Reached::SubjectEnd, None));
         let of = |phases: Vec<Observed>| {
-            let (how, phases) = conclude(&[], AllowedErrors::default(), ending(Outcome::Ok), phases);
+            let (how, phases) = conclude(&[], None, ending(Outcome::Ok), phases);
             assert_eq!(how.outcome, Outcome::Failed { code: None });
             phases.into_iter().map(|phase| (phase.name, phase.completion)).collect::<BTreeMap<String, Completion>>()
         };
@@ -292,13 +300,13 @@ mod tests {
                 failing("second", reached, (2, 4)),
                 at((2, 4), observed("after", reached, Some((100, 0)))),
             ];
-            let (how, phases) = conclude(&[], AllowedErrors::default(), ending(outcome), phases);
+            let (how, phases) = conclude(&[], None, ending(outcome), phases);
             let after = if reached == Reached::OwnEnd { Completion::AfterFailure } else { Completion::Partial };
             assert_eq!(completions(&phases), [Completion::Failed, Completion::Failed, after]);
             assert_eq!(how.phase.as_deref(), outcome.is_ok().then_some("first"), "the trial failed by the first");
         }
         let crashed = vec![failing("first", Reached::OwnEnd, (0, 2)), failing("second", Reached::SubjectEnd, (2, 4))];
-        let (_, phases) = conclude(&[], AllowedErrors::default(), ending(Outcome::Crashed { signal: 11 }), crashed);
+        let (_, phases) = conclude(&[], None, ending(Outcome::Crashed { signal: 11 }), crashed);
         assert_eq!(completions(&phases), [Completion::Failed, Completion::Partial], "a crash is no end");
     }
 
@@ -327,7 +335,7 @@ mod tests {
             let readings = [(key(Metric::Operations), reading(ok)), (key(Metric::Errors), reading(errors))];
             one.phase.readings = BTreeMap::from([(String::new(), BTreeMap::from(readings))]);
             let specs = [PhaseSpec { action, ..spec("work", Amount::Records) }];
-            let (how, mut phases) = conclude(&specs, AllowedErrors::default(), ending(Outcome::Ok), vec![one]);
+            let (how, mut phases) = conclude(&specs, None, ending(Outcome::Ok), vec![one]);
             let why = phases[0].uncounted().map(|why| why.to_string());
             (how.outcome, phases.remove(0).completion, why.unwrap_or_default())
         };
@@ -344,6 +352,22 @@ mod tests {
         assert!(!Completion::Uncounted.counts(Metric::Time) && Completion::Uncounted.counts(Metric::Errors));
     }
 
+    /// `errors = 0` said nothing of calls: one that threw at once was the fastest.
+    #[test]
+    fn calls_that_throw_fail_a_trial_where_the_experiment_says_how_many_may() {
+        let call = || Some(Trigger::Call("a.js#f".into()));
+        let action = Action::Observe(ObserveSpec { begin: call(), end: call(), ..ObserveSpec::WHOLE });
+        let specs = [PhaseSpec { action, ..spec("work", Amount::Records) }];
+        let of = |stated| {
+            let observed = observed("work", Reached::SubjectEnd, Some((9, 1)));
+            let (how, phases) = conclude(&specs, stated, ending(Outcome::Ok), vec![observed]);
+            (how.outcome, phases[0].completion)
+        };
+        assert_eq!(of(None), (Outcome::Ok, Completion::Complete));
+        assert_eq!(of(Some(AllowedErrors::Count(1))), (Outcome::Ok, Completion::Complete));
+        assert_eq!(of(Some(AllowedErrors::Count(0))), (Outcome::Failed { code: None }, Completion::Failed));
+    }
+
     #[test]
     fn phase_bounded_by_time_keeps_its_rate_of_what_succeeded() {
         let specs = [spec("mix", Amount::Duration(Nanos::from_secs(1))), spec("read", Amount::Records)];
@@ -351,7 +375,7 @@ mod tests {
             at((0, 1), observed("mix", Reached::OwnEnd, Some((90, 10)))),
             at((1, 2), observed("read", Reached::OwnEnd, Some((100, 0)))),
         ];
-        let (how, phases) = conclude(&specs, AllowedErrors::default(), ending(Outcome::Ok), phases);
+        let (how, phases) = conclude(&specs, None, ending(Outcome::Ok), phases);
         assert_eq!(how.outcome, Outcome::Failed { code: None });
         assert_eq!(completions(&phases), [Completion::Complete, Completion::AfterFailure]);
     }
@@ -360,7 +384,7 @@ mod tests {
     fn full_disk_is_named_and_an_earlier_outcome_takes_precedence() {
         let specs = [spec("write", Amount::Records)];
         let full = || vec![Observed { disk_full: 3, ..observed("write", Reached::OwnEnd, Some((97, 3))) }];
-        let of = |outcome| conclude(&specs, AllowedErrors::default(), ending(outcome), full()).0;
+        let of = |outcome| conclude(&specs, None, ending(outcome), full()).0;
         assert_eq!(of(Outcome::Ok).outcome, Outcome::DiskFull);
         assert_eq!(of(Outcome::TimedOut).outcome, Outcome::TimedOut);
         assert!(of(Outcome::TimedOut).evidence[0].starts_with("3 of 100 operations of `write` failed"));

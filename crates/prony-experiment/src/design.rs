@@ -193,6 +193,9 @@ pub struct Compare {
     pub twice: bool,
     /// Operations of a phase that may fail.
     pub errors: AllowedErrors,
+    /// Whether the file itself says that none may: then no call of a function may throw either.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub none_may_fail: bool,
 }
 
 /// How many operations of a phase may fail before the trial has failed.
@@ -232,6 +235,11 @@ impl fmt::Display for AllowedErrors {
 }
 
 impl Compare {
+    /// How many operations may fail, where the file says so.
+    pub fn stated_errors(&self) -> Option<AllowedErrors> {
+        (self.none_may_fail || self.errors != AllowedErrors::default()).then_some(self.errors)
+    }
+
     /// The figures that are compared, each once: the primary one first.
     pub fn figures(&self) -> Vec<&MetricName> {
         let mut figures: Vec<&MetricName> = Vec::new();

@@ -6,8 +6,14 @@
 /// Decimals, at most.
 pub const MOST_DECIMALS: usize = 9;
 
-/// With so many decimals; what rounds to nought has no sign.
+/// What is larger has more digits than a double knows, and than a cell holds.
+const LARGEST: f64 = 1e15;
+
+/// With so many decimals, above [`LARGEST`] with an exponent; what rounds to nought has no sign.
 pub fn with_decimals(value: f64, decimals: usize) -> String {
+    if value.abs() >= LARGEST {
+        return format!("{value:.2e}");
+    }
     let text = format!("{value:.decimals$}");
     let is_zero = text.chars().all(|c| matches!(c, '-' | '0' | '.'));
     if is_zero { text.trim_start_matches('-').to_owned() } else { text }

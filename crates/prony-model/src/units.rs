@@ -292,9 +292,12 @@ pub fn quantity(value: f64, unit: Unit) -> String {
     let sign = if value < 0.0 { "-" } else { "" };
     let whole = value.abs().round() as u64;
     match unit {
+        // No larger unit is known, and as a whole number it would be another.
+        Unit::Nanos if value.abs() >= u64::MAX as f64 => format!("{} s", number::digits(value / 1e9)),
+        Unit::Bytes if value.abs() >= u64::MAX as f64 => format!("{} B", number::digits(value)),
         Unit::Nanos => format!("{sign}{}", number::nanos(whole)),
         Unit::Bytes => format!("{sign}{}", number::bytes(whole)),
-        Unit::Count if value.fract() == 0.0 => format!("{value:.0}"),
+        Unit::Count if value.fract() == 0.0 => number::with_decimals(value, 0),
         Unit::Count | Unit::Ratio => number::digits(value),
         Unit::PerSecond => format!("{}/s", number::digits(value)),
     }
@@ -340,5 +343,10 @@ mod tests {
         assert_eq!(quantity(-64e6, Unit::Bytes), "-64.0 MB");
         assert_eq!([quantity(20_000.0, Unit::Count), quantity(2.5, Unit::Count)], ["20000", "2.50"]);
         assert_eq!(quantity(151.2, Unit::PerSecond), "151/s");
+        // One of 390 characters stood in a cell, and 1e300 bytes were 18446744 TB.
+        let units = [Unit::Nanos, Unit::Bytes, Unit::Count, Unit::Ratio, Unit::PerSecond];
+        let huge = units.map(|unit| quantity(-2e292, unit));
+        assert_eq!(huge, ["-2.00e283 s", "-2.00e292 B", "-2.00e292", "-2.00e292", "-2.00e292/s"]);
+        assert_eq!(quantity(1e14, Unit::Count), "100000000000000");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -211,6 +211,10 @@ fn located(path: &Path) -> Result<PathBuf, Error> {
     match file.metadata() {
         Ok(about) if about.is_dir() => Err(not_a_file("is a directory")),
         Ok(about) if !about.is_file() => Err(not_a_file("is no regular file")),
+        // Under each name SQLite has another log, and reads and writes without what is in the others.
+        Ok(about) if about.nlink() > 1 => {
+            Err(not_a_file("has several names (hard links): remove the others, or copy it"))
+        }
         // Of what cannot be reached, SQLite says why.
         _ => Ok(file),
     }
@@ -300,6 +304,26 @@ mod tests {
                 assert!(matches!(&opened, Err(Error::NotAFile { what, .. }) if *what == expected), "{opened:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_database_with_a_second_name_is_refused_under_both() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, other] = ["x.db", "hard.db"].map(|name| folder.path().join(name));
+        let live = Database::create(&path).unwrap();
+        std::fs::hard_link(&path, &other).unwrap();
+        for name in [&path, &other] {
+            for opened in [Database::open(name), Database::create(name), Database::read_only(name)] {
+                assert!(
+                    matches!(&opened, Err(Error::NotAFile { what, .. }) if what.contains("hard links")),
+                    "{opened:?}"
+                );
+            }
+        }
+        assert!(!folder.path().join("hard.db-wal").exists());
+        std::fs::remove_file(other).unwrap();
+        Database::open(&path).unwrap();
+        drop(live);
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod load;
 pub mod observer;
 pub mod paths;
 pub mod place;
+pub mod protected;
 pub mod record;
 pub mod recorder;
 mod reused;

@@ -21,6 +21,7 @@ use crate::place::change;
 use crate::place::setting::open_whole;
 use crate::place::sources::Sources;
 use crate::place::startable;
+use crate::protected::{NAME_ANOTHER, Protected};
 
 /// This machine, with scratch in a given folder.
 #[derive(Debug)]
@@ -31,17 +32,19 @@ pub struct Here {
     limits: RefCell<BTreeMap<&'static str, Option<String>>>,
     /// The directories that would be copied, listed once a run.
     sources: Sources,
+    /// What no output of a program may be.
+    protected: Protected,
 }
 
 impl Here {
-    /// With scratch in `near`.
+    /// With scratch in `near`, for a command of which these files are `protected`.
     ///
     /// # Errors
     /// Where scratch cannot be put there.
-    pub fn new(near: &Path) -> Result<Self, Error> {
+    pub fn new(near: &Path, protected: Protected) -> Result<Self, Error> {
         let found = for_scratch(near)?;
         let free = statvfs(&found).ok().map(|disk| disk.f_bfree.saturating_mul(disk.f_frsize));
-        Ok(Self { free, limits: RefCell::default(), sources: Sources::default() })
+        Ok(Self { free, limits: RefCell::default(), sources: Sources::default(), protected })
     }
 
     fn unenforceable(&self, limit: Limit) -> Option<String> {
@@ -85,7 +88,7 @@ impl Surroundings for Here {
         let mut lacking: Vec<Lack> =
             limits.filter_map(|limit| Some(unlimited(limit, self.unenforceable(limit)?))).collect();
         match (&spec.subject, &spec.data) {
-            (Subject::Program(program), _) => lacking.extend(of_program(program, &self.sources)),
+            (Subject::Program(program), _) => lacking.extend(of_program(program, &self.sources, &self.protected)),
             (Subject::Store(store), Some(data)) => lacking.extend(self.room(store, data, &spec.phases)),
             _ => {}
         }
@@ -102,7 +105,7 @@ fn lack(key: &'static str, (message, hint): (String, String)) -> Lack {
     Lack { section: "program", key, message, hint }
 }
 
-fn of_program(program: &ProgramSpec, sources: &Sources) -> Vec<Lack> {
+fn of_program(program: &ProgramSpec, sources: &Sources, protected: &Protected) -> Vec<Lack> {
     let mut lacking = Vec::new();
     if let Some(fault) = program.directory.as_deref().and_then(|path| not_a_directory(Path::new(path))) {
         // The store that would be in it does not exist either.
@@ -114,9 +117,9 @@ fn of_program(program: &ProgramSpec, sources: &Sources) -> Vec<Lack> {
         lacking.push(lack("input", (format!("cannot read `{path}`: {error}"), FROM_FILE.to_owned())));
     }
     if let OutputTo::File(path) = &program.output
-        && let Some(error) = unwritable(Path::new(path))
+        && let Some((why, hint)) = unwritable(Path::new(path), program, protected)
     {
-        lacking.push(lack("output", (format!("cannot write `{path}`: {error}"), FROM_FILE.to_owned())));
+        lacking.push(lack("output", (format!("cannot write `{path}`: {why}"), hint.to_owned())));
     }
     lacking.extend(change::lacking(program));
     if let Err(error) = sources.survey(program) {
@@ -127,8 +130,16 @@ fn of_program(program: &ProgramSpec, sources: &Sources) -> Vec<Lack> {
     lacking
 }
 
+/// Why a program's output could not be written to a file, or must not, and a hint; makes nothing.
+fn unwritable(path: &Path, program: &ProgramSpec, protected: &Protected) -> Option<(String, &'static str)> {
+    let mut protected = protected.clone();
+    protected.add_read_by(program);
+    let refusal = protected.refusal_of_program(path).map(|why| (why.to_owned(), NAME_ANOTHER));
+    refusal.or_else(|| Some((inaccessible(path)?.to_string(), FROM_FILE)))
+}
+
 /// Why a file could not be written; makes and opens nothing.
-fn unwritable(path: &Path) -> Option<io::Error> {
+fn inaccessible(path: &Path) -> Option<io::Error> {
     let errno = match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => Some(Errno::ISDIR),
         Ok(_) => access(path, Access::WRITE_OK).err(),

@@ -192,7 +192,7 @@ fn conclude_from(
     let settled = |(at, phase): (usize, _)| (phase, watched.settled.get(&at).map(|settled| &settled.result));
     let ending = ending::judge(spec, &watched, &finished, &deaths);
     let observed = figures::observed(&spec.phases, &watched, &record.series, &probing.silent());
-    (record.ending, record.phases) = conclude(&spec.phases, lab.experiment.compare().errors, ending, observed);
+    (record.ending, record.phases) = conclude(&spec.phases, lab.experiment.compare().stated_errors(), ending, observed);
     record.conditions = Conditions {
         executed_after: program.is_some().then(|| watched.executed.since(watched.released)),
         killed_at_the_end: finished.killed,

@@ -107,6 +107,14 @@ pub enum ProbeEvent {
         /// Its time, without that in which the thread was suspended or its own `begin` was written.
         took: Nanos,
     },
+    /// An invocation that is about to end returned what does its work later, or its promise settled with that. Once for each
+    /// thread.
+    Deferred {
+        /// The call.
+        call: String,
+        /// What it returned: `a generator`, `an iterator`.
+        returned: String,
+    },
     /// All invocations of a hot function that were not reported one by one, since the thread's start; each such line
     /// replaces the one before. They come at most once a second, and at an orderly end.
     Calls(Tallied),

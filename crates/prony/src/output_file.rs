@@ -6,18 +6,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use prony_experiment::design::Variant;
 use prony_model::program::OutputTo;
-use prony_results::is_file_of;
+use prony_runner::protected::{NAME_ANOTHER, Protected, is_same_file};
 
 use crate::error::Error;
-
-/// As many links the kernel follows.
-const MOST_LINKS: usize = 40;
 
 /// What becomes of a file with content that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +29,9 @@ pub enum Present {
 /// The files that a command writes, and those that it must not.
 #[derive(Debug, Default)]
 pub struct OutputFiles {
-    database: Option<PathBuf>,
-    /// Where each lies, and why the command does not write it once more.
-    known: Vec<(PathBuf, &'static str)>,
+    protected: Protected,
+    /// What it writes.
+    written: Vec<PathBuf>,
     /// Those of programs that are known already: several variants write the same.
     of_programs: BTreeSet<PathBuf>,
 }
@@ -43,8 +39,7 @@ pub struct OutputFiles {
 impl OutputFiles {
     /// Of a command that uses this database and reads these files.
     pub fn of<'p>(database: Option<&Path>, read: impl IntoIterator<Item = &'p PathBuf>) -> Self {
-        let read = read.into_iter().map(|path| (place(path), "this command reads it"));
-        Self { database: database.map(place), known: read.collect(), of_programs: BTreeSet::new() }
+        Self { protected: Protected::of(database, read), ..Self::default() }
     }
 
     /// Opens a file for writing; nothing in it is changed yet. Devices and pipes have no content that could be lost.
@@ -68,15 +63,20 @@ impl OutputFiles {
         Ok(OutputFile { path: path.to_owned(), file, continued })
     }
 
-    /// Takes the files that programs of these variants write their output to: from now on they are no other output either.
+    /// Takes the files that programs of these variants write their output to: from now on they are no other output either,
+    /// nor what these programs read.
     ///
     /// # Errors
     /// [`Error::Arguments`] where one must not be written.
     pub fn claim_of_programs(&mut self, variants: &[Variant]) -> Result<(), Error> {
-        for program in variants.iter().filter_map(|variant| variant.spec.subject.program()) {
+        let programs = || variants.iter().filter_map(|variant| variant.spec.subject.program());
+        programs().for_each(|program| self.protected.add_read_by(program));
+        self.written.iter().try_for_each(|path| allowed(path, self.protected.refusal(path)))?;
+        for program in programs() {
             if let OutputTo::File(path) = &program.output
                 && self.of_programs.insert(PathBuf::from(path))
             {
+                allowed(Path::new(path), self.protected.refusal_of_program(Path::new(path)))?;
                 self.claim(Path::new(path))?;
             }
         }
@@ -84,62 +84,23 @@ impl OutputFiles {
     }
 
     fn claim(&mut self, path: &Path) -> Result<(), Error> {
-        if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
-            return Ok(());
+        allowed(path, self.protected.refusal(path))?;
+        let mut same = self.written.iter().filter(|other| is_same_file(other, path));
+        allowed(path, same.next().map(|_| "this command writes something else to it"))?;
+        // Devices and pipes have no content that could be lost.
+        if !fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+            self.written.push(path.to_owned());
         }
-        let place = place(path);
-        let known = self.known.iter().find(|(known, _)| is_same(known, &place)).map(|(_, why)| *why);
-        // Looked into last: to close a file takes away the locks that SQLite of this process has on it.
-        let why = match known {
-            _ if self.is_of_database(&place) => Some("it belongs to the results database"),
-            None => is_sqlite(&place).then_some("it is a database of SQLite"),
-            known => known,
-        };
-        if let Some(why) = why {
-            return refused(format!("cannot write `{}`: {why}", path.display()), "name another file");
-        }
-        self.known.push((place, "this command writes something else to it"));
         Ok(())
-    }
-
-    /// By its path, or by another name of the same file.
-    fn is_of_database(&self, place: &Path) -> bool {
-        let Some(database) = &self.database else { return false };
-        let beside = database.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
-        let mut files = beside.map(|entry| entry.path()).filter(|path| is_file_of(database, path));
-        is_file_of(database, place) || files.any(|file| is_same(&file, place))
     }
 }
 
-/// Whatever database a command uses, others have results too.
-fn is_sqlite(path: &Path) -> bool {
-    let mut begin = [0; 16];
-    File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *b"SQLite format 3\0"
+fn allowed(path: &Path, refusal: Option<&str>) -> Result<(), Error> {
+    refusal.map_or(Ok(()), |why| refused(format!("cannot write `{}`: {why}", path.display()), NAME_ANOTHER))
 }
 
 fn refused<T>(message: String, hint: &str) -> Result<T, Error> {
     Err(Error::Arguments { message, hint: hint.to_owned() })
-}
-
-/// Where a path leads, whether anything is there or not: no two places are the same, but for hard links.
-fn place(path: &Path) -> PathBuf {
-    let mut path = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        // A link to nothing: what is written makes what it leads to.
-        match (fs::canonicalize(&path), fs::read_link(&path)) {
-            (Ok(found), _) => return found,
-            (_, Ok(target)) => path = path.parent().map_or(target.clone(), |folder| folder.join(&target)),
-            _ => break,
-        }
-    }
-    let folder = path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-    let folder = folder.and_then(|folder| fs::canonicalize(folder).ok());
-    folder.zip(path.file_name()).map(|(folder, name)| folder.join(name)).unwrap_or(path)
-}
-
-fn is_same(one: &Path, other: &Path) -> bool {
-    let file = |path: &Path| fs::metadata(path).ok().map(|about| (about.dev(), about.ino()));
-    one == other || file(one).is_some_and(|one| file(other) == Some(one))
 }
 
 /// A file that is open for writing.

@@ -7,7 +7,7 @@ use super::{Finding, Severity, amount, probe};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::Trigger;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::effective::ProgramStore;
+use prony_model::record::effective::{Call, ProgramStore};
 use prony_model::record::{Completion, PhaseRecord, Settled, TrialRecord};
 use prony_model::spec::TrialSpec;
 use prony_model::units::{Bytes, Nanos};
@@ -26,6 +26,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unheard(record);
     findings.extend(read_by_several(record));
     findings.extend(rows_unknown(record));
+    findings.extend(deferred(record));
     findings.extend(repeated(record));
     findings.extend(settled_unseen(record));
     findings.extend(late(spec, record));
@@ -95,6 +96,16 @@ pub fn rows_unknown(record: &TrialRecord) -> Vec<Finding> {
         Some(Finding::of("rows_unknown", Severity::Warning, message, hint).in_phase(&phase.name))
     });
     found.collect()
+}
+
+/// Phases of a function that returned before it did its work: how long it takes to make a generator says nothing.
+fn deferred(record: &TrialRecord) -> Vec<Finding> {
+    let finding = |(phase, call): (&String, &Call)| {
+        let message = format!("{}, so the phase has no figures", call.deferred.as_ref()?);
+        let hint = "name a function that consumes what this one returns, or end the phase with a line or a mark";
+        Some(Finding::of("work_after_call", Severity::Warning, message, hint).in_phase(phase))
+    };
+    record.program().map_or_else(Vec::new, |program| program.calls.iter().filter_map(finding).collect())
 }
 
 /// Phases that a line of output would have begun again: a phase is measured only once in a trial.

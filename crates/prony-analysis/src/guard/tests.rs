@@ -10,6 +10,7 @@ use super::variants::{self, VariantTrials};
 use super::{Finding, Severity, percent, trial};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{Ending, Outcome};
+use prony_model::program::{ObserveSpec, Trigger};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{
     Answer, Canary, Change, Completion, Conditions, Effective, EffectiveStore, Machine, MemoryEvidence, MetricKeyText,
@@ -417,6 +418,24 @@ fn work_that_a_factor_explains_is_not() {
         names(&variants::work_differs(&variant_trials("x", &one, &a), &variant_trials("y", &one, &b))),
         ["work_differs"]
     );
+}
+
+/// A call that threw after a part of its work was "5 times faster".
+#[test]
+fn times_of_calls_are_compared_where_as_many_returned_and_as_many_threw() {
+    let mut calls = spec("lmdb");
+    let call = || Some(Trigger::Call("a.js#f".into()));
+    calls.phases[0].action = Action::Observe(ObserveSpec { begin: call(), end: call(), ..ObserveSpec::WHOLE });
+    let done = |ok: f64, threw: f64| worked(&[(Metric::Operations, ok), (Metric::Errors, threw)]);
+    let of = |name: &str, other: &TrialRecord| {
+        let (one, name) = (done(2.0, 1.0), name.parse().unwrap());
+        variants::unequal_offer(&variant_trials("x", &calls, &one), &variant_trials("y", &calls, other), &name)
+    };
+    let why = "of the calls in `x` 2 returned and 1 threw, and in `y` 1 and 2";
+    assert_eq!(of("write.time", &done(1.0, 2.0)).as_deref(), Some(why), "as many in all");
+    assert!(of("write.cpu", &done(3.0, 1.0)).is_some());
+    assert_eq!(of("write.time", &done(2.0, 1.0)), None);
+    assert_eq!([of("write.rate", &done(1.0, 2.0)), of("write.latency.p50", &done(1.0, 2.0))], [None, None]);
 }
 
 #[test]

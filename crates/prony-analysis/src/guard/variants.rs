@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{Finding, Severity, amount, percent};
-use crate::conclude::{offered, reports_operations};
+use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
-use prony_model::spec::{Action, Amount, Ops, Order, TrialSpec};
+use prony_model::spec::{Action, Amount, Ops, Order, PhaseSpec, TrialSpec};
 use prony_model::units::Unit;
 use prony_stats::summary;
 
@@ -89,11 +89,12 @@ fn is_stored_by_speed(spec: &TrialSpec, phase: &str) -> bool {
 /// Why times and rates of a phase are not compared, where the two were not offered the same work (METHOD 8.2): in a block
 /// both do the same operations, done or failed. A phase that is bounded by time does as much as it can, and its times say
 /// nothing; of a program that says how many of its operations failed, the rate is per operation, and only its time needs
-/// equal work.
+/// equal work. So does that of calls, of which as many must have thrown too: what threw did other work.
 pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
     let metric = name.key.metric;
     let planned = |variant: &'_ VariantTrials<'_>| variant.spec.phases.iter().find(|p| p.name == name.phase).cloned();
     let (a, b) = (planned(baseline)?, planned(variant)?);
+    let are = |kind: fn(&PhaseSpec) -> bool| kind(&a) && kind(&b);
     if metric.is_time_of_phase() && [&a, &b].into_iter().any(|phase| phase.action.is_bounded_by_time()) {
         return Some(format!("`{}` lasts a given time: compare its `rate`", name.phase));
     }
@@ -102,7 +103,7 @@ pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, 
         Some(bounded_by_count) if metric.is_time_of_phase() || metric.unit() == Unit::PerSecond => {
             bounded_by_count && !a.action.is_bounded_by_time() && baseline.spec.data == variant.spec.data
         }
-        None => metric.is_time_of_phase() && reports_operations(&a) && reports_operations(&b),
+        None => metric.is_time_of_phase() && (are(reports_operations) || are(is_of_calls)),
         Some(_) => false,
     };
     if !needs {
@@ -110,12 +111,20 @@ pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, 
     }
     let phase = |t: &'_ TrialRecord| {
         let found = t.phases.iter().find(|p| p.name == name.phase && p.completion == Completion::Complete)?;
-        offered(found)
+        counted(found)
     };
-    let mut offers =
+    let mut counts =
         same_work(baseline, variant).into_iter().filter_map(|(ours, theirs)| phase(ours).zip(phase(theirs)));
-    let (ours, theirs) = offers.find(|(ours, theirs)| ours != theirs)?;
-    Some(format!("`{}` was offered {ours} operations and `{}` {theirs}", baseline.name, variant.name))
+    let (ours, theirs) = (&baseline.name, &variant.name);
+    if are(is_of_calls) {
+        let ((done, thrown), (other, threw)) = counts.find(|(a, b)| a != b)?;
+        return Some(format!(
+            "of the calls in `{ours}` {done} returned and {thrown} threw, and in `{theirs}` {other} and {threw}"
+        ));
+    }
+    let offered = |(done, failed): (u64, u64)| done.saturating_add(failed);
+    let (a, b) = counts.map(|(a, b)| (offered(a), offered(b))).find(|(a, b)| a != b)?;
+    Some(format!("`{ours}` was offered {a} operations and `{theirs}` {b}"))
 }
 
 fn same_kind(a: &Action, b: &Action) -> bool {

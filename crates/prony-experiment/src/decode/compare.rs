@@ -41,6 +41,7 @@ pub(crate) struct Named {
 pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, problems: &mut Problems<'_>) -> Compare {
     let view = View::new(node, &grammar::COMPARE);
     let metrics = view.get("metrics").and_then(Node::list).unwrap_or_default();
+    let errors = allowed_errors(&view);
     Compare {
         baseline: named.baseline,
         floor: named.floor,
@@ -51,7 +52,8 @@ pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, pr
         blocks: default_blocks(&view, problems),
         budget: view.time("budget"),
         twice: view.flag("twice").unwrap_or(true),
-        errors: allowed_errors(&view),
+        errors,
+        none_may_fail: errors == AllowedErrors::default() && view.get("errors").is_some(),
     }
 }
 

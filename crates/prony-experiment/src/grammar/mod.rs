@@ -178,7 +178,8 @@ pub(crate) static COMPARE: TableShape = TableShape {
             Shape::Either(&[Shape::Whole(0, 1 << 53), Shape::Share]),
             "0",
             "Operations of a phase that may fail, as a number or as a share of those offered, as `\"0.1%\"`. A trial in which \
-             more fail has failed, and in a phase bounded by count its times and rates are not compared.",
+             more fail has failed, and in a phase bounded by count its times and rates are not compared. Calls of a \
+             function that throw count where this is written, and else do not.",
         ),
         optional(
             "budget",

@@ -89,7 +89,8 @@ pub(crate) static PROGRAM: TableShape = TableShape {
                 Shape::Table(&OUTPUT),
             ]),
             "\"capture\"",
-            "What becomes of its output and messages; `{ file = \"...\" }` has what the last trial printed.",
+            "What becomes of its output and messages; `{ file = \"...\" }` has what the last trial printed, and is no file \
+             that the experiment reads or below a `directory` that is copied.",
         ),
         optional(
             "shell",

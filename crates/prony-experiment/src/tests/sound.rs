@@ -1,6 +1,7 @@
 use super::*;
+use crate::design::AllowedErrors;
 use prony_model::spec::{Action, Amount, Grouping, KeySpec, Order, Sampling, Size, Subject};
-use prony_model::units::{Bytes, Nanos};
+use prony_model::units::{Bytes, Fraction, Nanos};
 
 /// DESIGN 4, the cache, but for the power cut.
 pub(super) const CACHE: &str = r#"
@@ -132,6 +133,14 @@ const PUT: &str = "[[phase]]\nname = \"write\"\nput = {}\n";
 
 fn levels(experiment: &Experiment) -> Vec<[usize; 2]> {
     experiment.variants().iter().map(|variant| [variant.levels[0], variant.levels[1]]).collect()
+}
+
+/// Calls that throw are judged by what the file says, and not by what it leaves out.
+#[test]
+fn errors_that_the_file_states_differ_from_those_that_it_does_not() {
+    let stated = |keys: &str| sound(&small(&format!("{TWO}[compare]\n{keys}\n"), PUT)).compare().stated_errors();
+    assert_eq!((stated(""), stated("errors = 0")), (None, Some(AllowedErrors::Count(0))));
+    assert_eq!(stated("errors = \"1%\""), Fraction::new(0.01).map(AllowedErrors::Share));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Captured, DiskUsage, MetricKeyText, Status};
 use crate::metric::MetricName;
@@ -241,7 +241,7 @@ pub struct EffectiveProgram {
     pub read_by_several: Vec<String>,
     /// Half a unit of the last digit that was printed of each figure of a phase's lines, in the metric's unit: the figure may be
     /// off by as much. Counts are exact.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "finite", skip_serializing_if = "BTreeMap::is_empty")]
     pub resolution: BTreeMap<String, BTreeMap<MetricKeyText, f64>>,
     /// How often lines of output would have begun a phase again, by its name.
     pub repeated: BTreeMap<String, u64>,
@@ -265,6 +265,15 @@ impl EffectiveProgram {
         };
         printed.get(&MetricKeyText(name.key)).copied()
     }
+}
+
+/// Without `null`, which JSON has for infinity: earlier versions recorded that of a program that printed `1e308`.
+fn finite<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, BTreeMap<MetricKeyText, f64>>, D::Error> {
+    let all = BTreeMap::<String, BTreeMap<MetricKeyText, Option<f64>>>::deserialize(deserializer)?;
+    let finite = |of: BTreeMap<_, Option<f64>>| of.into_iter().filter_map(|(key, half)| Some((key, half?))).collect();
+    Ok(all.into_iter().map(|(phase, of)| (phase, finite(of))).collect())
 }
 
 /// What a copy was made of.
@@ -302,6 +311,9 @@ pub struct Call {
     pub never: Option<String>,
     /// Why none of its invocations ended the phase, where none did.
     pub missed: Option<String>,
+    /// Why its calls did not do its work, where they returned what does it later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferred: Option<String>,
 }
 
 /// Where a program keeps its data.
@@ -392,4 +404,20 @@ pub enum ReplicaEnd {
     Ended,
     /// It was ended when the program ended.
     CutOff,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resolution_that_was_infinite_is_read_as_unknown() {
+        let program = EffectiveProgram::default();
+        let mut json = serde_json::to_value(&program).unwrap();
+        assert_eq!(serde_json::from_value::<EffectiveProgram>(json.clone()).unwrap(), program, "one without any");
+        json["resolution"] = serde_json::json!({ "work": { "time": null, "rate": 0.5 } });
+        let read: EffectiveProgram = serde_json::from_value(json).unwrap();
+        let rate = (MetricKeyText("rate".parse().unwrap()), 0.5);
+        assert_eq!(read.resolution, BTreeMap::from([("work".to_owned(), BTreeMap::from([rate]))]));
+    }
 }

@@ -56,6 +56,16 @@ pub fn id(phase: &str, part: Part) -> String {
     }
 }
 
+/// Why a phase has no figures that could be compared: its function returned what does the work after the call. By what the
+/// functions of the trial returned so, by their names.
+pub fn deferred(phase: &PhaseSpec, returned: &BTreeMap<String, String>) -> Option<String> {
+    let ends = parts(phase).into_iter().filter(|(part, _)| *part != Part::Begin);
+    let why = |(part, call): (Part, &str)| {
+        Some(format!("`{call}` returned {}: its work is done after the call", returned.get(&id(&phase.name, part))?))
+    };
+    ends.filter_map(why).next()
+}
+
 /// The functions that a probe must find.
 pub fn specs(phase: &PhaseSpec) -> Vec<CallSpec> {
     let holds = observed(phase).is_some_and(ObserveSpec::holds);

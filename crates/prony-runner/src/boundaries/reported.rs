@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use prony_model::metric::{Metric, MetricKey};
-use prony_model::program::{DIGEST_GROUP, group_meaning};
+use prony_model::program::{DIGEST_GROUP, GroupMeaning, group_meaning};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::MetricKeyText;
 use prony_model::units::Unit;
@@ -39,12 +39,14 @@ impl Lines {
             if name == DIGEST_GROUP {
                 line.digest = Some(text.to_owned());
             } else if let Some(meaning) = group_meaning(name) {
-                let reading = amount(meaning.key.metric, text).map(|n| n * meaning.scale);
+                let reading = amount(meaning, text);
                 let unit = meaning.key.metric.unit();
                 // Whole bytes are a count.
                 let is_exact = unit == Unit::Count || unit == Unit::Bytes && meaning.scale == 1.0 && is_whole(text);
-                if reading.measured().is_some() && !is_exact {
-                    line.resolution.insert(MetricKeyText(meaning.key), half_a_digit(text) * meaning.scale);
+                let half = half_a_digit(text) * meaning.scale;
+                // `0e999` is 0, and may be off by more than any number.
+                if reading.measured().is_some() && !is_exact && half.is_finite() {
+                    line.resolution.insert(MetricKeyText(meaning.key), half);
                 }
                 line.readings.push((meaning.key, reading));
             }
@@ -93,11 +95,13 @@ impl Line {
     }
 }
 
-/// A number that a program reported. No metric that it may report is below 0 or beyond every number, and no work takes no
-/// time: its clock, or the digits that it prints, are too coarse.
-fn amount(metric: Metric, text: &str) -> Reading<f64> {
+/// A number that a program reported, in its metric's unit. No metric that it may report is below 0 or, in that unit, beyond
+/// every number, and no work takes no time: its clock, or the digits that it prints, are too coarse.
+fn amount(meaning: GroupMeaning, text: &str) -> Reading<f64> {
+    let metric = meaning.key.metric;
     let counts = |n: &f64| n.is_finite() && (*n > 0.0 || (*n == 0.0 && metric != Metric::Time));
-    let number = without_separators(text).and_then(|digits| digits.parse::<f64>().ok()).filter(counts);
+    let number = without_separators(text).and_then(|digits| digits.parse::<f64>().ok());
+    let number = number.map(|number| number * meaning.scale).filter(counts);
     let reported = || format!("the program reported `{}`", quoted(text));
     match number {
         // No count has a fraction.
@@ -255,6 +259,24 @@ mod tests {
         lines.iter().for_each(|line| all.add(&pattern, &pattern.captures(line).unwrap()));
         let found: Vec<(String, f64)> = all.resolution().iter().map(|(key, half)| (key.0.to_string(), *half)).collect();
         assert_eq!(found, [("time".to_owned(), 0.05e6)], "of the line that counts, and counts are exact");
+    }
+
+    /// 1e300 seconds are infinitely many nanoseconds; as JSON they were `null`, and no trial of the run could be read again.
+    #[test]
+    fn no_figure_and_no_resolution_is_beyond_every_number() {
+        let of = |group: &str, text: &str| {
+            let pattern = Regex::new(&format!("(?<{group}>.*)")).unwrap();
+            let mut all = Lines::default();
+            all.add(&pattern, &pattern.captures(text).unwrap());
+            let reading = all.reading(group_meaning(group).unwrap().key).unwrap().clone();
+            (reading, all.resolution().into_values().next())
+        };
+        for (group, text) in [("time", "1e300"), ("time", "1e308"), ("heap_used_mb", "1e308"), ("rate", "1e309")] {
+            let why = Why::Failed(format!("the program reported `{text}`").into());
+            assert_eq!(of(group, text), (Reading::Missing(why), None), "{group} {text}");
+        }
+        assert_eq!(of("rate", "1e300").0, Reading::Measured(1e300));
+        assert_eq!(of("rate", "0e999"), (Reading::Measured(0.0), None));
     }
 
     #[test]

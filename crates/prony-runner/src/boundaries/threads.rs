@@ -69,6 +69,8 @@ pub struct Threads {
     /// The files in which functions were found, by the names under which they are reported. If there are several, it is
     /// not known which is meant.
     pub found: BTreeMap<String, BTreeSet<String>>,
+    /// What functions returned that does their work after the call, by the names under which they are reported.
+    pub deferred: BTreeMap<String, String>,
 }
 
 impl Threads {
@@ -86,6 +88,9 @@ impl Threads {
             }
             ProbeEvent::NotFound { call, file, why } => {
                 self.unfound.insert(call.clone(), format!("`{file}` was loaded: {why}"));
+            }
+            ProbeEvent::Deferred { call, returned } => {
+                self.deferred.insert(call.clone(), returned.clone());
             }
             _ => {}
         }

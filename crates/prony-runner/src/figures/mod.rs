@@ -102,8 +102,8 @@ impl Trial<'_> {
         if tracked.least(took) < tracked.lag {
             instances.values_mut().for_each(|heap| without(heap, |_| false, &shorter(took, tracked.lag)));
         }
-        let suspended = suspended::inside(self.specs, watched, index).map(suspended::why);
-        if let Some(why) = &suspended {
+        let ruled_out = self.ruled_out(spec, index);
+        if let Some(why) = &ruled_out {
             let parts = processes.values_mut().chain(roles.values_mut()).chain(instances.values_mut());
             parts.chain([&mut readings]).for_each(|readings| without(readings, is_of_boundaries, why));
         }
@@ -124,12 +124,19 @@ impl Trial<'_> {
             begin: Some(began),
             end: Some(ended),
             readings: instances,
-            histograms: histograms.into_iter().flatten().filter(|_| suspended.is_none()).collect(),
+            histograms: histograms.into_iter().flatten().filter(|_| ruled_out.is_none()).collect(),
             answer: answer(tracked)
                 .or_else(|| replicas::answer(started).filter(|_| stand_in || !tracked.reads_answer())),
             ..not_reached(spec)
         };
         reported(Observed::new(phase, reached(tracked)), tracked)
+    }
+
+    /// Why nothing that was measured of a phase is a figure of it, where that is so.
+    fn ruled_out(&self, spec: &PhaseSpec, index: usize) -> Option<Why> {
+        let suspended = suspended::inside(self.specs, self.watched, index).map(suspended::why);
+        let deferred = || functions::deferred(spec, &self.watched.threads.deferred);
+        suspended.or_else(|| Some(Why::DoesNotCount(deferred()?.into())))
     }
 
     /// The suspension at the end of a phase, which is the snapshot `until`; the last, where there are several.

@@ -29,7 +29,8 @@ pub fn calls(phases: &[PhaseSpec], watched: &Watched, silent: &Why) -> BTreeMap<
         let never = (!happened).then(|| never(&id, watched, silent));
         let missed = (part == Part::End && tracked.ended.is_none()).then(|| missed(call, tracked.ending)).flatten();
         let file = watched.threads.found.get(&id).and_then(BTreeSet::first).cloned();
-        all.insert(phase.name.clone(), Call { call: call.to_owned(), file, never, missed });
+        let deferred = functions::deferred(phase, &watched.threads.deferred);
+        all.insert(phase.name.clone(), Call { call: call.to_owned(), file, never, missed, deferred });
     }
     all
 }

@@ -1,7 +1,9 @@
 'use strict';
 // Functions timed without editing them. The first calls are reported one by one; a hot function is counted after that,
 // so that what a call costs here stays below a microsecond and no file fills up.
-const isPromise = (require('util').types || {}).isPromise || ((value) => value instanceof Promise); // Node 10
+const types = require('util').types || {}; // Node 10
+const isPromise = types.isPromise || ((value) => value instanceof Promise);
+const isGenerator = types.isGeneratorObject || (() => false);
 const { performance } = require('perf_hooks');
 const { spec, now, line, spend } = require('./channel.cjs');
 const { suspend, suspended } = require('./suspend.cjs');
@@ -50,10 +52,27 @@ function begin(call, n) {
   due(at);
 }
 
-function end(call, n, began, ok) {
+/** Whether a value is an iterator: what its caller takes from it is made when it is taken. A proxy may throw. */
+function isIterator(value) {
+  if (value === null || typeof value !== 'object') return false;
+  try {
+    if (typeof value.next !== 'function') return false;
+    return typeof value[Symbol.iterator] === 'function' || typeof value[Symbol.asyncIterator] === 'function';
+  } catch (error) {
+    return false;
+  }
+}
+
+function defer(call, value) {
+  call.deferred = true;
+  line('deferred', now(), `,"call":${call.id},"returned":"${isGenerator(value) ? 'a generator' : 'an iterator'}"`);
+}
+
+function end(call, n, began, ok, value) {
   const ended = clock();
   const took = ended - began;
   call.open -= 1;
+  if (!call.deferred && isIterator(value)) defer(call, value);
   if (n > spec.detail) {
     tallied(call, took, ok);
     if (ended >= call.tally.due) {
@@ -72,7 +91,7 @@ function end(call, n, began, ok) {
  * a rejection that nobody catches still ends the program. */
 function settling(call, n, began, promise) {
   const settled = promise.then(
-    (value) => (end(call, n, began, true), value),
+    (value) => (end(call, n, began, true, value), value),
     (error) => {
       end(call, n, began, false);
       throw error;
@@ -85,12 +104,12 @@ function settling(call, n, began, promise) {
 /** Anything else with a `then` may be lazy (a query that runs when awaited), so it is watched, not called. */
 function watched(call, n, began, thenable) {
   let open = true;
-  const once = (ok) => open && ((open = false), end(call, n, began, ok));
+  const once = (ok, value) => open && ((open = false), end(call, n, began, ok, value));
   const { then } = thenable;
   const watchedThen = function (resolve, reject) {
     return then.call(
       this,
-      (value) => (once(true), typeof resolve === 'function' ? resolve(value) : value),
+      (value) => (once(true, value), typeof resolve === 'function' ? resolve(value) : value),
       (error) => {
         once(false);
         if (typeof reject === 'function') return reject(error);
@@ -111,7 +130,7 @@ function returned(call, n, began, result) {
     if (isPromise(result)) return settling(call, n, began, result);
     if (typeof result.then === 'function') return watched(call, n, began, result);
   }
-  end(call, n, began, true);
+  end(call, n, began, true, result);
   return result;
 }
 
@@ -133,7 +152,7 @@ function timed(call, body, a, b, c) {
 
 /** The cost of timing one call, at most, in nanoseconds: that of a function that does nothing. */
 function calibrate() {
-  const probe = { id: '""', suspend: false, n: spec.detail, open: 0, tally: newTally(Infinity) };
+  const probe = { id: '""', suspend: false, n: spec.detail, open: 0, tally: newTally(Infinity), deferred: false };
   const empty = wrap(() => undefined, probe);
   const began = now();
   for (let i = 0; i < 2000; i += 1) empty();
@@ -150,7 +169,7 @@ function wrap(fn, call) {
 
 /** The timed function for a call of the spec. */
 function watch(fn, { id, suspend: suspends }) {
-  const call = { id: JSON.stringify(id), suspend: suspends, n: 0, open: 0, tally: null };
+  const call = { id: JSON.stringify(id), suspend: suspends, n: 0, open: 0, tally: null, deferred: false };
   calls.push(call);
   return wrap(fn, call);
 }

@@ -109,6 +109,45 @@ fn a_module_that_is_a_function_is_its_default() {
     assert_eq!(environment.totals("fib#default").count, 2);
 }
 
+/// Whether a call of each of these returned a generator or an iterator, as the probe reports it once.
+fn deferred(environment: &Environment) -> Vec<(String, String)> {
+    let event = |event| match event {
+        ProbeEvent::Deferred { call, returned } => Some((call, returned)),
+        _ => None,
+    };
+    environment.events().into_iter().filter_map(event).collect()
+}
+
+/// To make a generator takes no time, whatever its values take.
+#[test]
+fn what_does_its_work_after_the_call_is_reported_once() {
+    let lib = "
+        exports.items = function* () { yield 1; };
+        exports.pages = async function* () { yield 1; };
+        exports.later = async () => exports.items();
+        exports.own = () => ({ next: () => ({ done: true }), [Symbol.iterator]() { return this; } });
+        exports.list = () => [1, 2];
+        exports.strict = () => new Proxy({}, { get(_, key) { if (key === 'next') throw new Error(key); } });
+    ";
+    let main = "
+        const lib = require('./lib/lib');
+        const made = [...lib.items(), ...lib.items(), ...lib.own(), ...lib.list()];
+        (async () => { for await (const page of lib.pages()) made.push(page);
+                       made.push(...await lib.later(), typeof lib.strict()); console.log(made.join(' ')); })();
+    ";
+    let calls = ["items", "pages", "later", "own", "list", "strict"].map(|name| call(&format!("lib.js#{name}")));
+    let files = [("lib/lib.js", lib), ("main.js", main)];
+    let Some(environment) = Environment::new(Runtime::Node, &calls, &files) else { return };
+    if environment.version.0 < 10 {
+        return;
+    }
+    assert_eq!(environment.succeed(&["main.js"]), "1 1 1 2 1 1 object");
+    let of = |call: &str, returned: &str| (format!("lib.js#{call}"), returned.to_owned());
+    let expected = ["items", "own", "pages", "later"];
+    let returned = ["a generator", "an iterator", "a generator", "a generator"];
+    assert_eq!(deferred(&environment), expected.iter().zip(returned).map(|(c, r)| of(c, r)).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_promise_ends_when_it_settles_and_stays_what_it_was() {
     let main = "

@@ -134,6 +134,43 @@ asyncio.run(main())
     assert!(environment.totals("pkg.lib:future").min.as_nanos() > 4_000_000);
 }
 
+/// To make a generator takes no time, whatever its values take.
+#[test]
+fn what_does_its_work_after_the_call_is_reported_once() {
+    let work = "
+def items(): yield 1
+async def pages(): yield 1
+async def later(): return items()
+def mapped(): return map(abs, [1])
+def listed(): return [1]
+def opened(): return open(__file__)
+";
+    let main = "
+import asyncio, work
+async def main():
+    made = [*work.items(), *work.items(), *work.mapped(), *work.listed()]
+    made += [page async for page in work.pages()]
+    made += await work.later()
+    work.opened().close()
+    print(*made)
+asyncio.run(main())
+";
+    let calls = ["items", "pages", "later", "mapped", "listed", "opened"].map(|name| call(&format!("work:{name}")));
+    let files = [("work.py", work), ("main.py", main)];
+    let Some(environment) = Environment::new(Runtime::Python, &calls, &files) else { return };
+    assert_eq!(environment.succeed(&["main.py"]), "1 1 1 1 1 1");
+    let event = |event| match event {
+        ProbeEvent::Deferred { call, returned } => Some((call, returned)),
+        _ => None,
+    };
+    let found: Vec<(String, String)> = environment.events().into_iter().filter_map(event).collect();
+    let of = |call: &str, returned: &str| (format!("work:{call}"), returned.to_owned());
+    let generators = [of("items", "a generator"), of("mapped", "an iterator")];
+    // One of `later` is made by `items`, which has been reported.
+    let later = [of("pages", "a generator"), of("later", "a generator")];
+    assert_eq!(found, generators.into_iter().chain(later).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_hot_function_is_counted_and_collections_too() {
     let main = "

@@ -15,11 +15,13 @@ use super::choice::DatabaseArg;
 use super::run::OverrideArguments;
 use super::{Answer, Output, table};
 use crate::error::Error;
+use crate::output_file::OutputFiles;
 use prony_analysis::verdicts::floor as floors;
 use prony_report::screen::one_line;
 use prony_runner::budget::Bought;
 use prony_runner::estimate::{self, Estimate, span};
 use prony_runner::load;
+use prony_runner::protected::Protected;
 use prony_runner::scratch;
 use prony_runner::surroundings::Here;
 
@@ -48,7 +50,10 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let near = scratch(arguments.scratch.as_deref(), &arguments.database.database);
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
-    let experiment = load::experiment(&arguments.file, &overrides, &Here::new(&near)?)?;
+    let (file, database) = (&arguments.file, Some(arguments.database.database.as_path()));
+    let experiment = load::experiment(file, &overrides, &Here::new(&near, Protected::of(database, [file]))?)?;
+    // An output of one variant may be what another reads.
+    OutputFiles::of(database, [file]).claim_of_programs(experiment.variants())?;
     let outline = outline(&experiment);
     let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
     output.print(&text(&experiment, &outline, &estimate, output.width))?;

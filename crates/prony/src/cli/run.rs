@@ -30,6 +30,7 @@ use prony_runner::interrupt::Interrupt;
 use prony_runner::lab::Lab;
 use prony_runner::load;
 use prony_runner::observer::{JsonLines, Observer};
+use prony_runner::protected::Protected;
 use prony_runner::surroundings::Here;
 use prony_runner::{Campaign, Summary, unix_ms};
 use prony_stats::MIN_BLOCKS;
@@ -259,7 +260,7 @@ fn fresh(
     let path = &arguments.database.database;
     let near = prony_runner::scratch(arguments.scratch.as_deref(), path);
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
-    let experiment = load::experiment(file, &overrides, &Here::new(&near)?)?;
+    let experiment = load::experiment(file, &overrides, &Here::new(&near, Protected::of(Some(path), [file]))?)?;
     gates_can_be_judged(arguments, &experiment)?;
     files.claim_of_programs(experiment.variants())?;
     for (text, hint) in load::warnings(&experiment, file) {

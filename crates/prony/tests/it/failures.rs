@@ -14,7 +14,7 @@ use prony_analysis::conclude::{Observed, Reached, conclude};
 use prony_analysis::search::TrialEnd;
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::gate::{Answer, Gate, Verdicted};
-use prony_experiment::design::{AllowedErrors, Experiment};
+use prony_experiment::design::Experiment;
 use prony_model::catalog::{Anywhere, Overrides};
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
@@ -96,7 +96,7 @@ fn ended(record: &mut TrialRecord, experiment: &Experiment, outcome: Outcome, re
     record.series = vec![series(20, 1)];
     let observed = vec![Observed::new(phase("run", &figures), reached)];
     let specs = &experiment.variants()[record.trial.variant].spec.phases;
-    (record.ending, record.phases) = conclude(specs, AllowedErrors::default(), ending, observed);
+    (record.ending, record.phases) = conclude(specs, None, ending, observed);
 }
 
 /// A run in which the trials that `fails` names failed, a thousand times as fast as the others.

@@ -253,6 +253,7 @@ pub(crate) fn program() -> Effective {
                 file: Some("/home/site/a.js".into()),
                 never: Some("nothing called it".into()),
                 missed: Some("it had ended before".into()),
+                deferred: Some("it returned a generator".into()),
             },
         )]),
         store: Some(ProgramStore {

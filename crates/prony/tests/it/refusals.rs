@@ -7,6 +7,18 @@ use prony_results::{Database, RunStatus};
 
 use crate::hostile::{PROGRAM, Place, STORE, sound, text, words};
 
+/// `check` and `run` refuse the file for a fault at this line and column.
+fn refused_at(place: &Place, body: &str, at: &str, message: &str) {
+    fs::write(place.path("x.toml"), body).unwrap();
+    for command in ["check", "run"] {
+        let output = place.run(&[command, "x.toml"]);
+        let said = text(&output.stderr);
+        assert_eq!(sound(&output, &command), 2, "{body}\n{said}");
+        assert!(said.contains(message) && said.contains(&format!("--> x.toml:{at}\n")), "{command} {body}\n{said}");
+    }
+    assert!(!place.path("prony.db").exists(), "nothing was begun");
+}
+
 #[test]
 fn what_check_accepts_run_can_begin() {
     let place = Place::new();
@@ -54,18 +66,68 @@ fn what_check_accepts_run_can_begin() {
         (changed("{ replace = { file = \"none\", find = \"one\", with = \"two\" } }"), "4:22", "cannot read `none`"),
         (huge, "8:11", "are free where the store is put"),
     ] {
-        fs::write(place.path("x.toml"), &body).unwrap();
-        for command in ["check", "run"] {
-            let output = place.run(&[command, "x.toml"]);
-            let said = text(&output.stderr);
-            assert_eq!(sound(&output, &command), 2, "{body}\n{said}");
-            assert!(said.contains(message) && said.contains(&format!("--> x.toml:{at}\n")), "{command} {body}\n{said}");
-        }
-        assert!(!place.path("prony.db").exists(), "nothing was begun");
+        refused_at(&place, &body, at, message);
     }
     for line in ["check e.toml --database nowhere/x.db", "run e.toml --scratch nowhere"] {
         let output = place.run(&words(line));
         assert!(sound(&output, &line) == 2 && text(&output.stderr).contains("nowhere"), "{}", text(&output.stderr));
+    }
+}
+
+/// What a program reads was emptied before the first trial, which then read nothing.
+#[test]
+fn an_output_that_the_experiment_reads_is_a_fault_with_its_place() {
+    let place = Place::new();
+    fs::write(place.path("text"), "precious").unwrap();
+    fs::create_dir(place.path("sources")).unwrap();
+    let program = |keys: &str, file: &str| format!("[program.x]\n{keys}\noutput = {{ file = \"{file}\" }}\n");
+    let [reads, copied] = ["a program's `input` or `change` reads it", "it lies in a `directory` that is copied"];
+    for (keys, file, why) in [
+        ("command = \"true\"", "prony.db", "it belongs to the results database"),
+        ("command = \"true\"", "./x.toml", "this command reads it"),
+        ("command = \"cat\"\ninput = \"text\"", "./text", reads),
+        ("command = \"/bin/true\"\ndirectory = \"sources\"\nchange = { patch = \"text\" }", "text", reads),
+        ("command = \"cat text\"\ndirectory = \".\"\ncopy = \"none\"", "text", "a program's `command` names it"),
+        ("command = \"true\"\ndirectory = \"sources\"", "sources/new", copied),
+    ] {
+        let at = format!("{}:10", keys.matches('\n').count() + 3);
+        refused_at(&place, &program(keys, file), &at, &format!("cannot write `{file}`: {why}"));
+        assert_eq!(fs::read(place.path("text")).unwrap(), b"precious", "{keys}");
+    }
+    let beside = program("command = \"true\"\ndirectory = \".\"\ncopy = \"none\"", "new");
+    fs::write(place.path("x.toml"), beside).unwrap();
+    assert_eq!(sound(&place.run(&["check", "x.toml"]), &"new"), 0, "a file beside those of the program");
+}
+
+#[test]
+fn what_a_program_reads_is_no_output_whatever_the_command() {
+    let place = Place::new();
+    fs::write(place.path("read"), "precious").unwrap();
+    let output = "output = { file = \"read\" }";
+    let of = |programs: &str| {
+        format!("[factors]\nn = [1, 2]\nx = [\"one\", \"two\"]\n[subject]\nprogram = \"{{x}}\"\n{programs}")
+    };
+    let other = of(&format!(
+        "[program.one]\ncommand = \"echo {{n}}\"\n{output}\n[program.two]\ncommand = \"cat\"\ninput = \"read\"\n"
+    ));
+    let itself = format!("[factors]\nn = [1, 2]\n[program.x]\ncommand = \"cat {{n}}\"\ninput = \"read\"\n{output}\n");
+    fs::write(place.path("other.toml"), other).unwrap();
+    fs::write(place.path("itself.toml"), itself).unwrap();
+    fs::write(place.path("reads.toml"), "[program.x]\ncommand = \"cat\"\ninput = \"read\"\n").unwrap();
+    let lines = [
+        "check other.toml",
+        "run other.toml",
+        "run reads.toml --summary read",
+        "grow itself.toml --raise n=1..3",
+        "tune itself.toml --over n=1..3 --minimize run.time",
+        "exec --input read --output ./read -- cat",
+        "exec --output ./read -- cat read",
+    ];
+    for line in lines {
+        let output = place.run(&words(line));
+        let said = text(&output.stderr);
+        assert!(sound(&output, &line) == 2 && said.contains("read`: "), "{line}: {said}");
+        assert_eq!(fs::read(place.path("read")).unwrap(), b"precious", "{line}");
     }
 }
 
@@ -89,7 +151,7 @@ fn exports_that_cannot_be_written_are_found_before_anything_runs() {
 fn outputs_are_never_the_results_the_experiment_or_one_another() {
     let place = Place::with_runs();
     let round = place.path(format!("../{}/prony.db", place.0.path().file_name().unwrap().display()));
-    fs::hard_link(place.path("prony.db"), place.path("other")).unwrap();
+    std::os::unix::fs::symlink("prony.db", place.path("other")).unwrap();
     let experiment = fs::read(place.path("e.toml")).unwrap();
     fs::write(place.path("o.toml"), format!("{PROGRAM}output = {{ file = \"prony.db\" }}\n")).unwrap();
     let exec = |options: &str| format!("exec -q -r 1 {options} -- touch ran");

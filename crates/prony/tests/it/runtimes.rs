@@ -4,6 +4,7 @@ use std::fs;
 
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::reading::{Reading, Why};
 use prony_model::record::probe::Because;
 use prony_model::record::{Completion, MetricKeyText, TrialRecord};
 use prony_model::units::Nanos;
@@ -386,6 +387,49 @@ fn a_function_that_was_never_called_is_reported_where_the_trial_fails() {
     let messages: Vec<&str> = trial.findings.iter().map(|finding| finding.message.as_str()).collect();
     let parts = ["work.js` and nothing called it", "no such export"];
     assert!(messages.iter().zip(parts).all(|(message, part)| message.contains(part)), "{messages:?}");
+}
+
+/// A function that made a generator was "1380 times faster" than one that did the work.
+fn has_no_figures(trial: &TrialRecord, phase: &str, call: &str) {
+    let why = format!("`{call}` returned a generator: its work is done after the call");
+    let found = trial.phases.iter().find(|one| one.name == phase).unwrap();
+    for metric in [Metric::Time, Metric::Wall, Metric::Rate, Metric::Cpu, Metric::LatencyMax] {
+        let reading = found.reading(MetricKey::amount(metric));
+        assert!(reading.is_none_or(|reading| reading.measured().is_none()), "{reading:?}");
+    }
+    let time = found.reading(MetricKey::amount(Metric::Time)).unwrap();
+    assert_eq!(*time, Reading::Missing(Why::DoesNotCount(why.as_str().into())));
+    let said = trial.findings.iter().find(|one| one.guard == "work_after_call" && one.phase.as_deref() == Some(phase));
+    assert!(said.unwrap().message.starts_with(&why), "{said:?}");
+}
+
+#[test]
+fn a_function_that_returns_a_generator_has_no_time() {
+    let begin = "{ line = 'begins' }";
+    let phases = |items: &str, list: &str| {
+        format!(
+            "[[phase]]\nname = \"items\"\ncall = \"{items}\"\n[[phase]]\nname = \"list\"\ncall = \"{list}\"\n\
+             [[phase]]\nname = \"until\"\nbegin = {begin}\nend = {{ call = \"{items}\" }}\n"
+        )
+    };
+    if version("node").is_some() {
+        let work = "exports.items = function* () { yield 1; }; exports.list = () => [1];";
+        let main = "const w = require('./work.js'); console.log('begins');
+                    setTimeout(() => console.log(...w.items(), ...w.list()), 300);";
+        let site = Site::new(&[("work.js", work), ("main.js", main)]);
+        let trial = site.trial("node", "node main.js", &phases("work.js#items", "work.js#list"));
+        ["items", "until"].iter().for_each(|phase| has_no_figures(&trial, phase, "work.js#items"));
+        assert!(amount(&trial, "list", Metric::Time) > 0.0);
+    }
+    if version("python3").is_some() {
+        let work = "def items():\n    yield 1\ndef listed():\n    return [1]\n";
+        let main = "import time, work\nprint('begins', flush=True)\ntime.sleep(0.3)\n\
+                    print(*work.items(), *work.listed())\n";
+        let site = Site::new(&[("work.py", work), ("main.py", main)]);
+        let trial = site.trial("python", "python3 main.py", &phases("work:items", "work:listed"));
+        ["items", "until"].iter().for_each(|phase| has_no_figures(&trial, phase, "work:items"));
+        assert!(amount(&trial, "list", Metric::Time) > 0.0);
+    }
 }
 
 #[test]

@@ -11,6 +11,9 @@ from .spec import SPEC
 _EVERY = 1_000_000_000  # nanoseconds between two reports of a hot function
 _SUB = 16  # classes for each power of two
 _LINE_ROOM = 3600  # characters that the classes of one line may take
+# What makes its values when they are taken; so do the types of itertools. An object with `__next__` may be a cursor or a
+# file, whose work is done.
+_LAZY = {"generator": "a generator", "async_generator": "a generator", "map": "an iterator", "filter": "an iterator"}
 _calls = []
 
 
@@ -28,13 +31,14 @@ def clock():
 class Call:
     """One timed function."""
 
-    __slots__ = ("id", "suspend", "n", "open", "count", "failed", "total", "least", "most", "classes", "due", "reported", "lock")
+    __slots__ = ("id", "suspend", "n", "open", "count", "failed", "total", "least", "most", "classes", "due", "reported", "lock", "deferred")
 
     def __init__(self, target):
         self.id = quoted(target["id"])
         self.suspend = bool(target["suspend"])
         self.lock = allocate_lock()
         self.open = self.n = self.due = 0
+        self.deferred = False
         self.clear()
         _calls.append(self)
 
@@ -57,10 +61,12 @@ class Call:
             due(at)
         return n, clock()
 
-    def end(self, begun, ok):
+    def end(self, begun, ok, result=None):
         """A call ends."""
         n, began = begun
         ended = clock()
+        if result is not None and not self.deferred:
+            self._defer(type(result))
         with self.lock:
             self.open -= 1
             is_open = self.open
@@ -76,6 +82,13 @@ class Call:
         due(at)
         if self.suspend and is_open == 0:
             self.suspend = suspend(self.id, n)
+
+    def _defer(self, kind):
+        """Tells once that the work of a call is done after it, where its result is of such a kind."""
+        if kind.__module__ == "itertools" or (kind.__module__ == "builtins" and kind.__name__ in _LAZY):
+            self.deferred = True
+            returned = _LAZY.get(kind.__name__, "an iterator")
+            line("deferred", now(), f',"call":{self.id},"returned":"{returned}"')
 
     def _count(self, took, ok):
         with self.lock:
@@ -137,6 +150,7 @@ def forked():
     for call in _calls:
         call.lock = allocate_lock()
         call.n = call.open = 0
+        call.deferred = False
         call.clear()
 
 
@@ -150,13 +164,13 @@ def watch(function, target):
         @functools.wraps(function)
         async def watched(*args, **kwargs):
             begun = call.begin()
-            ok = False
+            ok, result = False, None
             try:
                 result = await function(*args, **kwargs)
                 ok = True
                 return result
             finally:
-                call.end(begun, ok)
+                call.end(begun, ok, result)
 
         return watched
 
@@ -179,17 +193,22 @@ def _returned(call, begun, result):
         return _awaited(call, begun, result)
     if getattr(result, "_asyncio_future_blocking", None) is not None:
         # The callback comes with the event loop's next turn, as the awaiting code's own does.
-        result.add_done_callback(lambda done: call.end(begun, not done.cancelled() and done.exception() is None))
+        result.add_done_callback(lambda done: _done(call, begun, done))
         return result
-    call.end(begun, True)
+    call.end(begun, True, result)
     return result
 
 
+def _done(call, begun, future):
+    ok = not future.cancelled() and future.exception() is None
+    call.end(begun, ok, future.result() if ok else None)
+
+
 async def _awaited(call, begun, coroutine):
-    ok = False
+    ok, result = False, None
     try:
         result = await coroutine
         ok = True
         return result
     finally:
-        call.end(begun, ok)
+        call.end(begun, ok, result)
