@@ -8,13 +8,10 @@ use std::collections::BTreeSet;
 
 use prony_model::reading::{Reading, Why};
 use prony_model::record::ProcessSeries;
-use prony_model::units::{Bytes, Nanos};
+use prony_model::units::Nanos;
 use prony_os::sample::Snapshot;
 
-use crate::figures::span::{Span, bytes};
-
-/// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
-pub(super) const PEAK_SLACK: Bytes = Bytes::from_kib(512);
+use crate::figures::span::{PEAK_SLACK, Span, bytes};
 
 impl Span<'_> {
     /// Why the kernel's figure may be one from before the span.

@@ -17,8 +17,8 @@ use crate::watched::Watched;
 use crate::boundaries::suspensions::Suspensions;
 use crate::boundaries::threads::Threads;
 use crate::figures::heaps;
-use crate::figures::peak::PEAK_SLACK;
 use crate::figures::readings::{Readings, rate_of_reported, set};
+use crate::figures::span::PEAK_SLACK;
 use crate::roles::replicas::memory::LargestPss;
 use crate::roles::replicas::{NEVER_BEGAN, NOT_INHERITED, Ran, ReplicaEnd};
 

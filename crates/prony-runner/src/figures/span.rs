@@ -13,9 +13,11 @@ use prony_os::sample::{Ended, Ends, Processes, Snapshot, phase_readings, reading
 
 use crate::boundaries::suspending::Suspension;
 use crate::boundaries::suspensions::Suspensions;
-use crate::figures::peak::PEAK_SLACK;
 use crate::figures::readings::{Readings, set};
 use crate::watched::Watched;
+
+/// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
+pub(super) const PEAK_SLACK: Bytes = Bytes::from_kib(512);
 
 /// From one snapshot to another.
 pub struct Span<'a> {
