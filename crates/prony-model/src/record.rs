@@ -28,6 +28,9 @@ use crate::spec::Sign;
 use crate::trial::PlannedTrial;
 use crate::units::{Bytes, Nanos};
 
+/// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
+pub const PEAK_SLACK: Bytes = Bytes::from_kib(512);
+
 /// A finished trial. An export that gives once what is the same in many trials has other types of what was in force and of
 /// the conditions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -80,13 +83,14 @@ impl TrialRecord {
     }
 
     /// How far the true figure may lie above [`figure`](Self::figure), in its unit: the greatest sample of memory is a lower
-    /// bound, and the kernel's own peak of resident memory tells what samples of the phase missed. 0 for other metrics,
-    /// and where the kernel has no such peak.
+    /// bound, and the kernel's own peak of resident memory tells what samples of the phase missed, mapped files included. 0
+    /// for other metrics, and where the kernel has no such peak.
     pub fn missed_by_samples(&self, name: &MetricName) -> f64 {
         let is_sampled = matches!(name.key.metric, Metric::Anon | Metric::Rss) && name.key.stat == Some(Stat::Max);
         let rss = |stat| self.figure(&MetricName { key: MetricKey::gauge(Metric::Rss, stat), ..name.clone() });
         let missed = || Some(rss(Stat::Peak).measured()? - rss(Stat::Max).measured()?);
-        is_sampled.then(missed).flatten().map_or(0.0, |missed| missed.max(0.0))
+        let is_real = |missed: &f64| *missed > PEAK_SLACK.as_bytes() as f64;
+        is_sampled.then(missed).flatten().filter(is_real).unwrap_or(0.0)
     }
 
     /// Why the reading of a metric in a phase of the trial is no figure; `None` where it is one.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::program::{ObserveSpec, ProgramSpec};
 pub use super::settle::{SettleSpec, Sign, Signs, not_settled};
+use crate::metric::Metric;
 use crate::units::{Bytes, Fraction, Nanos, PerSecond};
 
 /// One variant's whole trial, ready to run.
@@ -293,6 +294,18 @@ impl Action {
     /// Whether it ends after a time and not after so much work. For the phase of a program it is unknown.
     pub const fn is_bounded_by_time(&self) -> bool {
         matches!(self.ops(), Some(Ops { amount: Amount::Duration(_), .. }))
+    }
+
+    /// Whether a time of it says how long it was told to last, and not how fast it was. An open loop that lasts a given time
+    /// does as much work in any store.
+    pub const fn prescribes(&self, metric: Metric) -> bool {
+        match self.ops() {
+            Some(Ops { amount: Amount::Duration(_), rate: None, .. }) => metric.is_time_of_phase(),
+            Some(Ops { amount: Amount::Duration(_), .. }) => {
+                matches!(metric, Metric::Time | Metric::Wall | Metric::Gap)
+            }
+            _ => false,
+        }
     }
 
     /// Whether it may change what is stored.

@@ -220,7 +220,7 @@ impl Evidence {
         let differs = p_adjusted <= family.alpha && contradiction.is_none();
         let interval = self.cut_at_one(contrast.widened(self.interval), differs);
         let refused = refusal(contrast);
-        let uncounted = refused.as_deref().map(|why| Why::DoesNotCount(why.into()));
+        let uncounted = refused.as_deref().map(|why| Why::DoesNotCount(why.into())).or_else(|| contradiction.clone());
         let verdict = refused
             .map(|why| Verdict::Refused { why })
             .or_else(|| by_outcomes(variant, baseline))

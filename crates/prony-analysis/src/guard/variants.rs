@@ -95,8 +95,8 @@ pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, 
     let planned = |variant: &'_ VariantTrials<'_>| variant.spec.phases.iter().find(|p| p.name == name.phase).cloned();
     let (a, b) = (planned(baseline)?, planned(variant)?);
     let are = |kind: fn(&PhaseSpec) -> bool| kind(&a) && kind(&b);
-    if metric.is_time_of_phase() && [&a, &b].into_iter().any(|phase| phase.action.is_bounded_by_time()) {
-        return Some(format!("`{}` lasts a given time: compare its `rate`", name.phase));
+    if [&a, &b].into_iter().any(|phase| phase.action.prescribes(metric)) {
+        return Some(format!("`{}` lasts a given time: compare its rate or latencies", name.phase));
     }
     let stored = a.action.ops().zip(b.action.ops()).map(|(a, b)| a.amount == b.amount);
     let needs = match stored {

@@ -197,6 +197,11 @@ pub fn declared(experiment: &Experiment) -> Vec<MetricName> {
     experiment.compare().figures().into_iter().cloned().collect()
 }
 
+/// Whether the plan has an analysis of any comparison in this metric: without one, no verdict is possible.
+pub fn is_analysed(experiment: &Experiment, metric: &MetricName) -> bool {
+    pairs_in(experiment, metric).iter().any(|pair| !observe::analyses(experiment, pair).at().is_empty())
+}
+
 fn declared_pairs(experiment: &Experiment) -> Vec<Pair> {
     declared(experiment).iter().flat_map(|metric| pairs_in(experiment, metric)).collect()
 }

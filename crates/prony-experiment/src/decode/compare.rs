@@ -81,28 +81,30 @@ fn alpha(view: &View<'_>, problems: &mut Problems<'_>) -> Fraction {
 }
 
 /// The default primary metric: the time of the first timed phase that every variant has, so that all can be compared,
-/// or else of the first timed one; the rate of one that lasts a given time.
+/// or else of the first timed one. Of one that lasts a given time it is the rate, or, where that is given too, a latency.
 pub(crate) fn default_primary(variants: &[Variant]) -> Option<MetricName> {
     let phases = || variants.iter().flat_map(|variant| &variant.spec.phases).filter(|phase| phase.timed);
     let in_all = |name: &str| variants.iter().all(|variant| variant.spec.phases.iter().any(|phase| phase.name == name));
-    let phase = phases().find(|phase| in_all(&phase.name)).or(phases().next())?.name.clone();
-    let metric = if lasts_a_given_time(variants, &phase) { Metric::Rate } else { Metric::Time };
-    Some(MetricName { phase, instance: None, key: MetricKey::amount(metric) })
+    let phase = phases().find(|phase| in_all(&phase.name)).or(phases().next())?;
+    let mut all = phases().filter(|one| one.name == phase.name);
+    let metric = match all.find(|one| one.action.is_bounded_by_time()).and_then(|one| one.action.ops()) {
+        None => Metric::Time,
+        Some(ops) if ops.rate.is_none() => Metric::Rate,
+        Some(_) => Metric::LatencyP99,
+    };
+    Some(MetricName { phase: phase.name.clone(), instance: None, key: MetricKey::amount(metric) })
 }
 
-fn lasts_a_given_time(variants: &[Variant], phase: &str) -> bool {
-    let mut phases = variants.iter().flat_map(|variant| &variant.spec.phases);
-    phases.any(|one| one.name == phase && one.action.is_bounded_by_time())
-}
-
-/// Metrics to compare that say nothing: times of phases that last a given time.
+/// Metrics to compare that say nothing: times that phases were told to last.
 pub(crate) fn given_times(node: Option<&Node>, variants: &[Variant], problems: &mut Problems<'_>) {
     let listed = ["metric", "metrics"].into_iter().filter_map(|key| node?.get(key));
     for node in listed.flat_map(|node| node.list().unwrap_or(std::slice::from_ref(node))) {
         let Some(name) = node.text().and_then(|text| text.parse::<MetricName>().ok()) else { continue };
-        if name.key.metric.is_time_of_phase() && lasts_a_given_time(variants, &name.phase) {
+        let mut phases = variants.iter().flat_map(|variant| &variant.spec.phases);
+        if phases.any(|one| one.name == name.phase && one.action.prescribes(name.key.metric)) {
             let message = format!("`{name}` says nothing of speed: `{}` lasts a given time", name.phase);
-            problems.add(Problem::new(node.span.clone(), message).hint(format!("compare `{}.rate`", name.phase)));
+            let hint = format!("compare `{0}.rate`, or `{0}.latency.p99`", name.phase);
+            problems.add(Problem::new(node.span.clone(), message).hint(hint));
         }
     }
 }

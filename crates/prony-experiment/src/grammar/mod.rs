@@ -158,7 +158,8 @@ pub(crate) static COMPARE: TableShape = TableShape {
         optional(
             "metric",
             Shape::Plain,
-            "`time` of the first timed phase that all variants have, `rate` if that lasts a given time",
+            "`time` of the first timed phase that all variants have; if that lasts a given time `rate`, of an open loop \
+             `latency.p99`",
             "The one metric that gets verdicts, as `write.time`.",
         ),
         optional(

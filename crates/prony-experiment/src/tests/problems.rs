@@ -262,17 +262,23 @@ fn phases_are_checked() {
 /// time".
 #[test]
 fn times_of_phases_that_last_a_given_time_are_not_compared() {
-    let file = |compare: &str| {
+    let with = |compare: &str, rate: &str| {
         completed(&format!(
-            "[compare]\nblocks = 6\n{compare}[[phase]]\nname = \"write\"\nput = {{ duration = \"300 ms\" }}\n"
+            "[compare]\nblocks = 6\n{compare}[[phase]]\nname = \"write\"\nput = {{ duration = \"300 ms\"{rate} }}\n"
         ))
     };
+    let file = |compare: &str| with(compare, "");
     let primary = |text: &str| sound(text).compare().primary.as_ref().unwrap().to_string();
     assert_eq!(primary(&file("")), "write.rate");
-    assert_eq!(primary(&file("metric = \"write.latency.p99\"\n")), "write.latency.p99");
+    assert_eq!(primary(&file("metric = \"write.latency.p50\"\n")), "write.latency.p50");
+    let open = ", rate = \"100/s\"";
+    assert_eq!(primary(&with("", open)), "write.latency.p99");
+    assert_eq!(primary(&with("metric = \"write.cpu\"\n", open)), "write.cpu", "its work is given too");
+    assert!(faults(&with("metric = \"write.time\"\n", open)).contains("says nothing of speed"));
+    assert!(faults(&file("metric = \"write.cpu\"\n")).contains("says nothing of speed"));
     insta::assert_snapshot!(faults(&file("metric = \"write.wall\"\nmetrics = [\"write.rate\", \"write.time\"]\n")), @"
-    3:10 `write.wall` says nothing of speed: `write` lasts a given time | compare `write.rate`
-    4:26 `write.time` says nothing of speed: `write` lasts a given time | compare `write.rate`
+    3:10 `write.wall` says nothing of speed: `write` lasts a given time | compare `write.rate`, or `write.latency.p99`
+    4:26 `write.time` says nothing of speed: `write` lasts a given time | compare `write.rate`, or `write.latency.p99`
     ");
 }
 

@@ -14,6 +14,10 @@ use prony_model::units::{Bytes, Nanos};
 pub(super) const SPARSE: &str =
     "it ended in the phase, and more than a quarter of its time lies between two samples (see `hertz`)";
 
+/// The same where what has ended was sampled often enough.
+pub(super) const UNSEEN: &str =
+    "no sample shows the memory that the kernel reports of one of the processes that ended in the phase (see `hertz`)";
+
 /// The longest time between two samples of what had ended when the phase did may be this part of the time for which it
 /// lived: the first instants have little memory.
 const LONGEST_GAP: u64 = 4;
@@ -50,14 +54,17 @@ pub(super) struct Sampled {
 }
 
 impl Sampled {
-    /// Whether the samples show the memory of what had ended when the phase did.
-    fn suffice(&self, rounds: &BTreeSet<Nanos>, ended: Option<&Ended>) -> bool {
+    /// Whether the samples lie close together, of what had ended when the phase did.
+    fn is_dense(&self, rounds: &BTreeSet<Nanos>, ended: Option<&Ended>) -> bool {
         let lived = lived(rounds, &self.at, ended.map(|ended| ended.at));
         let gaps = || lived.iter().map(|(from, to)| to.since(*from).as_nanos());
-        let dense = gaps().max().is_none_or(|longest| longest.saturating_mul(LONGEST_GAP) <= gaps().sum());
+        gaps().max().is_none_or(|longest| longest.saturating_mul(LONGEST_GAP) <= gaps().sum())
+    }
+
+    /// Whether one of them shows the largest process, as far as that is known.
+    fn shows(&self, ended: Option<&Ended>) -> bool {
         let bytes = |n: Bytes| n.as_bytes() as f64;
-        let hides = |ended: &Ended| ended.reached && bytes(self.most) < SHOWN * bytes(ended.peak);
-        dense && !ended.is_some_and(hides)
+        !ended.is_some_and(|ended| ended.reached && bytes(self.most) < SHOWN * bytes(ended.peak))
     }
 }
 
@@ -68,16 +75,27 @@ pub(super) struct Missed {
     most: u64,
     /// Nothing bounds it.
     any: bool,
+    /// Samples lie far apart.
+    sparse: bool,
 }
 
 impl Missed {
     /// Adds a role or process that had ended when the phase did.
     pub(super) fn add(&mut self, rounds: &BTreeSet<Nanos>, sampled: &Sampled, ended: Option<&Ended>) {
+        let dense = sampled.is_dense(rounds, ended);
+        if dense && !sampled.at.is_empty() && sampled.shows(ended) {
+            return;
+        }
+        self.sparse |= !dense;
         match ended {
-            _ if !sampled.at.is_empty() && sampled.suffice(rounds, ended) => {}
             Some(ended) => self.most += ended.peak.as_bytes(),
             None => self.any |= !sampled.at.is_empty(),
         }
+    }
+
+    /// Why figures do not stand.
+    pub(super) const fn why(&self) -> &'static str {
+        if self.sparse { SPARSE } else { UNSEEN }
     }
 
     /// Whether a figure from samples stands; only resident memory is bounded.

@@ -12,7 +12,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 
-use super::missed::{Ends, Missed, SPARSE, Sampled};
+use super::missed::{Ended, Ends, Missed, Sampled};
 use super::readings::Readings;
 use super::snapshot::{ProcessSnapshot, Snapshot};
 
@@ -98,7 +98,9 @@ impl Processes<'_> {
         if at_rest.is_none() {
             let at = inside.iter().map(|sample| sample.at).collect();
             let sampled = Sampled { at, ..Sampled::default() };
-            found.missed.add(rounds, &sampled, self.ends.get(&series.role));
+            // The role's largest process may be another one.
+            let ended = self.ends.get(&series.role).map(|ended| Ended { reached: false, ..*ended });
+            found.missed.add(rounds, &sampled, ended.as_ref());
         }
         for sample in inside {
             let sum = found.memory.entry(sample.at).or_default();
@@ -148,7 +150,7 @@ impl Found {
         put(Metric::Cpu, None, Reading::Measured(self.cpu));
         let most = |of: fn(&(u64, u64)) -> u64| match self.memory.values().map(of).max() {
             Some(most) if self.missed.leaves(most as f64, true) => Reading::Measured(most as f64),
-            Some(_) => Reading::Missing(Why::Failed(SPARSE.into())),
+            Some(_) => Reading::Missing(Why::Failed(self.missed.why().into())),
             None => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
         };
         put(Metric::Anon, Some(Stat::Max), most(|sum| sum.0));
@@ -170,6 +172,7 @@ impl Found {
 mod tests {
     use super::*;
     use crate::sample::counters::Counters;
+    use crate::sample::missed::SPARSE;
 
     const MIB: f64 = 1_048_576.0;
 
@@ -216,9 +219,17 @@ mod tests {
 
     /// Figures of a phase from 100 to 1,000 ms in which the tree used 900 ms.
     fn readings(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries]) -> BTreeMap<String, Readings> {
+        with_ends(begin, end, series, &Ends::new())
+    }
+
+    fn with_ends(
+        begin: &Snapshot,
+        end: &Snapshot,
+        series: &[ProcessSeries],
+        ends: &Ends,
+    ) -> BTreeMap<String, Readings> {
         let (cpu, between) = (&Reading::Measured(900e6), (begin.at, end.at));
-        Processes { begin, end, between, at_rest: &end.processes, left_out: &[], series, ends: &Ends::new(), cpu }
-            .readings()
+        Processes { begin, end, between, at_rest: &end.processes, left_out: &[], series, ends, cpu }.readings()
     }
 
     #[track_caller]
@@ -259,6 +270,16 @@ mod tests {
         let all = readings(&begin, &end, &sampled);
         is(&all, "process.site.a", "cpu", 50e6);
         is(&all, "process.site.b", "cpu", 40e6);
+    }
+
+    #[test]
+    fn a_densely_sampled_process_that_ended_has_its_memory_though_its_role_had_a_larger_one() {
+        let (begin, end) = (snapshot(100, &[]), snapshot(1_000, &[]));
+        let sampled = series(7, "sh", &(150..=950).step_by(50).map(|at| (at, 0, 1)).collect::<Vec<_>>());
+        let larger = Ended { at: ms(1_000), peak: Bytes::from_mib(100), reached: true };
+        let sampled = [sampled, series(8, "cc", &[(500, 0, 50)])];
+        let all = with_ends(&begin, &end, &sampled, &Ends::from([("site".to_owned(), larger)]));
+        is(&all, "process.site.sh", "anon.max", MIB);
     }
 
     /// A name that several processes share was measured where one of them lived at the end.

@@ -7,7 +7,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 
-use super::missed::{Ends, Missed, SPARSE, Sampled};
+use super::missed::{Ends, Missed, Sampled};
 use super::snapshot::{ProcessSnapshot, Snapshot};
 use super::sync::SyncCounts;
 
@@ -173,7 +173,7 @@ fn gauges(
         for (stat, reading) in statistics(&sums, !instants[&end.at].is_empty()) {
             let resident = matches!(metric, Metric::Rss | Metric::Anon | Metric::File | Metric::Shared);
             let stands = |value: &f64| stat == Stat::End || missed.leaves(*value, resident);
-            let sparse = || Reading::Missing(Why::Failed(SPARSE.into()));
+            let sparse = || Reading::Missing(Why::Failed(missed.why().into()));
             let reading = if reading.measured().is_none_or(stands) { reading } else { sparse() };
             readings.insert(MetricKeyText(MetricKey::gauge(metric, stat)), reading);
         }
@@ -193,16 +193,17 @@ fn missed(
 ) -> Missed {
     let mut rounds = BTreeSet::from([begin.at, end.at]);
     let mut roles: BTreeMap<&str, Sampled> = ends.keys().map(|role| (role.as_str(), Sampled::default())).collect();
-    let at_begin = begin.processes.iter().map(|process| (process.role.as_str(), &process.sample));
+    // The begin counts by the clock of the samples, which leaves out suspensions.
+    let at_begin = begin.processes.iter().map(|process| (process.role.as_str(), begin.at, process.sample.rss()));
     let inside = series.iter().flat_map(|process| {
         let samples = process.samples.iter().filter(|sample| begin.at < sample.at && sample.at < end.at);
-        samples.map(|sample| (process.role.as_str(), sample))
+        samples.map(|sample| (process.role.as_str(), sample.at, sample.rss()))
     });
-    for (role, sample) in at_begin.chain(inside) {
-        rounds.insert(sample.at);
+    for (role, at, rss) in at_begin.chain(inside) {
+        rounds.insert(at);
         let sampled = roles.entry(role).or_default();
-        sampled.at.insert(sample.at);
-        sampled.most = sampled.most.max(sample.rss());
+        sampled.at.insert(at);
+        sampled.most = sampled.most.max(rss);
     }
     let alive = |role: &str| end.processes.iter().any(|process| process.role == role);
     let mut missed = Missed::default();
@@ -285,7 +286,7 @@ fn pss(end: &Snapshot, role: &str, readings: &mut Readings) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::missed::Ended;
+    use super::super::missed::{Ended, SPARSE, UNSEEN};
     use super::*;
     use crate::cache::DiskUsage;
     use crate::sample::counters::Counters;
@@ -441,6 +442,17 @@ mod tests {
         is(&phase_readings(&begin, &alive, &[series(1, "worker", &[(101, 4)])], "worker"), "anon.max", 7.0);
     }
 
+    /// The clock of samples leaves suspensions out, and that of a snapshot's processes does not.
+    #[test]
+    fn the_begin_of_a_phase_after_suspensions_is_no_sample_later_on() {
+        let mut begin = snapshot(100, 0, vec![process(1, "main", 100, 5)]);
+        let end = snapshot(300, 0, vec![]);
+        let samples: Vec<(u64, u64)> = (110..300).step_by(10).map(|at| (at, 5)).collect();
+        let of = |begin: &Snapshot| phase_readings(begin, &end, &[series(1, "main", &samples)], "");
+        begin.processes[0].sample.at = ms(900);
+        is(&of(&begin), "anon.max", 5.0);
+    }
+
     /// A tree's figures were measured where any process of it lived at the end, whatever ended unsampled beside that one.
     #[test]
     fn a_tree_has_no_memory_where_one_of_its_roles_may_have_had_any() {
@@ -451,6 +463,7 @@ mod tests {
             readings_with_ends(&alive(100), &alive(300), &[main(), child], "", ends)
         };
         let sparse = Reading::Missing(Why::Failed(SPARSE.into()));
+        let unseen = Reading::Missing(Why::Failed(UNSEEN.into()));
         let (unknown, once) = (Ends::new(), || sampled("replica.1", &[150]));
         for key in ["anon.max", "anon.mean", "anon.min", "processes.max"] {
             assert_eq!(*get(&of(once(), &unknown), key), sparse, "{key}");
@@ -465,7 +478,7 @@ mod tests {
         assert_eq!(*get(&of(once(), &peak("replica.1", 80)), "processes.max"), sparse, "its processes are not known");
         assert_eq!(*get(&of(once(), &peak("replica.1", 90)), "anon.max"), sparse);
         let dense = || sampled("replica.1", &[150, 200, 250]);
-        assert_eq!(*get(&of(dense(), &peak("replica.2", 90)), "anon.max"), sparse, "a replica without any sample");
+        assert_eq!(*get(&of(dense(), &peak("replica.2", 90)), "anon.max"), unseen, "a replica without any sample");
         is(&of(dense(), &peak("replica.2", 70)), "anon.max", 4_010.0);
         is(&of(dense(), &peak("replica.1", 90)), "anon.max", 4_010.0);
     }

@@ -7,11 +7,11 @@
 use std::collections::BTreeSet;
 
 use prony_model::reading::{Reading, Why};
-use prony_model::record::ProcessSeries;
+use prony_model::record::{PEAK_SLACK, ProcessSeries};
 use prony_model::units::Nanos;
 use prony_os::sample::Snapshot;
 
-use crate::figures::span::{PEAK_SLACK, Span, bytes};
+use crate::figures::span::{Span, bytes};
 
 impl Span<'_> {
     /// Why the kernel's figure may be one from before the span.

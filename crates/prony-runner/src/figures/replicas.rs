@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::REPLICAS;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Answer, MetricKeyText, ProcessSeries};
+use prony_model::record::{Answer, MetricKeyText, PEAK_SLACK, ProcessSeries};
 use prony_model::units::{Bytes, Nanos, Unit};
 use prony_os::launch::Usage;
 use prony_os::sample::counters::Counters;
@@ -18,7 +18,6 @@ use crate::boundaries::suspensions::Suspensions;
 use crate::boundaries::threads::Threads;
 use crate::figures::heaps;
 use crate::figures::readings::{Readings, rate_of_reported, set};
-use crate::figures::span::PEAK_SLACK;
 use crate::roles::replicas::memory::LargestPss;
 use crate::roles::replicas::{NEVER_BEGAN, NOT_INHERITED, Ran, ReplicaEnd};
 

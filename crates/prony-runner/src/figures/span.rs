@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{MetricKeyText, ProcessSeries};
+use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::{End, Usage};
 use prony_os::sample::counters::Counters;
@@ -15,9 +15,6 @@ use crate::boundaries::suspending::Suspension;
 use crate::boundaries::suspensions::Suspensions;
 use crate::figures::readings::{Readings, set};
 use crate::watched::Watched;
-
-/// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
-pub(super) const PEAK_SLACK: Bytes = Bytes::from_kib(512);
 
 /// From one snapshot to another.
 pub struct Span<'a> {
@@ -506,7 +503,7 @@ pub(crate) mod tests {
         };
         let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
         let reason = why(&of(41, 9), &["anon.max", "anon.mean", "anon.min", "rss.max", "processes.max"]);
-        assert!(reason.contains("two samples"), "{reason}");
+        assert!(reason.contains("no sample shows the memory"), "{reason}");
         assert_eq!(get(&of(40, 9), "anon.max"), mib(30), "samples show three quarters");
         assert_eq!(get(&of(41, 0), "anon.max"), mib(30), "without children the peak itself is there");
         assert_eq!(get(&of(41, 0), "rss.peak"), mib(41));

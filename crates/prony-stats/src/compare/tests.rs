@@ -125,14 +125,9 @@ fn plain_cases_have_plain_verdicts() {
 fn difference_that_all_blocks_together_contradict_is_no_verdict() {
     for (first, later) in [(1.5, 0.9), (0.6, 1.1)] {
         let c = one_comparison([blocks(6, first), blocks(24, later)].concat());
-        let (ratio, interval) = (*c.ratio.measured().unwrap(), *c.interval.measured().unwrap());
         let why = "the first 6 blocks differ in one direction, and all 30 together in the other";
         assert_eq!(c.verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::Failed(why.into())) }, "{c:?}");
-        assert!(
-            (ratio / later - 1.0).abs() < 0.01 && interval.low <= ratio && interval.high.unwrap() >= ratio,
-            "{c:?}"
-        );
-        assert_eq!(c.blocks, 30);
+        assert_eq!((c.blocks, c.ratio.measured(), c.interval.measured(), c.p.measured()), (30, None, None, None));
     }
     let fast = one_comparison(blocks(8, 0.5));
     assert_eq!(fast.verdict, Verdict::Better);

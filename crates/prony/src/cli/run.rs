@@ -221,11 +221,13 @@ fn gates_can_be_judged(arguments: &Arguments, experiment: &Experiment) -> Result
             hint: "in `[compare]`, set `metric` or `metrics`, and `baseline`".to_owned(),
         });
     }
-    let analyses = experiment.compare().analyses(plan::outline(experiment).blocks);
-    if !arguments.fail_if.is_empty() && analyses.at().is_empty() {
+    if let Some(gate) = arguments.fail_if.iter().find(|gate| !verdicts::is_analysed(experiment, &gate.metric)) {
         return Err(Error::Arguments {
-            message: "with so few blocks there is no verdict that `--fail-if` could judge".to_owned(),
-            hint: format!("a verdict takes at least {MIN_BLOCKS} blocks"),
+            message: format!(
+                "with so few blocks there is no verdict in `{}` that `--fail-if` could judge",
+                gate.metric
+            ),
+            hint: format!("a verdict takes a variant and its baseline, and at least {MIN_BLOCKS} blocks of both"),
         });
     }
     Ok(())

@@ -80,6 +80,21 @@ fn digits_that_are_printed_hide_interactions() {
 }
 
 #[test]
+fn what_samples_missed_hides_interactions() {
+    let of = |missed: f64| {
+        let experiment =
+            edited(&engines(&["each", "batch"]), |json| json["compare"]["primary"] = json!("write.anon.max"));
+        let records = trials(&experiment, BLOCKS, |t| {
+            let levels = &experiment.variants()[t.trial.variant].levels;
+            let used = [[1e8, 1e8], [6e8, 3e8]][levels[0]][levels[1]];
+            t.phases = vec![phase("write", &[("anon.max", used), ("rss.max", used), ("rss.peak", used + missed)])];
+        });
+        found(&run_data(experiment, records.len() as u32, records)).found.len()
+    };
+    assert_eq!((of(0.0), of(2e9)), (1, 0));
+}
+
+#[test]
 fn largest_change_of_many_levels_is_reported_with_all_effects() {
     let data = run(&engines(&["each", "ten", "hundred"]), |e, w| [[1.0; 3], [6.0, 5.9, 1.0]][e][w]);
     let found = found(&data);

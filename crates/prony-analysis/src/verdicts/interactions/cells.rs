@@ -23,7 +23,7 @@ type Weights = BTreeMap<usize, f64>;
 pub(super) struct Cells<'a> {
     data: &'a RunData,
     /// The figures above nought, by trial.
-    figures: BTreeMap<usize, f64>,
+    figures: BTreeMap<usize, Observation>,
     by_variant: BTreeMap<(usize, u32), Vec<usize>>,
     /// The share of each variant's figures that the digits which its program prints may hide.
     hidden: Vec<f64>,
@@ -46,7 +46,8 @@ impl<'a> Cells<'a> {
         let mut cells = Self { data, figures, by_variant, hidden, baselines, split };
         for (at, trial) in data.trials.iter().enumerate() {
             let figure = figure(trial, metric).filter(|value| *value > 0.0 && value.is_finite());
-            cells.figures.extend(figure.map(|figure| (at, figure)));
+            let observed = figure.map(|figure| Observation::Value(figure).or_more(trial.missed_by_samples(metric)));
+            cells.figures.extend(observed.map(|observed| (at, observed)));
             if figure.is_some() && data.experiment.variants()[trial.trial.variant].baseline {
                 cells.baselines.entry(cells.place(at)).or_default().push(at);
             }
@@ -134,7 +135,7 @@ impl<'a> Cells<'a> {
         let trials: BTreeSet<usize> = combinations.iter().flat_map(|weights| weights.keys().copied()).collect();
         let weight = |weights: &Weights, trial: &usize| weights.get(trial).copied().unwrap_or_default();
         Block {
-            trials: trials.iter().map(|trial| Observation::Value(self.figures[trial])).collect(),
+            trials: trials.iter().map(|trial| self.figures[trial]).collect(),
             combinations: combinations
                 .iter()
                 .map(|weights| trials.iter().map(|trial| weight(weights, trial)).collect())
