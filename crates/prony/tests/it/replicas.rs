@@ -224,7 +224,13 @@ fn replicas_that_end_beside_the_program_are_not_cut_off() {
     assert_eq!((fates(&trial), trial.phases[0].completion), (vec![ReplicaEnd::Ended; 2], Completion::Complete));
     let (wall, makespan) = (number(&trial, "", "wall"), number(&trial, "", "makespan"));
     assert!(makespan > 0.0 && makespan <= wall, "{makespan} of {wall}");
-    assert!(number(&trial, "", "cpu") > 0.0 && number(&trial, "", "faults.minor") > 0.0, "up to the very end");
+    for name in ["cpu", "faults.minor"] {
+        match figure(&trial, "", name.parse().unwrap()) {
+            Reading::Measured(count) => assert!(count > 0.0, "up to the very end: {name}"),
+            // On a busy machine the ends of the replicas may be known before that of the program.
+            Reading::Missing(why) => assert!(why.to_string().contains("had ended when its counters"), "{name}: {why}"),
+        }
+    }
 }
 
 #[test]
