@@ -89,8 +89,7 @@ impl TrialRecord {
         let is_sampled = matches!(name.key.metric, Metric::Anon | Metric::Rss) && name.key.stat == Some(Stat::Max);
         let rss = |stat| self.figure(&MetricName { key: MetricKey::gauge(Metric::Rss, stat), ..name.clone() });
         let missed = || Some(rss(Stat::Peak).measured()? - rss(Stat::Max).measured()?);
-        let is_real = |missed: &f64| *missed > PEAK_SLACK.as_bytes() as f64;
-        is_sampled.then(missed).flatten().filter(is_real).unwrap_or(0.0)
+        is_sampled.then(missed).flatten().map_or(0.0, |missed| missed.max(0.0))
     }
 
     /// Why the reading of a metric in a phase of the trial is no figure; `None` where it is one.

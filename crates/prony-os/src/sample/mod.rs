@@ -31,7 +31,7 @@ use prony_model::units::Nanos;
 
 pub use missed::{Ended, Ends};
 pub use processes::Processes;
-pub use readings::{Readings, phase_readings, readings_with_ends};
+pub use readings::{Readings, phase_readings, readings_of_roles, readings_with_ends};
 pub use snapshot::{GroupFiles, Snapshot};
 pub use state::{ForeignProcess, Settings};
 pub use sync::{SyncCounters, Tracepoints};

@@ -60,10 +60,27 @@ pub fn readings_with_ends(
     if role.is_empty() {
         machine(begin, end, &mut readings);
     }
-    syncs(begin, end, role, &mut readings);
-    gauges(begin, end, series, role, ends, &mut readings);
+    readings.extend(readings_of_roles(begin, end, series, |of| role.is_empty() || of == role, ends));
     readings
 }
+
+/// Gauges and calls to sync of the processes of some roles, as one: sums at each instant. What samples may have missed is
+/// judged role by role. Otherwise as [`readings_with_ends`].
+pub fn readings_of_roles(
+    begin: &Snapshot,
+    end: &Snapshot,
+    series: &[ProcessSeries],
+    within: impl Fn(&str) -> bool,
+    ends: &Ends,
+) -> Readings {
+    let mut readings = Readings::new();
+    syncs(begin, end, &within, &mut readings);
+    gauges(begin, end, series, &within, ends, &mut readings);
+    readings
+}
+
+/// Whether a role is one of those that are asked for.
+type Within<'a> = &'a dyn Fn(&str) -> bool;
 
 fn put(readings: &mut Readings, metric: Metric, reading: Reading<f64>) {
     readings.insert(MetricKeyText(MetricKey::amount(metric)), reading);
@@ -122,10 +139,9 @@ fn share(time: Reading<Nanos>, wall: Nanos) -> Reading<f64> {
     }
 }
 
-fn syncs(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings) {
+fn syncs(begin: &Snapshot, end: &Snapshot, within: Within<'_>, readings: &mut Readings) {
     let followed = |snapshot: &Snapshot| -> Option<SyncCounts> {
-        let of =
-            snapshot.syncs.iter().filter(|(of, _)| role.is_empty() || *of == role).map(|(_, counts)| counts.clone());
+        let of = snapshot.syncs.iter().filter(|(of, _)| within(of)).map(|(_, counts)| counts.clone());
         of.reduce(|a, b| a.plus(&b))
     };
     let Some(counts) = followed(end) else {
@@ -150,12 +166,11 @@ fn gauges(
     begin: &Snapshot,
     end: &Snapshot,
     series: &[ProcessSeries],
-    role: &str,
+    within: Within<'_>,
     ends: &Ends,
     readings: &mut Readings,
 ) {
     let mut instants: BTreeMap<Nanos, Vec<ProcessSample>> = BTreeMap::new();
-    let within = |role_of: &str| role.is_empty() || role_of == role;
     for process in series.iter().filter(|process| within(&process.role)) {
         for sample in process.samples.iter().filter(|sample| begin.at < sample.at && sample.at < end.at) {
             instants.entry(sample.at).or_default().push(*sample);
@@ -178,19 +193,13 @@ fn gauges(
             readings.insert(MetricKeyText(MetricKey::gauge(metric, stat)), reading);
         }
     }
-    let peak = peak(begin, end, series, role);
+    let peak = peak(begin, end, series, within);
     readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
-    pss(end, role, readings);
+    pss(end, within, readings);
 }
 
 /// What samples may have missed of roles that had ended when the phase did.
-fn missed(
-    begin: &Snapshot,
-    end: &Snapshot,
-    series: &[ProcessSeries],
-    within: impl Fn(&str) -> bool,
-    ends: &Ends,
-) -> Missed {
+fn missed(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], within: Within<'_>, ends: &Ends) -> Missed {
     let mut rounds = BTreeSet::from([begin.at, end.at]);
     let mut roles: BTreeMap<&str, Sampled> = ends.keys().map(|role| (role.as_str(), Sampled::default())).collect();
     // The begin counts by the clock of the samples, which leaves out suspensions.
@@ -242,8 +251,7 @@ fn mean(sums: &[(Nanos, f64)]) -> Option<f64> {
 }
 
 /// The kernel's exact peak, where one process ran in the phase and lives at its end.
-fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str) -> Reading<f64> {
-    let within = |role_of: &str| role.is_empty() || role_of == role;
+fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], within: Within<'_>) -> Reading<f64> {
     let in_snapshots = [begin, end].into_iter().flat_map(|snapshot| &snapshot.processes);
     let in_snapshots = in_snapshots.filter(|process| within(&process.role)).map(|process| process.pid);
     let sampled = |process: &&ProcessSeries| {
@@ -272,14 +280,15 @@ fn peak_of(begin: &Snapshot, process: &ProcessSnapshot) -> Reading<f64> {
     }
 }
 
-fn pss(end: &Snapshot, role: &str, readings: &mut Readings) {
-    let alive = end.processes.iter().filter(|process| role.is_empty() || process.role == role);
+fn pss(end: &Snapshot, within: Within<'_>, readings: &mut Readings) {
+    let alive = end.processes.iter().filter(|process| within(&process.role));
     let sum = alive.map(|process| process.pss.clone().map(bytes)).reduce(|a, b| a.and(b, |a, b| a + b));
     let none_alive = || Reading::Missing(Why::Failed("no process was alive at the phase's end".into()));
     let key = |stat| MetricKeyText(MetricKey::gauge(Metric::Pss, stat));
     readings.insert(key(Stat::End), sum.unwrap_or_else(none_alive));
     for stat in [Stat::Mean, Stat::Max, Stat::Min, Stat::Peak] {
-        let dear = "read at the edges of phases only: it costs 5 us for each mapped MB and holds the memory map's lock";
+        let dear =
+            "read at the boundaries of phases only: it costs 5 us for each mapped MB and holds the memory map's lock";
         readings.insert(key(stat), Reading::Missing(Why::NotSupported(dear.into())));
     }
 }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use prony_analysis::conclude::{Observed, Reached};
 use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::program::Trigger;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{
     Answer, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
@@ -83,7 +84,7 @@ impl Trial<'_> {
         let asked = functions::observed(spec).is_some_and(|observe| observe.holds() && observe.at_end.is_some());
         let unread = if asked && complete { uncollected(suspension, ended.since(began)) } else { None };
         let rest = suspension.filter(|_| unread.is_none());
-        let (from_the_start, to_the_end) = (first == 0, until == last);
+        let (from_the_start, to_the_end) = (first == 0, until == last || self.outlived(spec, until, ended));
         let span = Span { watched, suspended: self.suspended, first, until, rest, to_the_end, from_the_start };
         let took = ended.since(began).since(self.suspended.between(began, ended));
         let late = self.late(tracked, (first, until), (began, ended));
@@ -130,6 +131,14 @@ impl Trial<'_> {
             ..not_reached(spec)
         };
         reported(Observed::new(phase, reached(tracked)), tracked)
+    }
+
+    /// Whether the last replica, which ended the phase, outlived the program: what the kernel counted up to the program's end
+    /// is all of it then, and no process is left to read from.
+    fn outlived(&self, spec: &PhaseSpec, until: usize, ended: Nanos) -> bool {
+        let by_replicas = functions::observed(spec).is_some_and(|observe| observe.end == Some(Trigger::Replicas));
+        let mut later = self.watched.snapshots[until..].iter();
+        by_replicas && self.watched.ended.at <= ended && later.all(|snapshot| snapshot.processes.is_empty())
     }
 
     /// Why nothing that was measured of a phase is a figure of it, where that is so.

@@ -9,7 +9,7 @@ use prony_model::record::{Answer, MetricKeyText, PEAK_SLACK, ProcessSeries};
 use prony_model::units::{Bytes, Nanos, Unit};
 use prony_os::launch::Usage;
 use prony_os::sample::counters::Counters;
-use prony_os::sample::{Snapshot, phase_readings};
+use prony_os::sample::{Ended, Ends, Snapshot, phase_readings, readings_of_roles, readings_with_ends};
 use prony_runtime::ProbeLine;
 
 use crate::watched::Watched;
@@ -211,7 +211,9 @@ fn heaps_of(threads: &Threads, begin: Nanos, end: Nanos, silent: &Why) -> BTreeM
 fn one(ran: &Ran, inputs: Inputs<'_>) -> Readings {
     let (snapshots, role) = (inputs.snapshots, ran.role());
     let until = ran.until.unwrap_or(snapshots.len() - 1);
-    let mut readings = phase_readings(&snapshots[ran.first], &snapshots[until], inputs.series, &role);
+    let peak = peak(ran, inputs);
+    let ends = known_ends(std::iter::once(ran), peak.measured().is_none());
+    let mut readings = readings_with_ends(&snapshots[ran.first], &snapshots[until], inputs.series, &role, &ends);
     at_the_end(ran, inputs, &mut readings);
     let spent = ran.spent();
     COUNTED.into_iter().for_each(|(metric, count)| set(&mut readings, metric, of(&spent, count)));
@@ -223,7 +225,7 @@ fn one(ran: &Ran, inputs: Inputs<'_>) -> Readings {
     };
     set(&mut readings, Metric::Wall, wall.clone());
     set(&mut readings, Metric::Time, wall);
-    readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak(ran, inputs));
+    readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
     readings.extend(ran.lines.reported().into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));
     rate_of_reported(&mut readings);
     readings
@@ -298,10 +300,7 @@ fn peak(ran: &Ran, inputs: Inputs<'_>) -> Reading<f64> {
 /// release to the last one's end.
 fn together(all: &[Ran], inputs: Inputs<'_>) -> Readings {
     let roles: BTreeSet<String> = all.iter().map(Ran::role).collect();
-    let snapshots: Vec<Snapshot> = inputs.snapshots.iter().map(|snapshot| merged(snapshot, &roles)).collect();
-    let theirs = inputs.series.iter().filter(|process| roles.contains(&process.role));
-    let series: Vec<ProcessSeries> =
-        theirs.map(|process| ProcessSeries { role: REPLICAS.to_owned(), ..process.clone() }).collect();
+    let snapshots = inputs.snapshots;
     let begun = || all.iter().filter(|ran| ran.end().is_some());
     let first = begun().map(|ran| ran.first).min().unwrap_or(0);
     let until = begun().map(|ran| ran.until.unwrap_or(snapshots.len() - 1)).max().unwrap_or(snapshots.len() - 1);
@@ -311,8 +310,9 @@ fn together(all: &[Ran], inputs: Inputs<'_>) -> Readings {
     begun().for_each(|ran| threads.join(&ran.threads));
     let over = begun().map(ended).max().unwrap_or_default();
     let mut readings = heaps_of(&threads, released, over, &silent).remove("").unwrap_or_default();
-    readings.extend(phase_readings(&snapshots[first], &snapshots[until], &series, REPLICAS));
-    let pss = largest_pss(&inputs.snapshots[first..=until], &roles, inputs.pss, begun().count());
+    let (begin, end, ends) = (&snapshots[first], &snapshots[until], known_ends(begun(), true));
+    readings.extend(readings_of_roles(begin, end, inputs.series, |role| roles.contains(role), &ends));
+    let pss = largest_pss(&snapshots[first..=until], &roles, inputs.pss, begun().count());
     readings.insert(MetricKeyText(MetricKey::gauge(Metric::Pss, Stat::Max)), pss);
     let spent = begun().map(Ran::spent).reduce(|sum, one| sum.and(one, |sum, one| sum.plus(&one)));
     let spent = spent.unwrap_or(Reading::Missing(Why::NotReached));
@@ -325,16 +325,15 @@ fn together(all: &[Ran], inputs: Inputs<'_>) -> Readings {
     readings
 }
 
-/// A snapshot with the replicas as one role, and nothing else.
-fn merged(snapshot: &Snapshot, roles: &BTreeSet<String>) -> Snapshot {
-    let mut merged = snapshot.clone();
-    merged.totals.clear();
-    merged.processes.retain(|process| roles.contains(&process.role));
-    merged.processes.iter_mut().for_each(|process| REPLICAS.clone_into(&mut process.role));
-    let theirs = snapshot.syncs.iter().filter(|(role, _)| roles.contains(*role)).map(|(_, counts)| counts.clone());
-    let syncs = theirs.reduce(|sum, counts| sum.plus(&counts));
-    merged.syncs = syncs.map(|counts| (REPLICAS.to_owned(), counts)).into_iter().collect();
-    merged
+/// What the kernel told of replicas at their ends; `several` where it is of more than one process.
+fn known_ends<'a>(all: impl Iterator<Item = &'a Ran>, several: bool) -> Ends {
+    let known = |ran: &Ran| {
+        let (end, (_, suspended)) = (ran.end()?, ran.before.as_ref()?);
+        let peak = end.usage.measured()?.peak;
+        let reached = several && peak > suspended.peak + PEAK_SLACK;
+        Some((ran.role(), Ended { at: end.at, peak, reached }))
+    };
+    all.filter_map(known).collect()
 }
 
 /// The largest sum of proportional set sizes of these `roles` at any of these snapshots, or that was `read` beside
@@ -407,6 +406,14 @@ mod tests {
             deaths: vec![],
             output: [Captured::default(), Captured::default()],
         }
+    }
+
+    /// The same, of which the kernel tells that it had so many bytes at most.
+    fn with_peak(mut ran: Ran, peak: u64) -> Ran {
+        if let ReplicaEnd::Ended(end) = &mut ran.end {
+            end.usage = end.usage.clone().map(|usage| Usage { peak: Bytes::from_bytes(peak), ..usage });
+        }
+        ran
     }
 
     fn cut_off(mut ran: Ran) -> Ran {
@@ -596,14 +603,37 @@ mod tests {
         assert_eq!(
             get(first, "rss.peak"),
             Reading::Measured(50.0 * 1024.0 * 1024.0),
-            "larger at an edge than at its end"
+            "larger at a boundary than at its end"
         );
         assert!(why(get(&found["replica.2"], "anon.end")).contains("before its memory could be read"));
         let both = &found["replicas"];
         assert_eq!(get(both, "pss.max"), Reading::Measured(700.0), "of both at one instant");
         assert_eq!((get(both, "time"), get(both, "cpu")), (nanos(ms(200)), Reading::Measured(88e6)));
         assert_eq!(get(both, "rate"), Reading::Measured(50.0));
-        assert_eq!(get(both, "anon.max"), Reading::Measured(70.0));
+        assert!(why(get(both, "anon.max")).contains("no sample shows"), "some bytes, and 40 MiB by the kernel");
+        let all = all.map(|ran| with_peak(ran, 40));
+        let found = instances(&all, Inputs { snapshots: &snapshots, series: &series, pss: &LargestPss::default() });
+        assert_eq!(get(&found["replicas"], "anon.max"), Reading::Measured(70.0));
+    }
+
+    /// The samples of one that lived long vouched for one that ended between two of its own.
+    #[test]
+    fn what_samples_of_one_replica_miss_no_other_one_makes_up_for() {
+        let snapshots = [snapshot_of(0, 0, &[]), snapshot_of(300, 9, &[])];
+        let all = [ran(1, (10, 290), 80, &[]), ran(2, (100, 160), 8, &[])].map(|ran| with_peak(ran, 40));
+        let of = |second: ProcessSeries| {
+            // The sampler took no round from 100 to 160.
+            let first =
+                sampled(101, 1, [20, 40, 60, 80, 90, 100, 160, 180, 200, 220, 240, 260, 280].map(|at| (at, 30)));
+            let (series, pss) = ([first, second], &LargestPss::default());
+            let found = instances(&all, Inputs { snapshots: &snapshots, series: &series, pss });
+            get(&found["replicas"], "anon.max")
+        };
+        assert_eq!(
+            of(sampled(102, 2, [100, 110, 120, 130, 140, 150, 160].map(|at| (at, 20)))),
+            Reading::Measured(50.0)
+        );
+        assert!(why(of(sampled(102, 2, [(100, 20)]))).contains("between two samples"));
     }
 
     #[test]
@@ -622,7 +652,7 @@ mod tests {
         assert_eq!(of(40, "anon.max"), (Reading::Measured(40.0), pss()));
         assert_eq!(of(20, "anon.min"), (Reading::Measured(20.0), pss()));
         assert_eq!(of(20, "anon.max"), (Reading::Measured(30.0), pss()));
-        assert!(why(of(20, "pss.max").0).contains("at the edges of phases only"));
+        assert!(why(of(20, "pss.max").0).contains("at the boundaries of phases only"));
         let unknown = |series: &[ProcessSeries]| {
             let found = instances(&all(40), Inputs { snapshots: &snapshots, series, pss: &read });
             assert_eq!(get(&found["replica.1"], "anon.end"), Reading::Measured(40.0));

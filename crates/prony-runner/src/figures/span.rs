@@ -28,7 +28,7 @@ pub struct Span<'a> {
     pub until: usize,
     /// The suspension at its end.
     pub rest: Option<&'a Suspension>,
-    /// It ends with the program.
+    /// It ends with the program, or with a replica that outlived it.
     pub to_the_end: bool,
     /// It begins with the program.
     pub from_the_start: bool,

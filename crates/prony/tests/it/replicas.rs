@@ -72,7 +72,10 @@ fn a_phase_has_no_memory_that_a_short_replica_had_between_samples() {
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     match figure(&trial, "", "anon.max".parse().unwrap()) {
         Reading::Measured(most) => assert!(most > 29e6, "{most}"),
-        Reading::Missing(why) => assert!(why.to_string().contains("two samples"), "{why}"),
+        Reading::Missing(why) => {
+            let reasons = ["lies between two samples", "no sample shows the memory"];
+            assert!(reasons.iter().any(|reason| why.to_string().contains(reason)), "{why}");
+        }
     }
 }
 
@@ -224,12 +227,9 @@ fn replicas_that_end_beside_the_program_are_not_cut_off() {
     assert_eq!((fates(&trial), trial.phases[0].completion), (vec![ReplicaEnd::Ended; 2], Completion::Complete));
     let (wall, makespan) = (number(&trial, "", "wall"), number(&trial, "", "makespan"));
     assert!(makespan > 0.0 && makespan <= wall, "{makespan} of {wall}");
+    // Also where the last replica ends after the program, and no process is left to read from.
     for name in ["cpu", "faults.minor"] {
-        match figure(&trial, "", name.parse().unwrap()) {
-            Reading::Measured(count) => assert!(count > 0.0, "up to the very end: {name}"),
-            // On a busy machine the ends of the replicas may be known before that of the program.
-            Reading::Missing(why) => assert!(why.to_string().contains("had ended when its counters"), "{name}: {why}"),
-        }
+        assert!(number(&trial, "", name) > 0.0, "up to the very end: {name}");
     }
 }
 
