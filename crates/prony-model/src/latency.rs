@@ -200,15 +200,26 @@ fn decode(v2: &[u8]) -> Result<Histogram<u64>, DeserializeError> {
     if read.len() > MOST { Err(DeserializeError::InvalidParameters) } else { Ok(read) }
 }
 
+/// The operations without which there is no percentile `q` (0 to 1).
+fn needed(q: f64) -> u64 {
+    // A little less, since 1 - 0.99 is not exactly a hundredth.
+    (10.0 / (1.0 - q) - 1e-6).ceil() as u64
+}
+
+/// The highest percentile up to the 99th for which so many operations suffice; the median where they do for none.
+pub fn highest(operations: f64) -> Metric {
+    let known = [(Metric::LatencyP99, 0.99), (Metric::LatencyP95, 0.95), (Metric::LatencyP90, 0.9)];
+    let enough = |(_, q): &(Metric, f64)| needed(*q) as f64 <= operations;
+    known.into_iter().find(enough).map_or(Metric::LatencyP50, |(metric, _)| metric)
+}
+
 /// The latency in nanoseconds that a share `q` (0 to 1) of the operations did not exceed, failures counting as
 /// infinite.
 ///
 /// Missing where there are fewer than `10 / (1 - q)` operations, and where it falls among the failures or above the
 /// hour at which the recorder saturates.
 pub fn percentile(recorder: &Recorder, q: f64) -> Reading<f64> {
-    let have = recorder.all();
-    // A little less, since 1 - 0.99 is not exactly a hundredth.
-    let need = (10.0 / (1.0 - q) - 1e-6).ceil() as u64;
+    let (have, need) = (recorder.all(), needed(q));
     if have < need {
         return Reading::Missing(Why::TooFew { have, need });
     }

@@ -211,6 +211,15 @@ pub struct PhaseSpec {
     pub limit: Option<Nanos>,
 }
 
+/// Why a metric of a phase says nothing of speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prescribed {
+    /// What the phase does, as the end of a sentence.
+    pub why: &'static str,
+    /// What to compare in its place.
+    pub instead: &'static str,
+}
+
 /// What a phase does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -296,15 +305,20 @@ impl Action {
         matches!(self.ops(), Some(Ops { amount: Amount::Duration(_), .. }))
     }
 
-    /// Whether a time of it says how long it was told to last, and not how fast it was. An open loop that lasts a given time
-    /// does as much work in any store.
-    pub const fn prescribes(&self, metric: Metric) -> bool {
+    /// Why a metric says nothing of the subject's speed, where the experiment says how much of it there is: times of a closed
+    /// loop that lasts a given time, and those of an open loop, whose CPU time contains the wait for each start.
+    pub const fn prescribes(&self, metric: Metric) -> Option<Prescribed> {
+        use Metric::{Cpu, CpuSystem, CpuUser, Gap, GapCpu, OnCpu, Time, Wall};
         match self.ops() {
-            Some(Ops { amount: Amount::Duration(_), rate: None, .. }) => metric.is_time_of_phase(),
-            Some(Ops { amount: Amount::Duration(_), .. }) => {
-                matches!(metric, Metric::Time | Metric::Wall | Metric::Gap)
+            Some(Ops { rate: Some(_), .. })
+                if matches!(metric, Time | Wall | Gap | GapCpu | Cpu | CpuUser | CpuSystem | OnCpu) =>
+            {
+                Some(Prescribed { why: "begins its operations by a schedule", instead: "its latencies" })
             }
-            _ => false,
+            Some(Ops { amount: Amount::Duration(_), rate: None, .. }) if metric.is_time_of_phase() => {
+                Some(Prescribed { why: "lasts a given time", instead: "its rate or latencies" })
+            }
+            _ => None,
         }
     }
 

@@ -435,7 +435,8 @@ fn times_of_calls_are_compared_where_as_many_returned_and_as_many_threw() {
     assert_eq!(of("write.time", &done(1.0, 2.0)).as_deref(), Some(why), "as many in all");
     assert!(of("write.cpu", &done(3.0, 1.0)).is_some());
     assert_eq!(of("write.time", &done(2.0, 1.0)), None);
-    assert_eq!([of("write.rate", &done(1.0, 2.0)), of("write.latency.p50", &done(1.0, 2.0))], [None, None]);
+    assert_eq!(of("write.rate", &done(1.0, 2.0)).as_deref(), Some(why));
+    assert_eq!([of("write.rate", &done(4.0, 2.0)), of("write.latency.p50", &done(1.0, 2.0))], [None, None]);
 }
 
 #[test]

@@ -89,21 +89,22 @@ fn is_stored_by_speed(spec: &TrialSpec, phase: &str) -> bool {
 /// Why times and rates of a phase are not compared, where the two were not offered the same work (METHOD 8.2): in a block
 /// both do the same operations, done or failed. A phase that is bounded by time does as much as it can, and its times say
 /// nothing; of a program that says how many of its operations failed, the rate is per operation, and only its time needs
-/// equal work. So does that of calls, of which as many must have thrown too: what threw did other work.
+/// equal work. Of calls as many must have thrown too, for a rate as large a part: what threw did other work.
 pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
     let metric = name.key.metric;
     let planned = |variant: &'_ VariantTrials<'_>| variant.spec.phases.iter().find(|p| p.name == name.phase).cloned();
     let (a, b) = (planned(baseline)?, planned(variant)?);
     let are = |kind: fn(&PhaseSpec) -> bool| kind(&a) && kind(&b);
-    if [&a, &b].into_iter().any(|phase| phase.action.prescribes(metric)) {
-        return Some(format!("`{}` lasts a given time: compare its rate or latencies", name.phase));
+    if let Some(given) = [&a, &b].into_iter().find_map(|phase| phase.action.prescribes(metric)) {
+        return Some(format!("`{}` {}: compare {}", name.phase, given.why, given.instead));
     }
     let stored = a.action.ops().zip(b.action.ops()).map(|(a, b)| a.amount == b.amount);
+    let (is_time, is_rate) = (metric.is_time_of_phase(), metric.unit() == Unit::PerSecond);
     let needs = match stored {
-        Some(bounded_by_count) if metric.is_time_of_phase() || metric.unit() == Unit::PerSecond => {
+        Some(bounded_by_count) if is_time || is_rate => {
             bounded_by_count && !a.action.is_bounded_by_time() && baseline.spec.data == variant.spec.data
         }
-        None => metric.is_time_of_phase() && (are(reports_operations) || are(is_of_calls)),
+        None => are(is_of_calls) && (is_time || is_rate) || are(reports_operations) && is_time,
         Some(_) => false,
     };
     if !needs {
@@ -117,7 +118,10 @@ pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, 
         same_work(baseline, variant).into_iter().filter_map(|(ours, theirs)| phase(ours).zip(phase(theirs)));
     let (ours, theirs) = (&baseline.name, &variant.name);
     if are(is_of_calls) {
-        let ((done, thrown), (other, threw)) = counts.find(|(a, b)| a != b)?;
+        // Of a rate: whether as large a part of them threw.
+        let product = |(done, _): (u64, u64), (_, threw): (u64, u64)| u128::from(done) * u128::from(threw);
+        let differ = |a: (u64, u64), b: (u64, u64)| if is_time { a != b } else { product(a, b) != product(b, a) };
+        let ((done, thrown), (other, threw)) = counts.find(|(a, b)| differ(*a, *b))?;
         return Some(format!(
             "of the calls in `{ours}` {done} returned and {thrown} threw, and in `{theirs}` {other} and {threw}"
         ));

@@ -168,7 +168,7 @@ pub const fn not_spent(metric: Metric) -> Option<&'static str> {
         | Metric::OnCpu => None,
         _ => Some(match metric.unit() {
             Unit::Nanos => "it is no total of what the phase takes, which parts could add up to",
-            Unit::PerSecond => "a rate is no cost; `time` says the same as a share",
+            Unit::PerSecond => "a rate is no cost; `time` is one, where the number of operations is given",
             Unit::Bytes | Unit::Count | Unit::Ratio => "it is neither time nor CPU time",
         }),
     }

@@ -11,8 +11,10 @@ use crate::factors::{FactorDef, by_key, level_fault, level_hint};
 use crate::grammar;
 use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems, known_hint};
+use prony_model::latency::highest;
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::program::{Care, ProfileOf};
+use prony_model::spec::Amount;
 use prony_model::units::Fraction;
 
 /// The default number of blocks: the least with which a verdict is possible (METHOD 4.7).
@@ -81,18 +83,32 @@ fn alpha(view: &View<'_>, problems: &mut Problems<'_>) -> Fraction {
 }
 
 /// The default primary metric: the time of the first timed phase that every variant has, so that all can be compared,
-/// or else of the first timed one. Of one that lasts a given time it is the rate, or, where that is given too, a latency.
+/// or else of the first timed one. Of one that lasts a given time it is the rate; of an open loop the highest percentile of
+/// latency for which its operations suffice.
 pub(crate) fn default_primary(variants: &[Variant]) -> Option<MetricName> {
     let phases = || variants.iter().flat_map(|variant| &variant.spec.phases).filter(|phase| phase.timed);
     let in_all = |name: &str| variants.iter().all(|variant| variant.spec.phases.iter().any(|phase| phase.name == name));
-    let phase = phases().find(|phase| in_all(&phase.name)).or(phases().next())?;
-    let mut all = phases().filter(|one| one.name == phase.name);
-    let metric = match all.find(|one| one.action.is_bounded_by_time()).and_then(|one| one.action.ops()) {
-        None => Metric::Time,
-        Some(ops) if ops.rate.is_none() => Metric::Rate,
-        Some(_) => Metric::LatencyP99,
-    };
-    Some(MetricName { phase: phase.name.clone(), instance: None, key: MetricKey::amount(metric) })
+    let name = phases().find(|phase| in_all(&phase.name)).or(phases().next())?.name.clone();
+    let open = variants.iter().filter_map(|variant| offered(variant, &name)).reduce(f64::min);
+    let lasts = phases().any(|phase| phase.name == name && phase.action.is_bounded_by_time());
+    let metric = open.map_or(if lasts { Metric::Rate } else { Metric::Time }, highest);
+    Some(MetricName { phase: name, instance: None, key: MetricKey::amount(metric) })
+}
+
+/// The operations that an open loop does at least, where it keeps its rate: it may skip 1 % of those that are due in a given
+/// time, and of arrivals at random their number is random, too.
+fn offered(variant: &Variant, phase: &str) -> Option<f64> {
+    let ops = variant.spec.phases.iter().find(|one| one.name == phase)?.action.ops()?;
+    let arrivals = ops.rate?;
+    Some(match ops.amount {
+        Amount::Duration(time) => {
+            let due = arrivals.rate.get() * time.as_secs_f64();
+            let spread = if arrivals.poisson { 5.0 * due.sqrt() } else { 0.0 };
+            0.99 * (due - spread)
+        }
+        Amount::Count(count) => count as f64,
+        Amount::Records => variant.spec.data.as_ref()?.records as f64,
+    })
 }
 
 /// Metrics to compare that say nothing: times that phases were told to last.
@@ -100,10 +116,11 @@ pub(crate) fn given_times(node: Option<&Node>, variants: &[Variant], problems: &
     let listed = ["metric", "metrics"].into_iter().filter_map(|key| node?.get(key));
     for node in listed.flat_map(|node| node.list().unwrap_or(std::slice::from_ref(node))) {
         let Some(name) = node.text().and_then(|text| text.parse::<MetricName>().ok()) else { continue };
-        let mut phases = variants.iter().flat_map(|variant| &variant.spec.phases);
-        if phases.any(|one| one.name == name.phase && one.action.prescribes(name.key.metric)) {
-            let message = format!("`{name}` says nothing of speed: `{}` lasts a given time", name.phase);
-            let hint = format!("compare `{0}.rate`, or `{0}.latency.p99`", name.phase);
+        let phases = variants.iter().flat_map(|variant| &variant.spec.phases);
+        let mut given = phases.filter(|phase| phase.name == name.phase);
+        if let Some(given) = given.find_map(|phase| phase.action.prescribes(name.key.metric)) {
+            let message = format!("`{name}` says nothing of speed: `{}` {}", name.phase, given.why);
+            let hint = format!("compare {}, such as `{}.latency.p50`", given.instead, name.phase);
             problems.add(Problem::new(node.span.clone(), message).hint(hint));
         }
     }

@@ -158,8 +158,8 @@ pub(crate) static COMPARE: TableShape = TableShape {
         optional(
             "metric",
             Shape::Plain,
-            "`time` of the first timed phase that all variants have; if that lasts a given time `rate`, of an open loop \
-             `latency.p99`",
+            "`time` of the first timed phase that all variants have; of one that lasts a given time `rate`; of an open \
+             loop `latency.p99`, or the highest percentile for which its operations suffice",
             "The one metric that gets verdicts, as `write.time`.",
         ),
         optional(

@@ -272,13 +272,26 @@ fn times_of_phases_that_last_a_given_time_are_not_compared() {
     assert_eq!(primary(&file("")), "write.rate");
     assert_eq!(primary(&file("metric = \"write.latency.p50\"\n")), "write.latency.p50");
     let open = ", rate = \"100/s\"";
-    assert_eq!(primary(&with("", open)), "write.latency.p99");
-    assert_eq!(primary(&with("metric = \"write.cpu\"\n", open)), "write.cpu", "its work is given too");
-    assert!(faults(&with("metric = \"write.time\"\n", open)).contains("says nothing of speed"));
+    assert_eq!(primary(&with("", open)), "write.latency.p50", "30 operations have no higher percentile");
+    assert_eq!(primary(&with("", ", rate = \"3400/s\"")), "write.latency.p99");
+    assert_eq!(
+        primary(&with("", ", rate = \"3340/s\"")),
+        "write.latency.p95",
+        "1002 operations, of which 1 % may be skipped"
+    );
+    assert_eq!(primary(&with("", ", rate = { rate = \"3400/s\", arrivals = \"poisson\" }")), "write.latency.p95");
+    assert_eq!(primary(&with("", ", rate = \"400/s\"")), "write.latency.p90");
+    assert!(faults(&with("metric = \"write.cpu\"\n", open)).contains("says nothing of speed"));
+    let time = faults(&with("metric = \"write.time\"\n", open));
+    let said = "says nothing of speed: `write` begins its operations by a schedule | compare its latencies, such as";
+    assert!(time.contains(said), "{time}");
+    let counted = with("metric = \"write.time\"\n", open).replace("duration = \"300 ms\"", "count = 2000");
+    assert!(faults(&counted).contains("says nothing of speed"));
+    assert_eq!(primary(&counted.replace("metric = \"write.time\"\n", "")), "write.latency.p99");
     assert!(faults(&file("metric = \"write.cpu\"\n")).contains("says nothing of speed"));
     insta::assert_snapshot!(faults(&file("metric = \"write.wall\"\nmetrics = [\"write.rate\", \"write.time\"]\n")), @"
-    3:10 `write.wall` says nothing of speed: `write` lasts a given time | compare `write.rate`, or `write.latency.p99`
-    4:26 `write.time` says nothing of speed: `write` lasts a given time | compare `write.rate`, or `write.latency.p99`
+    3:10 `write.wall` says nothing of speed: `write` lasts a given time | compare its rate or latencies, such as `write.latency.p50`
+    4:26 `write.time` says nothing of speed: `write` lasts a given time | compare its rate or latencies, such as `write.latency.p50`
     ");
 }
 

@@ -150,14 +150,19 @@ fn empty(first: &Experiment, base: &Base, wanted: &TuneWanted) -> Experiment {
     experiment
 }
 
-/// Figures of phases that do not exist would make every setting unreadable.
+/// Figures of phases that do not exist would make every setting unreadable, and one that the experiment prescribes says
+/// nothing of a setting.
 fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Error> {
-    let phases: Vec<&str> = experiment
-        .variants()
-        .iter()
-        .flat_map(|variant| &variant.spec.phases)
-        .map(|phase| phase.name.as_str())
-        .collect();
+    let all = || experiment.variants().iter().flat_map(|variant| &variant.spec.phases);
+    let phases: Vec<&str> = all().map(|phase| phase.name.as_str()).collect();
+    let name = &wanted.objective;
+    let mut own = all().filter(|phase| phase.name == name.phase);
+    if let Some(given) = own.find_map(|phase| phase.action.prescribes(name.key.metric)) {
+        return Err(Error::Arguments {
+            message: format!("`{name}` says nothing of speed: `{}` {}", name.phase, given.why),
+            hint: format!("take {}, such as `{}.latency.p50`", given.instead, name.phase),
+        });
+    }
     let figures = std::iter::once(&wanted.objective).chain(wanted.constraints.iter().flat_map(Constraint::metrics));
     for figure in figures {
         if !phases.contains(&figure.phase.as_str()) {

@@ -202,6 +202,25 @@ fn times_of_a_phase_that_lasts_a_given_time_are_not_compared() {
     assert!(said.contains("`read` lasts a given time: compare its rate or latencies"), "{said}");
 }
 
+/// An engine that skipped 70 % of what it was offered took "3 times less CPU time", most of which was the wait for each start.
+#[test]
+fn times_of_an_open_loop_are_not_compared() {
+    let bench = Bench::new();
+    let body = "[factors.engine]\na = { name = \"memory\" }\nb = { name = \"memory\" }\n[compare]\n\
+                baseline = { engine = \"a\" }\nblocks = 6\n[store]\nengine = \"{engine.name}\"\n[data]\nrecords = 1000\n\
+                [observe]\ncare = \"light\"\n[[phase]]\nname = \"write\"\nput = { rate = \"20000/s\" }\n";
+    bench.write("open.toml", body);
+    let output = bench.prony(&["run", "open.toml", "--quiet"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("`write.latency.p99`"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    for metric in ["write.time", "write.cpu.user"] {
+        let said = String::from_utf8(bench.prony(&["compare", "--metric", metric]).stdout).unwrap();
+        assert!(said.contains("`write` begins its operations by a schedule: compare its latencies"), "{said}");
+    }
+    let said = String::from_utf8(bench.prony(&["compare", "--metric", "write.rate"]).stdout).unwrap();
+    assert!(!said.contains("by a schedule"), "{said}");
+}
+
 #[test]
 fn condition_that_no_plan_could_judge_is_refused_before_anything_runs() {
     let bench = Bench::new();
@@ -210,13 +229,18 @@ fn condition_that_no_plan_could_judge_is_refused_before_anything_runs() {
     bench.write("few.toml", body);
     let output = bench.prony(&["run", "few.toml", "--quiet", "--fail-if", "run.time slower 5%"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let expected = "error: with so few blocks there is no verdict in `run.time` that `--fail-if` could judge\nhint: ";
+    let expected =
+        "error: `--fail-if` cannot judge `run.time`: no variant and its baseline have 6 blocks in common\nhint: ";
     assert!(output.status.code() == Some(2) && said.contains(expected), "{said}");
     // The blocks of a level count where they are fewer.
     bench.write("few.toml", body.replace("blocks = 5", "blocks = { default = 9, v = { b = 5 } }"));
     let output = bench.prony(&["run", "few.toml", "--quiet", "--fail-if", "run.time slower 5%"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && said.contains(expected), "{said}");
+    bench.write("few.toml", body.replace("blocks = 5", "blocks = 9").replace("baseline = { v = \"a\" }\n", ""));
+    let output = bench.prony(&["run", "few.toml", "--quiet", "--fail-if", "run.time slower 5%"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("judge `run.time`: no baseline is declared"), "{said}");
     assert!(!bench.path("prony.db").exists(), "nothing ran");
 }
 

@@ -66,6 +66,12 @@ fn maximum_that_samples_missed_by_the_kernels_account_is_no_difference() {
     };
     assert!(matches!(verdict(8e6), Verdict::CantTell { .. }), "{:?}", verdict(8e6));
     assert_eq!(verdict(0.0), Verdict::NoDifference);
+    let small = judged(&memory, 12, |t| {
+        let most = if t.trial.variant == 1 { 1.55e6 } else { 2e6 };
+        t.phases = vec![phase("write", &[("anon.max", most), ("rss.max", most), ("rss.peak", 2e6)])];
+    });
+    let small = &only(&small).comparison.verdict;
+    assert!(matches!(small, Verdict::CantTell { .. }), "half a megabyte is much of two: {small:?}");
     let less = judged(&memory, 12, |t| {
         let used = if t.trial.variant == 1 { 20e6 } else { 43e6 };
         t.phases = vec![phase("write", &[("anon.max", used), ("rss.max", used), ("rss.peak", used + 1e6)])];
