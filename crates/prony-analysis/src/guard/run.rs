@@ -64,7 +64,7 @@ pub fn uncompared(experiment: &Experiment) -> Option<Finding> {
     let phases: BTreeSet<&str> = experiment.compare().figures().iter().map(|metric| metric.phase.as_str()).collect();
     let variants: Vec<&Variant> = experiment.variants().iter().filter(|variant| !variant.baseline).collect();
     let mut without: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut compared = false;
+    let (mut compared, several) = (false, phases.len() > 1);
     for (phase, variant) in phases.into_iter().flat_map(|phase| variants.iter().map(move |variant| (phase, *variant))) {
         match experiment.compared_with(variant, phase) {
             Ok(_) => compared = true,
@@ -76,9 +76,11 @@ pub fn uncompared(experiment: &Experiment) -> Option<Finding> {
     }
     let reasons = |whys: &BTreeSet<String>| whys.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let each = first_few(without.iter().map(|(name, whys)| format!("`{name}`: {}", reasons(whys))).collect());
-    let message = format!("the verdicts leave out {} of {} variants: {each}", without.len(), variants.len());
+    // Of several phases, others may be compared.
+    let which = if several { "some verdicts" } else { "the verdicts" };
+    let message = format!("{which} leave out {} of {} variants: {each}", without.len(), variants.len());
     let hint =
-        "a gate does not judge them either; let the baseline run in each stratum, with the phases that are compared";
+        "a gate does not judge them there; let the baseline run in each stratum, with the phases that are compared";
     Some(Finding::of("uncompared", Severity::Note, message, hint).with(json!({ "variants": without })))
 }
 

@@ -197,9 +197,17 @@ pub fn declared(experiment: &Experiment) -> Vec<MetricName> {
     experiment.compare().figures().into_iter().cloned().collect()
 }
 
-/// Whether the plan has an analysis of any comparison in this metric: without one, no verdict is possible.
-pub fn is_analysed(experiment: &Experiment, metric: &MetricName) -> bool {
-    pairs_in(experiment, metric).iter().any(|pair| !observe::analyses(experiment, pair).at().is_empty())
+/// The comparisons in this metric of which the plan has an analysis: without one, no verdict is possible.
+///
+/// # Errors
+/// Why there is none.
+pub fn to_be_judged(experiment: &Experiment, metric: &MetricName) -> Result<usize, String> {
+    let pairs = pairs_in(experiment, metric);
+    match pairs.iter().filter(|pair| !observe::analyses(experiment, pair).at().is_empty()).count() {
+        0 if pairs.is_empty() => Err(silence(experiment).to_owned()),
+        0 => Err(format!("no variant and its baseline have {MIN_BLOCKS} blocks in common")),
+        judged => Ok(judged),
+    }
 }
 
 fn declared_pairs(experiment: &Experiment) -> Vec<Pair> {

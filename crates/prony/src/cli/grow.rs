@@ -7,7 +7,7 @@ use prony_model::units::{Fraction, parse_fraction};
 
 use super::run::OverrideArguments;
 use super::searching::{SearchArguments, named};
-use super::{Answer, Output};
+use super::{Answer, Output, after_cleanup};
 use crate::error::Error;
 use crate::search::found::GrowWanted;
 use crate::search::grow;
@@ -54,9 +54,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let found = arguments.search.open("grow", of_kind, || asked(arguments), grow::run)?;
     output.print(&found.said)?;
     output.print(&format!("every trial: `prony show {}`\n", found.run))?;
-    found.summary.cleaned()?;
     let yes = !found.summary.interrupted && found.all_live();
-    Ok(if yes { Answer::Yes } else { Answer::No })
+    after_cleanup(if yes { Answer::Yes } else { Answer::No }, found.summary.cleaned())
 }
 
 fn of_kind(asked: Asked) -> Option<GrowWanted> {

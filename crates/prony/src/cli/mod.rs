@@ -125,6 +125,15 @@ const fn yes((): ()) -> Answer {
     Answer::Yes
 }
 
+/// A `cleanup` that failed is an error; where the answer is no already it is only said, and the exit code stays 1.
+fn after_cleanup(answer: Answer, cleaned: Result<(), impl Into<Error>>) -> Result<Answer, Error> {
+    match cleaned.map_err(Into::into) {
+        Err(error) if answer == Answer::No => say(&error.text()),
+        cleaned => cleaned?,
+    }
+    Ok(answer)
+}
+
 /// The commands and options, as they are documented.
 fn definitions() -> clap::Command {
     Arguments::command()

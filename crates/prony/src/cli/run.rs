@@ -14,7 +14,7 @@ use prony_os::clock::monotonic;
 
 use super::choice::{DatabaseArg, SharedArg};
 use super::show;
-use super::{Answer, Output};
+use super::{Answer, Output, after_cleanup};
 use crate::error::Error;
 use crate::output_file::{OutputFile, OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
@@ -171,10 +171,10 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     if let Some(file) = &summary {
         append_summary(arguments, run, &texts, file)?;
     }
-    ended.cleaned()?;
     // A resumed run's trials of earlier sessions count as those of this one.
     let head = Database::open(&arguments.database.database)?.run(run)?;
-    Ok(answer(ended.interrupted, head.finished.saturating_sub(head.ok), &gates, arguments.fail_unsure))
+    let answer = answer(ended.interrupted, head.finished.saturating_sub(head.ok), &gates, arguments.fail_unsure);
+    after_cleanup(answer, ended.cleaned())
 }
 
 /// What the command ends with: "no" before "cannot judge", since one failure of the change is enough. A failed trial that
@@ -200,16 +200,15 @@ fn gates(arguments: &Arguments, run: RunId) -> Result<(Vec<Verdicted>, Vec<Strin
     let of = |gate| Verdicted::of(gate, &lines, &data.trials);
     let gates: Vec<Verdicted> = arguments.fail_if.iter().map(of).collect();
     let variants = data.experiment.variants().iter().filter(|variant| !variant.baseline).count();
-    let texts = gates.iter().map(|gate| text(gate, variants)).collect();
+    let judged = |gate: &Verdicted| verdicts::to_be_judged(&data.experiment, &gate.gate.metric).unwrap_or(0);
+    let texts = gates.iter().map(|gate| text(gate, judged(gate), variants)).collect();
     Ok((gates, texts))
 }
 
-/// A gate's answer, and on how many of the run's variants it is where some are compared with nothing.
-fn text(gate: &Verdicted, variants: usize) -> String {
-    match gate.answers.len() {
-        judged if judged < variants => format!("{gate}\n  {judged} of {variants} variants judged\n"),
-        _ => format!("{gate}\n"),
-    }
+/// A gate's answer, and on how many of the run's variants it is where some are compared with nothing, or in too few blocks.
+fn text(gate: &Verdicted, judged: usize, variants: usize) -> String {
+    let part = if judged < variants { format!("  {judged} of {variants} variants judged\n") } else { String::new() };
+    format!("{gate}\n{part}")
 }
 
 /// Conditions must name metrics that get verdicts, in a plan that can have one: known before anything runs.
@@ -221,14 +220,11 @@ fn gates_can_be_judged(arguments: &Arguments, experiment: &Experiment) -> Result
             hint: "in `[compare]`, set `metric` or `metrics`, and `baseline`".to_owned(),
         });
     }
-    if let Some(gate) = arguments.fail_if.iter().find(|gate| !verdicts::is_analysed(experiment, &gate.metric)) {
-        return Err(Error::Arguments {
-            message: format!(
-                "with so few blocks there is no verdict in `{}` that `--fail-if` could judge",
-                gate.metric
-            ),
-            hint: format!("a verdict takes a variant and its baseline, and at least {MIN_BLOCKS} blocks of both"),
-        });
+    for gate in &arguments.fail_if {
+        verdicts::to_be_judged(experiment, &gate.metric).map_err(|why| Error::Arguments {
+            message: format!("`--fail-if` cannot judge `{}`: {why}", gate.metric),
+            hint: format!("a verdict takes a variant and its baseline, with at least {MIN_BLOCKS} blocks in common"),
+        })?;
     }
     Ok(())
 }

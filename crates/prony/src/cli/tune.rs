@@ -10,7 +10,7 @@ use prony_stats::MIN_BLOCKS;
 
 use super::run::OverrideArguments;
 use super::searching::{SearchArguments, named};
-use super::{Answer, Output};
+use super::{Answer, Output, after_cleanup};
 use crate::error::Error;
 use crate::search::found::TuneWanted;
 use crate::search::journal::Asked;
@@ -80,8 +80,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let tuned = arguments.search.open("tune", of_kind, || asked(arguments), tune::run)?;
     output.print(&tuned.said)?;
-    tuned.cleaned()?;
-    Ok(if tuned.is_good() { Answer::Yes } else { Answer::No })
+    after_cleanup(if tuned.is_good() { Answer::Yes } else { Answer::No }, tuned.cleaned())
 }
 
 fn of_kind(asked: Asked) -> Option<TuneWanted> {

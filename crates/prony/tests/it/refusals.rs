@@ -283,6 +283,11 @@ fn a_cleanup_that_fails_still_shows_the_figures() {
     }
     let database = Database::open(&place.path("prony.db")).unwrap();
     assert!(database.runs().unwrap().iter().all(|head| head.status == RunStatus::Done));
+    // What failed beside that stays the answer: a gate that fails ended with 2, as one that cannot judge.
+    let output = place.run(&words("exec -q -r 2 --cleanup false -- false"));
+    let said = text(&output.stderr);
+    assert_eq!(sound(&output, &"a failing command"), 1, "{said}");
+    assert!(said.contains("cleanup of program"), "{said}");
 }
 
 /// Opening a FIFO hung the run until its second signal, and a directory was found out by the program.

@@ -20,7 +20,7 @@ use prony_model::outcome::Outcome;
 use prony_model::program::BASE_ENV;
 use prony_model::record::TrialRecord;
 
-use super::{Answer, Output, printed};
+use super::{Answer, Output, after_cleanup, printed};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
@@ -72,8 +72,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         printed::print(&database, &data, &options(arguments, &experiment), None, output)?;
     }
     exports.into_iter().try_for_each(|export| export.write(&arguments.database, &data, output))?;
-    summary.cleaned()?;
-    Ok(if summary.failed > 0 || summary.interrupted { Answer::No } else { Answer::Yes })
+    let answer = if summary.failed > 0 || summary.interrupted { Answer::No } else { Answer::Yes };
+    after_cleanup(answer, summary.cleaned())
 }
 
 /// What was typed, and the experiment that repeats it; `words` are all that were typed, and `file` is the name of its file in
