@@ -12,8 +12,9 @@ use prony_model::program::{InputSpec, OutputTo, ProgramSpec};
 use prony_model::spec::{Action, Amount, DataSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
 use prony_os::limits::{Ability, Limit};
-use rustix::fs::{Access, access, statvfs};
+use rustix::fs::{Access, StatVfs, access, statvfs};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::error::Error;
 use crate::paths::{FROM_FILE, for_scratch};
@@ -43,7 +44,9 @@ impl Here {
     /// Where scratch cannot be put there.
     pub fn new(near: &Path, protected: Protected) -> Result<Self, Error> {
         let found = for_scratch(near)?;
-        let free = statvfs(&found).ok().map(|disk| disk.f_bfree.saturating_mul(disk.f_frsize));
+        // The reserve of a file system is for root alone.
+        let blocks = |disk: &StatVfs| if geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
+        let free = statvfs(&found).ok().map(|disk| blocks(&disk).saturating_mul(disk.f_frsize));
         Ok(Self { free, limits: RefCell::default(), sources: Sources::default(), protected })
     }
 

@@ -324,17 +324,22 @@ impl Place {
     }
 
     /// Does what the program wants done before each trial. Of a copy in which that writes, links that lead out are treated
-    /// before the program starts.
+    /// before: those that the trial before may have made; and those that it makes itself before the program starts.
     ///
     /// # Errors
     /// Where it fails, the user interrupts it, or such a link refuses the run.
     pub fn prepare(&self, means: Means<'_>, setting: &Setting<'_>, observer: &mut dyn Observer) -> Result<(), Error> {
         let program = setting.program;
         let Some(prepare) = &program.prepare else { return Ok(()) };
+        let Some((shared, _)) = self.top() else { return step(means, setting, "prepare", prepare) };
+        let own = program.copy == CopyOf::Trial;
+        let top = if own { own_copy(setting.scratch) } else { shared };
+        let mut progress = progress(means, program, observer);
+        if !own {
+            close(&top, program, "an earlier trial", &mut progress)?;
+        }
         step(means, setting, "prepare", prepare)?;
-        let Some((shared, _)) = self.top() else { return Ok(()) };
-        let top = if program.copy == CopyOf::Trial { own_copy(setting.scratch) } else { shared };
-        close(&top, program, "`prepare`", &mut progress(means, program, observer))
+        close(&top, program, "`prepare`", &mut progress)
     }
 
     /// Does its `build` in the variant's place; its output is shown where it fails.

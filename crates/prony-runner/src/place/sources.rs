@@ -135,3 +135,21 @@ impl<'a> Copying<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observer::Log;
+
+    #[test]
+    fn a_copy_that_takes_long_is_reported_now_and_then() {
+        let mut log = Log::default();
+        let mut copying = Copying::new("site", &mut log);
+        copying.tell(1, 9);
+        copying.next = Instant::now();
+        copying.tell(2, 9);
+        copying.tell(3, 9);
+        let [done, total] = [2, 9].map(Bytes::from_bytes);
+        assert_eq!(log.events, [Event::Copying { directory: "site".to_owned(), done, total }]);
+    }
+}

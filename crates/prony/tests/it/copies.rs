@@ -307,6 +307,23 @@ fn links_that_steps_make_refuse_the_run_or_are_copied_before_the_next_step_write
     }
 }
 
+/// Trials of a variant share its copy, and `prepare` wrote through a link that the program had made there before.
+#[test]
+fn links_that_a_trial_leaves_refuse_the_run_before_the_next_prepare_writes() {
+    let home = Home::new();
+    let shared = home.path("shared").display().to_string();
+    let body = format!(
+        "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n[program.x]\nshell = true\ndirectory = \"site\"\n\
+         command = 'ln -sfn {shared} lib'\nprepare = '[ ! -e lib ] || echo written >> lib/a.js'\n"
+    );
+    fs::write(home.path("e.toml"), body).unwrap();
+    let output = home.prony(&["run", "e.toml"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("`lib` leads out of the copy into which an earlier trial of program `x` wrote"), "{text}");
+    assert_eq!(home.read("shared/a.js"), "one\n");
+}
+
 #[test]
 fn links_in_a_build_that_was_made_before_refuse_the_run_too() {
     let home = Home::new();
