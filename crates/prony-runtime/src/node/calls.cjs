@@ -52,11 +52,14 @@ function begin(call, n) {
   due(at);
 }
 
+// Those of collections give what lies there already.
+const OF_COLLECTION = /^(?:Array|Map|Set|String) Iterator$/;
+
 /** Whether a value is an iterator: what its caller takes from it is made when it is taken. A proxy may throw. */
 function isIterator(value) {
   if (value === null || typeof value !== 'object') return false;
   try {
-    if (typeof value.next !== 'function') return false;
+    if (typeof value.next !== 'function' || OF_COLLECTION.test(String(value[Symbol.toStringTag]))) return false;
     return typeof value[Symbol.iterator] === 'function' || typeof value[Symbol.asyncIterator] === 'function';
   } catch (error) {
     return false;

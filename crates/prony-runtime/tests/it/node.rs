@@ -127,21 +127,23 @@ fn what_does_its_work_after_the_call_is_reported_once() {
         exports.later = async () => exports.items();
         exports.own = () => ({ next: () => ({ done: true }), [Symbol.iterator]() { return this; } });
         exports.list = () => [1, 2];
+        exports.values = () => new Map([[1, 7]]).values();
         exports.strict = () => new Proxy({}, { get(_, key) { if (key === 'next') throw new Error(key); } });
     ";
     let main = "
         const lib = require('./lib/lib');
-        const made = [...lib.items(), ...lib.items(), ...lib.own(), ...lib.list()];
+        const made = [...lib.items(), ...lib.items(), ...lib.own(), ...lib.list(), ...lib.values()];
         (async () => { for await (const page of lib.pages()) made.push(page);
                        made.push(...await lib.later(), typeof lib.strict()); console.log(made.join(' ')); })();
     ";
-    let calls = ["items", "pages", "later", "own", "list", "strict"].map(|name| call(&format!("lib.js#{name}")));
+    let calls =
+        ["items", "pages", "later", "own", "list", "values", "strict"].map(|name| call(&format!("lib.js#{name}")));
     let files = [("lib/lib.js", lib), ("main.js", main)];
     let Some(environment) = Environment::new(Runtime::Node, &calls, &files) else { return };
     if environment.version.0 < 10 {
         return;
     }
-    assert_eq!(environment.succeed(&["main.js"]), "1 1 1 2 1 1 object");
+    assert_eq!(environment.succeed(&["main.js"]), "1 1 1 2 7 1 1 object");
     let of = |call: &str, returned: &str| (format!("lib.js#{call}"), returned.to_owned());
     let expected = ["items", "own", "pages", "later"];
     let returned = ["a generator", "an iterator", "a generator", "a generator"];
