@@ -7,7 +7,7 @@ Each round runs every program once under prony and once under each outside instr
 or its runtime reports of itself (VmHWM, smaps, --trace-gc) is read from the very run that prony measured. A line is one
 quantity: the median of each instrument, and the interval of the median of the paired ratios prony / outside. The interval
 is that of the sign test (order statistics, exact for any distribution), at 95 % over all analyses together. Analyses lie
-after the numbers of pairs in --pairs, fixed beforehand; a line that is decided is not run again.
+after the numbers of pairs in --pairs, fixed beforehand; a program is not run again once all of its lines are decided.
 
     agrees         the interval lies within 0.98 to 1.02
     differs        the interval lies outside of it

@@ -37,7 +37,7 @@ fn main() -> Result<(), Failure> {
         shares.sort_by(f64::total_cmp);
         let percent = |at: usize| shares[at] * 100.0;
         println!(
-            "{hertz:>3} Hz over {PROCESSES} processes: {:.3} % of a core (median of {ROUNDS}; {:.3} to {:.3}); an edge takes {snapshot}",
+            "{hertz:>3} Hz over {PROCESSES} processes: {:.3} % of a core (median of {ROUNDS}; {:.3} to {:.3}); a snapshot takes {snapshot}",
             percent(ROUNDS / 2),
             percent(0),
             percent(ROUNDS - 1),

@@ -6,10 +6,10 @@
 /// Decimals, at most.
 pub const MOST_DECIMALS: usize = 9;
 
-/// What is larger has more digits than a double knows, and than a cell holds.
+/// From here on a number has more digits than a double knows, and than a cell holds.
 const LARGEST: f64 = 1e15;
 
-/// With so many decimals, above [`LARGEST`] with an exponent; what rounds to nought has no sign.
+/// With so many decimals, from [`LARGEST`] on with an exponent; what rounds to nought has no sign.
 pub fn with_decimals(value: f64, decimals: usize) -> String {
     if value.abs() >= LARGEST {
         return format!("{value:.2e}");
