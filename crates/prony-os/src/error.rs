@@ -21,7 +21,7 @@ pub enum Error {
         program: String,
     },
     /// A message to or from the supervisor failed.
-    #[error("cannot speak with the supervisor of `{program}`")]
+    #[error("the connection to the process that supervises `{program}` failed")]
     Channel {
         /// The subject's program.
         program: String,

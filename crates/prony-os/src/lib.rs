@@ -5,6 +5,7 @@
 pub mod cache;
 pub mod clock;
 pub mod error;
+pub mod file_modes;
 pub mod fixture;
 pub mod host;
 pub mod launch;
@@ -16,7 +17,6 @@ pub mod profile;
 pub mod runs;
 pub mod sample;
 pub mod settle;
-pub mod shared;
 mod sys;
 mod why;
 

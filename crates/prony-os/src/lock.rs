@@ -132,7 +132,7 @@ mod tests {
     fn lock_on_a_fifo_or_a_link_is_refused_at_once() {
         let top = tempfile::tempdir().unwrap();
         let (fifo, link) = (top.path().join("fifo"), top.path().join("link"));
-        crate::shared::fifo(&fifo, crate::shared::Access::Write).unwrap();
+        crate::file_modes::fifo(&fifo, crate::file_modes::Access::Write).unwrap();
         std::os::unix::fs::symlink(top.path(), &link).unwrap();
         assert_eq!(Lock::exclusive(&fifo).unwrap_err().kind(), ErrorKind::InvalidInput);
         assert!(Lock::shared(&link).is_err());
@@ -147,7 +147,7 @@ mod tests {
         }
         let top = tempfile::tempdir().unwrap();
         let path = top.path().join("x");
-        let make = |path: &Path| crate::shared::fifo(path, crate::shared::Access::Write);
+        let make = |path: &Path| crate::file_modes::fifo(path, crate::file_modes::Access::Write);
         assert_eq!(Lock::of_new(&path, &make).unwrap_err().kind(), ErrorKind::InvalidInput);
         assert!(!path.exists());
     }

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use crate::file_modes;
 use crate::lock::Lock;
 use crate::owner::{ProcessId, is_name};
-use crate::shared;
 
 /// How often this process has changed a directory of runs.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
@@ -60,7 +60,7 @@ impl Announced {
     /// # Errors
     /// Where no file can be made and locked there.
     pub fn new(directory: &Path) -> io::Result<Self> {
-        shared::directory(directory)?;
+        file_modes::directory(directory)?;
         for path in entries(directory, "") {
             // Where another run holds the lock, or this user may not remove it, it stays.
             let _ = Lock::exclusive(&path).and_then(|_lock| fs::remove_file(&path));

@@ -12,8 +12,10 @@ use prony_model::spec::Durability;
 use super::answers::disagreeing;
 use super::cells::{Plan, Said, Source, fill, planned, scales};
 use super::columns::{self, ColumnPlan};
+use super::cpu_modes;
 use super::figure::Summary;
 use super::floor;
+use super::last_activity;
 use super::layout::{Layout, Part, RowPart};
 use super::left_out;
 use super::machine;
@@ -23,8 +25,6 @@ use super::preface;
 use super::processes;
 use super::remarks::remarks;
 use super::scale::Scale;
-use super::settled;
-use super::split;
 use super::words::{count, once};
 use prony_analysis::verdicts::{self, Verdicts};
 use prony_results::RunData;
@@ -280,9 +280,9 @@ impl<'a> Maker<'a> {
             let mut said = vec![Said::default(); rows.len()];
             for (column, scales) in sheet.columns.iter().zip(scales) {
                 let mut filled = fill(&sheet.plan(column), scales, &sources, &mut said, &mut notes);
-                settled::mark(&read(std::slice::from_ref(column)), &sources, &mut filled.cells, &mut notes);
+                last_activity::mark(&read(std::slice::from_ref(column)), &sources, &mut filled.cells, &mut notes);
                 if column.short && column.parts.len() > 1 {
-                    split::withhold(&column.group, &sources, &mut filled.cells, &mut notes);
+                    cpu_modes::withhold(&column.group, &sources, &mut filled.cells, &mut notes);
                 }
                 let marks = self.column_marks(column, &rows, &mut notes);
                 columns.push(heading(column, group, filled.unit, filled.align, marks));

@@ -7,8 +7,8 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, TrialRecord};
 use prony_model::units::Nanos;
 
+use super::cpu_modes;
 use super::model::Topic;
-use super::split;
 use super::words::{once, time};
 use prony_analysis::verdicts;
 use prony_model::record::probe::Role;
@@ -103,7 +103,7 @@ pub(super) fn of_programs(experiment: &Experiment, trials: &[TrialRecord]) -> (V
         if any(&MetricKey::amount(Metric::Cpu)) {
             add(ColumnPlan { short: true, ..plan(phase, MetricKey::amount(Metric::Cpu), Topic::Time) });
         }
-        if trials.iter().any(|trial| split::can_tell(trial, phase)) {
+        if trials.iter().any(|trial| cpu_modes::can_tell(trial, phase)) {
             add(user_and_system(phase));
         }
         let (peaks, why) = figures.peak(phase);

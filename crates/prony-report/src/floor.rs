@@ -102,7 +102,7 @@ pub(super) fn without(data: &RunData) -> Vec<String> {
     }
     for metric in declared(experiment) {
         let why = match floor::not_spent(metric.key.metric) {
-            Some(why) => format!("`{metric}` has no share above the floor: {why}"),
+            Some(why) => format!("`{metric}` is not compared with the floor: {why}"),
             None if !self::lines(data, &metric).is_empty() => continue,
             None if floor::lacks(experiment, &metric) => lacking(&metric),
             None => format!("the floor, `{}`, is not among the variants that run", floor::name(experiment)),

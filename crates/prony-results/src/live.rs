@@ -6,8 +6,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use prony_os::file_modes::file_mode;
 use prony_os::lock::Lock;
-use prony_os::shared::file_mode;
 
 use super::run::RunId;
 

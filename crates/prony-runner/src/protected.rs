@@ -80,7 +80,7 @@ impl Protected {
     /// The same of the output of a program.
     pub fn refusal_of_program(&self, path: &Path) -> Option<&'static str> {
         let is_copied = || self.copied.iter().any(|directory| place(path).starts_with(directory));
-        self.refusal(path).or_else(|| is_copied().then_some("it lies in a `directory` that is copied"))
+        self.refusal(path).or_else(|| is_copied().then_some("it lies in a `directory` that is copied for trials"))
     }
 
     /// By its path, or by another name of the same file.

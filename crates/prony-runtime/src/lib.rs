@@ -34,7 +34,7 @@ pub use protocol::{Boundary, Hello, Line, Mark, Occasion, ProbeEvent, ProbeLine,
 pub use suspend::{SuspendedThread, SuspensionCommand};
 pub use tally::{Bucket, CallTotals, Roles, Tallies};
 
-use prony_os::shared;
+use prony_os::file_modes;
 
 /// How many invocations of a call are reported one by one in each thread, unless a spec says otherwise.
 pub const DETAIL: u32 = 1_000;
@@ -144,7 +144,7 @@ pub fn prepare(
     for made in [spec.dir, spec.commands] {
         fs::create_dir_all(made).map_err(Error::file("create", made))?;
     }
-    shared::directory(&reports).map_err(Error::file("create", &reports))?;
+    file_modes::directory(&reports).map_err(Error::file("create", &reports))?;
     match runtime {
         Runtime::Node => node::install(spec.dir, &text, env)?,
         Runtime::Python => python::install(spec.dir, &text, env)?,

@@ -12,8 +12,8 @@ use serde_json::json;
 use crate::error::Error;
 use crate::node::quoted;
 use crate::{utf8, write_all};
+use prony_os::file_modes;
 use prony_os::profile::Taken;
-use prony_os::shared;
 
 const PRELOAD: &str = include_str!("profile/prony-profile.cjs");
 const OPTIONS: &str = "NODE_OPTIONS";
@@ -26,7 +26,7 @@ pub fn prepare(dir: &Path, interval: Nanos, env: &mut Vec<(OsString, OsString)>)
     let settings = json!({ "interval": (interval.as_nanos() / 1_000).max(1) }).to_string();
     let entry = dir.join("prony-profile.cjs");
     let mut options = OsString::from(format!("--require {}", quoted(utf8(&entry)?)));
-    shared::directory(dir).map_err(Error::file("create", dir))?;
+    file_modes::directory(dir).map_err(Error::file("create", dir))?;
     write_all(dir, &[("prony-profile.cjs", PRELOAD), ("settings.json", &settings)])?;
     match env.iter_mut().find(|(name, _)| name == OsStr::new(OPTIONS)) {
         Some((_, own)) => {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::protocol::Source;
 use crate::error::Error;
-use prony_os::shared::{self, Access};
+use prony_os::file_modes::{self, Access};
 
 /// A command to a suspended thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl SuspendedThread {
     pub fn answer(dir: &Path, source: Source, suspension: u64) -> Result<Self, Error> {
         let name = format!("{}-{}-{suspension}", source.pid, source.thread);
         let (path, making) = (dir.join(&name), dir.join(format!(".{name}")));
-        shared::fifo(&making, Access::Read).map_err(Error::file("create", &making))?;
+        file_modes::fifo(&making, Access::Read).map_err(Error::file("create", &making))?;
         // Open for both ways before it has its name: neither side can wait for the other to open it.
         let fifo = OpenOptions::new().read(true).write(true).open(&making).map_err(Error::file("open", &making))?;
         fs::rename(&making, &path).map_err(Error::file("rename", &making))?;

@@ -1,7 +1,7 @@
 //! Computes a record's key from its number.
 
+use super::numbered_text::Text;
 use super::permutation::Feistel;
-use super::text::Text;
 use prony_model::random::{GOLDEN, Purpose, derive, mix, unmix};
 use prony_model::spec::KeySpec;
 

@@ -7,21 +7,22 @@
 
 #[cfg(test)]
 mod chi;
+mod client_share;
 mod digest;
 mod distinct;
 mod key;
 mod key_order;
 mod mix;
+mod numbered_text;
 mod permutation;
 mod positions;
 mod records;
 mod schedule;
-mod share;
 mod size;
-mod text;
 mod value;
 mod zipf;
 
+pub use client_share::Share;
 pub use digest::{Digest, touch};
 pub use distinct::Distinct;
 pub use key::key_capacity;
@@ -29,5 +30,4 @@ pub use mix::{Mix, Operation};
 pub use positions::Positions;
 pub use records::Records;
 pub use schedule::Schedule;
-pub use share::Share;
 pub use zipf::{Zipfian, theta_is_valid, zeta};

@@ -1,8 +1,8 @@
 //! Draws operations by weight.
 
+use super::client_share::Share;
 use super::positions::Positions;
 use super::records::Records;
-use super::share::Share;
 use prony_model::random::{Purpose, Stream, derive};
 use prony_model::spec::{Amount, MixSpec, MixWeights, ScanLength};
 

@@ -1,9 +1,9 @@
 //! Decides which record an operation touches.
 
+use super::client_share::Share;
 use super::key_order::KeyOrder;
 use super::permutation::Shuffle;
 use super::records::Records;
-use super::share::Share;
 use super::zipf::{Scrambled, Zipfian};
 use prony_model::random::{Purpose, Stream, derive};
 use prony_model::spec::Order;

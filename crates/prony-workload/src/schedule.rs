@@ -1,6 +1,6 @@
 //! Computes when the operations of an open loop should start.
 
-use super::share::Share;
+use super::client_share::Share;
 use prony_model::random::{Purpose, Stream, derive};
 use prony_model::spec::Arrivals;
 use prony_model::units::Nanos;

@@ -5,8 +5,8 @@
 //! records. The random part is the share that is to remain, less the three bytes or so that deflate spends on each
 //! back-reference of up to 258 bytes.
 
+use super::numbered_text::Text;
 use super::size::SizeDraw;
-use super::text::Text;
 use prony_model::random::{Purpose, Stream, derive, mix};
 use prony_model::spec::ValueSpec;
 

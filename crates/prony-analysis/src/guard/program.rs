@@ -113,8 +113,8 @@ pub fn repeated(record: &TrialRecord) -> Vec<Finding> {
     let finding = |(name, times): (&String, &u64)| {
         let more = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
         let message = format!("its lines came {more} more: only its first occurrence is measured");
-        let hint = "where the work repeats, end the phase with the last of it, let it end with the program, or measure a \
-                    function, all calls of which count; where it does not, write a pattern that only one line matches";
+        let hint = "if the work repeats, end the phase at its last line or with the program, or measure a function: all of \
+                    its calls count; if it does not, write a pattern that one line alone matches";
         let found = Finding::of("phase_repeated", Severity::Warning, message, hint).in_phase(name);
         found.with(json!({ "not_counted": times }))
     };

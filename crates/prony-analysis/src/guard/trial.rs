@@ -184,7 +184,7 @@ pub fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
             return None;
         }
         let message = format!("declared cold, with {} of the store's pages in memory at its begin", percent(cached));
-        let hint = "close whatever maps the store before `evict`; on some file systems pages cannot be dropped";
+        let hint = "close the store before `evict`, since mapped pages stay; some file systems drop none";
         let found = Finding::of("cache_not_as_declared", Severity::Warning, message, hint).in_phase(&phase.name);
         Some(found.with(json!({ "cached": cached })))
     });

@@ -127,7 +127,7 @@ fn unseen(record: &TrialRecord, phase: &PhaseRecord, trigger: Option<&Trigger>, 
             (why.clone(), "compare begin and end of the phase with the order in which the program does things")
         }
         (None, Some(why)) => (
-            format!("the function `{function}` was not called: {why}"),
+            format!("the program did not call the function `{function}`: {why}"),
             "compare file and name with the program's; a function that a module calls within itself is not observed",
         ),
         (None, None) => (
@@ -197,7 +197,8 @@ mod tests {
         for outcome in [Outcome::TimedOut, Outcome::Failed { code: Some(1) }, Outcome::Killed] {
             let found = check(&spec, &record(outcome, never()));
             let said: Vec<_> = found.iter().map(|one| (one.phase.as_deref(), one.message.as_str())).collect();
-            let why = "phase never began: the function `a.js#f` was not called: no module of this name was loaded";
+            let why =
+                "phase never began: the program did not call the function `a.js#f`: no module of this name was loaded";
             assert_eq!(said, [(Some("c"), why)], "{outcome}");
         }
         assert_eq!(check(&spec, &record(Outcome::Interrupted, never())), []);
@@ -246,10 +247,10 @@ mod tests {
             said(&spec(line(), line()), never),
             [
                 "phase never ended: a call of `a.js#g` had not returned when the program ended",
-                "phase never began: the function `a.js#f` was not called: no module of this name was loaded",
+                "phase never began: the program did not call the function `a.js#f`: no module of this name was loaded",
             ]
         );
-        let why = "every call of `a.js#g` that ended had done so before the phase began";
+        let why = "no call of `a.js#g` returned after the phase had begun; earlier ones did";
         let mut early = calls(&[("b", "a.js#g", None)]);
         early.calls.get_mut("b").unwrap().missed = Some(why.to_owned());
         assert_eq!(said(&spec(line(), line()), early)[0], format!("phase never ended: {why}"));
@@ -261,6 +262,6 @@ mod tests {
         let never = calls(&[("c", "a.js#g", NOT_LOADED)]);
         let said = said(&spec(line(), Some(Trigger::Settle(settle))), never);
         assert!(said[0].ends_with(&format!("before it had been quiet for {}", Nanos::from_secs(5))), "{}", said[0]);
-        assert!(said[1].contains("the function `a.js#g` was not called"), "{}", said[1]);
+        assert!(said[1].contains("the program did not call the function `a.js#g`"), "{}", said[1]);
     }
 }

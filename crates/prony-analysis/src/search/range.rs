@@ -55,7 +55,7 @@ pub enum RangeError {
     #[error("the range of `{0}` begins at 0, where a logarithmic one cannot; begin above 0")]
     Zero(String),
     /// The text after the comma.
-    #[error("`{0}` is no way to lay steps; known: log, linear")]
+    #[error("`{0}` is no spacing of steps: write log or linear")]
     Scale(String),
 }
 

@@ -13,7 +13,6 @@ mod client;
 mod failures;
 #[cfg(test)]
 mod fake;
-mod host;
 mod ledger;
 mod operate;
 mod sampling;
@@ -25,6 +24,7 @@ mod tests;
 mod timestamps;
 mod undoing;
 mod verify;
+mod worker_loop;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -34,8 +34,8 @@ use prony_model::reading::Reading;
 use prony_model::spec::TrialSpec;
 use prony_model::units::Nanos;
 
-pub use host::{host, phase_seed};
 pub use stop::{HostError, LinkError, Stop};
+pub use worker_loop::{host, phase_seed};
 
 /// The connection to the runner.
 pub trait Link {

@@ -52,7 +52,11 @@ pub(super) fn option_specs() -> Vec<OptionSpec> {
 
 pub(super) fn promises() -> Vec<Promise> {
     vec![
-        promise(Durability::Strict, "wal, truncate or persist with synchronous full; delete with extra", true),
+        promise(
+            Durability::Strict,
+            "`journal_mode` wal, truncate or persist with `synchronous` full, or delete with extra",
+            true,
+        ),
         promise(Durability::Bounded, "journal delete with synchronous full", false),
         promise(Durability::Relaxed, "journal wal with synchronous normal", false),
         promise(Durability::None, "synchronous off; normal without wal; journal memory or off", false),

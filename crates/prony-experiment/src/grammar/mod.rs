@@ -58,7 +58,7 @@ pub(crate) static ROOT: TableShape = TableShape {
         optional(
             "phase",
             PHASES,
-            "a program as a whole, as phase `run`",
+            "the whole execution of a program is one phase, `run`",
             "The parts of a trial, in order. A store needs at least one.",
         ),
         optional("report", Shape::Table(&REPORT), "the derived layout", "The tables of the report."),
@@ -235,7 +235,12 @@ pub(crate) static OBSERVE: TableShape = TableShape {
     name: "observe",
     doc: "How trials are observed.",
     fields: &[&[
-        optional("hertz", Shape::Whole(1, 100), "10", "Samples of the process tree per second."),
+        optional(
+            "hertz",
+            Shape::Whole(1, 100),
+            "10",
+            "How often a second the memory and CPU time of the process tree are read.",
+        ),
         optional("throughput", Shape::Span, "100 ms", "Interval of the throughput series."),
         optional(
             "care",

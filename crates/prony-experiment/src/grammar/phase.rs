@@ -155,7 +155,7 @@ pub(crate) static RATE: TableShape = TableShape {
             "arrivals",
             Shape::Word(&[("even", "equal gaps"), ("poisson", "exponential gaps")]),
             "\"even\"",
-            "How the gaps between starts are drawn.",
+            "How the gaps between the starts of operations are drawn.",
         ),
     ]],
     rest: None,
@@ -243,7 +243,7 @@ static SIGNS: [(&str, &str); 4] = [
 /// `settle = { ... }`.
 pub(crate) static SETTLE: TableShape = TableShape {
     name: "settle",
-    doc: "When the process tree and its store count as quiet. Of a program without `store`, or with light care, CPU time \
+    doc: "When the process tree and its store are idle. Of a program without `store`, or with `care = \"light\"`, CPU time \
           and bytes written alone are watched.",
     fields: &[&[
         optional("quiet", Shape::Span, "2 s", "Everything must stay under its threshold for so long."),

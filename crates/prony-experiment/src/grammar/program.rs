@@ -82,7 +82,7 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "output",
             Shape::Either(&[
                 Shape::Word(&[
-                    ("capture", "its beginning and end are kept, the rest is counted"),
+                    ("capture", "the first and last bytes are kept, of the rest its length"),
                     ("null", "it is thrown away, and the program may notice"),
                     ("inherit", "it goes where prony's own goes, and takes as long as that does"),
                 ]),
@@ -140,13 +140,13 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "change",
             Shape::Either(&[Shape::Table(&CHANGE), Shape::List(&Shape::Table(&CHANGE))]),
             "none",
-            "What is changed in the program or its copy: a table, or several in order; usually a factor's level.",
+            "What is changed in the copy of the program's directory: a table, or several in order; usually a factor's level.",
         ),
         optional(
             "replicas",
             Shape::Table(&REPLICAS),
             "none",
-            "Further copies of the program, which start together when one of its phases begins.",
+            "Further copies of the program, which start together when the phase that `phase` names begins.",
         ),
     ]],
     rest: None,
@@ -200,7 +200,11 @@ pub(crate) static INPUT: TableShape = TableShape {
 pub(crate) static OUTPUT: TableShape = TableShape {
     name: "output",
     doc: "Where a program's output goes.",
-    fields: &[&[required("file", Shape::Text, "This file, which each trial begins anew; messages are captured.")]],
+    fields: &[&[required(
+        "file",
+        Shape::Text,
+        "Standard output goes to this file, which is emptied before each trial; standard error is captured.",
+    )]],
     rest: None,
 };
 
@@ -305,9 +309,8 @@ static OBSERVED: [Field; 7] = [
         "at_end",
         Shape::Table(&AT_END),
         "it goes on",
-        "The program is suspended at the end of each invocation of `call`, or of the one that is the phase's `end`, \
-         while this \
-         is done; then its memory is read. Another phase that is under way then has no figures.",
+        "What is done at the end of each invocation of `call`, or of the one that is the phase's `end`, while the program is \
+         suspended; then its memory is read. Another phase that is under way at that time has no figures.",
     ),
     optional(
         "read",

@@ -202,7 +202,7 @@ fn a_phase_that_is_left_out_is_said_to_be() {
         phase("q", "when = { n = 2 }\nbegin = { line = \"x\" }\nend = { line = \"y\" }"),
         phase("r", "begin = { after = \"q\" }"),
     ];
-    let hint = "the `when` of `q` leaves it out of this variant: give what needs it the same `when`, or replicas a `count` of 0";
+    let hint = "the `when` of `q` leaves it out of this variant: give what refers to it the same `when`, or give `replicas` a `count` of 0";
     assert_eq!(
         faults(&format!("{text}{}", phases.concat())),
         format!(

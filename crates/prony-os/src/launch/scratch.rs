@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, chmod, openat};
 
 use crate::error::Error;
+use crate::file_modes::own_directory;
 use crate::lock::{Lock, abandoned};
 use crate::owner::{ProcessId, is_name};
-use crate::shared::own_directory;
 
 /// A directory that is removed when this value is dropped. If the runner is killed, a supervisor that knows the
 /// directory removes it; if both are killed, [`Scratch::sweep`] does.

@@ -99,7 +99,9 @@ impl Leftover {
         let missing = |what: String| Reading::Missing(Why::NotSupported(what.into()));
         match (self.living, self.ended) {
             (0, 0) => Reading::Measured(()),
-            (0, ended) => missing(format!("{ended} ended processes of the tree were not reaped")),
+            (0, ended) => {
+                missing(format!("{ended} processes ended that no parent has waited for, and their time is not known"))
+            }
             (living, _) => missing(format!("{living} processes of the tree live on")),
         }
     }

@@ -78,7 +78,9 @@ fn read_memory(dir: &Path, figures: &mut Figures) {
     figures.swap = bytes("total_swap");
     figures.oom_kills = entry(&table(dir, "memory.oom_control"), "oom_kill");
     // `failcnt` also rises when reclaim succeeds, so that it proves nothing.
-    figures.limit_hits = Reading::Missing(Why::NotSupported("version 1 counts no hits apart from reclaim".into()));
+    figures.limit_hits = Reading::Missing(Why::NotSupported(
+        "control groups of version 1 count hits of the limit and reclaim as one".into(),
+    ));
 }
 
 #[cfg(test)]

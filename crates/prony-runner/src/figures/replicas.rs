@@ -564,7 +564,7 @@ mod tests {
         assert_eq!(get(&readings, "faults.minor"), Reading::Measured(89.0));
         assert_eq!(get(&readings, "cpu.user"), Reading::Measured(89e6));
         assert!(why(get(&readings, "rss.peak")).contains("1 replicas"));
-        assert!(why(get(&readings, "cpu.on")).contains("last figures"));
+        assert!(why(get(&readings, "cpu.on")).contains("after their last sample"));
         let mut grouped = own();
         add(&mut grouped, &all, &snapshots, (0, 2), |metric| metric == Metric::CpuUser);
         assert_eq!(get(&grouped, "cpu.user"), Reading::Measured(9e6), "a group has counted them already");

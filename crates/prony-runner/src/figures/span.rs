@@ -232,7 +232,8 @@ impl Span<'_> {
             (Metric::Written, moved(|all| all.written, |before| before.written)),
         ];
         amounts.into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
-        let missing_counters = "processes took their last figures with them when they ended; `cpu` has all of it";
+        let missing_counters =
+            "processes ended after their last sample, so that this would be too low; `cpu` has all CPU time";
         for metric in [Metric::OnCpu, Metric::CpuWait] {
             set(readings, metric, Reading::Missing(Why::NotSupported(missing_counters.into())));
         }

@@ -84,7 +84,7 @@ impl Made {
         let after = Self::of(program, copy);
         let undid = |what: &str, how: String| {
             let message = format!(
-                "it undid the change of `{what}`: {how}; change what it makes `{what}` of, or build without doing so"
+                "it undid the change of `{what}`: {how}; change the source from which `{what}` is made, or build without making it again"
             );
             Error::Step { program: program.name.clone(), step: "build", message }
         };

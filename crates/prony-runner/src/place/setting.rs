@@ -11,8 +11,8 @@ use prony_experiment::left_out::LEFT_OUT;
 use prony_model::program::{BASE_ENV, CommandLine, DIR, InputSpec, OutputTo, ProgramSpec, TMP};
 use prony_model::units::Bytes;
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
+use prony_os::file_modes::{self, Access};
 use prony_os::launch::{Input, LaunchSpec, Output};
-use prony_os::shared::{self, Access};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -139,7 +139,7 @@ impl<'a> Setting<'a> {
         let mut env: Vec<(OsString, OsString)> = names.filter_map(of_ours).collect();
         env.extend(self.program.env.iter().map(|(name, value)| (name.into(), self.filled(value))));
         self.add_packages(&mut env);
-        shared::directory(&self.tmp).map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;
+        file_modes::directory(&self.tmp).map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;
         env.push(("TMPDIR".into(), self.tmp.clone().into()));
         env.push(("PRONY_MARKS".into(), self.scratch.join(MARKS).into()));
         Ok(env)
@@ -208,7 +208,7 @@ impl<'a> Setting<'a> {
         let path = self.scratch.join(MARKS);
         let doing = "make the FIFO for marks";
         if !path.exists() {
-            shared::fifo(&path, Access::Write).map_err(|source| Error::Setup { doing, source })?;
+            file_modes::fifo(&path, Access::Write).map_err(|source| Error::Setup { doing, source })?;
         }
         // Opened for both, so that it never ends when a writer closes it.
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -42,7 +42,7 @@ fn missed(call: &str, ending: Ending) -> Option<String> {
             "after {DETAIL} calls of `{call}` in one thread the rest are only counted, and no single one can end a phase"
         ));
     }
-    ending.early.then(|| format!("every call of `{call}` that ended had done so before the phase began"))
+    ending.early.then(|| format!("no call of `{call}` returned after the phase had begun; earlier ones did"))
 }
 
 fn never(id: &str, watched: &Watched, silent: &Why) -> String {

@@ -49,7 +49,7 @@ impl SharedArg {
     /// Holds from now on.
     pub fn apply(self) {
         if self.shared {
-            prony_os::shared::open_to_other_users();
+            prony_os::file_modes::open_to_other_users();
         }
     }
 }

@@ -49,7 +49,8 @@ pub fn rm(args: &RmArgs, answers: Option<&mut dyn BufRead>, ask: &mut Screen<imp
 
 fn agreed(heads: &[RunHead], answers: Option<&mut dyn BufRead>, ask: &mut Screen<impl Write>) -> Result<bool, Error> {
     let Some(answers) = answers else {
-        let message = "`prony rm` asks before it deletes, and standard input is no terminal".to_owned();
+        let message =
+            "`prony rm` asks before it deletes, and standard input is no terminal; nothing was deleted".to_owned();
         return Err(Error::Arguments { message, hint: "add `--yes`".to_owned() });
     };
     for head in heads {

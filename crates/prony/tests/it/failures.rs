@@ -200,7 +200,8 @@ fn timeline_says_how_it_ended(page_says: &Value, picture: &str, outcome: Outcome
     }
     let said = charts[0]["caption"].to_string();
     let parts = [
-        "changed has no figure of run.time, so no median: its first trial that was sampled.".to_owned(),
+        "changed has no figure of run.time, so that no trial is the median: its first sampled trial is drawn."
+            .to_owned(),
         format!("6 of 6 trials of changed did not end well: 6 {outcome}."),
     ];
     assert!(parts.iter().all(|part| said.contains(part)), "{what}: {said}");

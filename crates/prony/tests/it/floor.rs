@@ -195,7 +195,7 @@ fn what_is_neither_time_nor_cpu_says_why_it_has_no_table() {
     let report = build(&run(&judging(&plan(&["small"], BLOCKS), &metrics), BLOCKS), &Options::default());
     assert_eq!(report.floors.len(), 1);
     let remarks = report.remarks.iter().find(|remarks| remarks.title == "Above the floor").unwrap();
-    let starts = ["`source.rate` has no share above the floor: a rate", "`source.anon.max`", "`source.latency.p50`"];
+    let starts = ["`source.rate` is not compared with the floor: a rate", "`source.anon.max`", "`source.latency.p50`"];
     assert_eq!(remarks.lines.len(), 3, "{remarks:?}");
     assert!(remarks.lines.iter().zip(starts).all(|(line, start)| line.starts_with(start)), "{remarks:?}");
     let times = build(&run(&plan(&["small"], BLOCKS), BLOCKS), &Options::default());

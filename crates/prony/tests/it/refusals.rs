@@ -81,7 +81,8 @@ fn an_output_that_the_experiment_reads_is_a_fault_with_its_place() {
     fs::write(place.path("text"), "precious").unwrap();
     fs::create_dir(place.path("sources")).unwrap();
     let program = |keys: &str, file: &str| format!("[program.x]\n{keys}\noutput = {{ file = \"{file}\" }}\n");
-    let [reads, copied] = ["a program's `input` or `change` reads it", "it lies in a `directory` that is copied"];
+    let [reads, copied] =
+        ["a program's `input` or `change` reads it", "it lies in a `directory` that is copied for trials"];
     for (keys, file, why) in [
         ("command = \"true\"", "prony.db", "it belongs to the results database"),
         ("command = \"true\"", "./x.toml", "this command reads it"),

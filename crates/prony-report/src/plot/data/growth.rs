@@ -387,7 +387,7 @@ fn caption(source: Source<'_>, growth: &Growth, metric: &MetricName, levels: &[L
     }
     for Level { variant, zeros, .. } in levels.iter().filter(|level| level.zeros > 0) {
         let name = source.name(*variant);
-        let text = format!("Not drawn: {zeros} of the figures of {name}, not above 0; its series has no power law.");
+        let text = format!("Not drawn: {zeros} values of {name} that are not above 0; no power law is fitted to it.");
         said.push(Said::of(&[*variant], text));
     }
     for series in &growth.series {

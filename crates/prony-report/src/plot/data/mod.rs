@@ -168,7 +168,8 @@ fn not_nearest(source: Source<'_>, drawn: &BTreeSet<usize>) -> Vec<Said> {
     let of = primary.as_ref().map(|metric| format!(" of {metric}")).unwrap_or_default();
     let said = |v: usize| {
         let (name, has) = (source.name(v), source.trials_of(v).any(has));
-        let without = format!("{name} has no figure{of}, so no median: its first trial that was sampled.");
+        let without =
+            format!("{name} has no figure{of}, so that no trial is the median: its first sampled trial is drawn.");
         match drawn.contains(&v) {
             true => (!has).then(|| Said::of(&[v], without)),
             false => Some(Said::of(&[v], format!("Not drawn: {name}, of whose trial there are no samples."))),

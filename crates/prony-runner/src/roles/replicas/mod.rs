@@ -80,7 +80,8 @@ pub enum ReplicaEnd {
 pub const NEVER_BEGAN: &str = "it was ended before it began";
 
 /// Why figures of ended processes that only samples have are missing.
-pub const NOT_INHERITED: &str = "processes took their last figures with them when they ended; `cpu` has all of it";
+pub const NOT_INHERITED: &str =
+    "processes ended after their last sample, so that this would be too low; `cpu` has all CPU time";
 
 /// When the last of those that were executed ended, where all of them ended by themselves.
 pub fn last_end<'f>(fates: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<Nanos> {

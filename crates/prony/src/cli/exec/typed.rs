@@ -177,7 +177,7 @@ fn success(text: &str) -> Result<Vec<u8>, Error> {
     let codes: Result<Vec<u8>, _> = text.split(',').map(|code| code.trim().parse()).collect();
     let mut codes = codes.map_err(|_| {
         let message = format!("`--ignore-failure={text}` names no exit codes");
-        wrong(message, "write them as `-i=1,2`, from 0 to 255, or `-i` for all of them")
+        wrong(message, "write the exit codes that are no failure as `-i=1,2`, from 0 to 255, or `-i` for all")
     })?;
     codes.push(0);
     codes.sort_unstable();
