@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(error("size=1 kB..2 MB"), "`kB` and `MB` are two units; write both bounds in one");
         assert!(error("chunk=20..10").contains("is empty"));
         assert!(error("chunk=0..10,log").contains("begin above 0"));
-        assert!(error("chunk=1..10,cubic").contains("known: log, linear"));
+        assert!(error("chunk=1..10,cubic").contains("write log or linear"));
     }
 
     #[test]

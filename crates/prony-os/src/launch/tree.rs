@@ -188,7 +188,9 @@ mod tests {
         assert!(of(&[]).is_none() && of(&[]).complete() == Reading::Measured(()));
         let ended = of(&[zombie]);
         assert_eq!((ended.living, ended.is_none()), (0, false), "not left behind, and not ready for another either");
-        assert!(matches!(ended.complete(), Reading::Missing(Why::NotSupported(why)) if why.contains("not reaped")));
+        assert!(
+            matches!(ended.complete(), Reading::Missing(Why::NotSupported(why)) if why.contains("no parent has waited for"))
+        );
         let both = of(&[zombie, place(4, 1)]);
         assert_eq!((both.living, both.ended), (1, 1));
         assert!(matches!(both.complete(), Reading::Missing(Why::NotSupported(why)) if why.starts_with("1 processes")));

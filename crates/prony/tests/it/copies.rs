@@ -174,7 +174,7 @@ fn build_that_undoes_a_change_ends_the_run() {
             "echo one > a.js",
             format!("{of_text}1, that of `with` 1 times and is 0; "),
         ),
-        (replace, "echo one > a.js", format!("{of_text}1, that of `with` 1 times and is 0; change what it makes")),
+        (replace, "echo one > a.js", format!("{of_text}1, that of `with` 1 times and is 0; change the source from")),
         (
             &npm,
             "sed -i s/2.0.0/1.0.0/ node_modules/dep/package.json",
