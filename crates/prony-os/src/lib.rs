@@ -7,6 +7,7 @@ pub mod clock;
 pub mod error;
 pub mod fixture;
 pub mod host;
+pub mod interrupt;
 pub mod launch;
 pub mod limits;
 pub mod lock;

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use prony_experiment::{Problem, render};
+use prony_model::error::message;
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -150,21 +151,6 @@ impl Error {
         }
         text
     }
-}
-
-/// An error with its causes, in one line, and what to do in a second; ends with a newline.
-pub fn message(error: &dyn std::error::Error, hint: Option<String>) -> String {
-    let mut text = format!("error: {error}");
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text.push('\n');
-    if let Some(hint) = hint {
-        text += &format!("hint: {hint}\n");
-    }
-    text
 }
 
 fn tree(of: Option<&String>, directory: &Path) -> String {

@@ -5,21 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prony_experiment::design::{Experiment, Variant};
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::program::{Care, CopyOf, ProgramSpec};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Canary, Facts, MachineLimits};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::clock::monotonic;
 use prony_os::host::{Canaries, facts, machine_limits, moment, warm_memory};
+use prony_os::interrupt::Interrupt;
 use prony_os::launch::{Launch, Launcher, Scratch, Swept};
 use prony_os::limits::{self, Ability, Limit};
 use prony_os::runs::{self, Announced};
 
 use crate::error::Error;
 use crate::files::Files;
-use crate::interrupt::Interrupt;
-use crate::observer::Observer;
 use crate::paths::for_scratch;
 use crate::place::startable::startable;
 use crate::place::{Means, Places};

@@ -7,10 +7,8 @@ pub mod error;
 pub mod estimate;
 pub mod figures;
 pub mod files;
-pub mod interrupt;
 pub mod lab;
 pub mod load;
-pub mod observer;
 pub mod paths;
 pub mod place;
 pub mod protected;
@@ -27,6 +25,4 @@ pub mod watch;
 pub mod watched;
 
 pub use error::Error;
-pub use run::{
-    Campaign, Summary, begin, begin_in, elsewhere, phase_times, planned, run, scratch, unix_ms, variant_text,
-};
+pub use run::{Campaign, Summary, begin, begin_in, elsewhere, phase_times, planned, run, scratch};

@@ -6,25 +6,24 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use prony_experiment::design::{Blocks, Experiment, Variant};
 use prony_experiment::plan::{self};
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::outcome::Outcome;
 use prony_model::program::Care;
 use prony_model::record::{PhaseRecord, TrialRecord};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
-use prony_os::clock::monotonic;
+use prony_os::clock::{monotonic, unix_ms};
+use prony_os::interrupt::Interrupt;
 
 use crate::budget::Bought;
 use crate::error::Error;
 use crate::estimate;
-use crate::interrupt::Interrupt;
 use crate::lab::Lab;
-use crate::observer::Observer;
 use crate::run_time::RunTime;
 use crate::warned::Warned;
 use prony_analysis::verdicts;
@@ -364,7 +363,7 @@ fn one(
     summary: &mut Summary,
     observer: &mut dyn Observer,
 ) -> Result<bool, Error> {
-    let variant = variant_text(lab.experiment, &lab.experiment.variants()[trial.variant]);
+    let variant = lab.experiment.levels_text(&lab.experiment.variants()[trial.variant]);
     campaign.expect(trial)?;
     observer.event(&Event::TrialBegan { trial: *trial, variant: variant.clone() });
     let mut record = crate::trial::run(lab, trial, observer)?;
@@ -424,23 +423,6 @@ pub fn phase_times(record: &TrialRecord) -> Vec<(String, Nanos)> {
     timed.filter_map(|phase| Some((phase.name.clone(), time(phase)?))).collect()
 }
 
-/// A variant's levels as text: `store=lmdb, transaction=each`; empty factors are left out.
-pub fn variant_text(experiment: &Experiment, variant: &Variant) -> String {
-    let levels: Vec<String> = experiment
-        .factors()
-        .iter()
-        .zip(&variant.levels)
-        .filter_map(|(factor, level)| Some(format!("{}={}", factor.name, factor.levels.get(*level)?.label)))
-        .collect();
-    if levels.is_empty() { "the subject".to_owned() } else { levels.join(", ") }
-}
-
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-/// Unix time now, milliseconds.
-pub fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

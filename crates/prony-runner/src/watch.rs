@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
+use prony_os::interrupt::Interrupt;
 use prony_os::launch::{End, Process, Started};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -16,7 +17,6 @@ use crate::boundaries::marks::{self, Mark};
 use crate::boundaries::observation::Observation;
 use crate::boundaries::stream::{Stream, Taken};
 use crate::error::Error;
-use crate::interrupt::Interrupt;
 use crate::place::setting::Ends;
 use crate::roles::environment::Suspended;
 use crate::roles::replicas::run::Replicas;

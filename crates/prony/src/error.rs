@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use prony_model::error::message;
 use prony_model::metric::MetricError;
 
 /// An error of this crate.
@@ -99,7 +100,7 @@ impl Error {
     pub fn text(&self) -> String {
         match self {
             Self::Runner(error) => error.text(),
-            _ => prony_runner::error::message(self, self.hint()),
+            _ => message(self, self.hint()),
         }
     }
 

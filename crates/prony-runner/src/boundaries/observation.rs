@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::program::ObserveSpec;
 use prony_model::protocol::PhaseReport;
 use prony_model::spec::TrialSpec;
@@ -22,7 +22,6 @@ use crate::boundaries::suspending::{Asked, SuspensionControl};
 use crate::boundaries::threads::Threads;
 use crate::boundaries::tracked::{Called, Happened};
 use crate::boundaries::tracker::{Change, Tracker};
-use crate::observer::Observer;
 
 /// Snapshots at the ends of a function that is called often take at most this part of the time.
 const SNAPSHOTS_SHARE: u64 = 20;

@@ -21,17 +21,16 @@ use std::time::{Duration, Instant};
 
 use prony_analysis::guard::{self, Finding};
 use prony_experiment::design::Experiment;
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
 use prony_model::record::effective::Source;
 use prony_model::spec::{Limits, TrialSpec};
 use prony_model::units::Nanos;
+use prony_os::interrupt::Interrupt;
 use prony_os::launch::{Launch, LaunchSpec, Scratch, Status};
 use prony_os::limits::Group;
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
-use crate::observer::Observer;
 use crate::paths::utf8;
 use copy::{Progress, close, copy_plan, copy_tree};
 use links::Manifest;

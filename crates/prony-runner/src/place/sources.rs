@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use prony_analysis::guard::{Finding, copies as guard};
 use prony_experiment::left_out::LEFT_OUT;
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::program::{Care, Change, CopyOf, OutwardLinks, ProgramSpec};
 use prony_model::units::Bytes;
 
 use crate::error::Error;
-use crate::observer::Observer;
 use crate::place::links::{Manifest, Plan, Rules};
 
 /// With light care, checking a directory again takes at most one part in so many of a run's time.

@@ -6,13 +6,13 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use prony_model::event::Log;
 use prony_model::program::OutwardLinks;
+use prony_os::interrupt::Interrupt;
 use prony_os::launch::Launcher;
 use proptest::prelude::*;
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
-use crate::observer::Log;
 use crate::place::copy::{close, copy_plan, copy_tree};
 use crate::place::links::{Manifest, Plan, Rules};
 use crate::place::{Means, progress};

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use prony_model::event::Observer;
 use prony_model::program::Care;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::ProcessSample;
@@ -24,7 +25,6 @@ use prony_os::sample::{Root, Sampler, Samplers, Settings, Snapshot};
 
 use crate::error::Error;
 use crate::lab::{Lab, discard, starts_replicas};
-use crate::observer::Observer;
 use crate::place::setting::Ends;
 use crate::reused::{Common, ReusedEnvironment, counting};
 use crate::roles::data::OnDisk;

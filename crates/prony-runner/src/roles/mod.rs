@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use prony_analysis::guard;
+use prony_model::event::Observer;
 use prony_model::finding::Finding;
 use prony_model::program::{CommandLine, ProgramSpec};
 use prony_model::record::EffectiveProgram;
@@ -23,7 +24,6 @@ use crate::boundaries::functions;
 use crate::boundaries::threads::Threads;
 use crate::error::Error;
 use crate::lab::Lab;
-use crate::observer::Observer;
 use crate::place::setting::{Ends, Setting};
 use crate::place::{self, Place, named, progress};
 use crate::recorder::Recorder;

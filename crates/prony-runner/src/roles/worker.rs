@@ -235,6 +235,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::io::{BufRead, BufReader, Write};
 
+    use prony_model::event::Log;
     use prony_model::protocol::PhaseReport;
     use prony_model::record::EffectiveStore;
     use prony_model::spec::{Action, Durability, Limits, SettleSpec, StoreSpec, Subject};
@@ -242,7 +243,6 @@ mod tests {
 
     use super::*;
     use crate::figures::span::tests::ms;
-    use crate::observer::Log;
 
     #[test]
     fn signal_of_a_map_is_no_full_disk_where_there_is_room() {

@@ -7,15 +7,17 @@ use std::path::{Path, PathBuf};
 use prony_experiment::design::Experiment;
 use prony_experiment::plan;
 use prony_model::catalog::{Anywhere, Overrides};
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::{Nanos, parse_span};
-use prony_os::clock::monotonic;
+use prony_os::clock::{monotonic, unix_ms};
+use prony_os::interrupt::Interrupt;
 
 use super::choice::{DatabaseArg, SharedArg};
 use super::show;
 use super::{Answer, Output};
 use crate::error::Error;
+use crate::json_lines::JsonLines;
 use crate::output_file::{OutputFile, OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
 use crate::search::journal::{self, Asked};
@@ -26,13 +28,11 @@ use prony_report::render::Render;
 use prony_report::render::markdown::Markdown;
 use prony_report::screen::{self, Data, Screen};
 use prony_results::{Database, RunData, RunHead, RunId, RunStatus};
-use prony_runner::interrupt::Interrupt;
 use prony_runner::lab::Lab;
 use prony_runner::load;
-use prony_runner::observer::{JsonLines, Observer};
 use prony_runner::protected::Protected;
 use prony_runner::surroundings::Here;
-use prony_runner::{Campaign, Summary, unix_ms};
+use prony_runner::{Campaign, Summary};
 use prony_stats::MIN_BLOCKS;
 
 /// What to run and how.

@@ -9,8 +9,8 @@ use crate::output_file::{OutputFiles, Present};
 use crate::search::Means;
 use crate::search::found::Wanted;
 use crate::search::journal::{self, Asked};
+use prony_os::interrupt::Interrupt;
 use prony_results::{Database, RunId, RunStatus};
-use prony_runner::interrupt::Interrupt;
 use prony_runner::scratch;
 
 /// What every search takes.

@@ -10,12 +10,12 @@ use prony_engines::catalog::Catalog;
 use prony_experiment::design::Experiment;
 use prony_experiment::{check_in, parse};
 use prony_model::catalog::{Anywhere, Overrides};
+use prony_model::event::Log;
 use prony_os::launch::Status;
 use prony_results::RunHead;
 use tempfile::TempDir;
 
 use super::*;
-use crate::observer::Log;
 use scripted::{Act, Fault, Scripted};
 
 /// An experiment of two variants, `a` and `b`, whose processes are scripted: words of the command are `x a` and `x b`. The

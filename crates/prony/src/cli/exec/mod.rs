@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use prony_experiment::design::Experiment;
 use prony_experiment::shell_syntax;
 use prony_model::catalog::{Anywhere, Overrides};
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::outcome::Outcome;
 use prony_model::program::BASE_ENV;
 use prony_model::record::TrialRecord;
+use prony_os::interrupt::Interrupt;
 
 use super::{Answer, Output, printed};
 use crate::error::Error;
@@ -31,9 +32,7 @@ use prony_report::Options;
 use prony_report::profiles;
 use prony_report::screen::{self, Screen};
 use prony_results::{Database, RunData};
-use prony_runner::interrupt::Interrupt;
 use prony_runner::load;
-use prony_runner::observer::Observer;
 use prony_runner::place::startable;
 
 /// Functions and packages of a profile.

@@ -1,14 +1,8 @@
-//! Observers of a run: the runner emits events, these print them.
+//! The observer for programs: each event as one line of JSON.
 
 use std::io::Write;
 
-use prony_model::event::Event;
-
-/// Receives every event of a run, in order.
-pub trait Observer {
-    /// Something happened.
-    fn event(&mut self, event: &Event);
-}
+use prony_model::event::{Event, Observer};
 
 /// Prints each event as one line of JSON.
 pub struct JsonLines<W: Write> {
@@ -29,18 +23,5 @@ impl<W: Write> Observer for JsonLines<W> {
             let _ = writeln!(self.out, "{text}");
             let _ = self.out.flush();
         }
-    }
-}
-
-/// Collects events in memory, for tests.
-#[derive(Default)]
-pub struct Log {
-    /// In order.
-    pub events: Vec<Event>,
-}
-
-impl Observer for Log {
-    fn event(&mut self, event: &Event) {
-        self.events.push(event.clone());
     }
 }
