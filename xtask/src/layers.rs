@@ -14,6 +14,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("prony-engines", &["prony-model", "prony-workload"]),
     ("prony-results", &["prony-experiment", "prony-model", "prony-os"]),
     (
+        "prony-place",
+        &["prony-analysis", "prony-experiment", "prony-model", "prony-os", "prony-results", "prony-runtime"],
+    ),
+    (
         "prony-runner",
         &[
             "prony-analysis",
@@ -21,6 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "prony-experiment",
             "prony-model",
             "prony-os",
+            "prony-place",
             "prony-results",
             "prony-runtime",
             "prony-stats",
@@ -35,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "prony-experiment",
             "prony-model",
             "prony-os",
+            "prony-place",
             "prony-report",
             "prony-results",
             "prony-runner",

@@ -16,12 +16,12 @@ use prony_os::interrupt::Interrupt;
 use prony_os::launch::{Launch, Launcher, Scratch, Swept};
 use prony_os::limits::{self, Ability, Limit};
 use prony_os::runs::{self, Announced};
+use prony_place::files::Files;
+use prony_place::paths::for_scratch;
+use prony_place::place::{Means, Places};
+use prony_place::startable::startable;
 
 use crate::error::Error;
-use crate::files::Files;
-use crate::paths::for_scratch;
-use crate::place::startable::startable;
-use crate::place::{Means, Places};
 use crate::reused::{Environments, Tracing};
 
 /// Touched before the first block: pages that the machine has never handed out can be several times slower.

@@ -63,7 +63,7 @@ pub fn run_with(
     };
     let mut record = match attempted {
         // A step before the subject did not fail, but was ended with all else.
-        Err(Error::Step { .. }) if lab.interrupt.asked() => interrupted(trial),
+        Err(Error::Place(prony_place::Error::Step { .. })) if lab.interrupt.asked() => interrupted(trial),
         attempted => attempted?,
     };
     let beside = before.zip(other_runs()).filter(|(before, after)| after.any_since(before));

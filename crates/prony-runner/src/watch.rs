@@ -9,6 +9,7 @@ use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
 use prony_os::interrupt::Interrupt;
 use prony_os::launch::{End, Process, Started};
+use prony_place::setting::Ends;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::boundaries::functions::begins_phase;
@@ -17,7 +18,6 @@ use crate::boundaries::marks::{self, Mark};
 use crate::boundaries::observation::Observation;
 use crate::boundaries::stream::{Stream, Taken};
 use crate::error::Error;
-use crate::place::setting::Ends;
 use crate::roles::environment::Suspended;
 use crate::roles::replicas::run::Replicas;
 use crate::roles::worker::Worker;

@@ -13,6 +13,9 @@ pub enum Error {
     /// A run or what it needs.
     #[error(transparent)]
     Runner(#[from] prony_runner::Error),
+    /// The directory or the command of a program.
+    #[error(transparent)]
+    Place(#[from] prony_place::Error),
     /// A report.
     #[error(transparent)]
     Report(#[from] prony_report::Error),
@@ -88,6 +91,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Runner(error) => error.hint(),
+            Self::Place(error) => error.hint(),
             Self::Report(error) => error.hint(),
             Self::Results(error) => error.hint(),
             Self::Arguments { hint, .. } => Some(hint.clone()),

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use prony_experiment::left_out::{LEFT_OUT, hidden};
 use prony_model::record::EffectiveProgram;
 use prony_model::spec::TrialSpec;
+use prony_place::setting::Setting;
 
-use crate::place::setting::Setting;
 use crate::record::replicas;
 use crate::roles::data;
 use crate::watched::Watched;

@@ -6,11 +6,11 @@ use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::classify::{Evidence, classify};
 use prony_os::launch::{Captured, Finished};
+use prony_place::setting::why_not_executed;
 use prony_runtime::{ProbeEvent, ProbeLine, Role};
 
 use crate::boundaries::limits::Stopped;
 use crate::boundaries::tracked::Tracked;
-use crate::place::setting::why_not_executed;
 use crate::roles::replicas::{Ran, ReplicaEnd};
 use crate::watched::Watched;
 

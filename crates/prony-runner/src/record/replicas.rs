@@ -2,8 +2,8 @@
 
 use prony_model::record::effective::{self, MemoryRead, Replica, Replicas};
 use prony_model::units::Nanos;
+use prony_place::setting::Setting;
 
-use crate::place::setting::Setting;
 use crate::roles::replicas::{Ran, ReplicaEnd, Replicated};
 
 /// All that is known beside figures; `None` where the program has no replicas. Command lines and values of variables are

@@ -22,10 +22,10 @@ use prony_os::limits::Group;
 use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
 use prony_os::sample::{Root, Sampler, Samplers, Settings, Snapshot};
+use prony_place::setting::Ends;
 
 use crate::error::Error;
 use crate::lab::{Lab, discard, starts_replicas};
-use crate::place::setting::Ends;
 use crate::reused::{Common, ReusedEnvironment, counting};
 use crate::roles::data::OnDisk;
 

@@ -21,7 +21,7 @@ use prony_report::screen::one_line;
 use prony_runner::budget::Bought;
 use prony_runner::estimate::{self, Estimate, span};
 use prony_runner::load;
-use prony_runner::protected::Protected;
+use prony_place::protected::Protected;
 use prony_runner::scratch;
 use prony_runner::surroundings::Here;
 

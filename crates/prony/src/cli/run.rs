@@ -30,7 +30,7 @@ use prony_report::screen::{self, Data, Screen};
 use prony_results::{Database, RunData, RunHead, RunId, RunStatus};
 use prony_runner::lab::Lab;
 use prony_runner::load;
-use prony_runner::protected::Protected;
+use prony_place::protected::Protected;
 use prony_runner::surroundings::Here;
 use prony_runner::{Campaign, Summary};
 use prony_stats::MIN_BLOCKS;

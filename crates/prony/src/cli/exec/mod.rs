@@ -33,7 +33,7 @@ use prony_report::profiles;
 use prony_report::screen::{self, Screen};
 use prony_results::{Database, RunData};
 use prony_runner::load;
-use prony_runner::place::startable;
+use prony_place::startable;
 
 /// Functions and packages of a profile.
 const TOP: usize = 10;

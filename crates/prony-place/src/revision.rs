@@ -9,17 +9,17 @@ const STRAYING: [&str; 5] =
 
 /// The clone that git made.
 #[derive(Debug)]
-pub struct CheckedOut {
+pub(crate) struct CheckedOut {
     /// The top of the user's repository.
-    pub top: PathBuf,
+    pub(crate) top: PathBuf,
     /// The directory that stands for the original, from the top of the clone.
-    pub inside: PathBuf,
+    pub(crate) inside: PathBuf,
     /// The commit, for the record.
-    pub said: String,
+    pub(crate) said: String,
     /// What is to be recorded of changes that are not committed.
-    pub uncommitted: Option<String>,
+    pub(crate) uncommitted: Option<String>,
     /// Directories of submodules that the user's tree has, from the top of the clone, where they are empty.
-    pub submodules: Vec<PathBuf>,
+    pub(crate) submodules: Vec<PathBuf>,
 }
 
 /// A revision as the user's repository knows it.
@@ -62,7 +62,7 @@ fn unambiguous(original: &Path, of: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// A sentence: no repository, no such revision.
-pub fn exists(original: &Path, of: &str) -> Result<(), String> {
+pub(crate) fn exists(original: &Path, of: &str) -> Result<(), String> {
     find(original, of).map(drop)
 }
 
@@ -70,7 +70,7 @@ pub fn exists(original: &Path, of: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// A sentence: no repository, no such revision, no such directory in it.
-pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, String> {
+pub(crate) fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, String> {
     let Found { top, prefix, commit } = find(original, of)?;
     let quiet = ["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"];
     let target = copy.to_string_lossy();
@@ -118,7 +118,7 @@ fn submodules(original: &Path, top: &Path, commit: &str) -> Result<Vec<PathBuf>,
 }
 
 /// Whether nothing is in a directory, or it is not there.
-pub fn is_empty(directory: &Path) -> bool {
+pub(crate) fn is_empty(directory: &Path) -> bool {
     std::fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none())
 }
 

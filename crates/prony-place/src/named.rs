@@ -25,7 +25,7 @@ fn calls(phase: &PhaseSpec) -> impl Iterator<Item = &str> {
 ///
 /// # Errors
 /// [`Error::AmbiguousCall`] with the first that fits several.
-pub fn unambiguous(program: &ProgramSpec, phases: &[PhaseSpec], directory: &Path) -> Result<(), Error> {
+pub(crate) fn unambiguous(program: &ProgramSpec, phases: &[PhaseSpec], directory: &Path) -> Result<(), Error> {
     let Some(runtime) = program.runtime else { return Ok(()) };
     let calls: Vec<(&str, &str)> =
         phases.iter().flat_map(|phase| calls(phase).map(|call| (phase.name.as_str(), call))).collect();

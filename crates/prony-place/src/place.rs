@@ -1,18 +1,5 @@
 //! The directory where a variant's program works: copied, changed and built once, and warmed up.
 
-pub mod build_cache;
-pub mod change;
-pub mod copy;
-pub mod dependency;
-pub mod links;
-pub mod named;
-pub mod revision;
-pub mod setting;
-pub mod sources;
-pub mod startable;
-#[cfg(test)]
-mod tests;
-
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,12 +17,13 @@ use prony_os::interrupt::Interrupt;
 use prony_os::launch::{Launch, LaunchSpec, Scratch, Status};
 use prony_os::limits::Group;
 
+use crate::copy::{Progress, close, copy_plan, copy_tree};
 use crate::error::Error;
+use crate::links::Manifest;
 use crate::paths::utf8;
-use copy::{Progress, close, copy_plan, copy_tree};
-use links::Manifest;
-use setting::Setting;
-use sources::{Copying, Sources};
+use crate::setting::Setting;
+use crate::sources::{Copying, Sources};
+use crate::{build_cache, change, digest, named, revision, sources};
 
 /// How often a wait checks whether the user asked to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -247,7 +235,7 @@ impl Place {
         let copy = top.join(inside);
         let made = change::Made::of(program, &copy);
         let state = self.source.as_ref().and_then(|source| source.state.as_deref());
-        let digest = build_cache::digest(&top)?;
+        let digest = digest::of_tree(&top)?;
         let key = |builds| (build_cache::key(program, &line.words(), digest, inside, state), builds);
         let builds = build_cache::Builds::of_user().map(key);
         let mut copying = progress(means, program, observer);
@@ -269,7 +257,7 @@ impl Place {
         if earlier.is_some() {
             return Ok(());
         }
-        if build_cache::digest(&top)? == digest {
+        if digest::of_tree(&top)? == digest {
             self.findings.push(guard::copies::build_changed_nothing(!program.changes.is_empty()));
         } else if let Some((key, builds)) = &builds {
             builds.put(key, &top, &mut copying);
@@ -278,7 +266,7 @@ impl Place {
     }
 
     /// Whether a path lies in the copy.
-    pub fn made(&self, path: &Path) -> bool {
+    pub(crate) fn made(&self, path: &Path) -> bool {
         self.copy.as_ref().is_some_and(|copy| path.starts_with(copy.path()))
     }
 
@@ -428,7 +416,7 @@ fn tool(
 ///
 /// # Errors
 /// Where it fails, cannot be started, or the user interrupts it.
-pub fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &CommandLine) -> Result<(), Error> {
+fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &CommandLine) -> Result<(), Error> {
     step_until(means, setting, (what, line), &mut || means.interrupt.asked())
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use prony_model::program::{Change, CopyOf, InputSpec, ProgramSpec};
 use prony_results::is_file_of;
 
-use crate::place::startable::find;
+use crate::startable::find;
 
 /// What to do where a file must not be written.
 pub const NAME_ANOTHER: &str = "name another file";

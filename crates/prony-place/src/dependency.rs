@@ -6,19 +6,19 @@ use std::path::Path;
 use prony_model::program::Manager;
 
 /// Where pip installs packages, relative to the copy; it comes first in the program's `PYTHONPATH`.
-pub const PACKAGES: &str = ".prony-packages";
+pub(crate) const PACKAGES: &str = ".prony-packages";
 
 const NPM: &str = "npm";
 const PYTHON: &str = "python3";
 
 /// Runs a command in the copy and returns its output, or a sentence that says what failed.
-pub type Run<'a> = dyn Fn(&[String]) -> Result<String, String> + 'a;
+pub(crate) type Run<'a> = dyn Fn(&[String]) -> Result<String, String> + 'a;
 
 /// Installs a package in the copy; what came of it, with the version that is there now.
 ///
 /// # Errors
 /// A sentence: no package manager, an installation that fails, a version that was installed before.
-pub fn install(
+pub(crate) fn install(
     copy: &Path,
     name: &str,
     version: &str,
@@ -45,7 +45,7 @@ const NO_MANIFEST: &str = "no `package.json`, `pyproject.toml`, `setup.py` or `r
 ///
 /// # Errors
 /// A sentence: nothing says which.
-pub fn installer(directory: &Path, manager: Option<Manager>) -> Result<&'static str, String> {
+pub(crate) fn installer(directory: &Path, manager: Option<Manager>) -> Result<&'static str, String> {
     match manager.or_else(|| manager_of(directory)) {
         Some(Manager::Npm) => Ok(NPM),
         Some(Manager::Pip) => Ok(PYTHON),
@@ -64,7 +64,7 @@ fn words(words: &[&str]) -> Vec<String> {
 }
 
 /// The version of a package that was installed in the copy, as what is there says.
-pub fn installed(copy: &Path, name: &str, manager: Option<Manager>) -> Option<String> {
+pub(crate) fn installed(copy: &Path, name: &str, manager: Option<Manager>) -> Option<String> {
     match manager.or_else(|| manager_of(copy))? {
         Manager::Npm => {
             let text = fs::read_to_string(copy.join("node_modules").join(name).join("package.json")).ok()?;

@@ -12,10 +12,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
 use crate::paths::FROM_FILE;
-use crate::place::copy::{Progress, close};
-use crate::place::dependency::{Run, install, installed, installer};
-use crate::place::setting::open_whole;
-use crate::place::{build_cache, revision, startable};
+use crate::copy::{Progress, close};
+use crate::dependency::{Run, install, installed, installer};
+use crate::setting::open_whole;
+use crate::{digest, revision, startable};
 
 /// The kernel stamps files with the time of the last clock tick, which is at most so long ago (100 Hz).
 const TICK: Duration = Duration::from_millis(10);
@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 /// [`Error::Step`] where one does not apply as declared, or changes nothing; whatever `progress` ends a copy with.
-pub fn apply(
+pub(crate) fn apply(
     program: &ProgramSpec,
     top: &Path,
     copy: &Path,
@@ -55,7 +55,7 @@ pub fn apply(
 }
 
 /// What the changes made in a copy, as it is at a time.
-pub struct Made {
+pub(crate) struct Made {
     /// The content of files that `replace` and `patch` changed, where it is text.
     files: BTreeMap<String, String>,
     /// The version of each `dependency`, by its name.
@@ -64,7 +64,7 @@ pub struct Made {
 
 impl Made {
     /// By the program's changes, in its copy.
-    pub fn of(program: &ProgramSpec, copy: &Path) -> Self {
+    pub(crate) fn of(program: &ProgramSpec, copy: &Path) -> Self {
         let replaced = program.changes.iter().flat_map(replacements);
         let text = |Replacement { file, .. }| Some((read(&inside(copy, &file).ok()?, &file).ok()?, file));
         let files = replaced.filter_map(text).map(|(text, file)| (file, text)).collect();
@@ -80,7 +80,7 @@ impl Made {
     ///
     /// # Errors
     /// [`Error::Step`] with the first change that was undone.
-    pub fn outlasts_build(&self, program: &ProgramSpec, copy: &Path) -> Result<Vec<Finding>, Error> {
+    pub(crate) fn outlasts_build(&self, program: &ProgramSpec, copy: &Path) -> Result<Vec<Finding>, Error> {
         let after = Self::of(program, copy);
         let undid = |what: &str, how: String| {
             let message = format!(
@@ -298,7 +298,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
 fn patch(copy: &Path, file: &str, findings: &mut Vec<Finding>) -> Result<String, String> {
     let path = fs::canonicalize(file).map_err(|error| format!("cannot find `{file}`: {error}"))?;
     let text = fs::read(&path).map_err(|error| format!("cannot read `{file}`: {error}"))?;
-    let digest = || build_cache::digest(copy).map_err(|error| error.text().trim().to_owned());
+    let digest = || digest::of_tree(copy).map_err(|error| error.text().trim().to_owned());
     let before = digest()?;
     let strip = if strips(&text) { "-p1" } else { "-p0" };
     let output = std::process::Command::new("patch")
@@ -331,6 +331,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::tests::program;
 
     fn site() -> tempfile::TempDir {
         let top = tempfile::tempdir().unwrap();
@@ -367,11 +368,9 @@ mod tests {
             })
             .collect();
         let text = format!("[program.x]\ncommand = \"true\"\ndirectory = \".\"\nchange = [{}]\n", changes.join(", "));
-        let experiment =
-            crate::load::text(text, "x.toml", &Default::default(), &prony_model::catalog::Anywhere).unwrap();
-        let program = experiment.variants()[0].spec.subject.program().unwrap();
+        let program = program(&text);
         let run = |_: &[String]| Err("nothing is run".to_owned());
-        assert_eq!(apply(program, site.path(), site.path(), &run, &mut |_, _| Ok(())).unwrap().0.len(), 5);
+        assert_eq!(apply(&program, site.path(), site.path(), &run, &mut |_, _| Ok(())).unwrap().0.len(), 5);
         let at = |name: &str| fs::metadata(site.path().join(name)).unwrap().modified().unwrap();
         for (before, after) in
             [("a.js", "0.js"), ("0.js", "1.js"), ("1.js", "2.js"), ("2.js", "3.js"), ("3.js", "4.js")]

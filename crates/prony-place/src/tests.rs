@@ -7,15 +7,22 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use prony_model::event::Log;
-use prony_model::program::OutwardLinks;
+use prony_model::program::{OutwardLinks, ProgramSpec};
 use prony_os::interrupt::Interrupt;
 use prony_os::launch::Launcher;
 use proptest::prelude::*;
 
 use crate::error::Error;
-use crate::place::copy::{close, copy_plan, copy_tree};
-use crate::place::links::{Manifest, Plan, Rules};
+use crate::copy::{close, copy_plan, copy_tree};
+use crate::links::{Manifest, Plan, Rules};
 use crate::place::{Means, progress};
+
+/// The program of an experiment file.
+pub(crate) fn program(text: &str) -> ProgramSpec {
+    let raw = prony_experiment::parse(text, "x.toml").unwrap();
+    let experiment = prony_experiment::check(&raw, &prony_engines::catalog::Catalog, &Default::default()).unwrap();
+    experiment.variants()[0].spec.subject.program().unwrap().clone()
+}
 
 fn rules(outward: OutwardLinks) -> Rules {
     Rules { outward, ..Rules::default() }
@@ -112,10 +119,7 @@ fn a_copy_into_the_original_ends() {
 
 #[test]
 fn copy_of_what_a_step_linked_to_ends_when_the_user_asks() {
-    let text = "[program.x]\ncommand = \"true\"\ndirectory = \"site\"\nlinks = \"copy\"\n";
-    let raw = prony_experiment::parse(text, "x.toml").unwrap();
-    let experiment = prony_experiment::check(&raw, &prony_engines::catalog::Catalog, &Default::default()).unwrap();
-    let program = experiment.variants()[0].spec.subject.program().unwrap();
+    let program = &program("[program.x]\ncommand = \"true\"\ndirectory = \"site\"\nlinks = \"copy\"\n");
     let top = tempfile::tempdir().unwrap();
     fs::create_dir(top.path().join("shared")).unwrap();
     fs::write(top.path().join("shared/file"), "x").unwrap();

@@ -56,7 +56,7 @@ pub fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
 }
 
 /// The file that a command is, by the PATH of a program that works in a directory.
-pub fn find(program: &ProgramSpec, directory: Option<&Path>, command: &OsStr) -> Option<PathBuf> {
+pub(crate) fn find(program: &ProgramSpec, directory: Option<&Path>, command: &OsStr) -> Option<PathBuf> {
     if command.as_encoded_bytes().contains(&b'/') {
         return Some(named(directory, command)).filter(|path| is_program(path));
     }

@@ -14,9 +14,9 @@ use prony_model::units::Bytes;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::place::Place;
-use crate::place::build_cache::content;
-use crate::place::setting::Setting;
-use crate::place::startable::find;
+use crate::digest::content;
+use crate::setting::Setting;
+use crate::startable::find;
 
 /// Of what is larger only the first and the last half of this are read: its time of change stands for what lies between them.
 const LARGE: Bytes = Bytes::from_mib(64);

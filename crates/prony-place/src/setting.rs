@@ -19,7 +19,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 use crate::error::Error;
-use crate::place::dependency::PACKAGES;
+use crate::dependency::PACKAGES;
 
 /// The path of the marks in the trial's scratch.
 const MARKS: &str = "marks";
@@ -107,7 +107,7 @@ impl<'a> Setting<'a> {
     ///
     /// # Errors
     /// Where its TMPDIR cannot be made.
-    pub fn beside(&self, words: &[String]) -> Result<LaunchSpec, Error> {
+    pub(crate) fn beside(&self, words: &[String]) -> Result<LaunchSpec, Error> {
         let mut spec = self.bare()?;
         // Later commands work in the same scratch, which its supervisor would remove.
         spec.scratch.clear();
@@ -146,7 +146,7 @@ impl<'a> Setting<'a> {
     }
 
     /// A text with its placeholders replaced.
-    pub fn filled(&self, text: &str) -> OsString {
+    pub(crate) fn filled(&self, text: &str) -> OsString {
         let (mut filled, mut rest) = (OsString::new(), text);
         let next = |rest: &str| {
             let places = [(DIR, &self.directory), (TMP, &self.tmp)].into_iter();
@@ -187,7 +187,7 @@ impl<'a> Setting<'a> {
     ///
     /// # Errors
     /// Where it cannot be opened or written.
-    pub fn input(&self) -> Result<Input, Error> {
+    pub(crate) fn input(&self) -> Result<Input, Error> {
         let path = match &self.program.input {
             InputSpec::Null => return Ok(Input::Null),
             InputSpec::File(path) => PathBuf::from(path),

@@ -12,7 +12,7 @@ use prony_model::program::{Care, Change, CopyOf, OutwardLinks, ProgramSpec};
 use prony_model::units::Bytes;
 
 use crate::error::Error;
-use crate::place::links::{Manifest, Plan, Rules};
+use crate::links::{Manifest, Plan, Rules};
 
 /// With light care, checking a directory again takes at most one part in so many of a run's time.
 const SHARE: u32 = 50;
@@ -43,13 +43,13 @@ struct Observation {
 ///
 /// # Errors
 /// [`Error::ReadFile`] where there is none.
-pub fn canonical(directory: &str) -> Result<PathBuf, Error> {
+pub(crate) fn canonical(directory: &str) -> Result<PathBuf, Error> {
     std::fs::canonicalize(directory).map_err(|source| Error::ReadFile { path: PathBuf::from(directory), source })
 }
 
 impl Sources {
     /// None yet; `own` are files of prony's own.
-    pub fn new(own: &[&Path]) -> Self {
+    pub(crate) fn new(own: &[&Path]) -> Self {
         let own = own.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
         Self { own, observed: RefCell::default() }
     }
@@ -58,7 +58,7 @@ impl Sources {
     ///
     /// # Errors
     /// [`Error::Copy`] with the path at fault.
-    pub fn plan(&self, top: &Path, program: &ProgramSpec, alias: Option<PathBuf>) -> Result<Plan, Error> {
+    pub(crate) fn plan(&self, top: &Path, program: &ProgramSpec, alias: Option<PathBuf>) -> Result<Plan, Error> {
         Plan::of(top, &Rules { outward: program.links, own: self.own.clone(), alias })
     }
 
@@ -79,7 +79,7 @@ impl Sources {
     /// A finding if the directory has changed: a copy that is made of it now has other content. With light care it is
     /// not listed again where it was a short time ago, for the time that takes. It is named only where `commands` are
     /// recorded.
-    pub fn changed(&self, program: &ProgramSpec, care: Care, commands: bool) -> Option<Finding> {
+    pub(crate) fn changed(&self, program: &ProgramSpec, care: Care, commands: bool) -> Option<Finding> {
         let directory = Path::new(program.directory.as_deref()?);
         let unreadable = |_| guard::source_changed(shown(directory, commands), &[Path::new(".")]);
         self.paths_changed(program, care, commands).unwrap_or_else(unreadable)
@@ -113,7 +113,7 @@ fn key(program: &ProgramSpec) -> Result<Option<(PathBuf, OutwardLinks)>, Error> 
 }
 
 /// Reports a copy that takes long.
-pub struct Copying<'a> {
+pub(crate) struct Copying<'a> {
     directory: &'a str,
     observer: &'a mut dyn Observer,
     next: Instant,
@@ -121,12 +121,12 @@ pub struct Copying<'a> {
 
 impl<'a> Copying<'a> {
     /// Of a copy that begins.
-    pub fn new(directory: &'a str, observer: &'a mut dyn Observer) -> Self {
+    pub(crate) fn new(directory: &'a str, observer: &'a mut dyn Observer) -> Self {
         Self { directory, observer, next: Instant::now() + LONG }
     }
 
     /// So many bytes of so many are copied.
-    pub fn tell(&mut self, done: u64, total: u64) {
+    pub(crate) fn tell(&mut self, done: u64, total: u64) {
         if Instant::now() >= self.next {
             self.next = Instant::now() + AGAIN;
             let [done, total] = [done, total].map(Bytes::from_bytes);

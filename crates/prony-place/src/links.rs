@@ -27,35 +27,35 @@ const PAGE: u64 = 512;
 
 /// What is copied, and what becomes of links.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// Links that lead out.
-    pub outward: OutwardLinks,
+    pub(crate) outward: OutwardLinks,
     /// Files of prony's own: the database, a journal. Neither they nor what SQLite keeps beside them are copied.
-    pub own: Vec<PathBuf>,
+    pub(crate) own: Vec<PathBuf>,
     /// Another place of the same tree, into which its absolute links may lead.
-    pub alias: Option<PathBuf>,
+    pub(crate) alias: Option<PathBuf>,
 }
 
 /// Something to be copied.
 #[derive(Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// Where it is.
-    pub from: PathBuf,
+    pub(crate) from: PathBuf,
     /// Its path in the copy.
-    pub to: PathBuf,
+    pub(crate) to: PathBuf,
     /// Its kind and mode, as listed.
-    pub about: Metadata,
+    pub(crate) about: Metadata,
     /// The target that is written into the link.
-    pub target: Option<PathBuf>,
+    pub(crate) target: Option<PathBuf>,
 }
 
 /// Everything below a directory, parents first.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// In the order of their paths.
-    pub entries: Vec<Entry>,
+    pub(crate) entries: Vec<Entry>,
     /// Links that lead out and could not be copied as links: where the link is, and what it leads to.
-    pub outward: Vec<(PathBuf, PathBuf)>,
+    pub(crate) outward: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Plan {
@@ -63,7 +63,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::Copy`] with the path at fault.
-    pub fn of(top: &Path, rules: &Rules) -> Result<Self, Error> {
+    pub(crate) fn of(top: &Path, rules: &Rules) -> Result<Self, Error> {
         let mut lister = Lister { rules, roots: vec![(top.to_path_buf(), PathBuf::new())], entries: Vec::new() };
         lister.roots.extend(rules.alias.iter().map(|alias| (alias.clone(), PathBuf::new())));
         let (mut open, mut links) = (VecDeque::from([(top.to_path_buf(), PathBuf::new(), 0)]), VecDeque::new());
@@ -72,7 +72,7 @@ impl Plan {
             if let Some((directory, to, root)) = open.pop_front() {
                 lister.list(&directory, &to, root, &mut open, &mut links)?;
             } else if let Some((from, to, root, about)) = links.pop_front() {
-                match lister.link(&from, &to, root, about).map_err(fault(&from))? {
+                match lister.link(&from, &to, root, about).map_err(Error::copying(&from))? {
                     Linked::Settled => {}
                     Linked::Directory(next) => open.push_back(next),
                     Linked::Outward(target) => outward.push((from, target)),
@@ -87,7 +87,7 @@ impl Plan {
     }
 
     /// Bytes of the files.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.entries.iter().filter(|entry| entry.about.is_file()).map(|entry| entry.about.len()).sum()
     }
 
@@ -95,7 +95,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::LinkOut`] with the first that leads out.
-    pub fn allowed(self, directory: &Path, of: Option<String>) -> Result<Self, Error> {
+    pub(crate) fn allowed(self, directory: &Path, of: Option<String>) -> Result<Self, Error> {
         let Some((link, to)) = self.outward.first() else { return Ok(self) };
         Err(Error::LinkOut {
             link: link.clone(),
@@ -105,11 +105,6 @@ impl Plan {
             more: self.outward.len() - 1,
         })
     }
-}
-
-fn fault(path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_path_buf();
-    move |source| Error::Copy { path, source }
 }
 
 /// A directory to be listed: its path, its path in the copy, and the number of its root.
@@ -143,12 +138,12 @@ impl Lister<'_> {
         open: &mut VecDeque<Open>,
         links: &mut VecDeque<(PathBuf, PathBuf, usize, Metadata)>,
     ) -> Result<(), Error> {
-        let entries = fs::read_dir(directory).map_err(fault(directory))?;
+        let entries = fs::read_dir(directory).map_err(Error::copying(directory))?;
         let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<OsString>>>();
         names.iter_mut().for_each(|names| names.sort());
         // Results databases of other runs. What lies beside one comes after it.
         let mut databases = Vec::new();
-        for name in names.map_err(fault(directory))? {
+        for name in names.map_err(Error::copying(directory))? {
             let (from, to) = (directory.join(&name), to.join(&name));
             if Scratch::is_name(&name) || self.rules.own.iter().chain(&databases).any(|own| is_file_of(own, &from)) {
                 continue;
@@ -156,7 +151,7 @@ impl Lister<'_> {
             let about = match fs::symlink_metadata(&from) {
                 // It was removed since the directory was read.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                about => about.map_err(fault(&from))?,
+                about => about.map_err(Error::copying(&from))?,
             };
             if may_be_database(&about) && is_results(&from) {
                 databases.push(from);
@@ -283,12 +278,12 @@ fn relative(from: &Path, to: &Path) -> PathBuf {
 
 /// The state of the original of a copy: whether a file was changed, added, removed or replaced since.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Manifest(Vec<(PathBuf, u64)>);
+pub(crate) struct Manifest(Vec<(PathBuf, u64)>);
 
 impl Manifest {
     /// Of everything that is planned but what git keeps for itself, which reading a repository changes, and files into
     /// which this process itself prints. Of directories, only that they are there: scratch may be put into them.
-    pub fn of(plan: &Plan) -> Self {
+    pub(crate) fn of(plan: &Plan) -> Self {
         let ours: Vec<_> = [1, 2].into_iter().filter_map(|n| fs::metadata(format!("/proc/self/fd/{n}")).ok()).collect();
         let ours = |about: &Metadata| ours.iter().any(|out| (out.dev(), out.ino()) == (about.dev(), about.ino()));
         let counted = |entry: &&Entry| !entry.to.components().any(|part| part.as_os_str() == ".git");
@@ -297,12 +292,12 @@ impl Manifest {
     }
 
     /// A digest of it, for the record.
-    pub fn digest(&self) -> String {
+    pub(crate) fn digest(&self) -> String {
         format!("{:016x}", xxhash_rust::xxh3::xxh3_64(format!("{:?}", self.0).as_bytes()))
     }
 
     /// Paths that are not as in the other, in order.
-    pub fn differences<'a>(&'a self, other: &'a Self) -> Vec<&'a Path> {
+    pub(crate) fn differences<'a>(&'a self, other: &'a Self) -> Vec<&'a Path> {
         let only = |a: &'a Self, b: &'a Self| a.0.iter().filter(|entry| b.0.binary_search(entry).is_err());
         let mut paths: Vec<&Path> =
             only(self, other).chain(only(other, self)).map(|(path, _)| path.as_path()).collect();

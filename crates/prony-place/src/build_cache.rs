@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +11,7 @@ use prony_os::launch::{Scratch, remove_tree};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::error::Error;
-use crate::place::copy::{Progress, copy_tree};
+use crate::copy::{Progress, copy_tree};
 
 /// A build that was not used for so long is removed when another is stored.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -22,14 +21,14 @@ const SHELL: &str = ";|&()<>{}`'\"$=";
 
 /// Where builds are kept.
 #[derive(Debug)]
-pub struct Builds {
+pub(crate) struct Builds {
     directory: PathBuf,
 }
 
 impl Builds {
     /// `$PRONY_CACHE/builds`; else `prony/builds` in `$XDG_CACHE_HOME` or `~/.cache`. `None` where `PRONY_CACHE` is
     /// `off` or there is no home.
-    pub fn of_user() -> Option<Self> {
+    pub(crate) fn of_user() -> Option<Self> {
         let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         Self::place(var("PRONY_CACHE"), var("XDG_CACHE_HOME"), var("HOME")).map(|directory| Self { directory })
     }
@@ -46,7 +45,7 @@ impl Builds {
     ///
     /// # Errors
     /// [`Error::Copy`] with the path at fault; whatever `progress` ends it with.
-    pub fn take(&self, key: &str, copy: &Path, progress: &mut Progress<'_>) -> Result<bool, Error> {
+    pub(crate) fn take(&self, key: &str, copy: &Path, progress: &mut Progress<'_>) -> Result<bool, Error> {
         let cached = self.directory.join(key);
         // Another process may remove it meanwhile: only a directory that could be opened exists.
         let Ok(there) = File::open(&cached) else { return Ok(false) };
@@ -57,12 +56,12 @@ impl Builds {
     }
 
     /// How long ago a build was stored, where the file system knows.
-    pub fn age(&self, key: &str) -> Option<Duration> {
+    pub(crate) fn age(&self, key: &str) -> Option<Duration> {
         fs::metadata(self.directory.join(key)).ok()?.created().ok()?.elapsed().ok()
     }
 
     /// Stores a build's output. If it cannot be stored, or `progress` ends that, the build is repeated in the next run.
-    pub fn put(&self, key: &str, copy: &Path, progress: &mut Progress<'_>) {
+    pub(crate) fn put(&self, key: &str, copy: &Path, progress: &mut Progress<'_>) {
         // Copied to a place of its own: others may keep the same build at the same time.
         let place = private(&self.directory).ok().and_then(|()| Scratch::create(&self.directory).ok());
         if let Some(new) = place {
@@ -99,7 +98,7 @@ fn private(directory: &Path) -> std::io::Result<()> {
 /// an artefact is newer than its source does nothing, and what it leaves as it was may be of another source. Changes come
 /// after the copy and are newer than all of it, so their times say nothing more. A revision has no state: its files are
 /// those of a fresh clone, without artefacts but those that are committed.
-pub fn key(program: &ProgramSpec, build: &[String], digest: u64, inside: &Path, state: Option<&str>) -> String {
+pub(crate) fn key(program: &ProgramSpec, build: &[String], digest: u64, inside: &Path, state: Option<&str>) -> String {
     let mut hash = Xxh3Default::new();
     let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
     // A command as one text is words of a shell: each executable that it names is a tool.
@@ -119,67 +118,15 @@ pub fn key(program: &ProgramSpec, build: &[String], digest: u64, inside: &Path, 
     format!("{:032x}", hash.digest128())
 }
 
-/// A hash of every path below a directory with its mode and content; what git keeps for itself is left out.
-///
-/// # Errors
-/// [`Error::Copy`] with a file that cannot be read.
-pub fn digest(directory: &Path) -> Result<u64, Error> {
-    let mut hash = Xxh3Default::new();
-    tree(directory, &mut hash)?;
-    Ok(hash.digest())
-}
-
-/// Every path below with its mode and content, in order; what git keeps for itself is left out.
-fn tree(copy: &Path, hash: &mut Xxh3Default) -> Result<(), Error> {
-    let mut open = vec![copy.to_path_buf()];
-    while let Some(directory) = open.pop() {
-        let fault = |path: &Path| {
-            let path = path.to_path_buf();
-            |source| Error::Copy { path, source }
-        };
-        let entries = fs::read_dir(&directory).map_err(fault(&directory))?;
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.sort();
-        for path in paths.into_iter().filter(|path| !path.ends_with(".git")) {
-            let about = fs::symlink_metadata(&path).map_err(fault(&path))?;
-            let name = path.strip_prefix(copy).unwrap_or(&path);
-            hash.update(format!("{name:?} {:o} {}\n", about.permissions().mode(), about.len()).as_bytes());
-            if about.is_dir() {
-                open.push(path);
-            } else if about.is_symlink() {
-                let target = fs::read_link(&path).map_err(fault(&path))?;
-                hash.update(target.strip_prefix(copy).unwrap_or(&target).as_os_str().as_encoded_bytes());
-            } else if about.is_file() {
-                File::open(&path).and_then(|mut file| content(&mut file, hash)).map_err(fault(&path))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Adds what is still to be read of a file.
-///
-/// # Errors
-/// Where it cannot be read.
-pub fn content(file: &mut impl Read, hash: &mut Xxh3Default) -> std::io::Result<()> {
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(()),
-            n => hash.update(&buffer[..n]),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+    use crate::digest;
 
     fn program() -> ProgramSpec {
-        let text = "[program.x]\ncommand = \"true\"\n";
-        let experiment =
-            crate::load::text(text.into(), "x.toml", &Default::default(), &prony_model::catalog::Anywhere).unwrap();
-        experiment.variants()[0].spec.subject.program().unwrap().clone()
+        crate::tests::program("[program.x]\ncommand = \"true\"\n")
     }
 
     #[test]
@@ -190,7 +137,7 @@ mod tests {
         fs::write(copy.join("a"), "one").unwrap();
         let build = vec!["make".to_owned()];
         let key = |program: &ProgramSpec, build: &[String], copy: &Path| {
-            key(program, build, digest(copy).unwrap(), Path::new(""), Some("a"))
+            key(program, build, digest::of_tree(copy).unwrap(), Path::new(""), Some("a"))
         };
         let first = key(&program(), &build, &copy);
         assert!(!builds.take(&first, &copy, &mut |_, _| Ok(())).unwrap());
@@ -217,7 +164,7 @@ mod tests {
         let more = key(&program(), &build, &copy);
         let names = [key(&other, &build, &copy), key(&program(), &["cc".to_owned()], &copy), more];
         for (inside, state) in [("sub", Some("a")), ("", Some("b")), ("", None)] {
-            assert_ne!(super::key(&program(), &build, digest(&copy).unwrap(), Path::new(inside), state), names[2]);
+            assert_ne!(super::key(&program(), &build, digest::of_tree(&copy).unwrap(), Path::new(inside), state), names[2]);
         }
         assert!(names.iter().all(|name| *name != first) && names[0] != names[2] && names[1] != names[2]);
     }
