@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("prony-runtime", &["prony-model", "prony-os"]),
     ("prony-engines", &["prony-model", "prony-workload"]),
     ("prony-results", &["prony-experiment", "prony-model", "prony-os"]),
+    ("prony-boundaries", &["prony-experiment", "prony-model", "prony-os", "prony-runtime"]),
     (
         "prony-place",
         &["prony-analysis", "prony-experiment", "prony-model", "prony-os", "prony-results", "prony-runtime"],
@@ -21,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "prony-runner",
         &[
             "prony-analysis",
+            "prony-boundaries",
             "prony-engines",
             "prony-experiment",
             "prony-model",
@@ -36,6 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "prony",
         &[
             "prony-analysis",
+            "prony-boundaries",
             "prony-engines",
             "prony-experiment",
             "prony-model",

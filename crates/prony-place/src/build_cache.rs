@@ -10,8 +10,8 @@ use prony_model::program::ProgramSpec;
 use prony_os::launch::{Scratch, remove_tree};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::error::Error;
 use crate::copy::{Progress, copy_tree};
+use crate::error::Error;
 
 /// A build that was not used for so long is removed when another is stored.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -164,7 +164,10 @@ mod tests {
         let more = key(&program(), &build, &copy);
         let names = [key(&other, &build, &copy), key(&program(), &["cc".to_owned()], &copy), more];
         for (inside, state) in [("sub", Some("a")), ("", Some("b")), ("", None)] {
-            assert_ne!(super::key(&program(), &build, digest::of_tree(&copy).unwrap(), Path::new(inside), state), names[2]);
+            assert_ne!(
+                super::key(&program(), &build, digest::of_tree(&copy).unwrap(), Path::new(inside), state),
+                names[2]
+            );
         }
         assert!(names.iter().all(|name| *name != first) && names[0] != names[2] && names[1] != names[2]);
     }

@@ -10,10 +10,10 @@ use prony_model::catalog::Lack;
 use prony_model::program::{Change, Manager, ProgramSpec};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::error::Error;
-use crate::paths::FROM_FILE;
 use crate::copy::{Progress, close};
 use crate::dependency::{Run, install, installed, installer};
+use crate::error::Error;
+use crate::paths::FROM_FILE;
 use crate::setting::open_whole;
 use crate::{digest, revision, startable};
 

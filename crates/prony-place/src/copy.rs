@@ -54,7 +54,8 @@ pub(crate) fn copy_plan(original: &Path, plan: &Plan, copy: &Path, progress: &mu
         } else if entry.about.is_dir() {
             fs::create_dir(&to).map_err(Error::copying(&to))?;
         } else {
-            let ours = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to).map_err(Error::copying(&to))?;
+            let ours =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to).map_err(Error::copying(&to))?;
             let file = File::open(from).map_err(Error::copying(from))?;
             if ioctl_ficlone(&ours, &file).is_err() {
                 content(&file, &ours, from, &mut |bytes| progress(done + bytes, total))?;

@@ -13,8 +13,8 @@ use prony_model::program::InputSpec;
 use prony_model::units::Bytes;
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::place::Place;
 use crate::digest::content;
+use crate::place::Place;
 use crate::setting::Setting;
 use crate::startable::find;
 

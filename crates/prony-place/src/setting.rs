@@ -18,8 +18,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
-use crate::error::Error;
 use crate::dependency::PACKAGES;
+use crate::error::Error;
 
 /// The path of the marks in the trial's scratch.
 const MARKS: &str = "marks";

@@ -12,8 +12,8 @@ use prony_os::interrupt::Interrupt;
 use prony_os::launch::Launcher;
 use proptest::prelude::*;
 
-use crate::error::Error;
 use crate::copy::{close, copy_plan, copy_tree};
+use crate::error::Error;
 use crate::links::{Manifest, Plan, Rules};
 use crate::place::{Means, progress};
 

@@ -1,7 +1,6 @@
 //! Runs trials in one way for every subject, and runs of blocks: order, stopping, resume. Prints nothing.
 
 pub mod before_after;
-pub mod boundaries;
 pub mod budget;
 pub mod error;
 pub mod estimate;

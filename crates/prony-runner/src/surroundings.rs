@@ -12,11 +12,11 @@ use prony_model::program::{InputSpec, OutputTo, ProgramSpec};
 use prony_model::spec::{Action, Amount, DataSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
 use prony_os::limits::{Ability, Limit};
-use prony_place::protected::{NAME_ANOTHER, Protected};
-use prony_place::{change, startable};
 use prony_place::paths::{FROM_FILE, for_scratch};
+use prony_place::protected::{NAME_ANOTHER, Protected};
 use prony_place::setting::open_whole;
 use prony_place::sources::Sources;
+use prony_place::{change, startable};
 use rustix::fs::{Access, access, statvfs};
 use rustix::io::Errno;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use prony_analysis::conclude::conclude;
 use prony_analysis::guard;
+use prony_boundaries::observation::Observation;
 use prony_model::event::Observer;
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::{Reading, Why};
@@ -19,7 +20,6 @@ use prony_os::runs::Announced;
 use prony_runtime::ProbeLine;
 
 use crate::before_after::BeforeAfter;
-use crate::boundaries::observation::Observation;
 use crate::error::Error;
 use crate::figures;
 use crate::figures::readings;

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use prony_boundaries::limits::Stopped;
+use prony_boundaries::settling::Settled;
+use prony_boundaries::suspending::Suspension;
+use prony_boundaries::suspensions::Suspensions;
+use prony_boundaries::threads::Threads;
+use prony_boundaries::tracker::Tracker;
 use prony_model::units::Nanos;
 use prony_os::launch::{Captured, End};
 use prony_os::sample::Snapshot;
 
-use crate::boundaries::limits::Stopped;
-use crate::boundaries::settling::Settled;
-use crate::boundaries::suspending::Suspension;
-use crate::boundaries::suspensions::Suspensions;
-use crate::boundaries::threads::Threads;
-use crate::boundaries::tracker::Tracker;
 use crate::roles::replicas::Replicated;
 use crate::roles::report::Report;
 

@@ -134,12 +134,12 @@ fn measured(n: u64) -> Reading<f64> {
 #[cfg(test)]
 mod tests {
     use prony_analysis::conclude::{Observed, Reached};
+    use prony_boundaries::tracker::Tracker;
     use prony_model::protocol::Verified;
     use prony_model::record::PhaseRecord;
     use prony_model::spec::{Action, Amount, Grouping, Ops, Order, Sampling};
 
     use super::*;
-    use crate::boundaries::tracker::Tracker;
     use crate::figures;
     use crate::figures::span::tests::{ms, snapshot, watched};
 

@@ -1,5 +1,7 @@
 //! Determines how a trial ended, and in which phase. Pure.
 
+use prony_boundaries::limits::Stopped;
+use prony_boundaries::tracked::Tracked;
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::Reading;
 use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
@@ -9,8 +11,6 @@ use prony_os::launch::{Captured, Finished};
 use prony_place::setting::why_not_executed;
 use prony_runtime::{ProbeEvent, ProbeLine, Role};
 
-use crate::boundaries::limits::Stopped;
-use crate::boundaries::tracked::Tracked;
 use crate::roles::replicas::{Ran, ReplicaEnd};
 use crate::watched::Watched;
 

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use prony_boundaries::functions::{self, Part};
+use prony_boundaries::tracked::Ending;
 use prony_model::reading::Why;
 use prony_model::record::ProbeReport;
 use prony_model::record::effective::Call;
@@ -9,8 +11,6 @@ use prony_model::record::probe::HeapDeath;
 use prony_model::spec::PhaseSpec;
 use prony_runtime::{DETAIL, ProbeEvent, ProbeLine};
 
-use crate::boundaries::functions::{self, Part};
-use crate::boundaries::tracked::Ending;
 use crate::figures::heaps::longest_gap;
 use crate::figures::suspended;
 use crate::roles::probe::Probing;

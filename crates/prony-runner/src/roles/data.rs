@@ -13,7 +13,6 @@ use prony_model::units::Nanos;
 use prony_os::sample::Snapshot;
 use prony_place::setting::Setting;
 
-
 /// Why the size is not known.
 const UNDECLARED: &str = "the program does not say where it keeps its data; `store = \"PATH\"` does";
 

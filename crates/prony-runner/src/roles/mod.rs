@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use prony_analysis::guard;
+use prony_boundaries::functions;
+use prony_boundaries::threads::Threads;
 use prony_model::event::Observer;
 use prony_model::finding::Finding;
 use prony_model::program::{CommandLine, ProgramSpec};
@@ -23,8 +25,6 @@ use prony_place::named;
 use prony_place::place::{self, Place, progress};
 use prony_place::setting::{Ends, Setting};
 
-use crate::boundaries::functions;
-use crate::boundaries::threads::Threads;
 use crate::error::Error;
 use crate::lab::Lab;
 use crate::recorder::Recorder;

@@ -1,5 +1,6 @@
 //! The state of a store's worker beside its phases, and the outcome at its end. Pure.
 
+use prony_boundaries::limits::Stopped;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::protocol::Failure;
 use prony_model::reading::Reading;
@@ -7,8 +8,6 @@ use prony_model::record::EffectiveStore;
 use prony_model::units::Nanos;
 use prony_os::launch::End;
 use prony_os::launch::classify::{EndedByUs, Evidence, classify};
-
-use crate::boundaries::limits::Stopped;
 
 /// Why a worker did not reach the end of its last phase.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use prony_boundaries::channel::{Channel, Received};
+use prony_boundaries::observation::Observation;
 use prony_engines::failure::has_no_room;
 use prony_model::protocol::{Failure, FromWorker, ToWorker, VERSION};
 use prony_model::spec::{Amount, PhaseSpec, TrialSpec};
@@ -16,8 +18,6 @@ use prony_os::launch::{Input, LaunchSpec, Status};
 use rustix::param::page_size;
 use rustix::process::Signal;
 
-use crate::boundaries::channel::{Channel, Received};
-use crate::boundaries::observation::Observation;
 use crate::error::Error;
 use crate::lab::Lab;
 use crate::roles::report::{Fault, Report};

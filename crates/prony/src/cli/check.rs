@@ -17,11 +17,11 @@ use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::output_file::OutputFiles;
 use prony_analysis::verdicts::floor as floors;
+use prony_place::protected::Protected;
 use prony_report::screen::one_line;
 use prony_runner::budget::Bought;
 use prony_runner::estimate::{self, Estimate, span};
 use prony_runner::load;
-use prony_place::protected::Protected;
 use prony_runner::scratch;
 use prony_runner::surroundings::Here;
 

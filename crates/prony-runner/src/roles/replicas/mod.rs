@@ -3,6 +3,8 @@
 pub mod memory;
 pub mod run;
 
+use prony_boundaries::threads::Threads;
+use prony_boundaries::tracked::Tracked;
 use prony_model::program::replica_instance;
 use prony_model::reading::{Reading, Why};
 use prony_model::units::{Bytes, Nanos};
@@ -11,8 +13,6 @@ use prony_os::sample::Snapshot;
 use prony_os::sample::counters::Counters;
 use prony_runtime::ProbeLine;
 
-use crate::boundaries::threads::Threads;
-use crate::boundaries::tracked::Tracked;
 use memory::MemoryReadings;
 
 /// All replicas of a trial, as observed; nothing where there are none, or where their phase never began.

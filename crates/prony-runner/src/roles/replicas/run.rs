@@ -5,6 +5,12 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use prony_boundaries::functions::observed;
+use prony_boundaries::observation::{Observation, probed};
+use prony_boundaries::stream::{Stream, Taken};
+use prony_boundaries::threads::Threads;
+use prony_boundaries::tracked::Happened;
+use prony_boundaries::tracker::Tracker;
 use prony_model::program::{ObserveSpec, ReplicasSpec, replica_instance};
 use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Nanos;
@@ -18,12 +24,6 @@ use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use crate::boundaries::functions::observed;
-use crate::boundaries::observation::{Observation, probed};
-use crate::boundaries::stream::{Stream, Taken};
-use crate::boundaries::threads::Threads;
-use crate::boundaries::tracked::Happened;
-use crate::boundaries::tracker::Tracker;
 use crate::error::Error;
 use crate::lab::Lab;
 use crate::recorder::Recorder;

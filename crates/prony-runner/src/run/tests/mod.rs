@@ -322,7 +322,11 @@ fn cleanup_is_done_where_a_step_fails_and_what_fails_of_it_is_said() {
     let session = bench.session(&Scripted::new(|nth, command| {
         Act::ends_by(Status::Exited(i32::from(nth == 4 || command.contains("clean up"))))
     }));
-    assert!(matches!(session.result, Err(Error::Place(prony_place::Error::Step { step: "prepare", .. }))), "{:?}", session.result);
+    assert!(
+        matches!(session.result, Err(Error::Place(prony_place::Error::Step { step: "prepare", .. }))),
+        "{:?}",
+        session.result
+    );
     let cleanups = session.commands.iter().filter(|command| command.contains("clean up")).count();
     let begun: BTreeSet<usize> = bench.plan()[..3].iter().map(|trial| trial.variant).collect();
     assert_eq!((session.trials.len(), cleanups), (2, begun.len()), "{:?}", session.commands);

@@ -28,12 +28,12 @@ use crate::progress::{Manner, Terminal};
 pub use arguments::Arguments;
 use arguments::{Sort, Style, TimeUnit};
 use file::Typed;
+use prony_place::startable;
 use prony_report::Options;
 use prony_report::profiles;
 use prony_report::screen::{self, Screen};
 use prony_results::{Database, RunData};
 use prony_runner::load;
-use prony_place::startable;
 
 /// Functions and packages of a profile.
 const TOP: usize = 10;

@@ -7,7 +7,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::units::Nanos;
 use prony_runtime::{CallTotals, ProbeEvent, ProbeLine, Source, Tallies};
 
-use crate::boundaries::suspensions::Suspensions;
+use crate::suspensions::Suspensions;
 
 /// The known invocations of a function.
 #[derive(Clone, Debug, Default)]
@@ -114,7 +114,7 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boundaries::threads::tests::line;
+    use crate::threads::tests::line;
 
     fn time(calls: &Calls, end: Nanos) -> Reading<Nanos> {
         calls.time("p", end, &Suspensions::default())

@@ -291,13 +291,6 @@ pub(crate) mod tests {
         line(pid, thread, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":{used},"total":{}}}"#, 2 * used))
     }
 
-    /// Collections of which no more figures are stored.
-    pub(crate) fn full(lines: &[ProbeLine]) -> Threads {
-        let mut threads = threads(lines);
-        threads.recorded = MOST_SAMPLES;
-        threads
-    }
-
     pub(crate) fn bye(pid: u32, thread: u32, at: u64) -> ProbeLine {
         line(pid, thread, at, r#""probe":"bye""#)
     }

@@ -11,7 +11,7 @@ use prony_os::clock::monotonic;
 use prony_os::settle::{Probe, SettleResult, Watch};
 use prony_runtime::{Because, Occasion, ProbeEvent, ProbeLine, Source, SuspendedThread, SuspensionCommand};
 
-use crate::boundaries::suspensions::Suspensions;
+use crate::suspensions::Suspensions;
 
 /// A function that is called more often is not suspended at its later ends.
 pub const MOST_SUSPENSIONS: usize = 100;
@@ -47,8 +47,8 @@ pub struct Suspension {
     pub put_off: bool,
     /// How long it had continued by then, where this is that turn.
     pub late: Option<Nanos>,
-    /// What the forced collection took.
-    collected: Option<Nanos>,
+    /// What the forced collection took, if one was requested.
+    pub collected: Option<Nanos>,
     settled: Option<SettleResult>,
     because: Option<Because>,
     fault: Option<String>,
@@ -56,7 +56,7 @@ pub struct Suspension {
 
 impl Suspension {
     /// It begins.
-    pub(crate) const fn new(phase: usize, source: Source, from: Nanos, stopped: Nanos, snapshot: usize) -> Self {
+    pub const fn new(phase: usize, source: Source, from: Nanos, stopped: Nanos, snapshot: usize) -> Self {
         Self {
             phase,
             source,
@@ -75,17 +75,6 @@ impl Suspension {
             because: None,
             fault: None,
         }
-    }
-
-    /// What the forced collection took, if one was requested.
-    pub const fn collected(&self) -> Option<Nanos> {
-        self.collected
-    }
-
-    /// An invented forced collection.
-    #[cfg(test)]
-    pub(crate) const fn collect_for_test(&mut self, took: Nanos) {
-        self.collected = Some(took);
     }
 
     /// Why its memory was not read; `None` where it was.

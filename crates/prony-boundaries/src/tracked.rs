@@ -11,9 +11,9 @@ use prony_model::units::Nanos;
 use prony_runtime::{ProbeEvent, ProbeLine};
 use regex::Regex;
 
-use crate::boundaries::calls::Calls;
-use crate::boundaries::marks::{Boundary, Mark};
-use crate::boundaries::reported::Lines;
+use crate::calls::Calls;
+use crate::marks::{Boundary, Mark};
+use crate::reported::Lines;
 
 /// An event of a program.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,9 @@ use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
 use prony_runtime::{ProbeEvent, ProbeLine};
 
-use crate::boundaries::functions::{Part, observed};
-use crate::boundaries::marks::{Boundary, Mark};
-use crate::boundaries::tracked::{Event, Happened, Tracked};
+use crate::functions::{Part, observed};
+use crate::marks::{Boundary, Mark};
+use crate::tracked::{Event, Happened, Tracked};
 
 /// What an event changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -202,8 +202,8 @@ mod tests {
     use prony_model::spec::Action;
 
     use super::*;
-    use crate::boundaries::threads::tests::line as line_of;
-    use crate::boundaries::tracked::{Called, Ending};
+    use crate::threads::tests::line as line_of;
+    use crate::tracked::{Called, Ending};
     use prony_model::reading::{Reading, Why};
 
     fn line(pattern: &str) -> Option<Trigger> {

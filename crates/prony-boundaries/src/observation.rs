@@ -14,14 +14,14 @@ use prony_os::sample::{Sampler, Snapshot};
 use prony_os::settle::TreeProbe;
 use prony_runtime::{Because, Line, ProbeEvent, ProbeLine, Source, parse};
 
-use crate::boundaries::functions::{Functions, Part, observed};
-use crate::boundaries::limits::Deadlines;
-use crate::boundaries::marks::{self, Known, Mark};
-use crate::boundaries::settling::Settling;
-use crate::boundaries::suspending::{Asked, SuspensionControl};
-use crate::boundaries::threads::Threads;
-use crate::boundaries::tracked::{Called, Happened};
-use crate::boundaries::tracker::{Change, Tracker};
+use crate::functions::{Functions, Part, observed};
+use crate::limits::Deadlines;
+use crate::marks::{self, Known, Mark};
+use crate::settling::Settling;
+use crate::suspending::{Asked, SuspensionControl};
+use crate::threads::Threads;
+use crate::tracked::{Called, Happened};
+use crate::tracker::{Change, Tracker};
 
 /// Snapshots at the ends of a function that is called often take at most this part of the time.
 const SNAPSHOTS_SHARE: u64 = 20;

@@ -9,7 +9,7 @@ use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::settle::{Probe, SettleResult, Watch};
 
-use crate::boundaries::suspensions::Suspensions;
+use crate::suspensions::Suspensions;
 
 /// A poll takes at most this part of the time, one in so many: each walks a store that may have many files.
 const POLLS_SHARE: u32 = 10;

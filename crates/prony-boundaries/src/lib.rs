@@ -6,7 +6,7 @@ pub mod functions;
 pub mod limits;
 pub mod marks;
 pub mod observation;
-pub mod reported;
+mod reported;
 pub mod settling;
 pub mod stream;
 pub mod suspending;
