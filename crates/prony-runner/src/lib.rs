@@ -2,6 +2,7 @@
 
 pub mod before_after;
 pub mod budget;
+pub mod campaign;
 pub mod error;
 pub mod estimate;
 pub mod figures;
@@ -11,8 +12,9 @@ pub mod record;
 pub mod recorder;
 mod reused;
 pub mod roles;
-mod run;
+pub mod run;
 pub mod run_time;
+pub mod scratch;
 pub mod surroundings;
 pub mod trial;
 pub mod warned;
@@ -20,4 +22,3 @@ pub mod watch;
 pub mod watched;
 
 pub use error::Error;
-pub use run::{Campaign, Summary, begin, begin_in, elsewhere, phase_times, planned, run, scratch};

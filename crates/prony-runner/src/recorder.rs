@@ -13,7 +13,7 @@ use prony_os::profile::perf::Perf;
 use prony_runtime::profile as node;
 
 use crate::error::Error;
-use crate::lab::discard;
+use crate::scratch::discard;
 
 /// The profiler of one trial.
 #[derive(Debug)]

@@ -29,7 +29,7 @@ use crate::record::{effective, ending, probes};
 use crate::recorder::Recorder;
 use crate::roles::environment::Environment;
 use crate::roles::probe::Probing;
-use crate::roles::replicas::run::Replicas;
+use crate::roles::replicas::Replicas;
 use crate::roles::{MainRole, Prepared};
 use crate::watch::watch;
 use crate::watched::Watched;
@@ -196,11 +196,11 @@ fn conclude_from(
         executed_after: program.is_some().then(|| watched.executed.since(watched.released)),
         killed_at_the_end: finished.killed,
         settled: readings::watched(spec.phases.iter().enumerate().map(settled)),
-        probe: probes::probe(&spec.phases, &watched, probing, &deaths, commands),
+        probe: probing.is_there().then(|| probes::probe(&spec.phases, &watched, &deaths, commands)),
         memory: Some(watched.ended.memory.clone()),
         ..Conditions::default()
     };
-    record.findings = watched.worker.iter().flat_map(|worker| remarks(lab, record, &watched, worker)).collect();
+    record.findings = watched.worker.iter().flat_map(|worker| remarks(&lab.near, record, &watched, worker)).collect();
     record.effective = match program {
         Some(Prepared { setting, mut effective }) => {
             effective.calls = probes::calls(&spec.phases, &watched, &probing.silent());

@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::Error;
 use crate::roles::environment::Suspended;
-use crate::roles::replicas::run::Replicas;
+use crate::roles::replicas::Replicas;
 use crate::roles::worker::Worker;
 use crate::watched::Watched;
 

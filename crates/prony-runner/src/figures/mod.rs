@@ -26,8 +26,8 @@ use prony_model::spec::{PhaseSpec, Sign};
 use prony_model::units::Nanos;
 use prony_runtime::DETAIL;
 
-use crate::roles::replicas::{Ran, Replicated};
 use crate::watched::Watched;
+use crate::watched::replicas::{Ran, Replicated};
 use readings::{Readings, not_reached, rate_of_reported, set};
 use span::Span;
 
@@ -112,7 +112,7 @@ impl Trial<'_> {
         tracked.report.iter().for_each(|report| report::inside(spec, report, &mut readings));
         rate_of_reported(&mut readings);
         instances.entry(String::new()).or_default().extend(readings);
-        let pss = &watched.replicas.memory.pss;
+        let pss = &watched.replicas.pss;
         let sampled = replicas::Inputs { snapshots: &watched.snapshots, series: self.sampled, pss };
         instances.extend(replicas::instances(started, sampled));
         instances.extend(processes);

@@ -18,8 +18,7 @@ use crate::watched::Watched;
 
 use crate::figures::heaps;
 use crate::figures::readings::{Readings, rate_of_reported, set};
-use crate::roles::replicas::memory::LargestPss;
-use crate::roles::replicas::{NEVER_BEGAN, NOT_INHERITED, Ran, ReplicaEnd};
+use crate::watched::replicas::{LargestPss, NEVER_BEGAN, NOT_INHERITED, Ran, ReplicaEnd};
 
 /// A figure of counters.
 type Count = fn(&Counters) -> Reading<f64>;
@@ -366,7 +365,7 @@ mod tests {
 
     use super::*;
     use crate::figures::span::tests::{ms, snapshot, watched};
-    use crate::roles::replicas::last_end;
+    use crate::watched::replicas::last_end;
 
     const READ: &str = r"(?<operations>\d+) ops(, (?<rows>\d+) rows)?(, digest (?<digest>\w+))?";
 

@@ -329,7 +329,7 @@ pub(crate) mod tests {
     use prony_runtime::Source;
 
     use super::*;
-    use crate::roles::replicas::Replicated;
+    use crate::watched::replicas::Replicated;
 
     pub(crate) fn ms(n: u64) -> Nanos {
         Nanos::from_millis(n)

@@ -11,8 +11,8 @@ use prony_os::launch::{Captured, Finished};
 use prony_place::setting::why_not_executed;
 use prony_runtime::{ProbeEvent, ProbeLine, Role};
 
-use crate::roles::replicas::{Ran, ReplicaEnd};
 use crate::watched::Watched;
+use crate::watched::replicas::{Ran, ReplicaEnd};
 
 /// Lines of messages that are given as evidence.
 const LAST_LINES: usize = 3;

@@ -4,7 +4,6 @@ pub mod data;
 pub mod environment;
 pub mod probe;
 pub mod replicas;
-pub mod report;
 pub mod worker;
 
 use std::collections::BTreeSet;
@@ -31,7 +30,7 @@ use crate::recorder::Recorder;
 use data::OnDisk;
 use environment::Environment;
 use probe::Probing;
-use replicas::run::{Ground, Replicas};
+use replicas::{Ground, Replicas};
 use worker::Worker;
 
 /// How the main role of a trial is launched and observed.

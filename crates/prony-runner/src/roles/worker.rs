@@ -20,7 +20,7 @@ use rustix::process::Signal;
 
 use crate::error::Error;
 use crate::lab::Lab;
-use crate::roles::report::{Fault, Report};
+use crate::watched::report::{Fault, Report};
 
 /// How long a worker may take to close its store and end, if no `close` phase limits it.
 const CLOSING: Duration = Duration::from_secs(60);

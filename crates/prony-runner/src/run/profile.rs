@@ -17,7 +17,7 @@ use prony_os::launch::Scratch;
 use prony_os::profile::{Taken, perf};
 use prony_stats::summary::median;
 
-use super::{Campaign, count};
+use crate::campaign::{Campaign, count};
 use crate::error::Error;
 use crate::lab::Lab;
 use crate::recorder::Recorder;

@@ -57,7 +57,7 @@ impl SearchArguments {
         };
         let mut observer = observer(self.quiet);
         let database = &self.database.database;
-        let near = scratch(self.scratch.as_deref(), database);
+        let near = scratch::folder(self.scratch.as_deref(), database);
         let over = if self.is_journal_of(resumed)? { Present::Replaced } else { Present::Refused("name another file") };
         let mut files = OutputFiles::of(Some(database), [wanted.file()]);
         let journal = self.journal.as_ref().map(|path| files.open(path, over)).transpose()?;

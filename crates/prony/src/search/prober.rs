@@ -20,8 +20,10 @@ use crate::error::Error;
 use crate::output_file::{OutputFile, OutputFiles};
 use prony_results::{Database, RunId, RunStart, RunStatus};
 use prony_runner::lab::Lab;
+use prony_runner::run::{Summary, phase_times};
+use prony_runner::scratch::elsewhere;
+use prony_runner::trial;
 use prony_runner::warned::Warned;
-use prony_runner::{Summary, elsewhere, trial};
 
 /// What every search needs beside its file.
 pub struct Means<'a> {
@@ -237,7 +239,7 @@ impl<'a> Prober<'a> {
             trial: planned,
             variant: text,
             took: record.took,
-            phases: prony_runner::phase_times(&record),
+            phases: phase_times(&record),
             ending: record.ending.clone(),
             done: self.position,
             trials: self.position,

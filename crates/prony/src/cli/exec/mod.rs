@@ -33,7 +33,7 @@ use prony_report::Options;
 use prony_report::profiles;
 use prony_report::screen::{self, Screen};
 use prony_results::{Database, RunData};
-use prony_runner::load;
+use prony_runner::{load, run};
 
 /// Functions and packages of a profile.
 const TOP: usize = 10;
@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // Not where the commands run: they may look at what lies there.
     let near = std::env::temp_dir();
     let mut database = Database::create(&arguments.database.database)?;
-    let (id, summary) = prony_runner::begin_in(&experiment, &mut database, &near, interrupt, &mut *observer)?;
+    let (id, summary) = run::begin_in(&experiment, &mut database, &near, interrupt, &mut *observer)?;
     drop(observer);
     let data = database.load_run(id)?;
     arguments.style.colour().into_iter().for_each(|colour| output.set_colour(colour));

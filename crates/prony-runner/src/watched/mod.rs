@@ -1,5 +1,8 @@
 //! What was observed of a trial, from its release to its end: figures and record are derived from it.
 
+pub mod replicas;
+pub mod report;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -13,8 +16,8 @@ use prony_model::units::Nanos;
 use prony_os::launch::{Captured, End};
 use prony_os::sample::Snapshot;
 
-use crate::roles::replicas::Replicated;
-use crate::roles::report::Report;
+use crate::watched::replicas::Replicated;
+use crate::watched::report::Report;
 
 /// What was observed of a trial's main role.
 pub struct Watched {

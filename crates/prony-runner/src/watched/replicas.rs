@@ -1,19 +1,18 @@
-//! Replicas of a program: further copies of it that start together when one of its phases begins.
+//! What was observed of a program's replicas: further copies of it that start together when one of its phases begins.
 
-pub mod memory;
-pub mod run;
+use std::collections::BTreeSet;
 
 use prony_boundaries::threads::Threads;
 use prony_boundaries::tracked::Tracked;
 use prony_model::program::replica_instance;
 use prony_model::reading::{Reading, Why};
+use prony_model::record::effective::MemoryRead;
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::{Captured, CpuTime, End, Finished, Usage};
 use prony_os::sample::Snapshot;
 use prony_os::sample::counters::Counters;
+use prony_os::sample::snapshot::ProcessSnapshot;
 use prony_runtime::ProbeLine;
-
-use memory::MemoryReadings;
 
 /// All replicas of a trial, as observed; nothing where there are none, or where their phase never began.
 #[derive(Debug, Default)]
@@ -27,7 +26,31 @@ pub struct Replicated {
     /// When the last of them ended, where all of them did by themselves and it was not reported while the program ran.
     pub ended: Option<Nanos>,
     /// How often and how long their memory was read because they reported something.
-    pub memory: MemoryReadings,
+    pub memory: MemoryRead,
+    /// What the proportional set sizes that were read then add up to.
+    pub pss: LargestPss,
+}
+
+/// The largest sum of proportional set sizes that was read of replicas in one go.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LargestPss {
+    /// Of all replicas or of some: the sum of all was no less. Missing where one could not be read; `None` where no
+    /// replica was alive in any reading.
+    pub sum: Option<Reading<Bytes>>,
+    /// The most replicas that were alive in one reading.
+    pub replicas: usize,
+}
+
+impl LargestPss {
+    /// Adds what was read of these processes in one go; those that had ended by then count for nothing.
+    pub fn add<'a>(&mut self, processes: impl Iterator<Item = &'a ProcessSnapshot>) {
+        let alive: Vec<&ProcessSnapshot> = processes.filter(|process| !process.had_ended()).collect();
+        let roles: BTreeSet<&str> = alive.iter().map(|process| process.role.as_str()).collect();
+        let sum = alive.iter().map(|process| process.pss.clone()).reduce(|sum, one| sum.and(one, |sum, one| sum + one));
+        // An unknown value may be the larger one.
+        self.sum = self.sum.take().into_iter().chain(sum).reduce(|one, other| one.and(other, Bytes::max));
+        self.replicas = self.replicas.max(roles.len());
+    }
 }
 
 /// One replica, as observed.

@@ -1,6 +1,8 @@
 //! Runs replicas: suspended from the trial's begin, released together when their phase begins, their output read, and
 //! ended with the program.
 
+mod memory;
+
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -28,8 +30,8 @@ use crate::error::Error;
 use crate::lab::Lab;
 use crate::recorder::Recorder;
 use crate::roles::probe::{self, Probing};
-use crate::roles::replicas::memory::MemoryReadings;
-use crate::roles::replicas::{Ran, ReplicaEnd, Replicated, last_end};
+use crate::watched::replicas::{Ran, ReplicaEnd, Replicated, last_end};
+use memory::MemoryReadings;
 
 /// Turns in which remaining output is read after an end; a daemon may write without end.
 const LAST_TURNS: usize = 256;
@@ -244,7 +246,8 @@ impl Replicas {
     /// # Errors
     /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
     pub fn finish(self, buffer: &mut [u8]) -> Result<Replicated, Error> {
-        let mut replicated = Replicated { phase: self.phase, memory: self.memory, ..Replicated::default() };
+        let MemoryReadings { read: memory, pss, .. } = self.memory;
+        let mut replicated = Replicated { phase: self.phase, memory, pss, ..Replicated::default() };
         let mut begun = self.begun;
         for replica in begun.iter_mut().filter(|replica| replica.end.is_none()) {
             replica.cut_off()?;
