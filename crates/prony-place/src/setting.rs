@@ -146,7 +146,7 @@ impl<'a> Setting<'a> {
     }
 
     /// A text with its placeholders replaced.
-    pub(crate) fn filled(&self, text: &str) -> OsString {
+    pub fn filled(&self, text: &str) -> OsString {
         let (mut filled, mut rest) = (OsString::new(), text);
         let next = |rest: &str| {
             let places = [(DIR, &self.directory), (TMP, &self.tmp)].into_iter();

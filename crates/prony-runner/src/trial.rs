@@ -221,5 +221,5 @@ fn conclude_from(
 /// Where a program's `cleanup` fails.
 pub fn clean_up(lab: &Lab<'_>, observer: &mut dyn Observer) -> Result<(), Error> {
     let program = |variant: usize| lab.experiment.variants().get(variant)?.spec.subject.program();
-    lab.places.clean_up(lab.means(), program, observer)
+    Ok(lab.places.clean_up(lab.means(), program, observer)?)
 }
