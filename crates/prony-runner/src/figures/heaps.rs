@@ -421,7 +421,7 @@ mod tests {
                 "{name}: {reading:?}"
             );
         }
-        let before = read(&threads, 0, 900, None);
+        let before = read(&threads, 500, 900, None);
         assert_eq!(of(&before, "", "heap.used.max"), Reading::Missing(Why::TooFew { have: 0, need: 1 }));
     }
 
