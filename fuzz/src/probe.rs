@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 
+use prony_boundaries::calls::Calls;
+use prony_boundaries::marks::Mark;
+use prony_boundaries::stream::Stream;
+use prony_boundaries::suspensions::Suspensions;
+use prony_boundaries::threads::Threads;
 use prony_model::units::Nanos;
-use prony_runner::boundaries::calls::Calls;
-use prony_runner::boundaries::marks::Mark;
-use prony_runner::boundaries::stream::Stream;
-use prony_runner::boundaries::suspensions::Suspensions;
-use prony_runner::boundaries::threads::Threads;
 use prony_runtime::{Line, ProbeEvent, ProbeLine, Tallies, parse};
 
 /// A pipe takes this much without a reader.

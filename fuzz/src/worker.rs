@@ -4,12 +4,12 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
+use prony_boundaries::channel::{Channel, Received};
 use prony_model::latency::Recorder;
 use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION, Verified};
 use prony_model::reading::Reading;
 use prony_model::record::{Answer, Groups, LatencyKind, Throughput};
 use prony_model::units::{Bytes, Nanos};
-use prony_runner::boundaries::channel::{Channel, Received};
 
 /// A socket takes this much without a reader.
 const LONGEST: usize = 64 << 10;

@@ -17,8 +17,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  check      layers between crates, cycles between sibling modules, sizes of files, lints of crates, unsafe code,
-             banned words in identifiers and file names
+  check      layers between crates, cycles between sibling modules, chains of imports, sizes of files, lints of crates,
+             unsafe code, banned words in identifiers and file names
   engines    builds and tests the engines outside the default build; or only those named";
 
 fn main() -> ExitCode {
@@ -56,7 +56,10 @@ fn check(root: &Path) -> Result<String, String> {
     faults.extend(unsafety::check(&texts));
     faults.extend(words::check(&texts));
     if faults.is_empty() {
-        Ok(format!("{} files: no fault in layers, module cycles, sizes, lints, unsafe code and words", files.len()))
+        Ok(format!(
+            "{} files: no fault in layers, module cycles, chains of imports, sizes, lints, unsafe code and words",
+            files.len()
+        ))
     } else {
         Err(faults.join("\n"))
     }

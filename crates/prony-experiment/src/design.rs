@@ -73,6 +73,13 @@ impl Experiment {
         let labels: Vec<&str> = levels.filter_map(|(f, level)| Some(f.levels.get(*level)?.label.as_str())).collect();
         labels.join(", ")
     }
+    /// The same with their factors: `store=lmdb, transaction=each`; empty factors are left out.
+    pub fn levels_text(&self, variant: &Variant) -> String {
+        let levels = self.factors.iter().zip(&variant.levels);
+        let levels: Vec<String> =
+            levels.filter_map(|(f, level)| Some(format!("{}={}", f.name, f.levels.get(*level)?.label))).collect();
+        if levels.is_empty() { "the subject".to_owned() } else { levels.join(", ") }
+    }
 
     /// The baseline of a variant's stratum, itself where it is that.
     pub fn baseline_of(&self, variant: &Variant) -> Option<&Variant> {

@@ -1,4 +1,4 @@
-//! Events that the runner emits during a run. Terminal, JSON lines and tests are observers.
+//! Events that the runner emits during a run, and what receives them. Terminal, JSON lines and tests are observers.
 
 use serde::{Deserialize, Serialize};
 
@@ -142,4 +142,23 @@ pub enum Event {
         /// Whether it was interrupted.
         interrupted: bool,
     },
+}
+
+/// Receives every event of a run, in order.
+pub trait Observer {
+    /// Something happened.
+    fn event(&mut self, event: &Event);
+}
+
+/// Collects events in memory.
+#[derive(Default)]
+pub struct Log {
+    /// In order.
+    pub events: Vec<Event>,
+}
+
+impl Observer for Log {
+    fn event(&mut self, event: &Event) {
+        self.events.push(event.clone());
+    }
 }

@@ -1,4 +1,6 @@
-//! Clocks: the monotonic one that every record uses, and a thread's own CPU time.
+//! Clocks: the monotonic one that every record uses, the calendar's, and a thread's own CPU time.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use prony_model::units::Nanos;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -29,6 +31,12 @@ impl Clock for SystemClock {
 /// `CLOCK_MONOTONIC`, shared by all processes of the machine.
 pub fn monotonic() -> Nanos {
     nanos(clock_gettime(ClockId::Monotonic))
+}
+
+/// Unix time now, milliseconds.
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// CPU time of the calling thread.

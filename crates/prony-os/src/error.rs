@@ -85,6 +85,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// What to do about it, where there is something to do beside what the message says.
+    pub fn hint(&self) -> Option<String> {
+        let goes_on = "finished trials are saved: `prony run --resume` continues";
+        matches!(self, Self::SupervisorEnded { .. }).then(|| goes_on.to_owned())
+    }
+
     /// Whether it is a file that this user may not touch.
     pub(crate) fn is_denied(&self) -> bool {
         use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};

@@ -8,6 +8,7 @@ pub mod error;
 pub mod file_modes;
 pub mod fixture;
 pub mod host;
+pub mod interrupt;
 pub mod launch;
 pub mod limits;
 pub mod lock;

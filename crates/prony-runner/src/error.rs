@@ -1,9 +1,10 @@
 //! Errors while a run is prepared and its trials run; every variant names what it is about and keeps its source.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use prony_experiment::{Problem, render};
+use prony_model::error::message;
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -12,14 +13,9 @@ pub enum Error {
     /// The results database.
     #[error(transparent)]
     Results(#[from] prony_results::Error),
-    /// Output could not be written.
-    #[error("cannot write {what}")]
-    Write {
-        /// What was being written: `the tables`, a file's name ...
-        what: String,
-        /// The system's error.
-        source: io::Error,
-    },
+    /// The directory in which a program works, or a step beside its trials.
+    #[error(transparent)]
+    Place(prony_place::Error),
     /// An experiment file cannot be read.
     #[error("cannot read `{}`", .path.display())]
     ReadFile {
@@ -44,56 +40,11 @@ pub enum Error {
     /// A probe inside a runtime could not be prepared.
     #[error(transparent)]
     Runtime(#[from] prony_runtime::Error),
-    /// What a trial needs could not be made: a socket, a thread, a signal handler.
+    /// What a trial needs could not be made: a socket, a thread, a directory.
     #[error("cannot {doing}")]
     Setup {
         /// What was attempted.
         doing: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// A step that a program needs beside its trials failed.
-    #[error("{step} of program `{program}` failed: {message}")]
-    Step {
-        /// The program's name.
-        program: String,
-        /// `build`, `prepare`, `conclude`, `cleanup`, `change`.
-        step: &'static str,
-        /// What happened.
-        message: String,
-    },
-    /// A symbolic link leads out of a directory that is to be copied, or out of a copy: a write through it would change
-    /// the user's own files.
-    #[error("`{}` leads out of {}, to `{}`{}", .link.display(), tree(.of.as_ref(), .directory), .to.display(), more_links(*.more))]
-    LinkOut {
-        /// The link.
-        link: PathBuf,
-        /// The directory.
-        directory: PathBuf,
-        /// What this directory is, where it is not the program's directory itself.
-        of: Option<String>,
-        /// What it leads to.
-        to: PathBuf,
-        /// How many more links lead out.
-        more: usize,
-    },
-    /// A function to be timed is in several files.
-    #[error("the call `{call}` of phase `{phase}` fits {} files: {}", .names.len(), listed(.names))]
-    AmbiguousCall {
-        /// The phase.
-        phase: String,
-        /// The call, as written.
-        call: String,
-        /// Each function that it fits, written so that only that one fits, if possible.
-        names: Vec<String>,
-        /// What to do.
-        hint: String,
-    },
-    /// A program's directory could not be copied.
-    #[error("cannot copy `{}`", .path.display())]
-    Copy {
-        /// The file or directory at fault.
-        path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
@@ -113,25 +64,24 @@ pub enum Error {
     },
 }
 
+impl From<prony_place::Error> for Error {
+    /// What the operating system refuses is the same, whether a step beside a trial needs it or the trial itself.
+    fn from(error: prony_place::Error) -> Self {
+        match error {
+            prony_place::Error::Os(error) => Self::Os(error),
+            error => Self::Place(error),
+        }
+    }
+}
+
 impl Error {
     /// What to do about it, where there is something to do.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Results(error) => error.hint(),
-            Self::LinkOut { directory, to, .. } if directory.starts_with(to) => Some(
-                "it leads to what holds the directory itself, which cannot be copied in its place: remove it"
-                    .to_owned(),
-            ),
-            Self::LinkOut { of: None, .. } => Some(
-                "`links = \"copy\"` in the program's table copies what such links lead to, `links = \"keep\"` keeps them; or \
-                 replace the link"
-                    .to_owned(),
-            ),
-            Self::LinkOut { of: Some(_), .. } => {
-                Some("`links = \"copy\"` in the program's table copies what such links lead to; or replace the link".to_owned())
-            }
-            Self::Refused { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
-            Self::Os(prony_os::Error::SupervisorEnded { .. }) => Some(GO_ON.to_owned()),
+            Self::Place(error) => error.hint(),
+            Self::Os(error) => error.hint(),
+            Self::Refused { hint, .. } => Some(hint.clone()),
             _ => None,
         }
     }
@@ -152,42 +102,5 @@ impl Error {
     }
 }
 
-/// An error with its causes, in one line, and what to do in a second; ends with a newline.
-pub fn message(error: &dyn std::error::Error, hint: Option<String>) -> String {
-    let mut text = format!("error: {error}");
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text.push('\n');
-    if let Some(hint) = hint {
-        text += &format!("hint: {hint}\n");
-    }
-    text
-}
-
-fn tree(of: Option<&String>, directory: &Path) -> String {
-    of.cloned().unwrap_or_else(|| format!("the directory `{}`", directory.display()))
-}
-
-fn more_links(more: usize) -> String {
-    if more == 0 { String::new() } else { format!("; {more} more lead out, too") }
-}
-
 /// Problems of a file that are shown: further ones follow when these are fixed.
 const SHOWN: usize = 20;
-
-/// Names that are listed; further ones are counted.
-const MOST_NAMES: usize = 20;
-
-/// The first names of a list, and how many more there are.
-pub(crate) fn listed(names: &[String]) -> String {
-    let first: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
-    match names.len().saturating_sub(MOST_NAMES) {
-        0 => first.join(", "),
-        more => format!("{} and {more} more", first.join(", ")),
-    }
-}
-
-const GO_ON: &str = "finished trials are saved: `prony run --resume` continues";

@@ -5,25 +5,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prony_experiment::design::{Experiment, Variant};
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::program::{Care, CopyOf, ProgramSpec};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Canary, Facts, MachineLimits};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::clock::monotonic;
 use prony_os::host::{Canaries, facts, machine_limits, moment, warm_memory};
-use prony_os::launch::{Launch, Launcher, Scratch, Swept};
-use prony_os::limits::{self, Ability, Limit};
+use prony_os::interrupt::Interrupt;
+use prony_os::launch::{Launch, Launcher};
+use prony_os::limits::{Ability, Limit};
 use prony_os::runs::{self, Announced};
+use prony_place::files::Files;
+use prony_place::paths::for_scratch;
+use prony_place::place::{Means, Places};
+use prony_place::startable::startable;
 
 use crate::error::Error;
-use crate::files::Files;
-use crate::interrupt::Interrupt;
-use crate::observer::Observer;
-use crate::paths::for_scratch;
-use crate::place::startable::startable;
-use crate::place::{Means, Places};
 use crate::reused::{Environments, Tracing};
+use crate::scratch::sweep;
 
 /// Touched before the first block: pages that the machine has never handed out can be several times slower.
 const WARM: Bytes = Bytes::from_mib(1024);
@@ -198,33 +198,6 @@ fn enforceable(experiment: &Experiment) -> Result<(), Error> {
             let message = format!("the experiment limits `{}`, which cannot be enforced here", limit.name());
             return Err(Error::Refused { message, hint: why });
         }
-    }
-    Ok(())
-}
-
-/// Removes a scratch directory that is no longer needed. If that fails, it is reported and the results stay valid.
-pub fn discard(scratch: Scratch, observer: &mut dyn Observer) {
-    if let Err(error) = scratch.remove() {
-        observer.event(&not_removed(&error));
-    }
-}
-
-fn not_removed(error: &prony_os::Error) -> Event {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-    Event::Notice { text: format!("{error}{cause}"), hint: None }
-}
-
-fn sweep(near: &Path, observer: &mut dyn Observer) -> Result<(), Error> {
-    let (groups, stuck) = limits::sweep();
-    let Swept { removed: folders, left } = Scratch::sweep(near)?;
-    stuck.iter().chain(&left).for_each(|error| observer.event(&not_removed(error)));
-    if groups.len() + folders.len() > 0 {
-        let text = format!(
-            "removed what killed runs had left: {} control groups, {} scratch directories",
-            groups.len(),
-            folders.len()
-        );
-        observer.event(&Event::Notice { text, hint: None });
     }
     Ok(())
 }

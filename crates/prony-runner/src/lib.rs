@@ -1,25 +1,20 @@
 //! Runs trials in one way for every subject, and runs of blocks: order, stopping, resume. Prints nothing.
 
 pub mod before_after;
-pub mod boundaries;
 pub mod budget;
+pub mod campaign;
 pub mod error;
 pub mod estimate;
 pub mod figures;
-pub mod files;
-pub mod interrupt;
 pub mod lab;
 pub mod load;
-pub mod observer;
-pub mod paths;
-pub mod place;
-pub mod protected;
 pub mod record;
 pub mod recorder;
 mod reused;
 pub mod roles;
-mod run;
+pub mod run;
 pub mod run_time;
+pub mod scratch;
 pub mod surroundings;
 pub mod trial;
 pub mod warned;
@@ -27,6 +22,3 @@ pub mod watch;
 pub mod watched;
 
 pub use error::Error;
-pub use run::{
-    Campaign, Summary, begin, begin_in, elsewhere, phase_times, planned, run, scratch, unix_ms, variant_text,
-};

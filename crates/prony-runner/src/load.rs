@@ -8,10 +8,10 @@ use prony_engines::catalog::Catalog;
 use prony_experiment::Problem;
 use prony_experiment::design::Experiment;
 use prony_model::catalog::{Overrides, Surroundings};
+use prony_place::named;
+use prony_place::paths::utf8;
 
 use crate::error::Error;
-use crate::paths::utf8;
-use crate::place::named;
 
 /// Bytes of the longest experiment file; a longer one is something else, such as `/dev/zero`.
 const LONGEST: u64 = 4 << 20;

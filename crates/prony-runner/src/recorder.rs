@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use prony_model::event::Observer;
 use prony_model::profile::Profiler;
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Nanos;
@@ -12,8 +13,7 @@ use prony_os::profile::perf::Perf;
 use prony_runtime::profile as node;
 
 use crate::error::Error;
-use crate::lab::discard;
-use crate::observer::Observer;
+use crate::scratch::discard;
 
 /// The profiler of one trial.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Reuses supervisor, scratch and counters from one trial of a program for the next, with light care.
 
 use std::cell::{OnceCell, RefCell};
+use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -8,11 +9,10 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 
 use prony_experiment::design::Experiment;
+use prony_os::Error;
 use prony_os::launch::{Launch, Reusable, Scratch};
 use prony_os::limits::Group;
 use prony_os::sample::{ForeignProcess, GroupFiles, Samplers, SyncCounters, Tracepoints};
-
-use crate::error::Error;
 
 /// What one trial leaves for the next, and a thread that samples all of them.
 #[derive(Debug, Default)]
@@ -98,11 +98,11 @@ impl Environments {
     ///
     /// # Errors
     /// Where the machine refuses it.
-    pub fn samplers(&self) -> Result<Rc<Samplers>, Error> {
+    pub fn samplers(&self) -> io::Result<Rc<Samplers>> {
         if let Some(samplers) = self.samplers.get() {
             return Ok(Rc::clone(samplers));
         }
-        let started = Samplers::start().map_err(|source| Error::Setup { doing: "start the sampler", source })?;
+        let started = Samplers::start()?;
         Ok(Rc::clone(self.samplers.get_or_init(|| Rc::new(started))))
     }
 }

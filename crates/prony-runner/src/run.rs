@@ -4,37 +4,30 @@ mod profile;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::path::Path;
+use std::time::Duration;
 
 use prony_experiment::design::{Blocks, Experiment, Variant};
 use prony_experiment::plan::{self};
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::outcome::Outcome;
 use prony_model::program::Care;
 use prony_model::record::{PhaseRecord, TrialRecord};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
-use prony_os::clock::monotonic;
+use prony_os::clock::{monotonic, unix_ms};
+use prony_os::interrupt::Interrupt;
 
 use crate::budget::Bought;
+use crate::campaign::{Campaign, count, planned};
 use crate::error::Error;
-use crate::estimate;
-use crate::interrupt::Interrupt;
 use crate::lab::Lab;
-use crate::observer::Observer;
 use crate::run_time::RunTime;
-use crate::warned::Warned;
+use crate::scratch::elsewhere;
+use crate::{estimate, trial};
 use prony_analysis::verdicts;
 use prony_results::{Database, RunId, RunStart, RunStatus};
-
-/// Trials that are shorter are stored several at once where care is light.
-const SHORT: Nanos = Nanos::from_millis(5);
-
-/// After how long the first of them is stored at the latest, unless a trial takes longer than those of its variant did.
-const GATHERED: Duration = Duration::from_millis(20);
 
 /// How often trials of milliseconds are synced.
 const LAZY: Duration = Duration::from_secs(1);
@@ -62,82 +55,6 @@ impl Summary {
             None => Ok(()),
             Some(message) => Err(Error::CleanUp { message: message.clone() }),
         }
-    }
-}
-
-/// A run in the database and the rest of its plan.
-pub struct Campaign<'a> {
-    /// The database for finished trials.
-    pub database: &'a mut Database,
-    /// The run's number there.
-    pub run: RunId,
-    /// The whole plan.
-    pub plan: &'a [PlannedTrial],
-    /// Finished trials: the first of the plan.
-    done: u32,
-    /// When it began, by the monotonic clock.
-    began: Nanos,
-    /// The number of this session.
-    session: u32,
-    gathered: Gathered,
-    warned: Warned,
-}
-
-/// Short trials that wait to be stored together, which costs a fraction of storing each by itself.
-#[derive(Debug, Default)]
-struct Gathered {
-    records: Vec<TrialRecord>,
-    since: Option<Instant>,
-    /// How long the last trial of each variant took, where care is light.
-    last: BTreeMap<usize, Nanos>,
-}
-
-impl<'a> Campaign<'a> {
-    /// A run of which earlier sessions finished the first `done` trials of the plan.
-    pub fn new(database: &'a mut Database, run: RunId, plan: &'a [PlannedTrial], done: usize) -> Self {
-        let (began, gathered, warned) = (monotonic(), Gathered::default(), Warned::default());
-        Self { database, run, plan, done: count(done), began, session: 0, gathered, warned }
-    }
-
-    /// The same, begun at a time of the monotonic clock: what came before the first trial is part of the run's time.
-    #[must_use]
-    pub fn since(self, began: Nanos) -> Self {
-        Self { began, ..self }
-    }
-
-    /// The same, taken up again in this session.
-    #[must_use]
-    pub fn in_session(self, session: u32) -> Self {
-        Self { session, ..self }
-    }
-
-    /// Keeps what has gathered before a trial that may take long: it need not be lost with that, nor with the machine's
-    /// power where that goes.
-    fn expect(&mut self, trial: &PlannedTrial) -> Result<(), Error> {
-        let last = self.gathered.last.get(&trial.variant).copied();
-        if last.is_some_and(|last| last < SHORT) {
-            return Ok(());
-        }
-        self.keep_gathered()?;
-        // Before a trial has ended there is nothing to lose.
-        if self.done == 0 { Ok(()) } else { Ok(self.database.sync_before(last.map(Nanos::to_duration))?) }
-    }
-
-    /// Stores a finished trial, at once or together with those that follow within milliseconds.
-    fn keep(&mut self, record: TrialRecord, light: bool) -> Result<(), Error> {
-        let (short, variant) = (light && record.took < SHORT, record.trial.variant);
-        if light {
-            self.gathered.last.insert(variant, record.took);
-        }
-        self.gathered.records.push(record);
-        let since = *self.gathered.since.get_or_insert_with(Instant::now);
-        if short && since.elapsed() < GATHERED { Ok(()) } else { self.keep_gathered() }
-    }
-
-    fn keep_gathered(&mut self) -> Result<(), Error> {
-        self.gathered.since = None;
-        let records = std::mem::take(&mut self.gathered.records);
-        if records.is_empty() { Ok(()) } else { Ok(self.database.append_trials(self.run, &records)?) }
     }
 }
 
@@ -189,16 +106,7 @@ pub fn begin_in(
         scratch: elsewhere.as_deref(),
     })?;
     let campaign = Campaign::new(database, run, &plan, 0).since(began);
-    Ok((run, crate::run(campaign, &lab, observer)?))
-}
-
-/// Trials that are certain to be part of the run: all of the plan, or, with a time budget, those of the first block. At
-/// the run's end, those that ran.
-pub fn planned(experiment: &Experiment, plan: &[PlannedTrial], done: usize) -> u32 {
-    match experiment.compare().budget {
-        Some(_) => count(done.max(plan.iter().take_while(|trial| trial.block == 0).count())),
-        None => count(plan.len()),
-    }
+    Ok((run, self::run(campaign, &lab, observer)?))
 }
 
 /// What the experiment's time budget buys, by what is known before it runs.
@@ -206,19 +114,6 @@ fn bought(experiment: &Experiment, database: &Path) -> Option<Bought> {
     experiment.compare().budget?;
     let outline = plan::outline(experiment);
     Bought::of(experiment, &outline, &estimate::of(experiment, &outline, database))
-}
-
-/// Scratch is on the file system of the results unless another place is given (METHOD 5.4).
-pub fn scratch(asked: Option<&Path>, database: &Path) -> PathBuf {
-    let beside = database.parent().filter(|parent| !parent.as_os_str().is_empty());
-    asked.or(beside).unwrap_or(Path::new(".")).to_path_buf()
-}
-
-/// The absolute path of scratch, unless it is the database's folder: a run may be resumed from anywhere.
-pub fn elsewhere(near: &Path, database: &Path) -> Option<PathBuf> {
-    let near = std::path::absolute(near).ok()?;
-    let beside = std::path::absolute(database).ok()?.parent().map(Path::to_path_buf);
-    (Some(&near) != beside.as_ref()).then_some(near)
 }
 
 /// Runs the rest of the plan. Each trial is on disk when its event is emitted, or some milliseconds later where care is
@@ -247,7 +142,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     // What a program's `cleanup` does may take long, or be ended.
     let saved = campaign.keep_gathered();
     // Whatever ended it: programs leave the same behind.
-    summary.unclean = crate::trial::clean_up(lab, observer).err().map(|error| error.to_string());
+    summary.unclean = trial::clean_up(lab, observer).err().map(|error| error.to_string());
     if let Err(error) = ran.and(saved) {
         summary.unclean.into_iter().for_each(|text| observer.event(&Event::Notice { text, hint: None }));
         // What ended it is the error to tell; the run can be taken up again, as one that the user interrupted.
@@ -364,10 +259,10 @@ fn one(
     summary: &mut Summary,
     observer: &mut dyn Observer,
 ) -> Result<bool, Error> {
-    let variant = variant_text(lab.experiment, &lab.experiment.variants()[trial.variant]);
+    let variant = lab.experiment.levels_text(&lab.experiment.variants()[trial.variant]);
     campaign.expect(trial)?;
     observer.event(&Event::TrialBegan { trial: *trial, variant: variant.clone() });
-    let mut record = crate::trial::run(lab, trial, observer)?;
+    let mut record = trial::run(lab, trial, observer)?;
     if record.ending.outcome == Outcome::Interrupted {
         return Ok(false);
     }
@@ -422,25 +317,4 @@ pub fn phase_times(record: &TrialRecord) -> Vec<(String, Nanos)> {
     };
     let timed = record.phases.iter().filter(|phase| phase.timed);
     timed.filter_map(|phase| Some((phase.name.clone(), time(phase)?))).collect()
-}
-
-/// A variant's levels as text: `store=lmdb, transaction=each`; empty factors are left out.
-pub fn variant_text(experiment: &Experiment, variant: &Variant) -> String {
-    let levels: Vec<String> = experiment
-        .factors()
-        .iter()
-        .zip(&variant.levels)
-        .filter_map(|(factor, level)| Some(format!("{}={}", factor.name, factor.levels.get(*level)?.label)))
-        .collect();
-    if levels.is_empty() { "the subject".to_owned() } else { levels.join(", ") }
-}
-
-fn count(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-/// Unix time now, milliseconds.
-pub fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -12,17 +12,16 @@ use prony_model::program::{InputSpec, OutputTo, ProgramSpec};
 use prony_model::spec::{Action, Amount, DataSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
 use prony_os::limits::{Ability, Limit};
+use prony_place::paths::{FROM_FILE, for_scratch};
+use prony_place::protected::{NAME_ANOTHER, Protected};
+use prony_place::setting::open_whole;
+use prony_place::sources::Sources;
+use prony_place::{change, startable};
 use rustix::fs::{Access, StatVfs, access, statvfs};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::error::Error;
-use crate::paths::{FROM_FILE, for_scratch};
-use crate::place::change;
-use crate::place::setting::open_whole;
-use crate::place::sources::Sources;
-use crate::place::startable;
-use crate::protected::{NAME_ANOTHER, Protected};
 
 /// This machine, with scratch in a given folder.
 #[derive(Debug)]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use prony_analysis::conclude::conclude;
 use prony_analysis::guard;
+use prony_boundaries::observation::Observation;
+use prony_model::event::Observer;
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Conditions, Effective, TrialRecord};
@@ -12,26 +14,23 @@ use prony_model::spec::TrialSpec;
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
-use prony_os::clock::monotonic;
+use prony_os::clock::{monotonic, unix_ms};
 use prony_os::launch::Finished;
 use prony_os::runs::Announced;
 use prony_runtime::ProbeLine;
 
 use crate::before_after::BeforeAfter;
-use crate::boundaries::observation::Observation;
 use crate::error::Error;
 use crate::figures;
 use crate::figures::readings;
 use crate::figures::report::remarks;
 use crate::lab::Lab;
-use crate::observer::Observer;
 use crate::record::{effective, ending, probes};
 use crate::recorder::Recorder;
 use crate::roles::environment::Environment;
 use crate::roles::probe::Probing;
-use crate::roles::replicas::run::Replicas;
+use crate::roles::replicas::Replicas;
 use crate::roles::{MainRole, Prepared};
-use crate::unix_ms;
 use crate::watch::watch;
 use crate::watched::Watched;
 
@@ -64,7 +63,7 @@ pub fn run_with(
     };
     let mut record = match attempted {
         // A step before the subject did not fail, but was ended with all else.
-        Err(Error::Step { .. }) if lab.interrupt.asked() => interrupted(trial),
+        Err(Error::Place(prony_place::Error::Step { .. })) if lab.interrupt.asked() => interrupted(trial),
         attempted => attempted?,
     };
     let beside = before.zip(other_runs()).filter(|(before, after)| after.any_since(before));
@@ -197,11 +196,11 @@ fn conclude_from(
         executed_after: program.is_some().then(|| watched.executed.since(watched.released)),
         killed_at_the_end: finished.killed,
         settled: readings::watched(spec.phases.iter().enumerate().map(settled)),
-        probe: probes::probe(&spec.phases, &watched, probing, &deaths, commands),
+        probe: probing.is_there().then(|| probes::probe(&spec.phases, &watched, &deaths, commands)),
         memory: Some(watched.ended.memory.clone()),
         ..Conditions::default()
     };
-    record.findings = watched.worker.iter().flat_map(|worker| remarks(lab, record, &watched, worker)).collect();
+    record.findings = watched.worker.iter().flat_map(|worker| remarks(&lab.near, record, &watched, worker)).collect();
     record.effective = match program {
         Some(Prepared { setting, mut effective }) => {
             effective.calls = probes::calls(&spec.phases, &watched, &probing.silent());
@@ -222,5 +221,5 @@ fn conclude_from(
 /// Where a program's `cleanup` fails.
 pub fn clean_up(lab: &Lab<'_>, observer: &mut dyn Observer) -> Result<(), Error> {
     let program = |variant: usize| lab.experiment.variants().get(variant)?.spec.subject.program();
-    lab.places.clean_up(lab.means(), program, observer)
+    Ok(lab.places.clean_up(lab.means(), program, observer)?)
 }

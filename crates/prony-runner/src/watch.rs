@@ -5,21 +5,21 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use prony_boundaries::functions::begins_phase;
+use prony_boundaries::limits::Stopped;
+use prony_boundaries::marks::{self, Mark};
+use prony_boundaries::observation::Observation;
+use prony_boundaries::stream::{Stream, Taken};
 use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
+use prony_os::interrupt::Interrupt;
 use prony_os::launch::{End, Process, Started};
+use prony_place::setting::Ends;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::boundaries::functions::begins_phase;
-use crate::boundaries::limits::Stopped;
-use crate::boundaries::marks::{self, Mark};
-use crate::boundaries::observation::Observation;
-use crate::boundaries::stream::{Stream, Taken};
 use crate::error::Error;
-use crate::interrupt::Interrupt;
-use crate::place::setting::Ends;
 use crate::roles::environment::Suspended;
-use crate::roles::replicas::run::Replicas;
+use crate::roles::replicas::Replicas;
 use crate::roles::worker::Worker;
 use crate::watched::Watched;
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use prony_model::error::message;
 use prony_model::metric::MetricError;
 
 /// An error of this crate.
@@ -12,6 +13,9 @@ pub enum Error {
     /// A run or what it needs.
     #[error(transparent)]
     Runner(#[from] prony_runner::Error),
+    /// The directory or the command of a program.
+    #[error(transparent)]
+    Place(#[from] prony_place::Error),
     /// A report.
     #[error(transparent)]
     Report(#[from] prony_report::Error),
@@ -87,6 +91,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Runner(error) => error.hint(),
+            Self::Place(error) => error.hint(),
             Self::Report(error) => error.hint(),
             Self::Results(error) => error.hint(),
             Self::Arguments { hint, .. } => Some(hint.clone()),
@@ -99,7 +104,7 @@ impl Error {
     pub fn text(&self) -> String {
         match self {
             Self::Runner(error) => error.text(),
-            _ => prony_runner::error::message(self, self.hint()),
+            _ => message(self, self.hint()),
         }
     }
 

@@ -4,6 +4,7 @@ pub mod calibrate;
 pub mod cli;
 pub mod data;
 pub mod error;
+pub mod json_lines;
 pub mod output_file;
 pub mod progress;
 pub mod search;

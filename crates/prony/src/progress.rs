@@ -5,14 +5,13 @@ use std::fmt::Display;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::Reading;
 use prony_model::units::Nanos;
 
 use prony_report::screen::{Screen, one_line};
 use prony_runner::estimate::span;
-use prony_runner::observer::Observer;
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Decides whether other threads or processes worked while one was suspended: what they did then belongs neither to the
 //! suspension nor to a phase. Pure.
 
+use prony_boundaries::suspending::Suspension;
+use prony_boundaries::threads::Thread;
 use prony_model::record::ProcessSample;
 use prony_model::units::Nanos;
 use prony_os::sample::Snapshot;
 
-use crate::boundaries::suspending::Suspension;
-use crate::boundaries::threads::Thread;
 use crate::watched::Watched;
 
 /// A process that uses less than this part of a processor meanwhile counts as idle.
@@ -42,7 +42,7 @@ pub fn went_on(watched: &Watched, suspension: &Suspension) -> bool {
 /// What the suspension itself lets a process use. Where no other thread of it has a heap, all that a collection takes is its
 /// helpers'.
 fn allowed(watched: &Watched, suspension: &Suspension, pid: u32) -> Nanos {
-    let Some(took) = suspension.collected().filter(|_| pid == suspension.source.pid) else { return Nanos::ZERO };
+    let Some(took) = suspension.collected.filter(|_| pid == suspension.source.pid) else { return Nanos::ZERO };
     let beside = lived(watched, suspension).any(|thread| thread.source.pid == pid);
     Nanos::from_nanos(took.as_nanos().saturating_mul(if beside { 1 } else { HELPERS })) + PREPARING
 }
@@ -63,8 +63,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::boundaries::threads::tests::{hello, line, threads};
     use crate::figures::span::tests::{ms, snapshot, suspension, watched};
+    use crate::figures::tests::lines::{hello, line, threads};
 
     /// A suspension of process 7 from 100 to 1,100 ms in which each of these processes used so many milliseconds.
     fn suspended(used: &[(u32, u64)], hellos: &[(u32, u32)]) -> Watched {
@@ -108,7 +108,7 @@ mod tests {
     fn a_collection_is_the_holds_own() {
         let collected = |used: u64, hellos: &[(u32, u32)]| {
             let mut all = suspended(&[(7, used)], hellos);
-            all.suspensions[0].collect_for_test(ms(100));
+            all.suspensions[0].collected = Some(ms(100));
             worked(&all)
         };
         assert!(!collected(350, &[(7, 0)]), "by several threads at once");

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
+use prony_boundaries::suspensions::Suspensions;
+use prony_boundaries::threads::{MOST_SAMPLES, Thread, Threads};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::MetricKeyText;
 use prony_model::units::{Bytes, Nanos};
 use prony_runtime::{GcFigures, HeapFigures, Role};
 
-use crate::boundaries::suspensions::Suspensions;
-use crate::boundaries::threads::{MOST_SAMPLES, Thread, Threads};
 use crate::figures::readings::{Readings, set};
 
 /// A figure that was taken so long before an instant is used for it; or a tenth of the phase, if that is longer.
@@ -345,7 +345,7 @@ fn loop_delay(threads: &[&Thread], span: Span<'_>) -> Reading<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boundaries::threads::tests::{bye, full, heap, hello, line, threads};
+    use crate::figures::tests::lines::{bye, full, heap, hello, line, threads};
 
     fn ms(n: u64) -> Nanos {
         Nanos::from_millis(n)
@@ -421,7 +421,7 @@ mod tests {
                 "{name}: {reading:?}"
             );
         }
-        let before = read(&threads, 0, 900, None);
+        let before = read(&threads, 500, 900, None);
         assert_eq!(of(&before, "", "heap.used.max"), Reading::Missing(Why::TooFew { have: 0, need: 1 }));
     }
 

@@ -12,6 +12,11 @@ pub mod suspended;
 use std::collections::BTreeMap;
 
 use prony_analysis::conclude::{Observed, Reached};
+use prony_boundaries::calls::Calls;
+use prony_boundaries::suspending::{MOST_SUSPENSIONS, Suspension};
+use prony_boundaries::suspensions::Suspensions;
+use prony_boundaries::tracked::Tracked;
+use prony_boundaries::{functions, settling};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::Trigger;
 use prony_model::reading::{Reading, Why};
@@ -22,14 +27,8 @@ use prony_model::spec::{PhaseSpec, Sign};
 use prony_model::units::Nanos;
 use prony_runtime::DETAIL;
 
-use crate::boundaries::calls::Calls;
-use crate::boundaries::functions;
-use crate::boundaries::settling;
-use crate::boundaries::suspending::{MOST_SUSPENSIONS, Suspension};
-use crate::boundaries::suspensions::Suspensions;
-use crate::boundaries::tracked::Tracked;
-use crate::roles::replicas::{Ran, Replicated};
 use crate::watched::Watched;
+use crate::watched::replicas::{Ran, Replicated};
 use readings::{Readings, not_reached, rate_of_reported, set};
 use span::Span;
 
@@ -114,7 +113,7 @@ impl Trial<'_> {
         tracked.report.iter().for_each(|report| report::inside(spec, report, &mut readings));
         rate_of_reported(&mut readings);
         instances.entry(String::new()).or_default().extend(readings);
-        let pss = &watched.replicas.memory.pss;
+        let pss = &watched.replicas.pss;
         let sampled = replicas::Inputs { snapshots: &watched.snapshots, series: self.sampled, pss };
         instances.extend(replicas::instances(started, sampled));
         instances.extend(processes);

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use prony_boundaries::suspensions::Suspensions;
+use prony_boundaries::threads::Threads;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::REPLICAS;
 use prony_model::reading::{Reading, Why};
@@ -14,12 +16,9 @@ use prony_runtime::ProbeLine;
 
 use crate::watched::Watched;
 
-use crate::boundaries::suspensions::Suspensions;
-use crate::boundaries::threads::Threads;
 use crate::figures::heaps;
 use crate::figures::readings::{Readings, rate_of_reported, set};
-use crate::roles::replicas::memory::LargestPss;
-use crate::roles::replicas::{NEVER_BEGAN, NOT_INHERITED, Ran, ReplicaEnd};
+use crate::watched::replicas::{LargestPss, NEVER_BEGAN, NOT_INHERITED, Ran, ReplicaEnd};
 
 /// A figure of counters.
 type Count = fn(&Counters) -> Reading<f64>;
@@ -355,6 +354,8 @@ fn largest_pss(snapshots: &[Snapshot], roles: &BTreeSet<String>, read: &LargestP
 
 #[cfg(test)]
 mod tests {
+    use prony_boundaries::tracked::{Happened, Tracked};
+    use prony_boundaries::tracker::Tracker;
     use prony_model::program::ObserveSpec;
     use prony_model::record::ProcessSample;
     use prony_model::spec::{Action, PhaseSpec};
@@ -362,11 +363,8 @@ mod tests {
     use prony_os::sample::snapshot::ProcessSnapshot;
 
     use super::*;
-    use crate::boundaries::tracked::Happened;
-    use crate::boundaries::tracked::Tracked;
-    use crate::boundaries::tracker::Tracker;
     use crate::figures::span::tests::{ms, snapshot, watched};
-    use crate::roles::replicas::last_end;
+    use crate::watched::replicas::last_end;
 
     const READ: &str = r"(?<operations>\d+) ops(, (?<rows>\d+) rows)?(, digest (?<digest>\w+))?";
 

@@ -1,5 +1,7 @@
 //! Figures and remarks from what a worker itself measured of a phase. Pure.
 
+use std::path::Path;
+
 use prony_analysis::guard::{self, Finding, Severity};
 use prony_model::latency::{COMMIT, Recorder};
 use prony_model::metric::{Metric, MetricKey};
@@ -10,9 +12,8 @@ use prony_model::spec::PhaseSpec;
 use prony_model::units::{Bytes, Nanos};
 
 use crate::figures::readings::{Readings, set};
-use crate::lab::Lab;
-use crate::roles::report::Report;
 use crate::watched::Watched;
+use crate::watched::report::Report;
 
 /// Notes of the worker about a phase, beside its figures, as findings.
 pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
@@ -36,12 +37,12 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
 
 /// Findings of a store's trial beside those of guards: notes of the worker, a disk that is nearly full, and work at the
 /// close that belongs to no phase.
-pub fn remarks(lab: &Lab<'_>, record: &TrialRecord, watched: &Watched, worker: &Report) -> Vec<Finding> {
+pub fn remarks(near: &Path, record: &TrialRecord, watched: &Watched, worker: &Report) -> Vec<Finding> {
     let reports = record.phases.iter().zip(&watched.tracker.phases);
     let notes = reports.filter_map(|(phase, tracked)| Some(notes(&phase.name, tracked.report.as_ref()?)));
     let closing = worker.asked_to_stop.map(|asked| watched.ended.at.since(asked));
     let closing = closing.and_then(|closing| close_without_phase(record, closing));
-    notes.flatten().chain(nearly_full(lab, record)).chain(closing).collect()
+    notes.flatten().chain(nearly_full(near, record)).chain(closing).collect()
 }
 
 /// Work at the close of a trial that went well and has no phase for it.
@@ -56,8 +57,8 @@ fn close_without_phase(record: &TrialRecord, closing: Nanos) -> Option<Finding> 
 }
 
 /// Whether the next trial's store may not fit.
-fn nearly_full(lab: &Lab<'_>, record: &TrialRecord) -> Option<Finding> {
-    let stat = rustix::fs::statvfs(&lab.near).ok()?;
+fn nearly_full(near: &Path, record: &TrialRecord) -> Option<Finding> {
+    let stat = rustix::fs::statvfs(near).ok()?;
     let bytes = |blocks: u64| Bytes::from_bytes(blocks.saturating_mul(stat.f_frsize));
     let of = |phase: &PhaseRecord| phase.reading(MetricKey::amount(Metric::Disk))?.measured().copied();
     let store = record.phases.iter().filter_map(of).fold(0.0, f64::max);
@@ -134,12 +135,12 @@ fn measured(n: u64) -> Reading<f64> {
 #[cfg(test)]
 mod tests {
     use prony_analysis::conclude::{Observed, Reached};
+    use prony_boundaries::tracker::Tracker;
     use prony_model::protocol::Verified;
     use prony_model::record::PhaseRecord;
     use prony_model::spec::{Action, Amount, Grouping, Ops, Order, Sampling};
 
     use super::*;
-    use crate::boundaries::tracker::Tracker;
     use crate::figures;
     use crate::figures::span::tests::{ms, snapshot, watched};
 

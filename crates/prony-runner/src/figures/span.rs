@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use prony_boundaries::suspending::Suspension;
+use prony_boundaries::suspensions::Suspensions;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSeries};
@@ -11,8 +13,6 @@ use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
 use prony_os::sample::{Ended, Ends, Processes, Snapshot, phase_readings, readings_with_ends};
 
-use crate::boundaries::suspending::Suspension;
-use crate::boundaries::suspensions::Suspensions;
 use crate::figures::readings::{Readings, set};
 use crate::watched::Watched;
 
@@ -318,8 +318,10 @@ struct Before {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
+    use prony_boundaries::threads::Threads;
+    use prony_boundaries::tracker::Tracker;
     use prony_model::record::Pressure;
     use prony_model::record::ProcessSample;
     use prony_os::launch::{Captured, CpuTime, Status};
@@ -327,12 +329,8 @@ pub(crate) mod tests {
     use prony_os::sample::parse::GroupCpu;
     use prony_runtime::Source;
 
-    use crate::boundaries::threads::Threads;
-    use crate::boundaries::tracker::Tracker;
-    use crate::roles::replicas::Replicated;
-    use std::collections::BTreeSet;
-
     use super::*;
+    use crate::watched::replicas::Replicated;
 
     pub(crate) fn ms(n: u64) -> Nanos {
         Nanos::from_millis(n)

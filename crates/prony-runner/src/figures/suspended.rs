@@ -3,10 +3,10 @@
 //! Neither counting that time nor leaving it out makes figures of such a phase that could be compared with those of a
 //! run without the suspension: collections, caches and background work proceed differently after it. So it has none.
 
+use prony_boundaries::functions::observed;
 use prony_model::reading::Why;
 use prony_model::spec::PhaseSpec;
 
-use crate::boundaries::functions::observed;
 use crate::watched::Watched;
 
 /// The first phase whose `at_end` suspended the program while the phase at an index was running.
@@ -32,16 +32,17 @@ pub fn why(by: &str) -> Why {
 
 #[cfg(test)]
 mod tests {
+    use prony_boundaries::marks::Mark;
+    use prony_boundaries::suspending::Suspension;
+    use prony_boundaries::tracked::Happened;
+    use prony_boundaries::tracker::Tracker;
     use prony_model::program::{AtEndSpec, ObserveSpec, Trigger};
     use prony_model::spec::Action;
     use prony_model::units::Nanos;
 
     use super::*;
-    use crate::boundaries::marks::Mark;
-    use crate::boundaries::threads::tests::line;
-    use crate::boundaries::tracked::Happened;
-    use crate::boundaries::tracker::Tracker;
     use crate::figures::span::tests::{ms, snapshot, suspension, watched};
+    use crate::figures::tests::lines::line;
 
     fn phase(name: &str, trigger: Trigger, at_end: Option<AtEndSpec>) -> PhaseSpec {
         let (begin, end) = (Some(trigger.clone()), Some(trigger));
@@ -92,7 +93,7 @@ mod tests {
         let phases = phases(Some(AtEndSpec::default()));
         let mut tracker = Tracker::new(&phases);
         tracker.happened(Happened::Mark(&Mark::parse("b begin").unwrap()), ms(50), Nanos::ZERO);
-        let of = |change: fn(&mut crate::boundaries::suspending::Suspension)| {
+        let of = |change: fn(&mut Suspension)| {
             let mut one = suspension(7, 0, (0, 1), (100, 300));
             change(&mut one);
             let mut all = watched(vec![snapshot(0, 0, &[7]), snapshot(900, 0, &[])], vec![one]);

@@ -1,3 +1,10 @@
+pub(crate) mod lines;
+
+use prony_boundaries::functions::Part;
+use prony_boundaries::marks::Mark;
+use prony_boundaries::settling::Settled;
+use prony_boundaries::tracked::Happened;
+use prony_boundaries::tracker::Tracker;
 use prony_model::program::{AtEndSpec, ObserveSpec, Trigger};
 use prony_model::spec::{Action, SettleSpec};
 use prony_model::units::{Bytes, Fraction};
@@ -5,13 +12,8 @@ use prony_os::settle::SettleResult;
 use prony_runtime::ProbeLine;
 
 use super::*;
-use crate::boundaries::functions::Part;
-use crate::boundaries::marks::Mark;
-use crate::boundaries::settling::Settled;
-use crate::boundaries::threads::tests::line as line_of;
-use crate::boundaries::tracked::Happened;
-use crate::boundaries::tracker::Tracker;
 use crate::figures::span::tests::{ms, snapshot, suspension, watched};
+use crate::figures::tests::lines::line as line_of;
 
 fn spec(name: &str) -> PhaseSpec {
     let mark = || Some(Trigger::Mark(name.into()));

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use prony_experiment::left_out::{LEFT_OUT, hidden};
 use prony_model::record::EffectiveProgram;
+use prony_model::record::effective::ProgramStore;
 use prony_model::spec::TrialSpec;
+use prony_model::units::Nanos;
+use prony_os::sample::Snapshot;
+use prony_place::setting::Setting;
 
-use crate::place::setting::Setting;
 use crate::record::replicas;
-use crate::roles::data;
 use crate::watched::Watched;
 
 /// A program with what was observed of it. Command lines are included only where `commands` are recorded.
@@ -69,6 +71,49 @@ fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watche
     effective.strange_marks.clone_from(&watched.tracker.strange);
     effective.strange_marks_in_all = watched.tracker.unknown_marks;
     if let Some(store) = &mut effective.store {
-        data::describe(store, &watched.snapshots, watched.polls_took);
+        describe_data(store, &watched.snapshots, watched.polls_took);
+    }
+}
+
+/// Adds to the place of a program's data what else is known of them beside the figures of phases. `polls_took` is the time
+/// that reading them took while a phase waited for quiet.
+fn describe_data(store: &mut ProgramStore, snapshots: &[Snapshot], polls_took: Nanos) {
+    // The program is suspended at the first snapshot and has ended at the last.
+    let running = snapshots.get(1..snapshots.len().saturating_sub(1)).unwrap_or_default();
+    store.reading = running.iter().fold(polls_took, |sum, snapshot| sum + snapshot.store_took);
+    store.settling = polls_took;
+    store.at_begin = snapshots.first().and_then(|snapshot| snapshot.disk.measured().copied());
+    store.found = snapshots.iter().any(|snapshot| snapshot.disk.measured().is_some());
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_model::reading::{Reading, Why};
+    use prony_os::cache::DiskUsage;
+
+    use super::*;
+    use crate::figures::span::tests::snapshot;
+
+    #[test]
+    fn the_record_says_what_was_there_before_and_what_reading_it_took() {
+        let ms = Nanos::from_millis;
+        let size = |n: u64| Reading::Measured(DiskUsage { files: n, ..DiskUsage::default() });
+        let mut snapshots = vec![snapshot(0, 0, &[1]), snapshot(10, 1, &[1]), snapshot(20, 2, &[])];
+        snapshots.iter_mut().for_each(|snapshot| (snapshot.took, snapshot.store_took) = (ms(90), ms(3)));
+        snapshots[2].disk = size(4);
+        let place = ProgramStore { path: "/somewhere/data".into(), of_the_trial: true, ..ProgramStore::default() };
+        let described = |snapshots: &[Snapshot], polls_took| {
+            let mut store = place.clone();
+            describe_data(&mut store, snapshots, polls_took);
+            store
+        };
+        // Only of its own data, and readings of a program that does not run disturb nothing.
+        assert_eq!(described(&snapshots, Nanos::ZERO), ProgramStore { found: true, reading: ms(3), ..place.clone() });
+        let watched = described(&snapshots, ms(40));
+        assert_eq!((watched.reading, watched.settling), (ms(43), ms(40)));
+        snapshots[0].disk = size(2);
+        assert_eq!(described(&snapshots, Nanos::ZERO).at_begin.unwrap().files, 2);
+        snapshots.iter_mut().for_each(|snapshot| snapshot.disk = Reading::Missing(Why::NotApplicable));
+        assert!(!described(&snapshots, Nanos::ZERO).found);
     }
 }

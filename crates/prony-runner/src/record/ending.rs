@@ -1,18 +1,18 @@
 //! Determines how a trial ended, and in which phase. Pure.
 
+use prony_boundaries::limits::Stopped;
+use prony_boundaries::tracked::Tracked;
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::Reading;
 use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::classify::{Evidence, classify};
 use prony_os::launch::{Captured, Finished};
+use prony_place::setting::why_not_executed;
 use prony_runtime::{ProbeEvent, ProbeLine, Role};
 
-use crate::boundaries::limits::Stopped;
-use crate::boundaries::tracked::Tracked;
-use crate::place::setting::why_not_executed;
-use crate::roles::replicas::{Ran, ReplicaEnd};
 use crate::watched::Watched;
+use crate::watched::replicas::{Ran, ReplicaEnd};
 
 /// Lines of messages that are given as evidence.
 const LAST_LINES: usize = 3;

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use prony_boundaries::functions::{self, Part};
+use prony_boundaries::tracked::Ending;
 use prony_model::reading::Why;
 use prony_model::record::ProbeReport;
 use prony_model::record::effective::Call;
@@ -9,11 +11,8 @@ use prony_model::record::probe::HeapDeath;
 use prony_model::spec::PhaseSpec;
 use prony_runtime::{DETAIL, ProbeEvent, ProbeLine};
 
-use crate::boundaries::functions::{self, Part};
-use crate::boundaries::tracked::Ending;
 use crate::figures::heaps::longest_gap;
 use crate::figures::suspended;
-use crate::roles::probe::Probing;
 use crate::watched::Watched;
 
 /// Each phase that is a function, or begins or ends with one: which one, where it was found, and why it was never called,
@@ -59,18 +58,9 @@ fn never(id: &str, watched: &Watched, silent: &Why) -> String {
     }
 }
 
-/// Threads, costs, suspensions and aborts; `None` where no probe was to be loaded. Threads name their scripts only
+/// Threads, costs, suspensions and aborts, where a probe was to be loaded. Threads name their scripts only
 /// where `commands` are recorded.
-pub fn probe(
-    phases: &[PhaseSpec],
-    watched: &Watched,
-    probing: &Probing,
-    deaths: &[ProbeLine],
-    commands: bool,
-) -> Option<ProbeReport> {
-    if !probing.is_there() {
-        return None;
-    }
+pub fn probe(phases: &[PhaseSpec], watched: &Watched, deaths: &[ProbeLine], commands: bool) -> ProbeReport {
     let name = |index: usize| phases.get(index).map_or("", |phase| phase.name.as_str());
     let inside = |index| Some((name(index).to_owned(), suspended::inside(phases, watched, index)?.to_owned()));
     let suspended = watched.suspended_times(|_| true);
@@ -79,13 +69,13 @@ pub fn probe(
         let end = tracked.ended.filter(|_| tracked.is_complete()).unwrap_or(watched.ended.at);
         Some((phase.name.clone(), longest_gap(&watched.threads, tracked.began?, end, &suspended)?))
     });
-    Some(ProbeReport {
+    ProbeReport {
         suspensions: watched.suspensions.iter().map(|suspension| suspension.report(name(suspension.phase))).collect(),
         suspended_inside: (0..phases.len()).filter_map(inside).collect(),
         unread: unread.collect(),
         deaths: deaths.iter().filter_map(death).collect(),
         ..watched.threads.report(commands)
-    })
+    }
 }
 
 fn death(line: &ProbeLine) -> Option<HeapDeath> {

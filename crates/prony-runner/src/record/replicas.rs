@@ -1,10 +1,10 @@
 //! Replicas in the record: what each was given, how it ended, what it wrote. Pure.
 
-use prony_model::record::effective::{self, MemoryRead, Replica, Replicas};
+use prony_model::record::effective::{self, Replica, Replicas};
 use prony_model::units::Nanos;
+use prony_place::setting::Setting;
 
-use crate::place::setting::Setting;
-use crate::roles::replicas::{Ran, ReplicaEnd, Replicated};
+use crate::watched::replicas::{Ran, ReplicaEnd, Replicated};
 
 /// All that is known beside figures; `None` where the program has no replicas. Command lines and values of variables are
 /// in it only where `commands` are recorded.
@@ -43,7 +43,7 @@ pub fn report(setting: &Setting<'_>, replicated: &Replicated, commands: bool) ->
         count: spec.count,
         phase: spec.phase.clone(),
         released_within: released_within(&replicated.all),
-        memory_read: MemoryRead { times: replicated.memory.count, took: replicated.memory.took },
+        memory_read: replicated.memory,
         copies: replicated.all.iter().map(one).collect(),
     })
 }

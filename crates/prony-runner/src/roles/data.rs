@@ -9,10 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use prony_model::program::Care;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::ProgramStore;
-use prony_model::units::Nanos;
-use prony_os::sample::Snapshot;
-
-use crate::place::setting::Setting;
+use prony_place::setting::Setting;
 
 /// Why the size is not known.
 const UNDECLARED: &str = "the program does not say where it keeps its data; `store = \"PATH\"` does";
@@ -78,24 +75,11 @@ fn normal(path: &Path) -> PathBuf {
     })
 }
 
-/// Adds to their [`place`] what else is known of the data beside the figures of phases. `looks` is the time that
-/// reading them took while a phase waited for quiet.
-pub fn describe(store: &mut ProgramStore, snapshots: &[Snapshot], polls_took: Nanos) {
-    // The program is suspended at the first snapshot and has ended at the last.
-    let running = snapshots.get(1..snapshots.len().saturating_sub(1)).unwrap_or_default();
-    store.reading = running.iter().fold(polls_took, |sum, snapshot| sum + snapshot.store_took);
-    store.settling = polls_took;
-    store.at_begin = snapshots.first().and_then(|snapshot| snapshot.disk.measured().copied());
-    store.found = snapshots.iter().any(|snapshot| snapshot.disk.measured().is_some());
-}
-
 #[cfg(test)]
 mod tests {
     use prony_model::program::ProgramSpec;
-    use prony_os::cache::DiskUsage;
 
     use super::*;
-    use crate::figures::span::tests::snapshot;
 
     fn program(keys: &str) -> ProgramSpec {
         let text = format!("[program.x]\ncommand = \"true\"\n{keys}");
@@ -163,28 +147,5 @@ mod tests {
             assert!(!own(out, &work).1, "{out}");
         }
         assert_eq!(own("data", &shared), (true, false));
-    }
-
-    #[test]
-    fn the_record_says_what_was_there_before_and_what_reading_it_took() {
-        let ms = Nanos::from_millis;
-        let size = |n: u64| Reading::Measured(DiskUsage { files: n, ..DiskUsage::default() });
-        let mut snapshots = vec![snapshot(0, 0, &[1]), snapshot(10, 1, &[1]), snapshot(20, 2, &[])];
-        snapshots.iter_mut().for_each(|snapshot| (snapshot.took, snapshot.store_took) = (ms(90), ms(3)));
-        snapshots[2].disk = size(4);
-        let place = ProgramStore { path: "/somewhere/data".into(), of_the_trial: true, ..ProgramStore::default() };
-        let described = |snapshots: &[Snapshot], polls_took| {
-            let mut store = place.clone();
-            describe(&mut store, snapshots, polls_took);
-            store
-        };
-        // Only of its own data, and readings of a program that does not run disturb nothing.
-        assert_eq!(described(&snapshots, Nanos::ZERO), ProgramStore { found: true, reading: ms(3), ..place.clone() });
-        let watched = described(&snapshots, ms(40));
-        assert_eq!((watched.reading, watched.settling), (ms(43), ms(40)));
-        snapshots[0].disk = size(2);
-        assert_eq!(described(&snapshots, Nanos::ZERO).at_begin.unwrap().files, 2);
-        snapshots.iter_mut().for_each(|snapshot| snapshot.disk = Reading::Missing(Why::NotApplicable));
-        assert!(!described(&snapshots, Nanos::ZERO).found);
     }
 }

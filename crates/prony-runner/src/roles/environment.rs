@@ -11,6 +11,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use prony_model::event::Observer;
 use prony_model::program::Care;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::ProcessSample;
@@ -21,13 +22,13 @@ use prony_os::limits::Group;
 use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
 use prony_os::sample::{Root, Sampler, Samplers, Settings, Snapshot};
+use prony_place::setting::Ends;
 
 use crate::error::Error;
-use crate::lab::{Lab, discard, starts_replicas};
-use crate::observer::Observer;
-use crate::place::setting::Ends;
+use crate::lab::{Lab, starts_replicas};
 use crate::reused::{Common, ReusedEnvironment, counting};
 use crate::roles::data::OnDisk;
+use crate::scratch::discard;
 
 /// How long after its begin a program's first sample is taken: shorter programs are not sampled. A store's worker is not
 /// young where its phases begin, and is read at their boundaries.
@@ -85,6 +86,10 @@ impl Environment {
         OnDisk { store, device }: OnDisk,
         mut launch: LaunchSpec,
     ) -> Result<(Suspended, Sampler), Error> {
+        let samplers = || {
+            let started = lab.environments.samplers();
+            started.map_err(|source| Error::Setup { doing: "start the sampler", source })
+        };
         let settings = Settings { hertz: lab.experiment.observe().hertz, store, device, ..Settings::default() };
         let (Some(supervisor), Some(common)) = (self.supervisor.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
@@ -98,14 +103,14 @@ impl Environment {
             if let Some(pid) = process.suspended() {
                 sampler.count_syncs(role, lab.tracepoints.follow(pid));
             }
-            return Ok((Suspended { process, samplers: lab.environments.samplers()?, late: None }, sampler));
+            return Ok((Suspended { process, samplers: samplers()?, late: None }, sampler));
         };
         let (group, group_files) = (common.counting.clone(), common.files.clone());
         let foreign = Some(common.foreign);
         let settings = Settings { group, group_files, foreign, first: FIRST, lean: true, ..settings };
         let sampler = Sampler::idle(Vec::new(), settings);
         sampler.count_syncs(role, common.syncs.clone());
-        let (samplers, late) = (lab.environments.samplers()?, Some(role.to_owned()));
+        let (samplers, late) = (samplers()?, Some(role.to_owned()));
         Ok((Suspended { process: supervisor.start(launch)?, samplers, late }, sampler))
     }
 

@@ -4,13 +4,15 @@ pub mod data;
 pub mod environment;
 pub mod probe;
 pub mod replicas;
-pub mod report;
 pub mod worker;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use prony_analysis::guard;
+use prony_boundaries::functions;
+use prony_boundaries::threads::Threads;
+use prony_model::event::Observer;
 use prony_model::finding::Finding;
 use prony_model::program::{CommandLine, ProgramSpec};
 use prony_model::record::EffectiveProgram;
@@ -18,19 +20,17 @@ use prony_model::spec::{PhaseSpec, TrialSpec};
 use prony_model::trial::PlannedTrial;
 use prony_os::launch::LaunchSpec;
 use prony_os::sample::Sampler;
+use prony_place::named;
+use prony_place::place::{self, Place, progress};
+use prony_place::setting::{Ends, Setting};
 
-use crate::boundaries::functions;
-use crate::boundaries::threads::Threads;
 use crate::error::Error;
 use crate::lab::Lab;
-use crate::observer::Observer;
-use crate::place::setting::{Ends, Setting};
-use crate::place::{self, Place, named, progress};
 use crate::recorder::Recorder;
 use data::OnDisk;
 use environment::Environment;
 use probe::Probing;
-use replicas::run::{Ground, Replicas};
+use replicas::{Ground, Replicas};
 use worker::Worker;
 
 /// How the main role of a trial is launched and observed.
@@ -131,7 +131,7 @@ impl<'a> Prepared<'a> {
         let called = all.into_iter().find(|(phase, (part, _))| functions::id(&phase.name, *part) == id);
         let (phase, call) = called.map_or((id, ""), |(phase, (_, call))| (phase.name.as_str(), call));
         let files: BTreeSet<PathBuf> = files.iter().map(PathBuf::from).collect();
-        Err(named::ambiguous(self.setting.program, phase, call, &files, &self.setting.directory))
+        Err(named::ambiguous(self.setting.program, phase, call, &files, &self.setting.directory).into())
     }
 
     /// Does its `conclude`, which may end what the program left running; what is found where that fails, since the trial is

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use prony_boundaries::functions;
 use prony_model::program::ProgramSpec;
 use prony_model::reading::Why;
 use prony_model::spec::PhaseSpec;
 use prony_os::launch::LaunchSpec;
 use prony_runtime::{CallSpec, DETAIL, MARKS, Prepared, ProbeLine, ProbeSpec, Runtime, prepare, unprobed};
 
-use crate::boundaries::functions;
 use crate::error::Error;
 
 /// What was added to a program's environment.

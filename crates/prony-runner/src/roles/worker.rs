@@ -6,6 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use prony_boundaries::channel::{Channel, Received};
+use prony_boundaries::observation::Observation;
 use prony_engines::failure::has_no_room;
 use prony_model::protocol::{Failure, FromWorker, ToWorker, VERSION};
 use prony_model::spec::{Amount, PhaseSpec, TrialSpec};
@@ -16,11 +18,9 @@ use prony_os::launch::{Input, LaunchSpec, Status};
 use rustix::param::page_size;
 use rustix::process::Signal;
 
-use crate::boundaries::channel::{Channel, Received};
-use crate::boundaries::observation::Observation;
 use crate::error::Error;
 use crate::lab::Lab;
-use crate::roles::report::{Fault, Report};
+use crate::watched::report::{Fault, Report};
 
 /// How long a worker may take to close its store and end, if no `close` phase limits it.
 const CLOSING: Duration = Duration::from_secs(60);
@@ -235,6 +235,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::io::{BufRead, BufReader, Write};
 
+    use prony_model::event::Log;
     use prony_model::protocol::PhaseReport;
     use prony_model::record::EffectiveStore;
     use prony_model::spec::{Action, Durability, Limits, SettleSpec, StoreSpec, Subject};
@@ -242,7 +243,6 @@ mod tests {
 
     use super::*;
     use crate::figures::span::tests::ms;
-    use crate::observer::Log;
 
     #[test]
     fn signal_of_a_map_is_no_full_disk_where_there_is_room() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use prony_analysis::profile::Profile;
 use prony_experiment::plan::profiles;
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::outcome::Outcome;
 use prony_model::profile::{ProfileFile, ProfileRecord, Profiler};
 use prony_model::program::{ProgramSpec, Runtime};
@@ -17,10 +17,9 @@ use prony_os::launch::Scratch;
 use prony_os::profile::{Taken, perf};
 use prony_stats::summary::median;
 
-use super::{Campaign, count, variant_text};
+use crate::campaign::{Campaign, count};
 use crate::error::Error;
 use crate::lab::Lab;
-use crate::observer::Observer;
 use crate::recorder::Recorder;
 use crate::trial;
 
@@ -69,7 +68,7 @@ pub(super) fn all(campaign: &mut Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn
 }
 
 fn text(lab: &Lab<'_>, trial: &PlannedTrial) -> String {
-    variant_text(lab.experiment, &lab.experiment.variants()[trial.variant])
+    lab.experiment.levels_text(&lab.experiment.variants()[trial.variant])
 }
 
 /// V8's own profiler is for JavaScript, `perf` for everything else.

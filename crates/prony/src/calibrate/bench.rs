@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use prony_boundaries::settling::Settling;
 use prony_model::record::ProcessSeries;
 use prony_model::spec::{Limits, SettleSpec};
 use prony_model::units::Nanos;
@@ -16,7 +17,6 @@ use prony_os::launch::{Input, Launch, LaunchSpec, Launcher, Output, Process, Scr
 use prony_os::limits::Group;
 use prony_os::sample::{Root, Sampler, Settings, Snapshot, Tracepoints};
 use prony_os::settle::{SettleResult, TreeProbe};
-use prony_runner::boundaries::settling::Settling;
 
 use crate::error::Error;
 

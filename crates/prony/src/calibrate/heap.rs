@@ -8,17 +8,17 @@ use prony_engines::catalog::Catalog;
 use prony_experiment::plan;
 use prony_experiment::{check, parse};
 use prony_model::catalog::Overrides;
+use prony_model::event::Log;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
+use prony_os::interrupt::Interrupt;
 use prony_os::launch::Scratch;
 
 use super::Ran;
 use super::bench::Bench;
 use super::line::{Line, Unit};
 use crate::error::Error;
-use prony_runner::interrupt::Interrupt;
 use prony_runner::lab::Lab;
-use prony_runner::observer::Log;
 use prony_runner::trial;
 
 const FILE: &str = "weak_cache.toml";

@@ -17,13 +17,12 @@ use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::output_file::OutputFiles;
 use prony_analysis::verdicts::floor as floors;
+use prony_place::protected::Protected;
 use prony_report::screen::one_line;
 use prony_runner::budget::Bought;
 use prony_runner::estimate::{self, Estimate, span};
-use prony_runner::load;
-use prony_runner::protected::Protected;
-use prony_runner::scratch;
 use prony_runner::surroundings::Here;
+use prony_runner::{load, scratch};
 
 /// Which file.
 #[derive(Debug, clap::Args)]
@@ -48,7 +47,7 @@ pub struct Arguments {
 /// # Errors
 /// Where the file has problems or the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let near = scratch(arguments.scratch.as_deref(), &arguments.database.database);
+    let near = scratch::folder(arguments.scratch.as_deref(), &arguments.database.database);
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
     let (file, database) = (&arguments.file, Some(arguments.database.database.as_path()));
     let experiment = load::experiment(file, &overrides, &Here::new(&near, Protected::of(database, [file]))?)?;

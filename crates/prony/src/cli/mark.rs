@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use prony_os::clock::monotonic;
 
 use crate::error::Error;
-use prony_runner::boundaries::marks::{Boundary, line};
+use prony_boundaries::marks::{Boundary, line};
 
 /// What is marked.
 #[derive(Debug, clap::Args)]

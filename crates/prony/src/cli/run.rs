@@ -7,32 +7,33 @@ use std::path::{Path, PathBuf};
 use prony_experiment::design::Experiment;
 use prony_experiment::plan;
 use prony_model::catalog::{Anywhere, Overrides};
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::{Nanos, parse_span};
-use prony_os::clock::monotonic;
+use prony_os::clock::{monotonic, unix_ms};
+use prony_os::interrupt::Interrupt;
 
 use super::choice::{DatabaseArg, SharedArg};
 use super::show;
 use super::{Answer, Output, after_cleanup};
 use crate::error::Error;
+use crate::json_lines::JsonLines;
 use crate::output_file::{OutputFile, OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
 use crate::search::journal::{self, Asked};
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::gate::{self, Gate, Verdicted};
+use prony_place::protected::Protected;
 use prony_report::Options;
 use prony_report::render::Render;
 use prony_report::render::markdown::Markdown;
 use prony_report::screen::{self, Data, Screen};
 use prony_results::{Database, RunData, RunHead, RunId, RunStatus};
-use prony_runner::interrupt::Interrupt;
+use prony_runner::campaign::{Campaign, planned};
 use prony_runner::lab::Lab;
-use prony_runner::load;
-use prony_runner::observer::{JsonLines, Observer};
-use prony_runner::protected::Protected;
+use prony_runner::run::{self, Summary};
 use prony_runner::surroundings::Here;
-use prony_runner::{Campaign, Summary, unix_ms};
+use prony_runner::{load, scratch};
 use prony_stats::MIN_BLOCKS;
 
 /// What to run and how.
@@ -256,7 +257,7 @@ fn fresh(
         return Err(Error::Arguments { message: "no experiment".to_owned(), hint: "name its file".to_owned() });
     };
     let path = &arguments.database.database;
-    let near = prony_runner::scratch(arguments.scratch.as_deref(), path);
+    let near = scratch::folder(arguments.scratch.as_deref(), path);
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
     let experiment = load::experiment(file, &overrides, &Here::new(&near, Protected::of(Some(path), [file]))?)?;
     gates_can_be_judged(arguments, &experiment)?;
@@ -264,7 +265,7 @@ fn fresh(
     for (text, hint) in load::warnings(&experiment, file) {
         observer.event(&Event::Notice { text, hint });
     }
-    Ok(prony_runner::begin(&experiment, path, &near, interrupt, observer)?)
+    Ok(run::begin(&experiment, path, &near, interrupt, observer)?)
 }
 
 fn resume(
@@ -305,13 +306,13 @@ fn resume(
     files.claim_of_programs(experiment.variants())?;
     let done: Vec<PlannedTrial> = trials.iter().map(|trial| trial.trial).collect();
     let plan = plan::resumed(&experiment, &done);
-    database.reopen_run(head.id, prony_runner::planned(&experiment, &plan, done.len()))?;
-    let near = prony_runner::scratch(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
+    database.reopen_run(head.id, planned(&experiment, &plan, done.len()))?;
+    let near = scratch::folder(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
     let began = monotonic();
     let lab = Lab::new(&experiment, &near, &[path], interrupt, observer)?;
     let session = database.begin_session(head.id, &lab.host, env!("CARGO_PKG_VERSION"), unix_ms())?;
     let campaign = Campaign::new(&mut database, head.id, &plan, done.len()).since(began).in_session(session);
-    Ok((head.id, prony_runner::run(campaign, &lab, observer)?))
+    Ok((head.id, run::run(campaign, &lab, observer)?))
 }
 
 /// The run that was asked for, or the latest that is not done; a search plans as it goes and resumes by itself.

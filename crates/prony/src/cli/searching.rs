@@ -9,8 +9,8 @@ use crate::output_file::{OutputFiles, Present};
 use crate::search::Means;
 use crate::search::found::Wanted;
 use crate::search::journal::{self, Asked};
+use prony_os::interrupt::Interrupt;
 use prony_results::{Database, RunId, RunStatus};
-use prony_runner::interrupt::Interrupt;
 use prony_runner::scratch;
 
 /// What every search takes.
@@ -57,7 +57,7 @@ impl SearchArguments {
         };
         let mut observer = observer(self.quiet);
         let database = &self.database.database;
-        let near = scratch(self.scratch.as_deref(), database);
+        let near = scratch::folder(self.scratch.as_deref(), database);
         let over = if self.is_journal_of(resumed)? { Present::Replaced } else { Present::Refused("name another file") };
         let mut files = OutputFiles::of(Some(database), [wanted.file()]);
         let journal = self.journal.as_ref().map(|path| files.open(path, over)).transpose()?;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::constraints::ConstraintResults;
 use prony_analysis::verdicts::Verdicts;
 use prony_results::RunData;
-use prony_runner::Summary;
+use prony_runner::run::Summary;
 
 /// How far one combination of the other factors went.
 #[derive(Clone, Debug, PartialEq)]

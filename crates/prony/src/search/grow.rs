@@ -15,7 +15,7 @@ use super::prober::{Means, Prober};
 use super::source::{Source, other_levels};
 use crate::error::Error;
 use prony_results::RunId;
-use prony_runner::Summary;
+use prony_runner::run::Summary;
 
 /// What a search found.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,22 +6,24 @@ use std::time::Duration;
 
 use prony_experiment::design::Experiment;
 use prony_experiment::plan::lone_block;
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::outcome::Outcome;
 use prony_model::program::Care;
 use prony_model::record::TrialRecord;
 use prony_model::trial::{Label, PlannedTrial};
+use prony_os::clock::unix_ms;
+use prony_os::interrupt::Interrupt;
 
 use super::experiments::Experiments;
 use super::journal::Entry;
 use crate::error::Error;
 use crate::output_file::{OutputFile, OutputFiles};
 use prony_results::{Database, RunId, RunStart, RunStatus};
-use prony_runner::interrupt::Interrupt;
 use prony_runner::lab::Lab;
-use prony_runner::observer::Observer;
+use prony_runner::run::{Summary, phase_times};
+use prony_runner::scratch::elsewhere;
+use prony_runner::trial;
 use prony_runner::warned::Warned;
-use prony_runner::{Summary, elsewhere, trial, unix_ms, variant_text};
 
 /// What every search needs beside its file.
 pub struct Means<'a> {
@@ -219,7 +221,7 @@ impl<'a> Prober<'a> {
         };
         let (seed, _) = lone_block(self.experiment.seed(), block, 0);
         let planned = PlannedTrial { block, sub_block: 0, position, variant, label: Label::A, seed };
-        let text = variant_text(&self.experiment, &self.experiment.variants()[variant]);
+        let text = self.experiment.levels_text(&self.experiment.variants()[variant]);
         self.observer.event(&Event::TrialBegan { trial: planned, variant: text.clone() });
         let mut record = trial::run(lab, &planned, self.observer)?;
         record.conditions.session = self.session;
@@ -237,7 +239,7 @@ impl<'a> Prober<'a> {
             trial: planned,
             variant: text,
             took: record.took,
-            phases: prony_runner::phase_times(&record),
+            phases: phase_times(&record),
             ending: record.ending.clone(),
             done: self.position,
             trials: self.position,

@@ -25,7 +25,7 @@ use super::tune_text;
 use crate::error::Error;
 use prony_analysis::verdicts;
 use prony_results::{Database, RunId};
-use prony_runner::Summary;
+use prony_runner::run::{self, Summary};
 use prony_stats::Verdict;
 
 /// What a search came to.
@@ -202,7 +202,7 @@ fn within_budget(blocks: Blocks, trials_left: Option<u32>, arms: u32) -> (Blocks
 fn duelled(duel: &Experiment, wanted: &TuneWanted, text: String, means: Means<'_>) -> Result<Confirmed, Error> {
     let Means { database, near, interrupt, observer, .. } = means;
     observer.event(&Event::Notice { text, hint: None });
-    let (run, summary) = prony_runner::begin(duel, database, near, interrupt, observer)?;
+    let (run, summary) = run::begin(duel, database, near, interrupt, observer)?;
     let data = Database::open(database)?.load_run(run)?;
     let verdicts = verdicts::of(&data);
     let constraints =

@@ -1,69 +1,44 @@
 //! Decides when to read replicas' memory after a report, so that this takes a small part of their time. Pure.
 
-use std::collections::BTreeSet;
-
-use prony_model::reading::Reading;
-use prony_model::units::{Bytes, Nanos};
+use prony_model::record::effective::MemoryRead;
+use prony_model::units::Nanos;
 use prony_os::sample::Snapshot;
-use prony_os::sample::snapshot::ProcessSnapshot;
+
+use crate::watched::replicas::LargestPss;
 
 /// Readings take this part of the time since the first release, one in so many, and one reading more.
 const SHARE: u64 = 20;
 
 /// Readings of replicas while they worked, snapshots excluded, and their cost.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct MemoryReadings {
+pub(super) struct MemoryReadings {
     /// When the first replica was released.
     since: Nanos,
-    /// How many there were.
-    pub count: u64,
-    /// How long all readings took.
-    pub took: Nanos,
+    /// How many there were, and how long all of them took.
+    pub(super) read: MemoryRead,
     /// The most CPU time that one replica has taken in any of them.
     each: Nanos,
     /// CPU time of all readings: what they take from other processes, however busy the machine is.
     cpu: Nanos,
     /// What the proportional set sizes read in them add up to.
-    pub pss: LargestPss,
-}
-
-/// The largest sum of proportional set sizes that was read of replicas in one go.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LargestPss {
-    /// Of all replicas or of some: the sum of all was no less. Missing where one could not be read; `None` where no
-    /// replica was alive in any reading.
-    pub sum: Option<Reading<Bytes>>,
-    /// The most replicas that were alive in one reading.
-    pub replicas: usize,
-}
-
-impl LargestPss {
-    /// Adds what was read of these processes in one go; those that had ended by then count for nothing.
-    pub fn add<'a>(&mut self, processes: impl Iterator<Item = &'a ProcessSnapshot>) {
-        let alive: Vec<&ProcessSnapshot> = processes.filter(|process| !process.had_ended()).collect();
-        let roles: BTreeSet<&str> = alive.iter().map(|process| process.role.as_str()).collect();
-        let sum = alive.iter().map(|process| process.pss.clone()).reduce(|sum, one| sum.and(one, |sum, one| sum + one));
-        // An unknown value may be the larger one.
-        self.sum = self.sum.take().into_iter().chain(sum).reduce(|one, other| one.and(other, Bytes::max));
-        self.replicas = self.replicas.max(roles.len());
-    }
+    pub(super) pss: LargestPss,
 }
 
 impl MemoryReadings {
     /// None yet, of replicas the first of which was released then.
-    pub fn since(released: Nanos) -> Self {
+    pub(super) fn since(released: Nanos) -> Self {
         Self { since: released, ..Self::default() }
     }
 
     /// When the next one may be taken: those before it are a small part of the time by then.
-    pub fn due(&self) -> Nanos {
+    pub(super) fn due(&self) -> Nanos {
         self.after(self.cpu)
     }
 
     /// When so many replicas may be read, by the cost of one; it is not known before the first reading.
-    pub fn all_due(&self, replicas: usize) -> Option<Nanos> {
+    pub(super) fn all_due(&self, replicas: usize) -> Option<Nanos> {
         let each = u64::try_from(replicas).unwrap_or(u64::MAX).saturating_mul(self.each.as_nanos());
-        (self.count > 0).then(|| self.after(self.cpu + Nanos::from_nanos(each)))
+        (self.read.times > 0).then(|| self.after(self.cpu + Nanos::from_nanos(each)))
     }
 
     fn after(&self, took: Nanos) -> Nanos {
@@ -71,9 +46,9 @@ impl MemoryReadings {
     }
 
     /// One was taken of so many replicas, with so much CPU time.
-    pub fn note(&mut self, snapshot: &Snapshot, cpu: Nanos, replicas: usize) {
-        self.count += 1;
-        self.took += snapshot.took;
+    pub(super) fn note(&mut self, snapshot: &Snapshot, cpu: Nanos, replicas: usize) {
+        self.read.times += 1;
+        self.read.took += snapshot.took;
         self.cpu += cpu;
         let each = cpu.as_nanos() / u64::try_from(replicas.max(1)).unwrap_or(u64::MAX);
         self.each = self.each.max(Nanos::from_nanos(each));
@@ -83,7 +58,9 @@ impl MemoryReadings {
 
 #[cfg(test)]
 mod tests {
-    use prony_model::reading::Why;
+    use prony_model::reading::{Reading, Why};
+    use prony_model::units::Bytes;
+    use prony_os::sample::snapshot::ProcessSnapshot;
 
     use super::*;
     use crate::figures::span::tests::{ms, snapshot};
@@ -114,7 +91,7 @@ mod tests {
         }
         let past = now.since(ms(1_000)).as_nanos() / SHARE;
         assert!(readings.cpu.as_nanos() <= past + ms(3).as_nanos(), "{} of {now}", readings.cpu);
-        assert_eq!(readings.count, 51);
+        assert_eq!(readings.read.times, 51);
     }
 
     #[test]

@@ -10,12 +10,12 @@ use prony_engines::catalog::Catalog;
 use prony_experiment::design::Experiment;
 use prony_experiment::{check_in, parse};
 use prony_model::catalog::{Anywhere, Overrides};
+use prony_model::event::Log;
 use prony_os::launch::Status;
 use prony_results::RunHead;
 use tempfile::TempDir;
 
 use super::*;
-use crate::observer::Log;
 use scripted::{Act, Fault, Scripted};
 
 /// An experiment of two variants, `a` and `b`, whose processes are scripted: words of the command are `x a` and `x b`. The
@@ -272,6 +272,19 @@ fn supervisor_that_dies_before_the_program_begins_is_replaced_once() {
 }
 
 #[test]
+fn supervisor_that_dies_during_prepare_is_replaced_too() {
+    let bench = Bench::new("blocks = 1", "prepare = \"make ready\"");
+    let session = bench.session(&Scripted::new(|nth, _| match nth {
+        2 => Act::fails(Fault::LostBefore),
+        _ => Act::default(),
+    }));
+    let prepared = session.commands.iter().filter(|command| command.contains("make ready")).count();
+    let trials = bench.plan().len();
+    assert_eq!((prepared, session.trials.len()), (trials + 1, trials), "once more for one: {:?}", session.commands);
+    assert!(session.outcomes().into_iter().all(Outcome::is_ok));
+}
+
+#[test]
 fn supervisor_that_dies_twice_ends_the_run_which_can_be_resumed() {
     let bench = Bench::new("blocks = 2", "");
     let session = bench.session(&Scripted::new(|nth, _| match nth {
@@ -293,7 +306,7 @@ fn prepare_that_fails_ends_the_run_and_cleanup_that_fails_is_said_of_it() {
     };
     let session = prepared.session(&fails("make ready"));
     assert_eq!(session.commands.len(), 1, "nothing else is launched: {:?}", session.commands);
-    assert!(matches!(session.result, Err(Error::Step { step: "prepare", .. })));
+    assert!(matches!(session.result, Err(Error::Place(prony_place::Error::Step { step: "prepare", .. }))));
     assert_eq!((session.trials.len(), session.head.status), (0, RunStatus::Interrupted));
 
     let cleaned = Bench::new("blocks = 1", "cleanup = \"clean up\"");
@@ -310,7 +323,11 @@ fn cleanup_is_done_where_a_step_fails_and_what_fails_of_it_is_said() {
     let session = bench.session(&Scripted::new(|nth, command| {
         Act::ends_by(Status::Exited(i32::from(nth == 4 || command.contains("clean up"))))
     }));
-    assert!(matches!(session.result, Err(Error::Step { step: "prepare", .. })), "{:?}", session.result);
+    assert!(
+        matches!(session.result, Err(Error::Place(prony_place::Error::Step { step: "prepare", .. }))),
+        "{:?}",
+        session.result
+    );
     let cleanups = session.commands.iter().filter(|command| command.contains("clean up")).count();
     let begun: BTreeSet<usize> = bench.plan()[..3].iter().map(|trial| trial.variant).collect();
     assert_eq!((session.trials.len(), cleanups), (2, begun.len()), "{:?}", session.commands);

@@ -1,5 +1,6 @@
 //! How trials end, by scripted ends of their processes.
 
+use prony_model::event::Log;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::Reading;
 use prony_model::record::{Completion, MemoryEvidence, TrialRecord};
@@ -10,7 +11,6 @@ use rustix::process::Signal;
 use super::Bench;
 use super::scripted::{Act, Fault, Scripted};
 use crate::lab::Lab;
-use crate::observer::Log;
 use crate::trial;
 
 const KILLED: Status = Status::Signalled(Signal::KILL.as_raw());

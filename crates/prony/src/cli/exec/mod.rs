@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use prony_experiment::design::Experiment;
 use prony_experiment::shell_syntax;
 use prony_model::catalog::{Anywhere, Overrides};
-use prony_model::event::Event;
+use prony_model::event::{Event, Observer};
 use prony_model::outcome::Outcome;
 use prony_model::program::BASE_ENV;
 use prony_model::record::TrialRecord;
+use prony_os::interrupt::Interrupt;
 
 use super::{Answer, Output, after_cleanup, printed};
 use crate::error::Error;
@@ -27,14 +28,12 @@ use crate::progress::{Manner, Terminal};
 pub use arguments::Arguments;
 use arguments::{Sort, Style, TimeUnit};
 use file::Typed;
+use prony_place::startable;
 use prony_report::Options;
 use prony_report::profiles;
 use prony_report::screen::{self, Screen};
 use prony_results::{Database, RunData};
-use prony_runner::interrupt::Interrupt;
-use prony_runner::load;
-use prony_runner::observer::Observer;
-use prony_runner::place::startable;
+use prony_runner::{load, run};
 
 /// Functions and packages of a profile.
 const TOP: usize = 10;
@@ -63,7 +62,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // Not where the commands run: they may look at what lies there.
     let near = std::env::temp_dir();
     let mut database = Database::create(&arguments.database.database)?;
-    let (id, summary) = prony_runner::begin_in(&experiment, &mut database, &near, interrupt, &mut *observer)?;
+    let (id, summary) = run::begin_in(&experiment, &mut database, &near, interrupt, &mut *observer)?;
     drop(observer);
     let data = database.load_run(id)?;
     arguments.style.colour().into_iter().for_each(|colour| output.set_colour(colour));

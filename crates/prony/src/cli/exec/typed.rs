@@ -8,7 +8,7 @@ use super::commands;
 use super::file::{Command, Output, Typed};
 use super::parameters::{self, Parameter};
 use crate::error::Error;
-use prony_runner::paths::utf8;
+use prony_place::paths::utf8;
 
 /// Trials of one command, where nothing else was said.
 const SINGLE: u32 = 10;

@@ -1,0 +1,393 @@
+//! Reports of a program's probes, by process and thread. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prony_experiment::left_out::LEFT_OUT;
+use prony_model::record::probe::{ProbeCost, ProbeReport, ThreadReport};
+use prony_model::units::Nanos;
+use prony_runtime::{Because, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source};
+
+/// Figures of heaps that are stored for a trial; later ones are counted.
+pub const MOST_SAMPLES: usize = 200_000;
+
+/// Collections that are stored for a trial, each with its instant.
+pub const MOST_COLLECTIONS: usize = 1_000_000;
+
+/// Figures of a heap at an instant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// When they were taken.
+    pub at: Nanos,
+    /// The figures.
+    pub heap: HeapFigures,
+    /// Whether the thread was suspended then, past the end of its call.
+    pub suspended: bool,
+}
+
+/// A process of the runtime, or a thread with a heap of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thread {
+    /// Process and thread.
+    pub source: Source,
+    /// Its role in the program.
+    pub role: Role,
+    hello: Hello,
+    /// When its first line arrived.
+    pub began: Nanos,
+    /// When it ended, as far as that is known.
+    pub ended: Nanos,
+    /// Its heap, in time order.
+    pub samples: Vec<Sample>,
+    /// The counts at the end of each collection, in time order.
+    pub collections: Vec<GcFigures>,
+    /// Longest delays of its event loop, each with when it was reported.
+    pub delays: Vec<(Nanos, Nanos)>,
+    /// When it first reported figures that were not recorded, because the trial already had [`MOST_SAMPLES`].
+    pub cut: Option<Nanos>,
+    cost: Option<ProbeCost>,
+    bye: Option<Nanos>,
+    /// It read its heap for the last time and reported its end itself: it sent nothing after that. The end of a thread
+    /// that was killed may be reported by a parent or the runner; its last figures are older.
+    pub orderly: bool,
+    last: Nanos,
+    /// Whether it is suspended, and whether its next delay is that of a suspension.
+    suspended: bool,
+    after_suspension: bool,
+}
+
+/// All that probes reported of threads.
+#[derive(Clone, Debug, Default)]
+pub struct Threads {
+    list: Vec<Thread>,
+    current: BTreeMap<Source, usize>,
+    roles: Roles,
+    recorded: usize,
+    collections: usize,
+    dropped: u64,
+    /// Why a function cannot be timed, by the name under which it is reported.
+    pub unfound: BTreeMap<String, String>,
+    /// The files in which functions were found, by the names under which they are reported. If there are several, it is
+    /// not known which is meant.
+    pub found: BTreeMap<String, BTreeSet<String>>,
+    /// What functions returned that does their work after the call, by the names under which they are reported.
+    pub deferred: BTreeMap<String, String>,
+}
+
+impl Threads {
+    /// All of them, in the order of their first lines.
+    pub fn all(&self) -> &[Thread] {
+        &self.list
+    }
+
+    /// Handles a line.
+    pub fn take(&mut self, line: &ProbeLine) {
+        match &line.event {
+            ProbeEvent::Hello(hello) => return self.hello(line, hello),
+            ProbeEvent::Found { call, file } => {
+                self.found.entry(call.clone()).or_default().insert(file.clone());
+            }
+            ProbeEvent::NotFound { call, file, why } => {
+                self.unfound.insert(call.clone(), format!("`{file}` was loaded: {why}"));
+            }
+            ProbeEvent::Deferred { call, returned } => {
+                self.deferred.insert(call.clone(), returned.clone());
+            }
+            _ => {}
+        }
+        let Some(index) = self.current.get(&line.source) else { return };
+        let thread = &mut self.list[*index];
+        thread.last = thread.last.max(line.at);
+        if let ProbeEvent::Gc { points } = &line.event {
+            let recorded = points.iter().take(MOST_COLLECTIONS - self.collections);
+            self.collections += recorded.len();
+            return thread.collections.extend(recorded);
+        }
+        let Some(heap) = thread.take(line) else { return };
+        if self.recorded == MOST_SAMPLES {
+            self.dropped += 1;
+            thread.cut.get_or_insert(line.at);
+            return;
+        }
+        self.recorded += 1;
+        thread.samples.push(Sample {
+            at: line.at,
+            heap: heap.clone(),
+            suspended: thread.suspended && !line.is_suspended(),
+        });
+    }
+
+    fn hello(&mut self, line: &ProbeLine, hello: &Hello) {
+        for call in &hello.unsupported {
+            self.unfound.insert(call.call.clone(), call.why.clone());
+        }
+        if let Some(before) = self.current.get(&line.source) {
+            // The process executed another program.
+            self.list[*before].bye.get_or_insert(line.at);
+        }
+        self.current.insert(line.source, self.list.len());
+        self.list.push(Thread {
+            source: line.source,
+            role: self.roles.of(line.source, hello),
+            hello: hello.clone(),
+            began: line.at,
+            ended: line.at,
+            samples: Vec::new(),
+            collections: Vec::new(),
+            delays: Vec::new(),
+            cut: None,
+            cost: None,
+            bye: None,
+            orderly: false,
+            last: line.at,
+            suspended: false,
+            after_suspension: false,
+        });
+    }
+
+    /// The program has ended: `seen` is when each process was last observed alive.
+    pub fn finish(&mut self, at: Nanos, deaths: &[ProbeLine], last_sampled: &BTreeMap<u32, Nanos>) {
+        for death in deaths {
+            let thread = self.current.get(&death.source).map(|index| &mut self.list[*index]);
+            if let (Some(thread), ProbeEvent::Dying { heap, .. }) = (thread, &death.event) {
+                thread.bye = Some(death.at.max(thread.last));
+                thread.samples.push(Sample { at: death.at.max(thread.last), heap: heap.clone(), suspended: false });
+            }
+        }
+        let main = |thread: &Thread| thread.role == Role::Main;
+        for thread in &mut self.list {
+            let alive = if main(thread) { Some(at) } else { last_sampled.get(&thread.source.pid).copied() };
+            thread.ended = thread.bye.unwrap_or_else(|| alive.unwrap_or(thread.last).max(thread.last));
+        }
+        // A worker ends with its process, though it may have no time to report that.
+        let ends: BTreeMap<u32, Nanos> = self
+            .list
+            .iter()
+            .filter(|thread| thread.source.thread == 0)
+            .map(|thread| (thread.source.pid, thread.ended))
+            .collect();
+        for thread in self.list.iter_mut().filter(|thread| thread.bye.is_none() && thread.source.thread != 0) {
+            thread.ended = ends.get(&thread.source.pid).copied().unwrap_or(thread.ended);
+        }
+    }
+
+    /// Adds the reports of the probes of another copy of the program, whose processes are children here. Must be called
+    /// when both have ended.
+    pub fn join(&mut self, other: &Self) {
+        let role = |role| if role == Role::Main { Role::Child } else { role };
+        self.list.extend(other.list.iter().map(|thread| Thread { role: role(thread.role), ..thread.clone() }));
+        self.dropped += other.dropped;
+    }
+
+    /// A function that was found in several files, by the name under which it is reported, and the files.
+    pub fn ambiguous(&self) -> Option<(&str, &BTreeSet<String>)> {
+        let several = self.found.iter().find(|(_, files)| files.len() > 1);
+        several.map(|(call, files)| (call.as_str(), files))
+    }
+
+    /// When the main process ended.
+    pub fn end_of_main(&self) -> Option<Nanos> {
+        self.list.iter().filter(|thread| thread.role == Role::Main).map(|thread| thread.ended).max()
+    }
+
+    /// The reports of the probes about themselves, for the record. A script is given with its command line's arguments,
+    /// and only where `commands` are recorded.
+    pub fn report(&self, commands: bool) -> ProbeReport {
+        let costs = || self.list.iter().filter_map(|thread| thread.cost);
+        ProbeReport {
+            threads: self.list.iter().map(|thread| thread.report(commands)).collect(),
+            cost: costs().fold(Nanos::ZERO, |sum, cost| sum + cost.time),
+            lines_lost: costs().map(|cost| cost.lost).fold(0, u64::saturating_add),
+            samples_dropped: self.dropped,
+            ..ProbeReport::default()
+        }
+    }
+}
+
+/// Whether figures were taken at a suspension's begin, which is the end of the call and not past it.
+trait IsSuspended {
+    fn is_suspended(&self) -> bool;
+}
+
+impl IsSuspended for ProbeLine {
+    fn is_suspended(&self) -> bool {
+        matches!(self.event, ProbeEvent::Suspended { .. })
+    }
+}
+
+impl Thread {
+    /// Notes what a line reports; returns the figures of the heap in it, if any.
+    fn take<'l>(&mut self, line: &'l ProbeLine) -> Option<&'l HeapFigures> {
+        match &line.event {
+            ProbeEvent::Heap { why, heap, loop_delay_max } => {
+                self.orderly |= *why == Occasion::Exit;
+                // The first delay after a suspension is that of the suspension.
+                let of_suspension = self.after_suspension && *why == Occasion::Sample;
+                self.delays.extend(loop_delay_max.filter(|_| !of_suspension).map(|delay| (line.at, delay)));
+                self.after_suspension &= !of_suspension;
+                return Some(heap);
+            }
+            ProbeEvent::Suspended { heap, .. } => {
+                (self.suspended, self.after_suspension) = (true, true);
+                return Some(heap);
+            }
+            ProbeEvent::Collected { heap, .. } => return Some(heap),
+            ProbeEvent::Resumed { because } => {
+                self.suspended = false;
+                self.orderly |= *because == Because::Stop;
+            }
+            ProbeEvent::Cost { time, heap, blocks, lines, lost } => {
+                self.cost = Some(ProbeCost { time: *time, heap: *heap, blocks: *blocks, lines: *lines, lost: *lost });
+            }
+            // Its parent reports it again.
+            ProbeEvent::Bye {} => drop(self.bye.get_or_insert(line.at)),
+            _ => {}
+        }
+        None
+    }
+
+    fn report(&self, commands: bool) -> ThreadReport {
+        let last = self.samples.last().map(|sample| &sample.heap);
+        ThreadReport {
+            pid: self.source.pid,
+            thread: self.source.thread,
+            role: self.role,
+            parent: self.hello.parent,
+            runtime: self.hello.runtime.clone(),
+            version: self.hello.version.clone(),
+            script: if commands { self.hello.script.clone() } else { LEFT_OUT.to_owned() },
+            began: self.began,
+            ended: self.ended,
+            said_bye: self.bye.is_some(),
+            samples: self.samples.len() as u64,
+            last_heap_used: last.and_then(|heap| heap.used.measured().copied()),
+            heap_limit: last.and_then(|heap| heap.limit.measured().copied()),
+            probe: self.cost,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use prony_model::units::Bytes;
+    use prony_runtime::{Line, parse};
+
+    use super::*;
+
+    /// Lines of probes, `at` in milliseconds, as the rest of a JSON object.
+    pub(crate) fn line(pid: u32, thread: u32, at: u64, rest: &str) -> ProbeLine {
+        let text = format!(r#"{{"at":{},"pid":{pid},"thread":{thread},{rest}}}"#, at * 1_000_000);
+        match parse(&text) {
+            Ok(Line::Probe(line)) => line,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    pub(crate) fn hello(pid: u32, thread: u32, at: u64) -> ProbeLine {
+        let rest = r#""probe":"hello","parent":1,"runtime":"node","version":"20.1.0","script":"a.js","unsupported":[]"#;
+        line(pid, thread, at, rest)
+    }
+
+    pub(crate) fn heap(pid: u32, thread: u32, at: u64, why: &str, used: u64) -> ProbeLine {
+        line(pid, thread, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":{used},"total":{}}}"#, 2 * used))
+    }
+
+    pub(crate) fn bye(pid: u32, thread: u32, at: u64) -> ProbeLine {
+        line(pid, thread, at, r#""probe":"bye""#)
+    }
+
+    pub(crate) fn threads(lines: &[ProbeLine]) -> Threads {
+        let mut threads = Threads::default();
+        lines.iter().for_each(|line| threads.take(line));
+        threads
+    }
+
+    fn ms(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    #[test]
+    fn each_thread_has_its_role_and_its_end() {
+        let mut threads = threads(&[hello(1, 0, 0), hello(1, 2, 10), hello(5, 0, 20), hello(6, 0, 30), bye(6, 0, 40)]);
+        threads.finish(ms(100), &[], &BTreeMap::from([(5, ms(60))]));
+        let ends: Vec<(Role, Nanos)> = threads.all().iter().map(|thread| (thread.role, thread.ended)).collect();
+        let expected = [(Role::Main, 100), (Role::Worker, 100), (Role::Child, 60), (Role::Child, 40)];
+        assert_eq!(ends, expected.map(|(role, at)| (role, ms(at))));
+        assert_eq!(threads.end_of_main(), Some(ms(100)));
+    }
+
+    #[test]
+    fn a_process_that_executes_another_program_is_another() {
+        let threads =
+            threads(&[hello(1, 0, 0), heap(1, 0, 1, "start", 5), hello(1, 0, 50), heap(1, 0, 51, "start", 7)]);
+        assert_eq!(threads.all().iter().map(|thread| thread.samples.len()).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(threads.all()[0].bye, Some(ms(50)));
+    }
+
+    #[test]
+    fn discarded_samples_are_counted_and_dated() {
+        let mut threads = threads(&[hello(1, 0, 0), hello(2, 0, 0)]);
+        threads.recorded = MOST_SAMPLES - 1;
+        [heap(1, 0, 1, "sample", 5), heap(1, 0, 2, "sample", 9), heap(1, 0, 3, "sample", 9)]
+            .iter()
+            .for_each(|line| threads.take(line));
+        let recorded: Vec<(usize, Option<Nanos>)> =
+            threads.all().iter().map(|thread| (thread.samples.len(), thread.cut)).collect();
+        assert_eq!(recorded, [(1, Some(ms(2))), (0, None)]);
+        assert_eq!(threads.report(true).samples_dropped, 2);
+    }
+
+    #[test]
+    fn samples_during_a_suspension_are_marked() {
+        let suspended = line(1, 0, 20, r#""probe":"suspended","call":"p","n":1,"suspension":1,"heap":{"used":9}"#);
+        let collected = line(1, 0, 21, r#""probe":"collected","took":5,"heap":{"used":4}"#);
+        let resumed = line(1, 0, 22, r#""probe":"resumed","because":"go""#);
+        let late = |at| line(1, 0, at, r#""probe":"heap","why":"sample","heap":{"used":4},"loop_delay_max":7"#);
+        let lines = [hello(1, 0, 0), suspended, collected, heap(1, 0, 22, "read", 4), resumed, late(30), late(130)];
+        let threads = threads(&lines);
+        let thread = &threads.all()[0];
+        assert_eq!(thread.samples.iter().map(|s| s.suspended).collect::<Vec<_>>(), [false, true, true, false, false]);
+        assert_eq!(thread.delays, [(ms(130), Nanos::from_nanos(7))], "the first delay was that of the hold");
+    }
+
+    #[test]
+    fn a_death_is_the_last_sample_and_costs_are_summed() {
+        let cost = |pid, time: u64| {
+            let rest = format!(r#""probe":"cost","time":{time},"heap":100,"lines":3,"lost":1"#);
+            line(pid, 0, 5, &rest)
+        };
+        let mut threads = threads(&[hello(1, 0, 0), hello(2, 0, 1), cost(1, 40), cost(2, 2), cost(1, 50)]);
+        let ProbeEvent::Heap { heap, .. } = heap(1, 0, 90, "read", 77).event else { unreachable!() };
+        let event = ProbeEvent::Dying { heap, what: "heap".into() };
+        let death = ProbeLine { at: ms(90), source: Source { pid: 1, thread: 0 }, event };
+        threads.finish(ms(95), &[death], &BTreeMap::new());
+        assert_eq!((threads.all()[0].ended, threads.all()[0].samples.len()), (ms(90), 1));
+        let report = threads.report(true);
+        assert_eq!((report.cost, report.lines_lost), (Nanos::from_nanos(52), 2));
+        assert_eq!(report.threads[0].last_heap_used, Some(Bytes::from_bytes(77)));
+    }
+
+    #[test]
+    fn a_function_of_two_files_in_any_process_is_ambiguous() {
+        let found = |pid, file| line(pid, 0, 1, &format!(r#""probe":"found","call":"p","file":"{file}""#));
+        assert_eq!(threads(&[found(1, "/a.js"), found(1, "/a.js"), found(2, "/a.js")]).ambiguous(), None);
+        let threads = threads(&[found(1, "/a.js"), found(2, "/b.js")]);
+        let (call, files) = threads.ambiguous().unwrap();
+        assert_eq!((call, files.len()), ("p", 2));
+    }
+
+    #[test]
+    fn functions_that_cannot_be_timed_say_why() {
+        let unsupported = line(
+            1,
+            0,
+            0,
+            r#""probe":"hello","parent":1,"runtime":"node","version":"14","script":"","unsupported":[{"call":"p","why":"too old"}]"#,
+        );
+        let missed = line(1, 0, 1, r#""probe":"not_found","call":"q","file":"/a.js","why":"no such export""#);
+        let found = line(1, 0, 1, r#""probe":"found","call":"r","file":"/b.js""#);
+        let threads = threads(&[unsupported, missed, found]);
+        assert_eq!(threads.unfound["p"], "too old");
+        assert_eq!(threads.unfound["q"], "`/a.js` was loaded: no such export");
+        assert_eq!(threads.found["r"].iter().collect::<Vec<_>>(), ["/b.js"]);
+    }
+}

@@ -1,0 +1,151 @@
+//! Copies a program's directory, so that the user's own files are never changed.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
+use std::path::Path;
+
+use prony_model::program::{OutwardLinks, ProgramSpec};
+use prony_os::launch::remove_tree;
+use rustix::fs::{AtFlags, CWD, SeekFrom, Timespec, Timestamps, UTIME_OMIT, ioctl_ficlone, seek, utimensat};
+use rustix::io::Errno;
+
+use crate::error::Error;
+use crate::links::{Plan, Rules};
+
+/// How much of a file is copied before progress is reported.
+const PIECE: u64 = 32 << 20;
+
+/// Receives how many bytes of how many are copied; an error ends the copy.
+pub(crate) type Progress<'a> = dyn FnMut(u64, u64) -> Result<(), Error> + 'a;
+
+/// Copies a directory with everything below it, links to places inside it as links to the copy, without regard to links
+/// that lead out: for what is a copy already.
+///
+/// # Errors
+/// [`Error::Copy`] with the path at fault; whatever `progress` ends it with.
+pub(crate) fn copy_tree(original: &Path, copy: &Path, progress: &mut Progress<'_>) -> Result<(), Error> {
+    let original = &fs::canonicalize(original).map_err(Error::copying(original))?;
+    // Listed before anything is written, as the copy may lie below the original.
+    copy_plan(
+        original,
+        &Plan::of(original, &Rules { outward: OutwardLinks::Keep, ..Rules::default() })?,
+        copy,
+        progress,
+    )
+}
+
+/// Makes a planned copy: files with their modes and times of modification, holes as holes, sharing their blocks with the
+/// original where the file system can. Sockets, FIFOs, devices, and what is prony's own are left out.
+///
+/// Build tools compare times of modification, `make` and `cargo` among them. With the time of the copy, in the order in
+/// which files are copied, an artefact that is older than its source would be up to date, and would be measured.
+///
+/// # Errors
+/// [`Error::Copy`] with the path at fault; whatever `progress` ends it with.
+pub(crate) fn copy_plan(original: &Path, plan: &Plan, copy: &Path, progress: &mut Progress<'_>) -> Result<(), Error> {
+    let (mut done, total) = (0, plan.bytes());
+    fs::create_dir(copy).map_err(Error::copying(copy))?;
+    for entry in &plan.entries {
+        let (from, to) = (&entry.from, copy.join(&entry.to));
+        if let Some(target) = &entry.target {
+            symlink(target, &to).map_err(Error::copying(&to))?;
+            set_modified(&to, &entry.about)?;
+        } else if entry.about.is_dir() {
+            fs::create_dir(&to).map_err(Error::copying(&to))?;
+        } else {
+            let ours =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to).map_err(Error::copying(&to))?;
+            let file = File::open(from).map_err(Error::copying(from))?;
+            if ioctl_ficlone(&ours, &file).is_err() {
+                content(&file, &ours, from, &mut |bytes| progress(done + bytes, total))?;
+            }
+            ours.set_permissions(entry.about.permissions()).map_err(Error::copying(&to))?;
+            // Not as it was listed: then what was written since would look older than it is.
+            set_modified(&to, &file.metadata().map_err(Error::copying(from))?)?;
+            done += entry.about.len();
+            progress(done, total)?;
+        }
+    }
+    // When all are filled, which changes their times, and what is in one before itself: its mode may forbid both.
+    for entry in plan.entries.iter().rev().filter(|entry| entry.target.is_none() && entry.about.is_dir()) {
+        let to = copy.join(&entry.to);
+        fs::set_permissions(&to, entry.about.permissions()).map_err(Error::copying(&to))?;
+        set_modified(&to, &entry.about)?;
+    }
+    let about = fs::metadata(original).map_err(Error::copying(original))?;
+    fs::set_permissions(copy, about.permissions()).map_err(Error::copying(copy))?;
+    set_modified(copy, &about)
+}
+
+/// Gives a file, directory or link the time of modification of another.
+fn set_modified(path: &Path, as_of: &Metadata) -> Result<(), Error> {
+    let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let last_modification = Timespec { tv_sec: as_of.mtime(), tv_nsec: as_of.mtime_nsec() };
+    let times = Timestamps { last_access, last_modification };
+    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| Error::copying(path)(errno.into()))
+}
+
+/// Copies the data of a file, and leaves its holes out.
+fn content(
+    from: &File,
+    mut to: &File,
+    path: &Path,
+    report: &mut dyn FnMut(u64) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let length = from.metadata().map_err(Error::copying(path))?.len();
+    let mut at = 0;
+    while let Some((begin, end)) = data(from, at, length) {
+        for mut side in [from, to] {
+            side.seek(io::SeekFrom::Start(begin)).map_err(Error::copying(path))?;
+        }
+        at = begin;
+        while at < end {
+            let copied = io::copy(&mut from.take(PIECE.min(end - at)), &mut to).map_err(Error::copying(path))?;
+            at += copied;
+            report(at)?;
+            if copied == 0 {
+                // The file became shorter meanwhile.
+                return Ok(());
+            }
+        }
+    }
+    to.set_len(length).map_err(Error::copying(path))
+}
+
+/// The next piece of data from a place on; `None` where only a hole is left. Where the file system knows no holes, all
+/// is data.
+fn data(file: &File, at: u64, length: u64) -> Option<(u64, u64)> {
+    let begin = match seek(file, SeekFrom::Data(at)) {
+        Err(Errno::NXIO) => return None,
+        begin => begin.unwrap_or(at),
+    };
+    let end = seek(file, SeekFrom::Hole(begin)).unwrap_or(length).min(length);
+    (begin < end).then_some((begin, end))
+}
+
+/// Takes from a copy, `top`, links that lead out of it, when `step` has written there and before anything else does: they
+/// are treated as the program's `links` wants those of its directory treated. Where links are kept, no step writes.
+///
+/// # Errors
+/// [`Error::LinkOut`] with the first that refuses the run; [`Error::Copy`] with the path at fault; whatever `progress` ends
+/// it with, and then `top` is as it was.
+pub(crate) fn close(top: &Path, program: &ProgramSpec, step: &str, progress: &mut Progress<'_>) -> Result<(), Error> {
+    let here = fs::canonicalize(top).map_err(Error::copying(top))?;
+    let plan = |outward| Plan::of(&here, &Rules { outward, ..Rules::default() });
+    if program.links == OutwardLinks::Keep || plan(OutwardLinks::Refuse)?.outward.is_empty() {
+        return Ok(());
+    }
+    let plan = plan(program.links)?;
+    // By its path in the copy, which is removed before this is read.
+    if let Some((link, to)) = plan.outward.first() {
+        let of = Some(format!("the copy into which {step} of program `{}` wrote", program.name));
+        let link = link.strip_prefix(&here).unwrap_or(link).to_path_buf();
+        let (to, more) = (to.clone(), plan.outward.len() - 1);
+        return Err(Error::LinkOut { link, directory: here, of, to, more });
+    }
+    let closed = here.with_extension("closed");
+    copy_plan(&here, &plan, &closed, progress)?;
+    remove_tree(&here)?;
+    fs::rename(&closed, &here).map_err(Error::copying(&here))
+}

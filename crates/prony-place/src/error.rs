@@ -1,0 +1,146 @@
+//! Errors while directories are prepared and programs run in them; every variant names what it is about and keeps its source.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use prony_model::error::message;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused what a step beside the trials needs.
+    #[error(transparent)]
+    Os(#[from] prony_os::Error),
+    /// A file or directory that an experiment names cannot be read.
+    #[error("cannot read `{}`", .path.display())]
+    ReadFile {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A program's output, or scratch, cannot be written.
+    #[error("cannot write {what}")]
+    Write {
+        /// What was to be written: a file's name, `into` a folder's.
+        what: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// What a program is launched with could not be made: a directory, a pipe, a terminal.
+    #[error("cannot {doing}")]
+    Setup {
+        /// What was attempted.
+        doing: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A step that a program needs beside its trials failed.
+    #[error("{step} of program `{program}` failed: {message}")]
+    Step {
+        /// The program's name.
+        program: String,
+        /// `build`, `prepare`, `conclude`, `cleanup`, `change`.
+        step: &'static str,
+        /// What happened.
+        message: String,
+    },
+    /// A symbolic link leads out of a directory that is to be copied, or out of a copy: a write through it would change
+    /// the user's own files.
+    #[error("`{}` leads out of {}, to `{}`{}", .link.display(), tree(.of.as_ref(), .directory), .to.display(), more_links(*.more))]
+    LinkOut {
+        /// The link.
+        link: PathBuf,
+        /// The directory.
+        directory: PathBuf,
+        /// What this directory is, where it is not the program's directory itself.
+        of: Option<String>,
+        /// What it leads to.
+        to: PathBuf,
+        /// How many more links lead out.
+        more: usize,
+    },
+    /// A function to be timed is in several files.
+    #[error("the call `{call}` of phase `{phase}` fits {} files: {}", .names.len(), listed(.names))]
+    AmbiguousCall {
+        /// The phase.
+        phase: String,
+        /// The call, as written.
+        call: String,
+        /// Each function that it fits, written so that only that one fits, if possible.
+        names: Vec<String>,
+        /// What to do.
+        hint: String,
+    },
+    /// A program's directory could not be copied.
+    #[error("cannot copy `{}`", .path.display())]
+    Copy {
+        /// The file or directory at fault.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The request cannot be fulfilled on this machine or with this file.
+    #[error("{message}")]
+    Refused {
+        /// What cannot be done.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+}
+
+impl Error {
+    /// What to do about it, where there is something to do.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Os(error) => error.hint(),
+            Self::LinkOut { directory, to, .. } if directory.starts_with(to) => Some(
+                "it leads to what holds the directory itself, which cannot be copied in its place: remove it"
+                    .to_owned(),
+            ),
+            Self::LinkOut { of: None, .. } => Some(
+                "`links = \"copy\"` in the program's table copies what such links lead to, `links = \"keep\"` keeps them; or \
+                 replace the link"
+                    .to_owned(),
+            ),
+            Self::LinkOut { of: Some(_), .. } => {
+                Some("`links = \"copy\"` in the program's table copies what such links lead to; or replace the link".to_owned())
+            }
+            Self::Refused { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
+            _ => None,
+        }
+    }
+
+    /// The whole message: cause chain, hint; ends with a newline.
+    pub fn text(&self) -> String {
+        message(self, self.hint())
+    }
+
+    /// A file or directory that cannot be copied, for `map_err`.
+    pub(crate) fn copying(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Copy { path, source }
+    }
+}
+
+fn tree(of: Option<&String>, directory: &Path) -> String {
+    of.cloned().unwrap_or_else(|| format!("the directory `{}`", directory.display()))
+}
+
+fn more_links(more: usize) -> String {
+    if more == 0 { String::new() } else { format!("; {more} more lead out, too") }
+}
+
+/// Names that are listed; further ones are counted.
+const MOST_NAMES: usize = 20;
+
+/// The first names of a list, and how many more there are.
+fn listed(names: &[String]) -> String {
+    let first: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}

@@ -1,0 +1,130 @@
+//! What makes a program what it is and lies in no copy of it: its executable and its input. Where a run is resumed, they may
+//! be others.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use prony_experiment::left_out;
+use prony_model::program::InputSpec;
+use prony_model::units::Bytes;
+use xxhash_rust::xxh3::Xxh3Default;
+
+use crate::digest::content;
+use crate::place::Place;
+use crate::setting::Setting;
+use crate::startable::find;
+
+/// Of what is larger only the first and the last half of this are read: its time of change stands for what lies between them.
+const LARGE: Bytes = Bytes::from_mib(64);
+
+/// Device, inode, size, and nanoseconds of the last changes of content and inode: what is the same was not written to.
+type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
+
+/// The files as they were last found, so that each is read once and not before every trial.
+#[derive(Debug, Default)]
+pub struct Files {
+    read: RefCell<BTreeMap<PathBuf, (Stamp, String)>>,
+}
+
+impl Files {
+    /// The state of the program's executable, or of the script that its command names, and of its input; by what the
+    /// experiment calls them, or a digest of that where `commands` are not recorded. What lies in the program's copy, or is
+    /// made for the trial, is not among them.
+    pub fn of(&self, setting: &Setting<'_>, place: &Place, commands: bool) -> BTreeMap<String, String> {
+        let program = setting.program;
+        let command = program.command.words().into_iter().next().unwrap_or_default();
+        let executable = find(program, Some(&setting.directory), &setting.filled(&command));
+        let input = match &program.input {
+            InputSpec::File(path) => Some((path.clone(), PathBuf::from(path))),
+            InputSpec::Null | InputSpec::Text(_) => None,
+        };
+        let outside = |path: &Path| !path.starts_with(setting.scratch) && !place.made(path);
+        let files = executable.map(|path| (command, path)).into_iter().chain(input).filter(|(_, path)| outside(path));
+        let states = files.filter_map(|(name, path)| Some((name, self.state(&path)?)));
+        let name = |name: String| if commands { name } else { left_out::hidden(&name) };
+        states.map(|(called, state)| (name(called), state)).collect()
+    }
+
+    /// A digest of the file, or what stands for it; `None` where it is none that lies still, as a FIFO.
+    fn state(&self, path: &Path) -> Option<String> {
+        let about = fs::metadata(path).ok().filter(Metadata::is_file)?;
+        let times = ((about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec()));
+        let stamp = (about.dev(), about.ino(), about.size(), times.0, times.1);
+        let mut read = self.read.borrow_mut();
+        if let Some((_, state)) = read.get(path).filter(|(known, _)| *known == stamp) {
+            return Some(state.clone());
+        }
+        let state = digest(path, &about).ok()?;
+        read.insert(path.to_path_buf(), (stamp, state.clone()));
+        Some(state)
+    }
+}
+
+/// Of its content and size.
+fn digest(path: &Path, about: &Metadata) -> io::Result<String> {
+    let (mut hash, size) = (Xxh3Default::new(), about.size());
+    hash.update(&size.to_le_bytes());
+    let mut file = File::open(path)?;
+    if size <= LARGE.as_bytes() {
+        content(&mut file, &mut hash)?;
+    } else {
+        [about.mtime(), about.mtime_nsec()].iter().for_each(|part| hash.update(&part.to_le_bytes()));
+        let half = LARGE.as_bytes() / 2;
+        content(&mut (&file).take(half), &mut hash)?;
+        file.seek(SeekFrom::Start(size - half))?;
+        content(&mut file.take(half), &mut hash)?;
+    }
+    Ok(format!("{:032x}", hash.digest128()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn a_file_has_another_state_where_its_content_is_another() {
+        let (folder, files) = (tempfile::tempdir().unwrap(), Files::default());
+        let path = folder.path().join("app");
+        assert_eq!(files.state(&path), None);
+        let written = |text: &str| {
+            fs::write(&path, text).unwrap();
+            files.state(&path).unwrap()
+        };
+        let (one, two) = (written("one"), written("two, longer"));
+        assert_ne!(one, two);
+        assert_eq!(Files::default().state(&path).unwrap(), two, "in another session");
+        assert_eq!(written("one"), one, "whenever it was written");
+        assert_eq!(files.state(folder.path()), None);
+    }
+
+    /// A file of 80 MB into which 7 bytes were written in the middle counted as the same.
+    #[test]
+    fn a_large_file_is_known_by_its_size_its_ends_and_its_time_of_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("large");
+        let file = File::create(&path).unwrap();
+        let last = LARGE.as_bytes() + 1;
+        // Each in another session.
+        let state = |written: Duration| {
+            file.set_modified(SystemTime::UNIX_EPOCH + written).unwrap();
+            Files::default().state(&path).unwrap()
+        };
+        let (early, late) = (Duration::from_secs(5), Duration::new(5, 1));
+        file.set_len(last).unwrap();
+        let first = state(early);
+        assert_eq!(state(early), first);
+        file.write_at(b"changed", last / 2).unwrap();
+        assert_ne!(state(late), first, "written in its middle");
+        file.write_at(b"x", last - 1).unwrap();
+        let at_its_end = state(early);
+        assert_ne!(at_its_end, first);
+        file.set_len(last + 1).unwrap();
+        assert_ne!(state(early), at_its_end);
+    }
+}

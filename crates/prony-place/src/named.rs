@@ -1,0 +1,99 @@
+//! Checks that each call of a program's phases names one function: of several, the first loaded would be taken.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use prony_experiment::Problem;
+use prony_experiment::design::Experiment;
+use prony_model::program::{Change, ProgramSpec, Trigger};
+use prony_model::spec::{Action, PhaseSpec};
+use prony_runtime::Runtime;
+
+use crate::error::Error;
+
+/// The functions of a phase.
+fn calls(phase: &PhaseSpec) -> impl Iterator<Item = &str> {
+    let observe = if let Action::Observe(observe) = &phase.action { Some(observe) } else { None };
+    let triggers = observe.into_iter().flat_map(|observe| [&observe.begin, &observe.end]).flatten();
+    triggers.filter_map(|trigger| match trigger {
+        Trigger::Call(call) | Trigger::Invocation(call) => Some(call.as_str()),
+        _ => None,
+    })
+}
+
+/// Whether the files below a program's directory have exactly one function for each of its calls.
+///
+/// # Errors
+/// [`Error::AmbiguousCall`] with the first that fits several.
+pub(crate) fn unambiguous(program: &ProgramSpec, phases: &[PhaseSpec], directory: &Path) -> Result<(), Error> {
+    let Some(runtime) = program.runtime else { return Ok(()) };
+    let calls: Vec<(&str, &str)> =
+        phases.iter().flat_map(|phase| calls(phase).map(|call| (phase.name.as_str(), call))).collect();
+    let texts: Vec<&str> = calls.iter().map(|(_, call)| *call).collect();
+    let found = prony_runtime::matches(runtime, &texts, directory);
+    match calls.iter().zip(&found).find(|(_, files)| files.len() > 1) {
+        Some(((phase, call), files)) => Err(ambiguous(program, phase, call, files, directory)),
+        None => Ok(()),
+    }
+}
+
+/// The fault of a call that fits functions of several files.
+pub fn ambiguous(program: &ProgramSpec, phase: &str, call: &str, files: &BTreeSet<PathBuf>, directory: &Path) -> Error {
+    let runtime = program.runtime.unwrap_or(Runtime::Node);
+    let names = prony_runtime::names(runtime, call, files, directory);
+    let hint = match runtime {
+        Runtime::Node => {
+            // A package that lies in several places, or another with the end of its path, would be refused again.
+            let fits = |package: &str| names.iter().filter(|name| name.ends_with(&format!("/{package}"))).count();
+            let mut packages = names.iter().filter_map(|name| Some(name.rsplit_once("/node_modules/")?.1));
+            let packaged = packages.find(|package| fits(package) == 1);
+            let package = packaged.map(|name| format!(", or by its package: `{name}`")).unwrap_or_default();
+            let first = names.first().map_or("", String::as_str);
+            format!("name one of them by its whole path from the program's directory: `{first}`{package}")
+        }
+        Runtime::Python => {
+            "modules of one name were loaded from several files: give them names of their own".to_owned()
+        }
+    };
+    Error::AmbiguousCall { phase: phase.to_owned(), call: call.to_owned(), names, hint }
+}
+
+/// Calls of an experiment that fit several files of a program's directory as it is now, each with its place in the file.
+/// What changes and builds make of a copy is examined when that is made.
+pub fn problems(experiment: &Experiment) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = Vec::new();
+    let mut examined = Vec::new();
+    for variant in experiment.variants() {
+        let Some(program) = variant.spec.subject.program() else { continue };
+        let of_a_revision = matches!(program.changes.first(), Some(Change::Revision { .. }));
+        let Some(directory) = program.directory.as_deref().filter(|_| !of_a_revision) else { continue };
+        let calls: Vec<String> = variant.spec.phases.iter().flat_map(calls).map(str::to_owned).collect();
+        let key = (directory.to_owned(), calls);
+        if examined.contains(&key) {
+            continue;
+        }
+        examined.push(key);
+        if let Err(error) = unambiguous(program, &variant.spec.phases, Path::new(directory)) {
+            let problem = problem(&error, experiment.source());
+            problems.extend((!problems.contains(&problem)).then_some(problem));
+        }
+    }
+    problems
+}
+
+/// At the first place where the call is written; a call made by a factor has none.
+fn problem(error: &Error, source: &str) -> Problem {
+    let call = if let Error::AmbiguousCall { call, .. } = error { call.as_str() } else { "" };
+    let start = source.find(call).unwrap_or_default();
+    let length = if source.contains(call) { call.len() } else { 0 };
+    let before = &source[..start];
+    Problem {
+        message: error.to_string(),
+        span: start..start + length,
+        line: before.matches('\n').count() + 1,
+        column: before.chars().rev().take_while(|c| *c != '\n').count() + 1,
+        hint: error.hint(),
+        labels: Vec::new(),
+        note: None,
+    }
+}

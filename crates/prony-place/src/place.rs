@@ -1,0 +1,489 @@
+//! The directory where a variant's program works: copied, changed and built once, and warmed up.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use prony_analysis::guard::{self, Finding};
+use prony_experiment::design::Experiment;
+use prony_model::event::{Event, Observer};
+use prony_model::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
+use prony_model::record::effective::Source;
+use prony_model::spec::{Limits, TrialSpec};
+use prony_model::units::Nanos;
+use prony_os::interrupt::Interrupt;
+use prony_os::launch::{Launch, LaunchSpec, Scratch, Status};
+use prony_os::limits::Group;
+
+use crate::copy::{Progress, close, copy_plan, copy_tree};
+use crate::error::Error;
+use crate::links::Manifest;
+use crate::paths::utf8;
+use crate::setting::Setting;
+use crate::sources::{Copying, Sources};
+use crate::{build_cache, change, digest, named, revision, sources};
+
+/// How often a wait checks whether the user asked to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The places of a run's variants, made when they are first needed and removed when this is dropped.
+#[derive(Debug, Default)]
+pub struct Places {
+    made: RefCell<BTreeMap<usize, Rc<Place>>>,
+    sources: Sources,
+    /// The time that making them took.
+    took: Cell<Duration>,
+}
+
+/// The name of a copy in its scratch directory.
+const COPY: &str = "copy";
+
+/// A variant's place.
+#[derive(Debug, Default)]
+pub struct Place {
+    /// Warm-up runs that it had.
+    warmed: Cell<u32>,
+    /// Holds the copy; `None` where the program works in the directory itself. Of a revision it is a copy of the whole
+    /// repository: what is in the program's directory may link to what lies beside that.
+    copy: Option<Scratch>,
+    /// The directory, or the copy of it; `None` for an empty one a trial.
+    directory: Option<PathBuf>,
+    /// What the changes did, for the record.
+    pub changed: Vec<String>,
+    /// What else is to be known of the copy, for the record: it may differ where the copy is the same.
+    pub remarks: Vec<String>,
+    /// What is to be said of every trial of the variant.
+    pub findings: Vec<Finding>,
+    /// Submodules of its revision that the user's tree has, from the top of the copy, where `build` may fill them.
+    submodules: Vec<PathBuf>,
+    /// What it is a copy of, for the record; `None` where it is none.
+    pub source: Option<Source>,
+}
+
+/// What every launch needs.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    /// Starts processes.
+    pub launcher: &'a dyn Launch,
+    /// The folder in which scratch directories are made.
+    pub near: &'a Path,
+    /// Whether the user asked to stop.
+    pub interrupt: &'a Interrupt,
+}
+
+impl Places {
+    /// Of an experiment; `own` are files of prony's own, which no copy takes along.
+    ///
+    /// # Errors
+    /// Where a directory cannot be copied, so that nothing is begun.
+    pub fn of_experiment(experiment: &Experiment, own: &[&Path]) -> Result<Self, Error> {
+        let sources = Sources::new(own);
+        for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
+            sources.survey(program)?;
+        }
+        Ok(Self { sources, ..Self::default() })
+    }
+
+    /// A finding for a trial if the directory of its program has changed since the run began; the directory is named
+    /// only where `commands` are recorded.
+    pub fn source_changed(&self, program: &ProgramSpec, care: Care, commands: bool) -> Option<Finding> {
+        self.sources.changed(program, care, commands)
+    }
+
+    /// The variant's place; made, changed, built and warmed up when it is first asked for.
+    ///
+    /// # Errors
+    /// Where the directory cannot be copied, a change does not apply, or the build fails.
+    pub fn of(
+        &self,
+        means: Means<'_>,
+        variant: usize,
+        spec: &TrialSpec,
+        program: &ProgramSpec,
+        observer: &mut dyn Observer,
+    ) -> Result<Rc<Place>, Error> {
+        let made = self.made.borrow().get(&variant).map(Rc::clone);
+        let began = Instant::now();
+        let place = made.map_or_else(|| self.make(means, variant, spec, program, observer), Ok)?;
+        for warmed in place.warmed.get()..program.warmup {
+            place.warm_up(means, program, &spec.limits, observer)?;
+            place.warmed.set(warmed + 1);
+        }
+        self.took.set(self.took.get() + began.elapsed());
+        Ok(place)
+    }
+
+    /// From here on the variant has a `cleanup`, whatever comes of its warm-up runs.
+    fn make(
+        &self,
+        means: Means<'_>,
+        variant: usize,
+        spec: &TrialSpec,
+        program: &ProgramSpec,
+        observer: &mut dyn Observer,
+    ) -> Result<Rc<Place>, Error> {
+        let mut place = Place::make(means, program, &self.sources, observer)?;
+        if let Some(build) = &program.build {
+            place.build(means, program, build, observer)?;
+        }
+        place.miss_submodules();
+        if let Some(directory) = &place.directory {
+            named::unambiguous(program, &spec.phases, directory)?;
+        }
+        let place = Rc::new(place);
+        self.made.borrow_mut().insert(variant, Rc::clone(&place));
+        Ok(place)
+    }
+
+    /// The time for making all places so far: copies, changes, builds, warm-up runs, which no later trial repeats.
+    pub fn made_in(&self) -> Nanos {
+        Nanos::from_nanos(u64::try_from(self.took.get().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Runs every variant's `cleanup`, even if some of them fail.
+    ///
+    /// # Errors
+    /// The first that fails.
+    pub fn clean_up<'s>(
+        &self,
+        means: Means<'_>,
+        program_of: impl Fn(usize) -> Option<&'s ProgramSpec>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let mut done = Ok(());
+        for (variant, place) in self.made.take() {
+            if let Some((program, cleanup)) =
+                program_of(variant).and_then(|program| Some((program, program.cleanup.as_ref()?)))
+            {
+                let clean = |setting: &Setting<'_>| finally(means, setting, "cleanup", cleanup, observer);
+                done = done.and(place.beside(means, program, clean));
+            }
+        }
+        done
+    }
+}
+
+impl Place {
+    fn make(
+        means: Means<'_>,
+        program: &ProgramSpec,
+        sources: &Sources,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        let in_place = |directory| Self { directory, ..Self::default() };
+        let Some(directory) = &program.directory else { return Ok(in_place(None)) };
+        let original = sources::canonical(directory)?;
+        utf8(&original)?;
+        if program.copy == CopyOf::None {
+            return Ok(in_place(Some(original)));
+        }
+        let scratch = Scratch::create(means.near)?;
+        let top = scratch.path().join(COPY);
+        let failed = |step, message| Error::Step { program: program.name.clone(), step, message };
+        let mut progress = progress(means, program, observer);
+        let (copy, mut changed, mut remarks) = (top.clone(), Vec::new(), Vec::new());
+        let (mut submodules, mut source) = (Vec::new(), Source { directory: original.clone(), state: None });
+        let copy = if let Some(Change::Revision { of }) = program.changes.first() {
+            let clone = scratch.path().join("clone");
+            let out = revision::check_out(&original, of, &clone).map_err(|message| failed("change", message))?;
+            let mut plan = sources.plan(&clone, program, Some(out.top.clone()))?;
+            // Where the link is in the clone and where it leads from there means nothing to the user, who knows it as
+            // written in the repository.
+            for (link, to) in &mut plan.outward {
+                *to = std::fs::read_link(&*link).unwrap_or_default();
+                *link = link.strip_prefix(&clone).map_or_else(|_| link.clone(), |inside| out.top.join(inside));
+            }
+            let plan = plan.allowed(&out.top, Some(format!("revision `{of}` of `{}`", out.top.display())))?;
+            copy_plan(&clone, &plan, &top, &mut progress)?;
+            std::fs::remove_dir_all(&clone).map_err(|source| Error::Copy { path: clone, source })?;
+            changed.push(out.said);
+            remarks.extend(out.uncommitted);
+            submodules = out.submodules;
+            copy.join(out.inside)
+        } else {
+            let plan = sources.plan(&original, program, None)?.allowed(&original, None)?;
+            source.state = Some(Manifest::of(&plan).digest());
+            copy_plan(&original, &plan, &top, &mut progress)?;
+            copy
+        };
+        let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
+        let (made, findings) = change::apply(program, &top, &copy, &run, &mut progress)?;
+        drop(progress);
+        changed.extend(made);
+        let (copy, directory, source) = (Some(scratch), Some(copy), Some(source));
+        Ok(Self { warmed: Cell::default(), copy, directory, changed, remarks, findings, submodules, source })
+    }
+
+    /// The top of the copy, and the program's directory from there.
+    fn top(&self) -> Option<(PathBuf, &Path)> {
+        let top = self.copy.as_ref()?.path().join(COPY);
+        let inside = self.directory.as_ref()?.strip_prefix(&top).ok()?;
+        Some((top, inside))
+    }
+
+    /// Builds it, or takes what was built of the same before.
+    fn build(
+        &mut self,
+        means: Means<'_>,
+        program: &ProgramSpec,
+        line: &CommandLine,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let Some((top, inside)) = self.top() else { return self.run_build(means, program, line) };
+        let copy = top.join(inside);
+        let made = change::Made::of(program, &copy);
+        let state = self.source.as_ref().and_then(|source| source.state.as_deref());
+        let digest = digest::of_tree(&top)?;
+        let key = |builds| (build_cache::key(program, &line.words(), digest, inside, state), builds);
+        let builds = build_cache::Builds::of_user().map(key);
+        let mut copying = progress(means, program, observer);
+        let earlier = match &builds {
+            Some((key, builds)) if builds.take(key, &top, &mut copying)? => Some((key, builds)),
+            _ => None,
+        };
+        if let Some((key, builds)) = earlier {
+            self.remarks.push(format!("its build {key} was made before"));
+            self.findings.push(guard::copies::build_reused(builds.age(key)));
+            close(&top, program, "`build`, taken as it was made before,", &mut copying)?;
+        } else {
+            drop(copying);
+            self.run_build(means, program, line)?;
+            copying = progress(means, program, observer);
+            close(&top, program, "`build`", &mut copying)?;
+        }
+        self.findings.extend(made.outlasts_build(program, &copy)?);
+        if earlier.is_some() {
+            return Ok(());
+        }
+        if digest::of_tree(&top)? == digest {
+            self.findings.push(guard::copies::build_changed_nothing(!program.changes.is_empty()));
+        } else if let Some((key, builds)) = &builds {
+            builds.put(key, &top, &mut copying);
+        }
+        Ok(())
+    }
+
+    /// Whether a path lies in the copy.
+    pub(crate) fn made(&self, path: &Path) -> bool {
+        self.copy.as_ref().is_some_and(|copy| path.starts_with(copy.path()))
+    }
+
+    /// Records which submodules of its revision nobody filled.
+    fn miss_submodules(&mut self) {
+        let Some((top, _)) = self.top() else { return };
+        self.submodules.retain(|path| revision::is_empty(&top.join(path)));
+        let missed = self.submodules.iter().map(|path| format!("submodule `{}` is empty", path.display()));
+        self.changed.extend(missed);
+        if !self.submodules.is_empty() {
+            self.findings.push(guard::copies::submodules_empty(self.submodules.len()));
+        }
+    }
+
+    /// Whether trials work in the place itself, and make nothing of it in their scratch.
+    pub fn is_itself(&self, program: &ProgramSpec) -> bool {
+        self.directory.is_some() && (program.copy != CopyOf::Trial || self.copy.is_none())
+    }
+
+    /// Where a trial with this scratch works.
+    ///
+    /// # Errors
+    /// Where its own copy cannot be made, or `progress` ends that.
+    pub fn directory(
+        &self,
+        program: &ProgramSpec,
+        scratch: &Path,
+        progress: &mut Progress<'_>,
+    ) -> Result<PathBuf, Error> {
+        let own = own_copy(scratch);
+        match (&self.directory, self.top()) {
+            (Some(_), Some((top, inside))) if program.copy == CopyOf::Trial => {
+                copy_tree(&top, &own, progress)?;
+                return Ok(own.join(inside));
+            }
+            (Some(directory), _) => return Ok(directory.clone()),
+            (None, _) => {
+                std::fs::create_dir(&own).map_err(|source| Error::Setup { doing: "make a directory", source })?;
+            }
+        }
+        Ok(own)
+    }
+
+    /// Does what the program wants done before each trial. Of a copy in which that writes, links that lead out are treated
+    /// before: those that the trial before may have made; and those that it makes itself before the program starts.
+    ///
+    /// # Errors
+    /// Where it fails, the user interrupts it, or such a link refuses the run.
+    pub fn prepare(&self, means: Means<'_>, setting: &Setting<'_>, observer: &mut dyn Observer) -> Result<(), Error> {
+        let program = setting.program;
+        let Some(prepare) = &program.prepare else { return Ok(()) };
+        let Some((shared, _)) = self.top() else { return step(means, setting, "prepare", prepare) };
+        let own = program.copy == CopyOf::Trial;
+        let top = if own { own_copy(setting.scratch) } else { shared };
+        let mut progress = progress(means, program, observer);
+        if !own {
+            close(&top, program, "an earlier trial", &mut progress)?;
+        }
+        step(means, setting, "prepare", prepare)?;
+        close(&top, program, "`prepare`", &mut progress)
+    }
+
+    /// Does its `build` in the variant's place; its output is shown where it fails.
+    ///
+    /// # Errors
+    /// Where it fails or the user interrupts it.
+    fn run_build(&self, means: Means<'_>, program: &ProgramSpec, line: &CommandLine) -> Result<(), Error> {
+        self.beside(means, program, |setting| step(means, setting, "build", line))
+    }
+
+    /// Does something beside the trials in the variant's place.
+    fn beside(
+        &self,
+        means: Means<'_>,
+        program: &ProgramSpec,
+        work: impl FnOnce(&Setting<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let scratch = Scratch::create(means.near)?;
+        // Nothing is copied where the place has no directory.
+        let own = || self.directory(program, scratch.path(), &mut |_, _| Ok(()));
+        let directory = self.directory.clone().map_or_else(own, Ok)?;
+        work(&Setting::new(program, scratch.path(), directory))
+    }
+
+    /// One run whose figures are thrown away, and its failure with them: the first trial will show it.
+    fn warm_up(
+        &self,
+        means: Means<'_>,
+        program: &ProgramSpec,
+        limits: &Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let scratch = Scratch::create(means.near)?;
+        let directory = self.directory(program, scratch.path(), &mut progress(means, program, observer))?;
+        let setting = Setting::new(program, scratch.path(), directory);
+        self.prepare(means, &setting, observer)?;
+        let mut spec = setting.beside(&program.command.words())?;
+        (spec.stdin, spec.group) = (setting.input()?, Some(Group::create(limits)?));
+        let deadline = limits.trial.map(|limit| Instant::now() + limit.to_duration());
+        let conclude = || {
+            let of = program.conclude.as_ref();
+            let concluded = of.map(|conclude| finally(means, &setting, "conclude", conclude, observer));
+            // It fails with the run: the first trial will show it.
+            drop(concluded);
+        };
+        let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        launch(means, spec, &mut || means.interrupt.asked() || late(), conclude).map(drop)
+    }
+}
+
+/// Reports a copy that takes long, and ends it where the user interrupts it.
+pub fn progress<'p>(
+    means: Means<'p>,
+    program: &'p ProgramSpec,
+    observer: &'p mut dyn Observer,
+) -> impl FnMut(u64, u64) -> Result<(), Error> + use<'p> {
+    let mut copying = Copying::new(program.directory.as_deref().unwrap_or_default(), observer);
+    move |done, total| {
+        copying.tell(done, total);
+        if means.interrupt.asked() {
+            let message = "it was interrupted".to_owned();
+            return Err(Error::Step { program: program.name.clone(), step: "copy", message });
+        }
+        Ok(())
+    }
+}
+
+/// Where a trial with this scratch has a copy of its own.
+fn own_copy(scratch: &Path) -> PathBuf {
+    scratch.join("work")
+}
+
+/// Runs a tool in a copy; what it printed, or what failed.
+fn tool(
+    means: Means<'_>,
+    program: &ProgramSpec,
+    scratch: &Path,
+    copy: &Path,
+    words: &[String],
+) -> Result<String, String> {
+    let setting = Setting::new(program, scratch, copy.to_path_buf());
+    let ran = setting.beside(words).and_then(|spec| launch(means, spec, &mut || means.interrupt.asked(), || ()));
+    let line = words.join(" ");
+    match ran.map_err(|error| error.text().trim().to_owned())? {
+        Some((Status::Exited(0), said)) => Ok(said.trim_start_matches(": ").to_owned()),
+        Some((status, said)) => Err(format!("`{line}` ended with {status:?}{said}")),
+        None => Err(format!("`{line}` was interrupted")),
+    }
+}
+
+/// Does something beside the trials; what it printed is in the error where it fails.
+///
+/// # Errors
+/// Where it fails, cannot be started, or the user interrupts it.
+fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &CommandLine) -> Result<(), Error> {
+    step_until(means, setting, (what, line), &mut || means.interrupt.asked())
+}
+
+/// Does something after trials, also where the user asked to stop: then it is said what is waited for, and asking again ends
+/// that too.
+///
+/// # Errors
+/// As [`step`].
+pub fn finally(
+    means: Means<'_>,
+    setting: &Setting<'_>,
+    what: &'static str,
+    line: &CommandLine,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    let text = || format!("waiting for `{what}` of program `{}`", setting.program.name);
+    let hint = || Some("Ctrl-C ends it; trials that have ended are kept".to_owned());
+    let wait = || observer.event(&Event::Notice { text: text(), hint: hint() });
+    means.interrupt.nevertheless(wait, |stop| step_until(means, setting, (what, line), stop))
+}
+
+fn step_until(
+    means: Means<'_>,
+    setting: &Setting<'_>,
+    (what, line): (&'static str, &CommandLine),
+    stop: &mut dyn FnMut() -> bool,
+) -> Result<(), Error> {
+    let spec = setting.beside(&line.words())?;
+    let failed = |message: String| Error::Step { program: setting.program.name.clone(), step: what, message };
+    match launch(means, spec, stop, || ())? {
+        Some((Status::Exited(0), _)) => Ok(()),
+        Some((Status::Exited(code), said)) => Err(failed(format!("exit code {code}{said}"))),
+        Some((Status::Signalled(signal), said)) => Err(failed(format!("signal {signal}{said}"))),
+        None => Err(failed("it was interrupted".to_owned())),
+    }
+}
+
+/// Runs it to its end, and does something before what is left of its processes is ended; `None` where `stop`
+/// ended it.
+fn launch(
+    means: Means<'_>,
+    spec: LaunchSpec,
+    stop: &mut dyn FnMut() -> bool,
+    conclude: impl FnOnce(),
+) -> Result<Option<(Status, String)>, Error> {
+    let mut process = means.launcher.start(spec)?;
+    process.release()?;
+    process.started(&[])?;
+    let end = loop {
+        if let Some(end) = process.wait(Some(POLL_INTERVAL))? {
+            break Some(end);
+        }
+        if stop() {
+            process.kill_tree()?;
+            break None;
+        }
+    };
+    conclude();
+    process.finish()?;
+    Ok(end.map(|end| {
+        let said = [end.stderr, end.stdout].into_iter().flatten().map(|captured| captured.text());
+        let said: String = said.collect::<Vec<_>>().join("").trim().chars().take(2000).collect();
+        (end.status, if said.is_empty() { said } else { format!(": {said}") })
+    }))
+}

@@ -1,0 +1,231 @@
+//! Copies another revision of the repository that holds a program's directory. That repository is only read.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Variables that would make git use another repository than the given one.
+const STRAYING: [&str; 5] =
+    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"];
+
+/// The clone that git made.
+#[derive(Debug)]
+pub(crate) struct CheckedOut {
+    /// The top of the user's repository.
+    pub(crate) top: PathBuf,
+    /// The directory that stands for the original, from the top of the clone.
+    pub(crate) inside: PathBuf,
+    /// The commit, for the record.
+    pub(crate) said: String,
+    /// What is to be recorded of changes that are not committed.
+    pub(crate) uncommitted: Option<String>,
+    /// Directories of submodules that the user's tree has, from the top of the clone, where they are empty.
+    pub(crate) submodules: Vec<PathBuf>,
+}
+
+/// A revision as the user's repository knows it.
+struct Found {
+    /// The top of the repository.
+    top: String,
+    /// The original directory, from there.
+    prefix: String,
+    commit: String,
+}
+
+fn find(original: &Path, of: &str) -> Result<Found, String> {
+    if of.starts_with('-') {
+        return Err(format!("`{of}` is no revision"));
+    }
+    let top = git(original, &["rev-parse", "--show-toplevel"])?;
+    let prefix = git(original, &["rev-parse", "--show-prefix"])?;
+    let commit = git(original, &["rev-parse", "--verify", "--quiet", &format!("{of}^{{commit}}")])
+        .map_err(|_| format!("the repository `{top}` has no revision `{of}`"))?;
+    unambiguous(original, of)?;
+    Ok(Found { top, prefix, commit })
+}
+
+/// Where a tag and a branch have one name, git takes the tag, and says so where nobody reads it.
+fn unambiguous(original: &Path, of: &str) -> Result<(), String> {
+    let found = ["refs/heads", "refs/tags", "refs/remotes"].into_iter().filter_map(|kind| {
+        let name = format!("{kind}/{of}");
+        let commit = git(original, &["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]).ok()?;
+        Some((name, commit))
+    });
+    let found: Vec<_> = found.collect();
+    if found.iter().all(|(_, commit)| *commit == found[0].1) {
+        return Ok(());
+    }
+    let each: Vec<_> = found.iter().map(|(name, commit)| format!("`{name}` (commit {commit})")).collect();
+    Err(format!("`{of}` is ambiguous: write which of them is meant, {}", each.join(" or ")))
+}
+
+/// Whether the repository of a directory has the revision.
+///
+/// # Errors
+/// A sentence: no repository, no such revision.
+pub(crate) fn exists(original: &Path, of: &str) -> Result<(), String> {
+    find(original, of).map(drop)
+}
+
+/// Has git make `copy` of the revision: a clone that borrows the repository's objects.
+///
+/// # Errors
+/// A sentence: no repository, no such revision, no such directory in it.
+pub(crate) fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, String> {
+    let Found { top, prefix, commit } = find(original, of)?;
+    let quiet = ["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"];
+    let target = copy.to_string_lossy();
+    let conversions = conversions(original);
+    let conversions: Vec<&str> = conversions.iter().map(String::as_str).collect();
+    let clone = ["clone", "--quiet", "--shared", "--no-checkout", "--origin", "origin"];
+    git(original, &[&quiet[..], &clone, &conversions, &["--", &top, &target]].concat())?;
+    git(copy, &[&quiet[..], &["checkout", "--quiet", "--detach", &commit]].concat())?;
+    // Otherwise a build could push to the user's repository.
+    git(copy, &["remote", "remove", "origin"])?;
+    let there = git(copy, &["rev-parse", "HEAD"])?;
+    if there != commit {
+        return Err(format!("git checked out {there}, not {commit}"));
+    }
+    if !copy.join(&prefix).is_dir() {
+        return Err(format!("revision `{of}` has no directory `{prefix}`"));
+    }
+    // Without the lock that refreshing the index would take: that file belongs to the user.
+    let status = git(original, &["--no-optional-locks", "status", "--porcelain", "--", "."])?;
+    let uncommitted = match status.lines().count() {
+        0 => None,
+        n => Some(format!("{n} uncommitted changes of the directory are not in it")),
+    };
+    let said = format!("revision `{of}` is commit {commit}");
+    let submodules = submodules(original, Path::new(&top), &commit)?;
+    Ok(CheckedOut { top: top.into(), inside: prefix.into(), said, uncommitted, submodules })
+}
+
+/// Options by which a clone converts files at a checkout as the user's repository does: filters and ends of lines may be in
+/// the configuration of that alone.
+fn conversions(original: &Path) -> Vec<String> {
+    let keys = r"^(filter\..*|core\.(autocrlf|eol|attributesfile))$";
+    // It fails where there are none.
+    let found = git(original, &["config", "-z", "--get-regexp", keys]).unwrap_or_default();
+    let entries = found.split('\0').filter_map(|entry| entry.split_once('\n'));
+    entries.map(|(key, value)| format!("--config={key}={value}")).collect()
+}
+
+/// Submodules of a commit that the user's tree has.
+fn submodules(original: &Path, top: &Path, commit: &str) -> Result<Vec<PathBuf>, String> {
+    let listed = git(original, &["ls-tree", "-r", "-z", "--full-tree", commit])?;
+    let of_modules = listed.split('\0').filter_map(|entry| entry.strip_prefix("160000 ")?.split_once('\t'));
+    let paths = of_modules.map(|(_, path)| PathBuf::from(path));
+    Ok(paths.filter(|path| !is_empty(&top.join(path))).collect())
+}
+
+/// Whether nothing is in a directory, or it is not there.
+pub(crate) fn is_empty(directory: &Path) -> bool {
+    std::fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none())
+}
+
+fn git(directory: &Path, args: &[&str]) -> Result<String, String> {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(directory).args(args).env("GIT_TERMINAL_PROMPT", "0");
+    STRAYING.iter().for_each(|name| _ = command.env_remove(name));
+    let output = command.output().map_err(|error| format!("cannot run `git`: {error}"))?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() { Ok(said(&output.stdout)) } else { Err(format!("git says: {}", said(&output.stderr))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A repository with `site/n` in two revisions, and a third that is not committed.
+    fn repository() -> tempfile::TempDir {
+        let top = tempfile::tempdir().unwrap();
+        let run = |args: &[&str]| {
+            let who = ["-c", "user.name=n", "-c", "user.email=n@e", "-c", "commit.gpgsign=false"];
+            git(top.path(), &[&who[..], args].concat()).unwrap()
+        };
+        run(&["init", "--quiet"]);
+        fs::create_dir(top.path().join("site")).unwrap();
+        for n in ["one", "two"] {
+            fs::write(top.path().join("site/n"), n).unwrap();
+            run(&["add", "."]);
+            run(&["commit", "--quiet", "-m", n]);
+            run(&["tag", n]);
+        }
+        fs::write(top.path().join("site/n"), "three").unwrap();
+        top
+    }
+
+    #[test]
+    fn a_name_of_a_tag_and_of_a_branch_is_refused_where_they_are_different_commits() {
+        if Command::new("git").arg("--version").output().is_err() {
+            assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+            return;
+        }
+        let top = repository();
+        let commits = ["one", "two"].map(|of| git(top.path(), &["rev-parse", of]).unwrap());
+        let refs = [("heads/two", 0), ("heads/one", 0), ("heads/away/three", 0), ("remotes/away/three", 1)];
+        for (name, n) in refs {
+            git(top.path(), &["update-ref", &format!("refs/{name}"), &commits[n]]).unwrap();
+        }
+        for (name, other) in [("two", "refs/tags/two"), ("away/three", "refs/remotes/away/three")] {
+            let said = format!(
+                "`{name}` is ambiguous: write which of them is meant, `refs/heads/{name}` (commit {}) or `{other}` (commit {})",
+                commits[0], commits[1]
+            );
+            assert_eq!(exists(top.path(), name).unwrap_err(), said);
+        }
+        assert!(exists(top.path(), "two~0").unwrap_err().contains("`refs/tags/two~0`"));
+        for of in ["one", "refs/heads/two", "refs/tags/two", "heads/two", "HEAD", &commits[0]] {
+            exists(top.path(), of).unwrap();
+        }
+    }
+
+    #[test]
+    fn filters_of_the_users_repository_convert_the_files_of_a_revision() {
+        if Command::new("git").arg("--version").output().is_err() {
+            assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+            return;
+        }
+        let (top, near) = (repository(), tempfile::tempdir().unwrap());
+        let run = |args: &[&str]| {
+            let who = ["-c", "user.name=n", "-c", "user.email=n@e", "-c", "commit.gpgsign=false"];
+            git(top.path(), &[&who[..], args].concat()).unwrap()
+        };
+        run(&["config", "filter.x.clean", "sed s/slow=1/fast=1/"]);
+        run(&["config", "filter.x.smudge", "sed s/fast=1/slow=1/"]);
+        run(&["config", "core.eol", "crlf"]);
+        fs::write(top.path().join(".gitattributes"), "*.sh filter=x\n*.txt text\n").unwrap();
+        fs::write(top.path().join("site/a.sh"), "slow=1").unwrap();
+        fs::write(top.path().join("site/a.txt"), "line\n").unwrap();
+        run(&["add", "."]);
+        run(&["commit", "--quiet", "-m", "filtered"]);
+        let copy = near.path().join("copy");
+        check_out(top.path(), "HEAD", &copy).unwrap();
+        assert_eq!(fs::read_to_string(copy.join("site/a.sh")).unwrap(), "slow=1");
+        assert_eq!(fs::read_to_string(copy.join("site/a.txt")).unwrap(), "line\r\n");
+    }
+
+    #[test]
+    fn a_revision_is_there_whole_and_the_users_tree_is_as_it_was() {
+        if Command::new("git").arg("--version").output().is_err() {
+            assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+            return;
+        }
+        let top = repository();
+        let index = fs::read(top.path().join(".git/index")).unwrap();
+        let (site, near) = (top.path().join("site"), tempfile::tempdir().unwrap());
+        let CheckedOut { inside, said, uncommitted, .. } = check_out(&site, "one", &near.path().join("copy")).unwrap();
+        assert_eq!(fs::read_to_string(near.path().join("copy").join(inside).join("n")).unwrap(), "one");
+        assert_eq!(git(&near.path().join("copy"), &["remote"]).unwrap(), "", "a push has nowhere to go");
+        assert!(said.starts_with("revision `one` is commit "), "{said}");
+        assert_eq!(uncommitted.as_deref(), Some("1 uncommitted changes of the directory are not in it"));
+        assert_eq!(fs::read_to_string(site.join("n")).unwrap(), "three");
+        assert_eq!(fs::read(top.path().join(".git/index")).unwrap(), index);
+        let fault = |of: &str| check_out(&site, of, &near.path().join("other")).unwrap_err();
+        assert!(fault("nine").contains("has no revision `nine`"), "{}", fault("nine"));
+        assert_eq!(fault("--all"), "`--all` is no revision");
+        let error = check_out(near.path(), "one", &near.path().join("third")).unwrap_err();
+        assert!(error.contains("git says"), "{error}");
+    }
+}

@@ -1,0 +1,293 @@
+//! A program's surroundings: directory, environment, streams.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use prony_experiment::left_out::LEFT_OUT;
+use prony_model::program::{BASE_ENV, CommandLine, DIR, InputSpec, OutputTo, ProgramSpec, TMP};
+use prony_model::units::Bytes;
+use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
+use prony_os::file_modes::{self, Access};
+use prony_os::launch::{Input, LaunchSpec, Output};
+use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+
+use crate::dependency::PACKAGES;
+use crate::error::Error;
+
+/// The path of the marks in the trial's scratch.
+const MARKS: &str = "marks";
+
+/// A trial's directory on the disk and what is put into it.
+pub struct Setting<'a> {
+    /// The program to launch.
+    pub program: &'a ProgramSpec,
+    /// The trial's scratch directory.
+    pub scratch: &'a Path,
+    /// Its working directory.
+    pub directory: PathBuf,
+    /// Its TMPDIR.
+    pub tmp: PathBuf,
+}
+
+/// The runner's ends of what the program was given.
+#[derive(Debug, Default)]
+pub struct Ends {
+    /// Its standard output, where it is captured.
+    pub stdout: Option<File>,
+    /// Its messages, where they are captured.
+    pub stderr: Option<File>,
+    /// Its marks.
+    pub marks: Option<File>,
+}
+
+impl Ends {
+    /// Those that can be read.
+    pub fn open(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [&self.stdout, &self.stderr, &self.marks].into_iter().flatten().map(File::as_fd)
+    }
+}
+
+fn setup(doing: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
+    move |errno| Error::Setup { doing, source: errno.into() }
+}
+
+/// A file to write into, emptied. A FIFO that nobody reads is an error instead of a wait.
+fn written_to(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+impl<'a> Setting<'a> {
+    /// With a TMPDIR in its scratch.
+    pub fn new(program: &'a ProgramSpec, scratch: &'a Path, directory: PathBuf) -> Self {
+        Self { program, scratch, directory, tmp: scratch.join("tmp") }
+    }
+
+    /// The launch, and the runner's ends of it.
+    ///
+    /// # Errors
+    /// Where a pipe, a terminal or a file cannot be made or opened.
+    pub fn launch(&self) -> Result<(LaunchSpec, Ends), Error> {
+        let mut spec = self.bare()?;
+        spec.stdin = self.input()?;
+        let mut ends = Ends { marks: Some(self.marks()?), ..Ends::default() };
+        match &self.program.output {
+            OutputTo::Null => {
+                (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
+                return Ok((spec, ends));
+            }
+            OutputTo::Inherit => {
+                (spec.stdout, spec.stderr) = streams_of_ours()?;
+                return Ok((spec, ends));
+            }
+            OutputTo::File(path) => {
+                let unwritten = |source| Error::Write { what: format!("`{path}`"), source };
+                spec.stdout = Output::File(written_to(Path::new(path)).map_err(unwritten)?);
+            }
+            OutputTo::Capture => {
+                let (read, write) = if self.program.pty { terminal()? } else { pipe()? };
+                (spec.stdout, ends.stdout) = (Output::File(write.into()), Some(read.into()));
+            }
+        }
+        let (read, write) = pipe()?;
+        (spec.stderr, ends.stderr) = (Output::File(write.into()), Some(read.into()));
+        Ok((spec, ends))
+    }
+
+    /// The launch of another command in the same place, its output captured.
+    ///
+    /// # Errors
+    /// Where its TMPDIR cannot be made.
+    pub(crate) fn beside(&self, words: &[String]) -> Result<LaunchSpec, Error> {
+        let mut spec = self.bare()?;
+        // Later commands work in the same scratch, which its supervisor would remove.
+        spec.scratch.clear();
+        self.command(&mut spec, words);
+        Ok(spec)
+    }
+
+    fn bare(&self) -> Result<LaunchSpec, Error> {
+        let mut spec = LaunchSpec::new("", &self.directory);
+        self.command(&mut spec, &self.program.command.words());
+        spec.env = self.environment()?;
+        spec.scratch = vec![self.scratch.to_path_buf()];
+        let bound = || Output::Capture { first: Bytes::from_kib(4), last: Bytes::from_kib(4) };
+        (spec.stdout, spec.stderr) = (bound(), bound());
+        Ok(spec)
+    }
+
+    fn command(&self, spec: &mut LaunchSpec, words: &[String]) {
+        let mut words = words.iter().map(|word| self.filled(word));
+        spec.command = words.next().unwrap_or_default();
+        spec.args = words.collect();
+    }
+
+    /// Its whole environment.
+    fn environment(&self) -> Result<Vec<(OsString, OsString)>, Error> {
+        let of_ours = |name: &str| Some((OsString::from(name), std::env::var_os(name)?));
+        let inherited = self.program.inherit.iter().map(String::as_str);
+        let names = BASE_ENV.into_iter().chain(inherited).filter(|name| !self.program.env.contains_key(*name));
+        let mut env: Vec<(OsString, OsString)> = names.filter_map(of_ours).collect();
+        env.extend(self.program.env.iter().map(|(name, value)| (name.into(), self.filled(value))));
+        self.add_packages(&mut env);
+        file_modes::directory(&self.tmp).map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;
+        env.push(("TMPDIR".into(), self.tmp.clone().into()));
+        env.push(("PRONY_MARKS".into(), self.scratch.join(MARKS).into()));
+        Ok(env)
+    }
+
+    /// A text with its placeholders replaced.
+    pub fn filled(&self, text: &str) -> OsString {
+        let (mut filled, mut rest) = (OsString::new(), text);
+        let next = |rest: &str| {
+            let places = [(DIR, &self.directory), (TMP, &self.tmp)].into_iter();
+            places.filter_map(|(hole, path)| Some((rest.find(hole)?, hole, path))).min_by_key(|(at, ..)| *at)
+        };
+        while let Some((at, hole, path)) = next(rest) {
+            filled.push(&rest[..at]);
+            filled.push(path);
+            rest = &rest[at + hole.len()..];
+        }
+        filled.push(rest);
+        filled
+    }
+
+    /// The same for the record, which has it only where `commands` are recorded.
+    pub fn recorded(&self, text: &str, commands: bool) -> String {
+        if commands { self.filled(text).to_string_lossy().into_owned() } else { LEFT_OUT.to_owned() }
+    }
+
+    /// The words of a command line for the record, which has them, and their number, only where `commands` are recorded.
+    pub fn recorded_words(&self, line: &CommandLine, commands: bool) -> Vec<String> {
+        let words = line.words();
+        words.iter().take(if commands { usize::MAX } else { 1 }).map(|word| self.recorded(word, commands)).collect()
+    }
+
+    /// Packages of the copy itself come before others.
+    fn add_packages(&self, env: &mut Vec<(OsString, OsString)>) {
+        let packages = self.directory.join(PACKAGES);
+        if packages.is_dir() {
+            let before = env.iter().position(|(name, _)| name == "PYTHONPATH").map(|at| env.remove(at).1);
+            let paths = [packages].into_iter().chain(before.iter().flat_map(std::env::split_paths));
+            // Only a path with a colon cannot be joined: the packages are not found then, and the program fails.
+            env.push(("PYTHONPATH".into(), std::env::join_paths(paths).unwrap_or_default()));
+        }
+    }
+
+    /// Opens its input.
+    ///
+    /// # Errors
+    /// Where it cannot be opened or written.
+    pub(crate) fn input(&self) -> Result<Input, Error> {
+        let path = match &self.program.input {
+            InputSpec::Null => return Ok(Input::Null),
+            InputSpec::File(path) => PathBuf::from(path),
+            InputSpec::Text(text) => {
+                let path = self.scratch.join("input");
+                fs::write(&path, text).map_err(|source| Error::Setup { doing: "write the input", source })?;
+                path
+            }
+        };
+        match open_whole(&path) {
+            Ok(file) => Ok(Input::File(file)),
+            Err(source) => Err(Error::ReadFile { path, source }),
+        }
+    }
+
+    /// A FIFO: marks wake the runner, and nothing is written to a disk.
+    fn marks(&self) -> Result<File, Error> {
+        let path = self.scratch.join(MARKS);
+        let doing = "make the FIFO for marks";
+        if !path.exists() {
+            file_modes::fifo(&path, Access::Write).map_err(|source| Error::Setup { doing, source })?;
+        }
+        // Opened for both, so that it never ends when a writer closes it.
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(open(&path, flags, Mode::empty()).map_err(setup(doing))?.into())
+    }
+}
+
+/// Opens a file that each variant or trial reads from its beginning to its end.
+///
+/// # Errors
+/// Where it cannot be read, is a directory, or a FIFO: that waits for a writer and can be read only once.
+pub fn open_whole(path: &Path) -> io::Result<File> {
+    let kind = fs::metadata(path)?.file_type();
+    if kind.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if kind.is_fifo() {
+        return Err(io::Error::other("it is a FIFO, which can be read only once"));
+    }
+    File::open(path)
+}
+
+/// Why a program could not be executed. Without the program's name where `commands` are not recorded.
+pub fn why_not_executed(error: &prony_os::Error, commands: bool) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    let text = match error {
+        NotExecuted { program, .. } | NotEntered { program, .. } if !commands => {
+            error.to_string().replace(&format!("`{program}`"), "the program")
+        }
+        _ => error.to_string(),
+    };
+    format!("{text}{cause}")
+}
+
+/// The standard streams of prony, for a program to write to.
+#[expect(clippy::disallowed_methods, reason = "nothing is written to them here")]
+fn streams_of_ours() -> Result<(Output, Output), Error> {
+    let copied = |stream: BorrowedFd<'_>| -> Result<Output, Error> {
+        let failed = |source| Error::Setup { doing: "hand over prony's own output", source };
+        Ok(Output::File(stream.try_clone_to_owned().map_err(failed)?.into()))
+    };
+    Ok((copied(std::io::stdout().as_fd())?, copied(std::io::stderr().as_fd())?))
+}
+
+/// Read and write end.
+fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
+    let failed = setup("make a pipe");
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(&failed)?;
+    rustix::io::ioctl_fionbio(&read, true).map_err(&failed)?;
+    Ok((read, write))
+}
+
+/// Our side of a terminal and the program's; bytes pass as they are.
+fn terminal() -> Result<(OwnedFd, OwnedFd), Error> {
+    let failed = setup("make a terminal");
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).map_err(&failed)?;
+    grantpt(&ours).and_then(|()| unlockpt(&ours)).map_err(&failed)?;
+    let name = ptsname(&ours, Vec::new()).map_err(&failed)?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let theirs = open(name.as_c_str(), flags, Mode::empty()).map_err(&failed)?;
+    let mut settings = tcgetattr(&theirs).map_err(&failed)?;
+    settings.make_raw();
+    tcsetattr(&theirs, OptionalActions::Now, &settings).map_err(&failed)?;
+    rustix::io::ioctl_fionbio(&ours, true).map_err(&failed)?;
+    Ok((ours, theirs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_was_not_executed_is_named_only_where_commands_are_recorded() {
+        let source = || std::io::Error::from(std::io::ErrorKind::NotFound);
+        let exec = NotExecuted { program: "./a key".into(), source: source() };
+        assert_eq!(why_not_executed(&exec, true), format!("cannot execute `./a key`: {}", source()));
+        assert_eq!(why_not_executed(&exec, false), format!("cannot execute the program: {}", source()));
+        let entered = NotEntered { program: "./a key".into(), directory: "/d".into(), source: source() };
+        let expected = format!("cannot enter the directory `/d` for the program: {}", source());
+        assert_eq!(why_not_executed(&entered, false), expected);
+    }
+}

@@ -1,0 +1,154 @@
+//! The directories that copies are made of: listed when a run begins, and checked again after its trials.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use prony_analysis::guard::{Finding, copies as guard};
+use prony_experiment::left_out::LEFT_OUT;
+use prony_model::event::{Event, Observer};
+use prony_model::program::{Care, Change, CopyOf, OutwardLinks, ProgramSpec};
+use prony_model::units::Bytes;
+
+use crate::error::Error;
+use crate::links::{Manifest, Plan, Rules};
+
+/// With light care, checking a directory again takes at most one part in so many of a run's time.
+const SHARE: u32 = 50;
+
+/// A copy that takes longer is reported.
+const LONG: Duration = Duration::from_secs(1);
+
+/// How often.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// The directories of a run's programs, by what becomes of their links.
+#[derive(Debug, Default)]
+pub struct Sources {
+    /// Files of prony's own, canonical.
+    own: Vec<PathBuf>,
+    observed: RefCell<BTreeMap<(PathBuf, OutwardLinks), Observation>>,
+}
+
+/// A directory as it was when the run began.
+#[derive(Debug)]
+struct Observation {
+    manifest: Manifest,
+    /// When it was listed last, and how long that took.
+    last: (Instant, Duration),
+}
+
+/// A directory's path without links.
+///
+/// # Errors
+/// [`Error::ReadFile`] where there is none.
+pub(crate) fn canonical(directory: &str) -> Result<PathBuf, Error> {
+    std::fs::canonicalize(directory).map_err(|source| Error::ReadFile { path: PathBuf::from(directory), source })
+}
+
+impl Sources {
+    /// None yet; `own` are files of prony's own.
+    pub(crate) fn new(own: &[&Path]) -> Self {
+        let own = own.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
+        Self { own, observed: RefCell::default() }
+    }
+
+    /// What a copy of a directory would hold.
+    ///
+    /// # Errors
+    /// [`Error::Copy`] with the path at fault.
+    pub(crate) fn plan(&self, top: &Path, program: &ProgramSpec, alias: Option<PathBuf>) -> Result<Plan, Error> {
+        Plan::of(top, &Rules { outward: program.links, own: self.own.clone(), alias })
+    }
+
+    /// Lists the directory of a program that is copied, unless it is known. Of a revision, the repository holds it.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or a link leads out of it.
+    pub fn survey(&self, program: &ProgramSpec) -> Result<(), Error> {
+        let Some(key) = key(program)? else { return Ok(()) };
+        if !self.observed.borrow().contains_key(&key) {
+            let began = Instant::now();
+            let manifest = Manifest::of(&self.plan(&key.0, program, None)?.allowed(&key.0, None)?);
+            self.observed.borrow_mut().insert(key, Observation { manifest, last: (Instant::now(), began.elapsed()) });
+        }
+        Ok(())
+    }
+
+    /// A finding if the directory has changed: a copy that is made of it now has other content. With light care it is
+    /// not listed again where it was a short time ago, for the time that takes. It is named only where `commands` are
+    /// recorded.
+    pub(crate) fn changed(&self, program: &ProgramSpec, care: Care, commands: bool) -> Option<Finding> {
+        let directory = Path::new(program.directory.as_deref()?);
+        let unreadable = |_| guard::source_changed(shown(directory, commands), &[Path::new(".")]);
+        self.paths_changed(program, care, commands).unwrap_or_else(unreadable)
+    }
+
+    fn paths_changed(&self, program: &ProgramSpec, care: Care, commands: bool) -> Result<Option<Finding>, Error> {
+        self.survey(program)?;
+        let Some(key) = key(program)? else { return Ok(None) };
+        let mut observed = self.observed.borrow_mut();
+        let Some(observed) = observed.get_mut(&key) else { return Ok(None) };
+        let (at, took) = observed.last;
+        if care == Care::Light && at.elapsed() < took * SHARE {
+            return Ok(None);
+        }
+        let began = Instant::now();
+        let now = Manifest::of(&self.plan(&key.0, program, None)?);
+        observed.last = (Instant::now(), began.elapsed());
+        Ok(guard::source_changed(shown(&key.0, commands), &now.differences(&observed.manifest)))
+    }
+}
+
+fn shown(directory: &Path, commands: bool) -> &Path {
+    if commands { directory } else { Path::new(LEFT_OUT) }
+}
+
+/// The directory of a program that is copied as it is.
+fn key(program: &ProgramSpec) -> Result<Option<(PathBuf, OutwardLinks)>, Error> {
+    let revised = matches!(program.changes.first(), Some(Change::Revision { .. }));
+    let directory = program.directory.as_ref().filter(|_| program.copy != CopyOf::None && !revised);
+    directory.map(|directory| Ok((canonical(directory)?, program.links))).transpose()
+}
+
+/// Reports a copy that takes long.
+pub(crate) struct Copying<'a> {
+    directory: &'a str,
+    observer: &'a mut dyn Observer,
+    next: Instant,
+}
+
+impl<'a> Copying<'a> {
+    /// Of a copy that begins.
+    pub(crate) fn new(directory: &'a str, observer: &'a mut dyn Observer) -> Self {
+        Self { directory, observer, next: Instant::now() + LONG }
+    }
+
+    /// So many bytes of so many are copied.
+    pub(crate) fn tell(&mut self, done: u64, total: u64) {
+        if Instant::now() >= self.next {
+            self.next = Instant::now() + AGAIN;
+            let [done, total] = [done, total].map(Bytes::from_bytes);
+            self.observer.event(&Event::Copying { directory: self.directory.to_owned(), done, total });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_model::event::Log;
+
+    #[test]
+    fn a_copy_that_takes_long_is_reported_now_and_then() {
+        let mut log = Log::default();
+        let mut copying = Copying::new("site", &mut log);
+        copying.tell(1, 9);
+        copying.next = Instant::now();
+        copying.tell(2, 9);
+        copying.tell(3, 9);
+        let [done, total] = [2, 9].map(Bytes::from_bytes);
+        assert_eq!(log.events, [Event::Copying { directory: "site".to_owned(), done, total }]);
+    }
+}

@@ -1,0 +1,91 @@
+//! Checks before the run that programs can be found: a wrong name is a mistake, and no result.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use prony_experiment::design::Experiment;
+use prony_model::program::{DIR, ProgramSpec, TMP};
+
+use crate::error::Error;
+
+/// Where programs are searched for without a `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Searches for the command of each program, unless a step before its trials may create it.
+///
+/// # Errors
+/// [`Error::Refused`] with the first that is not there.
+pub fn startable(experiment: &Experiment) -> Result<(), Error> {
+    let mut checked = BTreeSet::new();
+    for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
+        if checked.insert((program.command.words().into_iter().next(), program.env.get("PATH"), &program.directory))
+            && let Some((message, hint)) = lacking(program)
+        {
+            return Err(Error::Refused { message, hint });
+        }
+    }
+    Ok(())
+}
+
+/// The message where a program's command does not exist, and a hint; `None` where it exists, or may still be created.
+pub fn lacking(program: &ProgramSpec) -> Option<(String, String)> {
+    let known = |word: &String| ![DIR, TMP].iter().any(|hole| word.contains(hole));
+    let command = program.command.words().into_iter().next().filter(known)?;
+    let hint = if is_brought(program) { None } else { missing(program, &command) };
+    hint.map(|hint| (format!("cannot find the command `{command}`"), hint))
+}
+
+/// Whether its build, its preparation or its changes may create its command.
+const fn is_brought(program: &ProgramSpec) -> bool {
+    program.build.is_some() || program.prepare.is_some() || !program.changes.is_empty()
+}
+
+/// What to do where a command is not there, by the directory and the PATH of a program; `None` where it is.
+pub fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
+    let directory = program.directory.as_deref().map(Path::new);
+    if find(program, directory, command.as_ref()).is_some() {
+        return None;
+    }
+    if command.contains('/') {
+        return Some(of_path(&named(directory, command.as_ref())));
+    }
+    let here = directory.map(|directory| directory.join(command)).filter(|path| path.is_file());
+    Some(hint(command, here.is_some()))
+}
+
+/// The file that a command is, by the PATH of a program that works in a directory.
+pub(crate) fn find(program: &ProgramSpec, directory: Option<&Path>, command: &OsStr) -> Option<PathBuf> {
+    if command.as_encoded_bytes().contains(&b'/') {
+        return Some(named(directory, command)).filter(|path| is_program(path));
+    }
+    let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
+    let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
+    let entry = |entry: PathBuf| directory.map_or_else(|| entry.clone(), |directory| directory.join(&entry));
+    std::env::split_paths(&path).map(|dir| entry(dir).join(command)).find(|path| is_program(path))
+}
+
+fn named(directory: Option<&Path>, command: &OsStr) -> PathBuf {
+    directory.unwrap_or(Path::new("/nowhere")).join(command)
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+}
+
+fn of_path(path: &Path) -> String {
+    if path.is_file() {
+        return format!("`{0}` may not be executed: `chmod +x {0}`", path.display());
+    }
+    let what = if path.is_dir() { "a program is a file, and this is a directory:" } else { "there is no file" };
+    format!("{what} `{}`", path.display())
+}
+
+fn hint(command: &str, here: bool) -> String {
+    if here {
+        format!("write `./{command}` for the file in its directory")
+    } else {
+        "it is in no directory of PATH; shell builtins need `shell = true` (`prony exec -S sh`)".into()
+    }
+}

@@ -1,0 +1,439 @@
+//! Runs replicas: suspended from the trial's begin, released together when their phase begins, their output read, and
+//! ended with the program.
+
+mod memory;
+
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use prony_boundaries::functions::observed;
+use prony_boundaries::observation::{Observation, probed};
+use prony_boundaries::stream::{Stream, Taken};
+use prony_boundaries::threads::Threads;
+use prony_boundaries::tracked::Happened;
+use prony_boundaries::tracker::Tracker;
+use prony_model::program::{ObserveSpec, ReplicasSpec, replica_instance};
+use prony_model::spec::{Action, PhaseSpec};
+use prony_model::units::Nanos;
+use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
+use prony_os::clock::{monotonic, thread_cpu};
+use prony_os::launch::{End, Finished, Process, Started, Status};
+use prony_os::limits::Group;
+use prony_os::sample::{Root, Sampler, Snapshot};
+use prony_place::setting::{Ends, Setting, why_not_executed};
+use regex::Regex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+
+use crate::error::Error;
+use crate::lab::Lab;
+use crate::recorder::Recorder;
+use crate::roles::probe::{self, Probing};
+use crate::watched::replicas::{Ran, ReplicaEnd, Replicated, last_end};
+use memory::MemoryReadings;
+
+/// Turns in which remaining output is read after an end; a daemon may write without end.
+const LAST_TURNS: usize = 256;
+
+/// How long to wait for replicas that end at the same time as the program: a runtime's teardown takes some tens of
+/// milliseconds.
+const WINDING_UP: Duration = Duration::from_millis(100);
+
+/// The environment of replicas: all that the program itself has.
+pub struct Ground<'a> {
+    /// What all trials share.
+    pub lab: &'a Lab<'a>,
+    /// What the program is given.
+    pub setting: &'a Setting<'a>,
+    /// The program's control group.
+    pub group: Option<&'a Group>,
+    /// What observes the program.
+    pub sampler: &'a Sampler,
+    /// Where the trial is profiled.
+    pub recorder: Option<&'a Recorder>,
+}
+
+/// The replicas of a trial; there may be none.
+#[derive(Default)]
+pub struct Replicas {
+    /// Index of the phase with which they start.
+    phase: usize,
+    suspended: Vec<Replica>,
+    /// The released replicas.
+    begun: Vec<Replica>,
+    /// All of them have ended, which was reported.
+    over: bool,
+    memory: MemoryReadings,
+    /// Whether a line was reported since the memory of all was read in one go.
+    sum_unread: bool,
+}
+
+/// One of them.
+struct Replica {
+    number: u32,
+    /// Whether its command may be recorded.
+    commands: bool,
+    /// `None` where it could not be executed.
+    process: Option<Box<dyn Process>>,
+    /// What is known of it since it was released; only the instant, where it could not be executed.
+    started: Started,
+    end: Option<ReplicaEnd>,
+    streams: [Stream; 3],
+    read: Option<Regex>,
+    lines: Tracker,
+    threads: Threads,
+    probing: Probing,
+    /// Indices of snapshots: the last before its begin and the first after its end.
+    first: usize,
+    until: Option<usize>,
+    /// Its memory, read after it had reported something.
+    reported: Option<Snapshot>,
+    /// It has reported something since.
+    unread: bool,
+}
+
+impl Replicas {
+    /// Has all replicas of a program made and suspended, in its group.
+    ///
+    /// # Errors
+    /// Where one cannot be prepared.
+    pub fn suspend(ground: &Ground<'_>, phases: &[PhaseSpec]) -> Result<Self, Error> {
+        let Some(spec) = &ground.setting.program.replicas else { return Ok(Self::default()) };
+        // The checker has found it among them.
+        let phase = phases.iter().position(|phase| phase.name == spec.phase).unwrap_or_default();
+        let of_phase = || phases.get(phase).and_then(observed).and_then(|observe| observe.read.clone());
+        let read = spec.read.clone().or_else(of_phase);
+        let all = (1..=spec.count).map(|number| suspend(ground, spec, read.as_deref(), number));
+        Ok(Self { phase, suspended: all.collect::<Result<_, _>>()?, ..Self::default() })
+    }
+
+    /// The processes that are suspended.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        self.suspended.iter().filter_map(|replica| replica.process.as_ref()?.suspended())
+    }
+
+    /// What to wait for.
+    pub fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.begun.iter().filter(|replica| replica.end.is_none()).flat_map(|replica| {
+            let streams = replica.streams.iter().filter_map(Stream::source).map(File::as_fd);
+            replica.process.iter().map(AsFd::as_fd).chain(streams)
+        })
+    }
+
+    /// Releases them where their phase has begun.
+    ///
+    /// # Errors
+    /// Where a supervisor has ended or cannot be understood; a replica that cannot be executed is a result.
+    pub fn begin(&mut self, observation: &Observation<'_>) -> Result<(), Error> {
+        if self.suspended.is_empty() || observation.tracker.phases[self.phase].began.is_none() {
+            return Ok(());
+        }
+        self.begun = std::mem::take(&mut self.suspended);
+        self.begun
+            .iter_mut()
+            .filter_map(|replica| replica.process.as_mut())
+            .try_for_each(|process| process.release())?;
+        self.begun.iter_mut().try_for_each(|replica| replica.begin(observation))?;
+        let released = self.begun.iter().map(|replica| replica.started.released);
+        self.memory = MemoryReadings::since(released.min().unwrap_or_default());
+        Ok(())
+    }
+
+    /// Polls all of them once: their output, and which of them have ended.
+    ///
+    /// # Errors
+    /// As [`Replicas::begin`].
+    pub fn turn(&mut self, observation: &mut Observation<'_>, buffer: &mut [u8]) -> Result<(), Error> {
+        self.begin(observation)?;
+        if self.over || self.begun.is_empty() {
+            return Ok(());
+        }
+        for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
+            // The end first, so that all of the output exists when an end is found.
+            let ended = replica.poll()?;
+            replica.take(ended, buffer);
+        }
+        self.read_memory(observation.sampler);
+        self.note_ends(observation);
+        Ok(())
+    }
+
+    /// When memory that is due may be read.
+    pub fn next(&self) -> Option<Instant> {
+        let due = self.memory_due()?;
+        Some(Instant::now() + due.since(monotonic()).to_duration())
+    }
+
+    /// When the next reading of memory may be taken, if one is due: of those that have reported something, and once
+    /// more of all if something was reported since all were read in one go.
+    fn memory_due(&self) -> Option<Nanos> {
+        if self.begun.iter().any(Replica::is_unread) {
+            return Some(self.memory.due());
+        }
+        let under_way = self.begun.iter().filter(|replica| replica.is_under_way()).count();
+        (self.sum_unread && under_way > 0).then(|| self.memory.all_due(under_way)).flatten()
+    }
+
+    /// Reads the memory of those that have reported something, as soon as that takes a small part of the time; and of
+    /// all that run, if there is time for that too, so that their sum is known.
+    fn read_memory(&mut self, sampler: &Sampler) {
+        let now = monotonic();
+        self.sum_unread |= self.begun.iter().any(Replica::is_unread);
+        if self.memory_due().is_none_or(|due| due > now) {
+            return;
+        }
+        let under_way = self.begun.iter().filter(|replica| replica.is_under_way()).count();
+        let whole = self.memory.all_due(under_way).is_some_and(|due| due <= now);
+        let read = self.begun.iter().filter(|replica| replica.is_unread() || (whole && replica.is_under_way()));
+        let roles: Vec<String> = read.map(Replica::role).collect();
+        let before = thread_cpu();
+        let snapshot = sampler.partial_snapshot(&roles);
+        self.memory.note(&snapshot, thread_cpu().since(before), roles.len());
+        self.sum_unread &= roles.len() < under_way;
+        for replica in self.begun.iter_mut().filter(|replica| replica.is_unread()) {
+            (replica.reported, replica.unread) = (Some(snapshot.clone()), false);
+        }
+    }
+
+    /// Takes a snapshot if any has ended, and reports the end of the last.
+    fn note_ends(&mut self, observation: &mut Observation<'_>) {
+        let ended = |replica: &&Replica| replica.end.is_some();
+        let snapshot = if self.begun.iter().all(|replica| replica.end.is_some()) {
+            self.over = true;
+            let ends = self.begun.iter().filter_map(|replica| replica.end()).map(|end| end.at);
+            observation.replicas_ended(ends.max().unwrap_or_else(monotonic))
+        } else if self.begun.iter().filter(ended).any(|replica| replica.until.is_none()) {
+            match observation.snapshot_unless_costly() {
+                Some(snapshot) => snapshot,
+                None => return,
+            }
+        } else {
+            return;
+        };
+        for replica in self.begun.iter_mut().filter(|replica| replica.end.is_some()) {
+            replica.until.get_or_insert(snapshot);
+        }
+    }
+
+    /// The program has ended by itself: those that are ending too are given a moment, so that what ended beside it is not
+    /// cut off.
+    ///
+    /// # Errors
+    /// Where a supervisor cannot be understood.
+    pub fn wind_up(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
+        let until = Instant::now() + WINDING_UP;
+        loop {
+            for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
+                let ended = replica.poll()?;
+                replica.take(ended, buffer);
+            }
+            let sources: Vec<BorrowedFd<'_>> = self.sources().collect();
+            let left = until.saturating_duration_since(Instant::now());
+            if sources.is_empty() || left.is_zero() {
+                return Ok(());
+            }
+            let mut fds: Vec<PollFd<'_>> =
+                sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+            let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
+            // A signal or an error shows in the next turn.
+            let _ = poll(&mut fds, Some(&time));
+        }
+    }
+
+    /// The program has ended: those that still run are ended too, and what is left of each.
+    ///
+    /// # Errors
+    /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
+    pub fn finish(self, buffer: &mut [u8]) -> Result<Replicated, Error> {
+        let MemoryReadings { read: memory, pss, .. } = self.memory;
+        let mut replicated = Replicated { phase: self.phase, memory, pss, ..Replicated::default() };
+        let mut begun = self.begun;
+        for replica in begun.iter_mut().filter(|replica| replica.end.is_none()) {
+            replica.cut_off()?;
+            replica.take(true, buffer);
+        }
+        let fates = begun.iter().filter_map(|replica| replica.end.as_ref());
+        replicated.ended = last_end(fates).filter(|_| !self.over);
+        for mut replica in begun {
+            if let Some(process) = replica.process.take() {
+                let (Finished { killed, problems }, _) = process.finish()?;
+                replicated.finished.killed += killed;
+                let named = problems.into_iter().map(|problem| format!("`{}`: {problem}", replica.role()));
+                replicated.finished.problems.extend(named);
+            }
+            replicated.all.extend(replica.ran()?);
+        }
+        Ok(replicated)
+    }
+}
+
+/// Has one made and suspended.
+fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u32) -> Result<Replica, Error> {
+    let (lab, outer) = (ground.lab, ground.setting);
+    let program = outer.program.replica(spec, number);
+    let scratch = outer.scratch.join(&program.name);
+    fs::create_dir(&scratch).map_err(|source| Error::Setup { doing: "make a replica's directory", source })?;
+    // The program and its replicas find each other's temporary files, as processes that know one another expect.
+    let setting = Setting { tmp: outer.tmp.clone(), ..Setting::new(&program, &scratch, outer.directory.clone()) };
+    let (mut launch, Ends { stdout, stderr, marks }) = setting.launch()?;
+    // The program's supervisor removes what all of them lie in, and the group.
+    launch.scratch.clear();
+    launch.beside = ground.group.cloned();
+    if let Some(recorder) = ground.recorder {
+        recorder.environment(&mut launch.env)?;
+    }
+    let probing = probe::install(&mut launch, &program, &[], &scratch)?;
+    let process = lab.launcher.start(launch)?;
+    if let Some(pid) = process.suspended() {
+        ground.sampler.count_syncs(&program.name, lab.tracepoints.follow(pid));
+    }
+    let listens = read.is_some();
+    let streams = [Stream::new(stdout, listens), Stream::new(stderr, listens), Stream::new(marks, true)];
+    let observe = ObserveSpec { read: read.map(str::to_owned), ..ObserveSpec::WHOLE };
+    let phase = PhaseSpec { name: program.name.clone(), timed: true, action: Action::Observe(observe), limit: None };
+    Ok(Replica {
+        number,
+        commands: lab.experiment.records_commands(),
+        process: Some(process),
+        started: Started::default(),
+        end: None,
+        streams,
+        // The checker has compiled it before.
+        read: read.and_then(|pattern| Regex::new(pattern).ok()),
+        lines: Tracker::new(&[phase]),
+        threads: Threads::default(),
+        probing,
+        first: 0,
+        until: None,
+        reported: None,
+        unread: false,
+    })
+}
+
+impl Replica {
+    fn role(&self) -> String {
+        replica_instance(self.number)
+    }
+
+    const fn is_under_way(&self) -> bool {
+        self.end.is_none()
+    }
+
+    /// Whether its memory is to be read: it has reported something, and runs.
+    const fn is_unread(&self) -> bool {
+        self.is_under_way() && self.unread
+    }
+
+    /// Its end, if it had begun and is known.
+    fn end(&self) -> Option<&End> {
+        match self.end.as_ref()? {
+            ReplicaEnd::NotBegun(_) => None,
+            ReplicaEnd::Ended(end) | ReplicaEnd::CutOff(end) => Some(end),
+        }
+    }
+
+    /// It was released.
+    fn begin(&mut self, observation: &Observation<'_>) -> Result<(), Error> {
+        self.first = observation.snapshots.len().saturating_sub(1);
+        let Some(mut process) = self.process.take() else { return Ok(()) };
+        match process.started(&[]) {
+            Ok(started) => {
+                self.started = started;
+                // Not before it executes its own program: a suspended process shares the spawner's memory. Nor after
+                // its end, such as a kill while it was suspended: its pid may be reused by now.
+                if process.wait(Some(Duration::ZERO))?.is_none() {
+                    observation.sampler.watch(Root::subject(self.started.pid, self.role()));
+                }
+                self.process = Some(process);
+            }
+            Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
+                self.started.released = monotonic();
+                self.end = Some(ReplicaEnd::NotBegun(why_not_executed(&error, self.commands)));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.lines.start(self.started.released);
+        Ok(())
+    }
+
+    /// Whether it has ended by now.
+    fn poll(&mut self) -> Result<bool, Error> {
+        let Some(process) = &mut self.process else { return Ok(true) };
+        let end = process.wait(Some(Duration::ZERO))?;
+        self.end = end.map(|end| ReplicaEnd::Ended(Box::new(end)));
+        Ok(self.end.is_some())
+    }
+
+    /// Reads its streams once: whether a line reported something, and whether there may be more.
+    fn read(&mut self, buffer: &mut [u8]) -> (bool, bool) {
+        let Self { streams: [stdout, stderr, marks], lines, threads, read, .. } = self;
+        // Its marks belong to no phase: only those of the program do.
+        let mark = &mut |text: &str, _| match probed(text) {
+            Some(line) => threads.take(&line),
+            None => lines.unknown_mark(text),
+        };
+        let mut more = marks.take(buffer, mark) == Taken::More;
+        let mut reported = false;
+        for stream in [stdout, stderr] {
+            let line = &mut |text: &str, at| {
+                reported |= read.as_ref().is_some_and(|read| read.is_match(text));
+                lines.happened(Happened::Line(text), at, Nanos::ZERO);
+            };
+            more |= stream.take(buffer, line) == Taken::More;
+        }
+        (reported, more)
+    }
+
+    /// Reads what it has written; everything that remains if it has `ended`.
+    fn take(&mut self, ended: bool, buffer: &mut [u8]) {
+        self.unread |= if ended { self.rest(buffer) } else { self.read(buffer).0 };
+    }
+
+    /// Reads what remains after its end.
+    fn rest(&mut self, buffer: &mut [u8]) -> bool {
+        let mut reported = false;
+        for _ in 0..LAST_TURNS {
+            let (said, more) = self.read(buffer);
+            reported |= said;
+            if !more {
+                break;
+            }
+        }
+        reported
+    }
+
+    /// Ends it, unless it has ended by itself since the last check.
+    fn cut_off(&mut self) -> Result<(), Error> {
+        let Some(process) = &mut self.process else { return Ok(()) };
+        let end = Box::new(process.kill_tree()?);
+        let by_itself = end.killed.is_none() && end.status != Status::Signalled(Signal::KILL.as_raw());
+        self.end = Some(if by_itself { ReplicaEnd::Ended(end) } else { ReplicaEnd::CutOff(end) });
+        Ok(())
+    }
+
+    /// What was observed of it.
+    fn ran(self) -> Result<Option<Ran>, Error> {
+        let deaths = self.probing.deaths()?;
+        let [stdout, stderr, _] = self.streams;
+        let marks = self.lines.unknown_marks;
+        let (Some(end), Some(lines)) = (self.end, self.lines.phases.into_iter().next()) else { return Ok(None) };
+        Ok(Some(Ran {
+            number: self.number,
+            pid: self.started.pid,
+            released: self.started.released,
+            before: self.started.before,
+            end,
+            first: self.first,
+            until: self.until,
+            reported: self.reported,
+            unread: self.unread,
+            lines,
+            marks,
+            threads: self.threads,
+            silent: self.probing.silent(),
+            deaths,
+            output: [stdout.captured(), stderr.captured()],
+        }))
+    }
+}

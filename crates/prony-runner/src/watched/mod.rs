@@ -1,0 +1,77 @@
+//! What was observed of a trial, from its release to its end: figures and record are derived from it.
+
+pub mod replicas;
+pub mod report;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use prony_boundaries::limits::Stopped;
+use prony_boundaries::settling::Settled;
+use prony_boundaries::suspending::Suspension;
+use prony_boundaries::suspensions::Suspensions;
+use prony_boundaries::threads::Threads;
+use prony_boundaries::tracker::Tracker;
+use prony_model::units::Nanos;
+use prony_os::launch::{Captured, End};
+use prony_os::sample::Snapshot;
+
+use crate::watched::replicas::Replicated;
+use crate::watched::report::Report;
+
+/// What was observed of a trial's main role.
+pub struct Watched {
+    /// Its phases.
+    pub tracker: Tracker,
+    /// Every snapshot, in order; the first while it was suspended, the last after its end.
+    pub snapshots: Vec<Snapshot>,
+    /// Index of the snapshot at which each phase began.
+    pub begin: Vec<Option<usize>>,
+    /// Index of the snapshot at which each phase ended.
+    pub end: Vec<Option<usize>>,
+    /// When it was released.
+    pub released: Nanos,
+    /// When its program was found executed.
+    pub executed: Nanos,
+    /// The file that was executed, where that is known.
+    pub executable: Option<PathBuf>,
+    /// How it ended.
+    pub ended: End,
+    /// Whether prony ended it.
+    pub stopped: Option<Stopped>,
+    /// Standard output and error.
+    pub output: [Captured; 2],
+    /// What probes reported.
+    pub threads: Threads,
+    /// When threads were suspended.
+    pub suspensions: Vec<Suspension>,
+    /// Further copies of the program that were started.
+    pub replicas: Replicated,
+    /// What a store's worker reported beside its phases; `None` of any other subject.
+    pub worker: Option<Report>,
+    /// When a store's trial was cut short while its worker was there, and the index of the snapshot then.
+    pub cut: Option<(Nanos, usize)>,
+    /// What was found in phases that end when the tree is quiet, by the phase's index.
+    pub settled: BTreeMap<usize, Settled>,
+    /// How long the polls of the program's data took for those.
+    pub polls_took: Nanos,
+}
+
+impl Watched {
+    /// When it was over, and the index of the snapshot then: when it was cut short, else when the main process ended.
+    pub fn over(&self) -> (Nanos, usize) {
+        self.cut.unwrap_or((self.ended.at, self.snapshots.len() - 1))
+    }
+
+    /// When the program was suspended, by those of its suspensions of which `which` is true.
+    pub fn suspended_times(&self, which: impl Fn(&Suspension) -> bool) -> Suspensions {
+        let all = self.suspensions.iter().filter(|suspension| which(suspension));
+        Suspensions::new(all.map(|suspension| (suspension.from, self.suspension_ended(suspension))).collect())
+    }
+
+    /// When a suspension ended: as the thread reported, else when its thread or the program ended.
+    pub fn suspension_ended(&self, suspension: &Suspension) -> Nanos {
+        let thread = self.threads.all().iter().rev().find(|thread| thread.source == suspension.source);
+        suspension.until.or(thread.map(|thread| thread.ended)).unwrap_or(self.ended.at)
+    }
+}

@@ -1,0 +1,180 @@
+//! What was observed of a program's replicas: further copies of it that start together when one of its phases begins.
+
+use std::collections::BTreeSet;
+
+use prony_boundaries::threads::Threads;
+use prony_boundaries::tracked::Tracked;
+use prony_model::program::replica_instance;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::effective::MemoryRead;
+use prony_model::units::{Bytes, Nanos};
+use prony_os::launch::{Captured, CpuTime, End, Finished, Usage};
+use prony_os::sample::Snapshot;
+use prony_os::sample::counters::Counters;
+use prony_os::sample::snapshot::ProcessSnapshot;
+use prony_runtime::ProbeLine;
+
+/// All replicas of a trial, as observed; nothing where there are none, or where their phase never began.
+#[derive(Debug, Default)]
+pub struct Replicated {
+    /// Index of the phase with which they started.
+    pub phase: usize,
+    /// Each of them, in their order.
+    pub all: Vec<Ran>,
+    /// What ending what was left of them took.
+    pub finished: Finished,
+    /// When the last of them ended, where all of them did by themselves and it was not reported while the program ran.
+    pub ended: Option<Nanos>,
+    /// How often and how long their memory was read because they reported something.
+    pub memory: MemoryRead,
+    /// What the proportional set sizes that were read then add up to.
+    pub pss: LargestPss,
+}
+
+/// The largest sum of proportional set sizes that was read of replicas in one go.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LargestPss {
+    /// Of all replicas or of some: the sum of all was no less. Missing where one could not be read; `None` where no
+    /// replica was alive in any reading.
+    pub sum: Option<Reading<Bytes>>,
+    /// The most replicas that were alive in one reading.
+    pub replicas: usize,
+}
+
+impl LargestPss {
+    /// Adds what was read of these processes in one go; those that had ended by then count for nothing.
+    pub fn add<'a>(&mut self, processes: impl Iterator<Item = &'a ProcessSnapshot>) {
+        let alive: Vec<&ProcessSnapshot> = processes.filter(|process| !process.had_ended()).collect();
+        let roles: BTreeSet<&str> = alive.iter().map(|process| process.role.as_str()).collect();
+        let sum = alive.iter().map(|process| process.pss.clone()).reduce(|sum, one| sum.and(one, |sum, one| sum + one));
+        // An unknown value may be the larger one.
+        self.sum = self.sum.take().into_iter().chain(sum).reduce(|one, other| one.and(other, Bytes::max));
+        self.replicas = self.replicas.max(roles.len());
+    }
+}
+
+/// One replica, as observed.
+#[derive(Debug)]
+pub struct Ran {
+    /// Its number, from 1 on.
+    pub number: u32,
+    /// Its process; 0 where it could not be executed.
+    pub pid: u32,
+    /// When it began to execute its program, as it reported itself.
+    pub released: Nanos,
+    /// What the kernel had counted of its process then.
+    pub before: Option<(CpuTime, Usage)>,
+    /// How it ended.
+    pub end: ReplicaEnd,
+    /// Index of the last snapshot before its begin.
+    pub first: usize,
+    /// Index of the first snapshot after its end; `None` is the trial's last one.
+    pub until: Option<usize>,
+    /// Its memory, read after it had reported something.
+    pub reported: Option<Snapshot>,
+    /// It reported something after that.
+    pub unread: bool,
+    /// Values from its lines.
+    pub lines: Tracked,
+    /// Marks that it made, which belong to no phase.
+    pub marks: u64,
+    /// Reports of its probes.
+    pub threads: Threads,
+    /// Why they reported nothing, where they did not.
+    pub silent: Why,
+    /// Processes of it that aborted at their heap's own limit.
+    pub deaths: Vec<ProbeLine>,
+    /// Standard output and error.
+    pub output: [Captured; 2],
+}
+
+/// How a replica ended.
+#[derive(Debug)]
+pub enum ReplicaEnd {
+    /// It could not be executed, and why.
+    NotBegun(String),
+    /// It ended by itself.
+    Ended(Box<End>),
+    /// It was ended when the program ended.
+    CutOff(Box<End>),
+}
+
+/// Why one that was ended while it was suspended has no time and used nothing of its own.
+pub const NEVER_BEGAN: &str = "it was ended before it began";
+
+/// Why figures of ended processes that only samples have are missing.
+pub const NOT_INHERITED: &str =
+    "processes ended after their last sample, so that this would be too low; `cpu` has all CPU time";
+
+/// When the last of those that were executed ended, where all of them ended by themselves.
+pub fn last_end<'f>(fates: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<Nanos> {
+    let mut last = None;
+    for end in fates {
+        match end {
+            ReplicaEnd::NotBegun(_) => {}
+            ReplicaEnd::Ended(end) => last = last.max(Some(end.at)),
+            ReplicaEnd::CutOff(_) => return None,
+        }
+    }
+    last
+}
+
+impl Ran {
+    /// The instance under which its figures are listed, which is its role in samples.
+    pub fn role(&self) -> String {
+        replica_instance(self.number)
+    }
+
+    /// Its end, if it had begun.
+    pub fn end(&self) -> Option<&End> {
+        match &self.end {
+            ReplicaEnd::NotBegun(_) => None,
+            ReplicaEnd::Ended(end) | ReplicaEnd::CutOff(end) => Some(end),
+        }
+    }
+
+    /// Everything that it used, up to its very end.
+    pub fn spent(&self) -> Reading<Counters> {
+        let Some(end) = self.end() else { return Reading::Missing(Why::NotReached) };
+        let Some((cpu, usage)) = self.before else { return Reading::Missing(Why::Failed(NEVER_BEGAN.into())) };
+        let more = |all: Bytes, before: Bytes| {
+            Reading::Measured(Bytes::from_bytes(all.as_bytes().saturating_sub(before.as_bytes())))
+        };
+        let not_inherited = || Reading::Missing(Why::NotSupported(NOT_INHERITED.into()));
+        end.cpu.clone().and(end.usage.clone(), |spent, all| Counters {
+            cpu_user: spent.user.since(cpu.user),
+            cpu_system: spent.system.since(cpu.system),
+            on_cpu: not_inherited(),
+            cpu_wait: not_inherited(),
+            read: more(all.read, usage.read),
+            written: more(all.written, usage.written),
+            minor_faults: all.minor_faults.saturating_sub(usage.minor_faults),
+            major_faults: all.major_faults.saturating_sub(usage.major_faults),
+            switches_voluntary: all.switches_voluntary.saturating_sub(usage.switches_voluntary),
+            switches_forced: all.switches_forced.saturating_sub(usage.switches_forced),
+            // The kernel's sum contains them, and does not separate them.
+            child_faults: 0,
+        })
+    }
+
+    /// What it used between two snapshots; `None` where it did not run there.
+    pub fn between(&self, snapshots: &[Snapshot], first: usize, until: usize) -> Option<Reading<Counters>> {
+        let ended = self.end()?.at;
+        if self.released >= snapshots[until].at || ended <= snapshots[first].at {
+            return None;
+        }
+        let unseen = || {
+            Reading::Missing(Why::Failed(
+                format!("`{}` was not running at the phase's begin or end, where counters are read", self.role())
+                    .into(),
+            ))
+        };
+        let counted = |snapshot: usize| {
+            snapshots[snapshot].totals.get(&self.role()).cloned().map_or_else(unseen, Reading::Measured)
+        };
+        let began_inside = self.released >= snapshots[first].at;
+        let before = if began_inside { Reading::Measured(Counters::default()) } else { counted(first) };
+        let after = if ended <= snapshots[until].at { self.spent() } else { counted(until) };
+        Some(after.and(before, |all, before| all.since(&before)))
+    }
+}
