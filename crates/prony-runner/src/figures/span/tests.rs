@@ -1,0 +1,296 @@
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prony_boundaries::threads::Threads;
+use prony_boundaries::tracker::Tracker;
+use prony_model::record::Pressure;
+use prony_model::record::ProcessSample;
+use prony_os::launch::{Captured, CpuTime, Status};
+use prony_os::limits::MemoryEvidence;
+use prony_os::sample::parse::GroupCpu;
+use prony_runtime::Source;
+
+use super::*;
+use crate::watched::replicas::Replicated;
+
+pub(crate) fn ms(n: u64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+/// A snapshot at which the tree had used `cpu` milliseconds, and as many bytes and faults.
+pub(crate) fn snapshot(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
+    let process = |pid: &u32| ProcessSnapshot {
+        pid: *pid,
+        role: "program".into(),
+        sample: ProcessSample {
+            at: ms(at),
+            on_cpu: Some(ms(cpu)),
+            read: Some(Bytes::default()),
+            written: Some(Bytes::default()),
+            ..ProcessSample::default()
+        },
+        pss: Reading::Missing(Why::NotApplicable),
+        peak: Bytes::from_mib(3),
+        peak_reset: true,
+    };
+    let counters = Counters {
+        cpu_user: ms(cpu),
+        on_cpu: Reading::Measured(ms(cpu)),
+        written: Reading::Measured(Bytes::from_bytes(cpu)),
+        minor_faults: cpu,
+        ..Counters::default()
+    };
+    let waited = || Reading::Measured(ms(at / 4));
+    Snapshot {
+        at: ms(at),
+        took: Nanos::ZERO,
+        store_took: Nanos::ZERO,
+        processes: pids.iter().map(process).collect(),
+        totals: BTreeMap::from([(String::new(), counters)]),
+        group: Reading::Missing(Why::NotApplicable),
+        syncs: BTreeMap::new(),
+        pressure: Pressure { cpu: waited(), io: waited(), memory: waited() },
+        device: Reading::Missing(Why::NotApplicable),
+        disk: Reading::Missing(Why::NotApplicable),
+        cached: Reading::Missing(Why::NotApplicable),
+    }
+}
+
+/// A program of which these snapshots were taken, and which used 1,000 of everything in all.
+pub(crate) fn watched(snapshots: Vec<Snapshot>, suspensions: Vec<Suspension>) -> Watched {
+    let usage =
+        Usage { minor_faults: 1_000, written: Bytes::from_bytes(1_000), peak: Bytes::from_mib(90), ..Usage::default() };
+    let memory = MemoryEvidence {
+        limit: None,
+        peak: Reading::Missing(Why::NotApplicable),
+        oom_kills: Reading::Measured(0),
+        forks_refused: Reading::Measured(0),
+        limit_reached: Reading::Measured(false),
+        host_oom_kills: Reading::Measured(0),
+    };
+    let ended = End {
+        status: Status::Exited(0),
+        at: snapshots[snapshots.len() - 1].at,
+        killed: None,
+        cpu: Reading::Measured(CpuTime { user: ms(1_000), system: Nanos::ZERO }),
+        usage: Reading::Measured(usage),
+        leftover: 0,
+        memory,
+        stdout: None,
+        stderr: None,
+        lost: None,
+    };
+    Watched {
+        tracker: Tracker::new(&[]),
+        begin: vec![],
+        end: vec![],
+        released: snapshots[0].at,
+        executed: snapshots[0].at,
+        snapshots,
+        ended,
+        stopped: None,
+        output: [Captured::default(), Captured::default()],
+        threads: Threads::default(),
+        suspensions,
+        replicas: Replicated::default(),
+        settled: BTreeMap::new(),
+        polls_took: Nanos::ZERO,
+        worker: None,
+        cut: None,
+        executable: None,
+    }
+}
+
+/// A suspension of one thread from one snapshot to another, where its memory was read.
+pub(crate) fn suspension(pid: u32, thread: u32, snapshots: (usize, usize), at: (u64, u64)) -> Suspension {
+    let source = Source { pid, thread };
+    let mut suspension = Suspension::new(0, source, ms(at.0), ms(at.0), snapshots.0);
+    (suspension.rest, suspension.read, suspension.until) = (Some(snapshots.1), Some(ms(at.1)), Some(ms(at.1)));
+    suspension
+}
+
+/// The figures from one snapshot to another.
+fn between(watched: &Watched, first: usize, until: usize, series: &[ProcessSeries]) -> Readings {
+    let suspended = Suspensions::new(
+        watched.suspensions.iter().map(|suspension| (suspension.from, watched.suspension_ended(suspension))).collect(),
+    );
+    let last = watched.snapshots.len() - 1;
+    let (to_the_end, from_the_start) = (until == last, first == 0);
+    Span { watched, suspended: &suspended, first, until, rest: None, to_the_end, from_the_start }.readings(series)
+}
+
+fn get(readings: &Readings, name: &str) -> Reading<f64> {
+    readings[&MetricKeyText(name.parse().unwrap())].clone()
+}
+
+/// Why each of these is missing, all alike.
+#[track_caller]
+fn why(readings: &Readings, names: &[&str]) -> String {
+    let reasons: BTreeSet<String> = (names.iter())
+        .map(|name| match get(readings, name) {
+            Reading::Missing(why) => why.to_string(),
+            Reading::Measured(value) => panic!("{name} is {value}"),
+        })
+        .collect();
+    assert_eq!(reasons.len(), 1, "{reasons:?}");
+    reasons.into_iter().next().unwrap()
+}
+
+fn series(pid: u32, at: u64) -> ProcessSeries {
+    let samples = vec![ProcessSample { at: ms(at), ..ProcessSample::default() }];
+    ProcessSeries { pid, role: "program".into(), command: "c".into(), samples }
+}
+
+#[test]
+fn a_peak_of_another_process_is_not_the_last_phases() {
+    let snapshots = || vec![snapshot(0, 0, &[7]), snapshot(100, 50, &[7]), snapshot(300, 60, &[])];
+    let one = watched(snapshots(), vec![]);
+    let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
+    assert_eq!(get(&between(&one, 1, 2, &[series(7, 200)]), "rss.peak"), mib(90), "one process, from its begin on");
+    let child = [series(7, 200), series(9, 50)];
+    let last = between(&one, 1, 2, &child);
+    assert!(why(&last, &["rss.peak"]).contains("also before the phase"), "the child's was before");
+    assert_eq!(get(&between(&one, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "as an edge read it");
+    let mut unseen = watched(snapshots(), vec![]);
+    unseen.snapshots[2].totals.get_mut("").unwrap().child_faults = 40;
+    let last = between(&unseen, 1, 2, &[series(7, 200)]);
+    assert!(why(&last, &["rss.peak"]).contains("some ended unsampled"), "one came and went");
+    assert_eq!(get(&between(&unseen, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "its own, read while it lived");
+    let mut not_reset = watched(snapshots(), vec![]);
+    not_reset.snapshots[1].processes[0].peak_reset = false;
+    assert!(why(&between(&not_reset, 1, 2, &[]), &["rss.peak"]).contains("clear_refs"));
+}
+
+/// A child that came and went between two samples was passed over, though the kernel told of its memory.
+#[test]
+fn samples_that_show_little_of_the_largest_process_are_no_measure_of_the_tree() {
+    let of = |peak: u64, child_faults: u64| {
+        let mut one = watched(vec![snapshot(0, 0, &[7]), snapshot(300, 60, &[])], vec![]);
+        one.ended.usage = Reading::Measured(Usage { peak: Bytes::from_mib(peak), ..Usage::default() });
+        one.snapshots[1].totals.get_mut("").unwrap().child_faults = child_faults;
+        let sample = |at| ProcessSample { at: ms(at), anon: Bytes::from_mib(30), ..ProcessSample::default() };
+        let samples = (1..30).map(|n| sample(10 * n)).collect();
+        let series = ProcessSeries { pid: 7, role: "program".into(), command: "c".into(), samples };
+        between(&one, 0, 1, &[series])
+    };
+    let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
+    let reason = why(&of(41, 9), &["anon.max", "anon.mean", "anon.min", "rss.max", "processes.max"]);
+    assert!(reason.contains("no sample shows the memory"), "{reason}");
+    assert_eq!(get(&of(40, 9), "anon.max"), mib(30), "samples show three quarters");
+    assert_eq!(get(&of(41, 0), "anon.max"), mib(30), "without children the peak itself is there");
+    assert_eq!(get(&of(41, 0), "rss.peak"), mib(41));
+}
+
+/// The program's end was the snapshot after it, which may come late.
+#[test]
+fn what_comes_after_the_programs_end_is_no_gap_between_its_samples() {
+    let of = |ended: u64| {
+        let mut one = watched(vec![snapshot(0, 0, &[7]), snapshot(300, 60, &[])], vec![]);
+        one.ended.at = ms(ended);
+        let sample = |at| ProcessSample { at: ms(at), anon: Bytes::from_mib(30), ..ProcessSample::default() };
+        let samples = (1..=10).map(|n| sample(10 * n)).collect();
+        let series = ProcessSeries { pid: 7, role: "program".into(), command: "c".into(), samples };
+        get(&between(&one, 0, 1, &[series]), "anon.max")
+    };
+    assert_eq!(of(105), Reading::Measured(bytes(Bytes::from_mib(30))));
+    assert!(matches!(of(290), Reading::Missing(Why::Failed(_))));
+}
+
+#[test]
+fn holds_that_overlap_are_taken_away_once() {
+    let snapshots = (0..=6).map(|n| snapshot(n * 100, n * 10, &[7])).chain([snapshot(700, 70, &[])]).collect();
+    let suspensions = vec![suspension(7, 2, (2, 4), (200, 400)), suspension(7, 1, (1, 3), (100, 300))];
+    let all = watched(snapshots, suspensions);
+    let readings = between(&all, 0, 6, &[]);
+    assert_eq!(get(&readings, "cpu"), Reading::Measured(30e6), "all but what was used from edge 1 to edge 4");
+    assert_eq!(get(&readings, "written"), Reading::Measured(30.0));
+    let to_the_end = between(&all, 0, 7, &[]);
+    assert_eq!(get(&to_the_end, "cpu"), Reading::Measured(970e6));
+    assert_eq!(get(&to_the_end, "faults.minor"), Reading::Measured(970.0));
+    let part = between(&all, 3, 6, &[]);
+    assert_eq!(get(&part, "written"), Reading::Measured(20.0), "of a hold under way at its begin, the rest");
+}
+
+#[test]
+fn memory_after_a_suspension_is_of_the_suspended_process() {
+    let mut snapshots =
+        vec![snapshot(0, 0, &[7, 8]), snapshot(100, 10, &[7, 8]), snapshot(900, 20, &[7, 8, 9]), snapshot(950, 0, &[])];
+    for (snapshot, sizes) in snapshots.iter_mut().zip([[10, 10, 0], [80, 30, 0], [50, 200, 70]]) {
+        for (process, mib) in snapshot.processes.iter_mut().zip(sizes) {
+            process.sample.anon = Bytes::from_mib(mib);
+            process.pss = Reading::Measured(Bytes::from_mib(mib));
+        }
+    }
+    let all = watched(snapshots, vec![suspension(7, 0, (1, 2), (100, 900))]);
+    let suspended = Suspensions::new(vec![(ms(100), ms(900))]);
+    let rest = Some(&all.suspensions[0]);
+    let span = Span {
+        watched: &all,
+        suspended: &suspended,
+        first: 0,
+        until: 1,
+        rest,
+        to_the_end: false,
+        from_the_start: true,
+    };
+    let readings = span.readings(&[]);
+    let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
+    assert_eq!(get(&readings, "anon.before"), mib(110));
+    let names = ["anon.end", "rss.end", "pss.end"];
+    assert_eq!(names.map(|name| get(&readings, name)), [80, 80, 80].map(mib), "the child's growth is after the end");
+    assert_eq!(get(&readings, "processes.end"), Reading::Measured(2.0), "and so is a new one");
+}
+
+#[test]
+fn the_machines_waits_do_not_stand_still() {
+    let snapshots =
+        vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(200, 20, &[7]), snapshot(400, 40, &[7])];
+    let suspended = watched(snapshots, vec![suspension(7, 0, (1, 2), (100, 200))]);
+    let names = ["pressure.cpu", "pressure.io", "pressure.memory"];
+    assert!(why(&between(&suspended, 0, 3, &[]), &names).contains("suspended inside the phase"));
+    assert_eq!(get(&between(&suspended, 2, 3, &[]), "pressure.cpu"), Reading::Measured(0.25));
+}
+
+#[test]
+fn counters_of_an_ended_program_are_missing_not_zero() {
+    let lost = ["cpu", "cpu.user", "cpu.on", "cpu.wait", "read", "written", "faults.minor", "switches.voluntary"];
+    // Its own mark ends the phase, and nothing is left when it is read.
+    let snapshots =
+        || vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(200, 0, &[]), snapshot(210, 0, &[])];
+    let marked = between(&watched(snapshots(), vec![]), 1, 2, &[]);
+    assert!(why(&marked, &lost).contains("had ended when its counters were to be read at the phase's end"));
+    assert!(why(&between(&watched(snapshots(), vec![]), 2, 3, &[]), &lost).contains("at the phase's begin"));
+    let whole = between(&watched(snapshots(), vec![]), 0, 3, &[]);
+    assert_eq!(get(&whole, "faults.minor"), Reading::Measured(1_000.0), "the kernel reported it at the end");
+    // A control group continues to count.
+    let mut grouped = watched(snapshots(), vec![]);
+    for snapshot in &mut grouped.snapshots {
+        let total = Nanos::from_nanos(snapshot.at.as_nanos() / 2);
+        snapshot.group = Reading::Measured(GroupCpu { total, user: total, system: Nanos::ZERO });
+    }
+    let readings = between(&grouped, 1, 2, &[]);
+    assert_eq!([get(&readings, "cpu"), get(&readings, "cpu.user")], [50e6, 50e6].map(Reading::Measured));
+    assert!(why(&readings, &lost[2..]).contains("had ended"));
+}
+
+#[test]
+fn what_was_not_read_at_the_begin_is_no_zero() {
+    let snapshots = || vec![snapshot(0, 0, &[7]), snapshot(100, 400, &[7]), snapshot(200, 0, &[])];
+    let mut hidden = watched(snapshots(), vec![]);
+    assert_eq!(get(&between(&hidden, 1, 2, &[]), "written"), Reading::Measured(600.0));
+    let refused = Reading::Missing(Why::NotPermitted("`/proc/7/io`".into()));
+    hidden.snapshots[1].totals.get_mut("").unwrap().written = refused.clone();
+    let readings = between(&hidden, 1, 2, &[]);
+    assert_eq!(get(&readings, "written"), refused.map(|bytes: Bytes| bytes.as_bytes() as f64));
+    assert_eq!(get(&readings, "faults.minor"), Reading::Measured(600.0));
+    let mut first = watched(snapshots(), vec![]);
+    first.snapshots[0].processes[0].sample.written = None;
+    assert!(why(&between(&first, 0, 2, &[]), &["written"]).contains("before it began"));
+    let mut uncounted = watched(snapshots(), vec![]);
+    uncounted.snapshots[1].totals.remove("");
+    let missing = ["faults.minor", "switches.forced", "written", "cpu", "cpu.user"];
+    assert!(why(&between(&uncounted, 1, 2, &[]), &missing).contains("nothing of the program was counted"));
+    assert_eq!(get(&between(&uncounted, 0, 2, &[]), "cpu"), Reading::Measured(1e9), "of the whole nothing is needed");
+    first.snapshots[0].processes.clear();
+    assert_eq!(get(&between(&first, 0, 2, &[]), "written"), Reading::Measured(1_000.0), "light care looks at nothing");
+}
