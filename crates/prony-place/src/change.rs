@@ -84,7 +84,8 @@ impl Made {
         let after = Self::of(program, copy);
         let undid = |what: &str, how: String| {
             let message = format!(
-                "it undid the change of `{what}`: {how}; change the source from which `{what}` is made, or build without making it again"
+                "it undid the change of `{what}`: {how}; change the source from which `{what}` is made, or build without \
+                 making it again"
             );
             Error::Step { program: program.name.clone(), step: "build", message }
         };

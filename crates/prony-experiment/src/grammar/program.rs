@@ -140,7 +140,8 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "change",
             Shape::Either(&[Shape::Table(&CHANGE), Shape::List(&Shape::Table(&CHANGE))]),
             "none",
-            "What is changed in the copy of the program's directory: a table, or several in order; usually a factor's level.",
+            "What is changed, variables of the program or files in the copy of its directory: a table, or several in order; usually a \
+             factor's level.",
         ),
         optional(
             "replicas",
