@@ -1,4 +1,3 @@
-
 use prony_model::units::Fraction;
 
 use super::*;

@@ -1,4 +1,3 @@
-
 use prony_boundaries::tracked::{Happened, Tracked};
 use prony_boundaries::tracker::Tracker;
 use prony_model::program::ObserveSpec;
