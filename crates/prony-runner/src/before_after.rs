@@ -9,11 +9,11 @@ use prony_os::host::{moment, quiesce};
 
 use crate::lab::Lab;
 
-/// Other processes may write to the disk all the time: a trial waits no longer than this for quiet.
+/// The longest wait for a quiet disk before a trial: other processes may write to it all the time.
 const QUIET_CAP: Nanos = Nanos::from_secs(10);
 
-/// Why the state of the machine is not known with light care.
-const LIGHT: &str = "reference workloads, quiet and the machine's state are not measured with light care";
+/// Why the state of the machine is missing with light care.
+const LIGHT: &str = "with light care, prony neither runs reference workloads nor reads the machine's state";
 
 /// What was done and read before a trial.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! What a time budget suffices for, in words: printed before the run, and again after the first block.
+//! Says how many blocks and which verdicts a time budget suffices for: before the run, and after the first block.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub struct Bought {
     once: Nanos,
     /// Whether a program has a `cleanup`, which nobody has measured when the budget is spent.
     cleans_up: bool,
-    /// How the time of a block is known.
+    /// How the time of a block was estimated.
     basis: Basis,
     /// Standard deviation of the logarithm of a trial of the primary metric within a block, where one was measured.
     spread: Option<f64>,
@@ -100,9 +100,9 @@ impl Bought {
         let of = |spread| percent(effect_of_blocks(blocks, spread, each));
         let text = match self.spread {
             Some(spread) => {
-                format!("{} where trials vary as in the last run, by {}", of(spread), percent(spread))
+                format!("{} if trials vary by {}, as in the last run", of(spread), percent(spread))
             }
-            None => format!("{} if trials vary by {}, which was not measured yet", of(EXAMPLE), percent(EXAMPLE)),
+            None => format!("{} if trials vary by {} (assumed, not measured yet)", of(EXAMPLE), percent(EXAMPLE)),
         };
         Some(format!("minimum detectable effect: {text}"))
     }
@@ -113,15 +113,15 @@ impl fmt::Display for Bought {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (budget, trials) = (span(self.budget), self.trials);
         let by = match self.basis {
-            Basis::Trials(n) => format!(", by {n} trials of earlier runs"),
-            Basis::Crude => ", by a crude model: expect a factor of 5 either way".to_owned(),
+            Basis::Trials(n) => format!(", estimated from {n} trials of earlier runs"),
+            Basis::Crude => ", by a crude model that may be wrong by a factor of 5 either way".to_owned(),
             Basis::Run | Basis::Unknown => String::new(),
         };
         match self.blocks {
             Some((block, 0)) => {
                 write!(
                     f,
-                    "the budget of {budget} is shorter than one block of {}{by}, which runs all the same",
+                    "the budget of {budget} is shorter than one block of {}{by}; the first block runs anyway",
                     span(block)
                 )?;
             }
@@ -129,23 +129,23 @@ impl fmt::Display for Bought {
             Some((block, fit)) => {
                 write!(f, "the budget of {budget} suffices for about {fit} blocks of {}{by}", span(block))?
             }
-            None => write!(f, "how many blocks fit into the budget of {budget} is not known before one has run")?,
+            None => write!(f, "how many blocks fit into the budget of {budget} is not known before the first block")?,
         }
         if self.cleans_up {
-            f.write_str(", and `cleanup` runs after it")?;
+            f.write_str("; the time of `cleanup` is not included in the budget")?;
         }
         let Some(needed) = self.needed else { return Ok(()) };
         match (self.verdict_takes(), self.falls_short()) {
             (Some(time), true) => {
-                write!(f, "; too few for any verdict, which takes at least {needed}: {}", span(time))?
+                write!(f, "; too few for any verdict, which needs at least {needed} blocks: {}", span(time))?
             }
-            (Some(time), false) => write!(f, "; a verdict takes at least {needed}: {}", span(time))?,
+            (Some(time), false) => write!(f, "; a verdict needs at least {needed} blocks: {}", span(time))?,
             (None, _) => {
                 let room = self.budget.since(self.once).as_nanos() / u64::from(needed * trials.max(1));
                 write!(
                     f,
-                    "; a verdict takes at least {needed} of {trials} trials each: it can be reached if a trial, with all \
-                     that belongs to it, takes at most {} on average",
+                    "; a verdict needs at least {needed} blocks of {trials} trials each: they fit if a trial, its \
+                     preparation and waits included, takes at most {} on average",
                     span(Nanos::from_nanos(room))
                 )?;
             }

@@ -1,4 +1,4 @@
-//! A run under way: its plan, the database to which its trials go, and when each is stored there.
+//! A run in progress: its plan, the database for its trials, and when each trial is stored there.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,7 +16,8 @@ use crate::warned::Warned;
 /// Trials that are shorter are stored several at once where care is light.
 const SHORT: Nanos = Nanos::from_millis(5);
 
-/// After how long the first of them is stored at the latest, unless a trial takes longer than those of its variant did.
+/// A finished short trial is stored after this time at the latest, unless a later trial takes longer than those of its
+/// variant did.
 const GATHERED: Duration = Duration::from_millis(20);
 
 /// A run in the database and the rest of its plan.
@@ -29,7 +30,7 @@ pub struct Campaign<'a> {
     pub plan: &'a [PlannedTrial],
     /// Finished trials: the first of the plan.
     pub(crate) done: u32,
-    /// When it began, by the monotonic clock.
+    /// When the run began, by the monotonic clock.
     pub(crate) began: Nanos,
     /// The number of this session.
     pub(crate) session: u32,
@@ -54,20 +55,21 @@ impl<'a> Campaign<'a> {
         Self { database, run, plan, done: count(done), began, session: 0, gathered, warned }
     }
 
-    /// The same, begun at a time of the monotonic clock: what came before the first trial is part of the run's time.
+    /// The same run with another begin, a time of the monotonic clock: the run's time includes what precedes the first
+    /// trial.
     #[must_use]
     pub fn since(self, began: Nanos) -> Self {
         Self { began, ..self }
     }
 
-    /// The same, taken up again in this session.
+    /// The same run, resumed in this session.
     #[must_use]
     pub fn in_session(self, session: u32) -> Self {
         Self { session, ..self }
     }
 
-    /// Keeps what has gathered before a trial that may take long: it need not be lost with that, nor with the machine's
-    /// power where that goes.
+    /// Stores the short trials that wait to be stored, before a trial that may take long: they must not be lost if that
+    /// trial or the machine fails.
     pub(crate) fn expect(&mut self, trial: &PlannedTrial) -> Result<(), Error> {
         let last = self.gathered.last.get(&trial.variant).copied();
         if last.is_some_and(|last| last < SHORT) {
@@ -89,7 +91,7 @@ impl<'a> Campaign<'a> {
         if short && since.elapsed() < GATHERED { Ok(()) } else { self.keep_gathered() }
     }
 
-    /// Stores what has gathered.
+    /// Stores the trials that wait to be stored.
     pub(crate) fn keep_gathered(&mut self) -> Result<(), Error> {
         self.gathered.since = None;
         let records = std::mem::take(&mut self.gathered.records);

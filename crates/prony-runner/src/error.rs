@@ -1,4 +1,4 @@
-//! Errors while a run is prepared and its trials run; every variant names what it is about and keeps its source.
+//! Errors of preparing a run and of running its trials. Each error names its object and keeps its source.
 
 use std::io;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub enum Error {
         /// Which step of which program failed, and how.
         message: String,
     },
-    /// The request cannot be fulfilled on this machine or with this file.
+    /// The run is refused: it is impossible on this machine or with this file.
     #[error("{message}")]
     Refused {
         /// What cannot be done.
@@ -65,7 +65,7 @@ pub enum Error {
 }
 
 impl From<prony_place::Error> for Error {
-    /// What the operating system refuses is the same, whether a step beside a trial needs it or the trial itself.
+    /// An error of the operating system stays one, whether a step beside a trial meets it or the trial itself.
     fn from(error: prony_place::Error) -> Self {
         match error {
             prony_place::Error::Os(error) => Self::Os(error),
@@ -75,7 +75,7 @@ impl From<prony_place::Error> for Error {
 }
 
 impl Error {
-    /// What to do about it, where there is something to do.
+    /// What to do about this error, if anything.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Results(error) => error.hint(),
@@ -102,5 +102,5 @@ impl Error {
     }
 }
 
-/// Problems of a file that are shown: further ones follow when these are fixed.
+/// How many problems of a file are shown at most; the others are shown once these are fixed.
 const SHOWN: usize = 20;

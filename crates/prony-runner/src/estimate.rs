@@ -1,4 +1,5 @@
-//! Estimates how long an experiment will take: from earlier trials, else by a crude model that is named as such.
+//! Estimates how long an experiment will take: from earlier trials, or else by a crude model, and says which of the
+//! two.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +33,7 @@ const OPERATION: Nanos = Nanos::from_micros(2);
 /// Bytes a second through an engine to the disk.
 const BYTES_PER_SECOND: f64 = 200e6;
 
-/// How the time of a trial is known.
+/// How the time of a trial was estimated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Basis {
     /// By so many trials of earlier runs.
@@ -46,19 +47,19 @@ pub enum Basis {
     Unknown,
 }
 
-/// How long, and how that is known. Everything that belongs to a trial is included: waits, preparation, copies,
+/// How long a run takes, and how that was estimated. All parts of a trial are included: waits, preparation, copies,
 /// bringing the machine to a quiet state.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// For the fewest trials.
+    /// Time of the run with the fewest trials that the design allows.
     pub least: Nanos,
-    /// For the most trials.
+    /// Time of the run with the most trials.
     pub most: Nanos,
-    /// For one block, with every variant.
+    /// Time of one block, with every variant.
     pub block: Option<Nanos>,
-    /// Of these, what is done once: the machine's limits, builds, copies, warm-up runs.
+    /// The part of these times that is spent once: measuring the machine's limits, builds, copies, warm-up runs.
     pub once: Nanos,
-    /// How that is known.
+    /// How these times were estimated.
     pub basis: Basis,
     /// Standard deviation of the logarithm of the primary metric of trials of one variant within a block; `None` where
     /// no earlier run has shown it.
@@ -70,15 +71,15 @@ impl fmt::Display for Estimate {
         let (least, most) = (span(self.least), span(self.most));
         let range = if least == most { most } else { format!("{least} to {most}") };
         match self.basis {
-            Basis::Crude => write!(f, "about {range}, by a crude model: expect a factor of 5 either way"),
-            Basis::Trials(n) => write!(f, "about {range}, by {n} trials of earlier runs"),
+            Basis::Crude => write!(f, "about {range}, by a crude model that may be wrong by a factor of 5 either way"),
+            Basis::Trials(n) => write!(f, "about {range}, estimated from {n} trials of earlier runs"),
             Basis::Run => write!(f, "about {range}"),
             Basis::Unknown => {
                 if self.most > Nanos::ZERO {
-                    write!(f, "at least {range} beside the program; ")?;
+                    write!(f, "at least {range} in addition to the program; ")?;
                 }
-                let unknown = "what the program, its preparation and its build take is not known before one has run: \
-                               `prony run` says it after the first trial";
+                let unknown = "the time of the program, its preparation and its build is not known before the first \
+                               trial; `prony run` prints an estimate after that trial";
                 f.write_str(unknown)
             }
         }

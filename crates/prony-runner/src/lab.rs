@@ -111,7 +111,7 @@ impl<'a> Lab<'a> {
         let host = facts(near);
         let light = experiment.observe().care == Care::Light;
         let (clock_cost, limits) = if light {
-            (Nanos::ZERO, Reading::Missing(Why::NotSupported("the experiment asks for light care".into())))
+            (Nanos::ZERO, Reading::Missing(Why::NotSupported("the experiment sets light care".into())))
         } else {
             probing("disk and memory");
             let limits = machine_limits(near);

@@ -32,14 +32,14 @@ pub fn experiment(file: &Path, overrides: &Overrides, surroundings: &dyn Surroun
 /// The file's text, and its name.
 ///
 /// # Errors
-/// Where it cannot be read, is no text, or is too long.
+/// If the file cannot be read, is not text, or is too long.
 pub fn read(file: &Path) -> Result<(String, String), Error> {
     let unread = |source| Error::ReadFile { path: file.to_path_buf(), source };
     let name = utf8(file)?.to_owned();
     let mut bytes = Vec::new();
     File::open(file).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes)).map_err(unread)?;
     if bytes.len() as u64 > LONGEST {
-        let message = format!("it is longer than {} MiB, which no experiment is", LONGEST >> 20);
+        let message = format!("the file is longer than {} MiB, too long for an experiment", LONGEST >> 20);
         return Err(unread(io::Error::new(io::ErrorKind::InvalidData, message)));
     }
     match String::from_utf8(bytes) {
@@ -54,7 +54,7 @@ pub fn read(file: &Path) -> Result<(String, String), Error> {
     }
 }
 
-/// Remarks on what is no fault of the file but probably unintended: each a text with its place, and what to do.
+/// Warnings about what is valid in the file but probably unintended: each a text with its place, and what to do.
 pub fn warnings(experiment: &Experiment, file: &Path) -> Vec<(String, Option<String>)> {
     let text = |problem: &Problem| {
         format!("warning: {}:{}:{}: {}", file.display(), problem.line, problem.column, problem.message)

@@ -1,4 +1,4 @@
-//! Profiles one trial: called at its launch, before its release and after its end.
+//! Runs the CPU profiler of one trial: called at the trial's launch, before its release and after its end.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

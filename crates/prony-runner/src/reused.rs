@@ -1,4 +1,5 @@
-//! Reuses supervisor, scratch and counters from one trial of a program for the next, with light care.
+//! Reuses supervisor, scratch directory and counters from one trial of a program for the next, with light care (short
+//! trials).
 
 use std::cell::{OnceCell, RefCell};
 use std::io;
@@ -24,7 +25,7 @@ pub struct Environments {
     samplers: OnceCell<Rc<Samplers>>,
 }
 
-/// The tracepoints of a run, opened when they are first asked for.
+/// The tracepoints of a run, opened at the first request.
 #[derive(Clone, Debug)]
 pub struct Tracing(Arc<OnceLock<Tracepoints>>);
 
@@ -94,7 +95,7 @@ impl Environments {
         }
     }
 
-    /// The thread that samples them, started when first asked for.
+    /// The thread that samples them, started at the first request.
     ///
     /// # Errors
     /// Where the machine refuses it.

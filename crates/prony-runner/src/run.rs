@@ -172,7 +172,8 @@ fn blocks(
     for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
         let done = block.iter().all(|trial| trial.position < campaign.done);
         if !done && !course.goes_on(monotonic()) {
-            let text = format!("stopped after {}: the time budget holds no further one", blocks_text(course.blocks()));
+            let text =
+                format!("stopped after {}: no further block fits into the time budget", blocks_text(course.blocks()));
             observer.event(&Event::Notice { text, hint: None });
             break;
         }

@@ -1,5 +1,5 @@
-//! Accounts for a run's time: what trials take with all that belongs to them, what is left, and whether the budget
-//! suffices for another block.
+//! Accounts for a run's time: how long trials take with their preparation and waits, how much of the budget is left,
+//! and whether it suffices for another block.
 //!
 //! Every span between the ends of two trials belongs to the later of them: its place, `prepare`, the wait for a quiet
 //! disk, reference workloads, the trial itself, and storing the one before. What is done once (the machine's limits,

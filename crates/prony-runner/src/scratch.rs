@@ -1,4 +1,4 @@
-//! Scratch directories: in which folder they are made, and how they are removed.
+//! Scratch (temporary) directories of trials: in which folder they are made, and how they are removed.
 
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub(crate) fn sweep(near: &Path, observer: &mut dyn Observer) -> Result<(), Erro
     stuck.iter().chain(&left).for_each(|error| observer.event(&not_removed(error)));
     if groups.len() + folders.len() > 0 {
         let text = format!(
-            "removed what killed runs had left: {} control groups, {} scratch directories",
+            "removed leftovers of killed runs: {} control groups, {} scratch directories",
             groups.len(),
             folders.len()
         );

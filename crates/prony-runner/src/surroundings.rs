@@ -1,4 +1,5 @@
-//! Checks before a run what an experiment names outside of its file: what `prony check` accepts, `prony run` can begin.
+//! Checks before a run whether the files, commands and limits that an experiment names exist on this machine, so that
+//! `prony run` can start every experiment that `prony check` accepts.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -66,8 +67,8 @@ impl Here {
         Some(Lack {
             section: "data",
             key: "records",
-            message: format!("the records take {least} or more, and {free} are free where the store is put"),
-            hint: "take fewer records, or name another folder: `--scratch DIR`".to_owned(),
+            message: format!("the records take at least {least}, but only {free} are free on the store's file system"),
+            hint: "use fewer records, or another folder: `--scratch DIR`".to_owned(),
         })
     }
 }

@@ -37,8 +37,8 @@ use crate::watched::Watched;
 /// Runs one trial of the plan from launch to clean-up.
 ///
 /// # Errors
-/// Where the machine refuses what every trial needs, or a step beside a program fails; how a subject ends, even before
-/// it began, is no error but an outcome.
+/// If the machine refuses what every trial needs, or a step beside a program fails. How a subject ends, even before it
+/// began, is an outcome and not an error.
 pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> Result<TrialRecord, Error> {
     run_with(lab, trial, None, observer)
 }

@@ -1,4 +1,5 @@
-//! Warnings printed during a run, so that a user learns at once, and not after hours, that a pattern matches nothing. Pure.
+//! Selects the warnings that are printed during a run, so that a user learns at once, and not after hours, that a
+//! pattern matches nothing. Pure functions.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use prony_model::finding::{Finding, Severity};
 use prony_model::program::Care;
 use prony_model::record::TrialRecord;
 
-/// The warnings of a run that were printed, by guard and phase.
+/// The guard and phase of each warning that was printed in this run.
 #[derive(Debug, Default)]
 pub struct Warned {
     reported: BTreeSet<(String, Option<String>)>,

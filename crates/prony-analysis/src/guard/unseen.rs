@@ -250,7 +250,7 @@ mod tests {
                 "phase never began: the program did not call the function `a.js#f`: no module of this name was loaded",
             ]
         );
-        let why = "no call of `a.js#g` returned after the phase had begun; earlier ones did";
+        let why = "no call of `a.js#g` returned after the phase had begun; some calls returned before";
         let mut early = calls(&[("b", "a.js#g", None)]);
         early.calls.get_mut("b").unwrap().missed = Some(why.to_owned());
         assert_eq!(said(&spec(line(), line()), early)[0], format!("phase never ended: {why}"));

@@ -1,5 +1,5 @@
-//! Decides whether other threads or processes worked while one was suspended: what they did then belongs neither to the
-//! suspension nor to a phase. Pure.
+//! Decides whether other threads or processes worked while one was suspended: such work belongs neither to the
+//! suspension nor to a phase. Pure functions.
 
 use prony_boundaries::suspending::Suspension;
 use prony_boundaries::threads::Thread;
@@ -12,13 +12,13 @@ use crate::watched::Watched;
 /// A process that uses less than this part of a processor meanwhile counts as idle.
 const RESTS: u64 = 50;
 
-/// What a snapshot, a timer and a probe's own reading may use of it.
+/// CPU time that a snapshot, a timer and a probe's own reading may use in a suspension.
 const SLACK: Nanos = Nanos::from_millis(1);
 
-/// What preparing a collection may use beside the collection.
+/// CPU time that preparing a garbage collection may use in addition to the collection.
 const PREPARING: Nanos = Nanos::from_millis(5);
 
-/// Threads that a runtime may give to a collection at once.
+/// Threads that a runtime may use for a garbage collection at once.
 const HELPERS: u64 = 8;
 
 /// Whether anything but the suspended thread worked during a suspension, by the CPU time at its snapshots; where that

@@ -1,4 +1,4 @@
-//! Figures of runtimes' heaps over a phase, from the reports of probes. Pure.
+//! Computes the metrics of the language runtimes' heaps in a phase from the reports of probes. Pure functions.
 //!
 //! A heap is read about ten times a second where the program lets its runtime, and at the snapshots of calls. Where it was
 //! not read near an instant, its figure there is missing: an old one would pass for a new one.
@@ -15,7 +15,7 @@ use prony_runtime::{GcFigures, HeapFigures, Role};
 
 use crate::figures::readings::{Readings, set};
 
-/// A figure that was taken so long before an instant is used for it; or a tenth of the phase, if that is longer.
+/// A value read at most so long before an instant is used for that instant; or a tenth of the phase, if that is longer.
 const FRESH: Nanos = Nanos::from_millis(250);
 
 /// How far a reading may lie from an instant of a phase of this length and still be that of the instant.
@@ -26,7 +26,7 @@ pub fn fresh(phase: Nanos) -> Nanos {
 /// Collections that end within such a time may be reported as one.
 const JOINED: Nanos = Nanos::from_millis(1);
 
-/// A gauge in figures of a heap.
+/// Reads one gauge from the values of a heap.
 type Gauge = fn(&HeapFigures) -> Reading<f64>;
 
 /// Gauges of a heap.
@@ -45,7 +45,7 @@ fn bytes(reading: &Reading<Bytes>) -> Reading<f64> {
     reading.clone().map(|bytes| bytes.as_bytes() as f64)
 }
 
-/// The part of a trial that figures are requested for.
+/// The part of a trial for which metrics are requested.
 #[derive(Clone, Copy, Debug)]
 pub struct Span<'a> {
     /// Its begin.
@@ -92,7 +92,7 @@ pub fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, suspended: &Susp
     instants.windows(2).map(|pair| pair[1].since(pair[0])).max()
 }
 
-/// Every figure missing for one reason.
+/// All metrics, missing for one reason.
 fn missing(why: &Why) -> Readings {
     let gauges = GAUGES[..3].iter().map(|(metric, _)| MetricKey::gauge(*metric, Stat::End));
     let amounts = AMOUNTS.iter().map(|metric| MetricKey::amount(*metric));
@@ -137,11 +137,11 @@ fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, rea
     put(Stat::Max, of(values().max_by(f64::total_cmp)));
     put(Stat::Min, of(values().min_by(f64::total_cmp)));
     put(Stat::Mean, of(mean(&course, span.suspended)));
-    let no_peak = "a runtime keeps no peak of its heap; `max` is the largest sample";
+    let no_peak = "a language runtime does not record the peak of its heap; `max` is the largest sample";
     put(Stat::Peak, Reading::Missing(Why::NotSupported(no_peak.into())));
 }
 
-/// Why reported figures between two instants are missing.
+/// Why reported values between two instants are missing.
 fn full(threads: &[&Thread], begin: Nanos, end: Nanos) -> Option<Why> {
     let cut = |thread: &&&Thread| thread.ended >= begin && thread.cut.is_some_and(|cut| cut <= end);
     threads.iter().find(cut).map(|_| not_recorded())
@@ -149,11 +149,11 @@ fn full(threads: &[&Thread], begin: Nanos, end: Nanos) -> Option<Why> {
 
 fn not_recorded() -> Why {
     Why::NotSupported(
-        format!("a trial stores {MOST_SAMPLES} heap samples at most; later ones are counted and not stored").into(),
+        format!("a trial stores at most {MOST_SAMPLES} heap samples; later samples are counted but not stored").into(),
     )
 }
 
-/// Why no thread at all has a figure; `None` where one has, or none was ever requested.
+/// Why no thread has a value; `None` if a thread has one, or if none was ever requested.
 fn unknown(threads: &[&Thread], gauge: Gauge) -> Option<Why> {
     let mut why = None;
     for sample in threads.iter().flat_map(|thread| &thread.samples) {
@@ -195,7 +195,11 @@ fn stale(thread: &Thread, age: Nanos, at: Nanos) -> Why {
         Role::Worker => format!(" of worker thread {}", thread.source.thread),
     };
     Why::Failed(
-        format!("the heap{who} was last read {age} before: the program gave its runtime no occasion since").into(),
+        format!(
+            "the heap{who} was last read {age} earlier: the probe reads it at turns of the event loop (Node), garbage \
+             collections (Python) and timed calls, and none came since"
+        )
+        .into(),
     )
 }
 
@@ -277,7 +281,7 @@ fn since(end: GcFigures, begin: GcFigures) -> GcFigures {
     }
 }
 
-/// What is known of a thread's collections: the counts at the end of each, and totals that it reported with its heap.
+/// A thread's garbage collections: the counts at the end of each, and the totals that it reported with its heap.
 struct Collections<'t> {
     thread: &'t Thread,
     /// In time order; whether the only collection between an entry and the one before it is its own.
@@ -292,7 +296,7 @@ impl<'t> Collections<'t> {
         Self { thread, counts }
     }
 
-    /// The counts at an instant; a collection belongs to where it ends.
+    /// The counts at an instant; a collection counts at its end.
     fn at(&self, at: Nanos) -> Reading<GcFigures> {
         let next = self.counts.partition_point(|(gc, _)| gc.until <= at);
         let none = GcFigures { count: 0, major: 0, time: Nanos::ZERO, until: self.thread.began };
@@ -303,7 +307,8 @@ impl<'t> Collections<'t> {
         if between <= u64::from(*single) || apart <= JOINED || before.until == at {
             return Reading::Measured(before);
         }
-        let why = format!("when {between} collections within {apart} were is not known: the event loop did not turn");
+        let why =
+            format!("when {between} garbage collections within {apart} ran is not known: the event loop did not turn");
         Reading::Missing(Why::Failed(why.into()))
     }
 
@@ -320,11 +325,12 @@ impl<'t> Collections<'t> {
         }
         if reported {
             let since = if self.thread.orderly {
-                "the program gave its runtime no occasion since"
+                "the probe inside the runtime had no opportunity to report since then"
             } else {
                 "its process or thread was ended, and did not report its end"
             };
-            return Reading::Missing(Why::Failed(format!("collections are known up to {late} before: {since}").into()));
+            let why = format!("garbage collections are known only up to {late} earlier: {since}");
+            return Reading::Missing(Why::Failed(why.into()));
         }
         let reason = self.thread.samples.iter().rev().find_map(|sample| match &sample.heap.gc {
             Reading::Missing(why) => Some(why.clone()),
@@ -522,9 +528,9 @@ mod tests {
         assert_eq!(number(&read(&threads, 100, 200, None), "", "gc.count"), 3.0);
         assert_eq!(number(&read(&threads, 250, 990, None), "", "gc.count"), 0.0, "however long nothing was reported");
         let unclear = missing(&read(&threads, 150, 990, None));
-        assert!(unclear.contains("3 collections within 100") && unclear.contains("did not turn"), "{unclear}");
+        assert!(unclear.contains("3 garbage collections within 100") && unclear.contains("did not turn"), "{unclear}");
         let late = missing(&read(&threads, 100, 1_290, None));
-        assert!(late.contains("known up to 290"), "{late}");
+        assert!(late.contains("known only up to 290"), "{late}");
         let untold = finished(&[hello(1, 0, 0), heap(1, 0, 5, "start", 9)], 90);
         assert!(missing(&read(&untold, 0, 50, None)).contains("no collection was reported yet"));
     }
@@ -540,7 +546,7 @@ mod tests {
         // Killed, and terminated by its parent, which reports the end for it.
         for last in [&[][..], &[bye(1, 0, 1_000)]] {
             let why = missing(&ended(last));
-            assert!(why.contains("known up to 100") && why.contains("did not report its end"), "{why}");
+            assert!(why.contains("known only up to 100") && why.contains("did not report its end"), "{why}");
         }
         let killed = finished(&[hello(1, 0, 0), gc(900, 2, 900)], 1_000);
         assert_eq!(number(&read(&killed, 0, 900, None), "", "gc.count"), 2.0, "up to its last figures they are");

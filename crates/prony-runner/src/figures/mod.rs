@@ -1,4 +1,4 @@
-//! Computes the records of a trial's phases. Pure.
+//! Computes the records of a trial's phases from what was observed. Pure functions.
 
 pub mod concurrent;
 pub mod heaps;
@@ -140,7 +140,7 @@ impl Trial<'_> {
         by_replicas && self.watched.ended.at <= ended && later.all(|snapshot| snapshot.processes.is_empty())
     }
 
-    /// Why nothing that was measured of a phase is a figure of it, where that is so.
+    /// Why no measurement in a phase counts as the phase's, if so.
     fn ruled_out(&self, spec: &PhaseSpec, index: usize) -> Option<Why> {
         let suspended = suspended::inside(self.specs, self.watched, index).map(suspended::why);
         let deferred = || functions::deferred(spec, &self.watched.threads.deferred);
@@ -177,7 +177,7 @@ impl Trial<'_> {
         (readings, processes)
     }
 
-    /// The heap figures of a phase; `unread` is why readings from the suspension at its end do not count.
+    /// The heap metrics of a phase; `unread` is why readings from the suspension at its end do not count.
     fn heaps(
         &self,
         tracked: &Tracked,
@@ -269,7 +269,7 @@ fn own_account(tracked: &Tracked, started: &[Ran], stand_in: bool, readings: &mu
     }
 }
 
-/// A phase with the figures that its worker measured itself, if it did, without other figures.
+/// A phase with only those metrics that its worker measured itself.
 fn reported(observed: Observed, tracked: &Tracked) -> Observed {
     let Some(report) = &tracked.report else { return observed };
     let phase = PhaseRecord {
@@ -294,13 +294,13 @@ fn reached(tracked: &Tracked) -> Reached {
 
 /// Why a phase with `at_end` has no memory after that step: it was not read, or too late to be that of the phase.
 fn uncollected(suspension: Option<&Suspension>, phase: Nanos) -> Option<Why> {
-    let what = "memory was not measured after the action that `at_end` asks for";
-    let hint = "`weak = \"clear\"` in `at_end` collects at once";
+    let what = "memory was not measured after the action of `at_end`";
+    let hint = "set `weak = \"clear\"` in `at_end` to collect garbage at once";
     let Some(suspension) = suspension else {
         return Some(Why::Failed(
             format!(
-                "{what}, and the program was not suspended at the phase's end: it is suspended at most \
-             {MOST_SUSPENSIONS} times in a phase, and only at the first {DETAIL} calls of a thread"
+                "{what}: the program was not suspended at the phase's end. prony suspends it at most \
+             {MOST_SUSPENSIONS} times in a phase, and only at the first {DETAIL} calls of the function in each thread"
             )
             .into(),
         ));
@@ -309,13 +309,13 @@ fn uncollected(suspension: Option<&Suspension>, phase: Nanos) -> Option<Why> {
         (Some(why), _) if suspension.put_off => Some(Why::Failed(format!("{what}: {why}; {hint}").into())),
         (Some(why), _) => Some(Why::Failed(format!("{what}: {why}").into())),
         (None, Some(late)) if late > heaps::fresh(phase) => Some(Why::Failed(
-            format!("{what}, and the next turn of the event loop came {late} after the end; {hint}").into(),
+            format!("{what}: the next turn of the event loop came only {late} after the phase's end; {hint}").into(),
         )),
         (None, _) => None,
     }
 }
 
-/// What was read at the end of a phase is what was there before a collection that is not the phase's.
+/// Moves values read at the end of a phase to the statistic `before`; `end` is then missing, for the reason `why`.
 fn only_before(readings: &mut Readings, why: &Why) {
     let ends: Vec<MetricKey> = readings.keys().map(|key| key.0).filter(|key| key.stat == Some(Stat::End)).collect();
     for key in ends {
@@ -325,14 +325,12 @@ fn only_before(readings: &mut Readings, why: &Why) {
     }
 }
 
-/// Why a phase has no figure that prony read: it may have been over before its begin was noticed.
+/// Why a phase has no values of counters that prony read: the phase may have been over before its begin was noticed.
 fn shorter(took: Nanos, late: Nanos) -> Why {
-    Why::Failed(
-        format!("the phase took {took} by what was read, and prony may have read that up to {late} late").into(),
-    )
+    Why::Failed(format!("the phase took only {took}, and prony may have read its counters up to {late} late").into())
 }
 
-/// Removes all figures except some.
+/// Removes all values except those for which `but` is true.
 fn without(readings: &mut Readings, but: impl Fn(MetricKey) -> bool, why: &Why) {
     for (key, reading) in readings.iter_mut() {
         if reading.measured().is_some() && !but(key.0) {
@@ -343,13 +341,14 @@ fn without(readings: &mut Readings, but: impl Fn(MetricKey) -> bool, why: &Why) 
 
 /// Why a phase that ended while its begin was being noticed has no time: it would be 0.
 fn unordered(lag: Nanos) -> Why {
-    Why::Failed(format!("it had ended when its begin was noticed, which was up to {lag} late").into())
+    Why::Failed(format!("the phase had ended before its begin was noticed, up to {lag} late").into())
 }
 
-/// Takes away what a hold of one thread made of other threads' time; `timed` is whether `time` is the wall's.
+/// Removes the times and amounts to which the suspension of one thread added work of others; `timed` is whether `time`
+/// is wall time.
 fn unclear(readings: &mut Readings, timed: bool) {
-    let why = "other threads or processes of the program continued while one was suspended inside the phase, so that \
-        this time can neither be left out nor counted";
+    let why = "one thread or process of the program was suspended inside the phase while others continued: this time \
+        can be neither left out nor counted";
     let times = [Metric::Wall, Metric::SettleTime].into_iter().chain(Sign::ALL.map(Sign::metric));
     let times = times.chain(timed.then_some(Metric::Time));
     span::take_away(readings, times.chain(span::amounts()), &Why::NotSupported(why.into()));

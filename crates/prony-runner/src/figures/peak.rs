@@ -1,4 +1,4 @@
-//! The kernel's own peak of resident memory in a phase of a program. Pure.
+//! The kernel's own peak of resident memory in a phase of a program. Pure functions.
 //!
 //! The kernel keeps a peak for each process (`VmHWM`), which is reset at the begin of a phase, and reports one peak for
 //! all processes that were waited for (`ru_maxrss`). A figure is given only where a single process can have reached it,
@@ -14,11 +14,10 @@ use prony_os::sample::Snapshot;
 use crate::figures::span::{Span, bytes};
 
 impl Span<'_> {
-    /// Why the kernel's figure may be one from before the span.
+    /// Why the kernel's peak may be from before the span.
     fn foreign_peak(&self, begin: &Snapshot, series: &[ProcessSeries]) -> Option<Why> {
         if begin.processes.iter().any(|process| !process.peak_reset) {
-            let why =
-                "`clear_refs` could not be written at the phase's begin, so that the peak holds earlier phases too";
+            let why = "`clear_refs` could not be written at the phase's begin, so the peak includes earlier phases";
             return Some(Why::NotPermitted(why.into()));
         }
         if self.from_the_start || !self.to_the_end {
@@ -27,15 +26,16 @@ impl Span<'_> {
         let in_snapshots =
             self.watched.snapshots.iter().flat_map(|snapshot| &snapshot.processes).map(|process| process.pid);
         let all: BTreeSet<u32> = in_snapshots.chain(series.iter().map(|process| process.pid)).collect();
-        let why = "the kernel reports one peak, the largest of all processes that the program waited for, also before the phase";
+        let why = "the kernel reports a single peak: the largest of all processes that the program waited for, even \
+                   before the phase";
         (all.len() > 1).then(|| Why::NotSupported(format!("{why}; see `max`").into()))
     }
 
-    /// Why the kernel's figure may be that of a child which came and went between two samples: one was waited for.
+    /// Why the kernel's peak may be that of a child which began and ended between two samples: a child was waited for.
     fn peak_of_the_unseen(&self) -> Option<Why> {
         let waited_for = self.watched.snapshots[self.until].totals.get("").is_some_and(|total| total.child_faults > 0);
-        let why = "the kernel reports one peak, the largest of all processes that the program waited for, and some ended unsampled; \
-                   see `max`";
+        let why = "the kernel reports a single peak: the largest of all processes that the program waited for, and \
+                   some of these ended before they were sampled; see `max`";
         (self.to_the_end && waited_for).then(|| Why::NotSupported(why.into()))
     }
 
@@ -50,7 +50,8 @@ impl Span<'_> {
             .collect();
         if pids.len() > 1 {
             let n = pids.len();
-            let why = format!("the kernel keeps a peak for each process and {n} ran in the phase; see `max`");
+            let why =
+                format!("the kernel keeps a peak for each process, and {n} processes ran in the phase; see `max`");
             return Reading::Missing(Why::NotSupported(why.into()));
         }
         if let Some(why) = self.foreign_peak(begin, series).or_else(|| self.peak_of_the_unseen()) {

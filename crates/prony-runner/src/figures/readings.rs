@@ -1,4 +1,4 @@
-//! Helpers for the records of phases. Pure.
+//! Helpers that compute readings (values or the reasons why they are missing) in records of phases. Pure functions.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use prony_model::record::{Completion, MetricKeyText, PhaseRecord, SettleResult, 
 use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
 
-/// Figures by metric.
+/// Readings by metric.
 pub type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
 
-/// A phase that was never begun.
+/// The record of a phase that never began.
 pub fn not_reached(spec: &PhaseSpec) -> PhaseRecord {
     PhaseRecord {
         name: spec.name.clone(),
@@ -66,7 +66,7 @@ pub fn rate_of_reported(readings: &mut Readings) {
     if let (Some(operations), Some(time), false) = (of(Metric::Operations), of(Metric::Time), has_rate) {
         let rate = match (operations, time) {
             (Reading::Measured(_), Reading::Measured(0.0)) => {
-                Reading::Missing(Why::Failed("operations in no time have no rate".into()))
+                Reading::Missing(Why::Failed("the operations took a time of 0, so they have no rate".into()))
             }
             (operations, time) => operations.clone().and(time.clone(), |operations, time| operations * 1e9 / time),
         };

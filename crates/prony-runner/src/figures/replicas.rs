@@ -1,4 +1,5 @@
-//! Figures of replicas (further copies of the program): of each, of all together, and what they add to a phase's. Pure.
+//! Metrics of replicas (further copies of the program): of each, of all together, and their part in a phase's metrics.
+//! Pure functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,7 @@ use crate::figures::heaps;
 use crate::figures::readings::{Readings, rate_of_reported, set};
 use crate::watched::replicas::{LargestPss, NEVER_BEGAN, NOT_INHERITED, Ran, ReplicaEnd};
 
-/// A figure of counters.
+/// Reads one metric from counters.
 type Count = fn(&Counters) -> Reading<f64>;
 
 /// What the kernel counts of a process up to its end.
@@ -100,7 +101,7 @@ pub fn add(
         }
     }
     without_schedule(readings);
-    let why = format!("the kernel keeps a peak for each process and {n} replicas ran in the phase; see `max`");
+    let why = format!("the kernel keeps a peak for each process, and {n} replicas ran in the phase; see `max`");
     let peak = MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak));
     readings.insert(peak, Reading::Missing(Why::NotSupported(why.into())));
 }
@@ -119,14 +120,14 @@ fn without_schedule(readings: &mut Readings) {
         .for_each(|m| set(readings, m, Reading::Missing(not_inherited.clone())));
 }
 
-/// What replicas tell of the phase as a whole: how far apart they were, and sums of what they reported.
+/// Metrics of all replicas together: how far apart their ends were, and sums of what they reported.
 pub fn whole(readings: &mut Readings, all: &[Ran]) {
     set(readings, Metric::Makespan, makespan(all));
     set(readings, Metric::Skew, skew(all));
     readings.extend(reported(all));
 }
 
-/// When all have begun and when each has ended by itself; or why not, if one has not.
+/// When each replica ended by itself; or why that is not known, if one did not begin or did not end by itself.
 fn ends(all: &[Ran]) -> Reading<Vec<Nanos>> {
     let mut ends = Vec::new();
     for ran in all {
@@ -134,7 +135,7 @@ fn ends(all: &[Ran]) -> Reading<Vec<Nanos>> {
             ReplicaEnd::Ended(_) if ran.before.is_none() => return failed(format!("`{}`: {NEVER_BEGAN}", ran.role())),
             ReplicaEnd::Ended(end) => ends.push(end.at),
             ReplicaEnd::NotBegun(_) => return failed(format!("`{}` could not be executed", ran.role())),
-            ReplicaEnd::CutOff(_) => return failed(format!("`{}` had not ended when the program did", ran.role())),
+            ReplicaEnd::CutOff(_) => return failed(format!("`{}` had not ended when the program ended", ran.role())),
         }
     }
     Reading::Measured(ends)
@@ -183,7 +184,7 @@ pub fn answer(all: &[Ran]) -> Option<Answer> {
     Some(Answer { rows, digest, comparable: true })
 }
 
-/// The figures of each replica, of the roles in it, and of all together.
+/// The metrics of each replica, of the roles in it, and of all replicas together.
 pub fn instances(all: &[Ran], inputs: Inputs<'_>) -> BTreeMap<String, Readings> {
     let mut found = BTreeMap::new();
     for ran in all.iter().filter(|ran| ran.end().is_some()) {
@@ -220,7 +221,7 @@ fn one(ran: &Ran, inputs: Inputs<'_>) -> Readings {
     let wall = match &ran.end {
         ReplicaEnd::Ended(_) if ran.before.is_none() => failed(NEVER_BEGAN.to_owned()),
         ReplicaEnd::Ended(end) => nanos(end.at.since(ran.released)),
-        _ => failed("it had not ended when the program did".to_owned()),
+        _ => failed("the replica had not ended when the program ended".to_owned()),
     };
     set(&mut readings, Metric::Wall, wall.clone());
     set(&mut readings, Metric::Time, wall);
@@ -261,12 +262,14 @@ fn within(last: &Readings, readings: &mut Readings) {
 const fn unread(ran: &Ran) -> &'static str {
     match (&ran.end, ran.unread) {
         (ReplicaEnd::CutOff(_), false) => {
-            "it was cut off before it reported anything; its memory is read when a line matches `read`"
+            "the replica was killed before it reported anything; its memory is read when a line matches `read`"
         }
-        (ReplicaEnd::CutOff(_), true) => "it was cut off before its memory could be read after its last report",
+        (ReplicaEnd::CutOff(_), true) => {
+            "the replica was killed after its last report, before its memory could be read"
+        }
         _ => {
-            "it had ended before its memory could be read; that is read when a line matches `read`, while the \
-            replica is running"
+            "the replica had ended before its memory could be read; memory is read when a line matches `read`, while \
+             the replica is running"
         }
     }
 }
@@ -279,7 +282,10 @@ fn peak(ran: &Ran, inputs: Inputs<'_>) -> Reading<f64> {
     let sampled = inputs.series.iter().filter(|process| process.role == role).map(|process| process.pid);
     let pids: BTreeSet<u32> = in_snapshots().map(|process| process.pid).chain(sampled).collect();
     if pids.len() > 1 {
-        let why = format!("the kernel keeps a peak for each process and {} of the replica ran; see `max`", pids.len());
+        let why = format!(
+            "the kernel keeps a peak for each process, and the replica had {} processes; see `max`",
+            pids.len()
+        );
         return Reading::Missing(Why::NotSupported(why.into()));
     }
     let reaped = match usage.unwrap_or(Reading::Missing(Why::NotReached)) {
@@ -324,7 +330,7 @@ fn together(all: &[Ran], inputs: Inputs<'_>) -> Readings {
     readings
 }
 
-/// What the kernel told of replicas at their ends; `several` where it is of more than one process.
+/// What the kernel reported of replicas at their ends; `several` says whether of more than one process.
 fn known_ends<'a>(all: impl Iterator<Item = &'a Ran>, several: bool) -> Ends {
     let known = |ran: &Ran| {
         let (end, (_, suspended)) = (ran.end()?, ran.before.as_ref()?);
@@ -343,9 +349,12 @@ fn largest_pss(snapshots: &[Snapshot], roles: &BTreeSet<String>, read: &LargestP
         largest.add(snapshot.processes.iter().filter(|process| roles.contains(&process.role)));
     }
     match largest.sum {
-        None => failed("no replica was running at any begin or end of a phase or of another replica".to_owned()),
+        None => {
+            failed("no replica was running at any instant when a phase or another replica began or ended".to_owned())
+        }
         Some(Reading::Measured(sum)) if largest.replicas < begun => failed(format!(
-            "no reading found all {begun} replicas at once; the largest sum, of at most {} of them, was {sum}",
+            "memory was never read while all {begun} replicas ran; the largest sum of PSS, of at most {} replicas, \
+             was {sum}",
             largest.replicas
         )),
         Some(sum) => sum.map(|pss| pss.as_bytes() as f64),

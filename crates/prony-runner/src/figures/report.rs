@@ -1,4 +1,4 @@
-//! Figures and remarks from what a worker itself measured of a phase. Pure.
+//! Derives metrics and findings from the report of a store's worker about a phase.
 
 use std::path::Path;
 
@@ -15,12 +15,13 @@ use crate::figures::readings::{Readings, set};
 use crate::watched::Watched;
 use crate::watched::report::Report;
 
-/// Notes of the worker about a phase, beside its figures, as findings.
+/// The worker's notes about a phase, as findings.
 pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
     let inexact = report.verified.as_ref().filter(|checked| checked.one_of_several + checked.may_be_absent > 0);
     let checked = inexact.map(|checked| {
         format!(
-            "{} records were checked exactly, {} against several versions that may be there, {} may rightly be absent",
+            "{} records were verified against one version, {} against several possible versions, {} may legitimately \
+             be absent",
             checked.exact, checked.one_of_several, checked.may_be_absent
         )
     });
@@ -29,7 +30,7 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         severity: Severity::Note,
         phase: Some(phase.to_owned()),
         message,
-        hint: "no action needed; consider it when reading the figures".to_owned(),
+        hint: "no action needed; consider this note when reading the measurements".to_owned(),
         data: serde_json::Value::Null,
     };
     report.notes.iter().cloned().chain(checked).map(finding).collect()

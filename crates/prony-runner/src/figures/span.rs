@@ -1,4 +1,4 @@
-//! Figures of the operating system between two snapshots of a trial of a program. Pure.
+//! Computes the operating system's metrics between two snapshots of a trial. Pure functions.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ pub fn amounts() -> impl Iterator<Item = Metric> {
     [Metric::Cpu].into_iter().chain(COUNTED).chain(Metric::SYNCS)
 }
 
-/// Removes figures, if there are any.
+/// Makes these metrics missing for a reason, where they are present.
 pub fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metric>, why: &Why) {
     for metric in metrics {
         let reading = readings.get_mut(&MetricKeyText(MetricKey::amount(metric)));
@@ -64,7 +64,7 @@ pub fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metr
 }
 
 impl Span<'_> {
-    /// The figures of the operating system.
+    /// The operating system's metrics.
     pub fn readings(&self, series: &[ProcessSeries]) -> Readings {
         let (mut begin, mut end) =
             (self.watched.snapshots[self.first].clone(), self.watched.snapshots[self.until].clone());
@@ -81,8 +81,8 @@ impl Span<'_> {
         let mut readings = readings_with_ends(&begin, &end, series, "", &ends);
         if stopped > Nanos::ZERO {
             let why = Why::NotSupported(
-                "the program was suspended inside the phase, and the machine's waits \
-                    continued"
+                "the program was suspended inside the phase, while the machine's \
+                    pressure counters continued"
                     .into(),
             );
             take_away(&mut readings, [Metric::PressureCpu, Metric::PressureIo, Metric::PressureMemory], &why);
@@ -146,7 +146,7 @@ impl Span<'_> {
             (true, _) => "begin",
             (false, true) => "end",
         };
-        let text = format!("the program had ended when its counters were to be read at the phase's {which}");
+        let text = format!("the program had ended before its counters could be read at the phase's {which}");
         Some(Why::Failed(text.into()))
     }
 
@@ -163,7 +163,7 @@ impl Span<'_> {
         [self.first, self.until].iter().all(|snapshot| self.watched.snapshots[*snapshot].group.measured().is_some())
     }
 
-    /// Whether a figure counts all processes of the trial already, replicas among them.
+    /// Whether a metric includes all processes of the trial already, replicas too.
     pub fn is_of_all(&self, metric: Metric) -> bool {
         let parts = !self.to_the_end || self.watched.ended.cpu.measured().is_none();
         self.grouped() && (metric == Metric::Cpu || (parts && of_group(metric)))
@@ -233,7 +233,7 @@ impl Span<'_> {
         ];
         amounts.into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
         let missing_counters =
-            "processes ended after their last sample, so that this would be too low; `cpu` has all CPU time";
+            "some processes ended after their last sample, so this value would be too low; `cpu` includes all CPU time";
         for metric in [Metric::OnCpu, Metric::CpuWait] {
             set(readings, metric, Reading::Missing(Why::NotSupported(missing_counters.into())));
         }
@@ -263,7 +263,7 @@ impl Span<'_> {
         let first = self.watched.snapshots[0].processes.first().map(|process| process.sample);
         let suspended = first.unwrap_or_default();
         let uncounted =
-            || Reading::Missing(Why::Failed("nothing of the program was counted at the phase's begin".into()));
+            || Reading::Missing(Why::Failed("no counters of the program are known at the phase's begin".into()));
         let total = |snapshot: &Snapshot| snapshot.totals.get("").cloned().map_or_else(uncounted, Reading::Measured);
         let between = |from: &Snapshot, to: &Snapshot| total(to).and(total(from), |to, from| to.since(&from));
         let used = match self.first {
@@ -276,7 +276,9 @@ impl Span<'_> {
             .fold(used, |sum, (from, to)| sum.and(between(from, to), |sum, suspended| sum.plus(&suspended)));
         // The suspended process was not read: it had only waited.
         let moved = |suspended: Option<Bytes>, used: &Reading<Bytes>| match (suspended, first) {
-            (None, Some(_)) => Reading::Missing(Why::Failed("what it had moved before it began was not read".into())),
+            (None, Some(_)) => Reading::Missing(Why::Failed(
+                "the bytes that the process read and wrote before its program began are not known".into(),
+            )),
             (suspended, _) => used.clone().map(|used| suspended.unwrap_or_default() + used),
         };
         used.map(|used| Before {

@@ -1,4 +1,4 @@
-//! Which phases were running while `at_end` of another one suspended the program. Pure.
+//! Finds phases that were running while `at_end` of another phase suspended the program. Pure functions.
 //!
 //! Neither counting that time nor leaving it out makes figures of such a phase that could be compared with those of a
 //! run without the suspension: collections, caches and background work proceed differently after it. So it has none.
@@ -25,9 +25,9 @@ fn suspends(phase: &PhaseSpec) -> bool {
     observed(phase).is_some_and(|observe| observe.at_end.is_some())
 }
 
-/// Why a phase has no figures.
+/// Why the metrics of such a phase are missing.
 pub fn why(by: &str) -> Why {
-    Why::NotSupported(format!("`at_end` of phase `{by}` suspended the program while this phase was under way").into())
+    Why::NotSupported(format!("`at_end` of phase `{by}` suspended the program while this phase was running").into())
 }
 
 #[cfg(test)]

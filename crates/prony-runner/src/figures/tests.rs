@@ -227,7 +227,7 @@ fn busy_suspension_makes_figures_of_the_enclosing_phase_missing() {
     assert_eq!(enclosing["held"], Some(1e9), "how long it was is known");
     match records[0].reading(MetricKey::amount(Metric::Wall)) {
         Some(Reading::Missing(why)) => {
-            assert!(why.to_string().contains("continued while one was suspended"), "{why}")
+            assert!(why.to_string().contains("suspended inside the phase while others continued"), "{why}")
         }
         other => panic!("{other:?}"),
     }
@@ -281,7 +281,7 @@ fn memory_that_was_not_read_after_its_collection_is_missing_in_all_and_by_proces
     };
     let at_a_later_turn = unread(Some(700), Some(1));
     for (suspension, why) in
-        [unread(Some(700), None), unread(None, None), at_a_later_turn, (None, "it is suspended at most 100 times")]
+        [unread(Some(700), None), unread(None, None), at_a_later_turn, (None, "prony suspends it at most 100 times")]
     {
         let record = collected(suspension);
         for of in [whole, own] {

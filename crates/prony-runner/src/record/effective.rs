@@ -1,4 +1,4 @@
-//! The part of the record on what ran: a program and what it left behind. Pure.
+//! The part of a trial's record that describes the program that ran, and its data on disk. Pure functions.
 
 use std::path::PathBuf;
 

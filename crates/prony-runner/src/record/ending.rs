@@ -1,4 +1,4 @@
-//! Determines how a trial ended, and in which phase. Pure.
+//! Determines how a trial ended, and in which phase. Pure functions.
 
 use prony_boundaries::limits::Stopped;
 use prony_boundaries::tracked::Tracked;
@@ -91,7 +91,7 @@ fn failure(success: &[i32], ran: &Ran) -> Option<Failure> {
 fn still_there(all: &[Ran]) -> Option<String> {
     let under_way = all.iter().filter(|ran| matches!(ran.end, ReplicaEnd::CutOff(_)));
     let names: Vec<String> = under_way.map(|ran| format!("`{}`", ran.role())).collect();
-    (!names.is_empty()).then(|| format!("under way then: {}", names.join(", ")))
+    (!names.is_empty()).then(|| format!("still running at that time: {}", names.join(", ")))
 }
 
 /// How the main role ended.
@@ -111,7 +111,7 @@ fn own(spec: &TrialSpec, watched: &Watched, finished: &Finished, deaths: &[Probe
     shown.extend(last_lines(&watched.output));
     // The memory it had reached: the lower bound that an out-of-memory cell shows.
     let memory = &watched.ended.memory;
-    shown.extend(memory.limit.map(|limit| format!("memory limit of the tree: {limit}")));
+    shown.extend(memory.limit.map(|limit| format!("memory limit of the process tree: {limit}")));
     if let Reading::Measured(peak) = &memory.peak {
         shown.push(format!("peak of the control group, page cache included: {peak}"));
     }
@@ -142,7 +142,7 @@ fn of_program(success: &[i32], watched: &Watched, deaths: &[ProbeLine]) -> (Outc
     (outcome, shown)
 }
 
-/// A trial that ended well, in the first phase of which the asked rate was not sustained.
+/// The ending of a trial that ended well, except that a phase did not sustain the requested rate; the first such phase.
 fn saturated(phases: &[PhaseSpec], watched: &Watched) -> Option<Ending> {
     let saturated = |tracked: &Tracked| tracked.report.as_ref().is_some_and(|report| report.saturated);
     let (phase, tracked) = phases.iter().zip(&watched.tracker.phases).find(|(_, tracked)| saturated(tracked))?;
@@ -150,11 +150,11 @@ fn saturated(phases: &[PhaseSpec], watched: &Watched) -> Option<Ending> {
         outcome: Outcome::Saturated,
         phase: Some(phase.name.clone()),
         after: tracked.ended?.since(tracked.began?),
-        evidence: vec!["the asked rate was not sustained".to_owned()],
+        evidence: vec!["the requested rate was not sustained".to_owned()],
     })
 }
 
-/// Exit codes that are no failure; none are given for a store, whose worker exits with 0.
+/// Exit codes that count as success; a store's worker exits with 0.
 fn success(subject: &Subject) -> &[i32] {
     subject.program().map_or(&[0], |program| &program.success)
 }
@@ -183,7 +183,7 @@ fn place(phases: &[PhaseSpec], watched: &Watched) -> (Option<String>, Nanos) {
     (last.map(|index| phases[index].name.clone()), watched.over().0.since(began))
 }
 
-/// The figures of the heap when it was full.
+/// The sizes of the heap when it was full.
 fn heap_at_death(death: &ProbeLine, watched: &Watched) -> Option<String> {
     let ProbeEvent::Dying { heap, .. } = &death.event else { return None };
     let named = |name: &str, reading: &Reading<Bytes>| Some(format!("{name} {}", reading.measured()?));
@@ -200,12 +200,12 @@ fn heap_at_death(death: &ProbeLine, watched: &Watched) -> Option<String> {
     };
     let after = death.at.since(watched.released);
     let figures = figures.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    Some(format!("the heap{who} when it was full, {after} after the begin: {figures}"))
+    Some(format!("the heap{who} when it was full, {after} after the start: {figures}"))
 }
 
 fn last_lines(output: &[Captured; 2]) -> Option<String> {
     let text = output.iter().rev().map(Captured::text).find(|text| !text.trim().is_empty())?;
-    Some(format!("its last words: `{}`", last_words(&text)))
+    Some(format!("last lines of output: `{}`", last_words(&text)))
 }
 
 /// The last lines of a text. Runtimes end a message with where it happened, so that the last line before them which

@@ -1,4 +1,4 @@
-//! Reports of probes other than figures, for the record. Pure.
+//! What probes reported apart from metrics, for the trial's record: functions, threads, costs, aborts. Pure functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,10 +38,11 @@ pub fn calls(phases: &[PhaseSpec], watched: &Watched, silent: &Why) -> BTreeMap<
 fn missed(call: &str, ending: Ending) -> Option<String> {
     if ending.counted {
         return Some(format!(
-            "after {DETAIL} calls of `{call}` in one thread the rest are only counted, and no single one can end a phase"
+            "only the first {DETAIL} calls of `{call}` in each thread are recorded one by one; later calls are only \
+             counted, so none of them can end a phase"
         ));
     }
-    ending.early.then(|| format!("no call of `{call}` returned after the phase had begun; earlier ones did"))
+    ending.early.then(|| format!("no call of `{call}` returned after the phase had begun; some calls returned before"))
 }
 
 fn never(id: &str, watched: &Watched, silent: &Why) -> String {
@@ -51,7 +52,7 @@ fn never(id: &str, watched: &Watched, silent: &Why) -> String {
     }
     match (threads.found.get(id), threads.unfound.get(id)) {
         (Some(files), _) => {
-            format!("it was found in `{}` and nothing called it", files.first().map_or("", String::as_str))
+            format!("the function was found in `{}` but was never called", files.first().map_or("", String::as_str))
         }
         (None, Some(why)) => why.clone(),
         (None, None) => "no module of this name was loaded".to_owned(),

@@ -1,4 +1,4 @@
-//! Replicas in the record: what each was given, how it ended, what it wrote. Pure.
+//! Replicas in a trial's record: the command and settings of each, how it ended, what it wrote. Pure functions.
 
 use prony_model::record::effective::{self, Replica, Replicas};
 use prony_model::units::Nanos;

@@ -1,5 +1,5 @@
-//! Where a program keeps its data: their size on disk as length and as blocks (METHOD 1.9), and what the device did
-//! beside the calls (METHOD 5.3).
+//! Finds where a program keeps its data. Snapshots read there the size of the data on disk, as length and as blocks
+//! (METHOD 1.9), and the counters of the device, which include writes that no system call shows (METHOD 5.3).
 //!
 //! What a program writes is known to itself only: its directory may hold a tree of packages that takes seconds to walk,
 //! while the program runs on. So the place is declared, and read where phases begin and end.
@@ -11,11 +11,11 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::ProgramStore;
 use prony_place::setting::Setting;
 
-/// Why the size is not known.
-const UNDECLARED: &str = "the program does not say where it keeps its data; `store = \"PATH\"` does";
+/// Why the size of a program's data is missing.
+const UNDECLARED: &str = "the program does not declare where it keeps its data; set `store = \"PATH\"`";
 
-/// Why figures of the disk are not known with light care.
-const LIGHT: &str = "light care leaves out what is read of a disk at each begin and end of a phase";
+/// Why metrics of the disk are missing with light care.
+const LIGHT: &str = "with light care, the disk is not read when phases begin and end";
 
 /// What snapshots read of the disk, or why they do not.
 #[derive(Clone, Debug, PartialEq)]

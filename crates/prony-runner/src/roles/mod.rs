@@ -1,4 +1,4 @@
-//! The roles of a trial: a store's worker, a program, its replicas; how each is launched, and its environment.
+//! The roles (observed process trees) of a trial: a store's worker, a program, its replicas. How each is launched.
 
 pub mod data;
 pub mod environment;
@@ -121,7 +121,7 @@ impl<'a> Prepared<'a> {
         Replicas::suspend(&ground, &spec.phases)
     }
 
-    /// A call that fitted functions of several files: none of them is the one that was meant, and no figure is that call's.
+    /// Refuses a `call` that matched functions of several files: which of them was meant is not known.
     ///
     /// # Errors
     /// Where there is such a call.

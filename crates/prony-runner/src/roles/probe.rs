@@ -35,7 +35,7 @@ pub fn install(
 ) -> Result<Probing, Error> {
     let commands = scratch.join("commands");
     let Some(runtime) = program.runtime else {
-        let why = Why::NotSupported("the program names no `runtime`".into());
+        let why = Why::NotSupported("the program does not set `runtime`".into());
         return Ok(Probing { unprobed: Some(why), ..Probing::default() });
     };
     let mut env: BTreeMap<OsString, OsString> = std::mem::take(&mut launch.env).into_iter().collect();
@@ -67,10 +67,10 @@ fn is_the_runtime(runtime: Runtime, command: &OsStr) -> bool {
 }
 
 impl Probing {
-    /// Why a program in which no probe reported anything has no figures of its heap.
+    /// Why the heap metrics are missing if no probe reported anything.
     pub fn silent(&self) -> Why {
-        let silent = "no probe said hello: the program is not of its `runtime`, is older than Node 8.10 or CPython 3.9, or had \
-                      ended before";
+        let silent = "no probe reported that it was loaded: the program does not use the `runtime` that it sets, \
+                      that runtime is older than Node 8.10 or CPython 3.9, or the program had ended before";
         self.unprobed.clone().unwrap_or_else(|| Why::Failed(silent.into()))
     }
 
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn what_cannot_speak_says_why() {
         use Runtime::{Node, Python};
-        assert!(why(None, &["x"]).contains("names no `runtime`"));
+        assert!(why(None, &["x"]).contains("does not set `runtime`"));
         assert!(why(Some(Python), &["/usr/bin/python3.11", "-I", "a.py"]).contains("`-I`"));
         assert!(why(Some(Node), &["node", "--permission", "a.js"]).contains("`--permission`"));
         assert!(why(Some(Node), &["./build.sh", "--permission"]).contains("said hello"), "arguments of something else");

@@ -69,7 +69,7 @@ pub struct Replicas {
     sum_unread: bool,
 }
 
-/// One of them.
+/// One replica.
 struct Replica {
     number: u32,
     /// Whether its command may be recorded.
@@ -121,7 +121,7 @@ impl Replicas {
         })
     }
 
-    /// Releases them where their phase has begun.
+    /// Releases the replicas if their phase has begun.
     ///
     /// # Errors
     /// Where a supervisor has ended or cannot be understood; a replica that cannot be executed is a result.
@@ -216,8 +216,7 @@ impl Replicas {
         }
     }
 
-    /// The program has ended by itself: those that are ending too are given a moment, so that what ended beside it is not
-    /// cut off.
+    /// The program has ended by itself: replicas that are ending too are given a moment before they are killed.
     ///
     /// # Errors
     /// Where a supervisor cannot be understood.

@@ -1,4 +1,4 @@
-//! The engine worker of a store, as a source of boundaries: the runner leads it, one phase at a time.
+//! The engine worker of a store, as a source of boundaries: the runner commands it to run one phase after another.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -96,7 +96,7 @@ impl<'a> Worker<'a> {
         self.more && !self.closed
     }
 
-    /// Reads nothing more from it: the trial is over, and what it writes from here on is no part of it.
+    /// Reads nothing more from the worker: the trial is over, and what the worker writes later is not part of it.
     pub const fn leave(&mut self) {
         self.closed = true;
     }
@@ -132,7 +132,7 @@ impl<'a> Worker<'a> {
         self.lead(observation);
     }
 
-    /// It has failed and may still run: what it does from here on is no part of the phase.
+    /// The worker has failed and may still run: what it does from here on is not part of the phase.
     fn failed(&mut self, fault: Fault, observation: &mut Observation<'_>) {
         observation.cut();
         self.fail(fault);
@@ -163,7 +163,8 @@ impl<'a> Worker<'a> {
                 self.report.effective = Some(effective);
             }
             FromWorker::Ready { version, .. } if version != VERSION => {
-                let why = format!("the worker speaks version {version} of the protocol, this prony {VERSION}");
+                let why =
+                    format!("the worker uses version {version} of the protocol, and this prony uses version {VERSION}");
                 self.failed(Fault::Garbled(why), observation);
             }
             FromWorker::Progress { index, operations } if asked == Some(index) => {
@@ -183,7 +184,7 @@ impl<'a> Worker<'a> {
             other => {
                 let phase = running
                     .map_or_else(|| "no phase".to_owned(), |index| format!("phase `{}`", self.spec.phases[index].name));
-                self.failed(Fault::Garbled(format!("the worker said {other:?} in {phase}")), observation);
+                self.failed(Fault::Garbled(format!("the worker sent {other:?} in {phase}")), observation);
             }
         }
     }
@@ -215,8 +216,8 @@ impl<'a> Worker<'a> {
 /// only if there is no room for another page.
 fn disk_full(status: Status, directory: &Path) -> Option<Fault> {
     let is_bus = matches!(status, Status::Signalled(signal) if signal == Signal::BUS.as_raw());
-    let message =
-        "signal 7 ended it when it wrote to a map of its store, whose file system is full (hint: free space there)";
+    let message = "the worker was ended by signal 7 (SIGBUS) when it wrote to its memory-mapped store, whose file \
+                   system is full (hint: free space there)";
     let fault = || Fault::Failed { failure: Failure::DiskFull, message: message.to_owned() };
     (is_bus && has_no_room(directory, page_size() as u64)).then(fault)
 }

@@ -1,5 +1,5 @@
-//! The extra trials of profiles, one per variant after the blocks. They are stored separately from the trials of the
-//! run: nothing that counts, judges or draws trials reads them.
+//! Runs the extra trials for CPU profiles, one per variant after the blocks. They are stored separately from the trials
+//! of the run, so that no count, verdict or chart of trials includes them.
 
 use std::collections::BTreeMap;
 
@@ -131,7 +131,8 @@ fn one(
     let (interval, Taken { files, mut notes }) = match recorder.taken(observer) {
         Reading::Missing(why) => (Reading::Missing(why), Taken::default()),
         Reading::Measured(taken) if taken.files.is_empty() => {
-            let why = "no Node process wrote a profile: the program starts none, or keeps `NODE_OPTIONS` from it";
+            let why = "no Node process wrote a profile: the program starts no Node process, or does not pass \
+                       `NODE_OPTIONS` to it";
             (Reading::Missing(Why::Failed(why.into())), taken)
         }
         Reading::Measured(taken) => (Reading::Measured(interval), taken),
@@ -145,10 +146,12 @@ fn one(
 fn blind(spec: &TrialSpec) -> Option<&'static str> {
     let program = spec.subject.program()?;
     match program.runtime {
-        Some(Runtime::Node) => Some("native code counts for the JavaScript that called it, or as `(program)`"),
-        Some(Runtime::Python) => Some("functions of Python are not sampled, only those of its interpreter"),
+        Some(Runtime::Node) => {
+            Some("time in native code is attributed to the JavaScript function that called it, or to `(program)`")
+        }
+        Some(Runtime::Python) => Some("Python functions are not sampled, only the native functions of the interpreter"),
         None if is_node(program) && !names_machine_code(program) => {
-            Some("functions of JavaScript are not sampled: `runtime = \"node\"` uses V8's own profiler")
+            Some("JavaScript functions are not sampled; set `runtime = \"node\"` to use V8's own profiler")
         }
         None => None,
     }
@@ -202,10 +205,10 @@ mod tests {
         blind(&experiment.variants()[0].spec)
     }
 
-    /// "functions of JavaScript are not sampled" stood above `hotInner (hot.js:1) 96.3 %`.
+    /// "JavaScript functions are not sampled" stood above `hotInner (hot.js:1) 96.3 %`.
     #[test]
     fn functions_of_javascript_are_not_sampled_unless_v8_names_its_machine_code() {
-        let unnamed = Some("functions of JavaScript are not sampled: `runtime = \"node\"` uses V8's own profiler");
+        let unnamed = Some("JavaScript functions are not sampled; set `runtime = \"node\"` to use V8's own profiler");
         for program in ["command = \"node hot.js\"", "command = \"/usr/bin/node --perf-prof hot.js\""] {
             assert_eq!(unseen(program), unnamed, "{program}");
         }

@@ -1,4 +1,4 @@
-//! What was observed of a trial, from its release to its end: figures and record are derived from it.
+//! All observations of a trial from its release to its end; its metrics and its record are derived from them.
 
 pub mod replicas;
 pub mod report;
@@ -31,7 +31,7 @@ pub struct Watched {
     pub end: Vec<Option<usize>>,
     /// When it was released.
     pub released: Nanos,
-    /// When its program was found executed.
+    /// When prony found that its program was being executed.
     pub executed: Nanos,
     /// The file that was executed, where that is known.
     pub executable: Option<PathBuf>,

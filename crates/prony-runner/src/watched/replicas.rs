@@ -1,4 +1,4 @@
-//! What was observed of a program's replicas: further copies of it that start together when one of its phases begins.
+//! All observations of a program's replicas (further copies of it that start together when one of its phases begins).
 
 use std::collections::BTreeSet;
 
@@ -99,12 +99,12 @@ pub enum ReplicaEnd {
     CutOff(Box<End>),
 }
 
-/// Why one that was ended while it was suspended has no time and used nothing of its own.
-pub const NEVER_BEGAN: &str = "it was ended before it began";
+/// Why a replica that was ended while it was suspended has no time and no amounts.
+pub const NEVER_BEGAN: &str = "the replica was ended before it executed its program";
 
-/// Why figures of ended processes that only samples have are missing.
+/// Why metrics that only samples have are missing for ended processes.
 pub const NOT_INHERITED: &str =
-    "processes ended after their last sample, so that this would be too low; `cpu` has all CPU time";
+    "some processes ended after their last sample, so this value would be too low; `cpu` includes all CPU time";
 
 /// When the last of those that were executed ended, where all of them ended by themselves.
 pub fn last_end<'f>(fates: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<Nanos> {
@@ -120,7 +120,7 @@ pub fn last_end<'f>(fates: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<N
 }
 
 impl Ran {
-    /// The instance under which its figures are listed, which is its role in samples.
+    /// The instance under which its metrics are listed, which is its role in samples.
     pub fn role(&self) -> String {
         replica_instance(self.number)
     }

@@ -1,4 +1,4 @@
-//! The state of a store's worker beside its phases, and the outcome at its end. Pure.
+//! The state of a store's worker apart from its phases, and its outcome. Pure functions.
 
 use prony_boundaries::limits::Stopped;
 use prony_model::outcome::{OutOfMemory, Outcome};
@@ -45,7 +45,7 @@ impl Report {
                 // No kill of unknown cause.
                 let (outcome, mut shown) = classified(Some(EndedByUs::TimedOut));
                 shown.push(
-                    "every phase was completed; closing the store took too long: a `close` phase would time it"
+                    "all phases were completed, but closing the store took too long; a `close` phase measures that time"
                         .to_owned(),
                 );
                 (outcome, shown)
@@ -55,13 +55,13 @@ impl Report {
             (None | Some(Fault::Closed), None) => match classified(None) {
                 // An exit with 0 before the last phase is no success.
                 (Outcome::Ok, mut shown) => {
-                    shown.push("the worker ended before it was told to".to_owned());
+                    shown.push("the worker exited before prony asked it to".to_owned());
                     (Outcome::Failed { code: Some(0) }, shown)
                 }
                 other => other,
             },
             (Some(Fault::Garbled(what)), _) => {
-                (Outcome::Failed { code: None }, vec![format!("the worker broke the protocol: {what}")])
+                (Outcome::Failed { code: None }, vec![format!("the worker violated the protocol: {what}")])
             }
             (Some(Fault::Failed { failure, message }), _) => (failed(*failure, end), vec![message.clone()]),
         }
@@ -111,7 +111,7 @@ mod tests {
     fn worker_that_exits_with_0_before_its_last_phase_failed() {
         let (exited, shown) = outcome(false, Status::Exited(0), None);
         assert_eq!(exited, Outcome::Failed { code: Some(0) });
-        assert!(shown.contains("before it was told to"), "{shown}");
+        assert!(shown.contains("before prony asked it to"), "{shown}");
         assert_eq!(outcome(false, Status::Exited(0), Some(Stopped::Deadline)).0, Outcome::TimedOut);
         assert_eq!(outcome(false, Status::Signalled(9), Some(Stopped::Interrupted)).0, Outcome::Interrupted);
     }

@@ -89,22 +89,22 @@ fn what_a_budget_does_not_suffice_for_is_said_before_the_first_trial_and_correct
     };
     let (before, after) = (notices(&events[..first]), notices(&events[first..]));
     assert!(
-        before.contains("is not known before one has run; a verdict takes at least 6 of 3 trials each"),
+        before.contains("is not known before the first block; a verdict needs at least 6 blocks of 3 trials each"),
         "{before}"
     );
     assert!(after.contains("the budget of 1 s suffices for about 1 block of"), "{after}");
-    assert!(after.contains("too few for any verdict, which takes at least 6:"), "{after}");
+    assert!(after.contains("too few for any verdict, which needs at least 6 blocks:"), "{after}");
     assert!(after.contains("--budget "), "{after}");
     // The first block runs whatever it takes, and a second would take as long.
     let run = run(dir.path());
     assert_eq!((run.trials.len(), run.head.planned, run.head.status), (3, 3, RunStatus::Done));
-    assert!(after.contains("stopped after 1 block: the time budget holds no further one"), "{after}");
+    assert!(after.contains("stopped after 1 block: no further block fits into the time budget"), "{after}");
 
     // With a run to go by, it is known before.
     let again = said(&prony(dir.path(), &["run", "x.toml", "--budget", "1s"]));
     let (before, _) = again.split_once("as many blocks as fit into 1 s").unwrap();
     assert!(
-        before.contains("is shorter than one block of") && before.contains("by 3 trials of earlier runs"),
+        before.contains("is shorter than one block of") && before.contains("estimated from 3 trials of earlier runs"),
         "{again}"
     );
     assert!(before.contains("too few for any verdict"), "{again}");
@@ -152,11 +152,19 @@ fn check_says_what_a_budget_buys() {
     let check = |budget: &str| said(&prony(dir.path(), &["check", "x.toml", "--budget", budget]));
     let unknown = check("90s");
     assert!(unknown.contains("how many blocks fit into the budget of 90 s is not known"), "{unknown}");
-    assert!(unknown.contains("if a trial, with all that belongs to it, takes at most 5 s on average"), "{unknown}");
+    assert!(
+        unknown.contains("if a trial, its preparation and waits included, takes at most 5 s on average"),
+        "{unknown}"
+    );
     assert!(!dir.path().join("prony.db").exists() && !unknown.contains("`cleanup`"), "{unknown}");
     let cleaned = folder(&SLOW.replace("[program.a]", "[program.a]\ncleanup = \"sleep 3\""));
     let more = said(&prony(cleaned.path(), &["check", "x.toml", "--budget", "90s"]));
-    assert!(more.contains("is not known before one has run, and `cleanup` runs after it; a verdict"), "{more}");
+    assert!(
+        more.contains(
+            "is not known before the first block; the time of `cleanup` is not included in the budget; a verdict"
+        ),
+        "{more}"
+    );
 
     assert!(prony(dir.path(), &["run", "x.toml", "--blocks", "1"]).status.success());
     let little = check("2s");
@@ -168,7 +176,7 @@ fn check_says_what_a_budget_buys() {
     assert!(little.contains("too few for any verdict"), "{little}");
     assert!(little.contains("hint: `--budget "), "{little}");
     let much = check("10h");
-    assert!(much.contains("; a verdict takes at least 6:") && !much.contains("too few"), "{much}");
+    assert!(much.contains("; a verdict needs at least 6 blocks:") && !much.contains("too few"), "{much}");
     assert!(
         much.contains("minimum detectable effect:") && much.contains("a verdict is possible from 6 blocks on"),
         "{much}"
@@ -179,7 +187,7 @@ fn check_says_what_a_budget_buys() {
 fn estimates_include_work_outside_the_trials() {
     let dir = folder(PREPARED);
     let first = said(&prony(dir.path(), &["check", "x.toml"]));
-    assert!(first.contains("its preparation and its build take is not known before one has run"), "{first}");
+    assert!(first.contains("its preparation and its build is not known before the first trial"), "{first}");
     assert!(!first.contains("about"), "{first}");
     let output = prony(dir.path(), &["run", "x.toml", "--json"]);
     let events = events(&output);
@@ -194,7 +202,7 @@ fn estimates_include_work_outside_the_trials() {
         assert!(seconds(left) >= 0.3 * f64::from(5 - done) && (done < 5 || left == Nanos::ZERO), "{left} after {done}");
     }
     let check = said(&prony(dir.path(), &["check", "x.toml", "--blocks", "50"]));
-    let known = check.lines().find(|line| line.contains("by 5 trials of earlier runs")).unwrap_or_default();
+    let known = check.lines().find(|line| line.contains("estimated from 5 trials of earlier runs")).unwrap_or_default();
     let about: f64 = known.split(' ').nth(1).and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{check}"));
     let expected = if known.contains(" min") { about * 60.0 } else { about };
     let took: f64 = run(dir.path()).trials.iter().map(|t| seconds(Spent::of(&t.conditions, t.took).time)).sum();

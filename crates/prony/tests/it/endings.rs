@@ -100,7 +100,7 @@ fn program_outcomes_are_distinguished() {
     assert_eq!(ending("kill -KILL $$").outcome, Outcome::Killed);
     let failed = ending("echo why it failed >&2; exit 7");
     assert_eq!(failed.outcome, Outcome::Failed { code: Some(7) });
-    assert!(failed.evidence.iter().any(|text| text.contains("its last words: `why it failed`")), "{failed:?}");
+    assert!(failed.evidence.iter().any(|text| text.contains("last lines of output: `why it failed`")), "{failed:?}");
     let allowed = bench.trial(&format!("{}success = [7]\n", shell("exit 7")));
     assert_eq!(allowed.ending.outcome, Outcome::Ok);
     let not_zero = bench.trial(&format!("{}success = [7]\n", shell("exit 0")));

@@ -357,7 +357,7 @@ fn a_command_of_several_processes_leaves_the_exact_peak_of_the_first() {
 fn failed_command_has_its_reason_once() {
     let bench = Bench::new();
     let text = out(&bench.exec(&["-r", "3", "--", "sh", "-c", "echo oops >&2; exit 3"]).0);
-    assert_eq!(text.matches("`oops`").count(), 1, "its last words: {text}");
+    assert_eq!(text.matches("`oops`").count(), 1, "last lines of output: {text}");
     assert_eq!(text.matches("failed (exit code 3) in").count(), 1, "in the table: {text}");
     assert_eq!(text.matches("3 of 3 trials failed").count(), 1, "among the findings: {text}");
 }

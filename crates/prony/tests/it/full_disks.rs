@@ -109,7 +109,7 @@ fn full_disk_is_named_where_lmdb_writes_through_its_map() {
     let Some((_, trials)) = on_a_small_disk(1, body) else { return };
     let ending = &trials[0].ending;
     assert_eq!((ending.outcome, ending.phase.as_deref()), (Outcome::DiskFull, Some("write")), "{ending:?}");
-    assert!(ending.evidence.iter().any(|line| line.contains("signal 7 ended it")), "{ending:?}");
+    assert!(ending.evidence.iter().any(|line| line.contains("ended by signal 7")), "{ending:?}");
 }
 
 #[test]

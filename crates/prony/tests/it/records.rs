@@ -251,7 +251,7 @@ pub(crate) fn program() -> Effective {
             Call {
                 call: "a.js#f".into(),
                 file: Some("/home/site/a.js".into()),
-                never: Some("nothing called it".into()),
+                never: Some("the function was never called".into()),
                 missed: Some("it had ended before".into()),
                 deferred: Some("it returned a generator".into()),
             },

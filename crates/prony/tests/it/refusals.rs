@@ -64,7 +64,7 @@ fn what_check_accepts_run_can_begin() {
             "`text` contains the text of `find` 0 times, not 1",
         ),
         (changed("{ replace = { file = \"none\", find = \"one\", with = \"two\" } }"), "4:22", "cannot read `none`"),
-        (huge, "8:11", "are free where the store is put"),
+        (huge, "8:11", "are free on the store's file system"),
     ] {
         refused_at(&place, &body, at, message);
     }

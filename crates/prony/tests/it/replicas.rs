@@ -193,9 +193,13 @@ fn a_replica_that_never_ends_runs_into_the_phases_time() {
     fs::create_dir(bench.path("site")).unwrap();
     let trial = bench.trial(&body.replace("shell = true", "shell = true\ndirectory = \"site\"\ncopy = \"none\""));
     assert_eq!((trial.ending.outcome, trial.ending.phase.as_deref()), (Outcome::TimedOut, Some("queries")));
-    assert!(trial.ending.evidence.contains(&"under way then: `replica.2`".to_owned()), "{:?}", trial.ending);
+    assert!(
+        trial.ending.evidence.contains(&"still running at that time: `replica.2`".to_owned()),
+        "{:?}",
+        trial.ending
+    );
     assert_eq!(fates(&trial), [ReplicaEnd::Ended, ReplicaEnd::CutOff]);
-    assert!(why(&trial, "replica.2", "wall").contains("had not ended when the program did"));
+    assert!(why(&trial, "replica.2", "wall").contains("had not ended when the program ended"));
     assert!(number(&trial, "replica.1", "wall") > 0.0);
     let daemon = fs::read_to_string(bench.path("site/left")).unwrap();
     assert!(pids(&trial).iter().all(|pid| !alive(pid)) && !alive(&daemon), "the whole tree is gone");

@@ -124,7 +124,7 @@ fn unmatched_names_are_refused_and_missed_rate_is_reported() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let begun = "run 1: Small: 1 variant, 1 block, 2 trials\n";
     assert!(text(&output.stderr).starts_with(begun), "{}", text(&output.stderr));
-    let mark = "saturated: the asked rate was not sustained (in 2 of 2 trials)";
+    let mark = "saturated: the requested rate was not sustained (in 2 of 2 trials)";
     assert!(text(&output.stdout).contains(mark), "{}", text(&output.stdout));
     let output = bench.prony(&["show", "--metric", "nosuch.time"]);
     assert_eq!(output.status.code(), Some(2));

@@ -47,8 +47,8 @@ fn the_heap_of_a_program_is_read_while_it_runs() {
 fn what_cannot_be_read_says_why() {
     let bench = Bench::new();
     let trial = |runtime: &str, command: &str| bench.trial(&format!("[program.x]\ncommand = \"{command}\"\n{runtime}"));
-    assert!(why(&trial("", "true"), "run", USED).contains("names no `runtime`"));
-    assert!(why(&trial("runtime = \"node\"\n", "true"), "run", USED).contains("no probe said hello"));
+    assert!(why(&trial("", "true"), "run", USED).contains("does not set `runtime`"));
+    assert!(why(&trial("runtime = \"node\"\n", "true"), "run", USED).contains("no probe reported that it was loaded"));
     if version("python3").is_some() {
         let python = |args: &str| trial("runtime = \"python\"\n", &format!("python3 {args} -c pass"));
         assert!(why(&python("-I"), "run", USED).contains("`-I`"));
@@ -278,7 +278,7 @@ fn a_call_that_never_comes_is_a_finding() {
     // Older versions cannot tell whether a module that was never loaded would have been one of ES.
     let hooks_esm = node >= (20, 6) || (node.0 == 18 && node >= (18, 19));
     let unseen = if hooks_esm { "no module of this name" } else { "ES modules cannot be hooked" };
-    let parts = ["and nothing called it", "no such export", unseen];
+    let parts = ["was never called", "no such export", unseen];
     assert!(messages.iter().zip(parts).all(|(message, part)| message.contains(part)), "{messages:?}");
     let called = format!("{main} require('./work.js').f();");
     let site = Site::new(&[("work.js", "exports.f = () => new Promise(() => {});"), ("main.js", &called)]);
@@ -385,7 +385,7 @@ fn a_function_that_was_never_called_is_reported_where_the_trial_fails() {
     assert_eq!(trial.ending.outcome, Outcome::Failed { code: Some(3) }, "{:?}", trial.ending);
     assert_eq!(guards(&trial), ["phase_never_began"; 2], "a line may come later than a failure");
     let messages: Vec<&str> = trial.findings.iter().map(|finding| finding.message.as_str()).collect();
-    let parts = ["work.js` and nothing called it", "no such export"];
+    let parts = ["work.js` but was never called", "no such export"];
     assert!(messages.iter().zip(parts).all(|(message, part)| message.contains(part)), "{messages:?}");
 }
 

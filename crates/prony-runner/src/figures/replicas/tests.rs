@@ -105,7 +105,7 @@ fn the_makespan_is_from_the_first_release_to_the_last_end() {
     let [first, second, mut third] = all;
     third.end = ReplicaEnd::NotBegun("no such file".into());
     assert!(why(makespan(&[first, third])).contains("`replica.3` could not be executed"));
-    assert!(why(skew(&[cut_off(second)])).contains("`replica.2` had not ended when the program did"));
+    assert!(why(skew(&[cut_off(second)])).contains("`replica.2` had not ended when the program ended"));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn what_was_ended_before_it_began_has_no_figure_and_no_zero() {
     for name in ["wall", "cpu"] {
         assert!(why(get(&found["replicas"], name)).contains("ended before it began"), "{name}");
     }
-    assert!(why(makespan(&all)).contains("`replica.2`: it was ended before it began"));
+    assert!(why(makespan(&all)).contains("`replica.2`: the replica was ended before it executed its program"));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_sum_over_some_replicas_is_no_maximum_of_all() {
         get(&instances(&all, Inputs { snapshots: &snapshots, series: &[], pss: read })["replicas"], "pss.max")
     };
     let reported = why(of(&LargestPss::default()));
-    assert!(reported.contains("no reading found all 2 replicas at once"), "{reported}");
+    assert!(reported.contains("while all 2 replicas ran"), "{reported}");
     let both = LargestPss { sum: Some(Reading::Measured(Bytes::from_bytes(100))), replicas: 2 };
     assert_eq!(of(&both), Reading::Measured(400.0), "the sum of both at any instant was no less than that of one");
 }
@@ -325,8 +325,10 @@ fn memory_of_an_earlier_line_is_not_that_at_the_end() {
         (Reading::Measured(30.0), Reading::Measured(30.0))
     );
     assert!(why(end(reported(true))).contains("had ended before its memory could be read"));
-    assert!(why(end(cut_off(reported(true)))).contains("cut off before its memory could be read after"));
-    assert!(why(end(cut_off(silent()))).contains("cut off before it reported anything"), "it had not ended");
+    assert!(
+        why(end(cut_off(reported(true)))).contains("killed after its last report, before its memory could be read")
+    );
+    assert!(why(end(cut_off(silent()))).contains("killed before it reported anything"), "it had not ended");
     assert!(why(end(silent())).contains("had ended before"));
 }
 

@@ -148,12 +148,12 @@ fn a_peak_of_another_process_is_not_the_last_phases() {
     assert_eq!(get(&between(&one, 1, 2, &[series(7, 200)]), "rss.peak"), mib(90), "one process, from its begin on");
     let child = [series(7, 200), series(9, 50)];
     let last = between(&one, 1, 2, &child);
-    assert!(why(&last, &["rss.peak"]).contains("also before the phase"), "the child's was before");
+    assert!(why(&last, &["rss.peak"]).contains("even before the phase"), "the child's was before");
     assert_eq!(get(&between(&one, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "as an edge read it");
     let mut unseen = watched(snapshots(), vec![]);
     unseen.snapshots[2].totals.get_mut("").unwrap().child_faults = 40;
     let last = between(&unseen, 1, 2, &[series(7, 200)]);
-    assert!(why(&last, &["rss.peak"]).contains("some ended unsampled"), "one came and went");
+    assert!(why(&last, &["rss.peak"]).contains("ended before they were sampled"), "one came and went");
     assert_eq!(get(&between(&unseen, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "its own, read while it lived");
     let mut not_reset = watched(snapshots(), vec![]);
     not_reset.snapshots[1].processes[0].peak_reset = false;
@@ -257,7 +257,7 @@ fn counters_of_an_ended_program_are_missing_not_zero() {
     let snapshots =
         || vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(200, 0, &[]), snapshot(210, 0, &[])];
     let marked = between(&watched(snapshots(), vec![]), 1, 2, &[]);
-    assert!(why(&marked, &lost).contains("had ended when its counters were to be read at the phase's end"));
+    assert!(why(&marked, &lost).contains("had ended before its counters could be read at the phase's end"));
     assert!(why(&between(&watched(snapshots(), vec![]), 2, 3, &[]), &lost).contains("at the phase's begin"));
     let whole = between(&watched(snapshots(), vec![]), 0, 3, &[]);
     assert_eq!(get(&whole, "faults.minor"), Reading::Measured(1_000.0), "the kernel reported it at the end");
@@ -288,7 +288,7 @@ fn what_was_not_read_at_the_begin_is_no_zero() {
     let mut uncounted = watched(snapshots(), vec![]);
     uncounted.snapshots[1].totals.remove("");
     let missing = ["faults.minor", "switches.forced", "written", "cpu", "cpu.user"];
-    assert!(why(&between(&uncounted, 1, 2, &[]), &missing).contains("nothing of the program was counted"));
+    assert!(why(&between(&uncounted, 1, 2, &[]), &missing).contains("no counters of the program are known"));
     assert_eq!(get(&between(&uncounted, 0, 2, &[]), "cpu"), Reading::Measured(1e9), "of the whole nothing is needed");
     first.snapshots[0].processes.clear();
     assert_eq!(get(&between(&first, 0, 2, &[]), "written"), Reading::Measured(1_000.0), "light care looks at nothing");

@@ -1,4 +1,5 @@
-//! Decides when to read replicas' memory after a report, so that this takes a small part of their time. Pure.
+//! Decides when to read replicas' memory after they reported something, so that reading takes a small part of their
+//! time. Pure functions.
 
 use prony_model::record::effective::MemoryRead;
 use prony_model::units::Nanos;

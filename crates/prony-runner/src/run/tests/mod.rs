@@ -190,7 +190,7 @@ fn run_stops_where_its_budget_holds_no_further_block() {
     let session = bench.session_since(Nanos::ZERO, &launcher);
     let block = bench.plan().iter().filter(|trial| trial.block == 0).count();
     assert_eq!(session.trials.len(), block, "the first block always runs");
-    assert!(session.notices.contains(&"stopped after 1 block: the time budget holds no further one".to_owned()));
+    assert!(session.notices.contains(&"stopped after 1 block: no further block fits into the time budget".to_owned()));
     assert_eq!(session.head.status, RunStatus::Done);
 }
 
