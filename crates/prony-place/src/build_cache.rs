@@ -1,4 +1,4 @@
-//! Caches the builds of variants, across runs, by a hash of their inputs.
+//! Caches the output of variants' builds across runs, by a hash of the builds' inputs.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use crate::error::Error;
 /// A build that was not used for so long is removed when another is stored.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// What stands between the words of a shell.
+/// Separators of words in a shell command.
 const SHELL: &str = ";|&()<>{}`'\"$=";
 
 /// Where builds are kept.
@@ -91,8 +91,8 @@ fn private(directory: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// The name of a build: a hash of the `digest` of the copy as it is before, of the directory `inside` it that is built, of
-/// the `state` of the directory that was copied, and of all else that a build is told.
+/// The name of a build: a hash of the `digest` of the copy before the build, of the directory `inside` it that is
+/// built, of the `state` of the directory that was copied, and of everything else on which a build depends.
 ///
 /// The state has the times of modification of every file. The same content with other times is another build: one in which
 /// an artefact is newer than its source does nothing, and what it leaves as it was may be of another source. Changes come

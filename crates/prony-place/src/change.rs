@@ -20,8 +20,8 @@ use crate::{digest, revision, startable};
 /// The kernel stamps files with the time of the last clock tick, which is at most so long ago (100 Hz).
 const TICK: Duration = Duration::from_millis(10);
 
-/// Makes the program's changes in its directory `copy`, which is `top`, the whole copy, or inside it; what each did, with the
-/// hash of what came out, and what is to be said of every trial.
+/// Makes the program's changes in its directory `copy`, which is `top`, the whole copy, or inside it. Returns what each
+/// did, with the hash of the result, and findings for every trial.
 ///
 /// # Errors
 /// [`Error::Step`] where one does not apply as declared, or changes nothing; whatever `progress` ends a copy with.
@@ -84,8 +84,8 @@ impl Made {
         let after = Self::of(program, copy);
         let undid = |what: &str, how: String| {
             let message = format!(
-                "it undid the change of `{what}`: {how}; change the source from which `{what}` is made, or build without \
-                 making it again"
+                "the build undid the change of `{what}`: {how}; change the source from which `{what}` is generated, or \
+                 build without generating `{what}` again"
             );
             Error::Step { program: program.name.clone(), step: "build", message }
         };
@@ -103,7 +103,7 @@ impl Made {
                 && let (Some(before), Some(after)) = (self.versions.get(name), after.versions.get(name))
                 && before != after
             {
-                return Err(undid(name, format!("it was {before} and is {after}")));
+                return Err(undid(name, format!("its version was {before} and is now {after}")));
             }
         }
         Ok(rewritten.iter().map(|file| guard::build_rewrote_change(file)).collect())
@@ -138,7 +138,7 @@ impl Replacement {
         let (found, replaced) = (outside(&self.find, &self.with), outside(&self.with, &self.find));
         if found[1] > found[0] && (self.with.is_empty() || replaced[1] < replaced[0]) {
             return AfterBuild::Undone(format!(
-                "the text of `find` was there {} times and is {}, that of `with` {} times and is {}",
+                "occurrences of `find` changed from {} to {}, occurrences of `with` from {} to {}",
                 found[0], found[1], replaced[0], replaced[1]
             ));
         }
@@ -198,8 +198,8 @@ fn strips(patch: &[u8]) -> bool {
     prefixes.into_iter().any(|line| patch.windows(line.len()).any(|part| part == line.as_bytes()))
 }
 
-/// What certainly keeps a program's changes from being made in a copy of its directory, which is there. Of files that an
-/// earlier change makes or writes, other than by `replace`, nothing is known before.
+/// Reasons why a program's changes certainly cannot be made in a copy of its existing directory. Of files that an
+/// earlier change makes or writes, other than by `replace`, nothing is known beforehand.
 pub fn lacking(program: &ProgramSpec) -> Vec<Lack> {
     let Some(directory) = program.directory.as_deref().map(Path::new) else { return Vec::new() };
     let (mut lacking, mut texts) = (Vec::new(), Some(BTreeMap::new()));
@@ -211,7 +211,11 @@ pub fn lacking(program: &ProgramSpec) -> Vec<Lack> {
             }
             Change::Dependency { manager, .. } => {
                 texts = None;
-                ("dependency", uninstallable(program, directory, *manager), "the package manager works in the copy")
+                (
+                    "dependency",
+                    uninstallable(program, directory, *manager),
+                    "prony runs the package manager in the copy of the directory",
+                )
             }
             Change::Replace { file, find, with, count } => {
                 let made = texts.as_mut().map(|texts| {
@@ -223,7 +227,7 @@ pub fn lacking(program: &ProgramSpec) -> Vec<Lack> {
                 (
                     "replace",
                     made.and_then(Result::err),
-                    "`find` must stand in the file as often as `count` says, once by default",
+                    "the text of `find` must occur in the file exactly `count` times (default 1)",
                 )
             }
             Change::Patch { file } => {
@@ -269,7 +273,7 @@ fn replace(copy: &Path, file: &str, find: &str, with: &str, count: u64) -> Resul
     let path = inside(copy, file)?;
     let changed = replaced(&read(&path, file)?, file, find, with, count)?;
     write(&path, &changed).map_err(|error| format!("cannot write `{file}`: {error}"))?;
-    Ok(format!("`{file}` changed {count} times, now {:016x}", xxh3_64(changed.as_bytes())))
+    Ok(format!("`{file}`: replaced {count} times, hash is now {:016x}", xxh3_64(changed.as_bytes())))
 }
 
 /// The text of `file` with the change.
@@ -280,7 +284,7 @@ fn replaced(text: &str, file: &str, find: &str, with: &str, count: u64) -> Resul
     }
     let changed = text.replace(find, with);
     if changed == text {
-        return Err(format!("`{file}` is the same afterwards"));
+        return Err(format!("the replacement leaves `{file}` unchanged"));
     }
     Ok(changed)
 }
@@ -315,11 +319,11 @@ fn patch(copy: &Path, file: &str, findings: &mut Vec<Finding>) -> Result<String,
     }
     let after = digest()?;
     if after == before {
-        return Err(format!("`{file}` changes nothing"));
+        return Err(format!("`{file}` leaves the copy unchanged"));
     }
     let moved = said.lines().filter(|line| line.starts_with("Hunk #") && line.contains(" succeeded at "));
     let moved = moved.map(|line| line.trim_end_matches('.')).collect::<Vec<_>>().join(", ");
-    let applied = format!("`{file}` applied, the copy is now {after:016x}");
+    let applied = format!("`{file}` applied, hash of the copy is now {after:016x}");
     if moved.is_empty() {
         return Ok(applied);
     }
@@ -344,12 +348,12 @@ mod tests {
     fn a_text_is_replaced_exactly_as_often_as_declared() {
         let site = site();
         let done = replace(site.path(), "a.js", "one", "three", 2).unwrap();
-        assert!(done.starts_with("`a.js` changed 2 times, now "), "{done}");
+        assert!(done.starts_with("`a.js`: replaced 2 times, hash is now "), "{done}");
         assert_eq!(fs::read_to_string(site.path().join("a.js")).unwrap(), "three two three\n");
         for (file, find, with, count, said) in [
             ("a.js", "two", "2", 2, "`a.js` contains the text of `find` 1 times, not 2"),
             ("a.js", "", "2", 1, "`a.js` contains the text of `find` 0 times, not 1"),
-            ("a.js", "two", "two", 1, "`a.js` is the same afterwards"),
+            ("a.js", "two", "two", 1, "the replacement leaves `a.js` unchanged"),
             ("../a.js", "two", "2", 1, "`../a.js` is not inside the copy"),
             ("/etc/passwd", "root", "2", 1, "`/etc/passwd` is not inside the copy"),
         ] {
@@ -389,7 +393,7 @@ mod tests {
         let file = site.path().parent().unwrap().join(format!("{}.patch", std::process::id()));
         fs::write(&file, "--- a/a.js\n+++ b/a.js\n@@ -1 +1 @@\n-one two one\n+one three one\n").unwrap();
         let name = file.to_str().unwrap();
-        assert!(patch(site.path(), name, &mut Vec::new()).unwrap().contains("applied, the copy is now "));
+        assert!(patch(site.path(), name, &mut Vec::new()).unwrap().contains("applied, hash of the copy is now "));
         assert_eq!(fs::read_to_string(site.path().join("a.js")).unwrap(), "one three one\n");
         assert!(patch(site.path(), name, &mut Vec::new()).unwrap_err().contains("does not apply"), "a second time");
         // Neither a link nor a mode is in the content of any file.
@@ -397,7 +401,10 @@ mod tests {
         let mode = "diff --git a/a.js b/a.js\nold mode 100644\nnew mode 100755\n";
         for text in [link, mode] {
             fs::write(&file, text).unwrap();
-            assert!(patch(site.path(), name, &mut Vec::new()).unwrap().contains("applied, the copy is now "), "{text}");
+            assert!(
+                patch(site.path(), name, &mut Vec::new()).unwrap().contains("applied, hash of the copy is now "),
+                "{text}"
+            );
         }
         assert_eq!(fs::read_link(site.path().join("lib")).unwrap(), Path::new("a.js"));
         assert_eq!(fs::metadata(site.path().join("a.js")).unwrap().permissions().mode() & 0o777, 0o755);

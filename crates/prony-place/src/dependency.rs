@@ -1,4 +1,4 @@
-//! Installs packages that a variant has in another version.
+//! Installs the package versions that a variant's `dependency` changes name.
 
 use std::fs;
 use std::path::Path;
@@ -31,15 +31,16 @@ pub(crate) fn install(
         Manager::Pip => pip(name, version, run)?,
     };
     let after =
-        installed(copy, name, Some(manager)).ok_or_else(|| format!("{} installed no `{name}`", manager.name()))?;
+        installed(copy, name, Some(manager)).ok_or_else(|| format!("{} did not install `{name}`", manager.name()))?;
     if before.as_ref() == Some(&after) {
-        return Err(format!("`{name}` was at {after} already, so nothing changes"));
+        return Err(format!("`{name}` already has version {after}, so the change has no effect"));
     }
-    let before = before.unwrap_or_else(|| "not there".to_owned());
-    Ok(format!("`{name}` by {} is {after}, before {before}", manager.name()))
+    let before = before.unwrap_or_else(|| "not installed".to_owned());
+    Ok(format!("`{name}` installed by {}: version {after}, previously {before}", manager.name()))
 }
 
-const NO_MANIFEST: &str = "no `package.json`, `pyproject.toml`, `setup.py` or `requirements.txt`: name the `manager`";
+const NO_MANIFEST: &str =
+    "no `package.json`, `pyproject.toml`, `setup.py` or `requirements.txt`: set `manager` explicitly";
 
 /// The command that would install a package in a copy of the directory.
 ///
@@ -127,7 +128,7 @@ mod tests {
         let install = |version: &str| install(copy.path(), "@a/b", version, None, &npm);
         assert_eq!(install("1.2.3").unwrap(), "`@a/b` by npm is 1.2.3, before not there");
         assert_eq!(install("1.3.0").unwrap(), "`@a/b` by npm is 1.3.0, before 1.2.3");
-        assert_eq!(install("1.3.0").unwrap_err(), "`@a/b` was at 1.3.0 already, so nothing changes");
+        assert_eq!(install("1.3.0").unwrap_err(), "`@a/b` already has version 1.3.0, so the change has no effect");
     }
 
     #[test]
@@ -152,9 +153,9 @@ mod tests {
     fn what_cannot_be_installed_says_why() {
         let copy = tempfile::tempdir().unwrap();
         let nobody = |_: &[String]| Ok(String::new());
-        assert!(install(copy.path(), "a", "1", None, &nobody).unwrap_err().contains("name the `manager`"));
+        assert!(install(copy.path(), "a", "1", None, &nobody).unwrap_err().contains("set `manager` explicitly"));
         let refused = |_: &[String]| Err("E404".to_owned());
         assert_eq!(install(copy.path(), "a", "1", Some(Manager::Npm), &refused).unwrap_err(), "E404");
-        assert_eq!(install(copy.path(), "a", "1", Some(Manager::Npm), &nobody).unwrap_err(), "npm installed no `a`");
+        assert_eq!(install(copy.path(), "a", "1", Some(Manager::Npm), &nobody).unwrap_err(), "npm did not install `a`");
     }
 }

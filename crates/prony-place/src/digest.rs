@@ -1,4 +1,4 @@
-//! Hashes of files and directories, by which their content is known again.
+//! Hashes files and directories, so that unchanged content is recognised.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Errors while directories are prepared and programs run in them; every variant names what it is about and keeps its source.
+//! Errors of preparing directories and of running programs in them. Each error names its object and keeps its source.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,10 @@ pub enum Error {
     },
     /// A symbolic link leads out of a directory that is to be copied, or out of a copy: a write through it would change
     /// the user's own files.
-    #[error("`{}` leads out of {}, to `{}`{}", .link.display(), tree(.of.as_ref(), .directory), .to.display(), more_links(*.more))]
+    #[error(
+        "symbolic link `{}` leads out of {}, to `{}`{}",
+        .link.display(), tree(.of.as_ref(), .directory), .to.display(), more_links(*.more)
+    )]
     LinkOut {
         /// The link.
         link: PathBuf,
@@ -62,13 +65,13 @@ pub enum Error {
         more: usize,
     },
     /// A function to be timed is in several files.
-    #[error("the call `{call}` of phase `{phase}` fits {} files: {}", .names.len(), listed(.names))]
+    #[error("the function `{call}` of phase `{phase}` matches {} files: {}", .names.len(), listed(.names))]
     AmbiguousCall {
         /// The phase.
         phase: String,
         /// The call, as written.
         call: String,
-        /// Each function that it fits, written so that only that one fits, if possible.
+        /// Each function that the call matches, written so that only this function matches, if possible.
         names: Vec<String>,
         /// What to do.
         hint: String,
@@ -81,7 +84,7 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// The request cannot be fulfilled on this machine or with this file.
+    /// The run is refused: it is impossible on this machine or with this file.
     #[error("{message}")]
     Refused {
         /// What cannot be done.
@@ -92,22 +95,25 @@ pub enum Error {
 }
 
 impl Error {
-    /// What to do about it, where there is something to do.
+    /// What to do about this error, if anything.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Os(error) => error.hint(),
             Self::LinkOut { directory, to, .. } if directory.starts_with(to) => Some(
-                "it leads to what holds the directory itself, which cannot be copied in its place: remove it"
+                "the link leads to a folder that contains the directory itself and cannot be copied into it: remove \
+                 the link"
                     .to_owned(),
             ),
             Self::LinkOut { of: None, .. } => Some(
-                "`links = \"copy\"` in the program's table copies what such links lead to, `links = \"keep\"` keeps them; or \
-                 replace the link"
+                "`links = \"copy\"` in the program's table copies the targets of such links, `links = \"keep\"` \
+                 keeps the links; or replace the link"
                     .to_owned(),
             ),
-            Self::LinkOut { of: Some(_), .. } => {
-                Some("`links = \"copy\"` in the program's table copies what such links lead to; or replace the link".to_owned())
-            }
+            Self::LinkOut { of: Some(_), .. } => Some(
+                "`links = \"copy\"` in the program's table copies the targets of such links; or replace the \
+                      link"
+                    .to_owned(),
+            ),
             Self::Refused { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
             _ => None,
         }
@@ -130,7 +136,7 @@ fn tree(of: Option<&String>, directory: &Path) -> String {
 }
 
 fn more_links(more: usize) -> String {
-    if more == 0 { String::new() } else { format!("; {more} more lead out, too") }
+    if more == 0 { String::new() } else { format!("; {more} more links lead out of it, too") }
 }
 
 /// Names that are listed; further ones are counted.
@@ -141,6 +147,6 @@ fn listed(names: &[String]) -> String {
     let first: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
     match names.len().saturating_sub(MOST_NAMES) {
         0 => first.join(", "),
-        more => format!("{} and {more} more", first.join(", ")),
+        more => format!("{} and {more} other files", first.join(", ")),
     }
 }

@@ -1,5 +1,5 @@
-//! What makes a program what it is and lies in no copy of it: its executable and its input. Where a run is resumed, they may
-//! be others.
+//! Digests of the files that a program uses outside of its copy: its executable and its input. They show whether these
+//! files have changed when a run is resumed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ use crate::place::Place;
 use crate::setting::Setting;
 use crate::startable::find;
 
-/// Of what is larger only the first and the last half of this are read: its time of change stands for what lies between them.
+/// Of a larger file only the first and the last half of this size are read: its time of change stands for the rest.
 const LARGE: Bytes = Bytes::from_mib(64);
 
 /// Device, inode, size, and nanoseconds of the last changes of content and inode: what is the same was not written to.
 type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
 
-/// The files as they were last found, so that each is read once and not before every trial.
+/// The digests of files as last read, so that each file is read once and not before every trial.
 #[derive(Debug, Default)]
 pub struct Files {
     read: RefCell<BTreeMap<PathBuf, (Stamp, String)>>,
@@ -49,7 +49,7 @@ impl Files {
         states.map(|(called, state)| (name(called), state)).collect()
     }
 
-    /// A digest of the file, or what stands for it; `None` where it is none that lies still, as a FIFO.
+    /// A digest of the file, or its stamp if it is large; `None` for what is not a regular file, such as a FIFO.
     fn state(&self, path: &Path) -> Option<String> {
         let about = fs::metadata(path).ok().filter(Metadata::is_file)?;
         let times = ((about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec()));

@@ -1,4 +1,4 @@
-//! Lists what a copy of a tree contains, and decides what becomes of its symbolic links.
+//! Lists what a copy of a directory tree contains, and decides how its symbolic links are handled.
 //!
 //! A write through a link that leads out of the copy would change the user's own files. So a copy contains no such
 //! link. Links that stay in the tree are kept as they are; those that leave it on their way and come back (absolute
@@ -25,7 +25,7 @@ const MOST_LINKS: usize = 40;
 /// The least page of SQLite: its files are that long, or a multiple of it.
 const PAGE: u64 = 512;
 
-/// What is copied, and what becomes of links.
+/// What is copied, and how symbolic links are handled.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
     /// Links that lead out.
@@ -220,7 +220,7 @@ fn is_copied(kind: FileType) -> bool {
     kind.is_dir() || kind.is_file()
 }
 
-/// Where a link leads.
+/// What a link leads to.
 #[derive(Debug, PartialEq, Eq)]
 struct Way {
     /// The target, as far as it exists without links; what follows after a missing part is taken literally.

@@ -1,4 +1,5 @@
-//! Checks that each call of a program's phases names one function: of several, the first loaded would be taken.
+//! Checks that each `call` of a program's phases (a function to be timed) matches one function only: of several, the
+//! first one loaded would be timed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,10 +22,10 @@ fn calls(phase: &PhaseSpec) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether the files below a program's directory have exactly one function for each of its calls.
+/// Checks that each `call` of a program matches a function of at most one file below its directory.
 ///
 /// # Errors
-/// [`Error::AmbiguousCall`] with the first that fits several.
+/// [`Error::AmbiguousCall`] with the first that matches several.
 pub(crate) fn unambiguous(program: &ProgramSpec, phases: &[PhaseSpec], directory: &Path) -> Result<(), Error> {
     let Some(runtime) = program.runtime else { return Ok(()) };
     let calls: Vec<(&str, &str)> =
@@ -37,7 +38,7 @@ pub(crate) fn unambiguous(program: &ProgramSpec, phases: &[PhaseSpec], directory
     }
 }
 
-/// The fault of a call that fits functions of several files.
+/// The error of a `call` that matches functions of several files.
 pub fn ambiguous(program: &ProgramSpec, phase: &str, call: &str, files: &BTreeSet<PathBuf>, directory: &Path) -> Error {
     let runtime = program.runtime.unwrap_or(Runtime::Node);
     let names = prony_runtime::names(runtime, call, files, directory);
@@ -47,19 +48,19 @@ pub fn ambiguous(program: &ProgramSpec, phase: &str, call: &str, files: &BTreeSe
             let fits = |package: &str| names.iter().filter(|name| name.ends_with(&format!("/{package}"))).count();
             let mut packages = names.iter().filter_map(|name| Some(name.rsplit_once("/node_modules/")?.1));
             let packaged = packages.find(|package| fits(package) == 1);
-            let package = packaged.map(|name| format!(", or by its package: `{name}`")).unwrap_or_default();
+            let package = packaged.map(|name| format!(", or its package: `{name}`")).unwrap_or_default();
             let first = names.first().map_or("", String::as_str);
-            format!("name one of them by its whole path from the program's directory: `{first}`{package}")
+            format!("write the whole path of one file from the program's directory: `{first}`{package}")
         }
         Runtime::Python => {
-            "modules of one name were loaded from several files: give them names of their own".to_owned()
+            "modules of the same name were loaded from several files: give each module its own name".to_owned()
         }
     };
     Error::AmbiguousCall { phase: phase.to_owned(), call: call.to_owned(), names, hint }
 }
 
-/// Calls of an experiment that fit several files of a program's directory as it is now, each with its place in the file.
-/// What changes and builds make of a copy is examined when that is made.
+/// Each `call` of an experiment that matches several files of a program's directory as it is now, with its place in the
+/// experiment file. Copies that changes and builds alter are examined when they have been made.
 pub fn problems(experiment: &Experiment) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
     let mut examined = Vec::new();

@@ -16,7 +16,7 @@ pub const FROM_FILE: &str = "relative paths begin at the folder of the experimen
 pub fn utf8(path: &Path) -> Result<&str, Error> {
     path.to_str().ok_or_else(|| Error::Refused {
         message: format!("cannot use `{}`: the path is not valid UTF-8, and records are text", path.display()),
-        hint: "rename it, or work in another folder".to_owned(),
+        hint: "rename the file or folder, or work in another folder".to_owned(),
     })
 }
 

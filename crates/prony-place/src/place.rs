@@ -54,7 +54,7 @@ pub struct Place {
     pub changed: Vec<String>,
     /// What else is to be known of the copy, for the record: it may differ where the copy is the same.
     pub remarks: Vec<String>,
-    /// What is to be said of every trial of the variant.
+    /// Findings for every trial of the variant.
     pub findings: Vec<Finding>,
     /// Submodules of its revision that the user's tree has, from the top of the copy, where `build` may fill them.
     submodules: Vec<PathBuf>,
@@ -92,7 +92,7 @@ impl Places {
         self.sources.changed(program, care, commands)
     }
 
-    /// The variant's place; made, changed, built and warmed up when it is first asked for.
+    /// The variant's place; made, changed, built and warmed up at the first request.
     ///
     /// # Errors
     /// Where the directory cannot be copied, a change does not apply, or the build fails.
@@ -223,7 +223,7 @@ impl Place {
         Some((top, inside))
     }
 
-    /// Builds it, or takes what was built of the same before.
+    /// Runs the build, or reuses the cached output of an identical build.
     fn build(
         &mut self,
         means: Means<'_>,
@@ -244,9 +244,9 @@ impl Place {
             _ => None,
         };
         if let Some((key, builds)) = earlier {
-            self.remarks.push(format!("its build {key} was made before"));
+            self.remarks.push(format!("the output of build {key} was reused from the build cache"));
             self.findings.push(guard::copies::build_reused(builds.age(key)));
-            close(&top, program, "`build`, taken as it was made before,", &mut copying)?;
+            close(&top, program, "`build` (reused from the build cache)", &mut copying)?;
         } else {
             drop(copying);
             self.run_build(means, program, line)?;
@@ -310,8 +310,8 @@ impl Place {
         Ok(own)
     }
 
-    /// Does what the program wants done before each trial. Of a copy in which that writes, links that lead out are treated
-    /// before: those that the trial before may have made; and those that it makes itself before the program starts.
+    /// Runs the program's `prepare`, as before each trial. Links that lead out of the copy are handled twice: before
+    /// `prepare`, those that the previous trial may have made; after it, those that `prepare` made.
     ///
     /// # Errors
     /// Where it fails, the user interrupts it, or such a link refuses the run.
@@ -351,7 +351,7 @@ impl Place {
         work(&Setting::new(program, scratch.path(), directory))
     }
 
-    /// One run whose figures are thrown away, and its failure with them: the first trial will show it.
+    /// One warm-up run. Its measurements are discarded, and so is its failure, which the first trial will show again.
     fn warm_up(
         &self,
         means: Means<'_>,
@@ -387,7 +387,7 @@ pub fn progress<'p>(
     move |done, total| {
         copying.tell(done, total);
         if means.interrupt.asked() {
-            let message = "it was interrupted".to_owned();
+            let message = "interrupted by the user".to_owned();
             return Err(Error::Step { program: program.name.clone(), step: "copy", message });
         }
         Ok(())
@@ -399,7 +399,7 @@ fn own_copy(scratch: &Path) -> PathBuf {
     scratch.join("work")
 }
 
-/// Runs a tool in a copy; what it printed, or what failed.
+/// Runs a tool in a copy; returns its output, or what failed.
 fn tool(
     means: Means<'_>,
     program: &ProgramSpec,
@@ -438,7 +438,7 @@ pub fn finally(
     observer: &mut dyn Observer,
 ) -> Result<(), Error> {
     let text = || format!("waiting for `{what}` of program `{}`", setting.program.name);
-    let hint = || Some("Ctrl-C ends it; trials that have ended are kept".to_owned());
+    let hint = || Some("press Ctrl-C to end that step; finished trials are kept".to_owned());
     let wait = || observer.event(&Event::Notice { text: text(), hint: hint() });
     means.interrupt.nevertheless(wait, |stop| step_until(means, setting, (what, line), stop))
 }
@@ -455,12 +455,12 @@ fn step_until(
         Some((Status::Exited(0), _)) => Ok(()),
         Some((Status::Exited(code), said)) => Err(failed(format!("exit code {code}{said}"))),
         Some((Status::Signalled(signal), said)) => Err(failed(format!("signal {signal}{said}"))),
-        None => Err(failed("it was interrupted".to_owned())),
+        None => Err(failed("interrupted by the user".to_owned())),
     }
 }
 
-/// Runs it to its end, and does something before what is left of its processes is ended; `None` where `stop`
-/// ended it.
+/// Runs a command to its end, calls `conclude`, and ends the processes that the command left; `None` if `stop` ended
+/// the command.
 fn launch(
     means: Means<'_>,
     spec: LaunchSpec,

@@ -1,4 +1,4 @@
-//! Files that nothing may be written to: the results, and what a command or its programs read.
+//! Files that output must not overwrite: the results, and the files that a command or its programs read.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -22,7 +22,7 @@ pub struct Protected {
     database: Option<PathBuf>,
     /// Where each lies, and why nothing is written to it.
     known: Vec<(PathBuf, &'static str)>,
-    /// Later copies would have what is written there, and nobody could tell it from what was there before.
+    /// Directories that are copied for trials: later copies would include files written there.
     copied: Vec<PathBuf>,
 }
 
@@ -30,7 +30,7 @@ impl Protected {
     /// Of a command that uses this database and reads these files.
     pub fn of<'p>(database: Option<&Path>, read: impl IntoIterator<Item = &'p PathBuf>) -> Self {
         let mut all = Self { database: database.map(place), ..Self::default() };
-        read.into_iter().for_each(|path| all.add(path, "this command reads it"));
+        read.into_iter().for_each(|path| all.add(path, "this command reads that file"));
         all
     }
 
@@ -50,14 +50,14 @@ impl Protected {
     pub fn add_read_by(&mut self, program: &ProgramSpec) {
         let directory = program.directory.as_deref().map(Path::new);
         for path in program.changes.iter().filter_map(patch).chain(input(program)) {
-            self.add(path, "a program's `input` or `change` reads it");
+            self.add(path, "a program's `input` or `change` reads that file");
         }
         let replicas = program.replicas.as_ref().and_then(|replicas| replicas.command.as_ref());
         for words in [Some(&program.command), replicas].into_iter().flatten().map(|command| command.words()) {
             let executable = words.first().and_then(|word| find(program, directory, word.as_ref()));
             let named = words.iter().map(|word| directory.unwrap_or(Path::new("/nowhere")).join(word));
             let files = executable.into_iter().chain(named.filter(|path| path.is_file()));
-            files.for_each(|path| self.add(&path, "a program's `command` names it"));
+            files.for_each(|path| self.add(&path, "a program's `command` names that file"));
         }
         let copied = directory.filter(|_| program.copy != CopyOf::None).map(place);
         self.copied.extend(copied.filter(|directory| !self.copied.contains(directory)));
@@ -70,17 +70,18 @@ impl Protected {
         }
         let place = place(path);
         if self.is_of_database(&place) {
-            return Some("it belongs to the results database");
+            return Some("that file belongs to the results database");
         }
         let known = self.known.iter().find(|(known, _)| is_same(known, &place)).map(|(_, why)| *why);
         // Looked into last: to close a file takes away the locks that SQLite of this process has on it.
-        known.or_else(|| is_sqlite(&place).then_some("it is a database of SQLite"))
+        known.or_else(|| is_sqlite(&place).then_some("that file is an SQLite database"))
     }
 
     /// The same of the output of a program.
     pub fn refusal_of_program(&self, path: &Path) -> Option<&'static str> {
         let is_copied = || self.copied.iter().any(|directory| place(path).starts_with(directory));
-        self.refusal(path).or_else(|| is_copied().then_some("it lies in a `directory` that is copied for trials"))
+        self.refusal(path)
+            .or_else(|| is_copied().then_some("that file lies in a `directory` that is copied for trials"))
     }
 
     /// By its path, or by another name of the same file.

@@ -33,7 +33,7 @@ struct Found {
 
 fn find(original: &Path, of: &str) -> Result<Found, String> {
     if of.starts_with('-') {
-        return Err(format!("`{of}` is no revision"));
+        return Err(format!("`{of}` is not a valid revision"));
     }
     let top = git(original, &["rev-parse", "--show-toplevel"])?;
     let prefix = git(original, &["rev-parse", "--show-prefix"])?;
@@ -55,7 +55,7 @@ fn unambiguous(original: &Path, of: &str) -> Result<(), String> {
         return Ok(());
     }
     let each: Vec<_> = found.iter().map(|(name, commit)| format!("`{name}` (commit {commit})")).collect();
-    Err(format!("`{of}` is ambiguous: write which of them is meant, {}", each.join(" or ")))
+    Err(format!("`{of}` is ambiguous: write {}", each.join(" or ")))
 }
 
 /// Whether the repository of a directory has the revision.
@@ -92,7 +92,7 @@ pub(crate) fn check_out(original: &Path, of: &str, copy: &Path) -> Result<Checke
     let status = git(original, &["--no-optional-locks", "status", "--porcelain", "--", "."])?;
     let uncommitted = match status.lines().count() {
         0 => None,
-        n => Some(format!("{n} uncommitted changes of the directory are not in it")),
+        n => Some(format!("{n} uncommitted changes of the directory are not part of the revision")),
     };
     let said = format!("revision `{of}` is commit {commit}");
     let submodules = submodules(original, Path::new(&top), &commit)?;
@@ -128,7 +128,11 @@ fn git(directory: &Path, args: &[&str]) -> Result<String, String> {
     STRAYING.iter().for_each(|name| _ = command.env_remove(name));
     let output = command.output().map_err(|error| format!("cannot run `git`: {error}"))?;
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    if output.status.success() { Ok(said(&output.stdout)) } else { Err(format!("git says: {}", said(&output.stderr))) }
+    if output.status.success() {
+        Ok(said(&output.stdout))
+    } else {
+        Err(format!("git reports: {}", said(&output.stderr)))
+    }
 }
 
 #[cfg(test)]
@@ -170,7 +174,7 @@ mod tests {
         }
         for (name, other) in [("two", "refs/tags/two"), ("away/three", "refs/remotes/away/three")] {
             let said = format!(
-                "`{name}` is ambiguous: write which of them is meant, `refs/heads/{name}` (commit {}) or `{other}` (commit {})",
+                "`{name}` is ambiguous: write `refs/heads/{name}` (commit {}) or `{other}` (commit {})",
                 commits[0], commits[1]
             );
             assert_eq!(exists(top.path(), name).unwrap_err(), said);
@@ -219,13 +223,13 @@ mod tests {
         assert_eq!(fs::read_to_string(near.path().join("copy").join(inside).join("n")).unwrap(), "one");
         assert_eq!(git(&near.path().join("copy"), &["remote"]).unwrap(), "", "a push has nowhere to go");
         assert!(said.starts_with("revision `one` is commit "), "{said}");
-        assert_eq!(uncommitted.as_deref(), Some("1 uncommitted changes of the directory are not in it"));
+        assert_eq!(uncommitted.as_deref(), Some("1 uncommitted changes of the directory are not part of the revision"));
         assert_eq!(fs::read_to_string(site.join("n")).unwrap(), "three");
         assert_eq!(fs::read(top.path().join(".git/index")).unwrap(), index);
         let fault = |of: &str| check_out(&site, of, &near.path().join("other")).unwrap_err();
         assert!(fault("nine").contains("has no revision `nine`"), "{}", fault("nine"));
-        assert_eq!(fault("--all"), "`--all` is no revision");
+        assert_eq!(fault("--all"), "`--all` is not a valid revision");
         let error = check_out(near.path(), "one", &near.path().join("third")).unwrap_err();
-        assert!(error.contains("git says"), "{error}");
+        assert!(error.contains("git reports"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! A program's surroundings: directory, environment, streams.
+//! The setting in which a program is launched: working directory, environment variables, standard streams.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -24,7 +24,7 @@ use crate::error::Error;
 /// The path of the marks in the trial's scratch.
 const MARKS: &str = "marks";
 
-/// A trial's directory on the disk and what is put into it.
+/// The program of a trial and the directories that it uses.
 pub struct Setting<'a> {
     /// The program to launch.
     pub program: &'a ProgramSpec,
@@ -226,7 +226,7 @@ pub fn open_whole(path: &Path) -> io::Result<File> {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     if kind.is_fifo() {
-        return Err(io::Error::other("it is a FIFO, which can be read only once"));
+        return Err(io::Error::other("the file is a FIFO, which can be read only once"));
     }
     File::open(path)
 }
@@ -247,7 +247,7 @@ pub fn why_not_executed(error: &prony_os::Error, commands: bool) -> String {
 #[expect(clippy::disallowed_methods, reason = "nothing is written to them here")]
 fn streams_of_ours() -> Result<(Output, Output), Error> {
     let copied = |stream: BorrowedFd<'_>| -> Result<Output, Error> {
-        let failed = |source| Error::Setup { doing: "hand over prony's own output", source };
+        let failed = |source| Error::Setup { doing: "pass prony's own output to the program", source };
         Ok(Output::File(stream.try_clone_to_owned().map_err(failed)?.into()))
     };
     Ok((copied(std::io::stdout().as_fd())?, copied(std::io::stderr().as_fd())?))

@@ -1,4 +1,4 @@
-//! The directories that copies are made of: listed when a run begins, and checked again after its trials.
+//! The user's directories of which copies are made: listed when a run begins, and checked for changes after trials.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const LONG: Duration = Duration::from_secs(1);
 /// How often.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// The directories of a run's programs, by what becomes of their links.
+/// The directories of a run's programs, by how their symbolic links are handled.
 #[derive(Debug, Default)]
 pub struct Sources {
     /// Files of prony's own, canonical.

@@ -1,4 +1,4 @@
-//! Checks before the run that programs can be found: a wrong name is a mistake, and no result.
+//! Checks before a run that the commands of programs exist: a wrong name is a mistake, not a result.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -42,7 +42,7 @@ const fn is_brought(program: &ProgramSpec) -> bool {
     program.build.is_some() || program.prepare.is_some() || !program.changes.is_empty()
 }
 
-/// What to do where a command is not there, by the directory and the PATH of a program; `None` where it is.
+/// What to do about a missing command, by the directory and the PATH of a program; `None` if the command exists.
 pub fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
     let directory = program.directory.as_deref().map(Path::new);
     if find(program, directory, command.as_ref()).is_some() {
@@ -76,16 +76,16 @@ fn is_program(path: &Path) -> bool {
 
 fn of_path(path: &Path) -> String {
     if path.is_file() {
-        return format!("`{0}` may not be executed: `chmod +x {0}`", path.display());
+        return format!("`{0}` is not executable: run `chmod +x {0}`", path.display());
     }
-    let what = if path.is_dir() { "a program is a file, and this is a directory:" } else { "there is no file" };
+    let what = if path.is_dir() { "the command is a directory, not a file:" } else { "there is no file" };
     format!("{what} `{}`", path.display())
 }
 
 fn hint(command: &str, here: bool) -> String {
     if here {
-        format!("write `./{command}` for the file in its directory")
+        format!("write `./{command}` to run the file in the program's directory")
     } else {
-        "it is in no directory of PATH; shell builtins need `shell = true` (`prony exec -S sh`)".into()
+        "no directory of PATH contains the command; shell builtins need `shell = true` (`prony exec -S sh`)".into()
     }
 }

@@ -211,11 +211,11 @@ mod tests {
             ["prony.db", "prony.db-shm", "prony.db-wal", "prony.db-journal", "prony.db-run-17", "sub/../prony.db"];
         for name in of_it.into_iter().chain(["link", "log", "again", "hard", "lock"]) {
             let said = said(&mut files, &at(name), Present::Replaced);
-            assert!(said.ends_with("it belongs to the results database"), "{name}: {said}");
+            assert!(said.ends_with("that file belongs to the results database"), "{name}: {said}");
         }
         for name in ["e.toml", "./e.toml", "file"] {
             let said = said(&mut files, &at(name), Present::Continued);
-            assert!(said.ends_with("this command reads it"), "{name}: {said}");
+            assert!(said.ends_with("this command reads that file"), "{name}: {said}");
         }
         for name in ["prony.db-walk", "sub/prony.db", "prony.db-run-x", "new"] {
             assert_eq!(said(&mut files, &at(name), Present::Replaced), "opened", "{name}");
@@ -235,7 +235,7 @@ mod tests {
         }
         let other = top.path().join("other.db");
         fs::write(&other, b"SQLite format 3\0 and more").unwrap();
-        assert!(said(&mut files, &other, Present::Replaced).ends_with("it is a database of SQLite"));
+        assert!(said(&mut files, &other, Present::Replaced).ends_with("that file is an SQLite database"));
     }
 
     #[test]

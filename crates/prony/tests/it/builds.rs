@@ -50,7 +50,7 @@ fn variants_of_code_are_levels_and_each_step_runs_when_it_should() {
     let times = |what: &str| log.lines().filter(|line| *line == what).count();
     assert_eq!((times("build"), times("prepare"), times("cleanup")), (2, 4, 2));
     let changed = data.trials.iter().find(|trial| trial.trial.variant == 1).unwrap();
-    assert!(changed.program().unwrap().changes[0].starts_with("`a.sh` changed 1 times, now "));
+    assert!(changed.program().unwrap().changes[0].starts_with("`a.sh`: replaced 1 times, hash is now "));
 }
 
 #[test]
@@ -144,7 +144,10 @@ fn revisions_of_a_repository_are_levels() {
     // The record alone had them.
     let commit = |variant: usize| {
         let trial = data.trials.iter().find(|trial| trial.trial.variant == variant).unwrap();
-        format!("{} (1 uncommitted changes of the directory are not in it)", trial.program().unwrap().changes[0])
+        format!(
+            "{} (1 uncommitted changes of the directory are not part of the revision)",
+            trial.program().unwrap().changes[0]
+        )
     };
     let line = format!("Revisions: `one`: {}; `two`: {}.", commit(0), commit(1));
     let words = |text: &[u8]| String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -153,7 +156,10 @@ fn revisions_of_a_repository_are_levels() {
     assert!(!of_show(&[]).contains("Revisions: "));
     assert!(bench.prony(&["report", "--output", "page.html"]).status.success());
     let page = words(&fs::read(bench.path("page.html")).unwrap());
-    assert!(page.contains("Revisions: ") && page.contains("1 uncommitted changes of the directory are not in it"));
+    assert!(
+        page.contains("Revisions: ")
+            && page.contains("1 uncommitted changes of the directory are not part of the revision")
+    );
     let output = {
         bench.write("bad.toml", body.replace("\"two\" }", "\"nine\" }"));
         bench.prony(&["run", "bad.toml", "--quiet"])

@@ -87,7 +87,7 @@ fn a_link_that_leads_out_of_the_directory_refuses_the_run_with_its_name() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         let (link, to) = (home.path("site/lib"), home.path("shared"));
         let named = format!(
-            "`{}` leads out of the directory `{}`, to `{}`",
+            "symbolic link `{}` leads out of the directory `{}`, to `{}`",
             link.display(),
             home.path("site").display(),
             to.display()
@@ -166,19 +166,23 @@ fn build_that_undoes_a_change_ends_the_run() {
     .unwrap();
     fs::set_permissions(home.path("bin/npm"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let of_text =
-        "build of program `x` failed: it undid the change of `a.js`: the text of `find` was there 0 times and is ";
+        "build of program `x` failed: the build undid the change of `a.js`: occurrences of `find` changed from 0 to ";
     fs::write(home.path("a.patch"), "--- a/a.js\n+++ b/a.js\n@@ -1 +1 @@\n-one\n+two\n").unwrap();
     for (change, build, said_then) in [
         (
             "change = { patch = \"a.patch\" }",
             "echo one > a.js",
-            format!("{of_text}1, that of `with` 1 times and is 0; "),
+            format!("{of_text}1, occurrences of `with` changed from 1 to 0; "),
         ),
-        (replace, "echo one > a.js", format!("{of_text}1, that of `with` 1 times and is 0; change the source from")),
+        (
+            replace,
+            "echo one > a.js",
+            format!("{of_text}1, occurrences of `with` changed from 1 to 0; change the source from"),
+        ),
         (
             &npm,
             "sed -i s/2.0.0/1.0.0/ node_modules/dep/package.json",
-            "it undid the change of `dep`: it was 2.0.0 and is 1.0.0".to_owned(),
+            "the build undid the change of `dep`: its version was 2.0.0 and is now 1.0.0".to_owned(),
         ),
     ] {
         let (output, text) = home.run(&format!(
@@ -343,7 +347,7 @@ fn links_in_a_build_that_was_made_before_refuse_the_run_too() {
     let output = cached("");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.contains("`lib` leads out of the copy into which `build`, taken as it was made before, of"), "{text}");
+    assert!(text.contains("`lib` leads out of the copy into which `build` (reused from the build cache) of"), "{text}");
     assert!(!home.path("shared/new").exists());
 }
 

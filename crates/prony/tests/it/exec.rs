@@ -59,7 +59,7 @@ fn options_behind_the_command_run_nothing() {
         assert_eq!(text, format!("error: invalid value `{value}` for `{option}`\nhint: {what}\n"));
     }
     let text = err(&bench.prony(&["exec", "/tmp"]));
-    assert!(text.ends_with("hint: a program is a file, and this is a directory: `/tmp`\n"), "{text}");
+    assert!(text.ends_with("hint: the command is a directory, not a file: `/tmp`\n"), "{text}");
     let (output, data) = bench.exec(&["-r", "1", "--", "echo", "-n", "-r"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(said(&data.trials[0]), "-r", "behind `--` they are the command's");

@@ -273,8 +273,12 @@ fn a_command_that_is_not_there_is_a_mistake_and_begins_no_run() {
     let bench = Bench::new();
     bench.write("text", "no program");
     for (args, said) in [
-        (&["no-such-command"][..], "cannot find the command `no-such-command`\nhint: it is in no directory of PATH"),
-        (&["text"], "cannot find the command `text`\nhint: write `./text` for the file in its directory"),
+        (
+            &["no-such-command"][..],
+            "cannot find the command `no-such-command`\nhint: no directory of PATH contains \
+            the command",
+        ),
+        (&["text"], "cannot find the command `text`\nhint: write `./text` to run the file in the program's directory"),
         (&["./text"], "`chmod +x "),
     ] {
         let output = bench.prony(&[&["exec", "--"], args].concat());

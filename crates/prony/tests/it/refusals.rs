@@ -81,14 +81,16 @@ fn an_output_that_the_experiment_reads_is_a_fault_with_its_place() {
     fs::write(place.path("text"), "precious").unwrap();
     fs::create_dir(place.path("sources")).unwrap();
     let program = |keys: &str, file: &str| format!("[program.x]\n{keys}\noutput = {{ file = \"{file}\" }}\n");
-    let [reads, copied] =
-        ["a program's `input` or `change` reads it", "it lies in a `directory` that is copied for trials"];
+    let [reads, copied] = [
+        "a program's `input` or `change` reads that file",
+        "that file lies in a `directory` that is copied for trials",
+    ];
     for (keys, file, why) in [
-        ("command = \"true\"", "prony.db", "it belongs to the results database"),
-        ("command = \"true\"", "./x.toml", "this command reads it"),
+        ("command = \"true\"", "prony.db", "that file belongs to the results database"),
+        ("command = \"true\"", "./x.toml", "this command reads that file"),
         ("command = \"cat\"\ninput = \"text\"", "./text", reads),
         ("command = \"/bin/true\"\ndirectory = \"sources\"\nchange = { patch = \"text\" }", "text", reads),
-        ("command = \"cat text\"\ndirectory = \".\"\ncopy = \"none\"", "text", "a program's `command` names it"),
+        ("command = \"cat text\"\ndirectory = \".\"\ncopy = \"none\"", "text", "a program's `command` names that file"),
         ("command = \"true\"\ndirectory = \"sources\"", "sources/new", copied),
     ] {
         let at = format!("{}:10", keys.matches('\n').count() + 3);
@@ -157,30 +159,30 @@ fn outputs_are_never_the_results_the_experiment_or_one_another() {
     fs::write(place.path("o.toml"), format!("{PROGRAM}output = {{ file = \"prony.db\" }}\n")).unwrap();
     let exec = |options: &str| format!("exec -q -r 1 {options} -- touch ran");
     for (line, message) in [
-        (exec("--export-json prony.db"), "it belongs to the results database"),
-        (exec(&format!("--export-csv {}", round.display())), "it belongs to the results database"),
-        (exec("--export-markdown prony.db-wal"), "it belongs to the results database"),
-        (exec("--save prony.db --force"), "it belongs to the results database"),
-        (exec("--database new.db --export-json prony.db"), "it is a database of SQLite"),
+        (exec("--export-json prony.db"), "that file belongs to the results database"),
+        (exec(&format!("--export-csv {}", round.display())), "that file belongs to the results database"),
+        (exec("--export-markdown prony.db-wal"), "that file belongs to the results database"),
+        (exec("--save prony.db --force"), "that file belongs to the results database"),
+        (exec("--database new.db --export-json prony.db"), "that file is an SQLite database"),
         (exec("--export-json a --export-csv ./a"), "this command writes something else to it"),
         (exec("--save a --export-csv a"), "this command writes something else to it"),
-        (exec("--input e.toml --export-csv e.toml"), "this command reads it"),
-        (exec("--output ./prony.db"), "it belongs to the results database"),
+        (exec("--input e.toml --export-csv e.toml"), "this command reads that file"),
+        (exec("--output ./prony.db"), "that file belongs to the results database"),
         (exec("--output ./a --export-csv a"), "this command writes something else to it"),
-        ("run o.toml -q".to_owned(), "it belongs to the results database"),
-        ("report -o prony.db".to_owned(), "it belongs to the results database"),
-        ("report --format html -o other".to_owned(), "it belongs to the results database"),
-        ("plot 1 effects -o prony.db".to_owned(), "it belongs to the results database"),
-        ("grow e.toml --raise x=1..4 --journal prony.db".to_owned(), "it belongs to the results database"),
-        ("grow e.toml --raise x=1..4 --journal e.toml".to_owned(), "this command reads it"),
+        ("run o.toml -q".to_owned(), "that file belongs to the results database"),
+        ("report -o prony.db".to_owned(), "that file belongs to the results database"),
+        ("report --format html -o other".to_owned(), "that file belongs to the results database"),
+        ("plot 1 effects -o prony.db".to_owned(), "that file belongs to the results database"),
+        ("grow e.toml --raise x=1..4 --journal prony.db".to_owned(), "that file belongs to the results database"),
+        ("grow e.toml --raise x=1..4 --journal e.toml".to_owned(), "this command reads that file"),
         (
             "tune e.toml --over x=1..4 --minimize write.time --journal other".to_owned(),
-            "it belongs to the results database",
+            "that file belongs to the results database",
         ),
-        ("data e.toml --to ndjson -o e.toml".to_owned(), "this command reads it"),
-        ("data e.toml --to csv -o prony.db".to_owned(), "it is a database of SQLite"),
-        ("run e.toml -q --summary e.toml".to_owned(), "this command reads it"),
-        ("run e.toml -q --summary other".to_owned(), "it belongs to the results database"),
+        ("data e.toml --to ndjson -o e.toml".to_owned(), "this command reads that file"),
+        ("data e.toml --to csv -o prony.db".to_owned(), "that file is an SQLite database"),
+        ("run e.toml -q --summary e.toml".to_owned(), "this command reads that file"),
+        ("run e.toml -q --summary other".to_owned(), "that file belongs to the results database"),
     ] {
         let output = place.run(&words(&line));
         let said = text(&output.stderr);
@@ -298,7 +300,7 @@ fn inputs_and_patches_that_are_no_files_are_faults() {
     fs::create_dir(place.path("folder")).unwrap();
     let made = Command::new("mkfifo").arg(place.path("fifo")).status().unwrap();
     assert!(made.success());
-    for (name, why) in [("folder", "is a directory"), ("fifo", "it is a FIFO, which can be read only once")] {
+    for (name, why) in [("folder", "is a directory"), ("fifo", "the file is a FIFO, which can be read only once")] {
         for key in [format!("input = \"{name}\""), format!("change = {{ patch = \"{name}\" }}")] {
             fs::write(place.path("i.toml"), format!("{PROGRAM}{key}\n")).unwrap();
             for line in ["check i.toml", "run i.toml -q"] {

@@ -307,9 +307,9 @@ fn a_call_that_fits_several_files_is_refused_before_anything_runs() {
     let body = |call: &str| format!("{}{}", Site::program("node", "node main.js"), phase(call));
     for command in ["check", "run"] {
         let text = refused(&site, command, &body("site.js#f"));
-        assert!(text.contains("the call `site.js#f` of phase `f` fits 2 files"), "{text}");
+        assert!(text.contains("the function `site.js#f` of phase `f` matches 2 files"), "{text}");
         assert!(text.contains("`./node_modules/plug/site.js#f`, `./site.js#f`"), "{text}");
-        assert!(text.contains("e.toml:13:9") && text.contains("or by its package: `plug/site.js#f`"), "{text}");
+        assert!(text.contains("e.toml:13:9") && text.contains("or its package: `plug/site.js#f`"), "{text}");
     }
     assert!(!site.bench.path("prony.db").exists(), "nothing was run");
     for (call, file) in [("./site.js#f", "/site/site.js"), ("plug/site.js#f", "/node_modules/plug/site.js")] {
@@ -331,10 +331,10 @@ fn a_package_that_lies_in_two_places_is_not_offered_as_the_name_of_one() {
         refused(&site, "check", &body)
     };
     let text = refused(&[], "p/i.js#f");
-    let hint = "by its whole path from the program's directory: `./node_modules/p/i.js#f`";
-    assert!(text.contains(hint) && !text.contains("by its package"), "{text}");
+    let hint = "whole path of one file from the program's directory: `./node_modules/p/i.js#f`";
+    assert!(text.contains(hint) && !text.contains("its package:"), "{text}");
     let text = refused(&[("node_modules/q/i.js", SITE)], "i.js#f");
-    assert!(text.contains("or by its package: `q/i.js#f`"), "{text}");
+    assert!(text.contains("or its package: `q/i.js#f`"), "{text}");
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn a_call_that_fits_several_files_of_the_built_copy_ends_the_run() {
     let program = Site::program("node", "node main.js").replace("copy = \"none\"\n", built);
     let body = format!("{program}[[phase]]\nname = \"f\"\ncall = \"site.js#f\"\n");
     let text = refused(&site, "run", &body);
-    assert!(text.contains("fits 2 files: `./dist/site.js#f`, `./site.js#f`"), "{text}");
+    assert!(text.contains("matches 2 files: `./dist/site.js#f`, `./site.js#f`"), "{text}");
 }
 
 #[test]
@@ -362,8 +362,8 @@ fn a_second_file_that_is_loaded_and_fits_a_call_ends_the_run_without_a_figure() 
                     require(other).f(1); setTimeout(() => {}, 600000);";
         let site = Site::new(&[("site.js", SITE), ("main.js", main)]);
         let text = refused("node", &site, "node main.js", "site.js#f");
-        assert!(text.contains("fits 2 files") && text.contains("`./site.js#f`"), "{text}");
-        assert!(text.contains("name one of them by its whole path"), "{text}");
+        assert!(text.contains("matches 2 files") && text.contains("`./site.js#f`"), "{text}");
+        assert!(text.contains("write the whole path of one file"), "{text}");
     }
     if version("python3").is_some() {
         let main = "import sys\nsys.path.insert(0, 'a')\nimport work\nwork.f()\ndel sys.modules['work']\n\

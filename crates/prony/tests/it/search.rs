@@ -189,8 +189,8 @@ fn output_of_a_program_is_not_written_over_what_the_search_reads_or_writes() {
     let grow = ["grow", "x.toml", "--raise", "n=1..3", "-q", "--journal", "j.jsonl"];
     let tune = ["tune", "x.toml", "--minimize", "run.time", "--over", "n=1..3", "--journal", "j.jsonl"];
     for (file, why) in [
-        ("x.toml", "this command reads it"),
-        ("prony.db", "it belongs to the results database"),
+        ("x.toml", "this command reads that file"),
+        ("prony.db", "that file belongs to the results database"),
         ("j.jsonl", "this command writes something else to it"),
     ] {
         let bench = Bench::new(&body(file));
@@ -203,7 +203,7 @@ fn output_of_a_program_is_not_written_over_what_the_search_reads_or_writes() {
     let bench = Bench::new(&body("x{n}"));
     std::fs::hard_link(bench.path("x.toml"), bench.path("x2")).unwrap();
     let (code, said, errors) = bench.prony(&grow);
-    assert!(code == Some(2) && errors.contains("x2`: this command reads it"), "{code:?} {said}{errors}");
+    assert!(code == Some(2) && errors.contains("x2`: this command reads that file"), "{code:?} {said}{errors}");
     std::fs::remove_file(bench.path("x2")).unwrap();
     let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..3", "-q", "--journal", "k.jsonl"]);
     assert_eq!(code, Some(0), "{said}{errors}");
@@ -310,7 +310,7 @@ fn interrupted_and_resumed(observe: &str) {
     drop(database);
     let (code, _, errors) = bench.prony(&["grow", "--resume", "--journal", "x.toml"]);
     assert!(
-        code == Some(2) && errors.contains("`x.toml`: this command reads it"),
+        code == Some(2) && errors.contains("`x.toml`: this command reads that file"),
         "only its own journal is written anew"
     );
     let (code, again, errors) = bench.prony(&["grow", "--resume", "--journal", "j.jsonl"]);

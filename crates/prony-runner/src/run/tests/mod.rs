@@ -377,8 +377,8 @@ fn conclude_and_cleanup_that_hang_are_named_and_end_where_the_user_asks_again() 
         assert!(session.notices.contains(&waiting), "{:?}", session.notices);
         assert_eq!((session.trials.len(), session.outcomes()), (trials, vec![Outcome::Ok; trials]), "{what}");
         let found = session.trials.iter().flat_map(|trial| &trial.findings);
-        let found = found.filter(|finding| finding.message.contains("it was interrupted")).count();
-        let unclean = session.summary().unclean.as_ref().is_some_and(|text| text.contains("it was interrupted"));
+        let found = found.filter(|finding| finding.message.contains("interrupted by the user")).count();
+        let unclean = session.summary().unclean.as_ref().is_some_and(|text| text.contains("interrupted by the user"));
         assert_eq!((found, unclean), if what == "conclude" { (1, false) } else { (0, true) });
     }
 }
