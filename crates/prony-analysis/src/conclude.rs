@@ -340,8 +340,8 @@ mod tests {
             (how.outcome, phases.remove(0).completion, why.unwrap_or_default())
         };
         let lines = || Action::Observe(ObserveSpec::WHOLE);
-        let unread = "does not count: `errors` of the phase is unknown: the program reported `12k`";
-        let errors = of(lines(), [Ok(5.0), Err("the program reported `12k`")]);
+        let unread = "does not count: `errors` of the phase is unknown: the program reported the invalid value `12k`";
+        let errors = of(lines(), [Ok(5.0), Err("the program reported the invalid value `12k`")]);
         assert_eq!(errors, (Outcome::Ok, Completion::Uncounted, unread.to_owned()));
         assert_eq!(of(lines(), [Err("why"), Ok(0.0)]).1, Completion::Uncounted);
         assert_eq!(of(lines(), [Ok(5.0), Ok(0.0)]).1, Completion::Complete);

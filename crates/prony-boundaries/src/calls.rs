@@ -1,4 +1,4 @@
-//! The invocations of a function that is a phase. Pure.
+//! The invocations of a function that is a phase: how many ran, when, and how long they took. Does no I/O.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use crate::suspensions::Suspensions;
 /// The known invocations of a function.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
-    /// How many are running, by thread.
+    /// How many invocations are running, by thread.
     open: BTreeMap<Source, u64>,
-    /// Since when any was running.
+    /// Since when any invocation was running.
     since: Nanos,
-    /// When at least one was, up to `since`.
+    /// The times in which at least one invocation was running, up to `since`.
     inside: Vec<(Nanos, Nanos)>,
-    /// Sum of the times of those that were reported one by one.
+    /// Sum of the times of the invocations that were reported one by one.
     took: Nanos,
-    /// Whether two ever ran at once, nested or in different threads.
+    /// Whether two invocations ever ran at once, nested or in different threads.
     overlapped: bool,
     single: Recorder,
     /// Invocations that were only counted by the probe.
@@ -29,17 +29,17 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// How many are running.
+    /// How many invocations are running.
     fn under_way(&self) -> u64 {
         self.open.values().fold(0, |sum, open| sum.saturating_add(*open))
     }
 
-    /// Whether any is running.
+    /// Whether any invocation is running.
     pub fn is_open(&self) -> bool {
         self.under_way() > 0
     }
 
-    /// Whether any that was reported one by one was running at an instant.
+    /// Whether any invocation that was reported one by one was running at an instant.
     pub fn was_open(&self, at: Nanos) -> bool {
         let still = self.is_open() && self.since < at;
         still || self.inside.iter().any(|(from, to)| *from < at && at < *to)
@@ -66,7 +66,7 @@ impl Calls {
         if ok { self.single.record(took) } else { self.single.record_failed() }
     }
 
-    /// Several were counted up to now; how long ago the same thread had reported it before.
+    /// Several invocations were counted up to now. Returns how long ago the same thread had reported before.
     pub fn counted(&mut self, line: &ProbeLine) -> Nanos {
         if let ProbeEvent::Calls(_) = &line.event {
             self.hot.take(line);
@@ -75,7 +75,7 @@ impl Calls {
         before.map_or(Nanos::ZERO, |before| line.at.since(before))
     }
 
-    /// All that ended: the time of each, failed ones separately.
+    /// The time of each invocation that ended, failed invocations separately.
     pub fn recorder(&self, call: &str) -> Recorder {
         let mut all = self.single.clone();
         let CallTotals { failed, buckets, .. } = self.hot.of(call);
@@ -91,8 +91,8 @@ impl Calls {
         all
     }
 
-    /// Time in which at least one was running, until `end`, without suspensions of the program; the probe's own work in
-    /// between is left out where they ran one after another.
+    /// Time in which at least one invocation was running, until `end`, without suspensions of the program; the probe's
+    /// own work in between is left out where invocations ran one after another.
     pub fn time(&self, call: &str, end: Nanos, suspended: &Suspensions) -> Reading<Nanos> {
         let running = |(from, to): (Nanos, Nanos)| to.since(from).since(suspended.between(from, to));
         let open = if self.is_open() { running((self.since, end)) } else { Nanos::ZERO };
@@ -104,7 +104,7 @@ impl Calls {
             return Reading::Measured(self.inside.iter().copied().map(running).fold(open, |sum, part| sum + part));
         }
         Reading::Missing(Why::NotSupported(format!(
-            "{} invocations were only counted and others ran at the same time, so that the sum of their times, {}, is more",
+            "{} calls were only counted while others ran at the same time, so the sum of their times, {}, is too high",
             counted.count,
             self.took + counted.total
         ).into()))

@@ -1,4 +1,4 @@
-//! The runner's end of the socket to a worker: JSON lines, read without waiting.
+//! The runner's end of the socket to a worker: JSON lines, read without blocking.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,7 +8,7 @@ use prony_model::protocol::{FromWorker, ToWorker};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-/// A longer message is a fault of the worker: groups of 2,000,000 pairs take about 60 MB.
+/// A longer message is an error of the worker: groups of 2,000,000 pairs take about 60 MB.
 const LONGEST: usize = 256 << 20;
 
 /// A message, or why there is none.
@@ -16,11 +16,11 @@ const LONGEST: usize = 256 << 20;
 pub enum Received {
     /// A message.
     Message(Box<FromWorker>),
-    /// Nothing now.
+    /// No message has arrived yet.
     Nothing,
     /// The worker's end is closed: it exited, or closed it.
     Closed,
-    /// What was read is no message of the protocol.
+    /// What was read is not a message of the protocol.
     Garbled(String),
 }
 

@@ -1,4 +1,4 @@
-//! Names under which a probe reports the functions whose calls are phases, or begin or end them. Pure.
+//! Names under which a probe reports the functions whose calls are phases, or begin or end phases. Pure functions.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const BEGIN: &str = "/begin";
 /// Suffix for a function that ends it.
 const END: &str = "/end";
 
-/// The part of a function in its phase.
+/// What the calls of a function mean for its phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Its invocations are the phase.
@@ -56,8 +56,8 @@ pub fn id(phase: &str, part: Part) -> String {
     }
 }
 
-/// Why a phase has no figures that could be compared: its function returned what does the work after the call. By what the
-/// functions of the trial returned so, by their names.
+/// Why a phase has no metrics that could be compared: its function returned an object that does the work after the
+/// call. `returned` has such objects by the names of the functions that returned them.
 pub fn deferred(phase: &PhaseSpec, returned: &BTreeMap<String, String>) -> Option<String> {
     let ends = parts(phase).into_iter().filter(|(part, _)| *part != Part::Begin);
     let why = |(part, call): (Part, &str)| {

@@ -1,4 +1,5 @@
-//! Sources of boundaries: lines, marks, calls, quiet, reports of a worker; and what is observed between them.
+//! Sources of boundaries (begins and ends of phases): output lines, marks, function calls, a quiet process tree,
+//! reports of a worker. Also holds what is observed between boundaries.
 
 pub mod calls;
 pub mod channel;

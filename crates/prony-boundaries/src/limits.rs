@@ -1,4 +1,5 @@
-//! Time limits of phases, by a clock that stops while the program is suspended; why a subject was ended. Pure.
+//! Time limits of phases, by a clock that stops while the program is suspended, and reasons for ending a subject. Does
+//! no I/O.
 
 use prony_model::units::Nanos;
 use prony_os::launch::classify::EndedByUs;
@@ -8,9 +9,9 @@ use prony_os::launch::classify::EndedByUs;
 pub enum Stopped {
     /// A declared time ran out.
     Deadline,
-    /// The user asked.
+    /// The user interrupted the run.
     Interrupted,
-    /// A phase had ended that says so.
+    /// A phase had ended at which the program is to be ended.
     Asked,
     /// It should have ended by itself: its work was done, or had failed.
     Overdue,

@@ -1,4 +1,4 @@
-//! Parses what programs write to the file named in `PRONY_MARKS`. Pure.
+//! Parses marks (boundaries that programs write to the file named in `PRONY_MARKS`). Pure functions.
 //!
 //! A mark is one line: `NAME begin`, `NAME end`, or JSON, `{"mark":"NAME","boundary":"begin","at":NANOSECONDS}`, where `at`
 //! counts as `CLOCK_MONOTONIC` does and may be left out. Lines up to 4096 bytes that are written at once stay whole.
@@ -39,7 +39,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// From a line; `None` where it is no mark.
+    /// Parses a line; `None` if the line is not a mark.
     pub fn parse(line: &str) -> Option<Self> {
         let line = line.trim();
         if line.starts_with('{') {
@@ -51,12 +51,12 @@ impl Mark {
     }
 }
 
-/// What else is known of the time at which a mark was made, beside its own instant.
+/// What is known of the time at which a mark was made, apart from the instant that the mark itself states.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// When the program began.
     pub released: Nanos,
-    /// When the phase that it ends had begun, for all that is known; `None` where it ends none.
+    /// When the phase that the mark ends began, as far as known; `None` if the mark ends no phase.
     pub begun: Option<Nanos>,
     /// It did not exist before this instant.
     pub earliest: Nanos,

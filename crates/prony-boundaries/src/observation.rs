@@ -1,4 +1,5 @@
-//! What was observed of a program so far: its phases, the snapshots at their boundaries, the reports of its probes.
+//! Collects what is observed of a running program: its phases, the snapshots at their boundaries, the reports of its
+//! probes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -136,7 +137,7 @@ impl<'a> Observation<'a> {
         self.observer.event(&Event::Progress { position: self.position, phase, operations, total });
     }
 
-    /// What happens after this instant is no part of the trial, which is ended here: reads everything once more.
+    /// Ends the trial here: reads everything once more, since what happens later is not part of the trial.
     pub fn cut(&mut self) {
         if self.cut.is_none() {
             self.cut = Some((monotonic(), self.snapshot()));
@@ -347,7 +348,7 @@ impl<'a> Observation<'a> {
         self.suspensions.next().into_iter().chain(self.settling.next()).chain(of_rest).min()
     }
 
-    /// When the first phase must be over; none while the program is suspended, which is in no phase's time.
+    /// When the first phase must be over; none while the program is suspended, since that time belongs to no phase.
     pub fn deadline(&self) -> Option<Instant> {
         if self.suspensions.any() {
             return None;

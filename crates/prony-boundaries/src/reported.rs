@@ -1,4 +1,4 @@
-//! What the lines of a phase report by the groups of its `read`. Pure.
+//! Reads metrics from the output lines of a phase, by the named groups of its pattern `read`. Pure functions.
 //!
 //! A program may print lines of several kinds, which one pattern matches by alternatives: each line then reports some of
 //! the metrics, and the last line of each kind counts. A line that reports any metric again takes the place of all that the
@@ -17,7 +17,7 @@ use regex::{Captures, Regex};
 /// Characters of a text that are quoted in a reason.
 const QUOTED: usize = 40;
 
-/// The lines that count: what each of them reports is reported by none after it.
+/// The lines that count: those whose metrics no later line reports again.
 #[derive(Clone, Debug, Default)]
 pub struct Lines(Vec<Line>);
 
@@ -65,12 +65,13 @@ impl Lines {
         self.0.is_empty()
     }
 
-    /// What was reported of a figure; `None` where nothing was.
+    /// What was reported of a metric; `None` if nothing was.
     pub fn reading(&self, key: MetricKey) -> Option<&Reading<f64>> {
         self.0.iter().find_map(|line| line.reading(key))
     }
 
-    /// How far each figure may be off by the digits that were printed, in its metric's unit; counts are exact.
+    /// The largest rounding error of each value by the digits that were printed, in the metric's unit; counts are
+    /// exact.
     pub fn resolution(&self) -> BTreeMap<MetricKeyText, f64> {
         self.0.iter().flat_map(|line| line.resolution.clone()).collect()
     }
@@ -86,8 +87,8 @@ impl Line {
         self.readings.iter().rfind(|(own, _)| *own == key).map(|(_, reading)| reading)
     }
 
-    /// Whether it reports again anything that an earlier line did. A line without any group is of no kind: what it was to
-    /// report, and of which kind the line before it was, is unknown.
+    /// Whether this line reports again any metric that an earlier line reported. A line without any group replaces
+    /// every line: what it was to report is unknown.
     fn replaces(&self, earlier: &Self) -> bool {
         let digest = self.digest.is_some() && earlier.digest.is_some();
         let empty = self.digest.is_none() && self.readings.is_empty();
@@ -102,12 +103,15 @@ fn amount(meaning: GroupMeaning, text: &str) -> Reading<f64> {
     let counts = |n: &f64| n.is_finite() && (*n > 0.0 || (*n == 0.0 && metric != Metric::Time));
     let number = without_separators(text).and_then(|digits| digits.parse::<f64>().ok());
     let number = number.map(|number| number * meaning.scale).filter(counts);
-    let reported = || format!("the program reported `{}`", quoted(text));
+    let reported = || format!("the program reported the invalid value `{}`", quoted(text));
     match number {
         // No count has a fraction.
         Some(_) if metric.unit() != Unit::Count && is_ambiguous(text) => Reading::Missing(Why::Failed(
-            format!("{}, where the comma may separate thousands or be a decimal comma: print it without", reported())
-                .into(),
+            format!(
+                "{}: its comma may separate thousands or be a decimal comma; print numbers without commas",
+                reported()
+            )
+            .into(),
         )),
         Some(number) => Reading::Measured(number),
         None => Reading::Missing(Why::Failed(reported().into())),
@@ -172,12 +176,12 @@ mod tests {
     #[test]
     fn text_that_is_no_number_is_missing_also_after_a_line_with_one() {
         let found = after(r"took (?<time>\S*)", &["took 0.5", "took 500ms"], &["time"]);
-        assert_eq!(found, ["the program reported `500ms`"]);
+        assert_eq!(found, ["the program reported the invalid value `500ms`"]);
         assert_eq!(after(r"took (?<time>\S*)", &["took 500ms", "took 0.5"], &["time"]), ["500000000"]);
-        assert_eq!(after(r"took (?<time>\S*)", &["took "], &["time"]), ["the program reported ``"]);
+        assert_eq!(after(r"took (?<time>\S*)", &["took "], &["time"]), ["the program reported the invalid value ``"]);
         let long = format!("took \u{1b}[1m{}", "9".repeat(60));
         let found = after(r"took (?<time>.*)", &[&long], &["time"]).remove(0);
-        assert_eq!(found, format!("the program reported `\\u{{1b}}[1m{}...`", "9".repeat(36)));
+        assert_eq!(found, format!("the program reported the invalid value `\\u{{1b}}[1m{}...`", "9".repeat(36)));
     }
 
     /// A decimal comma was taken for a separator of thousands: 0,020 ms for 20.
@@ -231,7 +235,10 @@ mod tests {
         assert_eq!([of("time_ns", "1,500"), of("rate", "1,500"), of("written_kb", "1,500")], [None; 3]);
         assert_eq!([of("time_us", "998,112"), of("time_us", "1,003,455")], [None; 2], "of large and small ones alike");
         let found = after("(?<time>.*)", &["1,500"], &["time"]).remove(0);
-        assert!(found.starts_with("the program reported `1,500`, where the comma may separate thousands"), "{found}");
+        assert!(
+            found.starts_with("the program reported the invalid value `1,500`: its comma may separate thousands"),
+            "{found}"
+        );
     }
 
     #[test]
@@ -272,7 +279,7 @@ mod tests {
             (reading, all.resolution().into_values().next())
         };
         for (group, text) in [("time", "1e300"), ("time", "1e308"), ("heap_used_mb", "1e308"), ("rate", "1e309")] {
-            let why = Why::Failed(format!("the program reported `{text}`").into());
+            let why = Why::Failed(format!("the program reported the invalid value `{text}`").into());
             assert_eq!(of(group, text), (Reading::Missing(why), None), "{group} {text}");
         }
         assert_eq!(of("rate", "1e300").0, Reading::Measured(1e300));

@@ -1,4 +1,5 @@
-//! Phases that end when the program's process tree is quiet: polled step by step, beside all other sources.
+//! Watches for the end of phases that end when the process tree is quiet. Each poll takes little time, so that the
+//! other sources of boundaries do not wait.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -106,7 +107,7 @@ impl Settled {
     }
 }
 
-/// Why there is no time of a phase whose program ended first.
+/// Why a phase whose program ended before it was quiet has no time.
 pub fn ended_first(spec: &SettleSpec) -> Why {
     Why::Failed(format!("the program ended before it had been quiet for {}", spec.quiet).into())
 }

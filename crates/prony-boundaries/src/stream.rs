@@ -1,4 +1,4 @@
-//! Reads a stream of a program: in bounded memory, cut into lines where lines matter.
+//! Reads an output stream of a program in bounded memory, and splits it into lines if boundaries depend on lines.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};

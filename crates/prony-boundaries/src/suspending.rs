@@ -1,4 +1,4 @@
-//! Threads that are suspended at the end of a call: the commands to them, and when they are sent.
+//! Suspends threads of a program at the end of a function call: which commands they get, and when.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,12 +13,12 @@ use prony_runtime::{Because, Occasion, ProbeEvent, ProbeLine, Source, SuspendedT
 
 use crate::suspensions::Suspensions;
 
-/// A function that is called more often is not suspended at its later ends.
+/// The program is suspended at most so often at the ends of one phase's function; later calls are not suspended.
 pub const MOST_SUSPENSIONS: usize = 100;
 
 /// Why memory of a phase was not read where a call that ends another phase returned before the collection.
-const OVERTAKEN: &str = "a call that ends another phase returned in the same turn of the event loop, and only after the last \
-                         such call is memory read";
+const OVERTAKEN: &str = "a call that ends another phase returned later in the same turn of the event loop, and \
+                         memory is read only after the last such call";
 
 /// One suspension of one thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub struct Suspension {
     pub phase: usize,
     /// The suspended thread.
     pub source: Source,
-    /// When the invocation ended: from here no time counts.
+    /// When the invocation ended: time from here on is not counted.
     pub from: Nanos,
     /// When it stopped.
     pub stopped: Nanos,
@@ -39,7 +39,7 @@ pub struct Suspension {
     pub end: usize,
     /// Index of the snapshot at its begin: that at the invocation's end, except for a later begin.
     pub snapshot: usize,
-    /// Index of the snapshot after what was asked for.
+    /// Index of the snapshot after the requested actions.
     pub rest: Option<usize>,
     /// It ends no phase, and was released at once: its function ends a phase elsewhere.
     pub passed: bool,
@@ -47,7 +47,7 @@ pub struct Suspension {
     pub put_off: bool,
     /// How long it had continued by then, where this is that turn.
     pub late: Option<Nanos>,
-    /// What the forced collection took, if one was requested.
+    /// How long the forced garbage collection took, if one was requested.
     pub collected: Option<Nanos>,
     settled: Option<SettleResult>,
     because: Option<Because>,
@@ -79,7 +79,7 @@ impl Suspension {
 
     /// Why its memory was not read; `None` where it was.
     pub fn unread(&self) -> Option<String> {
-        let ended = || self.because.map_or("the program ended before", Because::text).to_owned();
+        let ended = || self.because.map_or("the program ended before memory was read", Because::text).to_owned();
         self.read.is_none().then(|| self.fault.clone().unwrap_or_else(ended))
     }
 
@@ -251,7 +251,7 @@ impl SuspensionControl {
         let suspension = &mut self.all[index];
         (suspension.put_off, suspension.rest) = (true, Some(suspension.snapshot));
         suspension.fault = Some(
-            "the program ended before the next turn of its event loop, and nothing was \
+            "the program ended before the next turn of its event loop, so no garbage was \
             collected"
                 .to_owned(),
         );

@@ -1,4 +1,4 @@
-//! The times in which a program was suspended, and the clock that stops in them. Pure.
+//! The times in which a program was suspended, and a clock that stops during these times. Pure functions.
 
 use prony_model::units::Nanos;
 

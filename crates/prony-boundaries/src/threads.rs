@@ -1,4 +1,4 @@
-//! Reports of a program's probes, by process and thread. Pure.
+//! Collects the reports of the probes inside a program's language runtimes, by process and thread. Does no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,24 @@ use prony_model::record::probe::{ProbeCost, ProbeReport, ThreadReport};
 use prony_model::units::Nanos;
 use prony_runtime::{Because, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source};
 
-/// Figures of heaps that are stored for a trial; later ones are counted.
+/// Most heap samples that are stored for a trial; later samples are counted only.
 pub const MOST_SAMPLES: usize = 200_000;
 
-/// Collections that are stored for a trial, each with its instant.
+/// Most garbage collections that are stored for a trial, each with its instant.
 pub const MOST_COLLECTIONS: usize = 1_000_000;
 
-/// Figures of a heap at an instant.
+/// Sizes of a heap at an instant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// When they were taken.
     pub at: Nanos,
-    /// The figures.
+    /// The sizes and counts.
     pub heap: HeapFigures,
     /// Whether the thread was suspended then, past the end of its call.
     pub suspended: bool,
 }
 
-/// A process of the runtime, or a thread with a heap of its own.
+/// A process of the language runtime, or a thread that has its own heap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thread {
     /// Process and thread.
@@ -42,7 +42,7 @@ pub struct Thread {
     pub collections: Vec<GcFigures>,
     /// Longest delays of its event loop, each with when it was reported.
     pub delays: Vec<(Nanos, Nanos)>,
-    /// When it first reported figures that were not recorded, because the trial already had [`MOST_SAMPLES`].
+    /// When it first reported a sample that was not stored, because the trial already had [`MOST_SAMPLES`].
     pub cut: Option<Nanos>,
     cost: Option<ProbeCost>,
     bye: Option<Nanos>,
@@ -203,7 +203,7 @@ impl Threads {
     }
 }
 
-/// Whether figures were taken at a suspension's begin, which is the end of the call and not past it.
+/// Whether a heap was read at a suspension's begin, which is the end of the call and not past it.
 trait IsSuspended {
     fn is_suspended(&self) -> bool;
 }
@@ -215,7 +215,7 @@ impl IsSuspended for ProbeLine {
 }
 
 impl Thread {
-    /// Notes what a line reports; returns the figures of the heap in it, if any.
+    /// Notes what a line reports; returns the heap's values in it, if any.
     fn take<'l>(&mut self, line: &'l ProbeLine) -> Option<&'l HeapFigures> {
         match &line.event {
             ProbeEvent::Heap { why, heap, loop_delay_max } => {

@@ -1,4 +1,4 @@
-//! The state of one phase of a program. Pure: instants come from outside.
+//! The state of one phase of a program. Does no I/O: the caller passes all instants.
 
 use std::collections::BTreeMap;
 
@@ -29,18 +29,18 @@ pub enum Happened<'a> {
 /// The state of one phase.
 #[derive(Clone, Debug)]
 pub struct Tracked {
-    /// What begins it; `None` is the program's own begin.
+    /// What begins the phase; `None` is the program's own begin.
     pub(super) begin: Option<Event>,
-    /// What ends it; `None` is the program's own end.
+    /// What ends the phase; `None` is the program's own end.
     pub(super) end: Option<Event>,
     /// Pattern of the values in its lines.
     pub(super) read: Option<Regex>,
-    /// The program ends with it.
+    /// The program is to be ended when the phase ends.
     pub(super) stop: bool,
     holds: bool,
     /// A mark or a call begins or ends it, which come by another way than lines.
     pub(super) marked: bool,
-    /// A line matched its `read` and that of another phase, so that its lines give no figures.
+    /// A line matched its `read` and that of another phase, so its lines report no metrics.
     pub ambiguous: bool,
     /// How often its lines would have begun it again after its end, or have ended what they had begun inside.
     pub repeats: u64,
@@ -222,12 +222,13 @@ impl Tracked {
         self.lines.clear();
     }
 
-    /// The figures that its `read` names, as its lines reported them: what was observed in another way is none of them.
+    /// The metrics that the phase's `read` names, as its lines reported them; metrics observed in another way are not
+    /// included.
     pub fn reported(&self) -> BTreeMap<MetricKey, Reading<f64>> {
         let why = match (self.ambiguous, self.lines.is_empty()) {
-            (true, _) => "a line matched the `read` of this phase and that of another",
-            (false, true) => "no line of the phase reported it",
-            (false, false) => "the last line of the phase that matched `read` did not report it",
+            (true, _) => "a line matched the `read` of this phase and the `read` of another phase",
+            (false, true) => "no line of the phase reported this metric",
+            (false, false) => "the last line of the phase that matched `read` did not report this metric",
         };
         let unread = || Reading::Missing(Why::Failed(why.into()));
         let keys = self.names().filter_map(|name| group_meaning(name).map(|meaning| meaning.key));

@@ -1,4 +1,5 @@
-//! Decides which phases of a program are running, from its lines and marks. Pure: instants come from outside.
+//! Decides which phases of a program are running, from its lines and marks. Does no I/O: the caller passes all
+//! instants.
 
 use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
@@ -290,7 +291,9 @@ mod tests {
         for (number, text) in ["-5", "1e400", "NaN", "-inf", "0.00"].into_iter().enumerate() {
             say(&mut tracker, &format!("{text} ms, -10 done"), 2 + number as u64);
             let reported = tracker.phases[0].reported();
-            let why = |key: &str| Reading::Missing(Why::Failed(format!("the program reported `{key}`").into()));
+            let why = |key: &str| {
+                Reading::Missing(Why::Failed(format!("the program reported the invalid value `{key}`").into()))
+            };
             assert_eq!(reported[&"time".parse().unwrap()], why(text));
             assert_eq!(reported[&"operations".parse().unwrap()], why("-10"));
         }

@@ -150,9 +150,9 @@ fn figure_that_read_names_is_reported_by_the_program_or_missing() {
         [Metric::Time, Metric::Cpu].map(of)
     };
     assert_eq!(why("echo took 0.5 at 2"), ["500000000", "2000000000"]);
-    let without = "the last line of the phase that matched `read` did not report it";
-    assert_eq!(why("echo took 0.5 at 2; echo took 500ms"), ["the program reported `500ms`", without]);
-    assert_eq!(why("echo took: 0.5"), ["no line of the phase reported it"; 2]);
+    let without = "the last line of the phase that matched `read` did not report this metric";
+    assert_eq!(why("echo took 0.5 at 2; echo took 500ms"), ["the program reported the invalid value `500ms`", without]);
+    assert_eq!(why("echo took: 0.5"), ["no line of the phase reported this metric"; 2]);
 }
 
 #[test]

@@ -70,7 +70,8 @@ fn what_programs_answer_must_agree() {
     };
     assert_eq!([unknown(0), unknown(1)], [false, true]);
     assert!(
-        text.contains("the number of rows is not known, ") && text.contains("the program reported `five`"),
+        text.contains("the number of rows is not known, ")
+            && text.contains("the program reported the invalid value `five`"),
         "{text}"
     );
     let (data, _) = shown("hits 5 digest ab", "hits: (?<rows>[0-9]+)");

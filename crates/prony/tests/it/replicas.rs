@@ -150,7 +150,7 @@ fn counts_and_answers_of_replicas_are_none_of_a_program_whose_lines_are_to_repor
     let own = "read = '^main did (?<operations>\\d+), (?<rows>\\d+) rows'\n";
     let trial = bench.trial(&format!("{}{QUERIES}{own}", waiting("2", "echo 7 ops, 2 rows", read)));
     assert!(found(&trial).contains(&"read_nothing"), "{:?}", found(&trial));
-    assert!(why(&trial, "", "operations").contains("no line of the phase reported it"));
+    assert!(why(&trial, "", "operations").contains("no line of the phase reported this metric"));
     assert_eq!((trial.phases[0].completion, &trial.phases[0].answer), (Completion::Uncounted, &None));
     assert_eq!(number(&trial, "replicas", "operations"), 14.0, "of all of them there is a sum");
 }

@@ -213,7 +213,10 @@ fn phase_whose_collection_another_call_replaced_has_its_own_reason() {
     let site = Site::new(&[("work.js", work), ("main.js", main)]);
     let trial = site.trial("node", "node main.js", &phases.concat());
     let said = why(&trial, "first", MetricKey::gauge(Metric::HeapUsed, Stat::End));
-    assert!(said.contains("another phase returned in the same turn") && !said.contains("program ended"), "{said}");
+    assert!(
+        said.contains("another phase returned later in the same turn") && !said.contains("program ended"),
+        "{said}"
+    );
     assert!(gauge(&trial, "second", Metric::HeapUsed, Stat::End) > 0.0);
 }
 

@@ -153,7 +153,7 @@ fn replica_reports_are_summed() {
     whole(&mut readings, &of("12 ops"));
     assert_eq!(get(&readings, "operations"), Reading::Measured(42.0));
     let silent = reported(&of("nothing"));
-    assert!(why(get(&silent, "operations")).contains("`replica.2`: no line of the phase reported it"));
+    assert!(why(get(&silent, "operations")).contains("`replica.2`: no line of the phase reported this metric"));
 }
 
 /// Sums of the replicas took the place of what no line of the program reported.
