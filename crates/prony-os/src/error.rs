@@ -1,4 +1,4 @@
-//! Errors of calls to the operating system.
+//! Errors of launching and limiting processes, and of files.
 
 use std::io;
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ pub enum Error {
         /// The number.
         signal: i32,
     },
-    /// A limit that was asked for cannot be enforced on this machine, so the experiment must not run as if it were.
+    /// A requested limit cannot be enforced on this machine, so the experiment must not run as if it were.
     #[error("cannot limit {limit} of a process tree: {why}\nhint: {hint}")]
     Limit {
         /// `memory`, `cpus` or `pids`.
@@ -85,9 +85,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// What to do about it, where there is something to do beside what the message says.
+    /// What to do about this error, if anything beyond what the message says.
     pub fn hint(&self) -> Option<String> {
-        let goes_on = "finished trials are saved: `prony run --resume` continues";
+        let goes_on = "finished trials are saved: `prony run --resume` continues the run";
         matches!(self, Self::SupervisorEnded { .. }).then(|| goes_on.to_owned())
     }
 

@@ -1,5 +1,5 @@
-//! File modes for what a trial's processes share under different users: a subject may become another user, and must
-//! find its TMPDIR and prony's channels as open to it as `/tmp` is, whatever prony's umask.
+//! Sets the modes of files and directories that processes of different users share. A measured process may become
+//! another user, and must still be able to use its TMPDIR and prony's channels, whatever prony's umask.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-/// Set once, when the command line has been read, for everything that this process makes.
+/// Whether files that this process makes are open to other users; set once, when the command line has been read.
 static OPEN: AtomicBool = AtomicBool::new(false);
 
 /// From now on other users may enter scratch directories and read results, as requested on the command line.

@@ -1,4 +1,5 @@
-//! Ctrl-C: the first ends the run cleanly, the second at once; a step that is done nevertheless is ended first.
+//! Ctrl-C: the first one ends the run cleanly, the second one ends prony at once. While a step runs that is done also
+//! after an interrupt (`cleanup`, `conclude`), a further one ends that step only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! Detects when a store or program is quiet: after its answer it may still flush, merge and collect (METHOD 2.6).
+//! Detects when a store or program is quiet: after its answer it may still flush, merge and collect garbage (METHOD
+//! 2.6).
 //!
 //! The decision is pure: polls go in, a finding comes out. Each sign of activity is judged apart. CPU time, bytes written
 //! and the size of the store are quiet when their change, averaged over the window, stays under the threshold; dirty and
@@ -235,11 +236,13 @@ fn decide(polls: &[Poll], settled: &mut Option<usize>, spec: &SettleSpec) -> Opt
     })
 }
 
-/// The last activity of all signs that count; missing if one of them was still active, or none could be read.
+/// The last activity of all signs that count; missing if any sign was still active, or if no sign could be read.
 fn latest(times: impl Iterator<Item = Reading<Nanos>>, spec: &SettleSpec) -> Reading<Nanos> {
     let unread = || {
         let names: Vec<_> = spec.of.iter().map(Sign::what).collect();
-        Reading::Missing(Why::Failed(format!("{} could not be read, which `of` names", names.join(", ")).into()))
+        Reading::Missing(Why::Failed(
+            format!("`of` names {}, but no such activity could be read", names.join(", ")).into(),
+        ))
     };
     times.reduce(|last, time| last.and(time, Nanos::max)).unwrap_or_else(unread)
 }

@@ -1,4 +1,5 @@
-//! Reference workloads: the same small work beside every trial, so that a disturbed machine shows (METHOD 4.10).
+//! Reference workloads: the same small work before and after every trial, so that a disturbed machine is detected
+//! (METHOD 4.10).
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};

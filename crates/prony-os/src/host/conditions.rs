@@ -51,7 +51,7 @@ fn thermal(processors: &Path) -> Reading<u64> {
         let text = fs::read_to_string(entry.path().join("thermal_throttle/core_throttle_count")).ok()?;
         text.trim().parse::<u64>().ok()
     });
-    let none = || Reading::Missing(Why::NotSupported("the processor reports no thermal throttling".into()));
+    let none = || Reading::Missing(Why::NotSupported("the processor does not report thermal throttling".into()));
     counts.reduce(|a, b| a + b).map_or_else(none, Reading::Measured)
 }
 

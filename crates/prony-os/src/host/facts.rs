@@ -1,4 +1,4 @@
-//! Facts about the machine that make figures of two machines, or of one machine on two days, hard to compare.
+//! Reads facts about the machine. Where they differ, results of two machines or of two days are hard to compare.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! What the machine can do at most: the measure for what a store achieves on it.
+//! Measures the machine's own limits (disk, memory, clock, timers), with which a store's results are compared.
 //!
-//! A synced figure without an fsync latency beside it means nothing: on a shared machine that
+//! A rate of synced writes means nothing without the machine's fsync latency beside it: on a shared machine that
 //! latency differs tenfold within an hour.
 
 use std::fs::{File, OpenOptions};
@@ -159,7 +159,7 @@ impl Scratch {
 
 fn random_read_evicted(file: &File) -> io::Result<Reading<PerSecond>> {
     if cache::evict_file(file)?.share().is_none_or(|share| share >= 0.01) {
-        return Ok(Reading::Missing(Why::Failed("the file's pages stay in the page cache".into())));
+        return Ok(Reading::Missing(Why::Failed("the file's pages could not be evicted from the page cache".into())));
     }
     rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random)?;
     random_reads(file)

@@ -1,4 +1,4 @@
-//! The machine: facts about it, its state beside a trial, and the most that it can do.
+//! The machine: facts about it, its state before and after a trial, and its own limits.
 
 pub mod canary;
 pub mod capability;

@@ -1,4 +1,4 @@
-//! JSON lines over a socket, with descriptors beside them.
+//! Messages between runner and supervisor: JSON lines over a socket, which may carry file descriptors.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};

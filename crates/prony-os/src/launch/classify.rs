@@ -1,4 +1,4 @@
-//! Decides a subject's outcome from evidence, without input or output (METHOD 1.3).
+//! Decides from evidence how a subject (the measured process) ended (METHOD 1.3). Pure functions.
 //!
 //! A kill is attributed to memory only by the kernel's own count. Exit code 137 proves nothing, since any program may
 //! use it, and neither does `failcnt`, which also rises when reclaim succeeds.
@@ -66,7 +66,9 @@ const HEAP_MESSAGES: [&str; 5] = [
 pub fn classify(evidence: &Evidence) -> (Outcome, Vec<String>) {
     let mut shown = vec![status_text(evidence.status)];
     if let Some(how) = &evidence.lost {
-        shown = vec![format!("its supervisor was ended from outside ({how}), and it was ended with that")];
+        shown = vec![format!(
+            "prony's supervisor process was ended from outside ({how}), and the measured process was ended with it"
+        )];
         let interrupted = evidence.ended_by_us == Some(EndedByUs::Interrupted);
         return (if interrupted { Outcome::Interrupted } else { Outcome::Killed }, shown);
     }
@@ -83,7 +85,7 @@ fn outcome(evidence: &Evidence, shown: &mut Vec<String>) -> Outcome {
         return Outcome::OutOfMemory { by };
     }
     if evidence.ended_by_us == Some(EndedByUs::TimedOut) {
-        shown.push("its time had run out, so prony ended it".into());
+        shown.push("the time limit had expired, so prony ended the process".into());
         return Outcome::TimedOut;
     }
     match evidence.status {
@@ -107,19 +109,19 @@ fn out_of_memory(evidence: &Evidence, shown: &mut Vec<String>) -> Option<OutOfMe
     let ours = memory.oom_kills.measured().copied().unwrap_or(0);
     let elsewhere = memory.host_oom_kills.measured().copied().unwrap_or(0);
     if ours > 0 {
-        shown.push(format!("the kernel killed {} of the tree for lack of memory (`oom_kill`)", processes(ours)));
+        shown.push(format!("the kernel's OOM killer killed {} of the process tree (`oom_kill`)", processes(ours)));
         shown.extend(at_the_limit(memory));
         // The counter also rises when the machine, and not the limit, ran out of memory.
         let host = memory.limit.is_none() || memory.limit_reached == Reading::Measured(false);
         return Some(if host { OutOfMemory::Host } else { OutOfMemory::Limit });
     }
     if let Some(message) = heap_message(evidence) {
-        shown.push(format!("it said `{message}`"));
+        shown.push(format!("the process reported `{message}`"));
         return Some(OutOfMemory::Runtime);
     }
     let by_foreign_process = evidence.ended_by_us.is_none() && evidence.killed.is_none();
     if elsewhere > 0 && by_foreign_process && evidence.status == Status::Signalled(libc::SIGKILL) {
-        shown.push(format!("meanwhile the kernel killed {} on this machine for lack of memory", processes(elsewhere)));
+        shown.push(format!("meanwhile the kernel's OOM killer killed {} on this machine", processes(elsewhere)));
         return Some(OutOfMemory::Host);
     }
     None
@@ -128,8 +130,10 @@ fn out_of_memory(evidence: &Evidence, shown: &mut Vec<String>) -> Option<OutOfMe
 fn at_the_limit(memory: &MemoryEvidence) -> Option<String> {
     let limit = memory.limit?;
     Some(match &memory.peak {
-        Reading::Measured(peak) => format!("the tree had taken {peak} of {limit}"),
-        Reading::Missing(why) => format!("the limit was {limit}; its peak is missing ({why})"),
+        Reading::Measured(peak) => format!("peak memory of the process tree: {peak}; its limit: {limit}"),
+        Reading::Missing(why) => {
+            format!("memory limit of the process tree: {limit}; its peak memory is missing ({why})")
+        }
     })
 }
 
@@ -143,8 +147,8 @@ fn heap_message(evidence: &Evidence) -> Option<&str> {
 fn unexplained(evidence: &Evidence) -> String {
     match (&evidence.killed, &evidence.memory.oom_kills) {
         (Some(_), _) => "prony killed the tree".into(),
-        (None, Reading::Measured(_)) => "nobody here sent SIGKILL, and the kernel counts no kill for memory".into(),
-        (None, Reading::Missing(why)) => format!("nobody here sent SIGKILL; kills for memory are not counted ({why})"),
+        (None, Reading::Measured(_)) => "prony did not send SIGKILL, and the kernel reports no OOM kill".into(),
+        (None, Reading::Missing(why)) => format!("prony did not send SIGKILL; OOM kills are not counted ({why})"),
     }
 }
 
@@ -154,8 +158,8 @@ fn processes(n: u64) -> String {
 
 fn status_text(status: Status) -> String {
     match status {
-        Status::Exited(code) => format!("it exited with code {code}"),
-        Status::Signalled(signal) => format!("signal {signal} ended it"),
+        Status::Exited(code) => format!("the process exited with code {code}"),
+        Status::Signalled(signal) => format!("signal {signal} ended the process"),
     }
 }
 
@@ -206,8 +210,8 @@ mod tests {
         assert_eq!(outcome, memory(OutOfMemory::Limit));
         assert_eq!(
             shown.join("; "),
-            "signal 9 ended it; the kernel killed 2 processes of the tree for lack of memory \
-             (`oom_kill`); the tree had taken 67.1 MB of 67.1 MB"
+            "signal 9 ended the process; the kernel's OOM killer killed 2 processes of the process tree \
+             (`oom_kill`); peak memory of the process tree: 67.1 MB; its limit: 67.1 MB"
         );
     }
 
@@ -253,7 +257,7 @@ mod tests {
     fn a_kill_without_evidence_stays_unexplained() {
         let (outcome, shown) = classify(&evidence(KILLED));
         assert_eq!(outcome, Outcome::Killed);
-        assert_eq!(shown[1], "nobody here sent SIGKILL, and the kernel counts no kill for memory");
+        assert_eq!(shown[1], "prony did not send SIGKILL, and the kernel reports no OOM kill");
         let unseen = |e: &mut Evidence| {
             e.memory.oom_kills = Reading::Missing(Why::NotApplicable);
             e.memory.host_oom_kills = Reading::Missing(Why::NotApplicable);

@@ -1,4 +1,4 @@
-//! The runner's side: start a process suspended, release it, wait for it, end it.
+//! The runner's handle to a process: starts it suspended, releases it, waits for it, ends it.
 
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -231,7 +231,7 @@ fn suspend(
     texts: &Texts,
     fds: Vec<(Option<OwnedFd>, u8)>,
 ) -> Result<Suspended, Error> {
-    let piped = |errno: Errno| prepare(&link.program, Unprepared("make a pipe".to_owned(), errno.into()));
+    let piped = |errno: Errno| prepare(&link.program, Unprepared("making a pipe".to_owned(), errno.into()));
     let (wait, release) = pipe_with(PipeFlags::CLOEXEC).map_err(piped)?;
     let (reader, report) = pipe_with(PipeFlags::CLOEXEC).map_err(piped)?;
     let asked = client.launch(texts, &fds, Some((wait.as_fd(), report.as_fd())));
@@ -285,7 +285,7 @@ impl SpawnerClient {
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
     }
 
-    /// How many subjects were asked for.
+    /// How many subjects were requested.
     const fn launched(&self) -> u64 {
         self.launched
     }
@@ -322,7 +322,7 @@ impl Reusable for Reused {
         link.directory.clone_from(&spec.directory);
         let Parts { texts, fds, captured } = spec.into_parts().map_err(|why| prepare(&link.program, why))?;
         if captured.iter().any(Option::is_some) {
-            let what = "its output can only be captured where it is suspended".to_owned();
+            let what = "output can be captured only of a process that is launched suspended".to_owned();
             return Err(prepare(&link.program, Unprepared(what, io::ErrorKind::InvalidInput.into())));
         }
         Ok(Box::new(Supervised { link, client, texts, way: Way::AtOnce(fds), end: None, ready: false }))
@@ -462,7 +462,9 @@ impl Process for Supervised {
         let finished = match link.finish() {
             Err(Error::SupervisorEnded { .. }) if end.is_some() => {
                 let how = link.lost().lost.unwrap_or_default();
-                let problem = format!("its supervisor was ended from outside after it had ended ({how})");
+                let problem = format!(
+                    "prony's supervisor process was ended from outside after the measured process had ended ({how})"
+                );
                 Ok(Finished { killed: 0, problems: vec![problem] })
             }
             finished => finished,

@@ -148,7 +148,7 @@ impl Link {
             Some(_) if self.stopped => "stopped by a signal".to_owned(),
             Some(Ok(status)) => status.to_string(),
             Some(Err(error)) => error.to_string(),
-            None => "it was left to itself".to_owned(),
+            None => "prony no longer waited for it".to_owned(),
         };
         self.clean_up();
         End::lost(how, monotonic())
@@ -191,7 +191,10 @@ impl Link {
                     Refusal::Other(what) => Error::Prepare { program, what, source },
                 }
             }
-            other => Error::Channel { program, source: io::Error::other(format!("it said {other:?} out of turn")) },
+            other => Error::Channel {
+                program,
+                source: io::Error::other(format!("unexpected message of the supervisor: {other:?}")),
+            },
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A subject is started suspended, observed, released, and its whole process tree is ended whatever happens.
+//! Launches subjects (measured processes): starts one suspended so that observers can attach, releases it, and ends its
+//! whole process tree whatever happens.
 //!
 //! Each subject has a supervisor: this same program started afresh, in a session of its own, which adopts every
 //! orphan of the tree. It speaks JSON lines with the runner over a socket, and when the runner's end closes, for

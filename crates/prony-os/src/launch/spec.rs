@@ -1,4 +1,5 @@
-//! What to launch, and the parts of it that supervisor and spawner need.
+//! Specifies what to launch (program, arguments, environment, streams), and splits it into the parts that the
+//! supervisor and the spawner need.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,7 +19,7 @@ use crate::limits::Group;
 /// Descriptors that a subject may be given lie below this number.
 pub(crate) const TARGETS_END: u8 = 64;
 
-/// A program and its whole surroundings: arguments, environment, directory, streams. Nothing is inherited.
+/// A program and everything that it is given: arguments, environment, directory, streams. Nothing is inherited.
 #[derive(Debug)]
 pub struct LaunchSpec {
     /// The program: a path (relative ones from `directory`), or a name looked up in `PATH` of `env`.
@@ -143,7 +144,7 @@ fn opened(output: Output) -> Result<(Option<OwnedFd>, Option<Reader>), Unprepare
         Output::Null => Ok((None, None)),
         Output::File(file) => Ok((Some(file.into()), None)),
         Output::Capture { first, last } => {
-            let failed = |errno: Errno| Unprepared("make a pipe".to_owned(), errno.into());
+            let failed = |errno: Errno| Unprepared("making a pipe".to_owned(), errno.into());
             let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
             ioctl_fionbio(&reader, true).map_err(failed)?;
             let bound = |bytes: Bytes| usize::try_from(bytes.as_bytes()).unwrap_or(usize::MAX);

@@ -43,7 +43,7 @@ pub fn supervise_stdin() -> ExitCode {
     io::stdin().as_fd().try_clone_to_owned().map_or(ExitCode::from(2), supervise)
 }
 
-/// How often a kill that was announced is checked for, and for how long.
+/// How often an announced OOM kill is checked for, and for how long.
 const ALARM_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 const ALARM_TIME: Duration = Duration::from_secs(2);
 
@@ -57,7 +57,7 @@ const WATCH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 fn unending(pids: &[i32], waited: Duration) -> Option<String> {
     // A process that became another user by a set-user-ID program cannot be killed by us, however long we wait.
     if waited >= MOST_SPARING && pids.iter().all(|pid| tree::is_out_of_reach(*pid)) {
-        return Some(format!("processes {pids:?} run as another user, may not be ended by this one, and run on"));
+        return Some(format!("processes {pids:?} run as another user, so prony could not end them; they still run"));
     }
     (waited >= MOST_PATIENCE).then(|| format!("processes {pids:?} cannot be ended"))
 }

@@ -1,4 +1,4 @@
-//! What is executed, as strings of C. No input or output.
+//! Program, arguments, environment and directory of a launch as C strings, as exec needs them. Pure functions.
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -66,7 +66,7 @@ impl Texts {
 fn c_string(bytes: Vec<u8>) -> Result<CString, Cut> {
     CString::new(bytes).map_err(|error| {
         let text = String::from_utf8_lossy(&error.into_vec()).replace('\0', "\\0");
-        Cut(format!("`{text}` holds a zero byte"))
+        Cut(format!("`{text}` contains a zero byte"))
     })
 }
 
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_zero_byte_is_named() {
-        assert_eq!(texts("a\0b", &[]).unwrap_err(), Cut("`a\\0b` holds a zero byte".into()));
-        assert_eq!(texts("a", &[("N", "\0")]).unwrap_err(), Cut("`N=\\0` holds a zero byte".into()));
+        assert_eq!(texts("a\0b", &[]).unwrap_err(), Cut("`a\\0b` contains a zero byte".into()));
+        assert_eq!(texts("a", &[("N", "\0")]).unwrap_err(), Cut("`N=\\0` contains a zero byte".into()));
     }
 }

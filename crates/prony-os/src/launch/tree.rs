@@ -1,4 +1,4 @@
-//! The process tree below a supervisor, and how all of it is ended.
+//! Finds and ends the whole process tree below a supervisor.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -99,10 +99,10 @@ impl Leftover {
         let missing = |what: String| Reading::Missing(Why::NotSupported(what.into()));
         match (self.living, self.ended) {
             (0, 0) => Reading::Measured(()),
-            (0, ended) => {
-                missing(format!("{ended} processes ended that no parent has waited for, and their time is not known"))
-            }
-            (living, _) => missing(format!("{living} processes of the tree live on")),
+            (0, ended) => missing(format!(
+                "{ended} processes ended that no parent has waited for, so their CPU time is not known"
+            )),
+            (living, _) => missing(format!("{living} processes of the tree are still running")),
         }
     }
 }

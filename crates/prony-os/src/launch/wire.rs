@@ -69,9 +69,9 @@ pub(super) fn refusal(step: Option<Step>) -> Refusal {
         Some(Step::Exec) => Refusal::Exec,
         Some(Step::Directory) => Refusal::Directory,
         Some(Step::Descriptors) => Refusal::Other("descriptors".into()),
-        Some(Step::Clone) => Refusal::Other("make a process".into()),
-        Some(Step::Groups) => Refusal::Other("enter its control groups".into()),
-        Some(Step::Ready) | None => Refusal::Other("an unknown step".into()),
+        Some(Step::Clone) => Refusal::Other("making a process".into()),
+        Some(Step::Groups) => Refusal::Other("entering its control groups".into()),
+        Some(Step::Ready) | None => Refusal::Other("an unknown step failed".into()),
     }
 }
 
@@ -159,7 +159,7 @@ impl End {
     /// The end of a subject whose supervisor ended first.
     pub(super) fn lost(how: String, at: Nanos) -> Self {
         fn missing<T>(how: &str) -> Reading<T> {
-            Reading::Missing(Why::Failed(format!("its supervisor ended first: {how}").into()))
+            Reading::Missing(Why::Failed(format!("prony's supervisor process ended first: {how}").into()))
         }
         let memory = MemoryEvidence {
             limit: None,
@@ -209,7 +209,7 @@ pub struct Usage {
     pub switches_voluntary: u64,
     /// Context switches by preemption.
     pub switches_forced: u64,
-    /// Largest resident memory of one process among them since its peak last began anew (`clear_refs`); exact, but
+    /// Largest resident memory of one process among them since its peak was last reset (`clear_refs`); exact, but
     /// never below what the held process had before its program was executed: compare with that.
     pub peak: Bytes,
 }

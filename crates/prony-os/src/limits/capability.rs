@@ -1,4 +1,4 @@
-//! What this machine lets us limit and count, determined by trying it.
+//! Determines by trying which limits and counters of control groups work on this machine.
 
 use prony_model::reading::Reading;
 use prony_model::spec::Limits;

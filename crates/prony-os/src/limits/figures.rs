@@ -1,4 +1,4 @@
-//! The figures of a control group about its whole tree.
+//! The counters and sizes that a control group reports for its whole process tree.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// Which control groups a figure comes from. The two count differently and are never compared.
+/// The version of control groups that a value comes from. The versions count differently and are never compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Version {
@@ -26,10 +26,10 @@ impl Version {
     }
 }
 
-/// Figures of a group's whole tree, cumulative or at this instant.
+/// Values of a group's whole tree, cumulative or at this instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Where the memory figures come from.
+    /// Where the memory values come from.
     pub memory_from: Option<Version>,
     /// Memory charged now, page cache included.
     pub usage: Reading<Bytes>,
@@ -45,11 +45,11 @@ pub struct Figures {
     pub mapped: Reading<Bytes>,
     /// Swapped out.
     pub swap: Reading<Bytes>,
-    /// Processes that the kernel killed for lack of memory, whoever lacked it.
+    /// OOM kills: processes of the group that the kernel killed because the group or the machine ran out of memory.
     pub oom_kills: Reading<u64>,
     /// How often the group's own limit left no memory to reclaim; version 2 only.
     pub limit_hits: Reading<u64>,
-    /// Where the CPU figures come from.
+    /// Where the CPU values come from.
     pub cpu_from: Option<Version>,
     /// CPU time of everything that ever ran in the group.
     pub cpu: Reading<Nanos>,
@@ -59,7 +59,7 @@ pub struct Figures {
     pub cpu_system: Reading<Nanos>,
     /// Time for which the CPU limit throttled the group.
     pub throttled: Reading<Nanos>,
-    /// Where the figures of block devices come from.
+    /// Where the values of block devices come from.
     pub io_from: Option<Version>,
     /// Bytes read from block devices.
     pub read: Reading<Bytes>,
@@ -70,7 +70,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Nothing measured, for one reason.
+    /// All values, missing for one reason.
     pub(super) fn missing(why: &Why) -> Self {
         let bytes = || Reading::Missing(why.clone());
         let nanos = || Reading::Missing(why.clone());
@@ -98,7 +98,7 @@ impl Figures {
         }
     }
 
-    /// Every figure under a name that shows its origin: `cgroup1.memory.peak`, in bytes, nanoseconds or counts.
+    /// Every value under a name that shows its origin: `cgroup1.memory.peak`, in bytes, nanoseconds or counts.
     pub fn named(&self) -> BTreeMap<String, Reading<u64>> {
         let bytes = |reading: &Reading<Bytes>| reading.clone().map(Bytes::as_bytes);
         let nanos = |reading: &Reading<Nanos>| reading.clone().map(Nanos::as_nanos);

@@ -1,4 +1,4 @@
-//! A group for one subject: made, limited, entered, read, killed and removed.
+//! A control group for one subject (measured process tree): made, limited, entered, read, killed and removed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,13 +26,13 @@ fn hint(root: bool) -> &'static str {
     if root {
         "start prony in a control group of its own: `systemd-run --scope -p Delegate=yes prony ...`"
     } else {
-        "run prony as root, or where control groups are of version 2, in one of its own: \
+        "run prony as root or, with control groups of version 2, in a control group of its own: \
          `systemd-run --user --scope -p Delegate=yes prony ...`"
     }
 }
 
 /// How a note about a directory that could not be made begins.
-const REFUSAL: &str = "no group";
+const REFUSAL: &str = "cannot make a control group";
 
 /// How long removal waits for ended processes to leave their group.
 const MOST_PATIENCE: Duration = Duration::from_secs(5);
@@ -73,7 +73,7 @@ impl Group {
     /// to kill as far as the machine permits, which may be not at all: see [`Group::notes`].
     ///
     /// # Errors
-    /// [`Error::Limit`] when a limit that is asked for cannot be enforced; then nothing is left behind.
+    /// [`Error::Limit`] when a requested limit cannot be enforced; then nothing is left behind.
     pub fn create(limits: &Limits) -> Result<Self, Error> {
         let name = ProcessId::current().next_name();
         Self::create_in(&Hierarchies::read(), name, limits, &|dir| fs::create_dir(dir))
@@ -182,7 +182,7 @@ impl Group {
                 Place::V2(dir) => v2::limit_memory(dir, memory),
             })?;
             self.memory = Some(memory);
-            self.notes.push(format!("swap is kept out of the memory limit: {how}"));
+            self.notes.push(format!("swap cannot extend the memory limit: {how}"));
         }
         if let Some(cpus) = limits.cpus {
             self.set("cpus", "cpu", |place| match place {
@@ -209,7 +209,7 @@ impl Group {
             let note = self.refusals().find(|note| note.contains(controller) || note.contains("version 2"));
             refused(note.cloned().unwrap_or_else(|| format!("no control group with `{controller}` can be used")))
         })?;
-        set(place).map_err(|error| refused(format!("the control group does not take it: {error}")))
+        set(place).map_err(|error| refused(format!("the control group rejects the limit: {error}")))
     }
 
     /// The name of its directories.
@@ -257,11 +257,11 @@ impl Group {
         self.directories().into_iter().map(entrance).collect()
     }
 
-    /// The group's figures of its tree now.
+    /// The group's current counters and sizes.
     pub fn figures(&self) -> Figures {
         let why = match self.refusals().next() {
             Some(note) => Why::NotPermitted(note.as_str().into()),
-            None => Why::NotSupported("there is no control group for it".into()),
+            None => Why::NotSupported("there is no control group that counts this".into()),
         };
         let mut figures = Figures::missing(&why);
         v1::read(&self.v1, &mut figures);
@@ -279,7 +279,9 @@ impl Group {
                 Ok(()) => Reading::Measured(()),
                 Err(error) => Reading::Missing(Why::Failed(error.to_string().into())),
             },
-            Some(Place::V2(_)) => missing("version 2 keeps one peak for the group's whole life".into()),
+            Some(Place::V2(_)) => {
+                missing("control groups of version 2 keep one peak for the group's whole lifetime".into())
+            }
             None => missing("there is no memory controller".into()),
         }
     }
@@ -413,7 +415,10 @@ mod tests {
         assert_eq!(files.map(content), ["1048576", "0", "1", "200000 100000", "9", "77"]);
         let figures = group.figures();
         assert_eq!(figures.memory_from, Some(Version::V2));
-        assert_eq!(figures.read, Reading::Missing(Why::NotSupported("there is no control group for it".into())));
+        assert_eq!(
+            figures.read,
+            Reading::Missing(Why::NotSupported("there is no control group that counts this".into()))
+        );
         assert_eq!(figures.peak, Reading::Measured(Bytes::from_bytes(77)));
         assert_eq!(group.members(), [77]);
     }

@@ -1,4 +1,4 @@
-//! Reading and writing the small files of a group.
+//! Reads and writes the small files of a control group.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -34,7 +34,11 @@ fn read(dir: &Path, file: &str) -> Reading<String> {
 pub(super) fn number(dir: &Path, file: &str) -> Reading<u64> {
     match read(dir, file) {
         Reading::Measured(text) => text.trim().parse().map_or_else(
-            |_| Reading::Missing(Why::Failed(format!("`{file}` holds `{}`, no number", text.trim()).into())),
+            |_| {
+                Reading::Missing(Why::Failed(
+                    format!("`{file}` contains `{}`, which is not a number", text.trim()).into(),
+                ))
+            },
             Reading::Measured,
         ),
         Reading::Missing(why) => Reading::Missing(why),

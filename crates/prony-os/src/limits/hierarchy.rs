@@ -1,4 +1,4 @@
-//! Where groups can be made: the mounted hierarchies, and this process's group in each.
+//! Finds where control groups can be made: the mounted hierarchies, and this process's group in each.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Limits and figures of a whole process tree, by control groups of version 1 and 2.
+//! Limits and measures a whole process tree by control groups of version 1 and 2.
 //!
 //! A group is one directory in each hierarchy that helps, all of one name, below the group that this process is in.
 //! Version 1 has a hierarchy for each controller, version 2 one for all; machines in between mount both, and then

@@ -1,4 +1,4 @@
-//! Detects that memory ran out, and kills the whole tree then.
+//! Detects that a process tree ran out of memory, and then kills the whole tree.
 
 use std::fs::File;
 use std::io;
@@ -42,7 +42,7 @@ impl OomWatch {
         Self { group: group.cloned(), event, together, host_before: host.read(), host }
     }
 
-    /// What the machine killed until now is no evidence for later subjects.
+    /// Forgets the kills so far: they are not evidence for later subjects.
     pub(crate) fn begin_anew(&mut self) {
         self.host_before = self.host.read();
     }
@@ -71,7 +71,7 @@ impl OomWatch {
         match self.group.as_ref().and_then(Group::memory_dir) {
             Some((Version::V1, dir)) => entry(&table(dir, "memory.oom_control"), "oom_kill"),
             Some((Version::V2, dir)) => entry(&table(dir, "memory.events"), "oom_kill"),
-            None => Reading::Missing(Why::NotSupported("there is no control group with memory".into())),
+            None => Reading::Missing(Why::NotSupported("there is no control group with the memory controller".into())),
         }
     }
 
@@ -79,7 +79,8 @@ impl OomWatch {
     pub(crate) fn evidence(&mut self, host: bool) -> MemoryEvidence {
         let oom_kills = self.oom_kills();
         let limit = self.group.as_ref().and_then(Group::memory_limit);
-        let none = || Reading::Missing(Why::NotSupported("there is no control group with memory".into()));
+        let none =
+            || Reading::Missing(Why::NotSupported("there is no control group with the memory controller".into()));
         let figures = self.group.as_ref().map(Group::figures);
         let forks_refused = figures.as_ref().map_or_else(no_group, |figures| figures.forks_refused.clone());
         let figures = figures.filter(|_| self.group.as_ref().is_some_and(|group| group.memory_dir().is_some()));
@@ -121,7 +122,7 @@ fn limit_reached(limit: Option<Bytes>, hits: &Reading<u64>, peak: &Reading<Bytes
     }
 }
 
-/// The kernel's count of processes of the whole machine that it killed for lack of memory, its file kept open.
+/// The kernel's count of OOM kills on the whole machine, its file kept open.
 #[derive(Debug)]
 struct HostKills(Result<File, Why>);
 

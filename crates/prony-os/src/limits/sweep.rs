@@ -1,4 +1,4 @@
-//! Removes the groups of runners that were killed together with their supervisors.
+//! Removes the control groups of runners that were killed together with their supervisors.
 
 use std::collections::BTreeSet;
 use std::fs;

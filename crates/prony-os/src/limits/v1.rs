@@ -41,7 +41,7 @@ pub(super) fn limit_cpus(dir: &Path, cpus: f64) -> io::Result<()> {
     write(dir, "cpu.cfs_quota_us", &quota(cpus).to_string())
 }
 
-/// Fills in the figures of this version's controllers.
+/// Fills in the values of this version's controllers.
 pub(super) fn read(dirs: &BTreeMap<String, PathBuf>, figures: &mut Figures) {
     if let Some(dir) = dirs.get("memory") {
         read_memory(dir, figures);
@@ -79,7 +79,7 @@ fn read_memory(dir: &Path, figures: &mut Figures) {
     figures.oom_kills = entry(&table(dir, "memory.oom_control"), "oom_kill");
     // `failcnt` also rises when reclaim succeeds, so that it proves nothing.
     figures.limit_hits = Reading::Missing(Why::NotSupported(
-        "control groups of version 1 count hits of the limit and reclaim as one".into(),
+        "control groups of version 1 do not count hits of the limit separately from memory reclaim".into(),
     ));
 }
 

@@ -75,7 +75,7 @@ pub(super) fn limit_cpus(dir: &Path, cpus: f64) -> io::Result<()> {
     write(dir, "cpu.max", &format!("{} {PERIOD}", quota(cpus)))
 }
 
-/// Fills in the figures of this version's controllers that version 1 did not report.
+/// Fills in the values of this version's controllers that version 1 did not report.
 pub(super) fn read(dir: &Path, controllers: &[String], figures: &mut Figures) {
     let has = |name: &str| controllers.iter().any(|controller| controller == name);
     if has("memory") {

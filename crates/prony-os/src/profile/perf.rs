@@ -1,4 +1,4 @@
-//! Runs `perf record` on a suspended process, and on everything that it starts.
+//! Runs `perf record` on a suspended process and on all processes that it starts.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ use crate::why::why;
 /// Bytes of each stack that are copied for unwinding: most programs are built without frame pointers. Half of it cuts off
 /// the callers of functions with large buffers, and near 64 KiB the kernel cuts the copy itself.
 const STACK: &str = "dwarf,32768";
-/// What `perf script` is asked for; `prony_analysis::profile` reads it.
+/// The fields that `perf script` prints; `prony_analysis::profile` reads them.
 const FIELDS: &str = "comm,pid,tid,time,period,event,ip,sym,dso";
 /// How long `perf` may take to attach itself.
 const ATTACH: Duration = Duration::from_secs(30);

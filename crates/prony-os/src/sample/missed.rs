@@ -1,4 +1,5 @@
-//! What samples of processes that ended in a phase may have missed. Pure.
+//! Estimates how much memory samples may have missed of processes that ended in a phase: between two samples, or after
+//! the last one. Pure functions.
 //!
 //! What lives at the phase's end is read there. A role that has ended is judged by its own samples, since those of another
 //! role say nothing of it: what it had between two of them that lie far apart may have been any amount, up to what the
@@ -10,19 +11,19 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use prony_model::units::{Bytes, Nanos};
 
-/// Why what ended in the phase has no memory.
+/// Why processes that ended in the phase have no memory metrics: their samples lie too far apart.
 pub(super) const SPARSE: &str =
-    "it ended in the phase, and more than a quarter of its time lies between two samples (see `hertz`)";
+    "processes ended in the phase, and more than a quarter of their time lies between two samples (see `hertz`)";
 
-/// The same where what has ended was sampled often enough.
+/// The same for processes that were sampled often enough, while a peak was missed.
 pub(super) const UNSEEN: &str =
-    "no sample shows the memory that the kernel reports of one of the processes that ended in the phase (see `hertz`)";
+    "no sample shows the peak memory that the kernel reports for a process that ended in the phase (see `hertz`)";
 
 /// The longest time between two samples of what had ended when the phase did may be this part of the time for which it
 /// lived: the first instants have little memory.
 const LONGEST_GAP: u64 = 4;
 
-/// A figure is still measured where no more than this part of it was missed.
+/// A value counts as measured if no more than this part of it was missed.
 const LITTLE: f64 = 0.02;
 
 /// Samples of several processes show at least this part of the largest one's peak, or some process was not sampled: of what
@@ -93,12 +94,12 @@ impl Missed {
         }
     }
 
-    /// Why figures do not stand.
+    /// Why values from samples do not count.
     pub(super) const fn why(&self) -> &'static str {
         if self.sparse { SPARSE } else { UNSEEN }
     }
 
-    /// Whether a figure from samples stands; only resident memory is bounded.
+    /// Whether a value from samples counts; only resident memory is bounded.
     pub(super) fn leaves(&self, figure: f64, resident: bool) -> bool {
         !self.any && (self.most == 0 || (resident && self.most as f64 <= LITTLE * figure))
     }

@@ -1,4 +1,4 @@
-//! Parsers for the kernel's texts. No input or output: each is tested on recorded texts.
+//! Parsers for files of `/proc` and of control groups. Pure functions: each is tested on recorded texts.
 
 use prony_model::units::{Bytes, Nanos};
 

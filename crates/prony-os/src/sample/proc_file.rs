@@ -1,4 +1,4 @@
-//! A file of procfs that is read repeatedly.
+//! A file of `/proc` that is kept open and read repeatedly.
 
 use std::borrow::Cow;
 use std::fs::File;

@@ -1,4 +1,5 @@
-//! A phase's figures of each process, from its two snapshots and the samples between. Pure.
+//! Computes the metrics of each process in a phase from the phase's two snapshots and the samples between them. Pure
+//! functions.
 //!
 //! A process that lives at both snapshots has exact CPU time. Figures of a process that only samples have end at its
 //! last sample: the kernel gives the rest of it to its parent, or to nobody. The control group has counted it, so that
@@ -155,7 +156,7 @@ impl Found {
         };
         put(Metric::Anon, Some(Stat::Max), most(|sum| sum.0));
         put(Metric::Rss, Some(Stat::Max), most(|sum| sum.1));
-        let ended = || Reading::Missing(Why::Failed("it had ended when the phase did".into()));
+        let ended = || Reading::Missing(Why::Failed("the process had ended before the phase's end".into()));
         let sum = |of: fn(&ProcessSnapshot) -> Reading<Bytes>| {
             let parts = self.at_rest.iter().map(|process| of(process).map(|bytes| bytes.as_bytes() as f64));
             parts.reduce(|sum, part| sum.and(part, |sum, part| sum + part)).unwrap_or_else(ended)

@@ -1,4 +1,5 @@
-//! Computes a phase's figures from its two snapshots and the samples between. No input or output.
+//! Computes the operating system's metrics of a phase from its two snapshots and the samples between them. Pure
+//! functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use super::missed::{Ends, Missed, Sampled};
 use super::snapshot::{ProcessSnapshot, Snapshot};
 use super::sync::SyncCounts;
 
-/// Figures by key.
+/// Readings by metric.
 pub type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
 
 /// A gauge's value in one sample.
@@ -37,7 +38,7 @@ fn nanos(time: Nanos) -> f64 {
     time.as_nanos() as f64
 }
 
-/// Every figure of the operating system for the phase between two snapshots: of the whole tree with `role` `""`, or of
+/// All metrics of the operating system for the phase between two snapshots: of the whole tree with `role` `""`, or of
 /// the processes of one role.
 ///
 /// Amounts are differences of the snapshots' counters. Gauges are sums over processes at each instant; the mean is
@@ -79,7 +80,7 @@ pub fn readings_of_roles(
     readings
 }
 
-/// Whether a role is one of those that are asked for.
+/// Whether a role is one of the requested roles.
 type Within<'a> = &'a dyn Fn(&str) -> bool;
 
 fn put(readings: &mut Readings, metric: Metric, reading: Reading<f64>) {
@@ -229,7 +230,7 @@ fn statistics(sums: &[(Nanos, f64)], alive_at_end: bool) -> [(Stat, Reading<f64>
     } else {
         Reading::Missing(Why::Failed("no process was alive at the phase's end".into()))
     };
-    let no_peak = "the kernel keeps a peak of resident memory only; `max` is the largest sample";
+    let no_peak = "the kernel keeps no peak except that of resident memory; `max` is the largest sample";
     [
         (Stat::Mean, of(mean(sums))),
         (Stat::Max, of(values().max_by(f64::total_cmp))),
@@ -250,7 +251,7 @@ fn mean(sums: &[(Nanos, f64)]) -> Option<f64> {
     Some(area / length)
 }
 
-/// The kernel's exact peak, where one process ran in the phase and lives at its end.
+/// The kernel's exact peak, if one process ran in the phase and still runs at its end.
 fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], within: Within<'_>) -> Reading<f64> {
     let in_snapshots = [begin, end].into_iter().flat_map(|snapshot| &snapshot.processes);
     let in_snapshots = in_snapshots.filter(|process| within(&process.role)).map(|process| process.pid);
@@ -262,19 +263,23 @@ fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], within: With
     match (pids.len(), last) {
         (0, _) => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
         (1, None) => Reading::Missing(Why::Failed(
-            "the process had ended at the phase's end and took its peak with it; `max` is the largest sample".into(),
+            "the process ended before its peak could be read at the phase's end; `max` is the largest sample".into(),
         )),
         (1, Some(process)) => peak_of(begin, process),
-        (several, _) => Reading::Missing(Why::NotSupported(format!(
-            "the kernel keeps a peak for each process and {several} ran in the phase; `max` is the largest sample of their sum"
-        ).into())),
+        (several, _) => Reading::Missing(Why::NotSupported(
+            format!(
+                "the kernel keeps a peak for each process, and {several} ran in the phase; `max` is the largest sample \
+             of their sum"
+            )
+            .into(),
+        )),
     }
 }
 
 fn peak_of(begin: &Snapshot, process: &ProcessSnapshot) -> Reading<f64> {
     match begin.processes.iter().find(|earlier| earlier.pid == process.pid) {
         Some(earlier) if !earlier.peak_reset => Reading::Missing(Why::NotPermitted(
-            "`clear_refs` could not be written at the phase's begin, so that `VmHWM` holds earlier phases too".into(),
+            "`clear_refs` could not be written at the phase's begin, so `VmHWM` includes earlier phases".into(),
         )),
         _ => Reading::Measured(bytes(process.peak)),
     }
@@ -288,7 +293,7 @@ fn pss(end: &Snapshot, within: Within<'_>, readings: &mut Readings) {
     readings.insert(key(Stat::End), sum.unwrap_or_else(none_alive));
     for stat in [Stat::Mean, Stat::Max, Stat::Min, Stat::Peak] {
         let dear =
-            "read at the boundaries of phases only: it costs 5 us for each mapped MB and holds the memory map's lock";
+            "PSS is read at boundaries of phases only: that takes 5 us for each mapped MB and locks the memory map";
         readings.insert(key(stat), Reading::Missing(Why::NotSupported(dear.into())));
     }
 }

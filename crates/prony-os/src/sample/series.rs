@@ -1,4 +1,4 @@
-//! The samples of a trial, in bounded memory.
+//! Stores the samples of a trial in bounded memory: where there are too many, the resolution of all series is halved.
 
 use std::collections::BTreeMap;
 

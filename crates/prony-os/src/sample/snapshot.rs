@@ -1,4 +1,4 @@
-//! Everything that is read at the boundary of two phases.
+//! A snapshot: all counters and sizes that are read at one boundary (begin or end) of a phase.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,9 +20,9 @@ use crate::why::{parse_with, read_text};
 /// The state of a trial at one instant: cumulative counters, so that two snapshots give exact amounts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// `CLOCK_MONOTONIC` when the cheap figures were read; the expensive ones follow.
+    /// `CLOCK_MONOTONIC` when the cheap counters were read; the expensive ones follow.
     pub at: Nanos,
-    /// How long taking it took, expensive figures included.
+    /// How long taking the snapshot took, expensive counters included.
     pub took: Nanos,
     /// How long reading the store took, of that.
     pub store_took: Nanos,
@@ -74,7 +74,7 @@ pub struct ProcessSnapshot {
     pub pid: u32,
     /// Its role.
     pub role: String,
-    /// Its figures.
+    /// Its counters and sizes.
     pub sample: ProcessSample,
     /// Proportional set size.
     pub pss: Reading<Bytes>,
@@ -119,7 +119,7 @@ pub fn group_cpu(directory: &Path) -> Reading<GroupCpu> {
 #[derive(Debug)]
 pub struct GroupFiles([File; 3]);
 
-/// The figures of version 1: in all, in user mode, in the kernel.
+/// The counters of version 1: in all, in user mode, in the kernel.
 const V1: [&str; 3] = ["cpuacct.usage", "cpuacct.usage_user", "cpuacct.usage_sys"];
 
 impl GroupFiles {

@@ -38,7 +38,7 @@ pub struct Settings {
     pub device: Reading<PathBuf>,
     /// Whether each snapshot resets the kernel's peaks of resident memory.
     pub reset_peaks: bool,
-    /// A process in the group that is no part of the trial: its use is subtracted from the group's CPU time.
+    /// A process in the group that is not part of the trial: its CPU time is subtracted from the group's.
     pub foreign: Option<ForeignProcess>,
     /// After how long the first round is taken, counted from the begin of sampling or, by [`super::Samplers::begin`], of the
     /// subject; rounds are closer together then (`step`).

@@ -1,4 +1,5 @@
-//! Calls that request durability, counted by the kernel at a tracepoint on the entry of each.
+//! Counts the system calls that request durability (`fsync`, `fdatasync`, `msync`, `sync_file_range`), by a kernel
+//! tracepoint on the entry of each.
 //!
 //! A counter follows a suspended process across exec and into every thread and process that it starts
 //! later; reading it sums the live ones and the ended ones. Blind spots, to be named beside the

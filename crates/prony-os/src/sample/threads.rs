@@ -1,4 +1,4 @@
-//! Figures of a process that the kernel reports for each thread only.
+//! Metrics that the kernel reports per thread only: time waiting for a CPU, and context switches.
 
 use std::collections::BTreeMap;
 

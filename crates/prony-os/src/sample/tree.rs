@@ -1,4 +1,4 @@
-//! Which processes belong to a trial, and in which role.
+//! Finds the processes that belong to a trial, and their roles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

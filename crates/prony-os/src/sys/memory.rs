@@ -1,4 +1,4 @@
-//! Whether another process still runs in our memory.
+//! Detects whether a spawned child still shares prony's memory, as it does until it executes its program.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The only unsafe code: one file for each family of calls, a few lines for each call.
+//! The only unsafe code: one file for each family of system calls, a few lines for each call.
 #![allow(unsafe_code)]
 
 pub(crate) mod cache;

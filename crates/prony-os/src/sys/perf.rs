@@ -1,4 +1,4 @@
-//! Counting events of the kernel: `perf_event_open` on tracepoints.
+//! Counts events of the kernel, by `perf_event_open` on tracepoints.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -335,7 +335,10 @@ fn what_reused_supervisor_cannot_have_made_is_named() {
     let nowhere = refused("/bin/true", Path::new("/nowhere"));
     assert_eq!(nowhere.to_string(), "cannot enter the directory `/nowhere` for `/bin/true`");
     let captured = run_by(reusable(), LaunchSpec::new("/bin/true", "/")).unwrap_err();
-    assert!(captured.to_string().contains("its output can only be captured where it is suspended"), "{captured}");
+    assert!(
+        captured.to_string().contains("output can be captured only of a process that is launched suspended"),
+        "{captured}"
+    );
 }
 
 #[test]

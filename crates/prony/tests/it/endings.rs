@@ -121,7 +121,7 @@ fn a_trial_whose_supervisor_is_killed_is_a_result_and_the_run_goes_on() {
         assert_eq!(data.head.status, RunStatus::Done);
         let ending = &data.trials[0].ending;
         assert_eq!((ending.outcome, ending.phase.as_deref()), (Outcome::Killed, Some("run")));
-        assert!(ending.evidence[0].contains("its supervisor was ended from outside (signal: 9"), "{ending:?}");
+        assert!(ending.evidence[0].contains("supervisor process was ended from outside (signal: 9"), "{ending:?}");
         let faults = reading(&data.trials[0], "run", MetricKey::amount(Metric::MinorFaults));
         assert_eq!(faults, None, "what the kernel tells when it is reaped, nobody heard");
     }

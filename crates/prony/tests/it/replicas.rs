@@ -73,7 +73,7 @@ fn a_phase_has_no_memory_that_a_short_replica_had_between_samples() {
     match figure(&trial, "", "anon.max".parse().unwrap()) {
         Reading::Measured(most) => assert!(most > 29e6, "{most}"),
         Reading::Missing(why) => {
-            let reasons = ["lies between two samples", "no sample shows the memory"];
+            let reasons = ["lies between two samples", "no sample shows the peak memory"];
             assert!(reasons.iter().any(|reason| why.to_string().contains(reason)), "{why}");
         }
     }
@@ -321,7 +321,7 @@ fn a_replica_whose_supervisor_is_killed_after_it_has_ended_keeps_its_figures() {
     assert_eq!(fs::read_to_string(bench.path("prepared")).unwrap(), "x\n", "the trial was run once");
     assert!(number(&trial, "replica.1", "wall") > 0.0 && number(&trial, "replica.1", "cpu") > 0.0);
     let shown = trial.ending.evidence.join("\n");
-    assert!(shown.contains("`replica.1`: its supervisor was ended from outside"), "{shown}");
+    assert!(shown.contains("`replica.1`: prony's supervisor process was ended from outside"), "{shown}");
 }
 
 #[test]

@@ -279,7 +279,7 @@ fn additional_readings_count_in_extremes() {
     assert_eq!(of(40, "anon.max"), (Reading::Measured(40.0), pss()));
     assert_eq!(of(20, "anon.min"), (Reading::Measured(20.0), pss()));
     assert_eq!(of(20, "anon.max"), (Reading::Measured(30.0), pss()));
-    assert!(why(of(20, "pss.max").0).contains("at the boundaries of phases only"));
+    assert!(why(of(20, "pss.max").0).contains("at boundaries of phases only"));
     let unknown = |series: &[ProcessSeries]| {
         let found = instances(&all(40), Inputs { snapshots: &snapshots, series, pss: &read });
         assert_eq!(get(&found["replica.1"], "anon.end"), Reading::Measured(40.0));

@@ -174,7 +174,7 @@ fn samples_that_show_little_of_the_largest_process_are_no_measure_of_the_tree() 
     };
     let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
     let reason = why(&of(41, 9), &["anon.max", "anon.mean", "anon.min", "rss.max", "processes.max"]);
-    assert!(reason.contains("no sample shows the memory"), "{reason}");
+    assert!(reason.contains("no sample shows the peak memory"), "{reason}");
     assert_eq!(get(&of(40, 9), "anon.max"), mib(30), "samples show three quarters");
     assert_eq!(get(&of(41, 0), "anon.max"), mib(30), "without children the peak itself is there");
     assert_eq!(get(&of(41, 0), "rss.peak"), mib(41));

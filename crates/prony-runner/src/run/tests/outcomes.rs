@@ -54,7 +54,11 @@ fn kill_is_out_of_memory_only_where_the_kernel_counted_one() {
     let (outcome_of_limit, shown) = of(limit);
     assert_eq!(outcome_of_limit, Outcome::OutOfMemory { by: OutOfMemory::Limit });
     assert!(
-        shown.contains(&format!("the tree had taken {} of {}", Bytes::from_mib(1), Bytes::from_mib(64))),
+        shown.contains(&format!(
+            "peak memory of the process tree: {}; its limit: {}",
+            Bytes::from_mib(1),
+            Bytes::from_mib(64)
+        )),
         "{shown}"
     );
     let host = Outcome::OutOfMemory { by: OutOfMemory::Host };
@@ -89,7 +93,7 @@ fn program_that_cannot_be_executed_is_an_outcome_without_phases() {
 fn supervisor_that_dies_after_the_begin_is_no_retry_but_an_outcome() {
     let (killed, shown) = outcome(Act { lost: Some("signal: 9 (SIGKILL)"), ..Act::ends_by(KILLED) });
     assert_eq!(killed, Outcome::Killed);
-    assert!(shown.contains("its supervisor was ended from outside (signal: 9 (SIGKILL))"), "{shown}");
+    assert!(shown.contains("supervisor process was ended from outside (signal: 9 (SIGKILL))"), "{shown}");
 }
 
 #[test]
