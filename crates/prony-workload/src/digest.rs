@@ -1,4 +1,4 @@
-//! A digest of what reads returned, in a few bytes.
+//! A digest (checksum) of the rows that reads returned.
 
 use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 

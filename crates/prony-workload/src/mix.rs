@@ -1,4 +1,4 @@
-//! Draws operations by weight.
+//! Generates the operations of a mix, chosen at random by their weights.
 
 use super::client_share::Share;
 use super::positions::Positions;
@@ -11,7 +11,7 @@ use prony_model::spec::{Amount, MixSpec, MixWeights, ScanLength};
 pub enum Operation {
     /// Reads by key.
     Read(u64),
-    /// Overwrites.
+    /// Overwrites an existing record.
     Update(u64),
     /// Writes a new record; its number is free.
     Insert(u64),
@@ -24,7 +24,7 @@ pub enum Operation {
     },
     /// Reads and overwrites, in one transaction.
     ReadModifyWrite(u64),
-    /// Removes.
+    /// Removes a record.
     Delete(u64),
 }
 

@@ -1,4 +1,4 @@
-//! Text with a number at each gap.
+//! Text templates that have a number filled into each gap.
 
 /// Parts of text with one number between each two.
 #[derive(Clone, Debug)]

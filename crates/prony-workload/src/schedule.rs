@@ -1,4 +1,4 @@
-//! Computes when the operations of an open loop should start.
+//! Computes the arrival schedule of an open loop: when each operation should start.
 
 use super::client_share::Share;
 use prony_model::random::{Purpose, Stream, derive};

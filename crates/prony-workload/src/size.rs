@@ -1,4 +1,4 @@
-//! Draws the lengths of values.
+//! Generates the random lengths of values.
 
 use super::zipf::Zipfian;
 use prony_model::random::{Stream, scale, unit};
@@ -7,7 +7,7 @@ use prony_model::spec::Size;
 /// YCSB's exponent for lengths of fields.
 const THETA: f64 = 0.99;
 
-/// Draws lengths.
+/// Generates lengths.
 #[derive(Clone, Debug)]
 pub(super) enum SizeDraw {
     Fixed(usize),

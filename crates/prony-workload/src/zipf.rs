@@ -1,4 +1,4 @@
-//! Zipfian draws as YCSB makes them (`core/src/main/java/site/ycsb/generator` in brianfrankcooper/YCSB).
+//! Zipfian random numbers as YCSB generates them (`core/src/main/java/site/ycsb/generator` in brianfrankcooper/YCSB).
 
 /// Terms summed one by one before the tail is taken from the Euler-Maclaurin formula.
 const HEAD: u64 = 64;
