@@ -1,5 +1,5 @@
-//! Counts what reads returned, inside timed sections: the cost is little more than that of touching each cache line,
-//! which METHOD 2.2 requires anyway.
+//! Counts and hashes the rows that reads return, inside timed sections: that costs little more than touching each cache
+//! line, which METHOD 2.2 requires anyway.
 
 /// What reads returned. The digest is a sum over rows, so that order, threads and transactions do not matter.
 #[derive(Clone, Copy, Debug, Default)]

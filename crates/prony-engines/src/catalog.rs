@@ -1,4 +1,4 @@
-//! The engines of this build, for the checker of experiments.
+//! The engines of this build, as the catalogue with which experiment files are checked.
 
 use prony_model::catalog::{EngineCatalog, EngineFacts, StoreFault};
 use prony_model::spec::StoreSpec;

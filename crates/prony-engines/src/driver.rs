@@ -1,4 +1,4 @@
-//! The contract that every engine's driver fulfils.
+//! The contract that the driver of every engine (the adapter through which prony uses it) fulfils.
 //!
 //! Called in this order: [`Driver::describe`] (any time, no store), [`Driver::check`] (plan time),
 //! [`Driver::open`], then from each client thread [`Store::session`], then [`Session::read`] and
@@ -23,7 +23,7 @@ pub trait Driver: 'static {
     /// What the engine is and promises; the version is asked from the engine.
     fn describe() -> Description;
 
-    /// The settings that `spec` amounts to, or all that is wrong with it.
+    /// The settings that result from `spec`, or everything that is wrong with it.
     ///
     /// # Errors
     /// An unknown option, a value that does not fit, or a durability class that is not offered.
@@ -171,7 +171,7 @@ pub struct Description {
 pub struct Capabilities {
     /// Several operations in one atomic transaction.
     pub batches: bool,
-    /// A write transaction sees its own writes, so that `get` works inside it.
+    /// A write transaction sees its own writes, so that `get` works inside the transaction.
     pub reads_own_writes: bool,
     /// A write transaction can stay open over several phases.
     pub open_transactions: bool,
@@ -221,10 +221,10 @@ pub enum OptionKind {
     OneOf(Vec<String>),
 }
 
-/// What a spec amounts to on an engine.
+/// The settings that result from a spec on an engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The class that the settings amount to, whether it was asked for or follows from options.
+    /// The durability class of the settings, whether it was requested or follows from options.
     pub class: Durability,
     /// Each setting in force by name, defaults included.
     pub values: NamedSettings,
@@ -253,7 +253,7 @@ pub enum EngineError {
     Unsupported {
         /// The driver's name.
         engine: &'static str,
-        /// What was asked for.
+        /// What was requested.
         what: String,
     },
     /// The engine could not get memory.

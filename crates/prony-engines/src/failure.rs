@@ -1,4 +1,4 @@
-//! Turns an engine's own error into ours; lack of memory and a full disk are kinds of their own.
+//! Turns an engine's own error into prony's error type, in which lack of memory and a full disk are separate kinds.
 
 use std::error::Error;
 use std::fmt::Display;

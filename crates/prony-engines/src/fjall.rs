@@ -1,4 +1,4 @@
-//! fjall 3, an LSM tree.
+//! The driver of fjall 3, an LSM tree.
 //!
 //! One keyspace in a `SingleWriterTxDatabase`: fjall's database type whose write transactions are
 //! real ones. They see their own writes, can be discarded, and run one at a time; read transactions
@@ -87,16 +87,22 @@ struct Config {
 
 fn option_specs() -> Vec<OptionSpec> {
     let workers = OptionKind::Int { min: 1, max: 64 };
-    let compression = "of data blocks and of journal entries above 4 KiB; usual: lz4 below the first levels";
+    let compression =
+        "compression of data blocks and of journal entries above 4 KiB; usual: lz4 below the first levels";
     vec![
-        option("sync", one_of(&["data", "all"]), "data", "what a strict commit calls: fdatasync or fsync"),
-        option("cache", OptionKind::Bytes, "32 MiB", "block cache (cache_size)"),
+        option("sync", one_of(&["data", "all"]), "data", "sync call of a strict commit: fdatasync or fsync"),
+        option("cache", OptionKind::Bytes, "32 MiB", "size of the block cache (cache_size)"),
         option("memtable", OptionKind::Bytes, "64 MiB", "size at which a memtable is flushed (max_memtable_size)"),
-        option("journal", OptionKind::Bytes, "512 MiB", "bound on all journals, 64 MiB or more (max_journaling_size)"),
-        option("block_size", OptionKind::Bytes, "4 KiB", "data block, 1 KiB to 1 MiB; of a new store only"),
+        option(
+            "journal",
+            OptionKind::Bytes,
+            "512 MiB",
+            "bound on the size of all journals, at least 64 MiB (max_journaling_size)",
+        ),
+        option("block_size", OptionKind::Bytes, "4 KiB", "size of a data block, 1 KiB to 1 MiB; for a new store only"),
         option("workers", workers, "cores, at most 4", "threads that flush and compact (worker_threads)"),
         option("compression", one_of(&["usual", "none", "lz4"]), "usual", compression),
-        option("separate_values", OptionKind::Bool, "false", "large values in files of their own (kv_separation)"),
+        option("separate_values", OptionKind::Bool, "false", "stores large values in separate files (kv_separation)"),
     ]
 }
 
@@ -218,7 +224,7 @@ impl Driver for Fjall {
             promises: promises(),
             options: option_specs(),
             idiom: "one keyspace of a SingleWriterTxDatabase: real transactions, one writer at a time; reads from \
-                    snapshots; removals do not look for what they remove; no path of its own for appends"
+                    snapshots; removals do not check whether the key exists; no separate path for appends"
                 .to_owned(),
         }
     }

@@ -1,4 +1,4 @@
-//! LMDB, through `heed`.
+//! The driver of LMDB, through the `heed` crate.
 //!
 //! One unnamed database of byte keys and byte values. A read transaction is one LMDB read
 //! transaction (`MDB_NOTLS`, so that it belongs to the session and not to the thread); a write
@@ -69,27 +69,31 @@ struct Config {
 
 /// Options that are flags of the environment.
 const FLAGS: [(&str, EnvFlags, &str); 6] = [
-    ("no_sync", EnvFlags::NO_SYNC, "commits leave writing to the system (MDB_NOSYNC); amounts to `none`"),
-    ("no_meta_sync", EnvFlags::NO_META_SYNC, "the meta page waits for the next commit (MDB_NOMETASYNC)"),
+    ("no_sync", EnvFlags::NO_SYNC, "commits do not sync (MDB_NOSYNC); durability class `none`"),
+    ("no_meta_sync", EnvFlags::NO_META_SYNC, "commits do not sync the meta page (MDB_NOMETASYNC)"),
     (
         "write_map",
         EnvFlags::WRITE_MAP,
-        "writes through the map (MDB_WRITEMAP); the file grows to the map's size, sparse",
+        "writes through the memory map (MDB_WRITEMAP); the file gets the map's length, sparse",
     ),
-    ("map_async", EnvFlags::MAP_ASYNC, "with `write_map`, commits do not wait (MDB_MAPASYNC); amounts to `none`"),
+    (
+        "map_async",
+        EnvFlags::MAP_ASYNC,
+        "with `write_map`, commits do not wait for the sync (MDB_MAPASYNC); durability class `none`",
+    ),
     ("no_read_ahead", EnvFlags::NO_READ_AHEAD, "no read-ahead on the map (MDB_NORDAHEAD)"),
     ("no_mem_init", EnvFlags::NO_MEM_INIT, "pages are not zeroed before they are written (MDB_NOMEMINIT)"),
 ];
 
 fn option_specs() -> Vec<OptionSpec> {
     let mut specs: Vec<_> =
-        FLAGS.iter().map(|(name, _, doc)| option(name, OptionKind::Bool, "by the durability class", doc)).collect();
+        FLAGS.iter().map(|(name, _, doc)| option(name, OptionKind::Bool, "set by the durability class", doc)).collect();
     for spec in specs.iter_mut().skip(2) {
         "false".clone_into(&mut spec.default);
     }
     specs.push(option("map_size", OptionKind::Bytes, "64 GiB", "size of the map: address space, not memory or disk"));
     let readers = OptionKind::Int { min: 1, max: 65_536 };
-    specs.push(option("max_readers", readers, "126", "read transactions open at once, over all processes"));
+    specs.push(option("max_readers", readers, "126", "most read transactions open at once, over all processes"));
     specs.push(option("append", OptionKind::Bool, "false", "puts in key order go to the last page (MDB_APPEND)"));
     specs
 }
@@ -181,9 +185,10 @@ impl Driver for Lmdb {
             },
             promises: promises(),
             options: option_specs(),
-            idiom: "one unnamed database; one read or write transaction each time one is asked for; values read in \
-                    the map without a copy; MDB_NOTLS; MDB_APPEND where `append` is on and keys come in order"
-                .to_owned(),
+            idiom:
+                "one unnamed database; one LMDB transaction for each transaction of the workload; values read in the \
+                    memory map without a copy; MDB_NOTLS; MDB_APPEND where `append` is on and keys come in order"
+                    .to_owned(),
         }
     }
 

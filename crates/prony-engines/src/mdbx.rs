@@ -1,4 +1,4 @@
-//! libmdbx, through the `libmdbx` crate.
+//! The driver of libmdbx, through the `libmdbx` crate.
 //!
 //! The main table of one environment, opened once per transaction. A read transaction is one MDBX
 //! read transaction (`MDBX_NOTLS`); a write transaction is one MDBX write transaction. The crate
@@ -103,11 +103,11 @@ fn option_specs() -> Vec<OptionSpec> {
     let lifo = "freed pages are used again last in, first out (MDBX_LIFORECLAIM)";
     vec![
         option("max_size", OptionKind::Bytes, "64 GiB", "upper bound of the map: address space, not memory or disk"),
-        option("min_size", OptionKind::Bytes, "MDBX's own", "lower bound of the file, allocated at once"),
-        option("growth_step", OptionKind::Bytes, "MDBX's own", "by how much the file grows"),
+        option("min_size", OptionKind::Bytes, "MDBX's default", "lower bound of the file, allocated at once"),
+        option("growth_step", OptionKind::Bytes, "MDBX's default", "step by which the file grows"),
         option("no_read_ahead", OptionKind::Bool, "false", "no read-ahead on the map (MDBX_NORDAHEAD)"),
         option("no_mem_init", OptionKind::Bool, "false", "pages are not zeroed before they are written"),
-        option("coalesce", OptionKind::Bool, "false", "freed pages are gathered (MDBX_COALESCE)"),
+        option("coalesce", OptionKind::Bool, "false", "freed pages are coalesced (MDBX_COALESCE)"),
         option("lifo_reclaim", OptionKind::Bool, "false", lifo),
         option("append", OptionKind::Bool, "false", "puts in key order go to the last page (MDBX_APPEND)"),
     ]
@@ -181,8 +181,8 @@ impl Config {
         named([
             ("sync_mode", Setting::from(format!("{:?}", self.sync_mode()))),
             ("max_size", Setting::from(self.max_size)),
-            ("min_size", self.min_size.map_or("MDBX's own".into(), Setting::from)),
-            ("growth_step", self.growth_step.map_or("MDBX's own".into(), Setting::from)),
+            ("min_size", self.min_size.map_or("MDBX's default".into(), Setting::from)),
+            ("growth_step", self.growth_step.map_or("MDBX's default".into(), Setting::from)),
             ("no_read_ahead", Setting::from(self.no_read_ahead)),
             ("no_mem_init", Setting::from(self.no_mem_init)),
             ("coalesce", Setting::from(self.coalesce)),
@@ -213,9 +213,9 @@ impl Driver for Mdbx {
             },
             promises: promises(),
             options: option_specs(),
-            idiom: "the main table, opened once per transaction; values read in the map without a copy; the crate \
-                    begins and ends write transactions on a thread of its own; MDBX_APPEND where `append` is on and \
-                    keys come in order"
+            idiom: "the main table, opened once per transaction; values read in the memory map without a copy; the \
+                    crate begins and ends write transactions on a separate thread; MDBX_APPEND where `append` is on \
+                    and keys come in order"
                 .to_owned(),
         }
     }

@@ -1,5 +1,5 @@
-//! The process's own heap: a sorted map. It is the oracle of the contract suite, and the baseline with which data
-//! stores are compared.
+//! The driver of the engine `memory`: a sorted map on the process's own heap. It is the oracle of the contract suite,
+//! and the baseline with which data stores are compared.
 //!
 //! Readers share a lock on the map, which gives each of them one snapshot. A write transaction keeps its changes in a
 //! map of its own, sees them, and moves them over in one go when it commits: until then it delays no reader, and

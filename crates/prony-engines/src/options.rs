@@ -79,8 +79,8 @@ fn unknown(engine: &str, name: &str, known: &[OptionSpec]) -> OptionFault {
         message: format!("`{engine}` has no option `{name}`"),
         hint: Some(match nearest(name, &names) {
             Some(near) => format!("did you mean `{near}`?"),
-            None if names.is_empty() => "it takes no options".to_owned(),
-            None => format!("it takes `{}`", names.join("`, `")),
+            None if names.is_empty() => "the engine takes no options".to_owned(),
+            None => format!("the engine takes `{}`", names.join("`, `")),
         }),
     }
 }
@@ -94,7 +94,7 @@ pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
 /// The class to use: the requested one if the engine offers it, else the default.
 ///
 /// # Errors
-/// The class asked for is not among `promises`.
+/// The requested class is not among `promises`.
 pub(crate) fn class(spec: &StoreSpec, promises: &[Promise]) -> Result<Durability, OptionFault> {
     let default = promises.iter().find(|promise| promise.default).map_or(Durability::None, |promise| promise.class);
     let asked = spec.durability.unwrap_or(default);
@@ -105,12 +105,13 @@ pub(crate) fn class(spec: &StoreSpec, promises: &[Promise]) -> Result<Durability
     Err(OptionFault {
         option: None,
         message: format!("`{}` does not offer durability `{}`", spec.engine, asked.name()),
-        hint: Some(format!("it offers `{}`", names.join("`, `"))),
+        hint: Some(format!("the engine offers `{}`", names.join("`, `"))),
     })
 }
 
-/// What `make` makes of the options of `spec` and its class, unless it finds faults of its own or one was found before. In
-/// place of a class that the engine does not offer `make` is given the strict one, so that the other faults are found too.
+/// Calls `make` with the options of `spec` and its class; returns the result, or all faults that were found here or by
+/// `make`. A class that the engine does not offer is replaced by the strict one, so that the other faults are found
+/// too.
 ///
 /// # Errors
 /// Every fault.
@@ -136,11 +137,11 @@ pub(crate) fn contradiction(spec: &StoreSpec, amounts_to: Durability) -> Option<
     Some(OptionFault {
         option: None,
         message: format!(
-            "durability `{}` is asked for, and the options amount to `{}`",
+            "durability `{}` is requested, but the options result in `{}`",
             asked.name(),
             amounts_to.name()
         ),
-        hint: Some("give either the class or the options behind it".to_owned()),
+        hint: Some("set either `durability` or the options that determine it".to_owned()),
     })
 }
 
@@ -236,7 +237,7 @@ mod tests {
         spec.durability = Some(Durability::Bounded);
         let fault = class(&spec, &promises).unwrap_err();
         assert_eq!(fault.message, "`some` does not offer durability `bounded`");
-        assert_eq!(fault.hint.as_deref(), Some("it offers `strict`, `none`"));
+        assert_eq!(fault.hint.as_deref(), Some("the engine offers `strict`, `none`"));
     }
 
     #[test]

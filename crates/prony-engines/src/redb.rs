@@ -1,4 +1,4 @@
-//! redb.
+//! The driver of redb, a B-tree store.
 //!
 //! One table of byte keys and byte values, opened once per transaction: a read transaction is one
 //! redb read transaction, a write transaction one redb write transaction, of which one at a time
@@ -74,11 +74,16 @@ struct Config {
 }
 
 fn option_specs() -> Vec<OptionSpec> {
-    let two_phase = "each commit syncs twice, against writers who forge checksums (set_two_phase_commit)";
+    let two_phase = "each commit syncs twice, as a protection against forged checksums (set_two_phase_commit)";
     vec![
         option("cache", OptionKind::Bytes, "1 GiB", "size of the page cache (set_cache_size)"),
         option("two_phase_commit", OptionKind::Bool, "false", two_phase),
-        option("quick_repair", OptionKind::Bool, "false", "commits store what makes recovery fast (set_quick_repair)"),
+        option(
+            "quick_repair",
+            OptionKind::Bool,
+            "false",
+            "commits also store data that makes recovery fast (set_quick_repair)",
+        ),
     ]
 }
 
@@ -130,8 +135,8 @@ impl Driver for Redb {
             },
             promises: promises(),
             options: option_specs(),
-            idiom: "one table, opened once per transaction; values read in the page cache without a copy; no path of \
-                    its own for appends"
+            idiom: "one table, opened once per transaction; values read in the page cache without a copy; no separate \
+                    path for appends"
                 .to_owned(),
         }
     }

@@ -85,7 +85,7 @@ impl Visitor for Describe {
     }
 }
 
-/// What `spec` amounts to on its engine, or all that is wrong with it.
+/// The settings that result from `spec` on its engine, or everything that is wrong with it.
 ///
 /// # Errors
 /// An engine that this build does not have, an unknown option, a value that does not fit, or a
@@ -118,7 +118,7 @@ fn suggestion(engine: &str) -> String {
     let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
     match nearest(engine, &names) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known are `{}`", names.join("`, `")),
+        None => format!("known engines: `{}`", names.join("`, `")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! RocksDB, the system's library, through the `rocksdb` crate.
+//! The driver of RocksDB (the system's library), through the `rocksdb` crate.
 //!
 //! The default column family of an `OptimisticTransactionDB`: RocksDB's database type whose
 //! transactions see their own writes without a lock per key; a commit that meets a newer write to
@@ -36,7 +36,7 @@ const COMPRESSIONS: [(&str, DBCompressionType); 4] = [
     ("lz4", DBCompressionType::Lz4),
     ("zstd", DBCompressionType::Zstd),
 ];
-/// What is read back from the file in which RocksDB notes its options.
+/// The options that are read back from the file in which RocksDB notes its options.
 const NOTED: [&str; 9] = [
     "rocksdb_version",
     "use_fsync",
@@ -91,12 +91,12 @@ fn option_specs() -> Vec<OptionSpec> {
     let jobs = OptionKind::Int { min: 1, max: 64 };
     vec![
         option("write_buffer", OptionKind::Bytes, "64 MiB", "size at which a memtable is flushed (write_buffer_size)"),
-        option("cache", OptionKind::Bytes, "8 MiB", "block cache"),
-        option("block_size", OptionKind::Bytes, "4 KiB", "data block"),
-        option("compression", one_of(&compressions), "snappy", "of data blocks"),
+        option("cache", OptionKind::Bytes, "8 MiB", "size of the block cache"),
+        option("block_size", OptionKind::Bytes, "4 KiB", "size of a data block"),
+        option("compression", one_of(&compressions), "snappy", "compression of data blocks"),
         option("bloom_bits", bits, "0", "bits per key of a Bloom filter; 0 for none"),
         option("jobs", jobs, "2", "threads that flush and compact (max_background_jobs)"),
-        option("direct_reads", OptionKind::Bool, "false", "reads pass the page cache by (use_direct_reads)"),
+        option("direct_reads", OptionKind::Bool, "false", "reads bypass the page cache (use_direct_reads)"),
     ]
 }
 
@@ -202,8 +202,8 @@ impl Driver for RocksDb {
             },
             promises: promises(),
             options: option_specs(),
-            idiom: "the default column family of an OptimisticTransactionDB: commits that meet fail as busy; reads \
-                    from snapshots, without a copy; removals do not look for what they remove"
+            idiom: "the default column family of an OptimisticTransactionDB: conflicting commits fail as busy; reads \
+                    from snapshots, without a copy; removals do not check whether the key exists"
                 .to_owned(),
         }
     }
@@ -224,7 +224,7 @@ impl Driver for RocksDb {
 fn while_(doing: &'static str) -> impl Fn(Error) -> EngineError {
     move |error| {
         let hint = match error.kind() {
-            ErrorKind::Busy => " (hint: write transactions met at one key)",
+            ErrorKind::Busy => " (hint: write transactions conflicted on a key)",
             ErrorKind::IOError if error.as_ref().contains("No space left") => " (hint: free space on the file system)",
             _ => "",
         };

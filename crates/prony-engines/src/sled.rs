@@ -1,4 +1,4 @@
-//! sled 0.34, a log-structured B-tree on a lock-free page cache.
+//! The driver of sled 0.34, a log-structured B-tree on a lock-free page cache.
 //!
 //! The default tree of one `Db`. A write transaction is a `Batch`, which sled applies atomically; a batch of one
 //! operation goes in by `insert` or `remove`, as sled intends for single operations. sled's own transactions are
@@ -71,9 +71,14 @@ struct Config {
 fn option_specs() -> Vec<OptionSpec> {
     let period = OptionKind::Int { min: 1, max: 3_600_000 };
     vec![
-        option("cache", OptionKind::Bytes, "1 GiB", "page cache (cache_capacity)"),
-        option("flush_every", period, "500", "milliseconds between flushes in the background (flush_every_ms)"),
-        option("mode", one_of(&["low_space", "high_throughput"]), "low_space", "what sled saves (mode)"),
+        option("cache", OptionKind::Bytes, "1 GiB", "size of the page cache (cache_capacity)"),
+        option("flush_every", period, "500", "milliseconds between background flushes (flush_every_ms)"),
+        option(
+            "mode",
+            one_of(&["low_space", "high_throughput"]),
+            "low_space",
+            "whether sled saves space or favours throughput (mode)",
+        ),
     ]
 }
 
@@ -136,7 +141,7 @@ impl Driver for Sled {
             promises: promises(),
             options: option_specs(),
             idiom: "the default tree; single operations by insert and remove, several as one Batch; reads of the \
-                    present state"
+                    current state, without a snapshot"
                 .to_owned(),
         }
     }

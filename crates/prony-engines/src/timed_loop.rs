@@ -1,4 +1,4 @@
-//! The loop that is timed: the operation and the clock, nothing else.
+//! The timed loop: calls the engine for each operation and reads the clock; everything else is prepared before.
 //!
 //! Keys and values come from a [`Feed`], which prepares a chunk of them while the clock is stopped. What is timed
 //! beside the chunk as a whole is a [`Timing`]; it is a type, so that timing nothing costs nothing per operation. What
@@ -35,7 +35,7 @@ fn read_clock(clock: ClockId) -> u64 {
     (at.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(at.tv_nsec as u64)
 }
 
-/// What an operation asks of the engine.
+/// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Read by key.

@@ -1,4 +1,4 @@
-//! A bounded number of operations with their keys and values, in one reused piece of memory.
+//! A chunk: a bounded number of operations that are prepared with their keys and values, in one reused buffer.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! One client: prepares chunks of operations while the clock is stopped, and evaluates them between timed sections.
+//! One client thread: prepares chunks of operations while the clock is stopped, and evaluates them between timed
+//! sections.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -127,7 +128,7 @@ impl Pace {
 
 struct Pauses {
     spec: PauseEvery,
-    /// Operations until the next one.
+    /// Operations until the next pause.
     left: u64,
     /// A pause comes before the operations just prepared.
     due: bool,

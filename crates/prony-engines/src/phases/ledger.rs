@@ -1,4 +1,5 @@
-//! Computes what the phases so far must have left in the store: as exactly as the operations allow, in constant memory.
+//! Computes which records the store must contain after the phases so far: as exactly as the operations allow, in
+//! constant memory.
 
 use prony_model::spec::{Action, MixWeights, Order};
 use prony_workload::{Records, Share};

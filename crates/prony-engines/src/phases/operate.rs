@@ -1,4 +1,4 @@
-//! Runs a phase that repeats operations: its clients, their common start and the sum of their reports.
+//! Runs a phase that repeats operations: starts its clients together, and adds up their reports.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::RwLock;
@@ -25,9 +25,9 @@ use crate::timed_loop::{self, Tally, Untimed};
 /// Lag at the end of an open loop below which it does not count as saturated, in nanoseconds.
 const HICCUP: u64 = 10_000_000;
 
-/// The note on CPU time of an open loop that is not the engine's.
-const SPUN: &str = "open loop: `cpu` holds the spinning before each intended start, up to 0.1 ms an operation; it is \
-                    not what the engine uses";
+/// The note on an open loop's CPU time, a part of which the engine does not use.
+const SPUN: &str = "open loop: `cpu` includes busy waiting before each intended start, up to 0.1 ms per operation, \
+                    so it is more than the engine's CPU time";
 
 /// A phase of operations.
 pub(super) struct Job<'a> {
@@ -232,13 +232,15 @@ impl Job<'_> {
     fn check(&self) -> Result<(), Stop> {
         let unsupported = |what: String| Err(Stop::Unsupported { engine: self.engine.to_owned(), what });
         if self.ops.rate.is_some() && matches!(self.ops.sample, Sampling::Group(_)) {
-            return unsupported("groups of operations in an open loop, where they would hold waiting".to_owned());
+            return unsupported(
+                "timing by groups of operations in an open loop, where a group would include waiting".to_owned(),
+            );
         }
         let reads = matches!(self.action, Action::Compute(_)) || matches!(self.action, Action::Mix(m) if mix_reads(m));
         let shared = self.ops.transaction != Grouping::Each && writes(self.action);
         if shared && reads && !self.own_reads {
             return unsupported(format!(
-                "`{}` in shared transactions, which do not see their own writes",
+                "`{}` in shared transactions: its write transactions do not see their own writes",
                 self.action.name()
             ));
         }

@@ -1,4 +1,4 @@
-//! Draws a client's operations from the workload and writes them into chunks.
+//! Generates a client's operations from the workload, and writes them into chunks (batches of prepared operations).
 
 use prony_model::spec::{Action, Amount, KeySpec, MixSpec, MixWeights, Order, ScanSpec};
 use prony_workload::{Mix, Operation, Positions, Records, Share};
@@ -10,7 +10,7 @@ use crate::timed_loop::Kind;
 /// The smallest key that every engine takes.
 pub(super) const FIRST_KEY: &[u8] = &[0];
 
-/// Which operations a client draws.
+/// Which operations a client does.
 enum Draw {
     /// One kind, over records in an order.
     Same(Kind, Label, Positions),
@@ -74,7 +74,7 @@ impl<'r> Source<'r> {
         self.left == Some(0)
     }
 
-    /// Operations drawn so far.
+    /// Operations generated so far.
     pub(super) fn drawn(&self) -> u64 {
         self.drawn
     }

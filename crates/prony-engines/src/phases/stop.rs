@@ -12,10 +12,10 @@ use crate::timed_loop::chain;
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The runner's end is closed.
-    #[error("the runner has closed the link")]
+    #[error("the runner has closed the connection")]
     Closed,
     /// The connection is broken, or what was received cannot be read.
-    #[error("the link to the runner is broken")]
+    #[error("the connection to the runner is broken")]
     Broken(#[source] Box<dyn Error + Send + Sync>),
 }
 
@@ -30,7 +30,7 @@ pub enum Stop {
     Unsupported {
         /// The driver's name.
         engine: String,
-        /// What was asked for.
+        /// What was requested.
         what: String,
     },
     /// Data read back differ from what was written.
@@ -42,9 +42,9 @@ pub enum Stop {
     /// The system could not start a further thread.
     #[error("client {number} of {of} could not be started")]
     Client {
-        /// Which, from 1.
+        /// The number of the client, from 1.
         number: u32,
-        /// How many were asked for.
+        /// How many clients were requested.
         of: u32,
         /// The system's error.
         source: std::io::Error,
@@ -61,13 +61,13 @@ pub enum Stop {
         why: &'static str,
     },
     /// The experiment describes no records.
-    #[error("there are operations to run and no `[data]` that describes their records")]
+    #[error("the phases have operations, but no `[data]` describes their records")]
     NoData,
     /// An action that repeats no operations was asked to repeat some.
     #[error("there are no operations to repeat")]
     NoOperations,
-    /// The runner asked for a phase that the plan does not have, or sent a second plan.
-    #[error("the runner asked for what is not in the plan: {0}")]
+    /// The runner requested a phase that the plan does not have, or sent a second plan.
+    #[error("the runner requested {0}, which is not in the plan")]
     Protocol(String),
 }
 

@@ -202,7 +202,7 @@ fn what_an_engine_cannot_do_is_unsupported() {
 #[test]
 fn verify_names_a_planted_fault() {
     let faults =
-        [("wrong", "another byte"), ("short", "bytes instead of"), ("missing", "is missing"), ("extra", "`stranger`")];
+        [("wrong", "wrong byte"), ("short", "bytes instead of"), ("missing", "is missing"), ("extra", "`stranger`")];
     for (lie, text) in faults {
         for doubt in [false, true] {
             let update = Action::Update(Ops { amount: Amount::Count(u64::from(doubt)), ..ops(Order::Uniform) });
@@ -388,7 +388,7 @@ fn the_store_can_be_closed_evicted_and_reopened() {
         [put(), Action::Close, Action::Reopen, Action::Reopen, Action::Evict, Action::Settle(settle), Action::Verify];
     let reports = reports(&plan(N, actions));
     assert!(reports[2].notes.is_empty() && reports[2].effective.is_some());
-    assert!(reports[3].notes[0].contains("closing it is part of the time"));
+    assert!(reports[3].notes[0].contains("the time includes closing it"));
     assert!(reports[4].resident.is_some());
     assert_eq!(reports[6].rows, Some(N));
     let (_, ended) = run::<true>(&plan(N, [Action::Close, put()]));
@@ -401,7 +401,7 @@ fn the_runner_leads() {
     let asks = [ToWorker::Phase { index: 1 }, ToWorker::Phase { index: 0 }, ToWorker::Phase { index: 2 }].into();
     let mut script = Script { asks, sent: Vec::new() };
     let ended = host::<Fake<true>>(&mut script, &Still, &plan, &Progress::default());
-    assert_eq!(failure(&ended).2, "the runner asked for what is not in the plan: phase 2");
+    assert_eq!(failure(&ended).2, "the runner requested phase 2, which is not in the plan");
     let sent = script.sent.iter().map(|message| match message {
         FromWorker::Ready { version, .. } => ("ready", *version as usize),
         FromWorker::Began { index, .. } => ("began", *index),

@@ -14,7 +14,7 @@ pub(super) const FAILED: u64 = u64::MAX;
 /// A stamp that was not taken.
 pub(super) const NONE: u64 = u64::MAX - 1;
 
-/// Timestamps of an open transaction that are stored one by one, 16 kB; more of them are stored as a histogram.
+/// Most timestamps of an open transaction that are stored one by one, 16 kB; more are stored as a histogram.
 const FEW: usize = 1024;
 
 /// The histograms of a client.

@@ -1,5 +1,5 @@
-//! Removes a failed transaction from a client's figures: operations and bytes of earlier chunks, and those of the
-//! current chunk. In a timed section it costs two stores a transaction; the rest is done between chunks.
+//! Removes a failed transaction from a client's counts: operations and bytes of earlier chunks, and those of the
+//! current chunk. In a timed section this costs two memory writes per transaction; the rest is done between chunks.
 
 use std::ops::Range;
 

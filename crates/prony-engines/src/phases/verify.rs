@@ -56,15 +56,17 @@ pub(super) fn verify<R: Read>(
 fn note(verified: Verified) -> Vec<String> {
     let mut notes = Vec::new();
     if verified.one_of_several > 0 {
-        let text = "held one of the versions that random or time-bounded updates may have left";
+        let text = "held one of several versions that random or time-bounded updates may have left";
         notes.push(format!("{} records {text}", verified.one_of_several));
     }
     if verified.may_be_absent > 0 {
-        let text = "may be there or not after random or time-bounded writes";
+        let text = "may legitimately be present or absent after random or time-bounded writes";
         notes.push(format!("{} records {text}", verified.may_be_absent));
     }
     if !verified.extra_rows {
-        notes.push("the engine cannot list its rows: rows that nobody wrote would not have been found".to_owned());
+        notes.push(
+            "the engine cannot list its rows, so rows that were never written would not have been found".to_owned(),
+        );
     }
     notes
 }
@@ -139,7 +141,7 @@ impl Check<'_> {
             return if state.absent { Ok(false) } else { Err(self.wrong(number, "is missing")) };
         }
         if state.possible() == 0 {
-            return Err(self.wrong(number, "is there, and was removed or never written"));
+            return Err(self.wrong(number, "is present, but was removed or never written"));
         }
         for version in state.versions() {
             self.records.value(number, version, &mut self.value);
@@ -149,7 +151,7 @@ impl Check<'_> {
         }
         let what = match state.possible() {
             1 => format!("holds {}", self.difference()),
-            versions => format!("holds {} bytes that are none of its {versions} possible versions", self.found.len()),
+            versions => format!("holds {} bytes that match none of its {versions} possible versions", self.found.len()),
         };
         Err(self.wrong(number, &what))
     }
@@ -157,7 +159,7 @@ impl Check<'_> {
     fn difference(&self) -> String {
         let at = self.found.iter().zip(&self.value).position(|(a, b)| a != b);
         match at {
-            Some(at) => format!("another byte than was written at offset {at} of {}", self.value.len()),
+            Some(at) => format!("a wrong byte at offset {at} of {}", self.value.len()),
             None => format!("{} bytes instead of {}", self.found.len(), self.value.len()),
         }
     }
@@ -181,7 +183,7 @@ impl Check<'_> {
             })?;
         }
         Ok(Stop::WrongAnswer(match first {
-            Some(key) => format!("key `{}` is stored and was never written", key.escape_ascii()),
+            Some(key) => format!("key `{}` is stored, but was never written", key.escape_ascii()),
             None => "a scan and reads by key do not return the same rows".to_owned(),
         }))
     }

@@ -193,7 +193,7 @@ impl<'h> Host<'h> {
         })?;
         report.resident = resident;
         if closes && !evicts {
-            report.notes.push("the store was open: closing it is part of the time".to_owned());
+            report.notes.push("the store was open, so the time includes closing it".to_owned());
         }
         report.effective = Some(self.effective::<D>(opened.as_ref())?);
         Ok((opened.ok_or_else(|| closed(self.spec(index)))?, report))
@@ -269,7 +269,9 @@ impl<'h> Host<'h> {
             (Action::Pause(_) | Action::Settle(_), _) => return self.idle(index),
             (_, Some(ops)) if ops.threads > 1 => return refuse("several clients cannot share an open transaction"),
             (action, Some(ops)) if writes(action) && ops.transaction != Grouping::Open => {
-                return refuse("it writes in transactions of its own while one is open; `commit` that first");
+                return refuse(
+                    "the phase writes in new transactions while one is open; `commit` the open transaction first",
+                );
             }
             (_, Some(ops)) => self.operations(index, ops, |job, began| job.run_in(open, began))?,
             (Action::Verify, None) => match open.txn()? {

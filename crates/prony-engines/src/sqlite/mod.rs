@@ -1,4 +1,4 @@
-//! SQLite, bundled, through `rusqlite`.
+//! The driver of SQLite (bundled), through the `rusqlite` crate.
 //!
 //! One table `records(k BLOB PRIMARY KEY, v BLOB) WITHOUT ROWID` (or a rowid table, by option: what
 //! SQLite advises for rows above a twentieth of a page). Every session is a connection of its own
@@ -98,7 +98,7 @@ impl Driver for Sqlite {
             promises: settings::promises(),
             options: settings::option_specs(),
             idiom: "one WITHOUT ROWID table; a connection per session, its statements prepared once; BEGIN DEFERRED \
-                    for reads, BEGIN IMMEDIATE for writes; an upsert for puts; no path of its own for appends"
+                    for reads, BEGIN IMMEDIATE for writes; an upsert for puts; no separate path for appends"
                 .to_owned(),
         }
     }

@@ -1,4 +1,4 @@
-//! SQLite's options, and what its journal and `synchronous` amount to together.
+//! SQLite's options, and the durability class that results from `journal` and `synchronous` together.
 //!
 //! The table, from SQLite's documentation of both pragmas and from `pager.c` (3.5x):
 //!
@@ -40,11 +40,16 @@ pub(super) fn option_specs() -> Vec<OptionSpec> {
     let pages = OptionKind::Int { min: 0, max: i64::from(i32::MAX) };
     vec![
         option("journal", one_of(&JOURNALS), "wal", "journal_mode"),
-        option("synchronous", one_of(&SYNCHRONOUS), "by the durability class", "when to sync"),
-        option("cache", OptionKind::Bytes, "2 MB", "page cache of each connection (cache_size)"),
-        option("mmap", OptionKind::Bytes, "0", "how much of the file is read through a map (mmap_size)"),
-        option("page_size", OptionKind::Bytes, "4096", "a power of two from 512 to 65536; of a new database only"),
-        option("wal_autocheckpoint", pages, "1000", "pages in the log after which a commit moves them; 0 is never"),
+        option("synchronous", one_of(&SYNCHRONOUS), "set by the durability class", "when SQLite syncs"),
+        option("cache", OptionKind::Bytes, "2 MB", "size of the page cache of each connection (cache_size)"),
+        option("mmap", OptionKind::Bytes, "0", "how much of the file is read through a memory map (mmap_size)"),
+        option("page_size", OptionKind::Bytes, "4096", "a power of two from 512 to 65536; for a new database only"),
+        option(
+            "wal_autocheckpoint",
+            pages,
+            "1000",
+            "pages in the log after which a commit checkpoints them; 0 is never",
+        ),
         option("locking_mode", one_of(&LOCKING), "normal", "exclusive: one session, and no shared memory for the log"),
         option("rowid", OptionKind::Bool, "false", "a rowid table with an index on the key, for large values"),
     ]
@@ -63,7 +68,7 @@ pub(super) fn promises() -> Vec<Promise> {
     ]
 }
 
-/// What a journal and a `synchronous` (0 to 3) amount to.
+/// The durability class that results from a journal and a `synchronous` (0 to 3).
 fn class_of(journal: &str, synchronous: usize) -> Durability {
     match (journal, synchronous) {
         ("wal", 2..) => Durability::Strict,
@@ -75,7 +80,7 @@ fn class_of(journal: &str, synchronous: usize) -> Durability {
     }
 }
 
-/// The least `synchronous` with which `journal` is of a class.
+/// The lowest `synchronous` with which `journal` has a durability class.
 fn synchronous_for(class: Durability, journal: &str) -> Option<usize> {
     let start = if class == Durability::None { 0 } else { 1 };
     (start..SYNCHRONOUS.len()).find(|synchronous| class_of(journal, *synchronous) == class)
@@ -101,8 +106,8 @@ fn journal_and_synchronous(spec: &StoreSpec, given: &Given) -> Result<(&'static 
         None if spec.durability.is_none() => Ok((journal, 2)),
         None => Err(OptionFault {
             option: Some("journal".to_owned()),
-            message: format!("journal `{journal}` cannot be `{}`", class.name()),
-            hint: Some("leave the journal to the class, or the class to the journal".to_owned()),
+            message: format!("journal `{journal}` cannot have durability `{}`", class.name()),
+            hint: Some("set only one of `journal` and `durability`".to_owned()),
         }),
     }
 }
