@@ -1,5 +1,5 @@
-//! Node processes that aborted at their own heap limit. V8 runs no more JavaScript then; the report that Node itself
-//! writes at a fatal error has the figures of that moment.
+//! Finds Node processes that aborted at their own heap limit. V8 runs no more JavaScript then; the report that Node
+//! itself writes at a fatal error has the sizes of the heap at that moment.
 
 use std::fs;
 use std::path::Path;
@@ -80,7 +80,7 @@ fn death(text: &str, epoch: u64) -> Option<ProbeLine> {
         .is_some_and(|(used, total)| used.as_bytes() < total.as_bytes() / 2)
     {
         // Observed with Node 14: 0.9 MB used of a full heap.
-        let why = "the collection in which it died had not counted its heap again yet";
+        let why = "the process aborted in a garbage collection that had not measured the heap again yet";
         heap.used = Reading::Missing(Why::Failed(why.into()));
     }
     Some(ProbeLine {

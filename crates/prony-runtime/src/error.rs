@@ -1,4 +1,4 @@
-//! Errors between prony and a runtime's probe.
+//! Errors of preparing the probe of a language runtime, and of reading its reports.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The function to be timed is not named in the form that its runtime needs.
-    #[error("`{call}` does not name a function as `{form}`")]
+    #[error("`{call}` does not name a function in the form `{form}`")]
     Call {
         /// As written.
         call: String,
@@ -25,13 +25,16 @@ pub enum Error {
         form: &'static str,
     },
     /// A path that cannot be passed to a probe.
-    #[error("`{path}` cannot be passed to a runtime: it must be absolute, UTF-8, in one line, without `:` for Python")]
+    #[error(
+        "`{path}` cannot be passed to a language runtime: it must be absolute, UTF-8, in one line and, for Python, \
+         without `:`"
+    )]
     ProbePath {
         /// The path.
         path: PathBuf,
     },
     /// A line of the channel of marks that is neither a mark nor a probe's.
-    #[error("`{line}` is no mark")]
+    #[error("`{line}` is not a mark")]
     ProbeLine {
         /// Its beginning.
         line: String,

@@ -1,4 +1,4 @@
-//! A runtime's own figures of its heap.
+//! The sizes of its heap and the counts of garbage collections that a language runtime itself reports.
 
 use prony_model::reading::{Reading, Why};
 use prony_model::units::{Bytes, Nanos};
@@ -8,9 +8,9 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "RawFigures")]
 pub struct HeapFigures {
-    /// Used by objects, live or not collected yet.
+    /// Bytes used by objects, live or not collected yet.
     pub used: Reading<Bytes>,
-    /// Reserved from the system for the heap.
+    /// Bytes reserved from the system for the heap.
     pub total: Reading<Bytes>,
     /// The heap's own limit.
     pub limit: Reading<Bytes>,
@@ -22,17 +22,17 @@ pub struct HeapFigures {
     pub rss: Reading<Bytes>,
     /// Blocks of the allocator in use (CPython).
     pub blocks: Reading<u64>,
-    /// Collections since the start.
+    /// Garbage collections since the start.
     pub gc: Reading<GcFigures>,
 }
 
-/// Collections of a thread (Node) or a process (CPython) since the probe was loaded.
+/// Garbage collections of a thread (Node) or a process (CPython) since the probe was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "(u64, u64, u64, u64)")]
 pub struct GcFigures {
-    /// All of them.
+    /// The number of all collections.
     pub count: u64,
-    /// Full ones: of the old generation.
+    /// The number of full collections, those of the old generation.
     pub major: u64,
     /// The time for which they stopped the program, without steps of an incremental one between its begin and its end,
     /// and without work of other threads.
@@ -85,7 +85,7 @@ impl From<RawFigures> for HeapFigures {
             gc: gc().map_or_else(
                 || {
                     Reading::Missing(Why::NotSupported(
-                        "no collection was reported yet: the event loop has not turned".into(),
+                        "no garbage collection was reported yet: the event loop has not turned".into(),
                     ))
                 },
                 Reading::Measured,

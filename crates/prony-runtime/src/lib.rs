@@ -1,5 +1,5 @@
-//! Probes inside a runtime, without a package to install and without a change to the program: heap figures, function
-//! timing, and programs suspended at the end of a call.
+//! Probes inside a language runtime (Node, CPython): they measure its heap, time functions, and suspend the program at
+//! the end of a function call. No package has to be installed, and the program is not changed.
 //!
 //! The probes are sources embedded here. [`prepare`] writes them into the trial's scratch directory and extends the
 //! environment so that the runtime loads them before the program: `NODE_OPTIONS` for Node 8.10 and later, `PYTHONPATH`
@@ -82,7 +82,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The processes that aborted at their own heap limit, with the figures of that moment. Call it after their end.
+    /// The processes that aborted at their own heap limit, with the heap's sizes then. Call this after their end.
     ///
     /// # Errors
     /// When the reports cannot be read; a truncated one is left out.

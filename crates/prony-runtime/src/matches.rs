@@ -1,4 +1,4 @@
-//! Lists the files that a call may mean, as far as that is possible before the program runs.
+//! Lists the files that a `call` (a function to be timed) may match, as far as that is known before the program runs.
 //!
 //! `FILE#EXPORT` with the end of a path fits every file whose path ends so. Which of several files a program loads
 //! first is chance, so that such a call is a fault. Files that are made while the program runs, or lie elsewhere, are
@@ -27,8 +27,9 @@ fn end_of_path(runtime: Runtime, call: &str) -> Option<(&str, &str)> {
     (!exact && ENDINGS.iter().any(|ending| file.ends_with(ending))).then_some((file, function))
 }
 
-/// The files below a directory that each call fits, by their real paths: what is reached by several links is one file.
-/// Directories that cannot be read, scratch of other runs, and what lies beyond the first [`MOST`] directories are left out.
+/// The files below a directory that each call matches, by their real paths: a file reached by several links counts
+/// once. Directories that cannot be read, scratch of other runs, and what lies beyond the first [`MOST`] directories
+/// are left out.
 pub fn matches(runtime: Runtime, calls: &[&str], directory: &Path) -> Vec<BTreeSet<PathBuf>> {
     let mut found = vec![BTreeSet::new(); calls.len()];
     let ends: Vec<Option<&str>> = calls.iter().map(|call| end_of_path(runtime, call).map(|(file, _)| file)).collect();
@@ -70,7 +71,8 @@ pub fn matches(runtime: Runtime, calls: &[&str], directory: &Path) -> Vec<BTreeS
     found
 }
 
-/// For a call that fits several files, the name of each file that fits only that one, from the program's directory.
+/// For a call that matches several files, a name for each file that matches this file only, from the program's
+/// directory.
 pub fn names(runtime: Runtime, call: &str, files: &BTreeSet<PathBuf>, directory: &Path) -> Vec<String> {
     let root = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     let sign = runtime.call_form().0;

@@ -132,7 +132,7 @@ pub enum ProbeEvent {
         /// The heap at that instant.
         heap: HeapFigures,
     },
-    /// Answer to a `collect`: a full collection is done.
+    /// Answer to a `collect`: a full garbage collection is done.
     Collected {
         /// What it took.
         took: Nanos,
@@ -144,11 +144,11 @@ pub enum ProbeEvent {
         /// Why.
         because: Because,
     },
-    /// Figures of the heap.
+    /// Sizes of the heap, and counts of garbage collections.
     Heap {
-        /// The occasion on which they were taken.
+        /// Why the heap was read.
         why: Occasion,
-        /// The figures.
+        /// The sizes and counts.
         heap: HeapFigures,
         /// The longest delay of the event loop since the last sample.
         loop_delay_max: Option<Nanos>,
@@ -229,7 +229,7 @@ pub struct Tallied {
     pub classes: Vec<(u32, u64)>,
 }
 
-/// The occasion on which figures of the heap were taken.
+/// Why the heap was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Occasion {

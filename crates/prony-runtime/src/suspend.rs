@@ -1,4 +1,4 @@
-//! The runner's side of a suspension: a thread is suspended at the end of a call and receives commands through a FIFO.
+//! The runner's side of a suspension: a thread, suspended at the end of a function call, gets commands through a FIFO.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Counts the invocations of each call over all processes, and assigns roles to processes.
+//! Counts the invocations of each timed function over all processes, and assigns roles to processes.
 
 use std::collections::BTreeMap;
 

@@ -532,7 +532,7 @@ mod tests {
         let late = missing(&read(&threads, 100, 1_290, None));
         assert!(late.contains("known only up to 290"), "{late}");
         let untold = finished(&[hello(1, 0, 0), heap(1, 0, 5, "start", 9)], 90);
-        assert!(missing(&read(&untold, 0, 50, None)).contains("no collection was reported yet"));
+        assert!(missing(&read(&untold, 0, 50, None)).contains("no garbage collection was reported yet"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 'use strict';
-// Collections of this thread's heap, each with the instant of its end. They are counted by a native module, `gc.c`, which
-// V8 calls at each of them; where it cannot be loaded (`--no-addons`, another processor), by what the event loop delivers,
-// late, and never after its last turn.
+// Garbage collections of this thread's heap, each with the instant of its end. A native module, `gc.c`, which V8 calls at
+// each collection, counts them. Where it cannot be loaded (`--no-addons`, another processor), the events of a
+// PerformanceObserver are counted, which come late, and never after the last turn of the event loop.
 const { PerformanceObserver, constants, performance } = require('perf_hooks');
 const { now, line, spend } = require('./channel.cjs');
 

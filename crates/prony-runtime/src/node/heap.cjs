@@ -1,5 +1,5 @@
 'use strict';
-// The heap's figures: every 100 ms while the event loop turns, at calls where it does not, and when asked.
+// Reads the heap: every 100 ms while the event loop turns, at timed calls while it does not, and on command.
 const { monitorEventLoopDelay } = require('perf_hooks'); // Node 11.10
 const { getHeapStatistics } = require('v8');
 const { spec, now, line, thread } = require('./channel.cjs');

@@ -19,7 +19,7 @@ function missed(target, file, why) {
   line('not_found', now(), `,"call":${JSON.stringify(target.id)},"file":${JSON.stringify(file.slice(-1024))},"why":${JSON.stringify(why)}`);
 }
 
-/** The timed function that replaces `fn`, the same one each time; `fn` itself where it is no function. */
+/** The timed function that replaces `fn`, the same one each time; `fn` itself where it is not a function. */
 function replacement(fn, target, file) {
   if (typeof fn !== 'function') return fn;
   const known = watched.get(target.id) || new WeakMap();
@@ -66,7 +66,7 @@ function patched(exports, target, file) {
   const key = names[names.length - 1];
   const is = owner === null || owner === undefined ? undefined : Object.getOwnPropertyDescriptor(Object(owner), key);
   if (!is || (!is.get && typeof is.value !== 'function')) {
-    missed(target, file, is ? 'the export is no function' : 'no such export');
+    missed(target, file, is ? 'the export is not a function' : 'no such export');
     return exports;
   }
   const changed = replace(owner, key, target, file);
@@ -105,7 +105,7 @@ function facade(namespace, index, file) {
     return top;
   }
   if (typeof top === 'function') return replacement(top, target, file);
-  missed(target, file, first in namespace ? 'the export is no function' : 'no such export');
+  missed(target, file, first in namespace ? 'the export is not a function' : 'no such export');
   return top;
 }
 

@@ -1,4 +1,4 @@
-"""Figures of the allocator and the collector: where collections and calls give the occasion, and when asked.
+"""Reads the allocator and counts garbage collections: at collections and timed calls, and on command.
 
 A thread that samples would make every fork of the program one of a process with threads, so there is none.
 """

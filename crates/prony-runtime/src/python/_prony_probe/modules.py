@@ -51,7 +51,7 @@ def _watched(owner, name, target):
     if isinstance(value, type):
         raise TypeError(f"`{name}` is a class; name one of its methods")
     if not callable(value):
-        raise TypeError(f"`{name}` is no function")
+        raise TypeError(f"`{name}` is not a function")
     return _instead(value, target)
 
 
