@@ -270,7 +270,7 @@ fn answers_need_not_be_there_and_must_not_differ() {
     assert!(answered(Some("xx:1")).iter().all(|a| a.share.is_ok()));
     for above in answered(Some("xx:2")) {
         let Err(NoShare::Refused(why)) = above.share else { panic!("{above:?}") };
-        assert!(why.contains("returned 7 rows each, and not the same ones"), "{why}");
+        assert!(why.contains("returned 7 rows each, but not the same rows"), "{why}");
     }
 }
 

@@ -48,11 +48,14 @@ fn interaction_is_reported_with_both_levels() {
     assert!(sentence.starts_with(start), "{sentence}");
     let rest = &sentence[start.len()..];
     assert!(rest.starts_with("6.0") || rest.starts_with("5.9"), "{sentence}");
-    assert!(rest.contains(" at `way=batch`; from `each` to `batch` that changes by a factor of 0."), "{sentence}");
+    assert!(
+        rest.contains(" at `way=batch`; from `each` to `batch` this effect changes by a factor of 0."),
+        "{sentence}"
+    );
     let interval = one.change.interval;
     assert!(interval.low < 0.5 && interval.high.unwrap() > 0.5 && interval.high.unwrap() < 0.52, "{interval:?}");
     assert_eq!(found.looked_at, 1);
-    assert!(found.note().starts_with("these are no verdicts: interactions are not declared"));
+    assert!(found.note().starts_with("interactions are exploratory and are not verdicts"));
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn what_an_interaction_rests_on_is_said() {
         t.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Limit };
         t.phases = vec![not_reached("write")];
     }
-    assert_eq!(basis(&data), (9, 12, "9 of 12 blocks, those in which all four have a figure)".to_owned()));
+    assert_eq!(basis(&data), (9, 12, "9 of 12 blocks, those in which all four variants have a value)".to_owned()));
     let document = json_document::of(&data, None);
     let found = &document["interactions"][0];
     assert_eq!((&found["blocks"], &found["of_blocks"], &found["unimodal"]), (&json!(9), &json!(12), &json!(false)));
@@ -155,7 +158,7 @@ fn joint_confidence_is_stated_for_one_analysis() {
     let time = |e: usize, w: usize| [[1.0; 3], [6.0, 5.9, 1.0]][e][w];
     let once = engines(&["each", "ten", "hundred"]);
     let note = found(&run(&once, time)).note();
-    assert!(note.contains("the changes hold together with probability 95 % over all 2 pairs"), "{note}");
+    assert!(note.contains("the changes hold jointly with probability 95 % over all 2 pairs"), "{note}");
     let often = edited(&once, |json| {
         let blocks = json!({ "min": 6, "max": 30 });
         json["variants"].as_array_mut().unwrap().iter_mut().for_each(|v| v["blocks"] = blocks.clone());
@@ -164,7 +167,7 @@ fn joint_confidence_is_stated_for_one_analysis() {
     assert_eq!(found_often.analyses, 4);
     let note = found_often.note();
     assert!(
-        note.contains("would hold for a single analysis together") && note.contains("had up to 4 interim analyses"),
+        note.contains("would hold for a single analysis jointly") && note.contains("had up to 4 interim analyses"),
         "{note}"
     );
 }

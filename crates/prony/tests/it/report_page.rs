@@ -125,7 +125,7 @@ fn a_long_list_of_verdicts_is_folded_and_interactions_stand_beside_it() {
     let summary = folded.split_once("</summary>").unwrap().0;
     assert!(summary.starts_with(&format!("<summary>{} more: ", 12 - claimed)), "{summary}");
     assert_eq!(folded.matches("The effect of <code>engine</code> depends on <code>batch</code>").count(), 6);
-    assert!(folded.contains("These are no verdicts: interactions are not declared"));
+    assert!(folded.contains("Interactions are exploratory and are not verdicts"));
     assert!(!page("cache-short", &pages::cache(200)).contains("<details class=\"more\">"), "a short one is not folded");
 }
 

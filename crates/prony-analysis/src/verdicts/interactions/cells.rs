@@ -1,4 +1,4 @@
-//! Selects the trials of a variant in each block, and their weights.
+//! Combines the trials of each variant and block into the effects that interactions compare.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +22,15 @@ type Weights = BTreeMap<usize, f64>;
 #[derive(Clone, Debug)]
 pub(super) struct Cells<'a> {
     data: &'a RunData,
-    /// The figures above nought, by trial.
+    /// The values above zero, by trial.
     figures: BTreeMap<usize, Observation>,
     by_variant: BTreeMap<(usize, u32), Vec<usize>>,
-    /// The share of each variant's figures that the digits which its program prints may hide.
+    /// For each variant the rounding error of the values that its program prints, as a share of its typical value.
     hidden: Vec<f64>,
-    /// The baselines that have a figure.
+    /// The trials of baselines that have a value.
     baselines: BTreeMap<Place, Vec<usize>>,
-    /// The blocks of several sessions: in these, only trials of one sub-block met the machine in one state.
+    /// The blocks that several sessions ran: in these, only trials of the same sub-block met the machine in the same
+    /// state.
     split: BTreeSet<u32>,
 }
 
