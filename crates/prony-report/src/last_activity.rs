@@ -1,4 +1,4 @@
-//! Which sign of activity came last in phases that wait for quiet: a footnote at their times.
+//! Makes the footnote at the time of a phase that waits for quiet: which sign of activity came last.
 
 use std::collections::BTreeMap;
 

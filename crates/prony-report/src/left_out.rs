@@ -61,11 +61,11 @@ fn caption(metric: &MetricName) -> String {
     let (side, words) = match metric.key.metric.better() {
         Better::Lower => ("Above 1 `all` does better", "so the change helps"),
         Better::Higher => ("Below 1 `all` does better", "so the change helps"),
-        Better::Neither => ("Above 1 `all` has less", "so the change lowers it"),
+        Better::Neither => ("Above 1 `all` has less", "so the change lowers the value"),
     };
     format!(
-        "Each row leaves one change out and compares the rest with `all` of them together; in brackets the interval. \
-         {side}, {words}. These are the verdicts above, in another order."
+        "Each row leaves one change out and compares the rest with `all` of them together; the interval is in \
+         parentheses. {side}, {words}. These are the verdicts above, in another order."
     )
 }
 

@@ -1,4 +1,4 @@
-//! How the numbers of one column are printed: one unit, one number of decimals.
+//! Chooses how the numbers of one column are printed: one unit and one number of decimals for all of them.
 
 use prony_experiment::expr::Dimension;
 use prony_experiment::format::format_value;

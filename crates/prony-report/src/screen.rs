@@ -1,13 +1,14 @@
-//! The one way of text to a terminal. Titles, levels and what programs print are data: a character in them that would
-//! move the cursor, begin an escape sequence or turn the text around is shown as `\u{1b}`. Colour is never part of a text:
-//! it is given beside it. `clippy.toml` of this crate forbids every other use of the standard streams.
+//! All text to a terminal goes through this file. Titles, levels and the output of programs are data: a character in
+//! them that would move the cursor, begin an escape sequence or reverse the text direction is shown escaped, as
+//! `\u{1b}`. Colour is never part of a text; it is passed separately. `clippy.toml` of this crate forbids every other
+//! use of the standard streams.
 
 #![expect(clippy::disallowed_methods, reason = "this is the one way to the standard streams")]
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal, Stderr, Stdout, Write};
 
-/// The standard output stream, for what escapes by itself.
+/// The standard output stream, for writers that escape their texts themselves.
 pub fn stdout() -> BufWriter<Stdout> {
     BufWriter::new(io::stdout())
 }

@@ -1,4 +1,4 @@
-//! Texts from outside made harmless in HTML.
+//! Escapes texts that do not come from prony for HTML.
 
 use crate::screen::is_unsafe;
 

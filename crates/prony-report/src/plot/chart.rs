@@ -1,5 +1,5 @@
-//! What a chart is: marks on scales with the texts beside them. Each is described once, in `data`; `draw` makes a static
-//! picture of any description, and the page's script draws the same one.
+//! The description of a chart: marks on scales, with texts. Each chart is described once, in `data`; `draw` makes a
+//! static picture from any description, and the script of the HTML page draws the same description.
 
 use std::collections::HashMap;
 
@@ -84,7 +84,7 @@ impl Columns {
     }
 }
 
-/// Charts that belong together, with what is chosen among.
+/// Charts that belong together, with the controls that select what they show.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Section {
     /// Choices that the page offers; a picture shows what is chosen at first.
@@ -200,7 +200,7 @@ pub struct When(pub usize, pub usize, pub usize);
 pub struct Chart {
     /// Above it.
     pub title: String,
-    /// What the file of its numbers calls them; empty where they are in none.
+    /// The column name of its values in the file with the numbers; empty where they are not in that file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub column: String,
     /// What is drawn and what was left out, a sentence each.
@@ -320,7 +320,7 @@ pub struct Mark {
     /// Places up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub y: Option<ColumnId>,
-    /// The middles of intervals; of dots, figures that the tip states.
+    /// The middles of intervals; for dots, values that the tip states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub z: Option<ColumnId>,
     /// How `z` is written.
@@ -384,7 +384,7 @@ pub enum Kind {
     Ends,
 }
 
-/// Whose the points of a mark are.
+/// To which variants or trials the points of a mark belong.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Of {
     /// Always shown.
@@ -435,7 +435,7 @@ impl Stroke {
     }
 }
 
-/// A chart's figures as rows.
+/// The values of a chart as rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Table {
     /// Of the columns, that of the name first.

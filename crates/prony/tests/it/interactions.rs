@@ -229,8 +229,12 @@ fn the_document_holds_the_figures_and_growth_is_marked_as_extrapolated() {
     assert!((9e6..1.1e7).contains(&reach), "{reach}");
     let sentences: Vec<&String> = report.remarks.iter().flat_map(|r| &r.lines).collect();
     let count = |what: &str| sentences.iter().filter(|s| s.contains(what)).count();
-    assert_eq!(count("extrapolated, not measured: it would meet the limit of 16.00 GB at about "), 2, "{sentences:#?}");
-    let ran_out = "; at 10,000,000 it did run out of memory; left out for want of a figure: 16 of 80 trials";
+    assert_eq!(
+        count("extrapolated, not measured: it would reach the memory limit of 16.00 GB at about "),
+        2,
+        "{sentences:#?}"
+    );
+    let ran_out = "; trials did run out of memory at 10,000,000; left out, since they have no value: 16 of 80 trials";
     assert_eq!(count(ran_out), 2, "time and memory: {sentences:#?}");
     let first = &document["comparisons"][0];
     assert_eq!((&first["verdict"], &first["metric"]), (&json!("worse"), &json!("source.time")));
@@ -269,7 +273,7 @@ fn memory_that_the_host_lacked_is_not_the_subjects() {
     }
     let (growth, sentences) = growth_of_time(&sourcing);
     assert!(growth.series[0].ran_out.is_empty());
-    assert!(sentences[0].ends_with("; left out for want of a figure: 16 of 80 trials"), "{sentences:?}");
+    assert!(sentences[0].ends_with("; left out, since they have no value: 16 of 80 trials"), "{sentences:?}");
     assert!(!sentences[0].contains("run out") && !sentences[1].contains("left out"), "{sentences:?}");
 }
 
@@ -282,7 +286,7 @@ fn measured_zero_excludes_a_power_law_and_is_reported() {
     let [first, second] = growth.series.as_slice() else { panic!("{growth:?}") };
     assert!(first.fit.is_none() && first.zeros == 1 && second.fit.is_some() && second.zeros == 0);
     assert!(first.points.iter().all(|(.., y)| y.is_none_or(|y| y > 0.0)), "log axes have no nought");
-    let sentence = "`source.time` of `engine=memory` has no power law with `documents`: in 1 of 80 trials the figure is not \
+    let sentence = "`source.time` of `engine=memory` has no fitted power law in `documents`: in 1 of 80 trials the value is not \
                 above 0";
     assert_eq!((sentences.len(), sentences[0].as_str()), (2, sentence));
 }
@@ -297,7 +301,7 @@ fn the_far_end_of_an_extrapolation_has_a_bound_or_is_said_to_have_none() {
     }
     let growth = growth::of(&run_data(experiment, 1, trials), &"source.anon.max".parse().unwrap(), 1).unwrap();
     let words = growth.series[0].reach_words("documents").unwrap();
-    assert!(words.contains(" to beyond 100 times the largest measured), "), "{words}");
+    assert!(words.contains(" to beyond 100 times the largest value measured), "), "{words}");
 }
 
 #[test]
@@ -318,7 +322,7 @@ fn a_search_has_no_interactions_and_growth_only_where_survival_chose() {
         let report = build(data, &Options::default());
         report.remarks.iter().map(|remarks| (remarks.title, remarks.note.clone())).collect::<Vec<_>>()
     };
-    let note = "a search chose the values by the outcomes of their trials";
+    let note = "a search chose the values of the factor by the outcomes of their trials";
     let titles = remarks(&planned);
     assert!(titles.len() == 2 && titles.iter().all(|(_, said)| !said.contains(note)), "{titles:?}");
     let tuned = searched("tune");

@@ -1,4 +1,4 @@
-//! How variants are drawn and called, and which of many are shown at first.
+//! Chooses the colours, symbols and names of variants in charts, and which of many variants are shown at first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
