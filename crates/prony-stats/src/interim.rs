@@ -1,8 +1,9 @@
-//! When a run may stop: interim analyses fixed in advance, each with its share of the error (METHOD 4.7).
+//! Plans the interim analyses after which a run may stop: they are fixed in advance, each with its share of the error
+//! (METHOD 4.7).
 //!
-//! The shares add up to one, and the intervals of all interim analyses and all comparisons hold together with
-//! the promised probability. So it is paid for in advance whatever an interim analysis is used for: to stop on a
-//! difference, to stop because an interval has become narrow enough, or to go on.
+//! The shares add up to one, and the intervals of all interim analyses and all comparisons hold jointly with the
+//! promised probability. Therefore an interim analysis may be used for any decision: to stop on a difference, to stop
+//! because an interval has become narrow enough, or to continue.
 
 use serde::{Deserialize, Serialize};
 

@@ -81,7 +81,7 @@ impl Interaction {
             self.between.1,
             ratio(self.change.ratio),
             interval_text(self.change.interval),
-            if self.unimodal { ", for unimodal noise" } else { "" },
+            if self.unimodal { ", assuming unimodal noise" } else { "" },
             self.basis(),
         )
     }

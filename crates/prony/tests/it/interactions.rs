@@ -180,7 +180,7 @@ fn few_blocks_suppose_unimodal_noise_and_say_so() {
     assert!(!sentence(&data).contains("unimodal"), "{}", sentence(&data));
     // Of two pairs each interval is at 2.5 %; six blocks by themselves give 3.1 %.
     data.trials.retain(|t| t.trial.block < 6);
-    assert!(sentence(&data).ends_with(", for unimodal noise; 6 blocks)"), "{}", sentence(&data));
+    assert!(sentence(&data).ends_with(", assuming unimodal noise; 6 blocks)"), "{}", sentence(&data));
 }
 
 #[test]
