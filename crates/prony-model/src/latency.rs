@@ -1,7 +1,7 @@
-//! Latency recorder over HdrHistogram.
+//! Records latencies in an HdrHistogram.
 //!
-//! Failed operations have no latency and count as +infinity in percentiles (METHOD 1.4). Where a percentile falls
-//! among them it is missing, with that as its reason: no finite number would be correct, and JSON has no infinity.
+//! Failed operations have no latency and count as +infinity in percentiles (METHOD 1.4). A percentile that falls among
+//! failed operations is missing, with that as its reason: no finite number would be correct, and JSON has no infinity.
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{DeserializeError, Deserializer, Serializer, V2Serializer};
@@ -179,7 +179,7 @@ impl Recorder {
         }
         if rank > ok - self.saturated() {
             return Reading::Missing(Why::Failed(
-                format!("above one hour: {} operations were", self.saturated()).into(),
+                format!("{} operations took one hour or longer, the most that is recorded", self.saturated()).into(),
             ));
         }
         // Half a rank less, so that rounding of the quotient cannot reach the next.

@@ -89,11 +89,11 @@ pub enum FromWorker {
     },
 }
 
-/// What kind of end the worker reports of itself.
+/// The kind of failure that the worker reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// The engine said no.
+    /// The engine reported an error.
     Failed,
     /// The engine does not offer it.
     Unsupported,
@@ -101,13 +101,13 @@ pub enum Failure {
     WrongAnswer,
     /// An open-loop rate was not sustained.
     Saturated,
-    /// The subject could not allocate memory and said so.
+    /// The subject reported that it could not allocate memory.
     OutOfMemory,
     /// The disk was full.
     DiskFull,
 }
 
-/// What a phase measured from inside the worker.
+/// What the worker measured in a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseReport {
     /// Time inside timed sections; of several clients, the time in which at least one is inside; of an open loop, whose

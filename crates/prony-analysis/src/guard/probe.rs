@@ -216,7 +216,7 @@ mod tests {
         });
         let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
         assert_eq!(guards, ["probe_lines_lost", "hold_failed", "suspended_inside", "heap_full_aside"]);
-        assert!(found[1].message.ends_with("the runner did not answer"));
+        assert!(found[1].message.ends_with("prony did not answer in time"));
         assert!(found[2].message.starts_with("`at_end` of phase `load`") && found[2].phase.as_deref() == Some("whole"));
         assert_eq!(check(&TrialRecord { phases: Vec::new(), ..probed(ProbeReport::default()) }), []);
     }

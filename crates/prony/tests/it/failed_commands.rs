@@ -216,10 +216,10 @@ fn times_of_an_open_loop_are_not_compared() {
     assert!(said.contains("`write.latency.p99`"), "{said}{}", String::from_utf8_lossy(&output.stderr));
     for metric in ["write.time", "write.cpu.user"] {
         let said = String::from_utf8(bench.prony(&["compare", "--metric", metric]).stdout).unwrap();
-        assert!(said.contains("`write` begins its operations by a schedule: compare its latencies"), "{said}");
+        assert!(said.contains("`write` starts its operations on a schedule: compare its latencies"), "{said}");
     }
     let said = String::from_utf8(bench.prony(&["compare", "--metric", "write.rate"]).stdout).unwrap();
-    assert!(!said.contains("by a schedule"), "{said}");
+    assert!(!said.contains("on a schedule"), "{said}");
 }
 
 #[test]
