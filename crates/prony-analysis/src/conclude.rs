@@ -85,8 +85,8 @@ pub fn conclude(
     (ending, completed)
 }
 
-/// The phase with its completion. Where its program was to say how many operations it did and how many failed, and one of the
-/// two could not be read, nobody knows that this was the work asked for.
+/// The phase with its completion. If its program should have reported how many operations succeeded and how many
+/// failed, and one of the two could not be read, it is not known whether the phase did the required work.
 fn completed_as(completion: Completion, one: Observed, specs: &[PhaseSpec]) -> PhaseRecord {
     let reports = specs.iter().find(|spec| spec.name == one.phase.name).is_some_and(reports_operations);
     let completion = match completion {
@@ -117,7 +117,8 @@ pub(crate) fn is_of_calls(spec: &PhaseSpec) -> bool {
     matches!(&spec.action, Action::Observe(observe) if observe.call().is_some())
 }
 
-/// A number of operations; `None` where it was not measured, or a program wrote what is no number of operations.
+/// A number of operations; `None` where it was not measured, or where a program reported a value that cannot be a
+/// count.
 fn count(phase: &PhaseRecord, metric: Metric) -> Option<u64> {
     let number = *phase.reading(MetricKey::amount(metric))?.measured()?;
     (number.is_finite() && number >= 0.0).then_some(number as u64)

@@ -1,4 +1,4 @@
-//! CPU profiles: reads the files of V8 and `perf` into one model, and summarizes it.
+//! CPU profiles: reads the files of V8 and `perf` into one model, and summarises it.
 //!
 //! A profile consists of samples. A sample says which stack of calls one thread had at an instant, and stands for the
 //! time until the next sample (V8) or for one period of the CPU clock (`perf`). Everything else (time by function and

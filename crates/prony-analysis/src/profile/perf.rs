@@ -1,5 +1,5 @@
-//! The text that `perf script --ns -F comm,pid,tid,time,period,event,ip,sym,dso` writes: a line for each sample, then its
-//! stack from the innermost call outwards, then an empty line.
+//! Reads the text that `perf script --ns -F comm,pid,tid,time,period,event,ip,sym,dso` writes: a line for each sample,
+//! then its stack from the innermost call outwards, then an empty line.
 
 use std::sync::LazyLock;
 

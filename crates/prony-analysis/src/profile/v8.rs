@@ -1,8 +1,9 @@
-//! V8's `.cpuprofile` (the type `Profile` of the DevTools protocol), with what prony's preload adds under `prony`.
+//! Reads V8's `.cpuprofile` files (the type `Profile` of the DevTools protocol), with the data that prony's preload
+//! script adds under `prony`.
 //!
-//! Its instants are microseconds of V8's own clock. On Linux that is `CLOCK_MONOTONIC`, but no document promises it: the
-//! preload reads that clock before and after V8 says "now", at the start and at the end, and from these four readings
-//! follows by how much the two can differ at most.
+//! Its instants are microseconds of V8's own clock. On Linux that is `CLOCK_MONOTONIC`, but no document promises it:
+//! the preload reads that clock before and after V8 says "now", at the start and at the end, and from these four
+//! readings follows by how much the two can differ at most.
 
 use std::collections::HashMap;
 

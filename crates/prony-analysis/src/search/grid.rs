@@ -1,4 +1,4 @@
-//! Settings to try: a coarse grid over all ranges, then finer ones near the best.
+//! Generates the settings that a search tries: a coarse grid over all ranges, then finer grids near the best setting.
 //!
 //! Positions are shares of each range, so that a step in a logarithmic range is a constant factor.
 

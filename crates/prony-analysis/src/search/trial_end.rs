@@ -19,7 +19,7 @@ pub enum TrialEnd {
 }
 
 impl TrialEnd {
-    /// What the outcome means; `None` where the user interrupted the trial, which is no result.
+    /// What the outcome means; `None` where the user interrupted the trial, which is not a result.
     pub const fn of(outcome: Outcome) -> Option<Self> {
         match outcome {
             Outcome::Ok => Some(Self::Lived),

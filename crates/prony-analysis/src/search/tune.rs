@@ -182,7 +182,7 @@ pub struct Tune {
     settings: Settings,
     candidates: Vec<Candidate>,
     round: Round,
-    /// Blocks asked for.
+    /// Blocks that were requested so far.
     blocks: u32,
     spent: Nanos,
     /// Of the last grid that ended, the best first.

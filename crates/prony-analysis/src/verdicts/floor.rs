@@ -72,13 +72,13 @@ impl Share {
         Self { middle: above(ratio), interval }
     }
 
-    /// Whether the floor takes more than the variant, so that it is no floor.
+    /// Whether the floor takes more than the variant, so that it is not a lower bound.
     pub fn is_below(&self) -> bool {
         self.middle < 0.0
     }
 }
 
-/// Each variant that has a floor, those above the same floor together; nothing for a search, whose figures are biased.
+/// Each variant that has a floor, grouped by floor; nothing for a search, whose results are biased.
 pub fn of(data: &RunData, metric: &MetricName) -> Vec<Above> {
     let experiment = &data.experiment;
     if experiment.explores() || experiment.compare().floor.is_empty() {

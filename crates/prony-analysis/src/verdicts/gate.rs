@@ -143,9 +143,9 @@ impl fmt::Display for Verdicted {
     }
 }
 
-/// The gate's answer for a comparison, and why: outcomes of trials come before any figure. A variant of which one trial
-/// failed does not pass; where a trial of the baseline failed, or something else ended one of either, no figure shows
-/// that it passes, though one may still show that it fails.
+/// The gate's answer for a comparison, and why. How trials ended comes before their values: a variant of which one
+/// trial failed does not pass. Where a trial of the baseline failed, or something else ended a trial of either, the
+/// values cannot show that the variant passes, though they may still show that it fails.
 fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) {
     let of = |variant: usize| trials.iter().filter(move |trial| trial.trial.variant == variant);
     let failures = |which: fn(Outcome) -> bool, variant: usize| -> Option<String> {

@@ -34,7 +34,7 @@ pub struct Interactions {
 /// The effect of one factor at several levels of another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interaction {
-    /// The figure.
+    /// The metric.
     pub metric: MetricName,
     /// The factor whose effect depends, by name.
     pub factor: String,
@@ -64,7 +64,7 @@ pub struct Interaction {
 const LISTED: usize = 4;
 
 impl Interaction {
-    /// As a sentence without a full stop; names stand in backticks, as they came.
+    /// As a sentence without a full stop; names are in backticks, unescaped.
     pub fn sentence(&self) -> String {
         let at = if self.at.is_empty() { String::new() } else { format!(" at `{}`", self.at) };
         let listed =

@@ -47,7 +47,7 @@ pub struct Line {
     pub pair: Pair,
     /// Its statistics.
     pub comparison: Comparison,
-    /// The verdict as a sentence without a full stop; names stand in backticks, as they came.
+    /// The verdict as a sentence without a full stop; names are in backticks, unescaped.
     pub sentence: String,
     /// Its basis: blocks, the minimum detectable effect, the A/A check.
     pub detail: String,

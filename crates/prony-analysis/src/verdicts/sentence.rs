@@ -71,15 +71,16 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: 
     }
 }
 
-/// How trials with a figure failed in the phase of that figure, one bounded by time, in which operations failed, so that the
-/// rate of those that succeeded counts; or after it.
+/// How trials failed although they have a value: in the compared phase, if that is bounded by time, so that the rate of
+/// its successful operations counts; or after that phase.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failed {
     pub(super) variant: Vec<Outcome>,
     pub(super) baseline: Vec<Outcome>,
-    /// Whether all trials without a figure ended by themselves, such as with an exit code: what did so has finished.
+    /// Whether all trials without a value ended by themselves, such as with an exit code: such a trial has failed
+    /// rather than not finished.
     pub(super) by_itself: bool,
-    /// How those of the variant ended, and those of the baseline.
+    /// How the trials without a value ended: those of the variant, and those of the baseline.
     pub(super) unfinished: [Vec<Outcome>; 2],
 }
 
