@@ -308,7 +308,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// As they stand where no trial has the primary metric.
+    /// Sorts rows by the mean of the primary metric; their order is kept where no trial has it.
     fn sort_by_mean(&self, rows: &mut [Working]) {
         let Some(primary) = verdicts::declared(&self.data.experiment).into_iter().next() else { return };
         let primary = Expr::Metric(primary);
@@ -480,7 +480,7 @@ fn title(asked: Option<&str>, part: &Part) -> Option<String> {
     }
 }
 
-/// The durability class in force, as the engine's driver tells.
+/// The effective durability class, as the engine's driver reports it.
 fn class(trial: &TrialRecord) -> Option<String> {
     Some(trial.store()?.durability.name().to_owned())
 }

@@ -1,4 +1,4 @@
-//! Makes the texts of one column from trials: summarizes the trials of each cell, chooses one unit for all cells, and
+//! Makes the texts of one column from trials: summarises the trials of each cell, chooses one unit for all cells, and
 //! writes the text.
 
 use prony_experiment::design::{CellPart, Experiment, Expr, Statistic};
@@ -232,13 +232,13 @@ impl Writer<'_> {
         };
     }
 
-    /// A unit stands in the heading, in the text around the figure, or behind the figure.
+    /// The number with its unit, unless the unit is in the heading or in the text around the number.
     fn with_unit(&self, scale: &Scale, number: String) -> String {
         let formatted = expressions(self.parts).any(|(_, format)| format.is_some());
         if self.single || formatted || scale.name.is_empty() { number } else { format!("{number} {}", scale.name) }
     }
 
-    /// Least and greatest trial of the first figure.
+    /// Appends the smallest and the largest value of the cell's first metric.
     fn spread(&self, cell: &mut Cell) {
         let (Some(summary), Some(scale)) = (self.summaries.first(), self.scales.first()) else { return };
         let middle = matches!(self.statistic, Statistic::Median | Statistic::Mean);

@@ -134,8 +134,8 @@ fn requested(experiment: &Experiment) -> Vec<(Topic, MetricKey)> {
     std::iter::once(anon).chain(heap).chain(syncs).collect()
 }
 
-/// What programs have beside the usual figures, where it was measured and is not zero; with notes on it. The columns name no
-/// phase where rows are phases.
+/// Columns of further metrics of programs, where they were measured and are not zero, with notes on them. The columns
+/// name no phase where rows are phases.
 pub(super) fn more_of_programs(
     experiment: &Experiment,
     trials: &[TrialRecord],
@@ -203,8 +203,8 @@ fn planned(experiment: &Experiment, trials: &[TrialRecord], shown: &[String]) ->
     (columns, absent)
 }
 
-/// The columns where rows are phases: the same figures, naming no phase. The cells of a phase that lacks what another has say
-/// why themselves.
+/// The columns where rows are phases: the same metrics, without the phase's name. If a phase lacks a metric that
+/// another phase has, its cell says why.
 pub(super) fn per_phase(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
     let (columns, mut absent) = planned(experiment, trials, &timed_phases(experiment, trials));
     let mut plans: Vec<ColumnPlan> = Vec::new();
@@ -245,7 +245,7 @@ pub(super) fn all(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<Column
     columns
 }
 
-/// A column that was asked for by its metric's name.
+/// The column of a metric that is requested by name.
 pub(super) fn of_metric(name: MetricName) -> ColumnPlan {
     let heading = match &name.instance {
         Some(instance) => format!("{instance}.{}", name.key),
@@ -275,7 +275,7 @@ fn plan(phase: &str, key: MetricKey, topic: Topic) -> ColumnPlan {
     ColumnPlan { topic, ..of_metric(MetricName { phase: phase.to_owned(), instance: None, key }) }
 }
 
-/// Phases in the order of the file; a phase that only some variants have stands where it first occurs.
+/// Phases in the order of the file; a phase that only some variants have is placed where it first occurs.
 pub(super) fn phases(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<String> {
     let planned = experiment.variants().iter().flat_map(|v| &v.spec.phases).map(|p| &p.name);
     let recorded = trials.iter().flat_map(|t| &t.phases).map(|p| &p.name);

@@ -140,7 +140,7 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// The largest memory seen in the phase in which a trial ended, bytes: what it had needed at least.
+/// The largest memory measured in the phase in which a trial ended, in bytes: a lower bound of what the trial needs.
 pub fn least_memory(trial: &TrialRecord) -> Option<f64> {
     // The control group's own peak is exact; what was sampled of the process is below it.
     if let Some(peak) = trial.conditions.memory.as_ref().and_then(|memory| memory.peak.measured()) {

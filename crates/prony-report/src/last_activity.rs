@@ -10,7 +10,7 @@ use super::cells::Source;
 use super::model::Cell;
 use super::notes::Notes;
 
-/// Marks the cells of a column that reads these figures.
+/// Marks the cells of a column that reads these metrics.
 pub(super) fn mark(read: &[&MetricName], sources: &[Source<'_>], cells: &mut [Cell], notes: &mut Notes) {
     let times = read.iter().filter(|name| matches!(name.key.metric, Metric::Time | Metric::SettleTime));
     for name in times {

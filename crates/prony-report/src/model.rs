@@ -17,7 +17,7 @@ pub struct Report {
     pub judged: Option<String>,
     /// The effect of each change, where one change was left out at a time: the verdicts as tables.
     pub effects: Vec<Table>,
-    /// What share of each variant's time lies above its floor, where the experiment names one.
+    /// Tables of the share of each variant's time above its floor, where the experiment names a floor.
     pub floors: Vec<Table>,
     /// Remarks beside the verdicts, which are not verdicts themselves.
     pub remarks: Vec<Remarks>,
@@ -80,13 +80,13 @@ pub struct Table {
 /// A column of values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// What stands above several columns: a phase, levels of factors; may be empty.
+    /// The heading above several columns: a phase, levels of factors; may be empty.
     pub group: String,
     /// The heading.
     pub heading: String,
     /// The unit of all its values; empty where they have none or state it themselves.
     pub unit: String,
-    /// Where its texts stand.
+    /// How its texts are aligned.
     pub align: Align,
     /// What it is about; narrow media put each topic in a table of its own.
     pub topic: Topic,
@@ -106,7 +106,7 @@ impl Column {
     }
 }
 
-/// Where texts stand in a column.
+/// How texts are aligned in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// Labels and free texts.
@@ -124,7 +124,7 @@ pub enum Topic {
     Memory,
     /// Reads, writes, syncs, disk.
     Storage,
-    /// Columns that were asked for; never split by topic.
+    /// Columns that were requested; never split by topic.
     Asked,
 }
 

@@ -36,7 +36,8 @@ pub fn is_unsafe(c: char) -> bool {
         || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// A text of one line in which nothing acts on a terminal: a line feed is shown as `\n`, others as `\u{1b}`.
+/// A text on one line with no character that acts on a terminal: a line feed is shown as `\n`, other such characters as
+/// `\u{1b}`.
 pub fn one_line(text: &str) -> String {
     escaped(text, |_| false)
 }
@@ -123,7 +124,7 @@ impl<W: Write> Screen<W> {
         write!(self.out, "\u{1b}[{code}m{}\u{1b}[0m", lines(text))
     }
 
-    /// Takes back what stands on the current line, of this many columns.
+    /// Erases the text on the current line, of this many columns.
     ///
     /// # Errors
     /// Those of the output.
@@ -131,7 +132,7 @@ impl<W: Write> Screen<W> {
         write!(self.out, "\r{}\r", " ".repeat(columns))
     }
 
-    /// Brings what was written to where it goes.
+    /// Flushes the output.
     ///
     /// # Errors
     /// Those of the output.

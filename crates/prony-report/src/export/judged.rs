@@ -120,7 +120,7 @@ pub(super) struct LeftOutOut<'a> {
 /// An interaction: the effect of one factor depends on the level of another by more than the margin. Not a verdict.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct InteractionOut {
-    /// The figure.
+    /// The metric.
     metric: String,
     /// In words.
     sentence: String,
@@ -166,7 +166,7 @@ struct EffectOut {
 /// A power law fitted to all trials. Not a verdict.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct GrowthOut {
-    /// The figure.
+    /// The metric.
     metric: String,
     /// The factor with which the metric grows.
     factor: String,

@@ -17,7 +17,7 @@ const OPEN: usize = 10;
 /// Characters of a line of a table: A4 has room for it in small print with spreads below their figures, 1280 pixels as it is.
 const WIDEST: usize = 140;
 
-/// The verdicts, each as a sentence with what stands behind it.
+/// The verdicts, each as a sentence with the details behind it.
 pub(super) fn verdicts(verdicts: &Verdicts) -> String {
     if let Some(silent) = verdicts.silent {
         return format!("<p class=\"silent\">No verdict: {}.</p>", sentence(silent));
@@ -52,7 +52,7 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
     )
 }
 
-/// The lines that stand open and those that are folded, each in their order.
+/// The lines that are visible and those that are folded, each in their order.
 fn folded(verdicts: &Verdicts) -> (Vec<&Line>, Vec<&Line>) {
     if verdicts.lines.len() <= OPEN {
         return (verdicts.lines.iter().collect(), Vec::new());
@@ -225,7 +225,7 @@ fn label(label: &Label) -> String {
     format!("<th scope=\"row\">{}{}</th>", breakable(&label.text), marks(&label.marks))
 }
 
-/// Figures stand to the right, texts to the left.
+/// The class of a cell: values are aligned right, texts left.
 const fn class(align: Align) -> Option<&'static str> {
     match align {
         Align::Left => None,

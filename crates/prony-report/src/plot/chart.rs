@@ -163,7 +163,7 @@ pub enum Does {
     Select,
     /// Shows the variants of the option.
     Restrict,
-    /// Lanes stand by rank (the first option) or as they come.
+    /// Orders lanes by rank (the first option) or as they come.
     Order,
     /// Moves marks by the number at its place in their `shifts`.
     Shift,
@@ -176,7 +176,7 @@ pub enum Does {
 pub struct Choice {
     /// What it is called.
     pub text: String,
-    /// Under which heading it stands.
+    /// The heading under which it is listed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// The variants that it is about; none where it is about all.
@@ -289,12 +289,12 @@ pub enum Scale {
 /// A row of a chart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Lane {
-    /// What stands at its top beside the variant's name.
+    /// The text at its top beside the variant's name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub words: String,
     /// Whose it is: it is left out with its variant.
     pub variant: usize,
-    /// Its place among lanes that are ordered by it, the least first; nothing stands last.
+    /// The rank by which lanes are ordered, the smallest first; lanes without a rank come last.
     pub rank: Option<f32>,
     /// Stands below all others in any order.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -326,11 +326,11 @@ pub struct Mark {
     /// How `z` is written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub z_format: Option<Format>,
-    /// What stands at each point.
+    /// The text at each point.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub text: Vec<String>,
-    /// What is said of a point under the pointer, below the name of its series: `{x}`, `{x2}`, `{y}` and `{z}` stand
-    /// for its own.
+    /// The tooltip of a point, below the name of its series; `{x}`, `{x2}`, `{y}` and `{z}` are replaced by the point's
+    /// values.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tip: String,
     /// The same for each point, where it has texts of its own.
@@ -367,7 +367,7 @@ pub enum Kind {
     Area,
     /// Symbols.
     Dots,
-    /// From `x` to `x2`, open where one is no number, with `z` marked.
+    /// From `x` to `x2`, open where one of them is not a number, with `z` marked.
     Intervals,
     /// Boxes from `x` to `x2` in a lane, with their texts.
     Bars,
@@ -451,14 +451,14 @@ impl Table {
     }
 }
 
-/// A row that stands while its variant is shown.
+/// A row that is shown while its variant is shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
     /// Texts beside the name of the variant's series.
     pub cells: Vec<String>,
     /// Index of the variant.
     pub variant: usize,
-    /// Choices under which it stands.
+    /// Choices under which it is shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<When>,
 }

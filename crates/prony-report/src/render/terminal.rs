@@ -103,7 +103,7 @@ impl Terminal {
         Ok(())
     }
 
-    /// Which columns stand together: all if they fit, else a table a topic, else as many as fit.
+    /// Splits columns into tables: all in one if they fit, else one table for each topic, else as many as fit.
     fn shares(&self, table: &Table, labels: &[Laid], columns: &[Laid]) -> Vec<Vec<usize>> {
         let all: Vec<usize> = (0..columns.len()).collect();
         // The gap after the last column needs no room.

@@ -184,8 +184,8 @@ fn one(data: &RunData, metric: &MetricName, factor: usize, name: String, variant
     Series { name, variants, points, without, zeros, fit, limit, reach, ran_out }
 }
 
-/// The growth of each of these metrics with each numeric factor. The metric that the limit on memory speaks of stands below
-/// whichever is chosen.
+/// Charts of the growth of each of these metrics with each numeric factor. The metric of the memory limit is shown
+/// below whichever metric is chosen.
 pub fn section(source: Source<'_>, columns: &mut Columns, metrics: &[MetricName]) -> Section {
     let data = source.data;
     let factors = factors(&data.experiment);

@@ -1,4 +1,4 @@
-//! Latency percentile curves from HdrHistograms, intended and actual.
+//! The chart of latency: percentile curves from HdrHistograms, by intended and by actual start.
 
 use std::collections::BTreeMap;
 

@@ -206,7 +206,7 @@ fn left_out(source: Source<'_>, phase: &str, metric: Metric) -> Vec<Said> {
     source.variants().into_iter().filter_map(said).collect()
 }
 
-/// The metric that stands first among those that verdicts rest on.
+/// The first of the metrics that get verdicts.
 fn primary(source: Source<'_>) -> Option<MetricName> {
     declared(&source.data.experiment).into_iter().next()
 }

@@ -72,7 +72,7 @@ pub fn among(experiment: &Experiment, variants: impl IntoIterator<Item = usize>)
     Some(Control { label: "Among", does: Does::Restrict, options, chosen })
 }
 
-/// Names of some variants by what tells them apart.
+/// Names of some variants, by the levels in which they differ.
 pub fn short_names(experiment: &Experiment, shown: &[usize]) -> Vec<String> {
     let variants = experiment.variants();
     let differs = |f: &usize| shown.iter().any(|v| variants[*v].levels[*f] != variants[shown[0]].levels[*f]);

@@ -1,4 +1,4 @@
-//! Operations per second over the time of a phase.
+//! The chart of throughput: operations per second over the time of a phase.
 
 use prony_model::metric::Metric;
 

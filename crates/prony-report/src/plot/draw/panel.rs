@@ -134,7 +134,7 @@ impl<'a> Plot<'a> {
         round.into_iter().map(|tick| (tick, axis.format.text(tick))).collect()
     }
 
-    /// What stands at the top of each lane.
+    /// The heading of each lane.
     fn headings(&self, svg: &mut Svg, scene: &Scene<'_>, width: f64) {
         for (number, lane) in &self.lanes {
             let words = if lane.words.is_empty() { String::new() } else { format!(" \u{2013} {}", lane.words) };
