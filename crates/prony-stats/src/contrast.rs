@@ -2,7 +2,7 @@
 //!
 //! A verdict, a share above a floor and leave-one-out compare a variant with another: weight 1 and weight -1. An
 //! interaction compares two such comparisons: weights 1, -1, -1, 1. Only the weights differ. The value of a block does
-//! not depend on how fast the machine was during that block, as long as its weights add up to nought.
+//! not depend on how fast the machine was during that block, as long as its weights add up to zero.
 //!
 //! [`Contrast::estimate`] describes a contrast: one analysis, no correction. [`compare_family`](super::compare_family)
 //! decides several together: interim analyses, Holm's correction, verdicts.

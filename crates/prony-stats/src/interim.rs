@@ -115,9 +115,9 @@ impl InterimAnalyses {
     }
 }
 
-/// The blocks before a verdict can be expected in a family of `comparisons`, at family-wise error `alpha`: the first
-/// interim analysis at which a difference has to stand clear of the noise by no more than the noise's own range, or,
-/// with a time budget, the least number of blocks of which the closing analysis can say anything.
+/// The number of blocks before a verdict can be expected in a family of `comparisons`, at family-wise error `alpha`:
+/// the first interim analysis at which a difference must exceed the noise by no more than the noise's own range; or,
+/// with a time budget, the smallest number of blocks for which the closing analysis can give a verdict.
 ///
 /// `None` where no interim analysis of the plan reaches that.
 pub fn blocks_before_any_verdict(comparisons: usize, alpha: f64, analyses: &InterimAnalyses) -> Option<u32> {

@@ -61,8 +61,8 @@ impl Observation {
         }
     }
 
-    /// The logarithm of the cost, its least and its greatest: a rate's is inverted, so that more is always worse. `None`
-    /// is no result.
+    /// The smallest and the largest logarithm of the cost: a rate is inverted, so that more is always worse. `None` if
+    /// there is no result.
     pub(crate) fn log_cost(self, better: Better) -> Option<(f64, f64)> {
         let (least, most) = match self {
             Self::Value(value) => (value, value),

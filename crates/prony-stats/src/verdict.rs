@@ -25,12 +25,12 @@ impl RatioInterval {
         Self { low: if low < 1.0 / NO_BOUND { 0.0 } else { low }, high: (high <= NO_BOUND).then_some(high) }
     }
 
-    /// The same; `None` where no number lies in it.
+    /// As [`Self::from_log_cost`]; `None` where the interval contains no number.
     pub fn with_numbers(interval: (f64, f64), better: Better) -> Option<Self> {
         Some(Self::from_log_cost(interval, better)).filter(|found| found.low.is_finite() && found.high != Some(0.0))
     }
 
-    /// That of baseline / variant.
+    /// The interval of baseline / variant.
     pub fn inverse(self) -> Self {
         Self { low: self.high.map_or(0.0, |high| 1.0 / high), high: (self.low > 0.0).then(|| 1.0 / self.low) }
     }
