@@ -145,8 +145,8 @@ impl Recorder {
     /// Decodes it from the record.
     ///
     /// # Errors
-    /// [`LatencyError::Decode`] where the bytes are no histogram, [`LatencyError::Bounds`] where it was recorded with
-    /// other bounds and has values outside of these.
+    /// [`LatencyError::Decode`] where the bytes are not a histogram, [`LatencyError::Bounds`] where it was recorded
+    /// with other bounds and has values outside these bounds.
     pub fn from_record(record: &HistogramRecord) -> Result<Self, LatencyError> {
         let operation = || record.operation.clone();
         let read: Histogram<u64> =
@@ -200,7 +200,7 @@ fn decode(v2: &[u8]) -> Result<Histogram<u64>, DeserializeError> {
     if read.len() > MOST { Err(DeserializeError::InvalidParameters) } else { Ok(read) }
 }
 
-/// The operations without which there is no percentile `q` (0 to 1).
+/// The number of operations that percentile `q` (0 to 1) needs.
 fn needed(q: f64) -> u64 {
     // A little less, since 1 - 0.99 is not exactly a hundredth.
     (10.0 / (1.0 - q) - 1e-6).ceil() as u64

@@ -41,7 +41,7 @@ pub fn instances(series: &[ProcessSeries]) -> Vec<String> {
     names
 }
 
-/// The name of a process without the prefix of its instance; `None` where the instance is no process.
+/// The name of a process without the prefix of its instance; `None` where the instance is not a process.
 pub fn name(instance: &str) -> Option<&str> {
     instance.strip_prefix(PREFIX)
 }

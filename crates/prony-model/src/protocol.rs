@@ -1,8 +1,8 @@
-//! Runner <-> worker: JSON lines on an inherited socket. Instants are `CLOCK_MONOTONIC`, which all
+//! Runner <-> worker: the messages, as JSON lines on an inherited socket. Instants are `CLOCK_MONOTONIC`, which all
 //! processes of a machine share.
 //!
-//! The runner leads: it sends [`ToWorker::Plan`] once, then one [`ToWorker::Phase`] at a time, so
-//! that it can reset peaks and read counters while the worker waits between two phases.
+//! The runner leads: it sends [`ToWorker::Plan`] once, then one [`ToWorker::Phase`] at a time, so that it can reset
+//! peaks and read counters while the worker waits between two phases.
 
 use std::collections::BTreeMap;
 
@@ -110,8 +110,8 @@ pub enum Failure {
 /// What the worker measured in a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseReport {
-    /// Time inside timed sections; of several clients, the time in which at least one is inside; of an open loop, whose
-    /// schedule does not stand still, from its begin to its end.
+    /// Time inside timed sections; with several clients, the time in which at least one is inside; for an open loop,
+    /// whose schedule never pauses, from its begin to its end.
     pub time: Nanos,
     /// Wall time outside timed sections, of all clients.
     pub gap: Nanos,

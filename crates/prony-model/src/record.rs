@@ -352,7 +352,7 @@ pub struct ProcessSample {
     pub minor_faults: u64,
     /// Page faults with disk.
     pub major_faults: u64,
-    /// Voluntary context switches of all threads seen.
+    /// Voluntary context switches of all sampled threads.
     pub switches_voluntary: u64,
     /// Involuntary context switches.
     pub switches_forced: u64,

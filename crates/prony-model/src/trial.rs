@@ -1,4 +1,4 @@
-//! A planned trial.
+//! One trial of the plan: its block, position, variant and seed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

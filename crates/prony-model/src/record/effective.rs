@@ -322,11 +322,11 @@ pub struct Call {
 pub struct ProgramStore {
     /// The path.
     pub path: PathBuf,
-    /// Whether it lies in a directory that is made for the trial.
+    /// Whether it is in a directory that is created for the trial.
     pub of_the_trial: bool,
     /// What was there when the program began; `None` where nothing was.
     pub at_begin: Option<DiskUsage>,
-    /// Whether anything was there at any begin or end of a phase.
+    /// Whether anything was there at the begin or the end of any phase.
     pub found: bool,
     /// Time that reading its size took while the program ran.
     pub reading: Nanos,

@@ -95,7 +95,7 @@ impl Role {
     /// Every role.
     pub const ALL: [Self; 3] = [Self::Main, Self::Child, Self::Worker];
 
-    /// The name, as instances of figures have it.
+    /// The name, as it appears in metric names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Main => "main",

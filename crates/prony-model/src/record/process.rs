@@ -22,7 +22,7 @@ pub enum Status {
 /// The recorded part of an output stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Captured {
-    /// The beginning; bytes that are no UTF-8 are replaced.
+    /// The beginning; bytes that are not UTF-8 are replaced.
     pub first: String,
     /// The end, where the stream was longer than what `first` holds.
     pub last: String,
