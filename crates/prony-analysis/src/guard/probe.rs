@@ -105,10 +105,10 @@ fn died_aside(record: &TrialRecord, probe: &ProbeReport) -> Option<Finding> {
         return None;
     }
     let message = format!(
-        "{} processes of the program ended at their heap limit, and the program continued without them",
+        "{} processes or threads of the program ended at their heap limit, and the program went on",
         deaths.len()
     );
-    let hint = "without these processes the program did different work; raise the heap limit, or find out what fills \
+    let hint = "without them the program did different work: raise the heap limit, or find out what fills \
         the heap";
     Some(Finding::of("heap_full_aside", Severity::Warning, message, hint).with(json!({ "deaths": deaths })))
 }
