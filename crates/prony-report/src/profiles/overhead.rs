@@ -90,16 +90,16 @@ mod tests {
         let said = |wall, cpu, trials| counted(wall, cpu, trials, trials);
         assert_eq!(
             said(Some(1.131), Some(1.2), 10),
-            "under the profiler the phase took 1.13 times the wall time and 1.20 times the CPU time of the median of 10 \
-             trials without it"
+            "under the profiler the phase took 1.13 times the wall time and 1.20 times the CPU time of the median of \
+             10 trials without it"
         );
         assert!(
             said(Some(1.0), None, 1).ends_with("the wall time of the one trial without it; its CPU time is missing")
         );
         assert_eq!(
             counted(Some(1.131), Some(1.2), 10, 1),
-            "under the profiler the phase took 1.13 times the wall time of the median of 10 trials without it, and 1.20 \
-             times the CPU time of the one trial without it"
+            "under the profiler the phase took 1.13 times the wall time of the median of 10 trials without it, and \
+             1.20 times the CPU time of the one trial without it"
         );
         assert!(
             counted(None, Some(1.0), 3, 2)

@@ -286,8 +286,8 @@ fn measured_zero_excludes_a_power_law_and_is_reported() {
     let [first, second] = growth.series.as_slice() else { panic!("{growth:?}") };
     assert!(first.fit.is_none() && first.zeros == 1 && second.fit.is_some() && second.zeros == 0);
     assert!(first.points.iter().all(|(.., y)| y.is_none_or(|y| y > 0.0)), "log axes have no nought");
-    let sentence = "`source.time` of `engine=memory` has no fitted power law in `documents`: in 1 of 80 trials the value is not \
-                above 0";
+    let sentence = "`source.time` of `engine=memory` has no fitted power law in `documents`: in 1 of 80 \
+                trials the value is not above 0";
     assert_eq!((sentences.len(), sentences[0].as_str()), (2, sentence));
 }
 

@@ -105,8 +105,8 @@ fn sessions_on_another_machine_or_of_another_prony_are_named() {
     drop(database);
     let report = bench.prony(&["report", "--format", "markdown"]);
     let expected = format!(
-        "the machine, its settings or prony's version were not the same in all sessions of this resumed run: kernel 1.2.3, in session 1 {kernel}; \
-         prony 0.0.9, in session 1 {}",
+        "the machine, its settings or prony's version were not the same in all sessions of this resumed run: \
+         kernel 1.2.3, in session 1 {kernel}; prony 0.0.9, in session 1 {}",
         env!("CARGO_PKG_VERSION")
     );
     let text = said(&report).replace('\\', "");
