@@ -1,9 +1,9 @@
-//! How a trial ended, and which of its phases are complete: decided here for every subject, stores and programs alike
-//! (METHOD 1.3, 8.1, 8.2).
+//! Decides how a trial ended and which of its phases are complete, by the same rules for stores and programs (METHOD
+//! 1.3, 8.1, 8.2).
 //!
-//! An observer says of each phase how far it came ([`Reached`]). Whether the phase counts as complete depends on how
-//! the whole trial ended, and on the operations that failed. Before, programs had a rule of their own: phases that end
-//! with the program were complete whatever the outcome, so that a crash was the fastest way to end.
+//! An observer reports how far each phase came ([`Reached`]). Whether a phase counts as complete also depends on how
+//! the whole trial ended and on how many operations failed. Programs once had a rule of their own: a phase that ends
+//! with the program was complete whatever the outcome, so that a crash was the fastest way to end.
 
 use prony_experiment::design::AllowedErrors;
 use prony_model::metric::{Metric, MetricKey};
@@ -15,13 +15,14 @@ use prony_model::units::Nanos;
 /// How far a phase came, as its observer reported it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
-    /// It never began.
+    /// The phase never began.
     Nothing,
-    /// It began, and something ended the trial before its own end.
+    /// The phase began, and the trial ended before the phase's own end.
     Begin,
-    /// Its own end: the worker's report, a line, a mark, the return of a call, quiet.
+    /// The phase reached its own end: the worker reported it, or the program wrote the line or the mark, returned from
+    /// the function, or became quiet.
     OwnEnd,
-    /// The end of the subject: of the program, or of its replicas, or of all calls of a function that it may make.
+    /// The phase ended with the subject: with the program, its replicas, or the last possible call of a function.
     SubjectEnd,
 }
 
@@ -43,8 +44,9 @@ impl Observed {
     }
 }
 
-/// How the trial ended, and its phases with their completion. `stated` is how many operations may fail, where the
-/// experiment says so: without that none, and what a call throws is for its caller to judge.
+/// How the trial ended, and its phases with their completion. `stated` is how many operations the experiment allows to
+/// fail. Where it does not say, no operation may fail, except that calls of a function may throw: their caller decides
+/// whether that is a failure.
 pub fn conclude(
     specs: &[PhaseSpec],
     stated: Option<AllowedErrors>,
@@ -83,8 +85,8 @@ pub fn conclude(
     (ending, completed)
 }
 
-/// The phase with its completion. Where its program was to say how many operations it did and how many failed, and one of the
-/// two could not be read, nobody knows that this was the work asked for.
+/// The phase with its completion. If its program should have reported how many operations succeeded and how many
+/// failed, and one of the two could not be read, it is not known whether the phase did the required work.
 fn completed_as(completion: Completion, one: Observed, specs: &[PhaseSpec]) -> PhaseRecord {
     let reports = specs.iter().find(|spec| spec.name == one.phase.name).is_some_and(reports_operations);
     let completion = match completion {
@@ -115,18 +117,20 @@ pub(crate) fn is_of_calls(spec: &PhaseSpec) -> bool {
     matches!(&spec.action, Action::Observe(observe) if observe.call().is_some())
 }
 
-/// A number of operations; `None` where it was not measured, or a program wrote what is no number of operations.
+/// A number of operations; `None` where it was not measured, or where a program reported a value that cannot be a
+/// count.
 fn count(phase: &PhaseRecord, metric: Metric) -> Option<u64> {
     let number = *phase.reading(MetricKey::amount(metric))?.measured()?;
     (number.is_finite() && number >= 0.0).then_some(number as u64)
 }
 
-/// Operations of a phase that were done, and those that failed; `None` unless both were counted.
+/// Operations of a phase that succeeded, and those that failed; `None` unless both numbers were counted.
 pub(crate) fn counted(phase: &PhaseRecord) -> Option<(u64, u64)> {
     Some((count(phase, Metric::Operations)?, count(phase, Metric::Errors)?))
 }
 
-/// Operations of a phase that were offered, done or not; `None` unless both were counted.
+/// Operations that a phase attempted: those that succeeded and those that failed; `None` unless both numbers were
+/// counted.
 pub fn offered(phase: &PhaseRecord) -> Option<u64> {
     counted(phase).map(|(done, failed)| done.saturating_add(failed))
 }
@@ -145,7 +149,7 @@ fn with_errors(ending: Ending, one: &Observed, allowed: AllowedErrors) -> Ending
     let most = phase.errors.iter().max_by_key(|(_, times)| **times).map(|(text, _)| text);
     let text = phase.errors.keys().find(of_the_disk).or(most);
     let cause = text.map(|text| format!(", most often: {text}")).unwrap_or_default();
-    let shown = format!("{errors}{of} operations of `{}` failed, and {allowed} may fail{cause}", phase.name);
+    let shown = format!("{errors}{of} operations of phase `{}` failed, and {allowed} may fail{cause}", phase.name);
     let mut evidence = ending.evidence;
     if !matches!(ending.outcome, Outcome::Ok | Outcome::Saturated) {
         evidence.push(shown);
@@ -261,7 +265,10 @@ mod tests {
         let (how, completed) = of(none, 1);
         assert_eq!((how.outcome, how.phase.as_deref()), (Outcome::Failed { code: None }, Some("write")));
         assert_eq!(how.after, Nanos::from_secs(3));
-        assert_eq!(how.evidence, ["1 of 100 operations of `write` failed, and none may fail, most often: no space"]);
+        assert_eq!(
+            how.evidence,
+            ["1 of 100 operations of phase `write` failed, and none may fail, most often: no space"]
+        );
         assert_eq!(completed, [Complete, Failed, AfterFailure]);
         assert_eq!(of(AllowedErrors::Count(1), 1).1, [Complete; 3]);
         assert_eq!(of(AllowedErrors::Count(1), 2).1, [Complete, Failed, AfterFailure]);
@@ -387,7 +394,7 @@ mod tests {
         let of = |outcome| conclude(&specs, None, ending(outcome), full()).0;
         assert_eq!(of(Outcome::Ok).outcome, Outcome::DiskFull);
         assert_eq!(of(Outcome::TimedOut).outcome, Outcome::TimedOut);
-        assert!(of(Outcome::TimedOut).evidence[0].starts_with("3 of 100 operations of `write` failed"));
+        assert!(of(Outcome::TimedOut).evidence[0].starts_with("3 of 100 operations of phase `write` failed"));
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! Guards: each checks the validity of data and returns a finding. A guard may refuse a comparison, never delete data.
+//! Guards: each checks one condition that limits the validity of results, and returns a finding where it holds. A guard
+//! may refuse a comparison; it never deletes data.
 //!
-//! [`trial`] checks one trial, [`variants`] a variant beside its stratum's baseline, [`run`] at a whole run; [`gather`](findings::gather) asks all of them.
+//! [`trial`] checks one trial, [`variants`] compares a variant with its stratum's baseline, [`run`] checks a whole run;
+//! [`gather`](findings::gather) calls every guard.
 
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::number::percent_with;

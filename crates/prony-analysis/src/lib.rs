@@ -1,8 +1,8 @@
-//! What may be concluded from records: which phases are complete and which operations failed ([`conclude`]), what limits
-//! the validity of a figure ([`guard`]), where a program's time went ([`profile`]), what a search tries next ([`search`]),
-//! which comparisons are decided ([`verdicts`]).
+//! Draws conclusions from trial records: which phases are complete and how a trial ended ([`conclude`]), what limits
+//! the validity of results ([`guard`]), where a program spends its time ([`profile`]), what a search tries next
+//! ([`search`]), and what the comparisons say ([`verdicts`]).
 //!
-//! Functions of their arguments: no clock, no file, no process.
+//! All functions depend on their arguments only: they use no clock, no file and no process.
 
 pub mod conclude;
 pub mod guard;

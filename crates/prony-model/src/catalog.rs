@@ -1,4 +1,5 @@
-//! What the checker needs from outside of the file: the engines of this build, the machine, the command line's options.
+//! What checking an experiment needs beyond its file: the engines of this build, the machine, the options of the
+//! command line.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +28,10 @@ pub trait EngineCatalog {
     }
 }
 
-/// What lies outside of a file: directories, commands, room on the disk. Implemented where these may be read.
+/// The surroundings that an experiment's file refers to: directories, commands, free space on the disk. Implemented in
+/// a crate that may read them.
 pub trait Surroundings {
-    /// All that trials of this variant need and that does not exist.
+    /// Everything that trials of this variant need but that does not exist.
     fn lacking(&self, spec: &TrialSpec) -> Vec<Lack>;
 }
 
@@ -43,7 +45,7 @@ impl Surroundings for Anywhere {
     }
 }
 
-/// Something that a value of the file names and that does not exist.
+/// Something that is named in the file but does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lack {
     /// The section whose value it is: `program`, `change`, `limits`, `data`.
@@ -91,18 +93,21 @@ pub struct StoreFault {
 /// What the command line changes in an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overrides {
-    /// `--set factor=a,b`: the factor's levels; values that the file does not have join a factor written as a list.
-    /// `--set factor.key=a,b`: each level that runs, once with each value of this key of its table.
+    /// `--set factor=a,b`: run these levels of the factor; values that the file does not have are added to a factor
+    /// written as a list. `--set factor.setting=a,b`: run each level once with each of these values of the setting in
+    /// its table.
     pub set: Vec<(String, Vec<String>)>,
-    /// `--only factor=a`: of the file's levels, only these.
+    /// `--only factor=a`: run only these of the file's levels.
     pub only: Vec<(String, Vec<String>)>,
-    /// `--blocks N`: so many blocks instead of the file's; levels with fewer of their own keep them.
+    /// `--blocks N`: the number of blocks, instead of that of the file; levels with a smaller number of their own keep
+    /// it.
     pub blocks: Option<u32>,
-    /// `--budget TIME`: as many blocks as it holds instead of the file's; levels with fewer of their own keep them.
+    /// `--budget TIME`: run as many blocks as fit, instead of the file's number; levels with a smaller number of their
+    /// own keep it.
     pub budget: Option<Nanos>,
-    /// `--seed N`: instead of the file's.
+    /// `--seed N`: the seed, instead of that of the file.
     pub seed: Option<u64>,
-    /// Factors whose values a search determines: what `[design]` says of their levels does not apply.
+    /// Factors whose values a search chooses: settings of `[design]` about their levels do not apply.
     pub free: Vec<String>,
     /// Variables that `{env.NAME}` of a program may name. Never stored with the rest: they may contain secrets that no
     /// experiment names, and a reader of stored overrides fills in the variables of that time.

@@ -1,8 +1,8 @@
-//! How an error is shown to a user.
+//! Formats an error for the user.
 
 use std::error::Error;
 
-/// An error with its causes, in one line, and what to do in a second; ends with a newline.
+/// An error with its causes in one line, and the hint in a second line; ends with a newline.
 pub fn message(error: &dyn Error, hint: Option<String>) -> String {
     let mut text = format!("error: {error}");
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! Events that the runner emits during a run, and what receives them. Terminal, JSON lines and tests are observers.
+//! Events that the runner emits during a run, and the observers that receive them: the terminal, JSON lines and tests.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,11 +19,11 @@ pub enum Event {
         title: String,
         /// Variants.
         variants: usize,
-        /// Blocks planned; 0 where a time budget decides.
+        /// Blocks planned; 0 where a time budget decides their number.
         blocks: u32,
-        /// Trials planned; 0 where a time budget decides.
+        /// Trials planned; 0 where a time budget decides their number.
         trials: u32,
-        /// The time that the run has, where it is limited.
+        /// The time budget of the run, if it has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         budget: Option<Nanos>,
         /// Trials that an earlier session of this run has finished.
@@ -31,16 +31,16 @@ pub enum Event {
     },
     /// The machine is being measured: `fsync`, `memory`, `disk` ...
     HostProbe {
-        /// The part that is measured.
+        /// The part of the machine that is measured.
         what: String,
     },
-    /// A program's directory is being copied, which takes long.
+    /// A large program directory is being copied; emitted repeatedly with the progress.
     Copying {
         /// The directory, as the file names it.
         directory: String,
-        /// How much of its files was copied so far.
+        /// Bytes copied so far.
         done: Bytes,
-        /// How much they are.
+        /// Bytes in all.
         total: Bytes,
     },
     /// A trial begins.
@@ -93,20 +93,20 @@ pub enum Event {
         done: u32,
         /// Trials planned now; with a time budget, about as many as fit.
         trials: u32,
-        /// About how long the rest takes, at most, with all that belongs to it: updated after each trial. `None` where
-        /// that is not known.
+        /// About how long the rest of the run takes at most, overhead between trials included; updated after each
+        /// trial. `None` where that is not known.
         #[serde(skip_serializing_if = "Option::is_none")]
         left: Option<Nanos>,
     },
     /// The extra trial of a profile begins, after the plan's own trials.
     ProfileBegan {
-        /// Which trial; it is none of the plan's.
+        /// The extra trial, which is not part of the plan.
         trial: PlannedTrial,
         /// The variant's levels as text.
         variant: String,
-        /// How many profiles the run has, this one and those to come included.
+        /// Number of profiles that the run will have in the end.
         profiles: u32,
-        /// How many of them an earlier session or this one has.
+        /// Number of profiles that exist already, from this session or earlier ones.
         done: u32,
     },
     /// A profile is stored, or why there is none.
@@ -119,9 +119,9 @@ pub enum Event {
         samples: Reading<u64>,
         /// What is missing in the profile, and why.
         notes: Vec<String>,
-        /// How many of the run's profiles exist.
+        /// Number of the run's profiles that exist now.
         done: u32,
-        /// How many it will have.
+        /// Number of profiles that the run will have in the end.
         profiles: u32,
     },
     /// Something that a user should know.

@@ -1,4 +1,4 @@
-//! The findings of guards. They are part of the record, and so separate from the guards, which read records.
+//! The findings of guards. They are part of the record, and therefore separate from the guards, which read records.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,11 @@ pub struct Finding {
     pub severity: Severity,
     /// The phase it concerns, where it concerns one.
     pub phase: Option<String>,
-    /// One sentence, with figures.
+    /// One sentence, with the values observed.
     pub message: String,
     /// What to do.
     pub hint: String,
-    /// The figures behind it.
+    /// The values behind the message.
     pub data: Value,
 }
 
@@ -27,7 +27,7 @@ pub struct Finding {
 pub enum Severity {
     /// Worth knowing.
     Note,
-    /// The figure may mislead.
+    /// The result may mislead.
     Warning,
     /// The comparison is refused.
     Refusal,

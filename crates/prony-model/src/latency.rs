@@ -1,7 +1,7 @@
-//! Latency recorder over HdrHistogram.
+//! Records latencies in an HdrHistogram.
 //!
-//! Failed operations have no latency and count as +infinity in percentiles (METHOD 1.4). Where a percentile falls
-//! among them it is missing, with that as its reason: no finite number would be correct, and JSON has no infinity.
+//! Failed operations have no latency and count as +infinity in percentiles (METHOD 1.4). A percentile that falls among
+//! failed operations is missing, with that as its reason: no finite number would be correct, and JSON has no infinity.
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{DeserializeError, Deserializer, Serializer, V2Serializer};
@@ -145,8 +145,8 @@ impl Recorder {
     /// Decodes it from the record.
     ///
     /// # Errors
-    /// [`LatencyError::Decode`] where the bytes are no histogram, [`LatencyError::Bounds`] where it was recorded with
-    /// other bounds and has values outside of these.
+    /// [`LatencyError::Decode`] where the bytes are not a histogram, [`LatencyError::Bounds`] where it was recorded
+    /// with other bounds and has values outside these bounds.
     pub fn from_record(record: &HistogramRecord) -> Result<Self, LatencyError> {
         let operation = || record.operation.clone();
         let read: Histogram<u64> =
@@ -179,7 +179,7 @@ impl Recorder {
         }
         if rank > ok - self.saturated() {
             return Reading::Missing(Why::Failed(
-                format!("above one hour: {} operations were", self.saturated()).into(),
+                format!("{} operations took one hour or longer, the most that is recorded", self.saturated()).into(),
             ));
         }
         // Half a rank less, so that rounding of the quotient cannot reach the next.
@@ -200,7 +200,7 @@ fn decode(v2: &[u8]) -> Result<Histogram<u64>, DeserializeError> {
     if read.len() > MOST { Err(DeserializeError::InvalidParameters) } else { Ok(read) }
 }
 
-/// The operations without which there is no percentile `q` (0 to 1).
+/// The number of operations that percentile `q` (0 to 1) needs.
 fn needed(q: f64) -> u64 {
     // A little less, since 1 - 0.99 is not exactly a hundredth.
     (10.0 / (1.0 - q) - 1e-6).ceil() as u64

@@ -1,4 +1,4 @@
-//! The names of figures: `phase[.instance].metric[.statistic]`, one grammar everywhere.
+//! Metrics and their names: `phase[.instance].metric[.statistic]`, one grammar everywhere.
 
 use std::fmt;
 use std::str::FromStr;
@@ -61,7 +61,8 @@ macro_rules! metrics {
 }
 
 impl Metric {
-    /// Whether it is a time of a whole phase, which grows with the work of that: that of one operation does not.
+    /// Whether it is the time of a whole phase, which grows with the phase's work, as opposed to the time of one
+    /// operation.
     pub const fn is_time_of_phase(self) -> bool {
         use Metric::{LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999};
         let of_one_operation =
@@ -71,12 +72,13 @@ impl Metric {
 }
 
 metrics! {
-    Time "time" Nanos Lower false "Time inside timed sections (operations, commits, declared pauses); of several clients, the time in which at least one is inside; of an open loop, from its begin to its end";
-    Wall "wall" Nanos Lower false "Wall time from the phase's begin to its end, gaps between batches included";
-    Makespan "makespan" Nanos Lower false "From the first release of a program's replicas to the end of the last of them";
-    Skew "skew" Nanos Lower false "From the end of the first of a program's replicas to that of the last";
+    Time "time" Nanos Lower false "Time inside timed sections (operations, commits, declared pauses); with several \
+        clients, the time in which at least one is inside; for an open loop, from its begin to its end";
+    Wall "wall" Nanos Lower false "Wall time from the begin of the phase to its end, gaps between batches included";
+    Makespan "makespan" Nanos Lower false "Time from the release of the first replica of a program to the end of the last";
+    Skew "skew" Nanos Lower false "Time from the end of the first replica of a program to the end of the last";
     Gap "gap" Nanos Lower false "Wall time outside timed sections: preparing keys and values";
-    GapCpu "gap.cpu" Nanos Lower false "CPU time of the worker outside timed sections: preparing keys and values; contained in `cpu`";
+    GapCpu "gap.cpu" Nanos Lower false "CPU time of the worker outside timed sections: preparing keys and values; included in `cpu`";
     Cpu "cpu" Nanos Lower false "CPU time, user and system, of the whole process tree";
     CpuUser "cpu.user" Nanos Lower false "CPU time in user mode of the whole process tree";
     CpuSystem "cpu.system" Nanos Lower false "CPU time in the kernel of the whole process tree";
@@ -89,8 +91,9 @@ metrics! {
     Rows "rows" Count Neither false "Rows that reads returned";
     Misses "misses" Count Neither false "Reads that found no row";
     Distinct "distinct" Count Neither false "Distinct keys touched";
-    Skipped "skipped" Count Lower false "Open-loop operations never started";
-    Lag "lag" Nanos Lower false "Largest lag: of an open-loop start behind its schedule, or of prony behind a line or mark of a program";
+    Skipped "skipped" Count Lower false "Operations of an open loop that were never started";
+    Lag "lag" Nanos Lower false "Largest delay: of the start of an open-loop operation behind its schedule, or of \
+        prony noticing a line or mark of a program";
     LatencyP50 "latency.p50" Nanos Lower false "Median latency of one operation";
     LatencyP90 "latency.p90" Nanos Lower false "90th percentile of latency";
     LatencyP95 "latency.p95" Nanos Lower false "95th percentile of latency";
@@ -98,34 +101,34 @@ metrics! {
     LatencyP999 "latency.p99.9" Nanos Lower false "99.9th percentile of latency";
     LatencyMax "latency.max" Nanos Lower false "Largest latency";
     Rss "rss" Bytes Lower true "Resident memory: anonymous, file-backed and shared together";
-    Anon "anon" Bytes Lower true "Anonymous memory: heaps and stacks, what the kernel cannot take back without swap";
+    Anon "anon" Bytes Lower true "Anonymous memory: heaps and stacks, which the kernel cannot reclaim without swap";
     File "file" Bytes Lower true "Resident file-backed pages: mapped stores, libraries";
     Shared "shared" Bytes Lower true "Resident shared memory (shmem, tmpfs)";
-    Pss "pss" Bytes Lower true "Proportional set size, read at phase edges";
+    Pss "pss" Bytes Lower true "Proportional set size, read at the begin and end of phases";
     Vsz "vsz" Bytes Lower true "Address space";
     Swap "swap" Bytes Lower true "Swapped-out anonymous memory";
     Threads "threads" Count Neither true "Threads of the process tree";
     Processes "processes" Count Neither true "Processes of the process tree";
     HeapUsed "heap.used" Bytes Lower true "Heap in use, as the language runtime reports it";
     HeapTotal "heap.total" Bytes Lower true "Heap reserved, as the language runtime reports it";
-    External "external" Bytes Lower true "Memory outside the heap that the runtime accounts for";
+    External "external" Bytes Lower true "Memory outside the heap that the language runtime accounts for";
     ArrayBuffers "heap.arraybuffers" Bytes Lower true "The part of `external` that array buffers hold (Node)";
     HeapBlocks "heap.blocks" Count Lower true "Blocks of the runtime's allocator in use (CPython, which counts no bytes)";
-    GcTime "gc.time" Nanos Lower false "Time that the runtime's collections took, as it reports them";
-    GcCount "gc.count" Count Lower false "Collections of the runtime";
-    GcFull "gc.full" Count Lower false "Full collections of the runtime: of the old generation";
+    GcTime "gc.time" Nanos Lower false "Time spent in garbage collections, as the language runtime reports it";
+    GcCount "gc.count" Count Lower false "Garbage collections of the language runtime";
+    GcFull "gc.full" Count Lower false "Full garbage collections (old generation) of the language runtime";
     LoopDelay "loop.delay" Nanos Lower false "Longest delay of the event loop, as the runtime reports it (Node)";
-    Suspended "held" Nanos Neither false "Time for which prony suspended the program at the ends of calls; part of \
-        no other figure of the phase";
+    Suspended "held" Nanos Neither false "Time for which prony suspended the program at the ends of function calls; \
+        not included in any other metric of the phase";
     Read "read" Bytes Lower false "Bytes that reached the block layer for reading (io read_bytes)";
     Written "written" Bytes Lower false "Bytes handed to the block layer for writing (io write_bytes)";
-    Fsyncs "fsyncs" Count Lower false "Calls of fsync, fdatasync, msync and sync_file_range together";
-    Fsync "fsync" Count Lower false "Calls of fsync";
-    Fdatasync "fdatasync" Count Lower false "Calls of fdatasync";
-    Msync "msync" Count Lower false "Calls of msync";
-    SyncFileRange "sync_file_range" Count Lower false "Calls of sync_file_range";
-    Flushes "flushes" Count Lower false "Flush requests the device of the store completed, whoever asked";
-    DeviceWritten "device.written" Bytes Lower false "Bytes the device of the store wrote, whoever asked";
+    Fsyncs "fsyncs" Count Lower false "System calls fsync, fdatasync, msync and sync_file_range, together";
+    Fsync "fsync" Count Lower false "System calls fsync";
+    Fdatasync "fdatasync" Count Lower false "System calls fdatasync";
+    Msync "msync" Count Lower false "System calls msync";
+    SyncFileRange "sync_file_range" Count Lower false "System calls sync_file_range";
+    Flushes "flushes" Count Lower false "Flush requests that the device of the store completed, from any process of the machine";
+    DeviceWritten "device.written" Bytes Lower false "Bytes that the device of the store wrote, for any process of the machine";
     MajorFaults "faults.major" Count Lower false "Page faults that waited for a disk";
     MinorFaults "faults.minor" Count Lower false "Page faults served from memory";
     SwitchesVoluntary "switches.voluntary" Count Lower false "Context switches by waiting";
@@ -134,18 +137,20 @@ metrics! {
     DiskLength "disk.length" Bytes Lower false "Length of the store's files at the phase's end";
     UserBytes "user.bytes" Bytes Neither false "Bytes of keys and values handed to or taken from the engine";
     Cached "cached" Ratio Neither false "Share of the store's pages in the page cache at the phase's begin";
-    SettleTime "settle.time" Nanos Lower false "From the begin of a phase that waits for quiet to the last activity above its thresholds, of the signs that `of` names; the quiet after it is in `wall` alone";
-    SettleCpu "settle.time.cpu" Nanos Lower false "The same of CPU time alone; as an instance that of one role's processes";
-    SettleWritten "settle.time.written" Nanos Lower false "The same of bytes written alone";
-    SettleDisk "settle.time.disk" Nanos Lower false "The same of the store's size alone";
-    SettleDirty "settle.time.dirty" Nanos Lower false "The same of the store's dirty and writeback pages alone: when the kernel had written them";
+    SettleTime "settle.time" Nanos Lower false "Time from the begin of a phase that waits for quiet to the last \
+        activity above the thresholds, for the signs of activity that `of` names; the quiet time after it is included \
+        in `wall` only";
+    SettleCpu "settle.time.cpu" Nanos Lower false "As `settle.time`, for CPU time only; with an instance, for the processes of one role";
+    SettleWritten "settle.time.written" Nanos Lower false "As `settle.time`, for bytes written only";
+    SettleDisk "settle.time.disk" Nanos Lower false "As `settle.time`, for the size of the store only";
+    SettleDirty "settle.time.dirty" Nanos Lower false "As `settle.time`, for the dirty and writeback pages of the store only: until the kernel had written them";
     PressureCpu "pressure.cpu" Ratio Lower false "Share of the phase in which some task of the machine waited for a CPU (PSI)";
     PressureIo "pressure.io" Ratio Lower false "Share of the phase in which some task of the machine waited for I/O (PSI)";
     PressureMemory "pressure.memory" Ratio Lower false "Share of the phase in which some task of the machine waited for memory (PSI)";
 }
 
 impl Metric {
-    /// Calls that ask the kernel to make data durable, and their sum.
+    /// System calls that ask the kernel to make data durable, and their sum.
     pub const SYNCS: [Self; 5] = [Self::Fsyncs, Self::Fsync, Self::Fdatasync, Self::Msync, Self::SyncFileRange];
 }
 
@@ -176,11 +181,11 @@ pub enum Stat {
     Max,
     /// Smallest sample.
     Min,
-    /// At the phase's end; after what `at_end` asks for.
+    /// At the end of the phase, after the steps of `at_end`.
     End,
-    /// At the phase's end, before what `at_end` asks for: before a forced collection.
+    /// At the end of the phase, before the steps of `at_end`, such as a forced garbage collection.
     Before,
-    /// Exact peak where the kernel keeps one (`rss`: `VmHWM` after `clear_refs`), else missing; never a sampled figure.
+    /// Exact peak where the kernel keeps one (`rss`: `VmHWM` after `clear_refs`), else missing; never a sampled value.
     Peak,
 }
 
@@ -206,7 +211,7 @@ impl Stat {
 pub struct MetricKey {
     /// What is measured.
     pub metric: Metric,
-    /// Which figure of the gauge; `None` for amounts.
+    /// The statistic of a gauge; `None` for amounts.
     pub stat: Option<Stat>,
 }
 
@@ -216,7 +221,7 @@ impl MetricKey {
         Self { metric, stat: None }
     }
 
-    /// A gauge's figure.
+    /// A statistic of a gauge.
     pub const fn gauge(metric: Metric, stat: Stat) -> Self {
         Self { metric, stat: Some(stat) }
     }
@@ -232,14 +237,14 @@ impl fmt::Display for MetricKey {
     }
 }
 
-/// A figure's whole name: `source.rss.end`, `load.api.0.cpu.user`.
+/// The full name of a metric: `source.rss.end`, `load.api.0.cpu.user`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MetricName {
     /// The phase's name; may hold spaces, no full stop.
     pub phase: String,
     /// The instance within the phase (a worker, a service), where there are several.
     pub instance: Option<String>,
-    /// What of it.
+    /// The metric, with its statistic where it is a gauge.
     pub key: MetricKey,
 }
 
@@ -257,8 +262,8 @@ pub enum MetricError {
         /// The nearest known name.
         near: Option<String>,
     },
-    /// A statistic on a metric that is no gauge.
-    #[error("`{metric}` is one number a phase and takes no `.{stat}`")]
+    /// A statistic on a metric that is not a gauge.
+    #[error("`{metric}` is a single number per phase, so that it has no statistic `.{stat}`")]
     NotAGauge {
         /// The metric's name.
         metric: &'static str,

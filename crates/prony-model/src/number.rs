@@ -9,7 +9,7 @@ pub const MOST_DECIMALS: usize = 9;
 /// From here on a number has more digits than a double knows, and than a cell holds.
 const LARGEST: f64 = 1e15;
 
-/// With so many decimals, from [`LARGEST`] on with an exponent; what rounds to nought has no sign.
+/// With so many decimals, from [`LARGEST`] on with an exponent; a number that rounds to zero has no sign.
 pub fn with_decimals(value: f64, decimals: usize) -> String {
     if value.abs() >= LARGEST {
         return format!("{value:.2e}");
@@ -83,8 +83,8 @@ pub fn effect(share: f64) -> String {
     }
 }
 
-/// An interval of bounds that are written already, with what stands behind each number: `2.1 to 7.0 %`, `at most 7.0 %`,
-/// `2.1 % or more`.
+/// An interval of bounds that are formatted already, with the text to put behind the numbers: `2.1 to 7.0 %`, `at most
+/// 7.0 %`, `2.1 % or more`.
 pub fn interval(low: Option<String>, high: Option<String>, unit: &str) -> String {
     match (low, high) {
         (Some(low), Some(high)) => format!("{low} to {high}{unit}"),

@@ -1,4 +1,4 @@
-//! How a trial ended. A trial that does not finish is a result (METHOD 1.3).
+//! The outcomes of trials. A trial that does not finish is a result too (METHOD 1.3).
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;
 
-/// Who ended a trial for lack of memory.
+/// Whose memory ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutOfMemory {
-    /// The limit that the experiment set.
+    /// The memory limit that the experiment sets was reached.
     Limit,
-    /// The machine had no more.
+    /// The machine ran out of memory.
     Host,
     /// The language runtime reached its own heap limit.
     Runtime,
@@ -27,30 +27,30 @@ pub enum Outcome {
     Ok,
     /// Memory ran out.
     OutOfMemory {
-        /// Whose limit it was.
+        /// Whose memory ran out.
         by: OutOfMemory,
     },
-    /// A declared time ran out.
+    /// A declared time limit was reached.
     TimedOut,
-    /// A signal that nothing here sent.
+    /// The subject was ended by a signal that prony did not send.
     Crashed {
         /// The signal's number.
         signal: i32,
     },
-    /// The subject said no: an exit code or an error.
+    /// The subject reported a failure: an exit code or an error.
     Failed {
         /// The exit code, where there is one.
         code: Option<i32>,
     },
     /// The disk was full.
     DiskFull,
-    /// Data read back is not what was written, or what the oracle says.
+    /// Data read back differs from what was written, or from the expected answer.
     WrongAnswer,
     /// An open-loop rate was not sustained.
     Saturated,
     /// The engine or machine does not offer what the trial needs.
     Unsupported,
-    /// SIGKILL without evidence of who sent it or why.
+    /// The subject was ended by SIGKILL, and there is no evidence who sent it or why.
     Killed,
     /// The run was interrupted; the trial is not a result and runs again on resume.
     Interrupted,
@@ -80,7 +80,7 @@ impl Outcome {
         matches!(self, Self::OutOfMemory { by: OutOfMemory::Host } | Self::Killed | Self::Interrupted)
     }
 
-    /// Whether the subject failed by its own doing: it did not end well, nothing else ended it, and engine and machine
+    /// Whether the subject failed because of itself: it failed, nothing else may have ended it, and engine and machine
     /// support what it needs.
     pub const fn is_own_failure(self) -> bool {
         !self.is_ok() && !self.is_disturbance() && !matches!(self, Self::Unsupported)
@@ -117,15 +117,15 @@ pub fn counted(outcomes: impl IntoIterator<Item = Outcome>) -> String {
     kinds.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect::<Vec<_>>().join(", ")
 }
 
-/// What is known of a trial's end.
+/// How a trial ended, with the evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ending {
     /// How it ended.
     pub outcome: Outcome,
-    /// The phase in which it ended, unless it ended well.
+    /// The phase in which the trial ended, unless it succeeded.
     pub phase: Option<String>,
-    /// From the start of that phase (of the trial where no phase had begun) to the end.
+    /// Time from the start of that phase (of the trial, if no phase had begun) to the end.
     pub after: Nanos,
-    /// What shows it: `oom_kill` rises, signals, messages, last lines of output.
+    /// The evidence: an increase of `oom_kill`, signals, messages, last lines of output.
     pub evidence: Vec<String>,
 }

@@ -1,8 +1,9 @@
-//! Names of a trial's processes that are the same in each trial of a variant, whatever their pids.
+//! Names the processes of a trial so that a process has the same name in each trial of a variant, although its pid
+//! differs.
 //!
-//! A process is named by its role and its command (the kernel's `comm`, as of its last sample). Processes that share both are
-//! numbered in the order in which they were first sampled. A build may start thousands of one command: those beyond
-//! [`NUMBERED`] share a name, and their figures are sums.
+//! A process is named by its role and its command (the kernel's `comm`, as of its last sample). Processes that share
+//! both are numbered in the order in which they were first sampled. A build may start thousands of one command: those
+//! beyond [`NUMBERED`] share a name, and their measurements are added up.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::record::ProcessSeries;
 /// The prefix of a process's instance in the readings of a phase.
 const PREFIX: &str = "process.";
 
-/// The instance for what the tree used and no sampled process did.
+/// The instance for resources that the process tree used but that are not attributed to any sampled process.
 pub const NOT_ATTRIBUTED: &str = "process.not attributed";
 
 /// Processes with more than this part of the tree's CPU time, or of its memory, are named.
@@ -40,7 +41,7 @@ pub fn instances(series: &[ProcessSeries]) -> Vec<String> {
     names
 }
 
-/// The name of a process without the prefix of its instance; `None` where the instance is no process.
+/// The name of a process without the prefix of its instance; `None` where the instance is not a process.
 pub fn name(instance: &str) -> Option<&str> {
     instance.strip_prefix(PREFIX)
 }

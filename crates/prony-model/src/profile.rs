@@ -1,4 +1,5 @@
-//! The result of a profile's extra trial. It is stored beside the trials of a run, never among them.
+//! The record of a profile: the result of an extra trial under a profiler. It is stored separately from the trials of
+//! the run.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,10 +29,8 @@ impl Profiler {
     /// The meaning of its time: V8 samples by wall time, `perf` by processor time.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::V8 => {
-                "time of threads that run JavaScript; what they wait for a processor is in it, being idle is not"
-            }
-            Self::Perf => "time on processors",
+            Self::V8 => "time of threads that run JavaScript, including waiting for a processor but not being idle",
+            Self::Perf => "CPU time",
         }
     }
 }
@@ -64,9 +63,9 @@ pub struct ProfileRecord {
     pub variant: usize,
     /// Who took the samples.
     pub profiler: Profiler,
-    /// The time from one sample to the next, as asked for; or why there is no profile.
+    /// The requested time from one sample to the next, or why there is no profile.
     pub interval: Reading<Nanos>,
-    /// The extra trial with all its figures, which count nowhere; `None` where profiling is not possible.
+    /// The extra trial with all its measurements, which count in no result; `None` where profiling is not possible.
     pub trial: Option<TrialRecord>,
     /// What is missing in the profile, and why.
     pub notes: Vec<String>,

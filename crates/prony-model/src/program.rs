@@ -16,10 +16,10 @@ pub const BASE_ENV: [&str; 9] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LA
 /// The phase of a program that declares none.
 pub const WHOLE: &str = "run";
 
-/// Any command, and its whole surroundings: arguments, environment, directory, streams.
+/// A command to measure, with its complete environment: arguments, variables, directory, streams.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProgramSpec {
-    /// Its name in the file, which is its role in figures.
+    /// Its name in the file, which is also its role in metric names.
     pub name: String,
     /// What is executed.
     pub command: CommandLine,
@@ -27,10 +27,10 @@ pub struct ProgramSpec {
     pub directory: Option<String>,
     /// Which copy of `directory` it works in.
     pub copy: CopyOf,
-    /// What becomes of links in `directory` that lead out of it, where it is copied.
+    /// How symbolic links in `directory` whose target lies outside are handled when the directory is copied.
     pub links: OutwardLinks,
-    /// Where its data lie: a file or a directory, relative to the one it works in; [`DIR`] and [`TMP`] stand for paths.
-    /// Its size is read at begin and end of phases.
+    /// Where it stores its data: a file or a directory, relative to its working directory; [`DIR`] and [`TMP`] stand
+    /// for paths. Its size is read at begin and end of phases.
     pub store: Option<String>,
     /// Variables beside those of [`BASE_ENV`].
     pub env: BTreeMap<String, String>,
@@ -38,24 +38,24 @@ pub struct ProgramSpec {
     pub inherit: Vec<String>,
     /// What it reads.
     pub input: InputSpec,
-    /// What becomes of its output.
+    /// How its output is handled.
     pub output: OutputTo,
     /// Gives it a terminal for its output: a program may buffer what it writes to a pipe.
     pub pty: bool,
     /// The language runtime whose heap is read.
     pub runtime: Option<Runtime>,
-    /// Exit codes that are no failure; empty for any.
+    /// Exit codes that count as success; empty for all.
     pub success: Vec<i32>,
-    /// Done once a variant, after its changes.
+    /// Runs once for each variant, after its changes.
     pub build: Option<CommandLine>,
-    /// Done before each trial, untimed.
+    /// Runs before each trial, untimed.
     pub prepare: Option<CommandLine>,
-    /// Done after each trial, untimed.
+    /// Runs after each trial, untimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conclude: Option<CommandLine>,
-    /// Done once a variant, after its last trial of the session.
+    /// Runs once for each variant, after its last trial of the session.
     pub cleanup: Option<CommandLine>,
-    /// Runs before a variant's first trial whose figures are discarded.
+    /// Number of warm-up runs before a variant's first trial; their measurements are discarded.
     pub warmup: u32,
     /// What is changed in its copy, in order.
     pub changes: Vec<Change>,
@@ -133,16 +133,16 @@ pub enum CopyOf {
     None,
 }
 
-/// What becomes of a symbolic link that leads out of a directory that is copied.
+/// How symbolic links whose target lies outside a copied directory are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutwardLinks {
-    /// It refuses the run.
+    /// The run is refused.
     #[default]
     Refuse,
-    /// What it leads to is copied in its place.
+    /// The target is copied in place of the link.
     Copy,
-    /// The copy's link leads there too.
+    /// The link is copied and keeps its target.
     Keep,
 }
 
@@ -158,7 +158,7 @@ pub enum InputSpec {
     Text(String),
 }
 
-/// What becomes of a program's output.
+/// How a program's output is handled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputTo {
@@ -166,13 +166,13 @@ pub enum OutputTo {
     Capture,
     /// It is thrown away.
     Null,
-    /// It goes where prony's own goes.
+    /// It goes to the same place as prony's own output.
     Inherit,
-    /// What it prints goes to this file, which each trial begins anew; messages are captured.
+    /// Standard output goes to this file, which each trial overwrites; standard error is captured.
     File(String),
 }
 
-/// A language runtime that a probe can look into. Programs of other languages are plain processes.
+/// A program's language runtime, into which prony can load a probe. Other programs are measured as plain processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Runtime {
@@ -223,13 +223,13 @@ impl Runtime {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// A text in a file is replaced by another.
+    /// One piece of text in a file is replaced by another.
     Replace {
         /// The file, from the copy's top.
         file: String,
-        /// What is looked for, letter by letter.
+        /// The exact text to replace.
         find: String,
-        /// What stands there afterwards.
+        /// The text that replaces it.
         with: String,
         /// How often it must be found.
         count: u64,
@@ -255,7 +255,7 @@ pub enum Change {
     },
 }
 
-/// Who installs packages.
+/// A package manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Manager {
@@ -285,15 +285,15 @@ pub const TMP: &str = "\0tmp\0";
 /// Placeholder for `{instance}` until a replica is started.
 pub const INSTANCE: &str = "\0instance\0";
 
-/// The instance of figures that are of all replicas together.
+/// The instance of metrics of all replicas together.
 pub const REPLICAS: &str = "replicas";
 
-/// The instance of a replica's figures: `replica.1`.
+/// The instance of a replica's metrics: `replica.1`.
 pub fn replica_instance(number: u32) -> String {
     format!("replica.{number}")
 }
 
-/// Whose figures an instance has, where they are of replicas.
+/// Which replicas an instance stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfReplicas {
     /// All of them together.
@@ -332,7 +332,7 @@ pub struct ObserveSpec {
     pub read: Option<String>,
     /// Ends the program when the phase ends.
     pub stop: bool,
-    /// What is done while the program is suspended where a call ends the phase.
+    /// Actions while the program is suspended at the end of the phase, after the function call that ends it.
     pub at_end: Option<AtEndSpec>,
 }
 
@@ -356,8 +356,8 @@ impl ObserveSpec {
         }
     }
 
-    /// Whether a mark or a call begins or ends it: these arrive on another channel than lines, so that the order of a
-    /// line and a mark is not known.
+    /// Whether a mark or a function call begins or ends the phase. These arrive on another channel than output lines,
+    /// so that the order of a line and a mark is not known.
     pub const fn is_marked(&self) -> bool {
         const fn marked(trigger: Option<&Trigger>) -> bool {
             matches!(trigger, Some(Trigger::Mark(_) | Trigger::Call(_) | Trigger::Invocation(_)))
@@ -372,16 +372,16 @@ impl ObserveSpec {
     }
 }
 
-/// What is done while a program is suspended at the end of a call, in this order; then its memory is read.
+/// Actions while a program is suspended at the end of a function call, in this order; then its memory is read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AtEndSpec {
-    /// A full collection is forced.
+    /// A full garbage collection is forced.
     pub collect: bool,
-    /// What that collection does with objects to which only weak references lead.
+    /// How that collection treats objects that are only weakly referenced.
     pub weak: Weak,
-    /// So much time passes.
+    /// prony waits for this time.
     pub wait: Option<Nanos>,
-    /// Its tree becomes quiet.
+    /// prony waits until the process tree is quiet.
     pub settle: Option<SettleSpec>,
 }
 
@@ -419,20 +419,20 @@ pub enum Trigger {
     Settle(SettleSpec),
 }
 
-/// The roles of a runtime's threads, as instances of figures have them: the program's first process, other processes of
-/// the same runtime, and threads beside a process's main one.
+/// The roles of a runtime's threads, as they appear in metric names: the program's first process, other processes of
+/// the same runtime, and threads other than a process's main one.
 pub const ROLES: [&str; 3] = ["main", "child", "worker"];
 
-/// The named group of `read` that is no reading: a digest of what the program answered, as text. Programs that are
-/// compared must agree on it, and on the group `rows`.
+/// The named group of `read` that is not a metric: a digest of the program's answer, as text. Programs that are
+/// compared must agree on this digest and on the group `rows`.
 pub const DIGEST_GROUP: &str = "digest";
 
 /// The meaning of a named group of `read`: `time_ms` is the metric `time`, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupMeaning {
-    /// The figure.
+    /// The metric.
     pub key: MetricKey,
-    /// What the number is multiplied with to be in the metric's unit.
+    /// The factor that converts the number to the metric's stored unit.
     pub scale: f64,
 }
 
@@ -465,7 +465,7 @@ pub fn group_meaning(group: &str) -> Option<GroupMeaning> {
     Some(GroupMeaning { key, scale })
 }
 
-/// How much is measured before and after each trial.
+/// How thoroughly the machine is prepared and measured before and after each trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Care {
@@ -480,7 +480,7 @@ pub enum Care {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProfileOf {
-    /// Where the processor's time goes.
+    /// Where CPU time is spent.
     Cpu,
 }
 

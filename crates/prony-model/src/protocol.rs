@@ -1,8 +1,8 @@
-//! Runner <-> worker: JSON lines on an inherited socket. Instants are `CLOCK_MONOTONIC`, which all
+//! Runner <-> worker: the messages, as JSON lines on an inherited socket. Instants are `CLOCK_MONOTONIC`, which all
 //! processes of a machine share.
 //!
-//! The runner leads: it sends [`ToWorker::Plan`] once, then one [`ToWorker::Phase`] at a time, so
-//! that it can reset peaks and read counters while the worker waits between two phases.
+//! The runner leads: it sends [`ToWorker::Plan`] once, then one [`ToWorker::Phase`] at a time, so that it can reset
+//! peaks and read counters while the worker waits between two phases.
 
 use std::collections::BTreeMap;
 
@@ -89,11 +89,11 @@ pub enum FromWorker {
     },
 }
 
-/// What kind of end the worker reports of itself.
+/// The kind of failure that the worker reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// The engine said no.
+    /// The engine reported an error.
     Failed,
     /// The engine does not offer it.
     Unsupported,
@@ -101,17 +101,17 @@ pub enum Failure {
     WrongAnswer,
     /// An open-loop rate was not sustained.
     Saturated,
-    /// The subject could not allocate memory and said so.
+    /// The subject reported that it could not allocate memory.
     OutOfMemory,
     /// The disk was full.
     DiskFull,
 }
 
-/// What a phase measured from inside the worker.
+/// What the worker measured in a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseReport {
-    /// Time inside timed sections; of several clients, the time in which at least one is inside; of an open loop, whose
-    /// schedule does not stand still, from its begin to its end.
+    /// Time inside timed sections; with several clients, the time in which at least one is inside; for an open loop,
+    /// whose schedule never pauses, from its begin to its end.
     pub time: Nanos,
     /// Wall time outside timed sections, of all clients.
     pub gap: Nanos,

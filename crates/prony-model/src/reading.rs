@@ -1,4 +1,4 @@
-//! A value that was measured, or is missing with its reason. A zero never means "don't know".
+//! Readings: a value that was measured, or the reason why it is missing. A zero never means "not known".
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,33 +27,33 @@ pub enum Why {
     NotSupported(Arc<str>),
     /// The phase was never reached, or did not end.
     NotReached,
-    /// It was not asked for, or has no meaning here.
+    /// It was not requested, or has no meaning here.
     NotApplicable,
     /// Too few samples to state it.
     TooFew {
         /// How many there are.
         have: u64,
-        /// How many it takes.
+        /// How many are needed.
         need: u64,
     },
-    /// It lies beyond every number: a percentile that falls among operations that failed.
+    /// The value is infinite: a percentile that falls among failed operations.
     Infinite {
         /// Operations that failed.
         failed: u64,
-        /// Of so many.
+        /// Of so many operations.
         of: u64,
     },
     /// A sign of activity was still active when the phase ended: the time until it was quiet is longer than any that was
     /// measured.
     NotSettled(Arc<str>),
-    /// It was measured and is no figure: the text says what of the trial rules it out.
+    /// It was measured but does not count; the text says why.
     DoesNotCount(Arc<str>),
     /// The attempt to read it failed; the text is the cause.
     Failed(Arc<str>),
 }
 
 impl<T> Default for Reading<T> {
-    /// Not asked for.
+    /// Not requested.
     fn default() -> Self {
         Self::Missing(Why::NotApplicable)
     }

@@ -31,8 +31,8 @@ use crate::units::{Bytes, Nanos};
 /// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
 pub const PEAK_SLACK: Bytes = Bytes::from_kib(512);
 
-/// A finished trial. An export that gives once what is the same in many trials has other types of what was in force and of
-/// the conditions.
+/// The record of a finished trial. The type parameters are the effective settings and the conditions: an export that
+/// gives equal parts of many trials only once uses other types for them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialRecord<E = Option<Effective>, C = Conditions> {
     /// Which trial of the plan.
@@ -45,31 +45,31 @@ pub struct TrialRecord<E = Option<Effective>, C = Conditions> {
     pub ending: Ending,
     /// Every phase of the variant, in order; those not reached too.
     pub phases: Vec<PhaseRecord>,
-    /// What was in force; `None` where the subject ended before that was known.
+    /// The effective settings; `None` where the subject ended before they were known.
     pub effective: E,
-    /// The machine before and after (METHOD 4.10), and what else was seen beside it.
+    /// The state of the machine before and after (METHOD 4.10), and further observations.
     pub conditions: C,
     /// Samples of each process of the tree, for timelines.
     pub series: Vec<ProcessSeries>,
-    /// What the sampler cost: CPU time of its thread over the trial.
+    /// The cost of the sampler: CPU time of its thread over the trial.
     pub sampler_cpu: Reading<Nanos>,
     /// What guards found.
     pub findings: Vec<Finding>,
 }
 
 impl TrialRecord {
-    /// What was in force of a store; `None` of a program.
+    /// The effective settings of a store; `None` for a program.
     pub fn store(&self) -> Option<&EffectiveStore> {
         self.effective.as_ref()?.store()
     }
 
-    /// What was in force and seen of a program; `None` of a store.
+    /// The effective settings and observations of a program; `None` for a store.
     pub fn program(&self) -> Option<&EffectiveProgram> {
         self.effective.as_ref()?.program()
     }
 
-    /// A figure that counts, or why there is none: tables, comparisons, plots and searches get every figure from here.
-    /// Readings of a phase that is not complete are stored, but are no figures.
+    /// The value of a metric, if it counts, or why there is none. Tables, comparisons, plots and searches get every
+    /// value from here. Readings of a phase that is not complete are stored, but do not count.
     pub fn figure(&self, name: &MetricName) -> Reading<f64> {
         let Some(phase) = self.phases.iter().find(|phase| phase.name == name.phase) else {
             return Reading::Missing(Why::NotApplicable);
@@ -82,9 +82,9 @@ impl TrialRecord {
         reading.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
     }
 
-    /// How far the true figure may lie above [`figure`](Self::figure), in its unit: the greatest sample of memory is a lower
-    /// bound, and the kernel's own peak of resident memory tells what samples of the phase missed, mapped files included. 0
-    /// for other metrics, and where the kernel has no such peak.
+    /// How far the true value may lie above [`figure`](Self::figure), in its unit. The largest sample of memory is a
+    /// lower bound; the kernel's own peak of resident memory, mapped files included, shows how much the samples of the
+    /// phase missed. 0 for other metrics, and where the kernel has no such peak.
     pub fn missed_by_samples(&self, name: &MetricName) -> f64 {
         let is_sampled = matches!(name.key.metric, Metric::Anon | Metric::Rss) && name.key.stat == Some(Stat::Max);
         let rss = |stat| self.figure(&MetricName { key: MetricKey::gauge(Metric::Rss, stat), ..name.clone() });
@@ -92,11 +92,11 @@ impl TrialRecord {
         is_sampled.then(missed).flatten().map_or(0.0, |missed| missed.max(0.0))
     }
 
-    /// Why the reading of a metric in a phase of the trial is no figure; `None` where it is one.
+    /// Why the reading of a metric in a phase of the trial does not count; `None` where it does.
     pub fn excluded(&self, phase: &PhaseRecord, metric: Metric) -> Option<Why> {
         let why = |text: &str| Some(Why::DoesNotCount(text.into()));
         match phase.completion {
-            _ if self.ending.outcome == Outcome::WrongAnswer => why("an answer of the trial is wrong"),
+            _ if self.ending.outcome == Outcome::WrongAnswer => why("the trial gave a wrong answer"),
             completion if completion.counts(metric) => None,
             Completion::Failed => why("too many operations of the phase failed"),
             Completion::Uncounted => Some(phase.uncounted().unwrap_or(Why::NotReached)),
@@ -121,7 +121,7 @@ pub struct PhaseRecord {
     pub begin: Option<Nanos>,
     /// `CLOCK_MONOTONIC` at its end, or at the trial's end where it did not end.
     pub end: Option<Nanos>,
-    /// Figures of the whole tree (`""`) and of instances.
+    /// Readings of the whole process tree (`""`) and of instances.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub readings: BTreeMap<String, BTreeMap<MetricKeyText, Reading<f64>>>,
     /// Latency histograms.
@@ -137,12 +137,13 @@ pub struct PhaseRecord {
 }
 
 impl PhaseRecord {
-    /// A figure of the whole tree, whether it counts or not: see [`TrialRecord::figure`].
+    /// A reading of the whole process tree, whether it counts or not: see [`TrialRecord::figure`].
     pub fn reading(&self, key: MetricKey) -> Option<&Reading<f64>> {
         self.readings.get("")?.get(&MetricKeyText(key))
     }
 
-    /// Why it is unknown how many of its operations were done, or how many failed, where that was to be reported.
+    /// Why it is not known how many of its operations succeeded or failed, although the program should have reported
+    /// that.
     pub fn uncounted(&self) -> Option<Why> {
         let missing = |metric: Metric| match self.reading(MetricKey::amount(metric))? {
             Reading::Missing(why) => Some(format!("`{metric}` of the phase is unknown: {why}", metric = metric.name())),
@@ -196,7 +197,7 @@ impl JsonSchema for MetricKeyText {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "description": "A metric, of a gauge with its statistic: `wall`, `rss.max`." })
+        json_schema!({ "type": "string", "description": "A metric; a gauge has its statistic too: `wall`, `rss.max`." })
     }
 }
 
@@ -204,26 +205,27 @@ impl JsonSchema for MetricKeyText {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Completion {
-    /// Its own end was reached, and where that is the subject's, the trial ended well.
+    /// Its end was reached; if the phase ends with the subject, the trial also succeeded.
     Complete,
-    /// Its end was reached, but more of its operations failed than the experiment allows: it did not do the work that was
-    /// asked for.
+    /// Its end was reached, but more of its operations failed than the experiment allows, so that it did not do the
+    /// required work.
     Failed,
-    /// Its end was reached, and its lines were to say how many operations it did, or how many failed, and did not: whether it
-    /// did the work that was asked for is unknown.
+    /// Its end was reached, but its output lines did not say how many operations succeeded or failed, although they
+    /// should have: whether it did the required work is not known.
     Uncounted,
-    /// Its end was reached after another phase had begun of which too many operations failed: it contains that work, or
-    /// works on what it left behind.
+    /// Its end was reached after another phase had begun in which too many operations failed: it includes that work, or
+    /// works on the data that was left.
     AfterFailure,
-    /// It began and did not reach its end; its figures are partial.
+    /// It began but did not reach its end; its readings are partial.
     Partial,
     /// It never began.
     NotReached,
 }
 
 impl Completion {
-    /// Whether a figure of a phase that got so far counts. Of operations that failed beyond what is allowed, or may have, what
-    /// says how many they were does, and percentiles, in which each counts as infinitely slow (METHOD 8.2).
+    /// Whether a metric of a phase with this completion counts. Where too many operations failed, or may have, only the
+    /// numbers of operations and errors count, and percentiles, in which each failed operation is infinitely slow
+    /// (METHOD 8.2).
     pub const fn counts(self, metric: Metric) -> bool {
         match self {
             Self::Complete => true,
@@ -247,7 +249,7 @@ impl Completion {
 pub struct HistogramRecord {
     /// The operation: `put`, `read`, `update` ...
     pub operation: String,
-    /// What the time is.
+    /// From which instant the latency is measured.
     pub kind: LatencyKind,
     /// HdrHistogram V2 encoding, nanoseconds, base64 in JSON.
     #[serde(with = "base64_text")]
@@ -290,15 +292,15 @@ pub struct Throughput {
     pub operations: Vec<u64>,
 }
 
-/// What reads answered, for comparison between variants (METHOD 1.5).
+/// What reads returned, for comparison between variants (METHOD 1.5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
-    /// Rows returned; `None` where a program tells a digest and no number.
+    /// Rows returned; `None` where a program reports a digest but no number of rows.
     pub rows: Option<u64>,
-    /// Order-independent digest of the rows, hexadecimal, after what was digested: `lines:` for number, length and
-    /// eight bytes of each cache line, `lengths:` for number and length, `bytes:` for everything, `reported:` for what a
-    /// program says of itself, `rows:` and nothing for one that tells no more than the number. Only digests of one kind
-    /// can be compared.
+    /// Order-independent digest of the rows in hexadecimal, with a prefix that says what was digested: `lines:` for
+    /// number, length and eight bytes of each cache line, `lengths:` for number and length, `bytes:` for everything,
+    /// `reported:` for a digest that a program reports, `rows:` without a digest for a program that reports only the
+    /// number of rows. Only digests with the same prefix can be compared.
     pub digest: String,
     /// Whether it may be compared: `false` for phases bounded by time.
     pub comparable: bool,
@@ -350,7 +352,7 @@ pub struct ProcessSample {
     pub minor_faults: u64,
     /// Page faults with disk.
     pub major_faults: u64,
-    /// Voluntary context switches of all threads seen.
+    /// Voluntary context switches of all sampled threads.
     pub switches_voluntary: u64,
     /// Involuntary context switches.
     pub switches_forced: u64,

@@ -1,4 +1,4 @@
-//! The signs of activity by which a process tree counts as quiet.
+//! Defines when a process tree counts as quiet: the signs of activity, thresholds and times.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum Sign {
     Written,
     /// Blocks allocated to the store: they change where a process writes, truncates or removes a file.
     Disk,
-    /// Dirty and writeback pages of the store: the kernel's flusher writes them when it likes.
+    /// Dirty and writeback pages of the store: the kernel writes them back at a time of its own choice.
     Dirty,
 }
 
@@ -74,12 +74,12 @@ pub fn not_settled(what: &str, watched: Nanos, within: Nanos) -> Why {
 pub struct Signs([bool; Sign::ALL.len()]);
 
 impl Signs {
-    /// What processes do: the default of what counts.
+    /// What the processes do: the default of the signs that count.
     pub fn of_processes() -> Self {
         [Sign::Cpu, Sign::Written, Sign::Disk].into_iter().collect()
     }
 
-    /// What the kernel does for them afterwards: the default of what is waited for beside that.
+    /// What the kernel does for the processes afterwards: the default of the further signs that a phase waits for.
     pub fn of_the_kernel() -> Self {
         [Sign::Dirty].into_iter().collect()
     }
@@ -124,9 +124,9 @@ impl fmt::Debug for Signs {
 /// When a process tree and its store count as quiet (METHOD 2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SettleSpec {
-    /// CPU, writes, size and dirty pages must stay under the thresholds for so long.
+    /// CPU, writes, size and dirty pages must stay under the thresholds for this time.
     pub quiet: Nanos,
-    /// After so long the finding is `not settled`.
+    /// After this time the result is `not settled`.
     pub within: Nanos,
     /// CPU of the tree, as a share of one core, below which it is quiet.
     pub cpu: Fraction,
@@ -134,7 +134,7 @@ pub struct SettleSpec {
     pub bytes: Bytes,
     /// Signs whose last activity is `settle.time`.
     pub of: Signs,
-    /// Further signs that the phase waits for; their last activity is in figures of their own.
+    /// Further signs that the phase waits for; their last activity is in separate metrics.
     pub beside: Signs,
 }
 

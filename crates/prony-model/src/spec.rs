@@ -64,7 +64,7 @@ impl Subject {
 pub struct StoreSpec {
     /// The driver's name.
     pub engine: String,
-    /// The promise class asked for; `None` leaves it to the engine's default or to `options`.
+    /// The requested durability class; `None` leaves it to the engine's default or to `options`.
     pub durability: Option<Durability>,
     /// The driver's own options, checked by the driver.
     pub options: BTreeMap<String, OptionValue>,
@@ -74,13 +74,13 @@ pub struct StoreSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// A power cut loses nothing acknowledged.
+    /// A power failure loses no acknowledged commit.
     Strict,
-    /// A power cut loses at most the last commit.
+    /// A power failure loses at most the last commit.
     Bounded,
-    /// A power cut loses a tail; what remains is a prefix of commit order.
+    /// A power failure may lose the most recent commits; those that survive are a prefix of the commit order.
     Relaxed,
-    /// A process crash loses a tail.
+    /// A process crash may lose the most recent commits.
     Volatile,
     /// Anything may be lost, integrity too.
     None,
@@ -203,7 +203,7 @@ pub enum Size {
 pub struct PhaseSpec {
     /// Unique within the trial; no full stop.
     pub name: String,
-    /// `false` keeps set-up out of every figure.
+    /// `false` for set-up, which is not included in results.
     pub timed: bool,
     /// What it does.
     pub action: Action,
@@ -211,7 +211,7 @@ pub struct PhaseSpec {
     pub limit: Option<Nanos>,
 }
 
-/// Why a metric of a phase says nothing of speed.
+/// Why a metric of a phase says nothing about speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prescribed {
     /// What the phase does, as the end of a sentence.
@@ -305,15 +305,15 @@ impl Action {
         matches!(self.ops(), Some(Ops { amount: Amount::Duration(_), .. }))
     }
 
-    /// Why a metric says nothing of the subject's speed, where the experiment says how much of it there is: times of a closed
-    /// loop that lasts a given time, and those of an open loop, whose CPU time contains the wait for each start.
+    /// Why a metric says nothing about the subject's speed, because the experiment prescribes it: times of a closed
+    /// loop that lasts a given time, and times of an open loop, whose CPU time includes the wait for each start.
     pub const fn prescribes(&self, metric: Metric) -> Option<Prescribed> {
         use Metric::{Cpu, CpuSystem, CpuUser, Gap, GapCpu, OnCpu, Time, Wall};
         match self.ops() {
             Some(Ops { rate: Some(_), .. })
                 if matches!(metric, Time | Wall | Gap | GapCpu | Cpu | CpuUser | CpuSystem | OnCpu) =>
             {
-                Some(Prescribed { why: "begins its operations by a schedule", instead: "its latencies" })
+                Some(Prescribed { why: "starts its operations on a schedule", instead: "its latencies" })
             }
             Some(Ops { amount: Amount::Duration(_), rate: None, .. }) if metric.is_time_of_phase() => {
                 Some(Prescribed { why: "lasts a given time", instead: "its rate or latencies" })

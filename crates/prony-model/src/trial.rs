@@ -1,4 +1,4 @@
-//! A planned trial.
+//! One trial of the plan: its block, position, variant and seed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 /// One trial of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedTrial {
-    /// The block, from 0.
+    /// The number of the block, from 0.
     pub block: u32,
     /// The part of the block, from 0: a baseline and at most five variants of one stratum, or a whole block where
-    /// nothing is compared. A variant is paired with the baseline of its own sub-block. One that was interrupted runs
-    /// again under another number.
+    /// nothing is compared. A variant is paired with the baseline of its own sub-block. A sub-block that was
+    /// interrupted runs again under another number.
     pub sub_block: u32,
     /// The position within the whole plan, from 0; unique within a run.
     pub position: u32,

@@ -1,4 +1,4 @@
-//! Quantities as types: the unit is in the constructor, never in a comment.
+//! Types for quantities such as times and sizes: the unit is part of the constructor's name.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

@@ -1,4 +1,4 @@
-//! Whether variants that did the same work on the same data gave the same answers.
+//! Finds phases in which variants that did the same work on the same data gave different answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub(super) fn disagreeing(data: &RunData, trials: &BTreeMap<usize, Vec<&TrialRec
     found.filter_map(|finding| finding.phase).collect()
 }
 
-/// Equal for variants whose reads should answer the same.
+/// A key that is equal for variants whose reads should return the same answers.
 fn work(variant: &Variant) -> String {
     let phases = variant.spec.phases.iter().map(|phase| {
         let ops = phase.action.ops().map(|ops| (ops.amount, ops.order));

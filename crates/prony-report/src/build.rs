@@ -1,4 +1,4 @@
-//! The report of a run: which tables there are, and each table's rows, columns and footnotes.
+//! Builds the report of a run: decides which tables there are, and each table's rows, columns and footnotes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,26 +32,26 @@ use prony_results::RunData;
 /// What to show.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
-    /// These figures instead of the experiment's tables or the derived ones.
+    /// Show these metrics instead of the experiment's tables or the derived ones.
     pub metrics: Vec<MetricName>,
-    /// Every figure that was measured.
+    /// Show every metric that was measured.
     pub all_metrics: bool,
-    /// The usual figures of this phase instead.
+    /// Show the usual metrics of this phase instead.
     pub phase: Option<String>,
     /// Tables of each process as well.
     pub processes: bool,
-    /// Only what answers the experiment's question: how the trials ended, what may mislead, the verdicts, and one table of the
-    /// figures that they judge with the memory of their phases. Tables that the experiment asks for stay.
+    /// Show only what answers the experiment's question: how the trials ended, warnings, the verdicts, and one table of
+    /// the metrics that get verdicts, with the memory of their phases. Tables that the experiment defines are kept.
     pub brief: bool,
-    /// Beside the usual figures those that programs have, such as user and system time, peaks, heaps and collections.
+    /// Also show metrics that only programs have, such as user and system time, heaps and garbage collections.
     pub programs: bool,
     /// The unit of times without a format of their own: `us`, `ms`, `s`, `min` or `h`; by default the one that fits each column.
     pub time_unit: Option<&'static str>,
-    /// What a brief table calls each variant, where they are commands; empty where the levels of its factors say it.
+    /// Names of variants in a brief table, where they are commands; empty where levels of factors name them.
     pub commands: Vec<String>,
-    /// Rows by the mean of the primary metric, the least first, and those without it last.
+    /// Sort rows by the mean of the primary metric, the smallest first; rows without it come last.
     pub by_mean: bool,
-    /// What a command line needs to find the results, such as ` --database x.db`; empty where it finds them by itself.
+    /// The option by which printed commands find the results, such as ` --database x.db`; empty for the default.
     pub database: String,
 }
 
@@ -109,7 +109,7 @@ fn more(data: &RunData, notes: usize, database: &str) -> String {
     let phases = columns::timed_phases(&data.experiment, &data.trials);
     let phase = phases.first().map(|phase| format!("; one phase: `--phase {}`", shell_words::quote(phase)));
     let phase = phase.unwrap_or_default();
-    format!("all tables{notes}: `prony show {run} --all{database}`{phase}; one figure: `--metric PHASE.METRIC`")
+    format!("all tables{notes}: `prony show {run} --all{database}`{phase}; one metric: `--metric PHASE.METRIC`")
 }
 
 /// Test, correction and margin, as every verdict must name them; or why nothing is judged.
@@ -122,8 +122,8 @@ fn judged(verdicts: &Verdicts) -> Option<String> {
     let shown = verdicts.lines.iter().filter(|line| !reached || line.comparison.p.measured().is_some());
     let methods = once(shown.map(|line| line.comparison.method.as_str()));
     Some(format!(
-        "How the verdicts were reached: {}; all verdicts hold together with probability {}; differences below {} \
-         count as none.",
+        "How the verdicts were reached: {}; all verdicts hold jointly with probability {}; differences below {} count \
+         as no difference.",
         methods.join("; or by: "),
         percent(1.0 - verdicts.alpha),
         percent_with(verdicts.margin, 1),
@@ -234,7 +234,7 @@ impl<'a> Maker<'a> {
         self.sheet(Sheet { title, columns, statistic, notes: vec![], labelled, commands: vec![] }, &layout, options)
     }
 
-    /// Errors stand beside the figures they flatter, whether asked for or not.
+    /// Errors are shown beside the metrics that they make look better, even where the report does not ask for them.
     fn errors_of(&self, columns: &[ColumnPlan]) -> Vec<ColumnPlan> {
         let key = MetricKey::amount(Metric::Errors);
         let read = read(columns);
@@ -308,7 +308,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// As they stand where no trial has the primary metric.
+    /// Sorts rows by the mean of the primary metric; their order is kept where no trial has it.
     fn sort_by_mean(&self, rows: &mut [Working]) {
         let Some(primary) = verdicts::declared(&self.data.experiment).into_iter().next() else { return };
         let primary = Expr::Metric(primary);
@@ -366,12 +366,12 @@ impl<'a> Maker<'a> {
         let what = match statistic {
             Statistic::Median => "Median",
             Statistic::Mean => "Mean",
-            Statistic::Min => return "The least of the trials.".to_owned(),
-            Statistic::Max => return "The greatest of the trials.".to_owned(),
+            Statistic::Min => return "The smallest value of any trial.".to_owned(),
+            Statistic::Max => return "The largest value of any trial.".to_owned(),
         };
         let counts = || self.trials.values().map(Vec::len);
         match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {
-            (_, 0 | 1) => "One trial each: how much the figures vary is not known.".to_owned(),
+            (_, 0 | 1) => "One trial each: the variation between trials is not known.".to_owned(),
             (least, most) if least == most => {
                 format!("{what} of {most} trials, in brackets the least and the greatest.")
             }
@@ -379,7 +379,8 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Durability classes where they differ, and settings that are not as declared.
+    /// Footnotes of rows: durability classes where they differ, and effective settings that differ from the declared
+    /// ones.
     fn row_marks(&self, rows: &mut [Working], notes: &mut Notes) {
         let classes: Vec<Vec<String>> = rows.iter().map(|row| self.of_row(row, class)).collect();
         // Sibling tables are compared too.
@@ -404,11 +405,12 @@ impl<'a> Maker<'a> {
         let store = self.data.experiment.variants().get(trial.trial.variant)?.spec.subject.store()?;
         let declared = store.durability?.name();
         let effective = class(trial)?;
-        (declared != effective)
-            .then(|| format!("declared durability `{declared}`, the settings in force amount to `{effective}`"))
+        (declared != effective).then(|| {
+            format!("the declared durability is `{declared}`, but the effective settings amount to `{effective}`")
+        })
     }
 
-    /// A column whose phase answered differently although the work was the same.
+    /// Footnotes of a column whose phase gave different answers although the work was the same.
     fn column_marks(&self, plan: &ColumnPlan, rows: &[Working], notes: &mut Notes) -> Vec<usize> {
         let mut marks = Vec::new();
         for name in read(std::slice::from_ref(plan)).into_iter().filter(|name| is_speed(name.key.metric)) {
@@ -430,7 +432,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// Whether a figure says how fast the work was.
+/// Whether a metric says how fast the work was.
 const fn is_speed(metric: Metric) -> bool {
     use Metric::{Cpu, LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999, Rate, Time, Wall};
     matches!(
@@ -478,7 +480,7 @@ fn title(asked: Option<&str>, part: &Part) -> Option<String> {
     }
 }
 
-/// The durability class in force, as the engine's driver tells.
+/// The effective durability class, as the engine's driver reports it.
 fn class(trial: &TrialRecord) -> Option<String> {
     Some(trial.store()?.durability.name().to_owned())
 }

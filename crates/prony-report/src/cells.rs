@@ -1,4 +1,5 @@
-//! From trials to the texts of one column: summary, one scale for all, text.
+//! Makes the texts of one column from trials: summarises the trials of each cell, chooses one unit for all cells, and
+//! writes the text.
 
 use prony_experiment::design::{CellPart, Experiment, Expr, Statistic};
 use prony_experiment::expr::{Dimension, dimension};
@@ -12,12 +13,12 @@ use super::notes::Notes;
 use super::scale::Scale;
 use super::words::{ended, evidence, short};
 
-/// What stands behind one cell.
+/// The trials from which one cell is made.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Source<'a> {
     /// The finished trials of its variant.
     pub(super) trials: Vec<&'a TrialRecord>,
-    /// How many are planned.
+    /// The number of trials planned.
     pub(super) planned: usize,
     /// Whether the row has the variant at all (`skip`, `grid`).
     pub(super) exists: bool,
@@ -30,9 +31,9 @@ pub(super) struct Source<'a> {
 pub(super) struct Plan<'a> {
     /// Literal text and expressions in turn.
     pub(super) parts: &'a [CellPart],
-    /// How trials become one figure.
+    /// The statistic that makes one value of several trials.
     pub(super) statistic: Statistic,
-    /// Without the least and the greatest trial, and without an outcome that the row has named.
+    /// Whether to omit the smallest and the largest value, and an outcome that the row has named already.
     pub(super) short: bool,
 }
 
@@ -41,7 +42,7 @@ pub(super) struct Plan<'a> {
 pub(super) struct Filled {
     /// A cell a row.
     pub(super) cells: Vec<Cell>,
-    /// The unit of all; empty where the texts state it or there is none.
+    /// The unit of all cells; empty where the texts state it or there is none.
     pub(super) unit: &'static str,
     /// Where the texts stand.
     pub(super) align: Align,
@@ -98,8 +99,8 @@ pub(super) fn fill(
     Filled { cells, unit, align: Align::Right }
 }
 
-/// One scale a figure of the text, over all rows, also those of sibling tables; times in the unit `time`, if any, where the
-/// text has no format of its own.
+/// One unit for each value in the text, chosen over all rows, including those of sibling tables. Times are in the unit
+/// `time`, if it is given and the text has no format of its own.
 pub(super) fn scales(plan: &Plan<'_>, sources: &[Source<'_>], time: Option<&str>) -> Vec<Scale> {
     let rows: Vec<Vec<Summary<'_>>> = sources.iter().map(|source| summaries(plan.parts, source)).collect();
     expressions(plan.parts)
@@ -124,7 +125,7 @@ pub(super) fn scales(plan: &Plan<'_>, sources: &[Source<'_>], time: Option<&str>
         .collect()
 }
 
-/// Whether the cells hold one figure and no text, so that its unit can stand in the heading.
+/// Whether the cells hold one value and no text, so that the unit can be in the heading.
 fn is_single(parts: &[CellPart]) -> bool {
     matches!(parts, [CellPart::Figure { .. }])
 }
@@ -198,7 +199,7 @@ impl Writer<'_> {
             None => cell.main.push('-'),
         }
         if summary.value(self.statistic).is_some() && !summary.ended.is_empty() {
-            cell.marks.push(notes.mark(format!("other trials of this row: {}", ended(&summary.ended))));
+            cell.marks.push(notes.mark(format!("trials of this row without a value: {}", ended(&summary.ended))));
         }
         if !summary.troubled.is_empty() {
             let (n, all) = (summary.troubled.len(), summary.numbers.len());
@@ -216,7 +217,7 @@ impl Writer<'_> {
         cell.marks.dedup();
     }
 
-    /// The first cell of a row tells the whole story, the others its name or what is known at least.
+    /// The first cell of a row gives the whole outcome; the others give its name or a lower bound.
     fn outcome(&self, summary: &Summary<'_>, scale: &Scale, cell: &mut Cell, said: &mut Said, notes: &mut Notes) {
         cell.outcome = true;
         let first = summary.ended.first().map(|t| t.ending.outcome);
@@ -231,13 +232,13 @@ impl Writer<'_> {
         };
     }
 
-    /// A unit stands in the heading, in the text around the figure, or behind the figure.
+    /// The number with its unit, unless the unit is in the heading or in the text around the number.
     fn with_unit(&self, scale: &Scale, number: String) -> String {
         let formatted = expressions(self.parts).any(|(_, format)| format.is_some());
         if self.single || formatted || scale.name.is_empty() { number } else { format!("{number} {}", scale.name) }
     }
 
-    /// Least and greatest trial of the first figure.
+    /// Appends the smallest and the largest value of the cell's first metric.
     fn spread(&self, cell: &mut Cell) {
         let (Some(summary), Some(scale)) = (self.summaries.first(), self.scales.first()) else { return };
         let middle = matches!(self.statistic, Statistic::Median | Statistic::Mean);

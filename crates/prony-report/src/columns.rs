@@ -1,4 +1,4 @@
-//! Which figures are shown where the experiment asks for none.
+//! Chooses the columns of tables where the experiment defines none.
 
 use prony_experiment::design::{CellPart, Experiment, Expr};
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
@@ -30,7 +30,7 @@ pub(super) struct ColumnPlan {
     pub(super) short: bool,
 }
 
-/// What a stranger needs of each timed phase, in order.
+/// The default metrics of each timed phase, in order.
 const TIME: &[MetricKey] = &[
     MetricKey::amount(Metric::Time),
     MetricKey::amount(Metric::Rate),
@@ -48,7 +48,7 @@ const MEMORY: &[MetricKey] = &[
 const STORAGE: &[MetricKey] =
     &[MetricKey::amount(Metric::Written), MetricKey::amount(Metric::Fsyncs), MetricKey::amount(Metric::Disk)];
 
-/// What programs have beside the usual figures; of the first, each role of a program's processes has its own.
+/// Further metrics of programs. The first one is also shown for each role of a program's processes.
 const PROGRAM: &[(Topic, MetricKey)] = &[
     (Topic::Memory, MetricKey::gauge(Metric::HeapUsed, Stat::Max)),
     (Topic::Time, MetricKey::amount(Metric::CpuUser)),
@@ -64,11 +64,11 @@ const PROGRAM: &[(Topic, MetricKey)] = &[
     (Topic::Storage, MetricKey::amount(Metric::Read)),
 ];
 
-/// What a pattern may read of a program's work.
+/// Metrics of a program's work that a pattern may read from its output.
 const WORK: &[MetricKey] =
     &[MetricKey::amount(Metric::Rate), MetricKey::amount(Metric::LatencyP50), MetricKey::amount(Metric::LatencyP99)];
 
-/// The figures that are judged, then the memory of their phases.
+/// Columns of the metrics that get verdicts, then of the memory of their phases.
 pub(super) fn judged(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<ColumnPlan> {
     let figures = Figures { trials };
     let judged = verdicts::declared(experiment);
@@ -81,8 +81,9 @@ pub(super) fn judged(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<Col
     judged.iter().cloned().map(of_metric).chain(memory).collect()
 }
 
-/// What answers how a program did: the figures that are judged, what a pattern reads of its work, CPU time, the peak of resident
-/// memory, anonymous memory, a runtime's heap and counted syncs of their phases; with notes on them.
+/// The columns of a brief report on programs, with notes: the metrics that get verdicts, those that a pattern reads
+/// from the output, and for their phases CPU time, peak resident memory, anonymous memory, the heap of a language
+/// runtime and counted syncs.
 pub(super) fn of_programs(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
     let figures = Figures { trials };
     let declared = verdicts::declared(experiment);
@@ -133,8 +134,8 @@ fn requested(experiment: &Experiment) -> Vec<(Topic, MetricKey)> {
     std::iter::once(anon).chain(heap).chain(syncs).collect()
 }
 
-/// What programs have beside the usual figures, where it was measured and is not zero; with notes on it. The columns name no
-/// phase where rows are phases.
+/// Columns of further metrics of programs, where they were measured and are not zero, with notes on them. The columns
+/// name no phase where rows are phases.
 pub(super) fn more_of_programs(
     experiment: &Experiment,
     trials: &[TrialRecord],
@@ -165,12 +166,15 @@ pub(super) fn more_of_programs(
     let costs: Vec<f64> =
         probes.filter(|probe| !probe.threads.is_empty()).map(|probe| probe.cost.as_nanos() as f64).collect();
     notes.extend(median(&costs).map(|cost| {
-        format!("the probe took {} by its own account, which the figures contain", time(Nanos::from_nanos(cost as u64)))
+        format!(
+            "the probe in the language runtime reports a cost of {}, which the measurements include",
+            time(Nanos::from_nanos(cost as u64))
+        )
     }));
     (once(phases.iter().flat_map(of_phase)), once(notes))
 }
 
-/// The columns of the derived layout of some phases, and what is not shown and why.
+/// The columns of the derived layout for some phases, and notes on metrics that are not shown and why.
 pub(super) fn derived(
     experiment: &Experiment,
     trials: &[TrialRecord],
@@ -199,8 +203,8 @@ fn planned(experiment: &Experiment, trials: &[TrialRecord], shown: &[String]) ->
     (columns, absent)
 }
 
-/// The columns where rows are phases: the same figures, naming no phase. The cells of a phase that lacks what another has say
-/// why themselves.
+/// The columns where rows are phases: the same metrics, without the phase's name. If a phase lacks a metric that
+/// another phase has, its cell says why.
 pub(super) fn per_phase(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
     let (columns, mut absent) = planned(experiment, trials, &timed_phases(experiment, trials));
     let mut plans: Vec<ColumnPlan> = Vec::new();
@@ -219,7 +223,7 @@ pub(super) fn per_phase(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec
     (plans, absent.iter().map(absent_text).collect())
 }
 
-/// Every figure that any trial has, a phase after the other.
+/// Every metric that any trial has, one phase after the other.
 pub(super) fn all(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<ColumnPlan> {
     let mut columns = Vec::new();
     for phase in phases(experiment, trials) {
@@ -241,7 +245,7 @@ pub(super) fn all(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<Column
     columns
 }
 
-/// A column that was asked for by its metric's name.
+/// The column of a metric that is requested by name.
 pub(super) fn of_metric(name: MetricName) -> ColumnPlan {
     let heading = match &name.instance {
         Some(instance) => format!("{instance}.{}", name.key),
@@ -271,14 +275,14 @@ fn plan(phase: &str, key: MetricKey, topic: Topic) -> ColumnPlan {
     ColumnPlan { topic, ..of_metric(MetricName { phase: phase.to_owned(), instance: None, key }) }
 }
 
-/// Phases in the order of the file; a phase that only some variants have stands where it first occurs.
+/// Phases in the order of the file; a phase that only some variants have is placed where it first occurs.
 pub(super) fn phases(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<String> {
     let planned = experiment.variants().iter().flat_map(|v| &v.spec.phases).map(|p| &p.name);
     let recorded = trials.iter().flat_map(|t| &t.phases).map(|p| &p.name);
     once(planned.chain(recorded).cloned())
 }
 
-/// The phases whose figures are results.
+/// The phases whose measurements are results: those that are timed.
 pub(super) fn timed_phases(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<String> {
     let set_up = |name: &String| {
         let planned =
@@ -289,7 +293,7 @@ pub(super) fn timed_phases(experiment: &Experiment, trials: &[TrialRecord]) -> V
     phases(experiment, trials).into_iter().filter(|name| !set_up(name)).collect()
 }
 
-/// What the trials have.
+/// Looks up the readings of the trials.
 struct Figures<'a> {
     trials: &'a [TrialRecord],
 }
@@ -326,7 +330,7 @@ impl Figures<'_> {
         }
     }
 
-    /// Whether a column would say something, measured or not.
+    /// Whether a column for this metric would be informative, even if its value is missing.
     fn tells(&self, phase: &str, key: MetricKey, phases: &[String]) -> bool {
         let number = |r: &Reading<f64>| r.measured().copied();
         match key.metric {
@@ -369,7 +373,7 @@ impl Figures<'_> {
         records.any(|p| !matches!(p.action.as_str(), "commit" | "close" | "reopen" | "evict" | "pause"))
     }
 
-    /// Why a figure is missing in every trial that got there; `None` where some have it.
+    /// Why a metric is missing in every trial that reached the phase; `None` where some trial has it.
     fn reason(&self, phase: &str, key: MetricKey) -> Option<Why> {
         let mut why = None;
         for reading in self.readings(phase, key) {

@@ -1,4 +1,4 @@
-//! CPU time in user mode and in the kernel, where it is long enough to be divided.
+//! Splits CPU time into user and system time, where it is long enough for the kernel to tell them apart.
 
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::record::TrialRecord;
@@ -12,7 +12,7 @@ use prony_stats::summary::median;
 /// each tick of some milliseconds happened to find (`cputime_adjust` in kernel/sched/cputime.c).
 const LEAST: f64 = 50e6;
 
-/// Whether the phase of a trial took CPU time enough; never where the figure does not count.
+/// Whether the phase of a trial took enough CPU time; `false` where its CPU time does not count.
 pub(super) fn can_tell(trial: &TrialRecord, phase: &str) -> bool {
     cpu(trial, phase).is_some_and(|nanos| nanos >= LEAST)
 }
@@ -22,7 +22,7 @@ fn cpu(trial: &TrialRecord, phase: &str) -> Option<f64> {
     trial.figure(&name).measured().copied()
 }
 
-/// Takes the figures out of the cells of rows whose median is too short.
+/// Replaces the cells of rows whose median CPU time is too short.
 pub(super) fn withhold(phase: &str, sources: &[Source<'_>], cells: &mut [Cell], notes: &mut Notes) {
     for (source, cell) in sources.iter().zip(cells) {
         let times: Vec<f64> = source.trials.iter().filter_map(|trial| cpu(trial, phase)).collect();

@@ -1,4 +1,4 @@
-//! What can go wrong while a report is made; every variant names its noun and keeps its source.
+//! Errors while a report is made; each names what failed and keeps its source.
 
 use std::io;
 
@@ -31,14 +31,14 @@ pub enum Error {
     /// A stored latency histogram is damaged.
     #[error(transparent)]
     Latency(#[from] LatencyError),
-    /// A run has nothing to draw for a figure.
-    #[error("run {run} has nothing for the figure `{figure}`{of}")]
+    /// A run has no data for a chart.
+    #[error("run {run} has no data for the chart `{figure}`{of}")]
     NoFigure {
         /// The run.
         run: RunId,
-        /// The figure's name.
+        /// The chart's name.
         figure: &'static str,
-        /// What of it was asked, as the end of a sentence; empty where all of it was.
+        /// The metric that was requested, as the end of a sentence; empty where none was.
         of: String,
     },
 }
@@ -48,7 +48,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Results(error) => error.hint(),
-            Self::NoFigure { run, .. } => Some(format!("`prony plot {run}` lists what it offers")),
+            Self::NoFigure { run, .. } => Some(format!("`prony plot {run}` lists the charts that this run offers")),
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Texts from outside made harmless for each medium.
+//! Escapes texts that do not come from prony, so that they are not read as markup in any output format.
 
 use std::borrow::Cow;
 

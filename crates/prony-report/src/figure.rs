@@ -1,4 +1,4 @@
-//! Figures of trials: an expression over one trial, a statistic over several.
+//! Computes the values of table cells: an expression over one trial, and a statistic over several trials.
 
 use prony_experiment::design::{Expr, Statistic};
 use prony_experiment::expr;
@@ -12,9 +12,9 @@ use prony_model::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
 pub(super) enum Value {
     /// A number in the expression's unit.
     Number(f64),
-    /// The trial ended before it had it; where a peak was seen until then, it is the least it can be.
+    /// The trial ended before it had this value; a peak that was sampled until then is a lower bound.
     Ended {
-        /// Lower bound, for largest and peak figures.
+        /// Lower bound, for largest and peak values.
         at_least: Option<f64>,
     },
     /// It was not measured.
@@ -79,18 +79,18 @@ pub(super) fn in_phase(expr: &Expr, phase: &str) -> Expr {
     }
 }
 
-/// One figure over the trials of a cell.
+/// One value over the trials of a cell.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Summary<'a> {
     /// The numbers, in order of size.
     pub(super) numbers: Vec<f64>,
-    /// How the trials ended that have no number.
+    /// The trials that ended before they had a number.
     pub(super) ended: Vec<&'a TrialRecord>,
-    /// The largest lower bound that those leave.
+    /// The largest lower bound that these trials leave.
     pub(super) at_least: Option<f64>,
-    /// Why the others have none.
+    /// Why the other trials have no number.
     pub(super) missing: Vec<Why>,
-    /// The trials that have a number, of a phase in which they did not end well: `saturated`.
+    /// The trials that have a number although they failed in the same phase: `saturated`.
     pub(super) troubled: Vec<&'a TrialRecord>,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// The largest memory seen in the phase in which a trial ended, bytes: what it had needed at least.
+/// The largest memory measured in the phase in which a trial ended, in bytes: a lower bound of what the trial needs.
 pub fn least_memory(trial: &TrialRecord) -> Option<f64> {
     // The control group's own peak is exact; what was sampled of the process is below it.
     if let Some(peak) = trial.conditions.memory.as_ref().and_then(|memory| memory.peak.measured()) {

@@ -1,5 +1,5 @@
-//! What share of each variant's time lies above its floor: a table for each judged metric that is time or CPU time, and
-//! why the others have none.
+//! Tables of the share of each variant's time above its floor: one for each metric with verdicts that is time or CPU
+//! time, and why other metrics have none.
 
 use prony_experiment::design::{CellPart, Expr, Statistic};
 use prony_model::metric::MetricName;
@@ -18,10 +18,9 @@ use prony_analysis::verdicts::floor::{self, Above, NoShare, Share, ShareInterval
 use prony_analysis::verdicts::names::varying;
 use prony_results::RunData;
 
-/// What a share above a floor is worth.
-pub(super) const NOT_JUDGED: &str = "no verdict: differences above the floor are not tested and do not count in the \
-    family; each \
-                          interval is at 95 %, uncorrected";
+/// The note on how reliable a share above a floor is.
+pub(super) const NOT_JUDGED: &str = "shares above the floor are not verdicts: they are not tested and not part of the \
+    correction for multiple comparisons; each interval is at 95 %, uncorrected";
 
 /// A variant above its floor with the trials of both.
 pub(super) struct Line<'a> {
@@ -55,13 +54,14 @@ impl<'a> Line<'a> {
         let unfinished: Vec<String> = unfinished.map(failed_of).collect();
         let unmeasured = summaries().into_iter().find_map(|(name, summary)| Some((name, summary.missing.first()?)));
         match (unfinished.as_slice(), unmeasured) {
-            ([], Some((name, why))) => format!("`{name}` has no figure: {why}"),
-            ([], None) => "a figure of 0 has no share".to_owned(),
-            (unfinished, _) => format!("half of the trials or more did not finish: {}", unfinished.join("; ")),
+            ([], Some((name, why))) => format!("`{name}` has no value: {why}"),
+            ([], None) => "a value of 0 has no share".to_owned(),
+            (unfinished, _) => format!("at least half of the trials did not finish: {}", unfinished.join("; ")),
         }
     }
 
-    /// The two promise different things: time is set beside safety (METHOD 5.2).
+    /// The variant and its floor give different durability guarantees: a difference in time may be the price of safety
+    /// (METHOD 5.2).
     fn promises_differ(&self) -> Option<String> {
         let class = |trials: &[&'a TrialRecord]| trials.iter().find_map(|t| Some(t.store()?.durability.name()));
         let (own, floor) = (class(&self.own)?, class(&self.floor)?);
@@ -125,7 +125,7 @@ pub(super) fn notes(data: &RunData, metric: &MetricName) -> Vec<String> {
 }
 
 fn lacking(metric: &MetricName) -> String {
-    format!("some variants have the phase `{}` and their floor has not", metric.phase)
+    format!("some variants have the phase `{}`, but their floor does not", metric.phase)
 }
 
 fn table(data: &RunData, metric: &MetricName, lines: &[Line<'_>]) -> Table {
@@ -139,9 +139,9 @@ fn table(data: &RunData, metric: &MetricName, lines: &[Line<'_>]) -> Table {
     Table {
         title: Some(format!("Above the floor: {metric}")),
         caption: format!(
-            "Medians of the trials, in square brackets the least and the greatest. The floor is `{}` at the same \
-             levels of everything else. Above it lies the share that it does not take, 1 - floor / variant within a \
-             block: the median over the blocks, in brackets its interval.",
+            "Medians of the trials, with the smallest and the largest value in square brackets. The floor of a variant \
+             is `{}` at the same levels of all other factors. The share above the floor is 1 - floor / variant within \
+             a block; shown is its median over the blocks, with its interval in parentheses.",
             floor::name(experiment)
         ),
         labels: labels.iter().map(|factor| experiment.factors()[*factor].name.clone()).collect(),
@@ -202,11 +202,11 @@ fn share_cell(line: &Line<'_>, notes: &mut Notes) -> Cell {
         return Cell { main: "-".to_owned(), marks, figures: vec![figure], ..Cell::default() };
     };
     if share.is_below() {
-        marks.push(notes.mark("it takes less than the floor, which is no floor there"));
+        marks.push(notes.mark("the variant takes less than its floor, so that the floor is not a lower bound here"));
     }
     marks.extend(line.promises_differ().map(|text| notes.mark(text)));
     if *unfinished {
-        marks.push(notes.mark("a trial that did not finish counts as longer than any that did"));
+        marks.push(notes.mark("a trial that did not finish counts as longer than any trial that did"));
     }
     let interval = share.interval.measured().copied();
     if interval.is_none() {
@@ -231,8 +231,10 @@ fn share_cell(line: &Line<'_>, notes: &mut Notes) -> Cell {
 /// Why a share has no interval.
 fn no_interval(share: &Share, blocks: u32) -> String {
     match &share.interval {
-        Reading::Missing(Why::TooFew { need, .. }) => format!("{blocks} of the {need} blocks that an interval takes"),
-        _ => "too few blocks for an interval with an end".to_owned(),
+        Reading::Missing(Why::TooFew { need, .. }) => {
+            format!("only {blocks} of the {need} blocks that an interval needs")
+        }
+        _ => "too few blocks for an interval with a finite end".to_owned(),
     }
 }
 

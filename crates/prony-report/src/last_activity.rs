@@ -1,4 +1,4 @@
-//! Which sign of activity came last in phases that wait for quiet: a footnote at their times.
+//! Makes the footnote at the time of a phase that waits for quiet: which sign of activity came last.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::cells::Source;
 use super::model::Cell;
 use super::notes::Notes;
 
-/// Marks the cells of a column that reads these figures.
+/// Marks the cells of a column that reads these metrics.
 pub(super) fn mark(read: &[&MetricName], sources: &[Source<'_>], cells: &mut [Cell], notes: &mut Notes) {
     let times = read.iter().filter(|name| matches!(name.key.metric, Metric::Time | Metric::SettleTime));
     for name in times {

@@ -1,4 +1,4 @@
-//! Which variants make which row of which table.
+//! Assigns variants to the rows of tables, by the roles of the factors.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ const LONGEST_TABLE: usize = 40;
 /// Where the factors of an experiment go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Factors, by index, of which each combination makes a table.
+    /// Factors, by index; each combination of their levels makes a table.
     pub(super) tables: Vec<usize>,
     /// Factors that label the rows, the outermost first.
     pub(super) rows: Vec<usize>,
@@ -41,8 +41,9 @@ pub(super) struct RowPart {
 }
 
 impl Layout {
-    /// Without anything asked for: the numeric factor with most levels makes the rows, the next one
-    /// the tables, others label the rows; without a numeric factor one table holds all, if it can.
+    /// The layout where the experiment defines no tables: the numeric factor with the most levels makes the rows, the
+    /// next factor the tables, and the others label the rows. Without a numeric factor one table holds all variants, if
+    /// it is not too long.
     pub(super) fn derived(experiment: &Experiment) -> Self {
         let variants: Vec<usize> = (0..experiment.variants().len()).collect();
         let varying = varying(experiment, &variants);
@@ -70,8 +71,8 @@ impl Layout {
         Self { tables: vec![], rows: varying(experiment, &variants), columns: vec![], variants }
     }
 
-    /// As a table asks; a factor that it forgets and that varies labels the rows, so that no two
-    /// variants are ever pooled.
+    /// The layout that a table of the experiment defines. A factor that varies but is not mentioned labels the rows, so
+    /// that no two variants are ever pooled.
     pub(super) fn asked(experiment: &Experiment, spec: &TableSpec) -> Self {
         let variants: Vec<usize> = (0..experiment.variants().len())
             .filter(|v| selected(experiment, &experiment.variants()[*v], spec))

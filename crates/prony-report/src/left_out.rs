@@ -1,4 +1,4 @@
-//! The tables of leave-one-out effects: for each metric that is judged, a row for each change.
+//! The tables of leave-one-out effects: one for each metric that gets verdicts, with a row for each change.
 
 use prony_experiment::design::Experiment;
 use prony_model::metric::{Better, MetricName};
@@ -10,7 +10,7 @@ use super::notes::Notes;
 use prony_analysis::verdicts::left_out::{self, LeftOut, times};
 use prony_analysis::verdicts::{Verdicts, interval_text};
 
-/// What stands in the place of a change's name where all were left out.
+/// The label in place of a change's name where all changes were left out.
 const EVERYTHING: &str = "all of them";
 
 /// One table for each metric that is judged; none where nothing was left out.
@@ -61,11 +61,11 @@ fn caption(metric: &MetricName) -> String {
     let (side, words) = match metric.key.metric.better() {
         Better::Lower => ("Above 1 `all` does better", "so the change helps"),
         Better::Higher => ("Below 1 `all` does better", "so the change helps"),
-        Better::Neither => ("Above 1 `all` has less", "so the change lowers it"),
+        Better::Neither => ("Above 1 `all` has less", "so the change lowers the value"),
     };
     format!(
-        "Each row leaves one change out and compares the rest with `all` of them together; in brackets the interval. \
-         {side}, {words}. These are the verdicts above, in another order."
+        "Each row leaves one change out and compares the rest with `all` of them together; the interval is in \
+         parentheses. {side}, {words}. These are the verdicts above, in another order."
     )
 }
 

@@ -1,6 +1,6 @@
-//! What to say about a run, independent of where it is printed.
+//! Reports on a run: what is said is decided independently of the output format.
 //!
-//! [`build`] makes a [`Report`] of a run's data; each file under `render` prints one in a format.
+//! [`build`] makes a [`Report`] from a run's data; each file under `render` prints a report in one format.
 
 mod answers;
 mod build;

@@ -1,4 +1,4 @@
-//! The machine of a run in words: one sentence, and every fact by name.
+//! Describes the machine of a run: one sentence, and a list of all facts by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,11 +51,11 @@ pub(super) fn rows(head: &RunHead) -> Vec<Row> {
     rows
 }
 
-/// Facts that a message names at most.
+/// At most so many differing facts are named in a message; the others are counted.
 const NAMED: usize = 6;
 
-/// Machine, settings or prony were not the same in all sessions of a run that was resumed: what is said of the machine is true
-/// of one session. A session without trials has no figures to differ.
+/// The machine, its settings or prony's version were not the same in all sessions of a resumed run, so that the facts
+/// shown are those of one session only. Sessions without trials are ignored.
 pub(super) fn sessions_differ(head: &RunHead, trials: &[TrialRecord]) -> Option<Finding> {
     let of = |host: &Facts, version: &str| {
         let mut rows = lasting_facts(host);
@@ -79,12 +79,15 @@ pub(super) fn sessions_differ(head: &RunHead, trials: &[TrialRecord]) -> Option<
     }
     let more = match differ.len().saturating_sub(NAMED) {
         0 => String::new(),
-        more => format!("; and {more} more"),
+        more => format!("; and {more} more differences"),
     };
     differ.truncate(NAMED);
-    let message =
-        format!("the machine, its settings or prony were not the same in all sessions: {}{more}", differ.join("; "));
-    let hint = "verdicts compare trials of one session; figures over the whole run mix the machines: begin a new run";
+    let message = format!(
+        "the machine, its settings or prony's version were not the same in all sessions of this resumed run: {}{more}",
+        differ.join("; ")
+    );
+    let hint = "verdicts compare only trials of the same session, but medians over the whole run mix different \
+        conditions: start a new run";
     (!differ.is_empty()).then(|| Finding::of("sessions_differ", Severity::Warning, message, hint))
 }
 

@@ -1,10 +1,10 @@
-//! A report as data: texts and figures, not yet laid out for any medium. Texts from outside are
-//! as they came; each renderer escapes them for its medium.
+//! A report as data: texts and values, not yet laid out for an output format. Texts that do not come from prony are
+//! unescaped; each renderer escapes them.
 
 use prony_analysis::verdicts::Verdicts;
 use prony_model::units::Unit;
 
-/// What a run says.
+/// Everything that a report on a run contains.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// The experiment's title.
@@ -15,11 +15,11 @@ pub struct Report {
     pub verdicts: Verdicts,
     /// How the verdicts were reached, or why there is none.
     pub judged: Option<String>,
-    /// What each change does, where one was left out at a time: the verdicts as tables.
+    /// The effect of each change, where one change was left out at a time: the verdicts as tables.
     pub effects: Vec<Table>,
-    /// What share of each variant's time lies above its floor, where the experiment names one.
+    /// Tables of the share of each variant's time above its floor, where the experiment names a floor.
     pub floors: Vec<Table>,
-    /// What is shown beside the verdicts and is none.
+    /// Remarks beside the verdicts, which are not verdicts themselves.
     pub remarks: Vec<Remarks>,
     /// The tables.
     pub tables: Vec<Table>,
@@ -38,7 +38,7 @@ pub struct Remarks {
     pub title: &'static str,
     /// The sentences, without full stops.
     pub lines: Vec<String>,
-    /// What they are worth, without a full stop.
+    /// How reliable the sentences are, without a full stop.
     pub note: String,
 }
 
@@ -54,22 +54,22 @@ pub struct FindingLine {
 }
 
 impl FindingLine {
-    /// Whether it changes how no figure is read.
+    /// Whether it is a note, which does not change how results are read.
     pub fn is_note(&self) -> bool {
         self.severity == "note"
     }
 }
 
-/// A table: label columns, then columns of figures.
+/// A table: label columns, then columns of values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// Above it; `None` where the report's title says it.
+    /// The title above the table; `None` where that of the report is enough.
     pub title: Option<String>,
-    /// How the figures were made.
+    /// How the values were made.
     pub caption: String,
     /// Headings of the label columns.
     pub labels: Vec<String>,
-    /// The columns of figures.
+    /// The columns of values.
     pub columns: Vec<Column>,
     /// The rows; each has a label for each of `labels` and a cell for each of `columns`.
     pub rows: Vec<Row>,
@@ -77,16 +77,16 @@ pub struct Table {
     pub notes: Vec<Note>,
 }
 
-/// A column of figures.
+/// A column of values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// What stands above several columns: a phase, levels of factors; may be empty.
+    /// The heading above several columns: a phase, levels of factors; may be empty.
     pub group: String,
     /// The heading.
     pub heading: String,
-    /// The unit of all its figures; empty where they have none or state it themselves.
+    /// The unit of all its values; empty where they have none or state it themselves.
     pub unit: String,
-    /// Where its texts stand.
+    /// How its texts are aligned.
     pub align: Align,
     /// What it is about; narrow media put each topic in a table of its own.
     pub topic: Topic,
@@ -106,12 +106,12 @@ impl Column {
     }
 }
 
-/// Where texts stand in a column.
+/// How texts are aligned in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// Labels and free texts.
     Left,
-    /// Figures: their decimal points stand under each other.
+    /// Values: their decimal points are aligned.
     Right,
 }
 
@@ -124,7 +124,7 @@ pub enum Topic {
     Memory,
     /// Reads, writes, syncs, disk.
     Storage,
-    /// Columns that were asked for; never split by topic.
+    /// Columns that were requested; never split by topic.
     Asked,
 }
 
@@ -145,7 +145,7 @@ impl Topic {
 pub struct Row {
     /// What the row is.
     pub labels: Vec<Label>,
-    /// Its figures.
+    /// Its cells.
     pub cells: Vec<Cell>,
 }
 
@@ -161,21 +161,21 @@ pub struct Label {
 /// A cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// The figure, the outcome, or `-`.
+    /// The value, the outcome, or `-`.
     pub main: String,
-    /// Least and greatest trial: `[11.8..12.9]`.
+    /// The smallest and the largest value of any trial: `[11.8..12.9]`.
     pub spread: String,
-    /// How many trials stand behind it, where that needs saying: `(5 of 6 ok)`, `n=2 of 6`.
+    /// The number of trials behind the value, where it is not obvious: `(5 of 6 ok)`, `n=2 of 6`.
     pub count: String,
     /// Footnotes.
     pub marks: Vec<usize>,
-    /// Whether the cell shows an outcome instead of a figure.
+    /// Whether the cell shows an outcome instead of a value.
     pub outcome: bool,
-    /// The figures in it, in the order of the text.
+    /// The values in the cell, in the order of the text.
     pub figures: Vec<Figure>,
 }
 
-/// A figure as a number.
+/// A value of a cell as a number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figure {
     /// The statistic over the trials, in `unit`; `None` where there is none.
@@ -186,11 +186,11 @@ pub struct Figure {
     pub high: Option<f64>,
     /// The unit of the numbers; `None` for quotients of unlike things.
     pub unit: Option<Unit>,
-    /// Trials that have the figure.
+    /// Trials that have the value.
     pub trials: usize,
-    /// Trials that ended before they had it.
+    /// Trials that ended before they had the value.
     pub ended: usize,
-    /// Why it is missing.
+    /// Why the value is missing.
     pub missing: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Footnotes of one table: each text once, numbered as they come.
+//! Collects the footnotes of one table: each text once, numbered in order of first use.
 
 use super::model::Note;
 

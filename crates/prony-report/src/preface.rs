@@ -1,4 +1,4 @@
-//! What ran, when, where and how it went, in sentences.
+//! The sentences at the top of a report: what ran, when, where and how it ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use super::words::{count, instant};
 use prony_analysis::verdicts;
 use prony_results::{RunData, RunStatus};
 
-/// How many trials of what ended how; that trials failed is left to a finding.
+/// The sentences of a brief report: how many trials ended in which way. That trials failed is left to a finding.
 pub(super) fn brief(data: &RunData) -> Vec<String> {
     std::iter::once(extent(data)).chain(ignored(data)).collect()
 }
@@ -35,7 +35,7 @@ pub(super) fn preface(data: &RunData, programs: bool) -> Vec<String> {
     lines
 }
 
-/// Exit codes beside 0 that were no failure: `Exit codes ignored of `a`: 3 of 10 trials ended with 1.`
+/// Exit codes other than 0 that did not count as failures: `Exit codes ignored of `a`: 3 of 10 trials ended with 1.`
 fn ignored(data: &RunData) -> Vec<String> {
     let experiment = &data.experiment;
     let of_variant = |variant: &Variant| {
@@ -47,7 +47,7 @@ fn ignored(data: &RunData) -> Vec<String> {
             }
         }
         let each: Vec<String> =
-            codes.iter().map(|(code, n)| format!("{n} of {} trials ended with {code}", own.len())).collect();
+            codes.iter().map(|(code, n)| format!("{n} of {} trials ended with exit code {code}", own.len())).collect();
         let whose = match experiment.variants().len() {
             0 | 1 => String::new(),
             _ => format!(" of `{}`", experiment.labels(variant)),
@@ -129,7 +129,7 @@ fn constants(data: &RunData) -> Option<String> {
     let texts: Vec<String> = constant
         .filter_map(|(at, factor)| Some(format!("{} = {}", factor.name, factor.levels.get(first.levels[at])?.label)))
         .collect();
-    (!texts.is_empty()).then(|| format!("The same in all: {}.", texts.join(", ")))
+    (!texts.is_empty()).then(|| format!("The same in all variants: {}.", texts.join(", ")))
 }
 
 /// Findings of all trials, each once with its number of trials, the gravest first.
@@ -168,7 +168,7 @@ fn gathered(findings: &[Finding]) -> Vec<(Severity, FindingLine)> {
 
 fn of_run_line(finding: &Finding, more: usize) -> FindingLine {
     let phase = finding.phase.as_ref().map(|p| format!(" in `{p}`")).unwrap_or_default();
-    let rest = if more > 0 { format!(" (and {more} more like it)") } else { String::new() };
+    let rest = if more > 0 { format!(" (and {more} more findings of this kind)") } else { String::new() };
     let text = format!("`{}`{phase}: {}{rest}", finding.guard, finding.message);
     FindingLine { severity: word(finding.severity), text, hint: finding.hint.clone() }
 }

@@ -1,4 +1,4 @@
-//! Figures of each process: a table for each phase of each variant, on request.
+//! Tables of the metrics of each process, one for each phase of each variant, on request.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ const FIGURES: [MetricKey; 6] = [
 /// Processes in a table; the others are in the data.
 const ROWS: usize = 30;
 
-const SOURCES: &str = "`max` is the largest sample; `end` and PSS are read where the phase ends; \
-                       `cpu` of a process that ended in the phase is up to its last sample";
+const SOURCES: &str = "`max` is the largest sample; `end` and PSS are read at the end of the phase; `cpu` of a process \
+    that ended during the phase is measured up to its last sample";
 
 /// The tables, in the order of variants and phases; none where each trial is one process.
 pub(super) fn tables(data: &RunData, caption: &str) -> Vec<Table> {
@@ -65,7 +65,8 @@ fn table(data: &RunData, variant: &Variant, phase: &str, caption: &str) -> Optio
             unit = if at == 0 { filled.unit } else { unit };
             let mut cell = filled.cells.into_iter().next().unwrap_or_default();
             if instance.is_some_and(|instance| key.metric == Metric::Cpu && ended(&records, instance)) {
-                let why = "ended in the phase: up to its last sample; what it used after that is `not attributed`";
+                let why = "ended during the phase: CPU time up to its last sample; what it used after that is in `not \
+                    attributed`";
                 cell.marks.push(notes.mark(why));
             }
             row.cells.push(if instance.is_some_and(|i| i == NOT_ATTRIBUTED) && key.stat.is_some() {
@@ -87,7 +88,7 @@ fn table(data: &RunData, variant: &Variant, phase: &str, caption: &str) -> Optio
     }
     notes.general(SOURCES);
     if more > 0 {
-        notes.general(format!("{more} more processes used less CPU time; `prony report --format csv` has them"));
+        notes.general(format!("{more} more processes used less CPU time; `prony report --format csv` lists them"));
     }
     let title = Some(title(data, variant, phase));
     let caption = caption.to_owned();

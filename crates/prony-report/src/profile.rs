@@ -1,4 +1,4 @@
-//! Profiles as text: for each variant and phase the functions and packages in which time goes.
+//! Writes profiles as text: for each variant and phase the functions and packages with the most time.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::profiles::{PhaseProfile, VariantProfile};
 /// Names of functions may be whole signatures.
 const LONGEST: usize = 100;
 
-/// What is said of one variant: `top` functions and packages of each phase that `wanted` accepts.
+/// The profile of one variant as text: the `top` functions and packages of each phase that `wanted` accepts.
 pub fn text(of: &VariantProfile, wanted: impl Fn(&str) -> bool, top: usize) -> String {
     let mut out = format!("{}\n", terminal(&of.name));
     let profiler = of.record.profiler;
@@ -43,7 +43,7 @@ pub fn text(of: &VariantProfile, wanted: impl Fn(&str) -> bool, top: usize) -> S
 fn clock(profile: &Profile) -> String {
     match profile.uncertainty {
         Nanos::ZERO => String::new(),
-        by => format!("  its instants are those of phases to within {by}\n"),
+        by => format!("  the times of samples may differ from those of phases by up to {by}\n"),
     }
 }
 
@@ -65,7 +65,7 @@ fn one_phase(of: &VariantProfile, phase: &PhaseProfile, selection: &Selection<'_
     out
 }
 
-/// The same in Markdown, as a section of a report.
+/// The profile of one variant in Markdown, as a section of a report.
 pub fn markdown(of: &VariantProfile, top: usize) -> String {
     let mut out = format!("\n## Where the time goes: {}\n", escape::markdown(&of.name));
     let profiler = of.record.profiler;

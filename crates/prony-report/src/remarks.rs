@@ -1,4 +1,5 @@
-//! What is shown beside the verdicts and is none: what has no share above the floor, interactions of factors, growth.
+//! Remarks beside the verdicts, which are not verdicts: metrics without a share above the floor, interactions of
+//! factors, growth.
 
 use super::floor;
 use super::model::Remarks;
@@ -7,16 +8,16 @@ use prony_analysis::verdicts::interactions::{self, Interactions};
 use prony_analysis::verdicts::{Verdicts, declared};
 use prony_results::RunData;
 
-/// Lines of one kind; the rest is counted.
+/// At most so many lines of one kind are shown; the others are counted.
 const MOST: usize = 8;
 
-/// What has no share above the floor, interactions and growth, where there is any.
+/// The remarks on metrics without a share above the floor, on interactions and on growth, where there are any.
 pub(super) fn remarks(data: &RunData, verdicts: &Verdicts) -> Vec<Remarks> {
     let found = interactions::of(data, verdicts);
     let mut growths = growths(data);
     if growth::grew(data) {
-        growths.note += "; a search chose the values by the outcomes of their trials, and most of them lie near the \
-            limit that it found";
+        growths.note += "; a search chose the values of the factor by the outcomes of their trials, and most values \
+            lie near the limit that it found";
     }
     [above_floor(data), interplay(&found), growths].into_iter().filter(|remarks| !remarks.lines.is_empty()).collect()
 }
@@ -41,8 +42,8 @@ fn growths(data: &RunData) -> Remarks {
     Remarks {
         title: "Growth",
         lines: cut(sentences.flatten().collect()),
-        note: "Power laws fitted to the trials that have a figure, with the 95 % interval of the exponent; no verdict \
-               rests on them"
+        note: "Power laws fitted to the trials that have a value, with the 95 % interval of the exponent; no verdict \
+            rests on these fits"
             .to_owned(),
     }
 }
@@ -57,7 +58,9 @@ fn cut(mut lines: Vec<String>) -> Vec<String> {
     let more = lines.len().saturating_sub(MOST);
     if more > 0 {
         lines.truncate(MOST);
-        lines.push(format!("and {more} more like them, in the JSON document and the page's figures"));
+        lines.push(format!(
+            "{more} more are not shown here: see `prony report --format json`, or the charts of the HTML report"
+        ));
     }
     lines
 }

@@ -1,4 +1,4 @@
-//! How the numbers of one column are printed: one unit, one number of decimals.
+//! Chooses how the numbers of one column are printed: one unit and one number of decimals for all of them.
 
 use prony_experiment::expr::Dimension;
 use prony_experiment::format::format_value;
@@ -13,7 +13,7 @@ pub(super) struct Scale {
     /// Its name; empty for counts and ratios.
     pub(super) name: &'static str,
     decimals: usize,
-    /// A format that is no scale, such as a clock or percent, and the unit that it prints.
+    /// A format that is not a unit, such as a clock or percent, and the unit of the numbers it prints.
     other: Option<(String, Unit)>,
 }
 
@@ -44,8 +44,8 @@ impl Scale {
         Self { factor, name, decimals, other: None }
     }
 
-    /// The scale of times that are all shown in one unit, with three significant digits at least: a short one is no zero.
-    /// `None` where the unit is none of time.
+    /// The scale of times that are all shown in one unit, with at least three significant digits, so that a short time
+    /// is not shown as zero. `None` where the unit is not a unit of time.
     pub(super) fn of_times(unit: &str, numbers: &[f64]) -> Option<Self> {
         let (name, factor) = TIME.iter().chain(LONG_TIME).copied().find(|(name, _)| *name == unit)?;
         Some(Self { factor, name, decimals: significant(factor, numbers), other: None })

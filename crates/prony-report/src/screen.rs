@@ -1,13 +1,14 @@
-//! The one way of text to a terminal. Titles, levels and what programs print are data: a character in them that would
-//! move the cursor, begin an escape sequence or turn the text around is shown as `\u{1b}`. Colour is never part of a text:
-//! it is given beside it. `clippy.toml` of this crate forbids every other use of the standard streams.
+//! All text to a terminal goes through this file. Titles, levels and the output of programs are data: a character in
+//! them that would move the cursor, begin an escape sequence or reverse the text direction is shown escaped, as
+//! `\u{1b}`. Colour is never part of a text; it is passed separately. `clippy.toml` of this crate forbids every other
+//! use of the standard streams.
 
 #![expect(clippy::disallowed_methods, reason = "this is the one way to the standard streams")]
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal, Stderr, Stdout, Write};
 
-/// The standard output stream, for what escapes by itself.
+/// The standard output stream, for writers that escape their texts themselves.
 pub fn stdout() -> BufWriter<Stdout> {
     BufWriter::new(io::stdout())
 }
@@ -35,7 +36,8 @@ pub fn is_unsafe(c: char) -> bool {
         || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// A text of one line in which nothing acts on a terminal: a line feed is shown as `\n`, others as `\u{1b}`.
+/// A text on one line with no character that acts on a terminal: a line feed is shown as `\n`, other such characters as
+/// `\u{1b}`.
 pub fn one_line(text: &str) -> String {
     escaped(text, |_| false)
 }
@@ -122,7 +124,7 @@ impl<W: Write> Screen<W> {
         write!(self.out, "\u{1b}[{code}m{}\u{1b}[0m", lines(text))
     }
 
-    /// Takes back what stands on the current line, of this many columns.
+    /// Erases the text on the current line, of this many columns.
     ///
     /// # Errors
     /// Those of the output.
@@ -130,7 +132,7 @@ impl<W: Write> Screen<W> {
         write!(self.out, "\r{}\r", " ".repeat(columns))
     }
 
-    /// Brings what was written to where it goes.
+    /// Flushes the output.
     ///
     /// # Errors
     /// Those of the output.

@@ -1,4 +1,4 @@
-//! Outcomes, times and counts in words.
+//! Writes outcomes, times and counts in words.
 
 use prony_model::number::digits;
 use prony_model::outcome::{OutOfMemory, Outcome};
@@ -37,7 +37,7 @@ pub(super) fn short(outcome: Outcome) -> String {
     }
 }
 
-/// Why a cell has no figure: `OOM in persist at 48.3 s, >= 16.0 GB`; several outcomes with their counts.
+/// Why a cell has no value: `OOM in persist at 48.3 s, >= 16.0 GB`; several outcomes with their counts.
 pub fn ended(trials: &[&TrialRecord]) -> String {
     let Some(first) = trials.first() else { return String::new() };
     let same = |t: &&&TrialRecord| t.ending.outcome == first.ending.outcome && t.ending.phase == first.ending.phase;

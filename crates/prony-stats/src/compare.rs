@@ -1,4 +1,5 @@
-//! Compares the variants of one run: one family, one error rate, one verdict each.
+//! Compares the variants of one run with their baselines: one verdict for each comparison, with one error rate for the
+//! whole family of comparisons.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,16 +13,17 @@ use super::verdict::{RatioInterval, Verdict, judge};
 use prony_model::number::effect;
 use prony_model::reading::{Reading, Why};
 
-/// Below so many blocks not even "does not finish" is stated.
+/// With fewer trials than this of a variant, not even "does not finish" is stated.
 const MIN_OUTCOMES: u32 = 3;
 
-/// A plan for more blocks than this is not worth stating, nor the time to compute its law.
+/// Plans for more blocks than this are not considered when more blocks are recommended: they would hardly be run, and
+/// take long to compute.
 const MOST_MORE: u32 = 200;
 
-/// Why it is not said how many more blocks would decide.
+/// The reason where the number of blocks that would decide is not stated.
 const TOO_MANY: &str = "more than 200 blocks";
 
-/// Every comparison that may give a verdict in a run; its size is what the correction counts.
+/// All comparisons of a run that may give a verdict; their number is that of the correction for multiple comparisons.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Family {
     /// The probability, over the whole family and all interim analyses, of at least one false verdict: 0.05.
@@ -39,7 +41,7 @@ pub struct Comparison {
     pub blocks: u32,
     /// The median of the within-block ratios variant / baseline.
     pub ratio: Reading<f64>,
-    /// Its interval; all intervals of the family and of all interim analyses hold together with probability `1 - alpha`.
+    /// Its interval; all intervals of the family and of all interim analyses hold jointly with probability `1 - alpha`.
     pub interval: Reading<RatioInterval>,
     /// Two-sided p-value of "the median ratio is 1" at the last interim analysis, uncorrected.
     pub p: Reading<f64>,
@@ -47,9 +49,9 @@ pub struct Comparison {
     pub p_adjusted: Reading<f64>,
     /// The verdict.
     pub verdict: Verdict,
-    /// The minimum detectable effect: the smallest that is found with probability 0.8, as a share.
+    /// The minimum detectable effect: the smallest effect that is found with probability 0.8, as a share.
     pub smallest_effect: Reading<f64>,
-    /// The baseline's second label beside its first, at 95 % and uncorrected.
+    /// The A/A check: the baseline's second label compared with its first, at 95 % and uncorrected.
     pub aa: Reading<Estimate>,
     /// Trials of the variant.
     pub variant: Counts,
@@ -174,12 +176,14 @@ impl Evidence {
         so_far
     }
 
-    /// What rules out a difference that an earlier interim analysis found: by all blocks together it is the other way round.
-    /// The variants were not the same in all blocks, so that no ratio describes them.
+    /// Why a difference that an earlier interim analysis found is not claimed: over all blocks together it has the
+    /// other direction. The variants then differ in different ways over the run, so that no single ratio describes
+    /// them.
     fn contradiction(&self) -> Option<Why> {
         let contradicts = self.test.middle().is_some_and(|middle| middle * self.side < 0.0);
         let (first, all) = (self.decided_at, self.at);
-        let text = || format!("the first {first} blocks differ in one direction, and all {all} together in the other");
+        let text =
+            || format!("the first {first} blocks differ in one direction, but all {all} blocks together in the other");
         contradicts.then(|| Why::Failed(text().into()))
     }
 
@@ -318,7 +322,7 @@ impl Evidence {
         at.map_or_else(|| Reading::Missing(never()), |at| Reading::Measured(at - have))
     }
 
-    /// A difference that rests on trials that did not finish is one of how often they finish, and not of the metric.
+    /// If a difference rests on trials that did not finish, what differs is how often trials finish, not the metric.
     fn by_finished(&self, verdict: Verdict) -> Verdict {
         match self.of_finished {
             Some((low, _)) if self.side > 0.0 && low < 0.0 => Verdict::FinishesLessOften,
@@ -342,8 +346,9 @@ impl Evidence {
             Some(number) => format!("interim analysis {} of {}", number + 1, analyses.len()),
             None => {
                 let none = || "no interim analysis is planned".to_owned();
-                let first = analyses.first().map_or_else(none, |at| format!("the first interim analysis is at {at}"));
-                return format!("none: {} complete blocks, {first}", self.brackets.len());
+                let first =
+                    analyses.first().map_or_else(none, |at| format!("the first interim analysis is at {at} blocks"));
+                return format!("no test: {} complete blocks, {first}", self.brackets.len());
             }
         };
         let twice = contrast.blocks.iter().all(|block| block.baseline_twice().is_some());
@@ -352,7 +357,7 @@ impl Evidence {
             "exact sign test against {}{}, {analysis} at {} blocks, interval at error {:.2e}, \
              Holm's correction over {} comparisons",
             if twice { "both baselines of the block" } else { "the baseline of the block" },
-            if unimodal { ", for unimodal noise" } else { "" },
+            if unimodal { ", assuming unimodal noise" } else { "" },
             self.at,
             self.spent,
             family.size(),
@@ -375,28 +380,28 @@ impl Evidence {
             ));
         }
         if contrast.blocks.iter().any(|block| block.baseline_twice().is_none()) {
-            notes.push("the baseline ran once in each block: there is no A/A check".to_owned());
+            notes.push("the baseline ran once in each block, so that there is no A/A check".to_owned());
         }
         notes
     }
 }
 
-/// Why more blocks do not help: the figures are printed with too few digits.
+/// Why more blocks do not help: values are printed with too few digits.
 fn too_coarse(resolution: f64) -> String {
     let below = if resolution.is_finite() {
         format!("below {}", effect(resolution.exp_m1()))
     } else {
         "of any size".to_owned()
     };
-    format!("by the digits that the program prints, differences {below} cannot be seen")
+    format!("the program prints too few digits to show differences {below}")
 }
 
 fn refusal(contrast: &Contrast) -> Option<String> {
     let has = |what| contrast.blocks.iter().flat_map(|block| &block.trials).any(|trial| *trial == what);
     match &contrast.refused {
         Some(why) => Some(why.clone()),
-        None if has(Observation::WrongAnswer) => Some("an answer is wrong".to_owned()),
-        None if has(Observation::Unsupported) => Some("not supported".to_owned()),
+        None if has(Observation::WrongAnswer) => Some("a trial gave a wrong answer".to_owned()),
+        None if has(Observation::Unsupported) => Some("the engine or the machine does not support a trial".to_owned()),
         None => None,
     }
 }

@@ -1,8 +1,8 @@
-//! Contrasts: a weighted combination of the logarithms of trials' figures, in each block of a run.
+//! Contrasts: weighted combinations of the logarithms of trials' values, one in each block of a run.
 //!
 //! A verdict, a share above a floor and leave-one-out compare a variant with another: weight 1 and weight -1. An
 //! interaction compares two such comparisons: weights 1, -1, -1, 1. Only the weights differ. The value of a block does
-//! not depend on how fast the machine was during that block, as long as its weights add up to nought.
+//! not depend on how fast the machine was during that block, as long as its weights add up to zero.
 //!
 //! [`Contrast::estimate`] describes a contrast: one analysis, no correction. [`compare_family`](super::compare_family)
 //! decides several together: interim analyses, Holm's correction, verdicts.
@@ -16,7 +16,7 @@ use super::verdict::RatioInterval;
 use prony_model::metric::Better;
 use prony_model::reading::{Reading, Why};
 
-/// The error of an interval that no verdict rests on: 95 %, uncorrected.
+/// The error of intervals on which no verdict rests: they are at 95 %, uncorrected.
 pub const UNCORRECTED: f64 = 0.05;
 
 /// One block's data for a contrast.
@@ -38,11 +38,11 @@ pub struct Contrast {
     pub analyses: InterimAnalyses,
     /// The blocks in the order in which they ran.
     pub blocks: Vec<Block>,
-    /// How far a log-ratio may be from that of the figures as they were reported, by the digits that were printed: at least 0;
-    /// infinite where the digits say nothing.
+    /// The largest error of a log-ratio that comes from the printed digits of reported values: at least 0; infinite
+    /// where the digits show nothing.
     #[serde(default)]
     pub resolution: f64,
-    /// The same of the baseline's trials beside each other.
+    /// The same for the A/A check, the baseline compared with itself.
     #[serde(default)]
     pub baseline_resolution: f64,
     /// A guard's refusal, where one refuses the comparison.
@@ -144,7 +144,7 @@ impl Contrast {
         self.blocks.iter().filter(|block| block.bracket(self.better).is_some())
     }
 
-    /// Whether in every block a figure was not measured of a trial that finished.
+    /// Whether every block has a trial that finished but whose value was not measured.
     pub(super) fn is_unmeasured(&self) -> bool {
         !self.blocks.is_empty() && self.blocks.iter().all(|block| block.trials.contains(&Observation::Unmeasured))
     }
@@ -154,7 +154,7 @@ impl Contrast {
         self.blocks.iter().filter_map(|block| block.bracket(self.better)).collect()
     }
 
-    /// An interval of the log-ratio of reported figures as one of what they stand for.
+    /// Widens an interval of the log-ratio of reported values by the error of their digits.
     pub(super) fn widened(&self, (low, high): (f64, f64)) -> (f64, f64) {
         if self.resolution.is_infinite() {
             return (f64::NEG_INFINITY, f64::INFINITY);
@@ -162,8 +162,8 @@ impl Contrast {
         (low - self.resolution, high + self.resolution)
     }
 
-    /// The log-ratio nearest to the estimate at which variants may be equal: 0, or as far from it as the digits of reported
-    /// figures hide.
+    /// The log-ratio nearest to the estimate at which variants may be equal: 0, or at most the error of the printed
+    /// digits away from 0.
     pub(super) fn equal(&self, test: &SignTest) -> f64 {
         test.middle().map_or(0.0, |middle| middle.clamp(-self.resolution, self.resolution))
     }
@@ -180,11 +180,11 @@ impl Contrast {
         )
     }
 
-    /// Why blocks have no ratio: a trial did not finish, or a figure is 0.
+    /// Why blocks have no ratio: a trial did not finish, or a value is 0.
     pub(super) fn no_ratio(&self) -> Why {
         match self.blocks.iter().any(Block::has_unfinished) {
             true => Why::NotReached,
-            false => Why::Failed("a figure is 0, so that there is no ratio".into()),
+            false => Why::Failed("a value is 0, so that there is no ratio".into()),
         }
     }
 
@@ -209,7 +209,7 @@ impl Estimated {
     }
 }
 
-/// The figure of a contrast; if it is refused, why there is none.
+/// The value of a contrast; if the contrast is refused, the reason instead.
 pub(super) fn unless<T>(refused: &Option<Why>, figure: Reading<T>) -> Reading<T> {
     refused.clone().map_or(figure, Reading::Missing)
 }

@@ -1,4 +1,4 @@
-//! How a figure grows with a numeric factor, and where it would reach a limit.
+//! Fits how a metric grows with a numeric factor, and extrapolates where it would reach a limit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use super::special::t_critical;
 use super::summary::median;
 use prony_model::reading::{Reading, Why};
 
-/// Beyond so many times the largest measured value of the factor nothing is extrapolated.
+/// Nothing is extrapolated beyond this multiple of the factor's largest measured value.
 pub const FARTHEST: f64 = 100.0;
 
 /// A power law `y = scale * x^slope`, fitted on logarithms.
@@ -21,7 +21,7 @@ pub struct Growth {
     pub scale: f64,
     /// The share of the variance of ln(y) that the line explains; 1 where y does not vary.
     pub r2: f64,
-    /// The exponent between the two largest levels: where it differs from `slope`, the growth is no power law.
+    /// The exponent between the two largest levels: where it differs from `slope`, the growth is not a power law.
     pub last_slope: f64,
     /// Different values of `x`.
     pub levels: u32,
@@ -31,19 +31,20 @@ pub struct Growth {
     pub last: f64,
 }
 
-/// Where a figure would reach a limit: an extrapolation, never a measurement.
+/// Where a metric would reach a limit: an extrapolation, never a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reach {
-    /// The `x` at which the fitted line meets the limit.
+    /// The `x` at which the fitted line reaches the limit.
     pub x: f64,
-    /// The nearest `x`, over the interval of the slope, the slope between the last two levels and, where that is above the
-    /// slope, one that is as much above that again; from the fitted line and from the median at the largest `x`: where the
-    /// growth is no power law, the line may lie beside what was measured.
+    /// The nearest `x` at which the limit may be reached. It is taken over several slopes: both ends of the slope's
+    /// interval, the slope between the last two levels and, where that is steeper than the fit, one that is steeper
+    /// again by as much. Each starts from the fitted line and from the median at the largest `x`, since the line may
+    /// miss the measurements where the growth is not a power law.
     pub low: f64,
-    /// The farthest `x`; `None` where one of these slopes never gets there, or only beyond 100 times the largest
-    /// measured.
+    /// The farthest such `x`; `None` where one of these slopes never reaches the limit, or only beyond 100 times the
+    /// largest `x` measured.
     pub high: Option<f64>,
-    /// `x` as a multiple of the largest measured.
+    /// `x` as a multiple of the largest `x` measured.
     pub beyond: f64,
 }
 
@@ -83,8 +84,9 @@ impl Growth {
         self.scale * x.powf(self.slope)
     }
 
-    /// Where the line reaches `limit`. Missing where it does not grow, it or the largest median is past the limit already, or
-    /// it gets there only beyond 100 times the largest `x` measured.
+    /// Where the line reaches `limit`. Missing where the line does not grow, where the line or the median at the
+    /// largest `x` is above the limit already, or where the limit is reached only beyond 100 times the largest `x`
+    /// measured.
     pub fn reach(&self, limit: f64) -> Reading<Reach> {
         let here = self.at(self.largest);
         if self.slope <= 0.0 || limit <= here.max(self.last) {
@@ -101,7 +103,9 @@ impl Growth {
         let (low, high) = ends.fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
         let beyond = at(self.slope) / self.largest;
         if beyond > FARTHEST {
-            return Reading::Missing(Why::NotSupported(format!("beyond {FARTHEST} times the largest measured").into()));
+            return Reading::Missing(Why::NotSupported(
+                format!("beyond {FARTHEST} times the largest value measured").into(),
+            ));
         }
         let high = (high <= FARTHEST * self.largest).then_some(high);
         Reading::Measured(Reach { x: at(self.slope), low, high, beyond })

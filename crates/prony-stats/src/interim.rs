@@ -1,8 +1,9 @@
-//! When a run may stop: interim analyses fixed in advance, each with its share of the error (METHOD 4.7).
+//! Plans the interim analyses after which a run may stop: they are fixed in advance, each with its share of the error
+//! (METHOD 4.7).
 //!
-//! The shares add up to one, and the intervals of all interim analyses and all comparisons hold together with
-//! the promised probability. So it is paid for in advance whatever an interim analysis is used for: to stop on a
-//! difference, to stop because an interval has become narrow enough, or to go on.
+//! The shares add up to one, and the intervals of all interim analyses and all comparisons hold jointly with the
+//! promised probability. Therefore an interim analysis may be used for any decision: to stop on a difference, to stop
+//! because an interval has become narrow enough, or to continue.
 
 use serde::{Deserialize, Serialize};
 
@@ -114,9 +115,9 @@ impl InterimAnalyses {
     }
 }
 
-/// The blocks before a verdict can be expected in a family of `comparisons`, at family-wise error `alpha`: the first
-/// interim analysis at which a difference has to stand clear of the noise by no more than the noise's own range, or,
-/// with a time budget, the least number of blocks of which the closing analysis can say anything.
+/// The number of blocks before a verdict can be expected in a family of `comparisons`, at family-wise error `alpha`:
+/// the first interim analysis at which a difference must exceed the noise by no more than the noise's own range; or,
+/// with a time budget, the smallest number of blocks for which the closing analysis can give a verdict.
 ///
 /// `None` where no interim analysis of the plan reaches that.
 pub fn blocks_before_any_verdict(comparisons: usize, alpha: f64, analyses: &InterimAnalyses) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! The distribution of the number of blocks above: how unlikely a count is if both sides are equally likely.
+//! P-values of the sign test: how unlikely it is that so many blocks lie above, if above and below are equally likely.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,7 +1,7 @@
 //! Statistics of METHOD 4: estimates, intervals, tests, corrections, interim analyses, growth.
 //!
-//! Everything is a pure function of numbers. What each verdict rests on, what was measured about
-//! it and what was rejected is written down in `docs/verdicts.md`.
+//! Everything is a pure function of numbers. `docs/verdicts.md` explains each verdict, what was measured about its
+//! error rates, and which methods were rejected.
 
 pub mod binomial;
 pub mod compare;

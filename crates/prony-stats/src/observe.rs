@@ -1,4 +1,4 @@
-//! Classifies a trial for a comparison: outcomes first (METHOD 4.9).
+//! Classifies a trial for a comparison: how the trial ended comes before its value (METHOD 4.9).
 
 use serde::{Deserialize, Serialize};
 
@@ -7,33 +7,35 @@ use prony_model::metric::Better;
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 
-/// One trial's figure of the metric that is compared.
+/// One trial's value of the metric that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Observation {
     /// Measured: the phase that yields it was completed.
     Value(f64),
-    /// Measured by samples: the figure lies between the two, the greatest sample and what it may be by another source.
+    /// Measured by samples: the true value lies between the two, which are the largest sample and an upper bound from
+    /// another source.
     Between(f64, f64),
-    /// Did not finish, by our limit, the runtime's heap or the subject's own failure: worse than any value.
+    /// Did not finish, because of a limit of the experiment, the runtime's heap or the subject's own failure: worse
+    /// than any value.
     Unfinished,
-    /// Finished, but its figure was not measured, or its phase not reached: no result for the metric, but counted among
-    /// those that finished.
+    /// Finished, but the metric was not measured or its phase not reached: no value, but counted among the trials that
+    /// finished.
     Unmeasured,
     /// No result: the host ran out of memory, an unknown kill, an interruption.
     Disturbed,
-    /// Read back what was not written: the comparison is refused.
+    /// Read back data that had not been written: the comparison is refused.
     WrongAnswer,
-    /// The engine does not offer it: never runs.
+    /// The engine or machine does not support the trial: it never runs.
     Unsupported,
 }
 
 impl Observation {
-    /// From how a trial ended and its figure that counts ([`figure`](prony_model::record::TrialRecord::figure)).
+    /// From how a trial ended and its value, if that counts ([`figure`](prony_model::record::TrialRecord::figure)).
     ///
-    /// A figure of a completed phase stands, whatever happened later, except after a wrong answer. Without one, a trial
-    /// that failed by its own doing is worse than any that did not, in every metric: no amount of time or memory would
-    /// have bought its result. So is an activity that did not end within our own limit.
+    /// The value of a completed phase counts, whatever happened later, except after a wrong answer. A trial without a
+    /// value that failed because of itself is worse than any that did not, in every metric: no amount of time or memory
+    /// would have given its result. So is an activity that did not end within the experiment's limit.
     pub fn of(outcome: Outcome, figure: &Reading<f64>) -> Self {
         match (outcome, figure) {
             (Outcome::WrongAnswer, _) => Self::WrongAnswer,
@@ -50,7 +52,7 @@ impl Observation {
         }
     }
 
-    /// The observation where the figure may be greater by so much, at least 0 and in its unit.
+    /// The observation where the true value may be greater by this amount, at least 0 and in the metric's unit.
     #[must_use]
     pub fn or_more(self, by: f64) -> Self {
         match self {
@@ -59,8 +61,8 @@ impl Observation {
         }
     }
 
-    /// The logarithm of the cost, its least and its greatest: a rate's is inverted, so that more is always worse. `None`
-    /// is no result.
+    /// The smallest and the largest logarithm of the cost: a rate is inverted, so that more is always worse. `None` if
+    /// there is no result.
     pub(crate) fn log_cost(self, better: Better) -> Option<(f64, f64)> {
         let (least, most) = match self {
             Self::Value(value) => (value, value),
@@ -76,7 +78,7 @@ impl Observation {
 /// How many of a variant's trials finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Trials that finished, with a figure or not.
+    /// Trials that finished, with a value or not.
     pub finished: u32,
     /// Trials that finished or did not; disturbances and interruptions are not among them.
     pub trials: u32,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use prony_model::units::Nanos;
 
-/// A limit on a run's time, which is met within one block: none begins that would end after it if it took as long as the
-/// longest so far, and none is left out that would have ended before it.
+/// A limit on a run's time. A further block begins only if it would end within the limit even if it took as long as the
+/// longest block so far.
 ///
 /// The rule has one more task. Where duration is the metric, the number of blocks depends on what is compared, and the
 /// closing analysis is exact only where the rule can but become stricter as blocks are added, whatever they took

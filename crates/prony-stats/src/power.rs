@@ -1,4 +1,4 @@
-//! The power of a comparison: the smallest effect that it can find, and the blocks that this takes.
+//! The power of a comparison: the smallest effect that it can find, and the number of blocks that an effect needs.
 
 use super::sign::gap_needed;
 use super::special::normal_quantile;

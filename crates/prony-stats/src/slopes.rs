@@ -1,11 +1,11 @@
-//! The slopes between all pairs of values in order, without making all of them: `n (n - 1) / 2` is 50 million for 10,000
-//! trials.
+//! Computes the median slope between all pairs of values in order without computing every slope: `n (n - 1) / 2` is 50
+//! million for 10,000 trials.
 //!
-//! The slope from value `i` to a later value `j` is below `s` where `values[j] - s * j < values[i] - s * i`. So the number
-//! of slopes below `s` is the number of inversions of the values from which the line of slope `s` is taken away, and
-//! sorting counts those (Cole, Salowe, Steiger and Szemerédi, 1989, select by it). Bisection encloses the median between
-//! two slopes with few pairs between them; these are made and sorted. What is enclosed is widened by more than the rounding of
-//! the lines, so that the result is the float that sorting all slopes gives.
+//! The slope from value `i` to a later value `j` is below `s` where `values[j] - s * j < values[i] - s * i`. So the
+//! number of slopes below `s` is the number of inversions of the values from which the line of slope `s` is taken away,
+//! and sorting counts those (Cole, Salowe, Steiger and Szemerédi, 1989, select by it). Bisection encloses the median
+//! between two slopes with few pairs between them; these are made and sorted. What is enclosed is widened by more than
+//! the rounding of the lines, so that the result is the float that sorting all slopes gives.
 
 use super::summary::quantile;
 

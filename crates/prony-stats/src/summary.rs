@@ -1,11 +1,11 @@
-//! Summarises one cell's figures: median, spread, and an interval that assumes only independence.
+//! Summarises the values of several trials: median, spread, and an interval that assumes only independence.
 
 use serde::{Deserialize, Serialize};
 
 use super::binomial::fair_tail;
 use prony_model::reading::{Reading, Why};
 
-/// Figures of a set of trials, in the values' own unit.
+/// Summary of the values of a set of trials, in their own unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// How many values.

@@ -25,12 +25,12 @@ impl RatioInterval {
         Self { low: if low < 1.0 / NO_BOUND { 0.0 } else { low }, high: (high <= NO_BOUND).then_some(high) }
     }
 
-    /// The same; `None` where no number lies in it.
+    /// As [`Self::from_log_cost`]; `None` where the interval contains no number.
     pub fn with_numbers(interval: (f64, f64), better: Better) -> Option<Self> {
         Some(Self::from_log_cost(interval, better)).filter(|found| found.low.is_finite() && found.high != Some(0.0))
     }
 
-    /// That of baseline / variant.
+    /// The interval of baseline / variant.
     pub fn inverse(self) -> Self {
         Self { low: self.high.map_or(0.0, |high| 1.0 / high), high: (self.low > 0.0).then(|| 1.0 / self.low) }
     }
@@ -39,7 +39,7 @@ impl RatioInterval {
 /// A bound beyond this factor counts as none: with few blocks the widened interval reaches absurd numbers.
 const NO_BOUND: f64 = 1e6;
 
-/// What a comparison says. "Better" is less of a cost (time, memory) and more of a rate; of metrics that are
+/// The verdict of a comparison. "Better" is less of a cost (time, memory) and more of a rate; for metrics that are
 /// neither, it is less.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
@@ -54,16 +54,18 @@ pub enum Verdict {
     WorseUncertain,
     /// The interval excludes 1 and lies inside the margin.
     DiffersWithinMargin,
-    /// The interval contains 1 and lies inside the margin, and the comparison could have seen the margin.
+    /// The interval contains 1 and lies inside the margin, and the comparison could have detected a difference as large
+    /// as the margin.
     NoDifference,
-    /// None of these.
+    /// None of the other verdicts can be stated yet.
     CantTell {
         /// About how many more blocks would decide.
         more_blocks: Reading<u32>,
     },
-    /// It finishes more often than the baseline: what differs is how many trials finish, not the metric of those that do.
+    /// The variant finishes more often than the baseline: what differs is how many trials finish, not the metric of
+    /// those that do.
     FinishesMoreOften,
-    /// It finishes less often than the baseline: likewise.
+    /// The variant finishes less often than the baseline: likewise.
     FinishesLessOften,
     /// The variant never finishes and the baseline always does.
     DoesNotFinish,
@@ -71,9 +73,9 @@ pub enum Verdict {
     BaselineDoesNotFinish,
     /// Neither ever finishes.
     NeitherFinishes,
-    /// Not compared, and why.
+    /// The comparison is refused.
     Refused {
-        /// Why.
+        /// Why the comparison is refused.
         why: String,
     },
 }
@@ -114,9 +116,11 @@ impl Verdict {
             Self::Worse => worse.to_owned(),
             Self::BetterUncertain => format!("{better}, by how much is uncertain"),
             Self::WorseUncertain => format!("{worse}, by how much is uncertain"),
-            Self::DiffersWithinMargin => format!("differs, but less than {}", percent(margin)),
+            Self::DiffersWithinMargin => format!("differs by less than the margin of {}", percent(margin)),
             Self::NoDifference => "no difference".to_owned(),
-            Self::CantTell { more_blocks: Reading::Measured(n) } => format!("can't tell (about {n} more blocks would)"),
+            Self::CantTell { more_blocks: Reading::Measured(n) } => {
+                format!("can't tell (about {n} more blocks would decide)")
+            }
             Self::CantTell { .. } => "can't tell".to_owned(),
             Self::FinishesMoreOften => "finishes more often".to_owned(),
             Self::FinishesLessOften => "finishes less often".to_owned(),
@@ -192,9 +196,9 @@ mod tests {
         assert_eq!(Verdict::Worse.words(Metric::Anon, 0.03), "more memory");
         assert_eq!(Verdict::Better.words(Metric::Fsyncs, 0.03), "fewer");
         assert_eq!(Verdict::BetterUncertain.words(Metric::LatencyP99, 0.03), "faster, by how much is uncertain");
-        assert_eq!(Verdict::DiffersWithinMargin.words(Metric::Time, 0.005), "differs, but less than 0.5 %");
+        assert_eq!(Verdict::DiffersWithinMargin.words(Metric::Time, 0.005), "differs by less than the margin of 0.5 %");
         let unsure = Verdict::CantTell { more_blocks: Reading::Measured(12) };
-        assert_eq!(unsure.words(Metric::Time, 0.03), "can't tell (about 12 more blocks would)");
+        assert_eq!(unsure.words(Metric::Time, 0.03), "can't tell (about 12 more blocks would decide)");
         assert!(!unsure.is_final() && !unsure.is_difference());
     }
 
@@ -205,7 +209,7 @@ mod tests {
             (Verdict::Worse, "slower", -1),
             (Verdict::BetterUncertain, "faster, by how much is uncertain", 1),
             (Verdict::WorseUncertain, "slower, by how much is uncertain", -1),
-            (Verdict::DiffersWithinMargin, "differs, but less than 3 %", 0),
+            (Verdict::DiffersWithinMargin, "differs by less than the margin of 3 %", 0),
             (Verdict::NoDifference, "no difference", 0),
             (Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) }, "can't tell", 0),
             (Verdict::FinishesMoreOften, "finishes more often", 1),

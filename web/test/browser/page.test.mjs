@@ -142,7 +142,7 @@ test("a flame graph is walked by keyboard and filled by a call", options, () =>
     const section = page.locator("#profiles");
     await section.scrollIntoViewIfNeeded();
     assert.match(await section.innerText(), /V8's own profiler every 250/);
-    assert.match(await section.innerText(), /of the wall time and .* of the CPU time, by the median of \d+ trials/);
+    assert.match(await section.innerText(), /times the wall time and .* times the CPU time of the median of \d+ trials/);
     const said = () => section.locator(".flame-said").innerText();
     const width = async (name) => (await section.locator(".flame > div", { hasText: name }).first().boundingBox())?.width ?? 0;
     const before = await width("transform");

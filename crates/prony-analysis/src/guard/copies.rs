@@ -7,58 +7,61 @@ use serde_json::json;
 
 use super::{Finding, Severity};
 
-/// Paths of a program's directory that have changed since the run began: later copies have other content, or the
-/// program has written there.
+/// Paths in a program's directory changed after the run began, so that later trials may run copies with other content.
+/// The program itself may have written there.
 pub fn source_changed(directory: &Path, paths: &[&Path]) -> Option<Finding> {
     let (first, more) = (paths.first()?, paths.len() - 1);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     let message = format!(
-        "`{}`{more} in the program's directory `{}` changed since the run began",
+        "`{}`{more} in the program's directory `{}` changed after the run began, so that later trials may run a \
+         different copy",
         first.display(),
         directory.display()
     );
-    let hint = "leave the directory alone while a run is under way; where the program itself writes there, by a path of its \
-                own, let it write to its copy (`{dir}`)";
+    let hint = "do not edit the directory while a run is in progress; if the program itself writes there through an \
+        absolute path, let it write to its copy (`{dir}`)";
     let finding = Finding::of("source_changed", Severity::Warning, message, hint);
     let named: Vec<_> = paths.iter().take(20).map(|path| path.to_string_lossy()).collect();
     Some(finding.with(json!({ "directory": directory.to_string_lossy(), "paths": named, "all": paths.len() })))
 }
 
-/// `build` left the copy as it was, which was `changed` for the variant or not: what it writes elsewhere is of no variant.
+/// `build` changed no file in the copy. `changed` says whether the copy was changed for the variant before. What
+/// `build` writes outside the copy belongs to no single variant.
 pub fn build_changed_nothing(changed: bool) -> Finding {
     let message = "`build` changed nothing in the copy".to_owned();
-    let hint = "if it writes elsewhere, have it write below `{dir}`: all variants write to the same place there, and what the \
-                last of them built is measured in each; if there was nothing to do, leave `build` out";
+    let hint = "if `build` writes elsewhere, have it write below `{dir}`: otherwise all variants share one place, and \
+        each measures what the last variant built; if there was nothing to build, leave `build` out";
     // What is up to date needs no build; what was changed does.
     let severity = if changed { Severity::Warning } else { Severity::Note };
     Finding::of("build_changed_nothing", severity, message, hint)
 }
 
-/// `build` wrote a file that was changed for the variant in another way than the change did.
+/// `build` overwrote a file that had been changed for the variant.
 pub fn build_rewrote_change(file: &str) -> Finding {
-    let message = format!("`build` wrote `{file}` anew: a text that a change put there is no longer there");
-    let hint = "make sure that what it wrote is still what the variant is to be, as where it formats files; else change what it \
-                makes the file of";
+    let message = format!("`build` overwrote `{file}`: text that a change of this variant put there is gone");
+    let hint = "make sure that the change still takes effect, as where `build` only formats the file; otherwise change \
+        the source from which `build` makes the file";
     Finding::of("build_rewrote_change", Severity::Warning, message, hint)
 }
 
-/// A revision lacks so many submodules that the user's own tree has.
+/// So many submodules are filled in the user's own working tree and empty in the copy of a revision.
 pub fn submodules_empty(count: usize) -> Finding {
-    let message = format!("{count} submodules of the revision are empty in its copy, and are not in the repository");
-    let hint = "have `build` fill them with `git submodule update --init`, which needs a whole URL in `.gitmodules` since the \
-                copy has no remote; or copy the directory, without `revision`";
+    let message =
+        format!("{count} submodules are empty in the copy of the revision: their content is not in the repository");
+    let hint = "have `build` fill them with `git submodule update --init`, which needs absolute URLs in `.gitmodules` \
+        since the copy has no remote; or copy the directory as it is, without `revision`";
     Finding::of("submodules_empty", Severity::Warning, message, hint).with(json!({ "count": count }))
 }
 
-/// A patch was applied at other lines than it names: `moved` says which, as `patch` does.
+/// A patch was applied at line numbers other than those it states; `moved` is the message of `patch`.
 pub fn patch_moved(moved: &str) -> Finding {
-    let message = format!("a patch was applied at other lines than it names: {moved}");
-    let hint = "make the patch anew of the directory as it is: where its lines are there more than once, it may have changed \
-                others than those it was made for";
+    let message = format!("a patch was applied at line numbers other than those it states: {moved}");
+    let hint = "regenerate the patch against the current state of the directory: where its lines match in more than \
+        one place, it may have been applied at the wrong place";
     Finding::of("patch_moved", Severity::Warning, message, hint)
 }
 
-/// What the variant runs was built before the run, so long ago, where that is known.
+/// The variant ran a cached build from before the run. `age` is how long ago it was made, where that is known.
 pub fn build_reused(age: Option<Duration>) -> Finding {
     let ago = match age.map(|age| age.as_secs()) {
         None => "before".to_owned(),
@@ -67,8 +70,9 @@ pub fn build_reused(age: Option<Duration>) -> Finding {
         Some(seconds @ ..172_800) => format!("{} h before", seconds / 3_600),
         Some(seconds) => format!("{} days before", seconds / 86_400),
     };
-    let message = format!("its build was made {ago}, of the same content by the same command");
-    let hint = "`PRONY_CACHE=off` builds again: what a build depends on besides, as the rest of a toolchain, may be another now";
+    let message = format!("the variant ran a cached build: it was made {ago}, from the same files by the same command");
+    let hint = "set `PRONY_CACHE=off` to build again: anything else that the build depends on, such as the toolchain, \
+        may have changed since";
     Finding::of("build_reused", Severity::Note, message, hint)
 }
 
@@ -83,7 +87,8 @@ mod tests {
             source_changed(Path::new("/home/site"), &paths).map(|finding| finding.message)
         };
         assert_eq!(found(&[]), None);
-        let one = "`a.js` in the program's directory `/home/site` changed since the run began";
+        let one = "`a.js` in the program's directory `/home/site` changed after the run began, so that later trials \
+            may run a different copy";
         assert_eq!(found(&["a.js"]).as_deref(), Some(one));
         assert_eq!(found(&["a.js", "b", "c"]), Some(one.replace("`a.js`", "`a.js` and 2 more")));
     }

@@ -1,4 +1,5 @@
-//! Which trials ran on a disturbed machine, by the state of the machine in their records (METHOD 4.10).
+//! Finds the trials during which the machine was disturbed, from the state of the machine in their records (METHOD
+//! 4.10).
 
 use std::collections::BTreeSet;
 
@@ -10,10 +11,10 @@ use prony_model::record::{Canary, Conditions, TrialRecord};
 use prony_model::units::Nanos;
 use prony_stats::summary;
 
-/// A reference workload that took so many times the run's median marks its trial.
+/// A trial is marked where a reference workload beside it took more than this multiple of the run's median.
 const CANARY: f64 = 1.25;
 
-/// Share of the processors' time given to other machines above which a trial is marked.
+/// Share of the CPU time given to other virtual machines (steal time) above which a trial is marked.
 const STEAL: f64 = 0.02;
 
 /// Share of the time in which tasks waited for memory above which a trial is marked.
@@ -29,12 +30,12 @@ const CANARIES: [(&str, Took); 3] = [
     ("fsync", |canary| canary.fsync.measured().copied()),
 ];
 
-/// Figures of a record's `conditions`; `None` where they were not measured.
+/// Measurements from a record's `conditions`; `None` where one was not made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disturbances {
-    /// Reference workloads by name, the slower of before and after, nanoseconds.
+    /// Time of each reference workload by name in nanoseconds: the longer of the two, before and after the trial.
     pub canaries: Vec<(String, f64)>,
-    /// Share of the processors' time given to other machines.
+    /// Share of the CPU time given to other virtual machines (steal time).
     pub steal: Option<f64>,
     /// Share of the time in which some task waited for memory.
     pub pressure_memory: Option<f64>,
@@ -42,7 +43,7 @@ pub struct Disturbances {
     pub swapped: Option<f64>,
     /// Thermal throttling events.
     pub throttled_thermal: Option<f64>,
-    /// Throttling by the limit on processors.
+    /// Throttling events by a limit on CPU time.
     pub throttled_limit: Option<f64>,
 }
 
@@ -68,7 +69,8 @@ impl Disturbances {
     }
 }
 
-/// Why a trial counts as disturbed, in words; empty where it does not. `usual` are the run's median reference workloads.
+/// Why a trial counts as disturbed, in words; empty where it does not. `usual` is the run's median time of each
+/// reference workload.
 fn signs(disturbances: &Disturbances, usual: &[(String, f64)]) -> Vec<String> {
     let slow = |(name, took): &(String, f64)| {
         let (_, median) = usual.iter().find(|(other, _)| other == name)?;
@@ -79,15 +81,15 @@ fn signs(disturbances: &Disturbances, usual: &[(String, f64)]) -> Vec<String> {
     let share = |value: Option<f64>, most: f64, what: &str| {
         value.filter(|v| *v > most).map(|v| format!("{} of the {what}", percent(v)))
     };
-    signs.extend(share(disturbances.steal, STEAL, "processors' time went to other machines"));
-    signs.extend(share(disturbances.pressure_memory, MEMORY_PRESSURE, "time went by waiting for memory"));
+    signs.extend(share(disturbances.steal, STEAL, "CPU time went to other virtual machines (steal)"));
+    signs.extend(share(disturbances.pressure_memory, MEMORY_PRESSURE, "time some task waited for memory"));
     signs.extend(disturbances.swapped.filter(|n| *n > 0.0).map(|n| format!("{n:.0} pages swapped")));
     signs
         .extend(disturbances.throttled_thermal.filter(|n| *n > 0.0).map(|n| format!("throttled {n:.0} times by heat")));
     signs
 }
 
-/// The trials during which the machine was not as usual, by position in the plan, each with the reasons.
+/// The disturbed trials by position in the plan, each with the reasons.
 fn marked(trials: &[&TrialRecord]) -> Vec<(u32, Vec<String>)> {
     let all_disturbances: Vec<Disturbances> = trials.iter().map(|t| Disturbances::of(&t.conditions)).collect();
     let usual = usual(&all_disturbances);
@@ -101,18 +103,19 @@ pub fn disturbed(trials: &[&TrialRecord]) -> BTreeSet<u32> {
     marked(trials).into_iter().map(|(position, _)| position).collect()
 }
 
-/// Trials during which the machine was not as usual. They are marked and stay: the verdict uses all trials.
+/// Trials during which the machine was disturbed. They are marked and kept: the verdict uses all trials.
 pub fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
     let marked = marked(trials);
     let (first, why) = marked.first()?;
     let message = format!(
-        "{} of {} trials were disturbed; the first, trial {}: {}",
+        "{} of {} trials were disturbed by the machine; the first of them is trial {}: {}",
         marked.len(),
         trials.len(),
         first + 1,
         why.join(", ")
     );
-    let hint = "each verdict is also given without them; where the two disagree, repeat the run on a quieter machine";
+    let hint = "each verdict also states the ratio without the disturbed trials; where the two disagree, repeat the \
+        run on a quieter machine";
     let data: Vec<Value> =
         marked.iter().map(|(position, signs)| json!({ "trial": position + 1, "signs": signs })).collect();
     Some(Finding::of("disturbed_trials", Severity::Note, message, hint).with(json!(data)))

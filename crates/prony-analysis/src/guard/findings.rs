@@ -1,4 +1,4 @@
-//! Collects every finding of a run for the report.
+//! Collects the findings of all guards for the report of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,9 @@ use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 use prony_stats::{MIN_BLOCKS, blocks_before_any_verdict};
 
-/// The findings of all guards for a run that has ended: trials by variant, each variant with its stratum's baseline,
-/// and the whole run. `primary` is the metric that is checked for drift, `clock` the cost of one reading of the clock.
+/// The findings of all guards for a run that has ended: for its trials by variant, for each variant beside its
+/// stratum's baseline, and for the whole run. `primary` is the metric that is checked for drift, `clock` the cost of
+/// reading the clock once.
 pub fn gather(
     experiment: &Experiment,
     trials: &[TrialRecord],
@@ -24,8 +25,8 @@ pub fn gather(
     found
 }
 
-/// The findings of guards that need more than one trial: disturbed trials, each variant with its stratum's baseline,
-/// drift, too few blocks. `done` says whether the run has ended.
+/// The findings of guards that need more than one trial: disturbed trials, differences between a variant and its
+/// stratum's baseline, drift, too few blocks. `done` says whether the run has ended.
 pub fn of_run(
     experiment: &Experiment,
     trials: &[TrialRecord],
@@ -74,8 +75,8 @@ fn of_baselines(
     found
 }
 
-/// Blocks in which a variant can be paired: it ran in a sub-block beside each label of its baseline. Of the variant that has
-/// most; `None` where its stratum has no other variant.
+/// Number of blocks in which a variant of this stratum can be paired, because it ran in one sub-block with each label
+/// of the baseline: the largest number of any variant. `None` where the stratum has no other variant.
 fn complete_blocks(experiment: &Experiment, trials: &[TrialRecord], baseline: &Variant) -> Option<u32> {
     pairs(experiment).find(|(_, of)| of.id == baseline.id)?;
     let place = |t: &TrialRecord| (t.trial.block, t.trial.sub_block);
@@ -91,8 +92,8 @@ fn complete_blocks(experiment: &Experiment, trials: &[TrialRecord], baseline: &V
     Some(blocks.values().map(BTreeSet::len).max().unwrap_or(0) as u32)
 }
 
-/// Findings that a record already contains, or that its guards return now: the first of its kind for each variant and
-/// phase, with the number of further trials.
+/// Findings about single trials, as recorded or else as the guards return them now: for each variant, phase and guard
+/// the first one, with the number of other trials that have the same finding.
 fn of_trials(experiment: &Experiment, trials: &[TrialRecord], clock: Nanos) -> Vec<Finding> {
     let mut kinds: BTreeMap<(usize, String, Option<String>), (Finding, u32)> = BTreeMap::new();
     for record in trials {
@@ -108,7 +109,7 @@ fn of_trials(experiment: &Experiment, trials: &[TrialRecord], clock: Nanos) -> V
     }
     let gathered = kinds.into_iter().map(|((variant, ..), (finding, more))| {
         let who = name(experiment, &experiment.variants()[variant]);
-        let rest = if more > 0 { format!(" (and {more} more trials)") } else { String::new() };
+        let rest = if more > 0 { format!(" (and {more} more trials with this finding)") } else { String::new() };
         Finding { message: format!("`{who}`: {}{rest}", finding.message), ..finding }
     });
     gathered.collect()

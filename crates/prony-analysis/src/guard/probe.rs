@@ -1,4 +1,4 @@
-//! Guards that check what the probe of a program's runtime reported.
+//! Guards that check the reports of the probe that prony loads into a program's language runtime.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use prony_model::record::probe::Because;
 use prony_model::record::{Completion, PhaseRecord, ProbeReport, TrialRecord};
 use prony_model::units::{Bytes, Nanos};
 
-/// A heap that grows for so long without being read may have been much larger.
+/// A heap that was not sampled for this long may have been much larger in the meantime.
 const UNREAD: Nanos = Nanos::from_secs(1);
 
-/// External memory below this is that of the runtime itself.
+/// External memory below this is attributed to the runtime itself.
 const EXTERNAL: Bytes = Bytes::from_mib(16);
 
-/// The same below this share of the heap in use.
+/// External memory below this share of the heap in use is attributed to the runtime too.
 const EXTERNAL_SHARE: f64 = 0.1;
 
-/// Every guard of probes; finds nothing in trials of programs without one.
+/// Every guard of probes; finds nothing in trials of programs without a probe.
 pub fn check(record: &TrialRecord) -> Vec<Finding> {
     let Some(probe) = &record.conditions.probe else { return Vec::new() };
     let mut findings = Vec::from_iter(lines_lost(probe));
@@ -31,16 +31,18 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
     findings
 }
 
-/// Lines of probes that did not arrive: figures may lack what they reported.
+/// Lines of the probe were lost: calls or heap samples that they reported are missing.
 fn lines_lost(probe: &ProbeReport) -> Option<Finding> {
     let lost = Some(probe.lines_lost).filter(|lost| *lost > 0)?;
-    let message =
-        format!("{lost} lines of the runtime's probe were lost, so that calls or heap figures may be missing");
-    let hint = "run with less load on the machine, or with fewer processes of the runtime";
+    let message = format!(
+        "{lost} lines of the probe in the language runtime were lost, so that function calls or heap samples may be \
+         missing"
+    );
+    let hint = "reduce the load on the machine, or run fewer processes with a probe";
     Some(Finding::of("probe_lines_lost", Severity::Warning, message, hint).with(json!({ "lines": lost })))
 }
 
-/// A heap that was read so rarely that its largest figure may be far too low.
+/// A heap was sampled so rarely that its largest sample may be far too low.
 fn read_rarely(record: &TrialRecord, probe: &ProbeReport) -> Vec<Finding> {
     let phases = record.phases.iter().filter(|phase| phase.completion != Completion::NotReached);
     let finding = |phase: &PhaseRecord| {
@@ -51,36 +53,45 @@ fn read_rarely(record: &TrialRecord, probe: &ProbeReport) -> Vec<Finding> {
     phases.filter_map(finding).collect()
 }
 
-/// Why a heap has no reading for so long: it was not read, or the reading was not recorded.
+/// Why a heap has no sample for so long: none was taken, or the samples were dropped.
 fn unread(gap: Nanos, dropped: u64) -> (String, &'static str) {
     if dropped > 0 {
         let message = format!(
-            "heap figures are missing for {gap}: the trial reached its limit of samples, and {dropped} later samples \
-             were dropped"
+            "heap samples are missing for {gap}: the trial reached its limit on the number of samples, and {dropped} \
+             later samples were dropped"
         );
-        return (message, "figures of heaps after that are missing; measure a shorter part, or fewer calls");
+        return (
+            message,
+            "heap samples after that limit are missing; measure a shorter phase, or fewer function calls",
+        );
     }
     (
-        format!("the heap was not sampled for {gap}: the program left its runtime no opportunity"),
-        "take `max`, `min` and `mean` of the heap as approximate; its figure at the end is exact, where there is one",
+        format!(
+            "no heap samples for {gap}: the program kept its thread busy, so that the probe in its runtime could not \
+             run"
+        ),
+        "take `max`, `min` and `mean` of the heap as approximate; `end` is exact where it was measured",
     )
 }
 
-/// A program that should have been suspended at the end of a call but continued by itself, or ended.
+/// The program should have been suspended at the end of a function call, but it continued by itself or ended.
 fn went_on(probe: &ProbeReport) -> Option<Finding> {
     let first = probe.suspensions.iter().find(|suspension| suspension.by_itself() || suspension.fault.is_some())?;
     let why = first.fault.as_deref().or(first.went_on.map(Because::text)).unwrap_or_default();
-    let message = format!("suspending the program at the end of a call failed: {why}");
-    let hint = "memory at the phase's end was not read as asked; run it again on a machine with less load";
+    let message = format!("suspending the program at the end of a function call failed: {why}");
+    let hint = "memory at the end of the phase was not read as `at_end` requires; repeat the run on a machine with \
+        less load";
     Some(Finding::of("hold_failed", Severity::Warning, message, hint))
 }
 
-/// Phases that were running while `at_end` of another one suspended the program: they have no figures.
+/// Phases that were running while `at_end` of another phase suspended the program: they have no measurements.
 fn suspended_inside(probe: &ProbeReport) -> Vec<Finding> {
     let finding = |(phase, by): (&String, &String)| {
-        let message =
-            format!("`at_end` of phase `{by}` suspended the program inside this phase, so that it has no figures");
-        let hint = "let the phase end before, or measure the two in experiments of their own";
+        let message = format!(
+            "`at_end` of phase `{by}` suspended the program during this phase, so that this phase has no measurements"
+        );
+        let hint = "end this phase before the program is suspended, or measure the two phases in two separate \
+            experiments";
         let found = Finding::of("suspended_inside", Severity::Warning, message, hint).in_phase(phase);
         found.with(json!({ "by": by }))
     };
@@ -93,12 +104,16 @@ fn died_aside(record: &TrialRecord, probe: &ProbeReport) -> Option<Finding> {
     if deaths.is_empty() || !record.ending.outcome.is_ok() {
         return None;
     }
-    let message = format!("{} processes of the program died because their heap was full", deaths.len());
-    let hint = "without them the program did different work";
+    let message = format!(
+        "{} processes or threads of the program ended at their heap limit, and the program went on",
+        deaths.len()
+    );
+    let hint = "without them the program did different work: raise the heap limit, or find out what fills \
+        the heap";
     Some(Finding::of("heap_full_aside", Severity::Warning, message, hint).with(json!({ "deaths": deaths })))
 }
 
-/// External memory read while a program was suspended still includes what callbacks of finalizers would release.
+/// External memory was read while the program was suspended: it still includes what finalizer callbacks would release.
 fn finalizers_not_run(record: &TrialRecord, probe: &ProbeReport) -> Vec<Finding> {
     let collected: BTreeSet<&str> = probe
         .suspensions
@@ -115,8 +130,10 @@ fn finalizers_not_run(record: &TrialRecord, probe: &ProbeReport) -> Vec<Finding>
             return None;
         }
         let size = Bytes::from_bytes(external as u64);
-        let message = format!("`external` is {size} after the forced collection, and finalizers had not run");
-        let hint = "what a FinalizationRegistry or a native addon releases later is still counted in it; read it again in a later phase";
+        let message =
+            format!("`external` memory is {size} after the forced garbage collection, but finalizers had not run yet");
+        let hint = "`external` still includes what a FinalizationRegistry or a native addon releases later; read it \
+            again in a later phase";
         let found = Finding::of("finalizers_not_run", Severity::Note, message, hint).in_phase(&phase.name);
         Some(found.with(json!({ "external": external })))
     };
@@ -164,7 +181,7 @@ mod tests {
         let found = check(&probed(probe.clone()));
         assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("a")]);
         assert!(found[0].message.contains("for 1.500 s") || found[0].message.contains("1.5"), "{}", found[0].message);
-        assert!(found[0].message.contains("no opportunity"), "{}", found[0].message);
+        assert!(found[0].message.contains("kept its thread busy"), "{}", found[0].message);
         probe.samples_dropped = 12_345;
         let found = check(&probed(probe));
         assert!(found[0].message.contains("12345 later samples were dropped"), "{}", found[0].message);
@@ -199,7 +216,7 @@ mod tests {
         });
         let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
         assert_eq!(guards, ["probe_lines_lost", "hold_failed", "suspended_inside", "heap_full_aside"]);
-        assert!(found[1].message.ends_with("the runner did not answer"));
+        assert!(found[1].message.ends_with("prony did not answer in time"));
         assert!(found[2].message.starts_with("`at_end` of phase `load`") && found[2].phase.as_deref() == Some("whole"));
         assert_eq!(check(&TrialRecord { phases: Vec::new(), ..probed(ProbeReport::default()) }), []);
     }
@@ -219,7 +236,7 @@ mod tests {
         };
         let [(phase, message)] = of(490e6, Some(5)).try_into().unwrap();
         assert_eq!(phase.as_deref(), Some("b"));
-        assert!(message.contains("`external` is 490.0 MB"), "{message}");
+        assert!(message.contains("`external` memory is 490.0 MB"), "{message}");
         assert_eq!(of(490e6, None), [], "nothing was collected");
         assert_eq!(of(10e6, Some(5)), [], "that of the runtime itself");
     }

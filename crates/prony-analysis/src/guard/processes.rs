@@ -1,4 +1,4 @@
-//! Finds processes beside the first one of a trial that have a considerable part of its figures.
+//! Finds processes, other than a trial's first one, that used a considerable part of its CPU time or memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,17 +10,17 @@ use prony_model::processes::{NOT_ATTRIBUTED, PART, instances, name};
 use prony_model::record::{MetricKeyText, PhaseRecord, ProcessSample, TrialRecord};
 use prony_model::units::{Bytes, Nanos};
 
-/// A smaller part does not matter.
+/// Less CPU time than this is not reported.
 const LEAST_CPU: Nanos = Nanos::from_millis(100);
 
 /// See [`LEAST_CPU`].
 const LEAST_MEMORY: Bytes = Bytes::from_mib(10);
 
-/// Memory counts where so many samples found it. A child has its parent's memory between `fork` and `exec`, as copies
-/// on write that cost nothing, and one sample may include that.
+/// Memory counts only if at least this many samples found it. Between `fork` and `exec` a child appears to have its
+/// parent's memory, as copy-on-write pages that cost nothing, and a single sample may include that.
 const LASTING: usize = 3;
 
-/// The figures of a process, and its part of the whole tree's, both measured.
+/// A measurement of one process, and its share of that of the whole process tree.
 #[derive(Clone, Copy)]
 struct Part {
     own: f64,
@@ -38,7 +38,7 @@ impl Part {
 }
 
 /// Names the processes with more than a tenth of the trial's CPU time or anonymous memory, except the first process and
-/// those that have figures of their own as roles.
+/// those that are measured separately as roles.
 pub fn check(record: &TrialRecord) -> Option<Finding> {
     let names = instances(&record.series);
     let first = record.series.iter().zip(&names).min_by_key(|(process, _)| process.samples.first().map(|s| s.at));
@@ -62,7 +62,7 @@ pub fn check(record: &TrialRecord) -> Option<Finding> {
     if named.is_empty() {
         return None;
     }
-    let hint = "`prony show --processes` has the figures of each process";
+    let hint = "`prony show --processes` shows the measurements of each process";
     let share = |part: &Option<Part>| part.map(|part| part.share);
     let data = parts.iter().map(|(name, cpu, memory)| (*name, json!({ "cpu": share(cpu), "anon": share(memory) })));
     let data: BTreeMap<_, _> = data.collect();
@@ -81,7 +81,7 @@ fn sentence(name: &str, cpu: Option<Part>, memory: Option<Part>) -> String {
     format!("the process `{name}` {}", parts.join(" and "))
 }
 
-/// Roles that have figures of their own in some phase.
+/// Roles that are measured separately in some phase.
 fn known(record: &TrialRecord) -> BTreeSet<&str> {
     let instances = record.phases.iter().flat_map(|phase| &phase.readings);
     let rss = MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Max));
@@ -92,7 +92,8 @@ fn measured(phase: &PhaseRecord, instance: &str, key: MetricKey) -> Option<f64> 
     phase.readings.get(instance)?.get(&MetricKeyText(key))?.measured().copied()
 }
 
-/// Over all phases in which it and the whole are known. In a phase that has no figures of a process, it did not run.
+/// CPU time of a process over all phases in which both it and that of the whole tree are known. In a phase without
+/// measurements of the process, the process did not run.
 fn cpu(record: &TrialRecord, instance: &str) -> Option<Part> {
     let key = MetricKey::amount(Metric::Cpu);
     let own = |phase: &PhaseRecord| match phase.readings.contains_key(instance) {
@@ -104,7 +105,7 @@ fn cpu(record: &TrialRecord, instance: &str) -> Option<Part> {
     Part::of(own, all)
 }
 
-/// The largest of any phase, of the largest that the whole tree had.
+/// The largest memory of a process in any phase, and its share of the largest memory of the whole tree.
 fn memory(record: &TrialRecord, instance: &str) -> Option<Part> {
     Part::of(most_memory(record, instance)?, most_memory(record, "")?)
 }
@@ -114,7 +115,8 @@ fn most_memory(record: &TrialRecord, instance: &str) -> Option<f64> {
     record.phases.iter().filter_map(|phase| measured(phase, instance, key)).reduce(f64::max)
 }
 
-/// Whether enough samples found a considerable part of the memory; `names` are the instances of the record's series.
+/// Whether a considerable part of the memory was found in enough samples; `names` are the instances of the record's
+/// series.
 fn lasted(record: &TrialRecord, names: &[String], instance: &str) -> bool {
     let least = PART * most_memory(record, "").unwrap_or(f64::INFINITY);
     let series = record.series.iter().zip(names).filter(|(_, name)| *name == instance);

@@ -1,4 +1,4 @@
-//! Guards that check one trial of a program.
+//! Guards that check one trial of a program (a command, as opposed to a store).
 
 use serde_json::json;
 
@@ -12,13 +12,14 @@ use prony_model::record::{Completion, PhaseRecord, Settled, TrialRecord};
 use prony_model::spec::TrialSpec;
 use prony_model::units::{Bytes, Nanos};
 
-/// Output beyond which writing it is a considerable part of the program's work.
+/// From this amount of output on, writing the output is a considerable part of the program's work.
 const FLOOD: Bytes = Bytes::from_mib(16);
 
-/// If begin and end of a phase were noticed later than this share of it, its counters may include neighbouring phases.
+/// If the begin or the end of a phase was noticed later than this share of its wall time, its counters may include
+/// activity of neighbouring phases.
 const LATE: f64 = 0.25;
 
-/// Reading a store at snapshots may take this part of the phases' time.
+/// Reading the size of a program's store may take this share of the phases' time without a finding.
 const READING: f64 = 0.05;
 
 /// Every guard of programs; finds nothing in trials of stores.
@@ -42,23 +43,28 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     findings
 }
 
-/// Signs of activity that could not be seen of a program that was watched for quiet: quiet means quiet without them.
+/// Signs of activity that could not be measured while prony waited for the program to become quiet: the program may
+/// still have been active in these.
 pub fn settled_unseen(record: &TrialRecord) -> Vec<Finding> {
     let finding = |(name, settled): (&String, &Settled)| {
         let blind = &settled.result.as_ref().filter(|result| !result.blind.is_empty())?.blind;
-        let message = format!("quiet was determined without {}", blind.join(", "));
-        let hint = "take the settle time as a lower bound; `prony doctor` lists what this machine can measure";
+        let message = format!(
+            "quiet was judged without these signs of activity, which could not be measured: {}",
+            blind.join(", ")
+        );
+        let hint = "take the settle time (until the program is quiet) as a lower bound; `prony doctor` lists what this \
+            machine can measure";
         Some(Finding::of("settled_unseen", Severity::Warning, message, hint).in_phase(name))
     };
     record.conditions.settled.iter().filter_map(finding).collect()
 }
 
-/// Lines should have been read in phases that ended well, and none matched: the metrics of `read` are missing, answers
-/// included.
+/// No line matched `read` in phases that ended well: the metrics and answers that `read` should have given are missing.
 pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
     let finding = |name: &String| {
-        let message = "no output line of the phase matched `read`: its metrics are missing".to_owned();
-        let hint = "compare the pattern with what the program writes between the phase's begin and its end";
+        let message =
+            "no output line of the phase matched `read`: the metrics that `read` names are missing".to_owned();
+        let hint = "compare the pattern with what the program writes between the begin and the end of the phase";
         Finding::of("read_nothing", Severity::Warning, message, hint).in_phase(name)
     };
     // A phase that was cut off may not have come to the line.
@@ -69,70 +75,76 @@ pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
     silent.iter().filter(|name| !cut_off(name)).map(finding).collect()
 }
 
-/// Lines matched the `read` of several phases, one of which begins or ends with marks or calls: it is not known in
-/// which of them each was written.
+/// Lines matched the `read` of several phases, of which at least one begins or ends with a mark or a function call: it
+/// is not known in which of these phases each line was written.
 pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
     let phases = &record.program().filter(|program| !program.read_by_several.is_empty())?.read_by_several;
     let message = format!(
-        "a line matched the `read` of several phases, `{}`: the metrics that it names are missing in each of them",
+        "an output line matched the `read` of several phases, `{}`: the metrics of that line are missing in all of \
+         these phases",
         phases.join("`, `")
     );
-    let hint =
-        "write patterns so that only one of them matches a line: the order of lines and of marks or calls is not known";
+    let hint = "write the patterns so that each line matches the `read` of one phase only: the order of output lines \
+        relative to marks or function calls is not known";
     Some(Finding::of("read_by_several", Severity::Warning, message, hint).with(json!({ "phases": phases })))
 }
 
-/// Phases that ended well, of which lines were read, and not how many rows the program answered with: their answers are
-/// compared without that, or not at all.
+/// Phases that ended well and whose lines gave no number of rows: their answers are compared without the number of
+/// rows, or not at all.
 pub fn rows_unknown(record: &TrialRecord) -> Vec<Finding> {
     let Some(program) = record.program() else { return Vec::new() };
     let explained = |name: &String| program.heard_nothing.contains(name) || program.read_by_several.contains(name);
     let ended = record.phases.iter().filter(|phase| phase.completion == Completion::Complete);
     let found = ended.filter(|phase| !explained(&phase.name)).filter_map(|phase| {
         let Reading::Missing(Why::Failed(why)) = phase.reading(MetricKey::amount(Metric::Rows))? else { return None };
-        let message = format!("the number of rows is not known, and does not count where answers are compared: {why}");
-        let hint = "print `rows` as a number in the last line of the phase that `read` matches: programs that answer with \
-                    different rows do different work";
+        let message =
+            format!("the number of rows is not known, so that answers are compared without it or not at all: {why}");
+        let hint = "print `rows` as a number in the phase's last output line that matches `read`: without it prony \
+            cannot tell whether programs return the same number of rows";
         Some(Finding::of("rows_unknown", Severity::Warning, message, hint).in_phase(&phase.name))
     });
     found.collect()
 }
 
-/// Phases of a function that returned before it did its work: how long it takes to make a generator says nothing.
+/// Phases of a function that returned before it did its work, such as a generator function: the time of the call is not
+/// that of the work.
 fn deferred(record: &TrialRecord) -> Vec<Finding> {
     let finding = |(phase, call): (&String, &Call)| {
-        let message = format!("{}, so the phase has no figures", call.deferred.as_ref()?);
-        let hint = "name a function that consumes what this one returns, or end the phase with a line or a mark";
+        let message = format!("{}, so the phase has no measurements", call.deferred.as_ref()?);
+        let hint = "name a function that consumes what this function returns, or end the phase with an output line or \
+            a mark";
         Some(Finding::of("work_after_call", Severity::Warning, message, hint).in_phase(phase))
     };
     record.program().map_or_else(Vec::new, |program| program.calls.iter().filter_map(finding).collect())
 }
 
-/// Phases that a line of output would have begun again: a phase is measured only once in a trial.
+/// Phases whose begin line came again: a phase is measured only once in a trial.
 pub fn repeated(record: &TrialRecord) -> Vec<Finding> {
     let finding = |(name, times): (&String, &u64)| {
         let more = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
-        let message = format!("its lines came {more} more: only its first occurrence is measured");
-        let hint = "if the work repeats, end the phase at its last line or with the program, or measure a function: all of \
-                    its calls count; if it does not, write a pattern that one line alone matches";
+        let message = format!("the output lines of this phase came {more} more: only the first occurrence is measured");
+        let hint = "if the work repeats, end the phase at its last line or with the program, or measure a function, of \
+            which every call counts; if the work does not repeat, write a pattern that matches a single line";
         let found = Finding::of("phase_repeated", Severity::Warning, message, hint).in_phase(name);
         found.with(json!({ "not_counted": times }))
     };
     record.program().map_or_else(Vec::new, |program| program.repeated.iter().map(finding).collect())
 }
 
-/// Phases that were noticed so late that their counters partly include other activity.
+/// Phases whose begin or end was noticed so late that their counters may include other activity.
 pub fn late(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let watched = record.phases.iter().filter(|phase| phase.action == "observe" && phase.timed);
     let finding = |phase: &PhaseRecord, lag: f64, wall: f64| {
         let [late, took] = [lag, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
         let memory = phase.reading(MetricKey::gauge(Metric::Anon, Stat::Max)).and_then(|memory| memory.measured());
         let (severity, what) = if amount(phase, Metric::Cpu).is_none() && memory.is_none() {
-            (Severity::Warning, "it has no figure that was read then")
+            (Severity::Warning, "metrics read from counters are missing")
         } else {
-            (Severity::Note, "its CPU time, bytes and calls may include those of neighbouring phases")
+            (Severity::Note, "CPU time, bytes and system calls may include those of neighbouring phases")
         };
-        let message = format!("its begin or its end was read up to {late} late, and it took {took}: {what}");
+        let message = format!(
+            "the counters were read up to {late} after the begin or the end of the phase, which took {took}: {what}"
+        );
         let begin = observed(spec, phase).and_then(|observe| observe.begin.as_ref());
         let found = Finding::of("late_counters", severity, message, read_sooner(begin)).in_phase(&phase.name);
         found.with(json!({ "lag": lag, "wall": wall }))
@@ -145,45 +157,49 @@ pub fn late(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     found.collect()
 }
 
-/// How to bring the reading of counters nearer to the boundaries of a phase, by what begins it.
+/// A hint how to have counters read closer to the boundaries of a phase; it depends on what begins the phase.
 const fn read_sooner(begin: Option<&Trigger>) -> &'static str {
     match begin {
         Some(Trigger::Line(_)) => {
-            "have the program wait 0.1 s after it writes the line that begins the phase, or make the phase longer; calls of \
-             a function, and marks with `at`, carry timestamps of their own"
+            "have the program wait 0.1 s after it writes the line that begins the phase, or make the phase longer; \
+             function calls, and marks with `at`, carry their own timestamps"
         }
         Some(Trigger::Mark(_)) => {
-            "have the program wait 0.1 s after the mark that begins the phase, or make the phase longer; a mark with `at` \
-             carries a timestamp of its own"
+            "have the program wait 0.1 s after the mark that begins the phase, or make the phase longer; a mark with \
+             `at` carries its own timestamp"
         }
         Some(Trigger::Call(_) | Trigger::Invocation(_)) => {
-            "measure a phase that is longer, such as the function that makes these calls: times of calls are exact, and \
-             counters are read when prony has been notified of a call"
+            "measure a longer phase, such as the function that makes these calls: the times of calls are exact, but \
+             counters are read slightly later, after prony has been notified of the call"
         }
         Some(Trigger::After(_) | Trigger::Replicas | Trigger::Settle(_)) | None => {
-            "make the phase longer: counters are read when prony has noticed its begin and its end"
+            "make the phase longer: counters are read after prony has noticed the begin and the end of the phase"
         }
     }
 }
 
-/// The program's data were never at the path that `store` gives.
+/// No file was ever found at the path that `store` gives for the program's data.
 fn store_not_found(record: &TrialRecord, store: &ProgramStore) -> Option<Finding> {
     if store.found || !record.ending.outcome.is_ok() {
         return None;
     }
     let message = format!("no file was found at the program's `store`, `{}`", store.path.display());
-    let hint = "compare it with where the program writes; relative paths start at the directory it works in";
+    let hint =
+        "compare this path with where the program writes; relative paths start at the program's working directory";
     Some(Finding::of("store_not_found", Severity::Warning, message, hint))
 }
 
-/// Data of an earlier trial may have been there when this one began (METHOD 1.1).
+/// The program's store was not empty when the trial began: it may hold data of an earlier trial (METHOD 1.1).
 fn store_carried_over(store: &ProgramStore) -> Option<Finding> {
     let before = store.at_begin?.blocks;
     if store.of_the_trial || before == Bytes::default() {
         return None;
     }
-    let message = format!("the program's `store` had {before} when the trial began, in a directory that trials share");
-    let hint = "where trials before it left that, let `prepare` remove it, or `copy = \"trial\"` give each its own";
+    let message = format!(
+        "the program's `store` already held {before} when the trial began, in a directory that all trials share"
+    );
+    let hint = "if earlier trials left this data, remove it in `prepare`, or give each trial its own copy with `copy = \
+        \"trial\"`";
     Some(Finding::of("store_carried_over", Severity::Note, message, hint).with(json!({ "blocks": before })))
 }
 
@@ -196,9 +212,10 @@ fn store_read_long(record: &TrialRecord, store: &ProgramStore) -> Option<Finding
     }
     let (took, wall) = (store.reading, Nanos::from_nanos(wall));
     let message = format!(
-        "reading the program's `store`, where phases begin and end and while one waits for quiet, took {took} of {wall}"
+        "reading the size of the program's `store` (when phases begin or end, and while prony waits for quiet) took \
+         {took} of the {wall} of the phases"
     );
-    let hint = "name a smaller part of it as `store`: reading it uses a processor and the disk";
+    let hint = "name a smaller part of the data as `store`: reading its size uses CPU time and the disk";
     Some(
         Finding::of("store_read_long", Severity::Warning, message, hint)
             .with(json!({ "reading_ns": store.reading, "settling_ns": store.settling })),
@@ -213,8 +230,9 @@ pub fn flooded(record: &TrialRecord) -> Option<Finding> {
     if total < FLOOD {
         return None;
     }
-    let message = format!("the program wrote {total} of output, of which only the beginning and the end are recorded");
-    let hint = "writing them is part of the figures: make the program quieter, or set `output = \"null\"`";
+    let message = format!("the program wrote {total} of output; only its beginning and its end are recorded");
+    let hint = "the measurements include the work of writing this output: make the program write less, or set `output \
+        = \"null\"`";
     let found = Finding::of("output_flooded", Severity::Warning, message, hint);
     Some(found.with(json!({ "stdout": stdout, "stderr": stderr })))
 }
@@ -223,20 +241,20 @@ pub fn flooded(record: &TrialRecord) -> Option<Finding> {
 pub fn left_behind(record: &TrialRecord) -> Option<Finding> {
     let left = Some(record.program()?.left_behind).filter(|left| *left > 0)?;
     let message =
-        format!("{left} processes were still running when the program's own process had ended, and were ended");
-    let hint = "what they did after that is in no figure; a daemon is measured in its foreground mode";
+        format!("{left} processes were still running after the program's main process had ended; prony killed them");
+    let hint = "what these processes did after that is not measured; run a daemon in its foreground mode";
     Some(Finding::of("left_behind", Severity::Warning, message, hint).with(json!({ "processes": left })))
 }
 
-/// Marks that belong to no phase, or could not be read.
+/// Marks that name no phase, or that could not be parsed.
 pub fn strange_marks(record: &TrialRecord) -> Option<Finding> {
     let program = record.program()?;
     // The list holds the first few only.
     let (list, all) = (&program.strange_marks, program.strange_marks_in_all);
     let first = list.first()?;
-    let message = format!("{all} marks belong to no phase or are wrong, the first: `{first}`");
-    let hint = "a mark is `NAME begin`, `NAME end`, or a line of JSON, with the name of a phase or of its `mark`; its \
-                `at`, where it has one, is CLOCK_MONOTONIC in nanoseconds";
+    let message = format!("{all} marks name no phase or are malformed; the first is `{first}`");
+    let hint = "a mark is `NAME begin`, `NAME end`, or a line of JSON; its name is that of a phase or of the phase's \
+        `mark`; the optional `at` is a CLOCK_MONOTONIC time in nanoseconds";
     Some(Finding::of("strange_marks", Severity::Note, message, hint).with(json!({ "all": all, "marks": list })))
 }
 

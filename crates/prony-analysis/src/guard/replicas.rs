@@ -1,4 +1,5 @@
-//! Guards that check the replicas of a program in one trial.
+//! Guards that check the replicas of a program in one trial: whether they ran to their end, reported metrics, left
+//! processes behind, and started together.
 
 use serde_json::json;
 
@@ -8,7 +9,7 @@ use prony_model::record::TrialRecord;
 use prony_model::record::effective::{Replica, ReplicaEnd};
 use prony_model::units::Nanos;
 
-/// Share of their makespan within which replicas must have been released.
+/// Replicas must all be released within this share of their makespan.
 const APART: f64 = 0.05;
 
 /// Every guard of replicas; finds nothing where there are none.
@@ -30,31 +31,31 @@ fn names(copies: &[Replica], is: impl Fn(&Replica) -> bool) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Replicas were still running when the program ended, and were ended with it.
+/// Replicas were still running when the program ended, and prony killed them.
 pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
     let names = names(copies, |copy| copy.end == ReplicaEnd::CutOff).filter(|_| record.ending.outcome.is_ok())?;
-    let message = format!("the program ended while replicas were running, and they were ended with it: {names}");
-    let hint = "let the program wait for them, and end the phase by `end = { replicas = \"ended\" }`";
+    let message = format!("the program ended while replicas were still running, and prony killed them: {names}");
+    let hint = "let the program wait for its replicas, and end the phase with `end = { replicas = \"ended\" }`";
     Some(Finding::of("replicas_cut_off", Severity::Warning, message, hint))
 }
 
-/// Lines of replicas should have been read, and none of them matched.
+/// No output line of a replica matched `read`.
 pub fn without_report(copies: &[Replica]) -> Option<Finding> {
     let names = names(copies, |copy| copy.end == ReplicaEnd::Ended && copy.heard_nothing)?;
-    let message = format!("no output line of {names} matched `read`: its metrics are missing");
-    let hint = "compare the pattern with what they write; their output is in the record";
+    let message = format!("no output line of {names} matched `read`: the metrics that `read` names are missing");
+    let hint = "compare the pattern with the output of the replicas, which is in the record";
     Some(Finding::of("replicas_told_nothing", Severity::Warning, message, hint))
 }
 
-/// Processes of replicas continued to run after the replicas' own.
+/// Processes of replicas continued to run after the replicas' main processes.
 pub fn left_behind(copies: &[Replica]) -> Option<Finding> {
     let names = names(copies, |copy| copy.left_behind.is_some_and(|left| left > 0))?;
-    let message = format!("processes were still running when {names} had ended, and were ended");
-    let hint = "what they did after that is in no figure of a replica";
+    let message = format!("processes were still running after {names} had ended; prony killed them");
+    let hint = "what these processes did after that is not included in the measurements of any replica";
     Some(Finding::of("replicas_left_behind", Severity::Warning, message, hint))
 }
 
-/// Replicas were released so far apart that the first ran by itself for a considerable part of the time.
+/// Replicas were released so far apart in time that the first ran alone for a considerable part of the makespan.
 pub fn released_apart(record: &TrialRecord, phase: &str, within: Option<Nanos>) -> Option<Finding> {
     let phase = record.phases.iter().find(|found| found.name == phase)?;
     let (apart, makespan) = (within?, amount(phase, Metric::Makespan)?);
@@ -62,8 +63,12 @@ pub fn released_apart(record: &TrialRecord, phase: &str, within: Option<Nanos>) 
     if within <= APART * makespan {
         return None;
     }
-    let message = format!("replicas were released {apart} apart, {} of their makespan", percent(within / makespan));
-    let hint = "give them more to do, or fewer of them to a processor";
+    let message = format!(
+        "the first and the last replica were released {apart} apart, {} of the makespan (the time until all have \
+         ended)",
+        percent(within / makespan)
+    );
+    let hint = "give the replicas more work, or run fewer of them per processor";
     let found = Finding::of("replicas_released_apart", Severity::Note, message, hint);
     Some(found.with(json!({ "within_ns": within, "makespan_ns": makespan })))
 }

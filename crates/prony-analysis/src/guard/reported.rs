@@ -1,4 +1,4 @@
-//! Compares what a program reported of itself with what was measured.
+//! Compares what a program reports about itself with what prony measured.
 
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::number::{effect, percent};
@@ -10,11 +10,13 @@ use serde_json::json;
 use super::variants::VariantTrials;
 use super::{Finding, Severity, amount};
 
-/// A time that a program reports may exceed its phase's by so much: the clocks are read at different instants.
+/// A time that a program reports may exceed the wall time of its phase by this share, since the two clocks are read at
+/// different instants.
 const EXCESS: f64 = 0.1;
 
-/// Phases that took less by the clock than the program reported as their time: it reported another time, in another unit, or
-/// the sum of several threads. Calls are timed by the probe, and replicas have times of their own.
+/// Phases that took less wall time than the program reported: the program reported the time of something else, in
+/// another unit, or as a sum over threads. Function calls and replicas are excluded: their times do not come from the
+/// program's report.
 pub fn too_long(record: &TrialRecord) -> Vec<Finding> {
     let Some(program) = record.program() else { return Vec::new() };
     let watched = record.phases.iter().filter(|phase| phase.action == "observe" && phase.timed);
@@ -24,17 +26,18 @@ pub fn too_long(record: &TrialRecord) -> Vec<Finding> {
         // If the lateness of its boundaries is not known, it is not known either that the time is too long.
         let lag = amount(phase, Metric::Lag)?;
         let [reported, took] = [time, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
-        let message = format!("the program reported a time of {reported}, and the phase took {took}");
-        let hint = "compare `wall`; let the pattern name the unit, as `time_ms`; where it is the sum of several threads, report it \
-                    as another metric";
+        let message =
+            format!("the program reported a `time` of {reported}, but the phase took only {took} of wall time");
+        let hint = "compare it with `wall`; name the unit in the pattern, as `time_ms`; if the time is a sum over \
+            several threads, report it under another metric name";
         let finding = Finding::of("reported_time_exceeds_wall", Severity::Warning, message, hint).in_phase(&phase.name);
         (time > (wall + lag) * (1.0 + EXCESS)).then(|| finding.with(json!({ "time_ns": time, "wall_ns": wall })))
     });
     found.collect()
 }
 
-/// How far apart two variants may be in a metric although their programs print the same, as a log-ratio: by the digits that they
-/// print (METHOD 4.8). 0 where figures are exact.
+/// The largest difference, as a log-ratio, that two variants may have in a metric although their programs print the
+/// same digits (METHOD 4.8). 0 where values are exact.
 pub fn apart(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, metric: &MetricName) -> f64 {
     let digits = [baseline, variant].map(|trials| half_a_digit(trials, metric));
     // Of nothing no share can be stated. It differs from what is more than both digits, and from no less.
@@ -47,7 +50,8 @@ pub fn apart(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, metric: 
     combined([(1.0, a), (-1.0, b)])
 }
 
-/// The share of a variant's typical figure that the digits which its program prints may hide; 0 where figures are exact.
+/// The rounding error of the values that a variant's program prints, as a share of its typical value; 0 where values
+/// are exact.
 pub fn hidden(of: &VariantTrials<'_>, metric: &MetricName) -> f64 {
     share(half_a_digit(of, metric))
 }
@@ -56,8 +60,8 @@ fn share(digits: Option<(f64, f64)>) -> f64 {
     digits.map_or(0.0, |(half, of)| (half / of).min(1.0))
 }
 
-/// How far a weighted sum of logarithms may be from that of what the figures stand for: of each its weight, and the share
-/// that its digits may hide.
+/// The largest rounding error of a weighted sum of logarithms of printed values. Each term is the weight of a value and
+/// its rounding error as a share.
 pub fn combined(terms: impl IntoIterator<Item = (f64, f64)>) -> f64 {
     let (mut above, mut below) = (0.0f64, 0.0f64);
     for (weight, share) in terms.into_iter().filter(|(weight, _)| *weight != 0.0) {
@@ -68,8 +72,8 @@ pub fn combined(terms: impl IntoIterator<Item = (f64, f64)>) -> f64 {
     above.max(below)
 }
 
-/// The finest that a variant's program prints of a metric, and a typical figure. A program that leaves zeros out prints some
-/// figures with fewer digits than it knows.
+/// Half of the smallest step in which a variant's program prints a metric, and a typical value. The smallest step over
+/// all trials counts, since a program that omits trailing zeros prints some values with fewer digits than it knows.
 fn half_a_digit(of: &VariantTrials<'_>, metric: &MetricName) -> Option<(f64, f64)> {
     let named = |key: MetricKey| MetricName { key, ..metric.clone() };
     let printed = |key: MetricKey| {
@@ -88,7 +92,7 @@ fn half_a_digit(of: &VariantTrials<'_>, metric: &MetricName) -> Option<(f64, f64
     Some((half, summary(&figures)?.median))
 }
 
-/// Programs print a metric so coarsely that differences of the margin cannot be seen.
+/// A program prints a metric with so few digits that a difference as large as the margin cannot be detected.
 pub fn coarse_digits(
     baseline: &VariantTrials<'_>,
     variant: &VariantTrials<'_>,
@@ -107,9 +111,12 @@ pub fn coarse_digits(
         "differences".to_owned()
     };
     let share = percent((2.0 * half / value).min(1.0));
-    let message =
-        format!("`{}` prints its figure for `{metric}` in steps of {share} of it: {below} cannot be seen", of.name);
-    let hint = "let the program print more digits, or a smaller unit";
+    let message = format!(
+        "`{}` prints `{metric}` with too few digits: one step is {share} of the value, so that {below} cannot be \
+         detected",
+        of.name
+    );
+    let hint = "let the program print more digits, or use a smaller unit";
     let found = Finding::of("coarse_digits", Severity::Warning, message, hint).in_phase(&metric.phase);
     Some(found.with(json!({ "metric": metric.to_string(), "half_a_digit": half, "value": value })))
 }
@@ -172,7 +179,7 @@ mod tests {
         let found = coarse_digits(&b, &a, &metric(Metric::Time), 0.03).unwrap();
         assert_eq!((found.guard.as_str(), found.severity), ("coarse_digits", Severity::Warning));
         assert!(
-            found.message.starts_with("`a` prints its figure for `run.time` in steps of 100 % of it"),
+            found.message.starts_with("`a` prints `run.time` with too few digits: one step is 100 % of the value"),
             "{}",
             found.message
         );

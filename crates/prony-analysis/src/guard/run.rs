@@ -10,25 +10,25 @@ use prony_model::outcome::counted;
 use prony_model::record::TrialRecord;
 use prony_stats::{InterimAnalyses, autocorrelation, drift};
 
-/// Variants that a finding names; further ones are counted.
+/// At most so many variants are named in a finding; the others are counted.
 const NAMED: usize = 6;
 
-/// A trend with a lower probability by chance is reported.
+/// A trend is reported if its p-value is below this.
 const TREND: f64 = 0.01;
 
-/// The baseline moved over the run. `values` are the baseline's figures of the primary metric in the order in which
-/// they ran; `margin` is that of the comparison.
+/// The baseline drifted over the run. `values` are the baseline's values of the primary metric in the order in which
+/// its trials ran; `margin` is that of the comparison.
 ///
-/// Blocks remove it from the verdicts; medians over the run, and growth, contain it.
+/// Verdicts compare within blocks, and drift does not affect them; it does affect medians over the run, and growth.
 pub fn drifting(values: &[f64], margin: f64) -> Option<Finding> {
     let found = drift(values)?;
     if found.p > TREND || found.ratio.ln().abs() <= margin.ln_1p() {
         return None;
     }
     let (word, change) = if found.ratio > 1.0 { ("rose", found.ratio - 1.0) } else { ("fell", 1.0 - found.ratio) };
-    let message = format!("the baseline {word} by {} over the run", percent(change));
-    let hint = "comparisons within blocks remain valid; figures over the whole run mix early and late trials: look for thermal throttling, \
-                a filling disk or other work on the machine";
+    let message = format!("the baseline's primary metric {word} by {} over the run", percent(change));
+    let hint = "comparisons within blocks remain valid, but medians over the whole run mix early and late trials: look \
+        for thermal throttling, a disk that fills up or other work on the machine";
     let data = json!({ "ratio": found.ratio, "tau": found.tau, "p": found.p, "lag_1": autocorrelation(values) });
     Some(Finding::of("drift", Severity::Note, message, hint).with(data))
 }
@@ -50,16 +50,17 @@ pub fn failures(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Strin
     (count > 0).then(|| format!("{count} of {} trials failed: {each}", trials.len()))
 }
 
-/// The same as a finding.
+/// The text of [`failures`] as a finding.
 pub fn trials_failed(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
-    let hint = "a phase that was not completed has no figure that counts; see the evidence in the tables";
+    let hint = "a phase that was not completed has no value that counts; see the evidence in the tables";
     let message = failures(experiment, trials)?;
     let failed = trials.iter().filter(|t| !t.ending.outcome.is_ok()).count();
     let data = json!({ "failed": failed, "trials": trials.len() });
     Some(Finding::of("trials_failed", Severity::Warning, message, hint).with(data))
 }
 
-/// Variants that are compared in no metric, or not in each that gets verdicts, where another is: no verdict names them.
+/// Some variants are not compared in all metrics that get verdicts, or in none of them, while other variants are: no
+/// verdict mentions them there.
 pub fn uncompared(experiment: &Experiment) -> Option<Finding> {
     let phases: BTreeSet<&str> = experiment.compare().figures().iter().map(|metric| metric.phase.as_str()).collect();
     let variants: Vec<&Variant> = experiment.variants().iter().filter(|variant| !variant.baseline).collect();
@@ -79,21 +80,22 @@ pub fn uncompared(experiment: &Experiment) -> Option<Finding> {
     // Of several phases, others may be compared.
     let which = if several { "some verdicts" } else { "the verdicts" };
     let message = format!("{which} leave out {} of {} variants: {each}", without.len(), variants.len());
-    let hint =
-        "a gate does not judge them there; let the baseline run in each stratum, with the phases that are compared";
+    let hint = "a gate (`--fail-if`) does not judge these comparisons; let the baseline run in each stratum, with \
+        every phase that is compared";
     Some(Finding::of("uncompared", Severity::Note, message, hint).with(json!({ "variants": without })))
 }
 
-/// The first few of what is said of variants, and how many more there are.
+/// The first few texts about variants, and how many more there are.
 fn first_few(mut each: Vec<String>) -> String {
     let rest = each.len().saturating_sub(NAMED);
     each.truncate(NAMED);
-    let more = if rest > 0 { format!("; and more of {rest} other variants") } else { String::new() };
+    let more = if rest > 0 { format!("; and {rest} more variants") } else { String::new() };
     format!("{}{more}", each.join("; "))
 }
 
-/// The plan has fewer blocks than any verdict needs, or fewer have been completed so far. `needed` are the blocks for a
-/// verdict at the closing analysis of a run with a time budget that is `done`.
+/// The plan has fewer blocks than any verdict needs, or too few have been completed so far. `needed` is the number of
+/// blocks that a verdict needs at the closing analysis of a run with a time budget; that analysis takes place once the
+/// run is `done`.
 pub fn too_few_blocks(
     complete: u32,
     planned: u32,
@@ -102,22 +104,25 @@ pub fn too_few_blocks(
     done: bool,
 ) -> Option<Finding> {
     let data = json!({ "complete": complete, "planned": planned, "analyses": analyses.at() });
-    let resume = "go on with `prony run --resume`";
+    let resume = "continue the run with `prony run --resume`";
     let (message, hint) = match analyses.at().first() {
         None => (
-            format!("{} planned, and a verdict needs at least {}", blocks(planned), prony_stats::MIN_BLOCKS),
-            "set `blocks` to 6 or more; until then figures stand without a verdict",
+            format!("{} planned, but a verdict needs at least {} blocks", blocks(planned), prony_stats::MIN_BLOCKS),
+            "set `blocks` to 6 or more; with fewer blocks, results are shown without a verdict",
         ),
         Some(_) if analyses.is_timed() && done && complete < needed => (
-            format!("{} complete within the time budget and a verdict takes at least {needed}", blocks(complete)),
-            "give the run a longer budget; until then figures stand without a verdict",
+            format!("{} complete within the time budget, but a verdict needs at least {needed}", blocks(complete)),
+            "give the run a longer budget; with fewer blocks, results are shown without a verdict",
         ),
         Some(first) if analyses.is_timed() && !done && complete < *first => (
-            format!("{} complete and the first analysis comes at {first}, or where the time ends", blocks(complete)),
+            format!(
+                "{} complete, but the first interim analysis comes after {first} blocks, or when the time budget ends",
+                blocks(complete)
+            ),
             resume,
         ),
         Some(first) if !analyses.is_timed() && complete < *first => {
-            (format!("{} complete and the first verdict comes at {first}", blocks(complete)), resume)
+            (format!("{} complete, but the first verdict comes after {first} blocks", blocks(complete)), resume)
         }
         _ => return None,
     };
@@ -129,8 +134,8 @@ fn blocks(n: u32) -> String {
     if n == 1 { "1 block is".to_owned() } else { format!("{n} blocks are") }
 }
 
-/// What ran as a variant and is known of it, by what it is called: an engine's version and library, what changes did to a
-/// program's copy, the state of its executable and of its input.
+/// What ran in a trial, by name: the version and library of an engine, or what each change did to a program's copy and
+/// the state of its executable and input files.
 pub fn identity(trial: &TrialRecord) -> BTreeMap<String, String> {
     let store = trial.store().map(|store| {
         let version = format!("{}, by {}", store.engine_and_version(), store.library);
@@ -144,7 +149,7 @@ pub fn identity(trial: &TrialRecord) -> BTreeMap<String, String> {
     store.or(program).unwrap_or_default()
 }
 
-/// The directory of which a program's copy was made, and its state, where that is known.
+/// The directory from which a program's copy was made, and its state, where both are known.
 pub fn source(trial: &TrialRecord) -> Option<(String, &str)> {
     let source = trial.program()?.source.as_ref()?;
     Some((format!("the directory `{}`", source.directory.display()), source.state.as_deref()?))
@@ -153,8 +158,8 @@ pub fn source(trial: &TrialRecord) -> Option<(String, &str)> {
 /// States of one thing by the variants in whose trials it was found.
 type States = BTreeMap<String, BTreeSet<usize>>;
 
-/// What ran was not the same in all trials of a variant, or of all that copied one directory, as where a run is resumed: what
-/// it is made of is taken as it is then.
+/// What ran was not the same in all trials of a variant, or in all trials that copied one directory. This happens where
+/// a run is resumed after the files have changed.
 pub fn sources_differ(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
     // A directory is the same for all variants; what steps before the trials make at one place may be another for each.
     let mut found: BTreeMap<(String, Option<usize>), States> = BTreeMap::new();
@@ -176,15 +181,18 @@ pub fn sources_differ(experiment: &Experiment, trials: &[TrialRecord]) -> Option
         let how = if what.starts_with("change ") || what == "the engine" {
             states.join("; ")
         } else {
-            format!("{} states", states.len())
+            format!("{} different states", states.len())
         };
         format!("{what}{} ({how})", whose(experiment, variants))
     };
     let each: Vec<String> = differ.iter().map(text).collect();
     let rest = each.len().saturating_sub(NAMED);
-    let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
-    let message = format!("not all trials of a variant ran the same: {}{more}", each[..each.len() - rest].join(", "));
-    let hint = "trials of what differs are trials of different programs: begin a new run";
+    let more = if rest > 0 { format!(", and {rest} more differences") } else { String::new() };
+    let message = format!(
+        "not all trials of a variant ran the same program or engine: {}{more}",
+        each[..each.len() - rest].join(", ")
+    );
+    let hint = "trials in different states measured different programs: start a new run";
     let datum = |((what, states), variants): (&(String, Vec<String>), &BTreeSet<usize>)| json!({ "what": what, "states": states, "variants": variants });
     let data = json!(differ.iter().map(datum).collect::<Vec<_>>());
     (!differ.is_empty()).then(|| Finding::of("sources_differ", Severity::Warning, message, hint).with(data))
@@ -203,8 +211,8 @@ fn whose(experiment: &Experiment, variants: &BTreeSet<usize>) -> String {
     }
 }
 
-/// Comparisons of stores in which no answer was checked: nothing was read back, so that a store which loses or corrupts
-/// its data looks like any other (METHOD 1.5).
+/// Stores were compared without verifying what they return: a store that loses or corrupts its data then looks like any
+/// other (METHOD 1.5).
 pub fn answers_unchecked(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
     let compared = !experiment.compare().baseline.is_empty() && experiment.variants().len() > 1;
     let ended_well = |t: &&TrialRecord| t.ending.outcome.is_ok();
@@ -215,9 +223,9 @@ pub fn answers_unchecked(experiment: &Experiment, trials: &[TrialRecord]) -> Opt
     if !compared || unchecked == 0 {
         return None;
     }
-    let message = format!("in {unchecked} of {} successful trials nothing that was read was checked", ran.len());
-    let hint = "end with a phase `verify = {}`, or read what was written in a pass over all records: a store that loses \
-                writes is fast";
+    let message = format!("{unchecked} of {} successful trials did not verify any of the data they read", ran.len());
+    let hint =
+        "end with a phase `verify = {}`, or read all records back in one pass: a store that loses writes is fast";
     let data = json!({ "unchecked": unchecked, "trials": ran.len() });
     Some(Finding::of("answers_unchecked", Severity::Note, message, hint).with(data))
 }
@@ -236,7 +244,7 @@ mod tests {
         let rising: Vec<f64> = (0..20).map(|i| 100.0 + f64::from(i) * 2.0 + f64::from(i % 3)).collect();
         let found = drifting(&rising, 0.03).unwrap();
         assert_eq!((found.guard.as_str(), found.severity), ("drift", Severity::Note));
-        assert!(found.message.starts_with("the baseline rose by 3"), "{}", found.message);
+        assert!(found.message.starts_with("the baseline's primary metric rose by 3"), "{}", found.message);
         assert!(found.data["lag_1"].as_f64().unwrap() > 0.5);
         let falling: Vec<f64> = rising.into_iter().rev().collect();
         assert!(drifting(&falling, 0.03).unwrap().message.contains("fell"));
@@ -261,7 +269,8 @@ mod tests {
         let differ = |trials: &[TrialRecord]| sources_differ(&experiment(), trials);
         assert_eq!(differ(&[trial("/a", "1"), trial("/b", "2"), trial("/a", "1"), none]), None);
         let found = differ(&[trial("/a", "1"), trial("/b", "2"), of_variant(1, trial("/b", "3"))]);
-        let expected = "not all trials of a variant ran the same: the directory `/b` of `x`, `y` (2 states)";
+        let expected = "not all trials of a variant ran the same program or engine: the directory `/b` of `x`, `y` (2 \
+            different states)";
         assert_eq!(found.unwrap().message, expected);
     }
 
@@ -276,7 +285,9 @@ mod tests {
             let trial = |(variant, program)| of_variant(variant, record(Outcome::Ok, program));
             let trials: Vec<TrialRecord> = programs.into_iter().map(trial).collect();
             let found = sources_differ(&experiment(), &trials).map(|found| found.message);
-            found.map(|text| text.strip_prefix("not all trials of a variant ran the same: ").unwrap().to_owned())
+            found.map(|text| {
+                text.strip_prefix("not all trials of a variant ran the same program or engine: ").unwrap().to_owned()
+            })
         };
         let is = |text: &str| Some(text.to_owned());
         assert_eq!(differ(vec![(0, changed("a")), (1, changed("b")), (0, changed("a"))]), None);
@@ -284,7 +295,7 @@ mod tests {
         let moved = differ(vec![(0, changed("is 1")), (1, changed("b")), (0, changed("is 2"))]);
         assert_eq!(moved, is("change 1 of `x` (is 1; is 2)"));
         let rebuilt = vec![(0, executed("1")), (0, executed("2")), (1, executed("1")), (1, executed("2"))];
-        assert_eq!(differ(rebuilt), is("`./app` of `x`, `y` (2 states)"));
+        assert_eq!(differ(rebuilt), is("`./app` of `x`, `y` (2 different states)"));
         let remark = EffectiveProgram { remarks: vec!["its build was made before".to_owned()], ..changed("a") };
         assert_eq!(differ(vec![(0, changed("a")), (0, remark)]), None, "what may differ where the copy is the same");
     }
@@ -304,10 +315,12 @@ mod tests {
     fn too_few_blocks_say_what_is_missing() {
         let few = |complete, planned, analyses| too_few_blocks(complete, planned, &analyses, 6, false);
         assert!(few(3, 3, InterimAnalyses::new(1, 3)).unwrap().message.contains("needs at least 6"));
-        assert!(few(4, 30, InterimAnalyses::new(6, 30)).unwrap().message.contains("first verdict comes at 6"));
+        assert!(
+            few(4, 30, InterimAnalyses::new(6, 30)).unwrap().message.contains("first verdict comes after 6 blocks")
+        );
         assert_eq!(few(6, 30, InterimAnalyses::new(6, 30)), None);
-        assert!(few(1, 1, InterimAnalyses::new(1, 1)).unwrap().message.starts_with("1 block is planned, and"));
-        assert!(few(1, 30, InterimAnalyses::new(6, 30)).unwrap().message.starts_with("1 block is complete and"));
+        assert!(few(1, 1, InterimAnalyses::new(1, 1)).unwrap().message.starts_with("1 block is planned, but"));
+        assert!(few(1, 30, InterimAnalyses::new(6, 30)).unwrap().message.starts_with("1 block is complete, but"));
     }
 
     #[test]
@@ -315,10 +328,11 @@ mod tests {
         let few = |complete, done| too_few_blocks(complete, 50, &InterimAnalyses::timed(20, 50), 7, done);
         assert_eq!(few(10, true), None, "the closing analysis may give a verdict");
         let ended = few(6, true).unwrap();
-        assert_eq!(ended.message, "6 blocks are complete within the time budget and a verdict takes at least 7");
+        assert_eq!(ended.message, "6 blocks are complete within the time budget, but a verdict needs at least 7");
         assert!(ended.hint.contains("longer budget"), "{}", ended.hint);
         let interrupted = few(10, false).unwrap();
-        let expected = "10 blocks are complete and the first analysis comes at 20, or where the time ends";
+        let expected = "10 blocks are complete, but the first interim analysis comes after 20 blocks, or when the time \
+            budget ends";
         assert_eq!((interrupted.message.as_str(), interrupted.hint.contains("--resume")), (expected, true));
         assert_eq!(few(20, false), None);
     }

@@ -156,7 +156,7 @@ fn errors_stand_beside_the_throughput() {
 fn gaps_count_above_five_percent() {
     let with_gap = |gap| trial::gaps_between_batches(&phase("write", &[(Metric::Gap, gap), (Metric::Wall, 100.0)]));
     assert_eq!(with_gap(5.0), None);
-    assert_eq!(with_gap(12.0).unwrap().message, "12 % of the wall time lies between timed sections");
+    assert_eq!(with_gap(12.0).unwrap().message, "12 % of the wall time of the phase lies between its timed sections");
     let untimed = PhaseRecord { timed: false, ..phase("write", &[(Metric::Gap, 50.0), (Metric::Wall, 100.0)]) };
     assert_eq!(trial::gaps_between_batches(&untimed), None);
 }
@@ -166,7 +166,7 @@ fn a_phase_must_outlast_its_clock() {
     let lasting = |time| phase("write", &[(Metric::Time, time), (Metric::Operations, 10.0)]);
     let clock = Nanos::from_nanos(30);
     let found = trial::phase_too_short(&lasting(200_000.0), clock).unwrap();
-    assert_eq!(found.message, "lasted 200.00 us, fewer than 10000 readings of the clock");
+    assert_eq!(found.message, "the phase lasted 200.00 us, less time than 10000 readings of the clock take");
     assert_eq!(trial::phase_too_short(&lasting(300_000.0), clock), None);
     let unfinished = PhaseRecord { completion: Completion::Partial, ..lasting(10.0) };
     assert_eq!(trial::phase_too_short(&unfinished, clock), None);
@@ -218,7 +218,11 @@ fn memory(peak: u64, sampled: u64) -> PhaseRecord {
 #[test]
 fn a_peak_between_two_samples_shows() {
     let found = trial::kernel_peak(&memory(300, 200)).unwrap();
-    assert!(found.message.contains("peaked at 314.6 MB and the sampler saw at most 209.7 MB"), "{}", found.message);
+    assert!(
+        found.message.contains("peaked at 314.6 MB, but the largest sample of it is 209.7 MB"),
+        "{}",
+        found.message
+    );
     assert_eq!(trial::kernel_peak(&memory(205, 200)), None);
     // Small processes: 3 MiB above 10 are within the allowance.
     assert_eq!(trial::kernel_peak(&memory(13, 10)), None);
@@ -249,7 +253,7 @@ fn swap_shows_by_process_or_by_machine() {
     let mut own = calm();
     let sample = ProcessSample { swap: Bytes::from_mib(3), ..ProcessSample::default() };
     own.series.push(ProcessSeries { pid: 7, role: "worker".into(), command: "prony".into(), samples: vec![sample] });
-    assert!(trial::swapped(&own).unwrap().message.starts_with("3.1 MB of its memory was in swap"));
+    assert!(trial::swapped(&own).unwrap().message.starts_with("up to 3.1 MB of a process's memory was in swap"));
     let mut machine = calm();
     machine.conditions = machine_of(Machine {
         change: Change { swapped: Reading::Measured(12), ..Change::default() },
@@ -307,10 +311,10 @@ fn answers(a: &TrialRecord, b: &TrialRecord) -> Vec<Finding> {
 fn answers_that_differ_refuse_the_comparison() {
     let found = answers(&answered("lines:aa", 10), &answered("lines:ab", 10));
     assert_eq!((found.len(), found[0].severity), (1, Severity::Refusal));
-    assert_eq!(found[0].message, "`lmdb` and `redb` returned 10 rows each, and not the same ones");
+    assert_eq!(found[0].message, "`lmdb` and `redb` returned 10 rows each, but not the same rows");
     assert_eq!(variants::refusal(&found).as_deref(), Some(found[0].message.as_str()));
     let rows = answers(&answered("lines:aa", 10), &answered("lines:ab", 9));
-    assert_eq!(rows[0].message, "`lmdb` returned 10 rows and `redb` 9");
+    assert_eq!(rows[0].message, "`lmdb` returned 10 rows, but `redb` returned 9");
 }
 
 #[test]
@@ -322,7 +326,7 @@ fn answers_that_programs_tell_must_agree_too() {
         "one has no number, the digests agree"
     );
     let zero = answers(&answered("reported:aa", 0), &answered("reported:aa", 7));
-    assert_eq!(zero[0].message, "`lmdb` returned 0 rows and `redb` 7", "no rows is a number");
+    assert_eq!(zero[0].message, "`lmdb` returned 0 rows, but `redb` returned 7", "no rows is a number");
     let found = answers(&answered("reported:aa", None), &answered("reported:ab", 7));
     assert_eq!(found[0].severity, Severity::Refusal);
     assert_eq!(found[0].message, "`lmdb` and `redb` reported different answers: `aa` and `ab`");
@@ -331,7 +335,7 @@ fn answers_that_programs_tell_must_agree_too() {
     assert_eq!(nothing_shared[0].severity, Severity::Refusal);
     assert!(nothing_shared[0].message.contains("their answers cannot be compared"), "{}", nothing_shared[0].message);
     let rows = answers(&answered("rows:", 5), &answered("rows:", 4));
-    assert_eq!(rows[0].message, "`lmdb` returned 5 rows and `redb` 4");
+    assert_eq!(rows[0].message, "`lmdb` returned 5 rows, but `redb` returned 4");
     assert!(!rows[0].hint.contains("verify"), "{}", rows[0].hint);
 }
 
@@ -431,7 +435,7 @@ fn times_of_calls_are_compared_where_as_many_returned_and_as_many_threw() {
         let (one, name) = (done(2.0, 1.0), name.parse().unwrap());
         variants::unequal_offer(&variant_trials("x", &calls, &one), &variant_trials("y", &calls, other), &name)
     };
-    let why = "of the calls in `x` 2 returned and 1 threw, and in `y` 1 and 2";
+    let why = "in `x` 2 calls returned and 1 threw, but in `y` 1 returned and 2 threw";
     assert_eq!(of("write.time", &done(1.0, 2.0)).as_deref(), Some(why), "as many in all");
     assert!(of("write.cpu", &done(3.0, 1.0)).is_some());
     assert_eq!(of("write.time", &done(2.0, 1.0)), None);
@@ -519,7 +523,7 @@ fn processes_refused_are_found_only_where_there_were_some() {
         trial::processes_refused(&spec("lmdb"), &TrialRecord { conditions, ..calm() })
     };
     let found = refused(Reading::Measured(3)).unwrap();
-    assert!(found.message.starts_with("3 new processes or threads were refused"), "{}", found.message);
+    assert!(found.message.starts_with("the kernel refused 3 new processes or threads"), "{}", found.message);
     assert_eq!((refused(Reading::Measured(0)), refused(Reading::default())), (None, None));
 }
 
@@ -535,11 +539,10 @@ fn disturbed_trials_are_marked_with_their_signs() {
     assert_eq!(disturbed_trials(&trials.iter().collect::<Vec<_>>()), None);
     trials.push(with(9, conditions(40, Reading::Measured(0.1))));
     let found = disturbed_trials(&trials.iter().collect::<Vec<_>>()).unwrap();
-    assert!(
-        found.message.starts_with(
-            "1 of 10 trials were disturbed; the first, trial 10: the cpu reference workload took 2.00 times"
-        )
-    );
-    assert!(found.message.contains("10 % of the processors' time"), "{}", found.message);
+    assert!(found.message.starts_with(
+        "1 of 10 trials were disturbed by the machine; the first of them is trial 10: the cpu reference workload \
+             took 2.00 times"
+    ));
+    assert!(found.message.contains("10 % of the CPU time went to other virtual machines"), "{}", found.message);
     assert_eq!(found.data[0]["trial"], 10, "counted from 1, as in the message");
 }

@@ -15,22 +15,22 @@ use prony_model::units::{Bytes, Nanos};
 /// Share of a phase's wall time outside timed sections above which it is reported (METHOD 2.1).
 const GAPS: f64 = 0.05;
 
-/// A phase must last so many readings of the clock.
+/// A phase must last at least as long as so many readings of the clock.
 const CLOCK_READINGS: f64 = 10_000.0;
 
-/// Share of a store's pages that may be in memory where it was declared cold.
+/// Share of a store's pages that may be in the page cache although it was declared cold.
 const STILL_CACHED: f64 = 0.01;
 
-/// The kernel's peak may exceed the greatest sample by so much of it, and by [`PEAK_BYTES`].
+/// The kernel's peak of resident memory may exceed the largest sample by this share of it plus [`PEAK_BYTES`].
 const PEAK_SHARE: f64 = 0.10;
 
 /// See [`PEAK_SHARE`].
 const PEAK_BYTES: Bytes = Bytes::from_mib(4);
 
-/// A disk is nearly full below so much free space.
+/// A disk counts as nearly full below this share of free space.
 const FREE_SHARE: f64 = 0.10;
 
-/// Every guard that needs one trial only. `clock` is the cost of one reading of the clock on this machine.
+/// Every guard that needs one trial only. `clock` is the cost of reading the clock once on this machine.
 pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Finding> {
     let mut findings = Vec::new();
     for phase in record.phases.iter().filter(|p| p.completion != Completion::NotReached) {
@@ -57,7 +57,7 @@ fn gauge(phase: &PhaseRecord, metric: Metric, stat: Stat) -> Option<f64> {
     phase.reading(MetricKey::gauge(metric, stat))?.measured().copied()
 }
 
-/// Operations failed: the throughput beside them is flattered (METHOD 1.4).
+/// Operations failed: the throughput looks better than it is (METHOD 1.4).
 pub fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
     let counted = amount(phase, Metric::Errors).unwrap_or(0.0);
     let errors = counted.max(phase.errors.values().sum::<u64>() as f64);
@@ -68,7 +68,7 @@ pub fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
     let commonest = phase.errors.iter().min_by_key(|(_, count)| Reverse(**count));
     let commonest = commonest.map_or(String::new(), |(text, _)| format!(", most often: {}", quoted(text)));
     let message = format!("{errors:.0} operations failed and {done:.0} succeeded{commonest}");
-    let hint = "read the errors before the throughput; failed operations may be the cheap ones";
+    let hint = "look at the errors before the throughput: failed operations may be cheaper than successful ones";
     let found = Finding::of("errors_present", Severity::Warning, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "errors": errors, "operations": done, "texts": phase.errors })))
 }
@@ -77,12 +77,12 @@ pub fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
 pub fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Option<Finding> {
     let refused = record.conditions.memory.as_ref()?.forks_refused.measured().filter(|refused| **refused > 0)?;
     let limit = spec.limits.pids.map_or_else(|| "the limit".to_owned(), |limit| format!("`pids = {limit}`"));
-    let message = format!("{refused} new processes or threads were refused by {limit}");
-    let hint = "raise the limit, or take the figures as those of a program that was refused processes or threads";
+    let message = format!("the kernel refused {refused} new processes or threads because of {limit}");
+    let hint = "raise the limit, or take the measurements as those of a program that was refused processes or threads";
     Some(Finding::of("processes_refused", Severity::Warning, message, hint).with(json!({ "refused": refused })))
 }
 
-/// Reads that all missed: what was measured is how fast nothing is found.
+/// No read found a record: the phase measured only unsuccessful lookups.
 pub fn nothing_found(phase: &PhaseRecord) -> Option<Finding> {
     let (rows, done) = (amount(phase, Metric::Rows)?, amount(phase, Metric::Operations)?);
     if rows > 0.0 || done == 0.0 || !matches!(phase.action.as_str(), "get" | "scan") {
@@ -93,25 +93,25 @@ pub fn nothing_found(phase: &PhaseRecord) -> Option<Finding> {
     Some(Finding::of("nothing_found", Severity::Warning, message, hint).in_phase(&phase.name))
 }
 
-/// In backticks, unless the text has names in backticks itself.
+/// The text in backticks, unless it contains backticks itself.
 fn quoted(text: &str) -> String {
     if text.contains('`') { text.to_owned() } else { format!("`{text}`") }
 }
 
-/// Much of the phase lies outside its timed sections, where an engine's background work is not measured.
+/// Much of the phase's wall time lies outside its timed sections, where an engine's background work is not timed.
 pub fn gaps_between_batches(phase: &PhaseRecord) -> Option<Finding> {
     let (gap, wall) = (amount(phase, Metric::Gap)?, amount(phase, Metric::Wall)?);
     if !phase.timed || wall <= 0.0 || gap <= GAPS * wall {
         return None;
     }
-    let message = format!("{} of the wall time lies between timed sections", percent(gap / wall));
+    let message = format!("{} of the wall time of the phase lies between its timed sections", percent(gap / wall));
     let hint =
         "compare `wall` with `time`, or make values smaller or less compressible so that preparing them is cheap";
     let found = Finding::of("gaps_between_batches", Severity::Note, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "gap_ns": gap, "wall_ns": wall })))
 }
 
-/// A timed phase lasted few readings of the clock.
+/// A timed phase was too short for the resolution of the clock.
 pub fn phase_too_short(phase: &PhaseRecord, clock: Nanos) -> Option<Finding> {
     let time = amount(phase, Metric::Time)?;
     let least = CLOCK_READINGS * clock.as_nanos() as f64;
@@ -123,8 +123,10 @@ pub fn phase_too_short(phase: &PhaseRecord, clock: Nanos) -> Option<Finding> {
     {
         return None;
     }
-    let message =
-        format!("lasted {}, fewer than {CLOCK_READINGS} readings of the clock", Nanos::from_nanos(time as u64));
+    let message = format!(
+        "the phase lasted {}, less time than {CLOCK_READINGS} readings of the clock take",
+        Nanos::from_nanos(time as u64)
+    );
     let hint = "give the phase more operations";
     let found = Finding::of("phase_too_short", Severity::Warning, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "time_ns": time, "clock_ns": clock.as_nanos() })))
@@ -144,32 +146,39 @@ pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
         }
         _ => return None,
     };
-    let hint = "raise `within`: work of this phase was going on at its end, and counts in later phases";
+    let hint = "raise `within` (the longest wait for quiet): work of this phase continued after its end and is \
+        measured in later phases";
     let message = format!("the {what} did not become quiet: {why}");
     Some(Finding::of("unsettled", Severity::Warning, message, hint).in_phase(&phase.name))
 }
 
-/// The signs that count became quiet, but a sign that is only waited for was still active at the cap.
+/// The signs of activity that count became quiet, but a sign in `beside`, which the phase only waits for, was still
+/// active after `within`.
 fn unsettled_beside(phase: &PhaseRecord) -> Option<Finding> {
     let reading = |sign: Sign| phase.reading(MetricKey::amount(sign.metric()));
     let active = Sign::ALL.into_iter().find_map(|sign| match reading(sign)? {
         Reading::Missing(why @ Why::NotSettled(text)) if text.starts_with("within") => Some(why),
         _ => None,
     })?;
-    let message = format!("`settle.time` is there, and of what the phase waited for beside it: {active}");
-    let hint = "raise `within`, or take the sign out of `beside`; figures of later phases include this work";
+    let message =
+        format!("`settle.time` was measured, but a sign of activity in `beside` did not become quiet: {active}");
+    let hint =
+        "raise `within`, or remove the sign from `beside`; the measurements of later phases include this activity";
     Some(Finding::of("unsettled", Severity::Note, message, hint).in_phase(&phase.name))
 }
 
-/// The kernel's own peak of resident memory is far above the greatest sample: other sampled peaks miss it too.
+/// The kernel's own peak of resident memory is far above the largest sample: other sampled maxima may be too low as
+/// well.
 pub fn kernel_peak(phase: &PhaseRecord) -> Option<Finding> {
     let (peak, sampled) = (gauge(phase, Metric::Rss, Stat::Peak)?, gauge(phase, Metric::Rss, Stat::Max)?);
     if peak <= sampled * (1.0 + PEAK_SHARE) + PEAK_BYTES.as_bytes() as f64 {
         return None;
     }
     let bytes = |n: f64| Bytes::from_bytes(n as u64);
-    let message = format!("resident memory peaked at {} and the sampler saw at most {}", bytes(peak), bytes(sampled));
-    let hint = "sample more often (`hertz`); `anon.max` has no exact counterpart and is too low by as much";
+    let message =
+        format!("resident memory peaked at {}, but the largest sample of it is {}", bytes(peak), bytes(sampled));
+    let hint = "sample more often (`hertz`); `anon.max` is sampled too, has no exact counterpart and may be too low by \
+        as much";
     let found = Finding::of("kernel_peak_above_sampled", Severity::Note, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "peak": peak, "sampled": sampled })))
 }
@@ -183,8 +192,12 @@ pub fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
         if cached <= STILL_CACHED {
             return None;
         }
-        let message = format!("declared cold, with {} of the store's pages in memory at its begin", percent(cached));
-        let hint = "close the store before `evict`, since mapped pages stay; some file systems drop none";
+        let message = format!(
+            "declared cold, but {} of the store's pages were in the page cache at the begin of the phase",
+            percent(cached)
+        );
+        let hint = "close the store before `evict`, since mapped pages stay in memory; some file systems never drop \
+            pages";
         let found = Finding::of("cache_not_as_declared", Severity::Warning, message, hint).in_phase(&phase.name);
         Some(found.with(json!({ "cached": cached })))
     });
@@ -198,9 +211,11 @@ pub fn swapped(record: &TrialRecord) -> Option<Finding> {
     if most == Bytes::default() && pages == 0.0 {
         return None;
     }
-    let message =
-        format!("{most} of its memory was in swap at most, and the machine moved {pages:.0} pages to or from swap");
-    let hint = "free memory on the machine, or set a memory limit below what is free: swap is off inside it";
+    let message = format!(
+        "up to {most} of a process's memory was in swap; during the trial the whole machine moved {pages:.0} pages to \
+         or from swap"
+    );
+    let hint = "free memory on the machine, or set a memory limit below the free memory: swap is off inside the limit";
     let found = Finding::of("swapped", Severity::Warning, message, hint);
     Some(found.with(json!({ "swap": most.as_bytes(), "pages": pages })))
 }
@@ -209,17 +224,18 @@ pub fn swapped(record: &TrialRecord) -> Option<Finding> {
 pub fn other_run(count: usize) -> Finding {
     let what = match count {
         0 => "another run of prony began and ended".to_owned(),
-        1 => "another run of prony was under way".to_owned(),
-        _ => format!("{count} other runs of prony were under way"),
+        1 => "another run of prony was in progress".to_owned(),
+        _ => format!("{count} other runs of prony were in progress"),
     };
     let message = format!("{what} on this machine during the trial");
-    let hint = "each takes processors, memory and disk from the other: run them one after another";
+    let hint = "the runs compete for processors, memory and disk: run them one after another";
     Finding::of("other_run", Severity::Warning, message, hint).with(json!({ "runs": count }))
 }
 
-/// A step after a trial failed; `failed` says how.
+/// A `conclude` step after a trial failed; `failed` says how.
 pub fn conclude_failed(failed: String) -> Finding {
-    let hint = "the figures of the trial are kept; what `conclude` was to end or to remove may disturb later trials";
+    let hint = "the measurements of the trial are kept; what `conclude` should have ended or removed may disturb later \
+        trials";
     Finding::of("conclude_failed", Severity::Warning, failed, hint)
 }
 
@@ -229,9 +245,10 @@ pub fn throttled(disturbances: &Disturbances) -> Option<Finding> {
     if thermal + limit == 0.0 {
         return None;
     }
-    let message = format!("throttled {thermal:.0} times by heat and {limit:.0} times by the limit on processors");
-    let hint =
-        "let the machine cool between trials, or raise `cpus`; where the limit is meant, read times with it in mind";
+    let message =
+        format!("the trial was throttled {thermal:.0} times by heat and {limit:.0} times by a limit on CPU time");
+    let hint = "let the machine cool between trials, or raise `cpus`; if the limit is intended, the measured times \
+        include it";
     let found = Finding::of("throttled", Severity::Warning, message, hint);
     Some(found.with(json!({ "thermal": thermal, "limit": limit })))
 }
@@ -242,8 +259,9 @@ pub fn untimed_close(closing: Nanos, phases: Nanos) -> Option<Finding> {
     if closing.as_nanos() as f64 <= GAPS * phases.as_nanos() as f64 {
         return None;
     }
-    let message = format!("closing the store after the last phase took {closing} and is in no phase's time");
-    let hint = "end with a `close` phase, so that what an engine leaves for its close is measured too";
+    let message =
+        format!("closing the store after the last phase took {closing}, which is not included in any phase's time");
+    let hint = "end with a `close` phase, so that work which an engine defers until it is closed is measured too";
     let found = Finding::of("untimed_close", Severity::Note, message, hint);
     Some(found.with(json!({ "closing_ns": closing.as_nanos(), "phases_ns": phases.as_nanos() })))
 }
@@ -254,7 +272,7 @@ pub fn disk_nearly_full(free: Bytes, size: Bytes, next: Bytes) -> Option<Finding
     if free_bytes >= FREE_SHARE * size_bytes && free > next {
         return None;
     }
-    let message = format!("{free} of {size} are free on the store's disk, and a trial needs {next}");
+    let message = format!("only {free} of {size} are free on the store's disk; a trial needs {next}");
     let found =
         Finding::of("disk_nearly_full", Severity::Warning, message, "free space, or use another working directory");
     Some(found.with(json!({ "free": free.as_bytes(), "size": size.as_bytes(), "next": next.as_bytes() })))

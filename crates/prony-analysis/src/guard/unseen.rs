@@ -1,5 +1,5 @@
-//! Phases that never began or never ended although the program ended well, and why; if it did not end well, those that
-//! waited for a function which was never called.
+//! Reports phases that never began or never ended although the program succeeded, and why. If the program failed, only
+//! phases that waited for a function which was never called are reported.
 
 use super::{Finding, Severity};
 use prony_model::outcome::Outcome;
@@ -9,11 +9,11 @@ use prony_model::record::{Completion, PhaseRecord, TrialRecord};
 use prony_model::spec::{Action, TrialSpec};
 use prony_model::units::Nanos;
 
-/// A message without its begin, and a hint.
+/// The reason, which is the end of the message, and a hint.
 type Said = (String, &'static str);
 
-/// Phases that never began or never ended although the program ended well. A wrong name of a function can be why it did
-/// not: a function that was never called is reported however the program ended.
+/// Phases that never began or never ended although the program succeeded. A function that was never called is reported
+/// even if the program failed, since a wrong function name can be the cause.
 pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let never_called = |phase: &PhaseRecord| call(record, phase).is_some_and(|call| call.never.is_some());
     let reported = |phase: &&PhaseRecord| match record.ending.outcome {
@@ -34,7 +34,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     found.collect()
 }
 
-/// How a phase is observed, where it is.
+/// How the boundaries of a phase are observed; `None` where they are not.
 pub(super) fn observed<'a>(spec: &'a TrialSpec, phase: &PhaseRecord) -> Option<&'a ObserveSpec> {
     match &spec.phases.iter().find(|planned| planned.name == phase.name)?.action {
         Action::Observe(observe) => Some(observe),
@@ -58,15 +58,15 @@ fn never_ended(spec: &TrialSpec, record: &TrialRecord, phase: &PhaseRecord) -> S
     }
 }
 
-/// It begins where another phase ends.
+/// The phase begins where another phase ends.
 fn came_after(record: &TrialRecord, before: &str) -> Said {
     let how = match record.phases.iter().find(|phase| phase.name == before).map(|phase| phase.completion) {
         Some(Completion::Partial) => "never ended",
         Some(Completion::NotReached) | None => "never began",
         Some(_) => "ended when the program did",
     };
-    let hint = "find out why that phase did not end: this one waits for its end";
-    (format!("it begins after `{before}`, which {how}"), hint)
+    let hint = "find out why that phase did not end: this phase begins only after it";
+    (format!("this phase begins after phase `{before}`, which {how}"), hint)
 }
 
 /// The message for a phase that should have begun or ended at the end of the last replica.
@@ -78,25 +78,25 @@ fn replicas(record: &TrialRecord, began: Option<Nanos>) -> Said {
     let at_work: Vec<&str> = cut_off.map(|copy| copy.instance.as_str()).collect();
     let last = copies.iter().filter_map(|copy| copy.ended).max();
     if copies.is_empty() {
-        let why = format!("no replica was started, for the phase with which they start, `{phase}`, never began");
+        let why = format!("no replica was started, because the phase that starts them, `{phase}`, never began");
         return (why, "find out why that phase did not begin");
     }
     if !at_work.is_empty() {
         let why = format!("replicas were running when the program ended: `{}`", at_work.join("`, `"));
-        return (why, "let the program wait until they have ended");
+        return (why, "let the program wait until all replicas have ended");
     }
     if began.zip(last).is_some_and(|(began, last)| began >= last) {
-        let why = "all replicas had ended before it began".to_owned();
-        return (why, "begin it earlier, or end it with a line, a mark or the program");
+        let why = "all replicas had ended before this phase began".to_owned();
+        return (why, "begin this phase earlier, or end it with an output line, a mark or the end of the program");
     }
-    ("the last replica ended when the program did".to_owned(), "let the program run until they have ended")
+    ("the last replica ended when the program did".to_owned(), "let the program run until all replicas have ended")
 }
 
-/// The program ended while it was watched for quiet.
+/// The program ended while prony waited for it to become quiet.
 fn restless(quiet: Nanos) -> Said {
     (
         format!("the program ended before it had been quiet for {quiet}"),
-        "ask for a shorter `quiet`; or take `end` out, so that the phase ends with the program",
+        "set a shorter `quiet`, or remove `end`, so that the phase ends with the program",
     )
 }
 
@@ -108,36 +108,41 @@ fn unseen(record: &TrialRecord, phase: &PhaseRecord, trigger: Option<&Trigger>, 
                 let mark = if what == "began" { "begin" } else { "end" };
                 (
                     format!("the program did not run `prony mark {name} {mark}`"),
-                    "let the program make the marks; or say by `begin`, `end` or `read` how its output shows the phase",
+                    "let the program make the marks, or set `begin`, `end` or `read` to patterns of output lines that \
+                     show the phase",
                 )
             }
             Some(Trigger::Line(pattern)) => (
-                format!("no line that the program wrote matched `{pattern}` when `{}` could have {what}", phase.name),
-                "compare the pattern with what the program writes; its output is in the record",
+                format!(
+                    "no output line matched `{pattern}` while prony waited for it, so that phase `{}` never {what}",
+                    phase.name
+                ),
+                "compare the pattern with the program's output, which is in the record",
             ),
             _ => (
-                format!("nothing that the program did {what} `{}`", phase.name),
-                "compare the phase with what the program does; its output is in the record",
+                format!("no event in the program {what} phase `{}`", phase.name),
+                "compare the phase with what the program does; the program's output is in the record",
             ),
         };
     };
     match (missed, never) {
         // Invocations of the function that should have ended the phase did end, but none of them matched.
         (Some(why), _) => {
-            (why.clone(), "compare begin and end of the phase with the order in which the program does things")
+            (why.clone(), "compare the begin and the end of the phase with the order of events in the program")
         }
         (None, Some(why)) => (
             format!("the program did not call the function `{function}`: {why}"),
-            "compare file and name with the program's; a function that a module calls within itself is not observed",
+            "compare the file and the name of the function with the program's; calls from within the function's own \
+             module are not observed",
         ),
         (None, None) => (
             format!("a call of `{function}` had not returned when the program ended"),
-            "a promise that never settles, or a process that was ended, never returns",
+            "a call never returns if its promise never settles or its process was killed",
         ),
     }
 }
 
-/// The function that a phase waited for, where it waited for one.
+/// The function whose call a phase waited for, if any.
 fn call<'r>(record: &'r TrialRecord, phase: &PhaseRecord) -> Option<&'r Call> {
     record.program()?.calls.get(&phase.name)
 }
@@ -178,7 +183,11 @@ mod tests {
     fn what_never_came_is_found_only_where_the_program_ended_well() {
         let spec = spec(line(), line());
         let said = said(&spec, EffectiveProgram::default());
-        assert_eq!(said[0], "phase never ended: no line that the program wrote matched `x` when `b` could have ended");
+        assert_eq!(
+            said[0],
+            "phase never ended: no output line matched `x` while prony waited for it, so that phase \
+            `b` never ended"
+        );
         assert_eq!(check(&spec, &record(Outcome::TimedOut, EffectiveProgram::default())), []);
     }
 
@@ -208,9 +217,12 @@ mod tests {
     fn a_phase_that_follows_one_that_never_ended_says_so() {
         let after =
             |name: &str| said(&spec(Some(Trigger::After(name.into())), line()), EffectiveProgram::default())[1].clone();
-        assert_eq!(after("b"), "phase never began: it begins after `b`, which never ended");
-        assert_eq!(after("c"), "phase never began: it begins after `c`, which never began");
-        assert_eq!(after("a"), "phase never began: it begins after `a`, which ended when the program did");
+        assert_eq!(after("b"), "phase never began: this phase begins after phase `b`, which never ended");
+        assert_eq!(after("c"), "phase never began: this phase begins after phase `c`, which never began");
+        assert_eq!(
+            after("a"),
+            "phase never began: this phase begins after phase `a`, which ended when the program did"
+        );
     }
 
     #[test]
@@ -224,7 +236,7 @@ mod tests {
             let found = check(&spec, &record);
             [0, 1].map(|at| found[at].message.split_once(": ").unwrap().1.to_owned())
         };
-        let none = "no replica was started, for the phase with which they start, `q`, never began";
+        let none = "no replica was started, because the phase that starts them, `q`, never began";
         assert_eq!(with(&[], 0), [none, none]);
         let copy = |name: &str, end, ended| Replica {
             instance: name.to_owned(),
@@ -236,7 +248,7 @@ mod tests {
         let at_work = "replicas were running when the program ended: `replica.2`";
         assert_eq!(with(&[&ended, &cut_off], 8), [at_work, at_work]);
         let last = "the last replica ended when the program did";
-        assert_eq!(with(&[&ended], 8), ["all replicas had ended before it began", last]);
+        assert_eq!(with(&[&ended], 8), ["all replicas had ended before this phase began", last]);
         assert_eq!(with(&[&ended], 6), [last, last]);
     }
 

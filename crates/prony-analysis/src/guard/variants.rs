@@ -12,10 +12,10 @@ use prony_model::spec::{Action, Amount, Ops, Order, PhaseSpec, TrialSpec};
 use prony_model::units::Unit;
 use prony_stats::summary;
 
-/// Work per operation may differ by so much before it is reported.
+/// Work per operation may differ by this share before it is reported.
 const WORK: f64 = 0.01;
 
-/// Syncs and bytes written vary; they may differ by so much.
+/// Syncs and bytes written vary by nature; they may differ by this share.
 const SYNCS: f64 = 0.10;
 
 /// A variant with its trials, of both labels where it is a baseline.
@@ -66,9 +66,10 @@ pub fn disagreements<'a>(
     found
 }
 
-/// Whether a phase asks the same of the same data in both, so that its answers should agree: not where the compared
-/// factor changes the data, the amount or the records drawn, nor after a phase that changes data for a time: how much is
-/// stored then depends on speed. Grouping, pauses, rates and sampling change no answer.
+/// Whether a phase does the same operations on the same data in both specifications, so that its answers should agree.
+/// They need not agree where the compared factor changes the data, the amount or the order of records, nor after a
+/// phase that changes data for a given time: how much is stored then depends on speed. Grouping, pauses, rates and
+/// sampling change no answer.
 fn same_question(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
     let action = |spec: &'_ TrialSpec| spec.phases.iter().find(|p| p.name == phase).map(|p| p.action.clone());
     match (action(a), action(b)) {
@@ -80,16 +81,17 @@ fn same_question(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
     }
 }
 
-/// Whether what is stored at the begin of a phase depends on how fast an earlier one was.
+/// Whether what is stored at the begin of a phase depends on how fast an earlier phase was.
 fn is_stored_by_speed(spec: &TrialSpec, phase: &str) -> bool {
     let mut before = spec.phases.iter().take_while(|earlier| earlier.name != phase).map(|earlier| &earlier.action);
     before.any(|action| action.changes_data() && action.is_bounded_by_time())
 }
 
-/// Why times and rates of a phase are not compared, where the two were not offered the same work (METHOD 8.2): in a block
-/// both do the same operations, done or failed. A phase that is bounded by time does as much as it can, and its times say
-/// nothing; of a program that says how many of its operations failed, the rate is per operation, and only its time needs
-/// equal work. Of calls as many must have thrown too, for a rate as large a part: what threw did other work.
+/// Why times and rates of a phase are not compared, where the two variants did not attempt the same work (METHOD 8.2).
+/// In one block both should attempt the same number of operations, whether these succeed or fail. A phase that is
+/// bounded by time does as much as it can, so that its time says nothing. For a program that reports its failed
+/// operations, the rate is per operation, and only its time needs equal work. For calls of a function, equally many
+/// must have thrown, or for a rate an equal share, since a call that throws does other work.
 pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
     let metric = name.key.metric;
     let planned = |variant: &'_ VariantTrials<'_>| variant.spec.phases.iter().find(|p| p.name == name.phase).cloned();
@@ -123,12 +125,12 @@ pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, 
         let differ = |a: (u64, u64), b: (u64, u64)| if is_time { a != b } else { product(a, b) != product(b, a) };
         let ((done, thrown), (other, threw)) = counts.find(|(a, b)| differ(*a, *b))?;
         return Some(format!(
-            "of the calls in `{ours}` {done} returned and {thrown} threw, and in `{theirs}` {other} and {threw}"
+            "in `{ours}` {done} calls returned and {thrown} threw, but in `{theirs}` {other} returned and {threw} threw"
         ));
     }
     let offered = |(done, failed): (u64, u64)| done.saturating_add(failed);
     let (a, b) = counts.map(|(a, b)| (offered(a), offered(b))).find(|(a, b)| a != b)?;
-    Some(format!("`{ours}` was offered {a} operations and `{theirs}` {b}"))
+    Some(format!("`{ours}` attempted {a} operations, but `{theirs}` attempted {b}"))
 }
 
 fn same_kind(a: &Action, b: &Action) -> bool {
@@ -182,25 +184,27 @@ fn disagreement(
     let reported = |answer: &'_ Answer| answer.digest.strip_prefix("reported:").map(str::to_owned);
     let message = match (a.rows.zip(b.rows), reported(a).zip(reported(b))) {
         (Some((rows, other_rows)), _) if rows != other_rows => {
-            format!("`{left}` returned {rows} rows and `{right}` {other_rows}")
+            format!("`{left}` returned {rows} rows, but `{right}` returned {other_rows}")
         }
         (_, Some((x, y))) => format!("`{left}` and `{right}` reported different answers: `{x}` and `{y}`"),
-        (Some((rows, _)), None) => format!("`{left}` and `{right}` returned {rows} rows each, and not the same ones"),
+        (Some((rows, _)), None) => format!("`{left}` and `{right}` returned {rows} rows each, but not the same rows"),
         (None, None) => format!(
-            "one of `{left}` and `{right}` reports its rows and the other a digest, so that their answers cannot be \
-             compared"
+            "one of `{left}` and `{right}` reports its number of rows and the other a digest, so that their answers \
+             cannot be compared"
         ),
     };
     let hint = if a.digest.starts_with("reported:") || a.digest.starts_with("rows:") {
-        "one of them is wrong or they do different work: compare no speeds until their `digest` and `rows` agree"
+        "one of the two variants is wrong, or they do different work: do not compare speeds until their `digest` and \
+         `rows` agree"
     } else {
-        "one of them is wrong or they do different work: add a `verify` phase, and compare no speeds until they agree"
+        "one of the two variants is wrong, or they do different work: add a `verify` phase, and do not compare speeds \
+         until their answers agree"
     };
     let data = json!({ "baseline": { "variant": left, "answer": a }, "variant": { "variant": right, "answer": b } });
     Finding::of("answers_differ", Severity::Refusal, message, hint).in_phase(phase).with(data)
 }
 
-/// Work per operation that differs though nothing in the two specifications explains it (METHOD 1.6).
+/// Work per operation differs although nothing in the two specifications explains the difference (METHOD 1.6).
 ///
 /// Operations, transactions, bytes handed over and distinct keys follow from data and phases only; syncs and bytes
 /// written also from the store and its settings, so these are compared only where the stores are the same.
@@ -243,9 +247,13 @@ fn unexplained(
         return None;
     }
     let name = metric.name();
-    let message =
-        format!("`{}` has {a:.4} {name} and `{}` {b:.4}, {} apart", baseline.name, variant.name, percent(difference));
-    let hint = "the two do not do the same work: look at their settings in force and at failed operations";
+    let message = format!(
+        "`{}` has {a:.4} {name}, but `{}` has {b:.4}: a difference of {}",
+        baseline.name,
+        variant.name,
+        percent(difference)
+    );
+    let hint = "the two variants do not do the same work: compare their effective settings and their failed operations";
     let found = Finding::of("work_differs", Severity::Warning, message, hint).in_phase(phase);
     Some(found.with(json!({ "metric": name, "baseline": a, "variant": b })))
 }
@@ -263,7 +271,7 @@ fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f
     Some(summary(&values)?.median)
 }
 
-/// The two guarantee different things: speed would be compared with safety (METHOD 5.2).
+/// The two variants give different durability guarantees: a slower one may just be safer (METHOD 5.2).
 pub fn durability_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<Finding> {
     let class = |variant: &VariantTrials<'_>| variant.trials.iter().find_map(|t| Some(t.store()?.durability.name()));
     let (a, b) = (class(baseline)?, class(variant)?);

@@ -8,7 +8,7 @@ impl Profile {
     /// From the files of one trial.
     ///
     /// # Errors
-    /// [`Damaged`] where one is not in its format.
+    /// [`Damaged`] where a file is not in its format.
     pub fn from_files(files: &[ProfileFile]) -> Result<Self, Damaged> {
         let mut builder = Builder::default();
         for file in files {

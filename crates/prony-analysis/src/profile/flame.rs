@@ -1,4 +1,5 @@
-//! The flame graph: calls by the time spent below them, without those too small to be visible.
+//! Builds a flame graph: each call is as wide as the time spent in it and in what it calls. Calls too small to be
+//! visible are left out.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +23,11 @@ pub struct Flame {
 pub struct FlameNode {
     /// Index of its caller.
     pub parent: Option<usize>,
-    /// What it is.
+    /// What the node stands for.
     pub what: What,
-    /// Time in it and in all that it calls, shown or not.
+    /// Time in this call and in all that it calls, whether shown or not.
     pub total: Nanos,
-    /// Time in itself.
+    /// Time in this call itself.
     pub own: Nanos,
 }
 
@@ -35,7 +36,7 @@ pub struct FlameNode {
 pub enum What {
     /// Everything in a thread, where there are several.
     Thread(usize),
-    /// All calls of so many threads, each too small to be visible by itself.
+    /// All calls of so many threads together, each of which is too small to be visible.
     Rest(usize),
     /// A call of a function.
     Function(usize),
@@ -52,7 +53,8 @@ struct Sum {
 type Sums = BTreeMap<usize, Sum>;
 
 impl Flame {
-    /// Of a selection, without calls below a share (0 to 1) of its time. Threads below it are one root together.
+    /// The flame graph of a selection, without calls below a share (0 to 1) of its time. Threads below that share are
+    /// merged into one root.
     pub fn of(selection: &Selection<'_>, smallest: f64) -> Self {
         let least = (selection.busy.as_nanos() as f64 * smallest) as u64;
         let threads: Vec<(usize, u64)> = selection.threads().into_iter().map(|t| (t, time_of(selection, t))).collect();

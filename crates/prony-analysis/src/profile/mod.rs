@@ -1,9 +1,9 @@
-//! CPU profiles: the files of V8 and `perf` as one model, and summaries of it.
+//! CPU profiles: reads the files of V8 and `perf` into one model, and summarises it.
 //!
-//! A profile is made of samples: at an instant, one thread had one stack of calls, and the sample stands for the time
-//! until the next one (V8) or for one period of the CPU's clock (`perf`). Everything else (time by function and by
-//! package, folded stacks, the flame graph, speedscope's file) is a function of them. Instants are `CLOCK_MONOTONIC`,
-//! as everywhere, so that samples belong to phases by time.
+//! A profile consists of samples. A sample says which stack of calls one thread had at an instant, and stands for the
+//! time until the next sample (V8) or for one period of the CPU clock (`perf`). Everything else (time by function and
+//! by package, folded stacks, the flame graph, speedscope's file) is computed from the samples. Instants are
+//! `CLOCK_MONOTONIC`, as everywhere, so that samples belong to phases by time.
 
 mod build;
 mod export;
@@ -21,9 +21,9 @@ pub use flame::{Flame, FlameNode, What};
 pub use model::{Frame, Function, Profile, Sample, Thread};
 pub use select::{Selection, Share, Span, Times};
 
-/// A file that is not what a profiler writes.
+/// A profiler's file that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is no profile: {0}")]
+#[error("this is not a valid profile: {0}")]
 pub struct Damaged(pub String);
 
 #[cfg(test)]

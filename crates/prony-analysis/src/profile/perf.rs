@@ -1,5 +1,5 @@
-//! The text that `perf script --ns -F comm,pid,tid,time,period,event,ip,sym,dso` writes: a line for each sample, then its
-//! stack from the innermost call outwards, then an empty line.
+//! Reads the text that `perf script --ns -F comm,pid,tid,time,period,event,ip,sym,dso` writes: a line for each sample,
+//! then its stack from the innermost call outwards, then an empty line.
 
 use std::sync::LazyLock;
 
@@ -29,7 +29,7 @@ impl Builder {
     /// `CLOCK_MONOTONIC`.
     ///
     /// # Errors
-    /// [`Damaged`] with the line where it is none.
+    /// [`Damaged`] with the line that is not in this format.
     pub fn add_perf_script(&mut self, text: &str) -> Result<(), Damaged> {
         let (mut head, mut stack) = (None, Vec::new());
         for (number, line) in text.lines().enumerate() {
@@ -37,12 +37,12 @@ impl Builder {
             if line.trim().is_empty() {
                 self.take(head.take(), &mut stack);
             } else if line.starts_with(['\t', ' ']) && head.is_some() {
-                stack.push(call(line).ok_or_else(|| damaged("no call of a stack"))?);
+                stack.push(call(line).ok_or_else(|| damaged("not a stack frame"))?);
             } else if line.starts_with('#') {
                 continue;
             } else {
                 self.take(head.take(), &mut stack);
-                head = Some(self::head(line).ok_or_else(|| damaged("no sample"))?);
+                head = Some(self::head(line).ok_or_else(|| damaged("not the first line of a sample"))?);
             }
         }
         self.take(head, &mut stack);

@@ -1,4 +1,4 @@
-//! The samples of a span of time, summed by function and by package.
+//! Selects the samples of a span of time and sums them by function and by package.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,11 +16,11 @@ pub struct Selection<'p> {
     pub profile: &'p Profile,
     /// How many samples were taken of threads that did not wait.
     pub samples: u64,
-    /// The time for which these stand, of all threads together.
+    /// The time for which these samples stand, of all threads together.
     pub busy: Nanos,
-    /// The time in which threads waited, of all threads together; it counts for no function.
+    /// The time in which threads waited, of all threads together; it is not counted for any function.
     pub idle: Nanos,
-    /// The samples, those of waiting threads too.
+    /// The samples, including those of waiting threads.
     chosen: Vec<Sample>,
     /// Time by thread and innermost frame.
     own: BTreeMap<(usize, usize), u64>,
@@ -31,9 +31,9 @@ pub struct Selection<'p> {
 pub struct Share {
     /// Index into [`Profile::functions`] or [`Profile::packages`].
     pub of: usize,
-    /// While it ran itself.
+    /// The time in which it ran itself.
     pub own: Nanos,
-    /// While it was anywhere on the stack; once for each sample, however often it called itself.
+    /// The time in which it was anywhere on the stack; each sample counts once, even if the function called itself.
     pub total: Nanos,
 }
 
@@ -67,7 +67,7 @@ impl Profile {
 }
 
 impl Selection<'_> {
-    /// The samples in the order of time, those of waiting threads too.
+    /// The samples in the order of time, including those of waiting threads.
     pub fn chosen(&self) -> &[Sample] {
         &self.chosen
     }
@@ -94,7 +94,7 @@ impl Selection<'_> {
         ran
     }
 
-    /// What each function and package took.
+    /// The time of each function and package.
     pub fn times(&self) -> Times {
         let mut functions = Tally::new(self.profile.functions.len());
         let mut packages = Tally::new(self.profile.packages.len());

@@ -156,7 +156,7 @@ fn damage_is_an_error_and_says_where() {
     }
     let file = ProfileFile { name: "x".into(), format: Format::PerfScript, body: b"hello".to_vec() };
     let error = Profile::from_files(&[file]).unwrap_err();
-    assert_eq!(error.to_string(), "this is no profile: `x`: line 1: no sample: `hello`");
+    assert_eq!(error.to_string(), "this is not a valid profile: `x`: line 1: not the first line of a sample: `hello`");
     let twice = json!({"nodes": [
         {"id": 1, "callFrame": {"functionName": "(root)"}, "children": [2, 2]},
         {"id": 2, "callFrame": {"functionName": "a"}}], "startTime": 0, "endTime": 1});

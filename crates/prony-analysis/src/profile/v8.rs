@@ -1,8 +1,9 @@
-//! V8's `.cpuprofile` (the type `Profile` of the DevTools protocol), with what prony's preload adds under `prony`.
+//! Reads V8's `.cpuprofile` files (the type `Profile` of the DevTools protocol), with the data that prony's preload
+//! script adds under `prony`.
 //!
-//! Its instants are microseconds of V8's own clock. On Linux that is `CLOCK_MONOTONIC`, but no document promises it: the
-//! preload reads that clock before and after V8 says "now", at the start and at the end, and from these four readings
-//! follows by how much the two can differ at most.
+//! Its instants are microseconds of V8's own clock. On Linux that is `CLOCK_MONOTONIC`, but no document promises it:
+//! the preload reads that clock before and after V8 says "now", at the start and at the end, and from these four
+//! readings follows by how much the two can differ at most.
 
 use std::collections::HashMap;
 
@@ -65,7 +66,7 @@ impl Builder {
     /// clock to be `CLOCK_MONOTONIC`.
     ///
     /// # Errors
-    /// [`Damaged`] where it is none.
+    /// [`Damaged`] where the text is not such a file.
     pub fn add_cpuprofile(&mut self, text: &str) -> Result<(), Damaged> {
         let file: File = serde_json::from_str(text).map_err(|error| Damaged(error.to_string()))?;
         let (name, pid, tid) = match &file.prony {
@@ -85,7 +86,9 @@ impl Builder {
         }
         instants.push(file.end_time.max(instants.last().copied().unwrap_or(file.start_time)));
         for (id, span) in file.samples.iter().zip(instants.windows(2)) {
-            let frame = *frames.get(id).ok_or_else(|| Damaged(format!("a sample of no known node {id}")))?;
+            let frame = *frames
+                .get(id)
+                .ok_or_else(|| Damaged(format!("a sample refers to node {id}, which does not exist")))?;
             let (at, until) = (clock.monotonic(span[0]), clock.monotonic(span[1]));
             self.sample(Sample { at, time: until.since(at), thread, frame });
         }
@@ -104,10 +107,10 @@ impl Builder {
             let function = self.function_of_frame(&node.call_frame, is_root);
             let frame = self.frame(parent, function);
             if frames.insert(node.id, frame).is_some() {
-                return Err(Damaged(format!("node {} is called from two", node.id)));
+                return Err(Damaged(format!("node {} has two parents", node.id)));
             }
             for child in &node.children {
-                let child = by_id.get(child).ok_or_else(|| Damaged(format!("no node {child}")))?;
+                let child = by_id.get(child).ok_or_else(|| Damaged(format!("node {child} does not exist")))?;
                 open.push((child, (!is_root).then_some(frame)));
             }
         }

@@ -11,14 +11,14 @@ use prony_model::metric::MetricName;
 use prony_model::reading::Reading;
 use prony_model::units::{QuantityError, Unit, parse_bytes, parse_fraction, parse_rate, parse_time};
 
-/// A bound on an expression over figures. Its text is what was written.
+/// A bound on an expression over metrics. It is displayed as it was written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Constraint {
     text: String,
     expr: Expr,
     relation: Relation,
-    /// In the unit in which readings of this dimension are stored.
+    /// The bound, in the unit in which values of this dimension are stored.
     bound: f64,
 }
 
@@ -34,22 +34,25 @@ enum Relation {
 const RELATIONS: [(&str, Relation); 4] =
     [("<=", Relation::AtMost), (">=", Relation::AtLeast), ("<", Relation::Below), (">", Relation::Above)];
 
-/// Why a text is no constraint.
+/// Why a text is not a constraint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConstraintError {
-    /// Nothing is compared.
-    #[error("`{0}` bounds nothing; write a figure, `<`, `<=`, `>` or `>=`, and a quantity: `source.rss.peak < 600 MB`")]
+    /// The text has no relation sign.
+    #[error(
+        "`{0}` is not a bound; write a metric, then `<`, `<=`, `>` or `>=`, then a quantity, such as `source.rss.peak \
+         < 600 MB`"
+    )]
     Form(String),
-    /// The left side.
+    /// The left side is not an expression.
     #[error(transparent)]
     Expr(#[from] ExprError),
-    /// The right side.
+    /// The right side is not a quantity of the same dimension.
     #[error(transparent)]
     Quantity(#[from] QuantityError),
 }
 
 impl Constraint {
-    /// The names of all figures in it.
+    /// The names of all metrics in the expression.
     pub fn metrics(&self) -> Vec<&MetricName> {
         expr::metrics(&self.expr)
     }
@@ -174,7 +177,7 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let error = |text: &str| text.parse::<Constraint>().unwrap_err().to_string();
-        assert!(error("source.rss.peak 600 MB").contains("bounds nothing"));
+        assert!(error("source.rss.peak 600 MB").contains("is not a bound"));
         assert!(error("source.rss.peek < 1").contains("`rss.peek` is not a metric"));
         assert!(error("source.rss.peak < 600 ms").contains("not a unit of memory"));
         assert!(error("source.time < 600").contains("not a unit of time"));

@@ -1,4 +1,4 @@
-//! Settings to try: a coarse grid over all ranges, then finer ones near the best.
+//! Generates the settings that a search tries: a coarse grid over all ranges, then finer grids near the best setting.
 //!
 //! Positions are shares of each range, so that a step in a logarithmic range is a constant factor.
 
@@ -12,8 +12,8 @@ pub type Point = Vec<f64>;
 /// If one grid has more candidates, some are dropped at random.
 const MOST: usize = 32;
 
-/// Points on each axis of the coarse grid, by the number of axes: 7 settings in all on one, 16 on two, 27 on three, and
-/// on more a draw of 32.
+/// Points on each axis of the coarse grid, by the number of axes: 7 settings in all on one axis, 16 on two, 27 on
+/// three, and 32 randomly chosen ones on more.
 pub fn per_axis(axes: usize) -> u32 {
     match axes {
         0 | 1 => 7,
@@ -63,7 +63,7 @@ fn cross(axes: &[Vec<f64>]) -> Vec<Point> {
     })
 }
 
-/// As many as are allowed, each equally likely, in their order.
+/// At most [`MOST`] of the points, randomly chosen with equal probability, in their order.
 fn thinned(all: Vec<Point>, seed: u64) -> Vec<Point> {
     if all.len() <= MOST {
         return all;

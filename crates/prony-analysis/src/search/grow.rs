@@ -1,7 +1,8 @@
-//! Grows a factor until the subject fails: doubling, then bisection, then repeated trials at the limit.
+//! Finds the largest value of a factor with which the subject succeeds: doubles the value until the subject fails,
+//! bisects, then repeats trials on both sides of the limit.
 //!
-//! A value succeeds only if every one of its trials did, so that the limit is that of reliable success. A value that
-//! succeeds in one trial and fails in the next, or that succeeds above one that failed, is noticed and reported.
+//! A value succeeds only if each of its trials succeeds, so that the limit is that of reliable success. A value that
+//! succeeds in one trial and fails in another, or that succeeds above a value that failed, is reported.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,8 @@ const PATIENCE: u32 = 3;
 pub struct Settings {
     /// The factor, its first value, and its greatest value. The first is above zero.
     pub range: Range,
-    /// The gap between success and failure that is narrow enough, as a share of the largest success.
+    /// The search ends when the gap between success and failure is at most this share of the largest value that
+    /// succeeds.
     pub resolution: f64,
     /// Trials at each side of the limit, at least 1.
     pub confirm: u32,
@@ -29,9 +31,9 @@ pub struct Tried {
     pub value: f64,
     /// Trials that ended well.
     pub lived: u32,
-    /// Trials that failed by the subject's own doing.
+    /// Trials that failed because of the subject itself.
     pub died: u32,
-    /// Trials without a result.
+    /// Trials without a result, since something else may have ended them.
     pub disturbed: u32,
 }
 
@@ -71,7 +73,7 @@ pub struct Growth {
     pub dies: Option<Tried>,
     /// Values above the smallest failure of which every trial succeeded: success is not monotone in the factor.
     pub lives_above: Vec<f64>,
-    /// The value that was given up, since its trials were disturbed too often in a row.
+    /// The value that was abandoned because too many of its trials in a row were disturbed.
     pub given_up: Option<f64>,
     /// Every value tried, ascending.
     pub tried: Vec<Tried>,
@@ -81,13 +83,13 @@ pub struct Growth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Both sides of the limit are known, as narrowly as asked.
+    /// Both sides of the limit are known, as close together as requested.
     Bracketed,
     /// The first value fails already.
     NothingLives,
     /// Even the last value of the range succeeds.
     AllLive,
-    /// Something outside ended too many trials of a value in a row.
+    /// Too many trials of a value in a row were disturbed from outside.
     Disturbed,
 }
 

@@ -1,4 +1,4 @@
-//! Searches: what to try next, given the results of the trials so far.
+//! Searches: choose what to try next, given the results of the trials so far.
 //!
 //! State machines without a clock or a file: the caller asks for the next trial, runs it and passes its result. The
 //! same results in the same order give the same questions, so that an interrupted search is resumed by passing its

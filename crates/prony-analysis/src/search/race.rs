@@ -1,16 +1,16 @@
-//! Who is ahead among candidates that ran in the same blocks.
+//! Ranks candidates that ran in the same blocks.
 //!
-//! Figures are logarithms, lower is better. A block's own level (a busy minute, a warm cache) is taken out as the median
-//! over its candidates; a candidate stands where the median of the rest is, so that one wild trial moves nothing far.
-//! The noise is pooled over all of them, which makes two blocks of many candidates enough to see it. The rule explores:
-//! the winner is chosen by its figures in the race, which are therefore biased: no figure of a race is an effect, and
-//! verdicts rest on fresh trials.
+//! Values are logarithms; lower is better. A block's own level (a busy minute, a warm cache) is removed by subtracting
+//! the median over its candidates. A candidate's estimate is the median of these differences, so that one extreme trial
+//! has little effect. The noise is pooled over all candidates, so that two blocks of many candidates are enough to
+//! estimate it. The race is exploratory: the winner is chosen by its own values in the race, which are therefore
+//! biased. They do not measure an effect, and verdicts rest on new trials.
 
-/// A candidate's figures, by block.
+/// A candidate and its values by block.
 pub(crate) type Lane = (usize, Vec<(u32, f64)>);
 
-/// Standard errors that a loser must be behind: at three, the best of 32 equal candidates rarely leaves any of them
-/// behind by chance.
+/// A candidate loses if it is this many standard errors behind: at three, equal candidates rarely lose by chance, even
+/// among 32.
 const BEHIND: f64 = 3.0;
 
 /// How much wider the median's spread is than the mean's, for normal noise: sqrt(pi / 2).

@@ -11,7 +11,7 @@ const LARGEST: f64 = 9_007_199_254_740_992.0;
 /// The values between two bounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Range {
-    /// The factor, or `factor.key` for a key of its levels.
+    /// The factor, or `factor.setting` for a setting in its levels.
     pub name: String,
     /// The least value, in `unit`.
     pub low: f64,
@@ -19,7 +19,7 @@ pub struct Range {
     pub high: Option<f64>,
     /// The unit after the numbers: `ms`, `kB`; empty for plain numbers.
     pub unit: String,
-    /// Whether only whole numbers are meant: both bounds were written without a full stop.
+    /// Whether the values are whole numbers: both bounds were written without a decimal point.
     pub whole: bool,
     /// How steps are spaced.
     pub scale: Scale,
@@ -39,29 +39,29 @@ pub enum Scale {
 /// Why a text is not a range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
-    /// It has another form.
-    #[error("`{0}` is no range; write `factor=10..10000`, `factor=0..10 ms` or `factor=10..10000,log`")]
+    /// The text does not have the form of a range.
+    #[error("`{0}` is not a range; write `factor=10..10000`, `factor=0..10 ms` or `factor=10..10000,log`")]
     Form(String),
-    /// A bound is no number.
+    /// A bound is not a number.
     #[error("`{0}` does not begin with a number of 0 or more")]
     Number(String),
     /// The bounds have two units.
-    #[error("`{0}` and `{1}` are two units; write both bounds in one")]
+    #[error("the bounds have different units, `{0}` and `{1}`; write both in the same unit")]
     Units(String, String),
     /// The bounds are the wrong way round, or equal.
     #[error("the range of `{0}` is empty: the first bound must be below the second")]
     Empty(String),
     /// A logarithmic range that begins at zero.
-    #[error("the range of `{0}` begins at 0, where a logarithmic one cannot; begin above 0")]
+    #[error("the range of `{0}` begins at 0, but a logarithmic range must begin above 0")]
     Zero(String),
-    /// The text after the comma.
-    #[error("`{0}` is no spacing of steps: write log or linear")]
+    /// The text after the comma is not a spacing.
+    #[error("`{0}` is not a spacing of steps; write `log` or `linear`")]
     Scale(String),
 }
 
 impl Range {
-    /// The value as this range's trials can have it: within the bounds, whole where the range is, else with four
-    /// significant digits.
+    /// The nearest value that a trial can use: within the bounds, and a whole number if the range has whole numbers,
+    /// else with four significant digits.
     pub fn round(&self, value: f64) -> f64 {
         let value = value.clamp(self.low, self.high.unwrap_or(LARGEST));
         if self.whole { value.round() } else { four_digits(value) }
@@ -198,13 +198,16 @@ mod tests {
         let error = |text: &str| text.parse::<Range>().unwrap_err().to_string();
         assert_eq!(
             error("chunk=10"),
-            "`chunk=10` is no range; write `factor=10..10000`, `factor=0..10 ms` or `factor=10..10000,log`"
+            "`chunk=10` is not a range; write `factor=10..10000`, `factor=0..10 ms` or `factor=10..10000,log`"
         );
         assert_eq!(error("chunk=ten..20"), "`ten` does not begin with a number of 0 or more");
-        assert_eq!(error("size=1 kB..2 MB"), "`kB` and `MB` are two units; write both bounds in one");
+        assert_eq!(
+            error("size=1 kB..2 MB"),
+            "the bounds have different units, `kB` and `MB`; write both in the same unit"
+        );
         assert!(error("chunk=20..10").contains("is empty"));
         assert!(error("chunk=0..10,log").contains("begin above 0"));
-        assert!(error("chunk=1..10,cubic").contains("write log or linear"));
+        assert!(error("chunk=1..10,cubic").contains("write `log` or `linear`"));
     }
 
     #[test]

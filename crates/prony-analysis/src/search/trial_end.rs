@@ -1,4 +1,4 @@
-//! Classifies a trial's outcome for a search.
+//! Classifies a trial's outcome for a search as success, failure or disturbance.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,14 +10,16 @@ use prony_model::outcome::{OutOfMemory, Outcome};
 pub enum TrialEnd {
     /// It ended well.
     Lived,
-    /// It did not, by the subject's own doing: a declared limit, the runtime's heap, an error, a crash, a wrong answer.
+    /// It failed because of the subject itself: a declared limit, the runtime's heap, an error, a crash, a wrong
+    /// answer.
     Died,
-    /// Something outside may have ended it: the host's memory, a kill of unknown cause. It shows nothing.
+    /// Something outside may have ended it: the host ran out of memory, or it was killed for an unknown cause. It shows
+    /// nothing about the setting.
     Disturbed,
 }
 
 impl TrialEnd {
-    /// What the outcome means; `None` where the user interrupted the trial, which is no result.
+    /// What the outcome means; `None` where the user interrupted the trial, which is not a result.
     pub const fn of(outcome: Outcome) -> Option<Self> {
         match outcome {
             Outcome::Ok => Some(Self::Lived),

@@ -1,9 +1,10 @@
-//! Tuning: settings race against each other in interleaved blocks, losers are dropped, and a finer grid near the best
-//! follows, until the steps are as fine as asked, drown in noise, or the budget is spent.
+//! Tuning: settings are compared in interleaved blocks, those clearly behind are dropped, and a finer grid around the
+//! best follows. The search ends when the steps are as fine as requested, when their effect is smaller than the noise,
+//! or when the budget is used up.
 //!
-//! Every block has the default setting in it, unless two of its trials failed. A setting stays in only while each of
-//! its trials ended well and respected the constraints. The winner is partly chosen by chance: its figures here are no
-//! effect, and a verdict needs fresh trials.
+//! Every block contains the default setting, unless two of its trials have failed. A setting stays in the search only
+//! while each of its trials succeeds and respects the constraints. The winner is partly chosen by chance: its values
+//! here do not measure an effect, and a verdict needs new trials.
 
 use serde::{Deserialize, Serialize};
 
@@ -51,11 +52,11 @@ pub struct Settings {
 /// The result of a trial of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TrialResult {
-    /// It ended well, respected every constraint, and the objective is this: of 0 no ratio can be stated.
+    /// It ended well and respected every constraint; the objective has this value. With 0 no ratio can be computed.
     Good(f64),
     /// It ended well and violated a constraint.
     Broke(f64),
-    /// It did not end well, by the subject's own doing.
+    /// It failed because of the subject itself.
     Died,
     /// Something outside may have ended it.
     Disturbed,
@@ -133,11 +134,11 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// The steps are as fine as asked, or no value lies between.
+    /// The steps are as fine as requested, or no value lies between.
     Fine,
-    /// A finer step made no difference that is visible in the noise.
+    /// A finer step made no difference larger than the noise.
     Noise,
-    /// The trials or the time are spent.
+    /// The allowed trials or the time are used up.
     Spent,
     /// No setting respected every constraint.
     NothingFeasible,
@@ -181,7 +182,7 @@ pub struct Tune {
     settings: Settings,
     candidates: Vec<Candidate>,
     round: Round,
-    /// Blocks asked for.
+    /// Blocks that were requested so far.
     blocks: u32,
     spent: Nanos,
     /// Of the last grid that ended, the best first.

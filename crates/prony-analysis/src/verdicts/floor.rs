@@ -1,5 +1,5 @@
-//! The share of a variant's time above its floor: the same work done directly on the bare engine (METHOD 5.5). It is
-//! shown beside the verdicts and is no verdict.
+//! The share of a variant's time above its floor, which is the same work done directly on the bare engine (METHOD 5.5).
+//! It is shown beside the verdicts and is not a verdict.
 
 use prony_experiment::design::Experiment;
 use prony_model::metric::{Metric, MetricName};
@@ -12,7 +12,7 @@ use super::observe::{Index, Within};
 use super::{Pair, names};
 use prony_results::RunData;
 
-/// Settings without a floor that are named; further ones are counted.
+/// At most so many settings without a floor are named; the others are counted.
 const NAMED: usize = 4;
 
 /// A variant compared with its floor in one metric.
@@ -24,11 +24,11 @@ pub struct Above {
     pub blocks: u32,
     /// Whether a trial of these blocks did not finish; it counts as longer than any that did.
     pub unfinished: bool,
-    /// The share of the variant's figure above that of the floor, or why there is none.
+    /// The share of the variant's value above that of the floor, or why there is none.
     pub share: Result<Share, NoShare>,
 }
 
-/// A share of a figure, 1 being all of it; below 0 where the variant takes less than its floor.
+/// A share of the variant's value, where 1 is all of it; below 0 where the variant takes less than its floor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share {
     /// 1 - floor / variant, of the median of the within-block ratios.
@@ -53,7 +53,7 @@ pub enum NoShare {
     Refused(String),
     /// No block has a trial of both that pair.
     NotPaired,
-    /// In half of the blocks or more one of the two has no figure, or a zero.
+    /// In at least half of the blocks the variant or the floor has no value, or a zero.
     Nothing,
 }
 
@@ -72,13 +72,13 @@ impl Share {
         Self { middle: above(ratio), interval }
     }
 
-    /// Whether the floor takes more than the variant, so that it is no floor.
+    /// Whether the floor takes more than the variant, so that it is not a lower bound.
     pub fn is_below(&self) -> bool {
         self.middle < 0.0
     }
 }
 
-/// Each variant that has a floor, those above the same floor together; nothing for a search, whose figures are biased.
+/// Each variant that has a floor, grouped by floor; nothing for a search, whose results are biased.
 pub fn of(data: &RunData, metric: &MetricName) -> Vec<Above> {
     let experiment = &data.experiment;
     if experiment.explores() || experiment.compare().floor.is_empty() {
@@ -167,8 +167,8 @@ pub const fn not_spent(metric: Metric) -> Option<&'static str> {
         | Metric::CpuSystem
         | Metric::OnCpu => None,
         _ => Some(match metric.unit() {
-            Unit::Nanos => "it is no total of what the phase takes, which parts could add up to",
-            Unit::PerSecond => "a rate is no cost; `time` is one, where the number of operations is given",
+            Unit::Nanos => "it is not a total over the phase, of which the floor could be a part",
+            Unit::PerSecond => "a rate is not a cost; use `time` if the number of operations is fixed",
             Unit::Bytes | Unit::Count | Unit::Ratio => "it is neither time nor CPU time",
         }),
     }

@@ -1,4 +1,5 @@
-//! A gate for continuous integration: `write.time slower 5%`. Pure.
+//! A gate for continuous integration: a condition such as `write.time slower 5%` that must not hold. Its answer depends
+//! on the verdicts and trials only.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,20 +14,20 @@ use prony_stats::verdict::directions;
 
 use super::Line;
 
-/// What must not be: a metric that is worse than its baseline's by more than a share, or, where neither direction is worse,
-/// further away in the one that is written.
+/// A condition that must not hold: the metric of a variant is worse than that of its baseline by more than a share.
+/// Where neither direction of the metric is worse, the condition states the direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
     /// The metric; it must be declared in the experiment.
     pub metric: MetricName,
-    /// What it must not be, such as `slower` or `fewer`.
+    /// The direction of the change that must not occur, such as `slower` or `fewer`.
     pub word: &'static str,
-    /// The share by which it may be that.
+    /// The share by which the metric may change in that direction.
     pub share: f64,
 }
 
 impl Gate {
-    /// Whether a value below the baseline's is what must not be.
+    /// Whether the gate forbids values below the baseline's.
     fn is_of_less(&self) -> bool {
         match self.metric.key.metric.better() {
             Better::Higher => true,
@@ -36,11 +37,11 @@ impl Gate {
     }
 }
 
-/// Why a text is no gate.
+/// Why a text is not a gate.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GateError {
-    /// It has not three parts.
-    #[error("`{0}` is no condition; write `write.time slower 5%`")]
+    /// The text does not have three parts.
+    #[error("`{0}` is not a condition; write a metric, a direction and a share, such as `write.time slower 5%`")]
     Form(String),
     /// The metric is wrong.
     #[error(transparent)]
@@ -49,7 +50,7 @@ pub enum GateError {
     #[error(transparent)]
     Share(#[from] QuantityError),
     /// The word is not the one for this metric.
-    #[error("`{metric}` is not `{word}` where it is worse but `{worse}`")]
+    #[error("a worse `{metric}` is called `{worse}`, not `{word}`")]
     Word {
         /// The metric.
         metric: String,
@@ -91,12 +92,12 @@ impl FromStr for Gate {
 pub enum Answer {
     /// No comparison is worse by more than the share.
     Passes,
-    /// More blocks could decide it.
+    /// Not decided; more blocks could decide it.
     Unsure,
-    /// A trial of the baseline failed, a disturbance or a refusal prevents the comparison, or no block has a figure of
-    /// the metric: nothing can be said of the change.
+    /// A trial of the baseline failed, a disturbance or a refusal prevents the comparison, or no block has a value of
+    /// the metric: nothing can be said about the change.
     CannotJudge,
-    /// A comparison is worse by more than the share, or a trial of the variant failed by its own doing.
+    /// A comparison is worse by more than the share, or a trial of the variant failed because of the variant itself.
     Fails,
 }
 
@@ -142,9 +143,9 @@ impl fmt::Display for Verdicted {
     }
 }
 
-/// The gate's answer for a comparison, and why: outcomes of trials come before any figure. A variant of which one trial
-/// failed does not pass; where a trial of the baseline failed, or something else ended one of either, no figure shows
-/// that it passes, though one may still show that it fails.
+/// The gate's answer for a comparison, and why. How trials ended comes before their values: a variant of which one
+/// trial failed does not pass. Where a trial of the baseline failed, or something else ended a trial of either, the
+/// values cannot show that the variant passes, though they may still show that it fails.
 fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) {
     let of = |variant: usize| trials.iter().filter(move |trial| trial.trial.variant == variant);
     let failures = |which: fn(Outcome) -> bool, variant: usize| -> Option<String> {
@@ -239,8 +240,12 @@ mod tests {
     #[test]
     fn mistakes_say_what_to_write() {
         let error = |text: &str| text.parse::<Gate>().unwrap_err().to_string();
-        assert_eq!(error("slower"), "`slower` is no condition; write `write.time slower 5%`");
-        assert_eq!(error("write.time faster 5%"), "`write.time` is not `faster` where it is worse but `slower`");
+        assert_eq!(
+            error("slower"),
+            "`slower` is not a condition; write a metric, a direction and a share, such as \
+            `write.time slower 5%`"
+        );
+        assert_eq!(error("write.time faster 5%"), "a worse `write.time` is called `slower`, not `faster`");
         assert!(error("write.tiem slower 5%").contains("did you mean `time`?"));
         assert!(error("write.time slower five").contains("five"));
     }

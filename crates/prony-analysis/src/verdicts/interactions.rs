@@ -1,4 +1,5 @@
-//! Finds where the effect of one factor depends on the level of another: shown beside the verdicts, and no verdict.
+//! Finds interactions: the effect of one factor depends on the level of another factor. They are shown beside the
+//! verdicts and are not verdicts.
 
 mod cells;
 mod cross;
@@ -19,20 +20,21 @@ use prony_results::RunData;
 /// The pairs of effects that were compared, and where they differ by more than the margin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Interactions {
-    /// The strongest first; empty where none matters or there is one factor.
+    /// The interactions, the strongest first; empty where none is larger than the margin, or where only one factor
+    /// varies.
     pub found: Vec<Interaction>,
     /// Pairs of effects that were compared; the intervals of [`Interaction::change`] are corrected for so many.
     pub looked_at: usize,
-    /// The joint confidence of all these intervals, if the run was analysed once.
+    /// The joint confidence of all these intervals, provided that the run was analysed only once.
     pub confidence: f64,
-    /// How often the run may have analysed its verdicts, and so may have ended because of a result.
+    /// The number of analyses of the verdicts after which the run could have stopped early because of a result.
     pub analyses: usize,
 }
 
 /// The effect of one factor at several levels of another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interaction {
-    /// The figure.
+    /// The metric.
     pub metric: MetricName,
     /// The factor whose effect depends, by name.
     pub factor: String,
@@ -48,13 +50,13 @@ pub struct Interaction {
     pub effects: Vec<(String, Estimate)>,
     /// The two levels of `on` whose effects are furthest apart: from, to.
     pub between: (String, String),
-    /// The effect at the second of them as a multiple of that at the first.
+    /// The effect at the second level as a multiple of the effect at the first.
     pub change: Estimate,
-    /// Blocks in which all four variants have a figure: the change is of these.
+    /// Blocks in which all four variants have a value: the change is estimated from these.
     pub blocks: u32,
     /// Blocks in which any of the four ran.
     pub of: u32,
-    /// Whether the interval of the change supposes unimodal noise, as few blocks make it.
+    /// Whether the interval of the change assumes unimodal noise, which is needed with few blocks.
     pub unimodal: bool,
 }
 
@@ -62,7 +64,7 @@ pub struct Interaction {
 const LISTED: usize = 4;
 
 impl Interaction {
-    /// As a sentence without a full stop; names stand in backticks, as they came.
+    /// As a sentence without a full stop; names are in backticks, unescaped.
     pub fn sentence(&self) -> String {
         let at = if self.at.is_empty() { String::new() } else { format!(" at `{}`", self.at) };
         let listed =
@@ -73,25 +75,24 @@ impl Interaction {
         let Self { factor, level, reference, on, metric, .. } = self;
         format!(
             "the effect of `{factor}` depends on `{on}` in `{metric}`{at}: compared with `{reference}`, `{level}` is \
-             {}; from `{}` \
-             to `{}` that changes by a factor of {} ({}{}; {})",
+             {}; from `{}` to `{}` this effect changes by a factor of {} ({}{}; {})",
             effects.join(", "),
             self.between.0,
             self.between.1,
             ratio(self.change.ratio),
             interval_text(self.change.interval),
-            if self.unimodal { ", for unimodal noise" } else { "" },
+            if self.unimodal { ", assuming unimodal noise" } else { "" },
             self.basis(),
         )
     }
 
-    /// `12 blocks`, `9 of 12 blocks, those in which all four have a figure`
+    /// `12 blocks`, `9 of 12 blocks, those in which all four variants have a value`
     fn basis(&self) -> String {
         let Self { blocks, of, .. } = self;
         if blocks == of {
             return format!("{blocks} blocks");
         }
-        format!("{blocks} of {of} blocks, those in which all four have a figure")
+        format!("{blocks} of {of} blocks, those in which all four variants have a value")
     }
 }
 
@@ -105,10 +106,9 @@ impl Interactions {
             n => ("would hold for a single analysis", format!(" (this run had up to {n} interim analyses)")),
         };
         format!(
-            "these are no verdicts: interactions are not declared and do not count in the family; the intervals of the changes \
-             {verb} together with probability {} over {pairs} of effects examined{analyses}, those of single \
-             effects \
-             with 95 % each",
+            "interactions are exploratory and are not verdicts: they are not declared and not part of the correction \
+             for multiple comparisons; the intervals of the changes {verb} jointly with probability {} over {pairs} of \
+             effects examined{analyses}; the interval of each single effect holds with 95 %",
             percent_with(self.confidence, 0)
         )
     }
@@ -128,7 +128,7 @@ struct Candidate<'a> {
     contrast: Contrast,
 }
 
-/// What a run says of interactions in the metrics that verdicts rest on. Variants that are not compared are left out.
+/// The interactions in the metrics that verdicts rest on. Variants whose comparison is refused are left out.
 pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
     let confidence = 1.0 - verdicts.alpha;
     if data.experiment.explores() {

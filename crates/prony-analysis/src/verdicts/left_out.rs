@@ -1,5 +1,5 @@
-//! The effect of each change when all other changes are applied: the verdicts of `[design] leave_one_out` against all
-//! of them, read as effects of what was left out. Nothing is computed here.
+//! Restates the verdicts of `[design] leave_one_out`, where the baseline has all changes: each becomes the effect of
+//! the change that the variant leaves out. Nothing is computed here.
 
 use prony_experiment::design::{ALL, Experiment, NONE, WITHOUT};
 use prony_model::metric::{Better, Metric};
@@ -59,7 +59,7 @@ impl LeftOut<'_> {
     pub fn effect(&self) -> String {
         // For a metric without a better side, a verdict calls less the better one.
         let neither = self.line.pair.metric.key.metric.better() == Better::Neither;
-        let (missed, not_missed) = if neither { ("lowers it", "raises it") } else { ("helps", "hurts") };
+        let (missed, not_missed) = if neither { ("lowers the value", "raises the value") } else { ("helps", "hurts") };
         let unsure = |word: &str| format!("{word}, by how much is uncertain");
         match &self.line.comparison.verdict {
             Verdict::Worse => missed.to_owned(),
@@ -71,7 +71,7 @@ impl LeftOut<'_> {
             Verdict::FinishesLessOften => "lets more trials finish".to_owned(),
             Verdict::FinishesMoreOften => "lets fewer trials finish".to_owned(),
             Verdict::DoesNotFinish => "is needed to finish".to_owned(),
-            Verdict::BaselineDoesNotFinish => "keeps it from finishing".to_owned(),
+            Verdict::BaselineDoesNotFinish => "prevents trials from finishing".to_owned(),
             Verdict::CantTell { .. } | Verdict::NeitherFinishes => "can't tell".to_owned(),
             Verdict::Refused { .. } => "not compared".to_owned(),
         }

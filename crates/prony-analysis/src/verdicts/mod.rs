@@ -1,7 +1,8 @@
-//! The verdicts of a run: its data become the families of METHOD 4.4 to 4.9, and their comparisons sentences.
+//! The verdicts of a run: makes comparisons of its trials, tests them together (METHOD 4.4 to 4.9), and words the
+//! results as sentences.
 //!
-//! [`of`] gives the verdicts that the experiment declared; [`Comparisons`] give ratio and interval of any
-//! other metric, which is shown and gets no verdict.
+//! [`of`] gives the verdicts on the metrics that the experiment declares; [`Comparisons`] gives ratio and interval of
+//! any other metric, which is shown without a verdict.
 
 pub mod floor;
 pub mod gate;
@@ -35,7 +36,7 @@ pub struct Verdicts {
     pub alpha: f64,
     /// One for each variant and declared metric: the primary metric's first, in the experiment's order.
     pub lines: Vec<Line>,
-    /// Why there is no line, where there is none.
+    /// Why there are no verdicts, if there are none.
     pub silent: Option<&'static str>,
 }
 
@@ -46,7 +47,7 @@ pub struct Line {
     pub pair: Pair,
     /// Its statistics.
     pub comparison: Comparison,
-    /// The verdict as a sentence without a full stop; names stand in backticks, as they came.
+    /// The verdict as a sentence without a full stop; names are in backticks, unescaped.
     pub sentence: String,
     /// Its basis: blocks, the minimum detectable effect, the A/A check.
     pub detail: String,
@@ -57,9 +58,9 @@ pub struct Line {
 /// A comparison without the blocks in which a trial was disturbed (METHOD 4.10).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Undisturbed {
-    /// Blocks that are left and have a result.
+    /// Blocks without a disturbed trial that have a result.
     pub blocks: u32,
-    /// Of so many that do.
+    /// Blocks that have a result, disturbed or not.
     pub of: u32,
     /// Their ratio and its interval, at 95 % and uncorrected, in which a trial that did not finish is worse than any that
     /// did, as in the verdict; missing where too few are left, or in half of them a trial did not finish.
@@ -69,7 +70,7 @@ pub struct Undisturbed {
 /// A variant and its baseline in one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// The figure compared.
+    /// The metric that is compared.
     pub metric: MetricName,
     /// Index of the variant in the experiment.
     pub variant: usize,
@@ -91,7 +92,7 @@ pub struct Beside {
 }
 
 impl Verdicts {
-    /// Whether more blocks could change no comparison any more.
+    /// Whether every comparison is decided, so that more blocks cannot change any of them.
     pub fn are_final(&self) -> bool {
         !self.lines.is_empty() && self.lines.iter().all(|line| line.comparison.verdict.is_final())
     }
@@ -99,8 +100,8 @@ impl Verdicts {
 
 /// The verdicts of a run.
 ///
-/// A run with a time budget that has ended, and not because all was decided at an interim analysis, has its closing
-/// analysis. One that was interrupted has none: the user may have interrupted it because of its figures.
+/// A run with a time budget has a closing analysis once it has ended, unless all comparisons were decided at an interim
+/// analysis. A run that was interrupted has none: the user may have interrupted it because of its results.
 pub fn of(data: &RunData) -> Verdicts {
     let compare = data.experiment.compare();
     let mut verdicts = Verdicts { margin: compare.margin.get(), alpha: compare.alpha.get(), ..Verdicts::default() };
@@ -197,7 +198,7 @@ pub fn declared(experiment: &Experiment) -> Vec<MetricName> {
     experiment.compare().figures().into_iter().cloned().collect()
 }
 
-/// The comparisons in this metric of which the plan has an analysis: without one, no verdict is possible.
+/// The number of comparisons in this metric for which the plan has an analysis; without one, no verdict is possible.
 ///
 /// # Errors
 /// Why there is none.
@@ -205,7 +206,7 @@ pub fn to_be_judged(experiment: &Experiment, metric: &MetricName) -> Result<usiz
     let pairs = pairs_in(experiment, metric);
     match pairs.iter().filter(|pair| !observe::analyses(experiment, pair).at().is_empty()).count() {
         0 if pairs.is_empty() => Err(silence(experiment).to_owned()),
-        0 => Err(format!("no variant and its baseline have {MIN_BLOCKS} blocks in common")),
+        0 => Err(format!("no variant has at least {MIN_BLOCKS} blocks in common with its baseline")),
         judged => Ok(judged),
     }
 }
@@ -226,7 +227,7 @@ fn pairs_in(experiment: &Experiment, metric: &MetricName) -> Vec<Pair> {
 
 fn silence(experiment: &Experiment) -> &'static str {
     if experiment.explores() {
-        "a search chose these variants by their own figures, which are therefore biased"
+        "a search chose these variants by their own results, which are therefore biased"
     } else if experiment.variants().len() < 2 {
         "there is one variant, and nothing to compare it with"
     } else if !experiment.compare().baseline.is_empty() && !experiment.variants().iter().any(|v| v.baseline) {
@@ -238,7 +239,7 @@ fn silence(experiment: &Experiment) -> &'static str {
     }
 }
 
-/// How the trials of a pair failed in or after the phase that is compared although they have a figure of it.
+/// The outcomes of a pair's trials that failed in or after the compared phase although they have a value for it.
 fn failed(data: &RunData, pair: &Pair) -> sentence::Failed {
     let of = |variant: usize| {
         let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant);
@@ -255,7 +256,8 @@ fn failed(data: &RunData, pair: &Pair) -> sentence::Failed {
     sentence::Failed { variant: of(pair.variant), baseline: of(pair.baseline), by_itself, unfinished }
 }
 
-/// Pairs that have too few blocks for any verdict do not count in the family of the remaining pairs.
+/// Pairs that have too few blocks for any verdict do not count in the correction for multiple comparisons of the
+/// others.
 fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: bool) -> Vec<Line> {
     let index = Index::new(data);
     let most = |pair: &Pair| observe::analyses(&data.experiment, pair).at().last().copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Turns a run's trials into the observations that comparisons use.
+//! Pairs the trials of a variant and its baseline by block, and turns them into the observations that comparisons use.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -191,8 +191,8 @@ impl<'a> Index<'a> {
         beside(&self.described(&pair, &blocks), pair)
     }
 
-    /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11); each once, by the
-    /// last of its sub-blocks that has both: one that was interrupted ran again.
+    /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11). A block
+    /// counts once, by the last of its sub-blocks that has both variants, since an interrupted sub-block ran again.
     fn blocks_of(&self, pair: &Pair) -> Vec<Pairing> {
         let beside = self.blocks.iter().filter_map(|at| Some((at.0, self.pairing(pair, *at, *at)?)));
         beside.collect::<BTreeMap<u32, Pairing>>().into_values().collect()
@@ -225,8 +225,8 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Whether one session ran all of these trials: what a resumed run has added to the block in which it was interrupted met
-/// the machine in another state.
+/// Whether one session ran all of these trials. Where a resumed run completed an interrupted block, the added trials
+/// met the machine in another state.
 pub(super) fn is_of_one_session<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> bool {
     let mut sessions = trials.into_iter().map(|trial| trial.conditions.session);
     let first = sessions.next();
@@ -238,7 +238,7 @@ fn beside(contrast: &Contrast, pair: Pair) -> Beside {
     Beside { pair, ratio: estimated.ratio, interval: estimated.interval }
 }
 
-/// The trial's figure, where it has one that counts.
+/// The value of a metric in a trial; `None` where it is missing.
 pub fn figure(trial: &TrialRecord, name: &MetricName) -> Option<f64> {
     trial.figure(name).measured().copied()
 }

@@ -1,4 +1,4 @@
-//! A comparison as a sentence.
+//! Words a comparison as a sentence.
 
 use prony_model::number::{self, effect, ratio, shares, thousands};
 use prony_model::outcome::{Outcome, counted};
@@ -31,7 +31,10 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: 
         }
         Verdict::DiffersWithinMargin => {
             let margin = effect(margin);
-            format!("`{variant}` differs from `{baseline}`{place}, but by less than {margin}{}", undirected())
+            format!(
+                "`{variant}` differs from `{baseline}`{place}, but by less than the margin of {margin}{}",
+                undirected()
+            )
         }
         Verdict::NoDifference => {
             let margin = effect(margin);
@@ -39,7 +42,7 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: 
         }
         Verdict::CantTell { more_blocks } => {
             let more = if comparison.blocks == 0 && comparison.variant.trials + comparison.baseline.trials > 0 {
-                "; in no block do all trials have a figure".to_owned()
+                "; no block has a value for every trial".to_owned()
             } else {
                 more(more_blocks)
             };
@@ -68,15 +71,16 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: 
     }
 }
 
-/// How trials with a figure failed in the phase of that figure, one bounded by time, in which operations failed, so that the
-/// rate of those that succeeded counts; or after it.
+/// How trials failed although they have a value: in the compared phase, if that is bounded by time, so that the rate of
+/// its successful operations counts; or after that phase.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failed {
     pub(super) variant: Vec<Outcome>,
     pub(super) baseline: Vec<Outcome>,
-    /// Whether all trials without a figure ended by themselves, such as with an exit code: what did so has finished.
+    /// Whether all trials without a value ended by themselves, such as with an exit code: such a trial has failed
+    /// rather than not finished.
     pub(super) by_itself: bool,
-    /// How those of the variant ended, and those of the baseline.
+    /// How the trials without a value ended: those of the variant, and those of the baseline.
     pub(super) unfinished: [Vec<Outcome>; 2],
 }
 
@@ -119,7 +123,7 @@ impl End {
     fn of(pair: &Pair, failed: &Failed) -> Self {
         use prony_model::metric::Metric as M;
         match pair.metric.key.metric {
-            _ if failed.any() => Self { does: "has a figure", does_not: "has no figure", did: "have a figure" },
+            _ if failed.any() => Self { does: "has a value", does_not: "has no value", did: "have a value" },
             M::LatencyP50 | M::LatencyP90 | M::LatencyP95 | M::LatencyP99 | M::LatencyP999 => {
                 Self { does: "has a finite value", does_not: "has no finite value", did: "have a finite value" }
             }
@@ -157,7 +161,7 @@ pub fn without(undisturbed: &Undisturbed) -> String {
     let Undisturbed { blocks, of, estimate } = undisturbed;
     let figure = match estimate {
         Reading::Measured(e) => ratio_text(e.ratio, Some(e.interval)),
-        Reading::Missing(Why::NotReached) => "- (in half of them a trial did not finish)".to_owned(),
+        Reading::Missing(Why::NotReached) => "- (in half of these blocks a trial did not finish)".to_owned(),
         Reading::Missing(why) => format!("- ({why})"),
     };
     format!("without disturbed trials ({blocks} of {of} blocks are left): {figure}")
@@ -267,14 +271,14 @@ fn unfinished(comparison: &Comparison, end: End) -> String {
     String::new()
 }
 
-/// Blocks beyond which more of them are no advice.
+/// Above this number, more blocks are not recommended.
 const MANY: u32 = 500;
 
 fn more(blocks: &Reading<u32>) -> String {
     match blocks {
         Reading::Measured(1) => "; about 1 more block would decide".to_owned(),
         Reading::Measured(n) if *n > MANY => {
-            format!("; more blocks can hardly decide it, for it would take about {}", thousands(&n.to_string()))
+            format!("; deciding would take about {} more blocks, which is hardly practical", thousands(&n.to_string()))
         }
         Reading::Measured(n) => format!("; about {n} more blocks would decide"),
         Reading::Missing(Why::Failed(why)) => format!("; {why}"),
@@ -328,7 +332,7 @@ mod tests {
     fn blocks_are_counted_in_words() {
         assert_eq!(more(&Reading::Measured(1)), "; about 1 more block would decide");
         assert_eq!(more(&Reading::Measured(12)), "; about 12 more blocks would decide");
-        let many = "; more blocks can hardly decide it, for it would take about 670,200";
+        let many = "; deciding would take about 670,200 more blocks, which is hardly practical";
         assert_eq!(more(&Reading::Measured(670_200)), many);
     }
 

@@ -283,7 +283,7 @@ fn times_of_phases_that_last_a_given_time_are_not_compared() {
     assert_eq!(primary(&with("", ", rate = \"400/s\"")), "write.latency.p90");
     assert!(faults(&with("metric = \"write.cpu\"\n", open)).contains("says nothing of speed"));
     let time = faults(&with("metric = \"write.time\"\n", open));
-    let said = "says nothing of speed: `write` begins its operations by a schedule | compare its latencies, such as";
+    let said = "says nothing of speed: `write` starts its operations on a schedule | compare its latencies, such as";
     assert!(time.contains(said), "{time}");
     let counted = with("metric = \"write.time\"\n", open).replace("duration = \"300 ms\"", "count = 2000");
     assert!(faults(&counted).contains("says nothing of speed"));

@@ -1,4 +1,4 @@
-//! The conditions of a trial, and observations that are no figures.
+//! The conditions under which a trial ran, and observations about it that are not metrics.
 
 use std::collections::BTreeMap;
 
@@ -9,47 +9,50 @@ use super::{Machine, MemoryEvidence, ProbeReport, SettleResult};
 use crate::reading::Reading;
 use crate::units::Nanos;
 
-/// Reference workloads, pressure, steal, load before and after (METHOD 4.10), and what else was seen beside a trial.
+/// The conditions of a trial: reference workloads, pressure, steal time and load before and after it (METHOD 4.10), and
+/// further observations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conditions {
-    /// The session of the run in which it ran: 0, and one more each time that the run was resumed.
+    /// The session of the run in which the trial ran: 0 at first, and one more each time the run was resumed.
     pub session: u32,
     /// The machine before and after; missing with light care.
     pub machine: Reading<Machine>,
-    /// What was seen of memory; `None` where the subject could not be executed.
+    /// Memory limit, peak and OOM kills; `None` where the subject could not be executed.
     pub memory: Option<MemoryEvidence>,
     /// Phases that wait for quiet, by name.
     pub settled: BTreeMap<String, Settled>,
-    /// From a program's release to its own first instruction; `None` for a store, and where it could not be executed.
+    /// Time from a program's release to its own first instruction; `None` for a store, and where it could not be
+    /// executed.
     pub executed_after: Option<Nanos>,
     /// Processes that were still alive at the end and had to be killed.
     pub killed_at_the_end: u64,
-    /// What the probes of a program's runtime reported; `None` where none was to be loaded.
+    /// What the probes in a program's language runtime reported; `None` where no probe was requested.
     pub probe: Option<ProbeReport>,
-    /// What the trial took of the run's time; `None` where it was run apart from one.
+    /// How much of the run's time the trial took, overhead included; `None` where the trial was not part of a run.
     pub spent: Option<Spent>,
 }
 
 /// A phase that waits for quiet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Settled {
-    /// How long it must be quiet.
+    /// For how long it must be quiet.
     pub quiet: Nanos,
-    /// What was found; `None` where the watch did not come to an end.
+    /// The result; `None` where waiting for quiet did not end.
     pub result: Option<SettleResult>,
 }
 
-/// What a trial took with all that belongs to it.
+/// The time that a trial took, overhead included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spent {
-    /// In all, without what was done once.
+    /// All its time, except steps that are done only once.
     pub time: Nanos,
-    /// What was done once: for the run before its first trial, for the variant before its first.
+    /// Time of steps that are done only once: for the run before its first trial, or for the variant before its first
+    /// trial.
     pub once: Nanos,
 }
 
 impl Spent {
-    /// As the conditions of a trial have it; where they have none, the trial itself, which took so long.
+    /// The time as recorded in a trial's conditions; where it is not recorded, the trial's own time.
     pub fn of(conditions: &Conditions, took: Nanos) -> Self {
         conditions.spent.unwrap_or(Self { time: took, once: Nanos::ZERO })
     }

@@ -1,4 +1,4 @@
-//! The settings in force in a trial: for a store those that its engine reports, for a program what was requested and
+//! The effective settings of a trial: for a store those that its engine reports, for a program what was requested and
 //! observed.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,8 @@ use crate::program::{CopyOf, Runtime};
 use crate::spec::Durability;
 use crate::units::Nanos;
 
-/// Engine, version, settings read back from the engine, promises (METHOD 1.6); or a program, its place and its output.
+/// For a store: engine, version, settings read back from the engine, durability (METHOD 1.6). For a program: command,
+/// directory and output.
 // Shared, since all trials of a variant have the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "subject")]
@@ -43,7 +44,7 @@ impl Effective {
     }
 }
 
-/// An engine and what is in force of it.
+/// An engine and its effective settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EffectiveStore {
     /// The driver's name.
@@ -52,15 +53,15 @@ pub struct EffectiveStore {
     pub version: String,
     /// The library it is driven through, with its version.
     pub library: String,
-    /// The class that the settings amount to.
+    /// The durability class that the settings amount to.
     pub durability: Durability,
-    /// What that class rests on.
+    /// The guarantees from which that class follows.
     pub promise: Option<Promise>,
     /// Each setting by name, defaults included.
     pub settings: NamedSettings,
-    /// What the engine says is in force; `None` where the store was not open.
+    /// The settings that the engine reports; `None` where the store was not open.
     pub in_force: Option<InForce>,
-    /// What idiomatic use the driver makes of the engine.
+    /// How the driver uses the engine.
     pub idiom: String,
 }
 
@@ -71,14 +72,14 @@ impl EffectiveStore {
     }
 }
 
-/// Settings in force, by the engine's own account.
+/// Effective settings, as the engine reports them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InForce {
-    /// The class that they amount to.
+    /// The durability class that they amount to.
     pub durability: Durability,
-    /// What was read back from the engine, by its own names.
+    /// Settings read back from the engine, under the engine's own names.
     pub read_back: NamedSettings,
-    /// What the engine cannot be asked for, as it was set.
+    /// Settings that the engine does not report, as prony set them.
     pub as_set: NamedSettings,
 }
 
@@ -165,21 +166,21 @@ pub struct Promise {
     pub integrity: bool,
     /// The settings behind it, as the engine names them.
     pub settings: String,
-    /// Whether it is what the driver uses when nothing is asked for.
+    /// Whether it is the driver's default.
     pub default: bool,
 }
 
-/// What a process crash loses of what was acknowledged.
+/// Which acknowledged commits a process crash may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessCrash {
     /// Nothing.
     Keeps,
-    /// A tail of commits.
+    /// The most recent commits.
     LosesTail,
 }
 
-/// What a power cut loses of what was acknowledged.
+/// Which acknowledged commits a power failure may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PowerCut {
@@ -187,37 +188,37 @@ pub enum PowerCut {
     Nothing,
     /// At most the last commit.
     LastCommit,
-    /// A tail of any length; what remains is a prefix of commit order.
+    /// The most recent commits; those that survive are a prefix of the commit order.
     Tail,
     /// Anything.
     Anything,
 }
 
-/// A program, its place, and what was seen of it beside figures.
+/// A program, its directory, and observations about it other than metrics.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EffectiveProgram {
     /// Its name.
     pub program: String,
     /// The words of its command line.
     pub command: Vec<String>,
-    /// Whether a shell reads them.
+    /// Whether a shell interprets the command line.
     pub shell: bool,
     /// Where it worked.
     pub directory: PathBuf,
-    /// Of what it had a copy of its own.
+    /// Whether each variant, each trial or none had its own copy of the directory.
     pub copy: CopyOf,
     /// What the changes to the copy did: the same wherever the copy is.
     pub changes: Vec<String>,
-    /// What else is to be known of the copy.
+    /// Further remarks on the copy.
     pub remarks: Vec<String>,
-    /// The state of its executable and of the file that it reads, where they lie outside the copy, by what the experiment calls
-    /// them: a digest of the content, or size and time of change of a large file.
+    /// The state of its executable and of its input file, if they lie outside the copy, under the names that the
+    /// experiment uses: a digest of the content, or for a large file its size and time of change.
     pub files: BTreeMap<String, String>,
-    /// What it is a copy of; `None` where the program works in the directory itself.
+    /// The directory that was copied; `None` where the program works in the directory itself.
     pub source: Option<Source>,
     /// Variables of its environment that the experiment sets.
     pub env: BTreeMap<String, String>,
-    /// Variables that it takes over.
+    /// Variables that it inherits from prony.
     pub inherit: Vec<String>,
     /// Its runtime.
     pub runtime: Option<Runtime>,
@@ -231,30 +232,30 @@ pub struct EffectiveProgram {
     pub output: Output,
     /// Processes that continued to run when its own had ended.
     pub left_behind: u64,
-    /// The first few marks that belong to no phase or could not be read.
+    /// The first few marks that name no phase or could not be parsed.
     pub strange_marks: Vec<String>,
     /// How many there were.
     pub strange_marks_in_all: u64,
-    /// Phases that ended well and of which no line matched `read`.
+    /// Phases that ended well but of which no line matched `read`.
     pub heard_nothing: Vec<String>,
     /// Phases whose lines matched the `read` of others too.
     pub read_by_several: Vec<String>,
-    /// Half a unit of the last digit that was printed of each figure of a phase's lines, in the metric's unit: the figure may be
-    /// off by as much. Counts are exact.
+    /// Half a unit of the last printed digit of each metric that a phase's lines report, in the metric's unit: the
+    /// value may be off by this much. Counts are exact.
     #[serde(default, deserialize_with = "finite", skip_serializing_if = "BTreeMap::is_empty")]
     pub resolution: BTreeMap<String, BTreeMap<MetricKeyText, f64>>,
-    /// How often lines of output would have begun a phase again, by its name.
+    /// How often lines of output would have begun a phase again, by the name of the phase.
     pub repeated: BTreeMap<String, u64>,
-    /// Phases that are a function, or begin or end with one, by name.
+    /// Phases that are calls of a function, or that begin or end with one, by name.
     pub calls: BTreeMap<String, Call>,
-    /// Where it keeps its data; `None` where nothing was to be read of them.
+    /// Where it stores its data; `None` where its data are not read.
     pub store: Option<ProgramStore>,
     /// Its replicas; `None` where it has none.
     pub replicas: Option<Replicas>,
 }
 
 impl EffectiveProgram {
-    /// How far a figure may be off by the digits that were printed of it, in its metric's unit; `None` where it is exact.
+    /// How far a value may be off because of its printed digits, in its metric's unit; `None` where it is exact.
     pub fn half_a_digit(&self, name: &MetricName) -> Option<f64> {
         let printed = match &name.instance {
             None => self.resolution.get(&name.phase)?,
@@ -311,40 +312,40 @@ pub struct Call {
     pub never: Option<String>,
     /// Why none of its invocations ended the phase, where none did.
     pub missed: Option<String>,
-    /// Why its calls did not do its work, where they returned what does it later.
+    /// Why its calls do not measure its work: they returned something that does the work later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deferred: Option<String>,
 }
 
-/// Where a program keeps its data.
+/// Where a program stores its data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramStore {
     /// The path.
     pub path: PathBuf,
-    /// Whether it lies in a directory that is made for the trial.
+    /// Whether it is in a directory that is created for the trial.
     pub of_the_trial: bool,
     /// What was there when the program began; `None` where nothing was.
     pub at_begin: Option<DiskUsage>,
-    /// Whether anything was there at any begin or end of a phase.
+    /// Whether anything was there at the begin or the end of any phase.
     pub found: bool,
-    /// What reading its size took while the program ran.
+    /// Time that reading its size took while the program ran.
     pub reading: Nanos,
-    /// The part of it while a phase waited for quiet.
+    /// The part of that time in which a phase waited for quiet.
     pub settling: Nanos,
 }
 
 /// Further copies of a program that start together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Replicas {
-    /// How many were asked for.
+    /// How many were requested.
     pub count: u32,
     /// The phase with which they start.
     pub phase: String,
-    /// From the first release to the last; `None` where none was released.
+    /// Time from the first release to the last; `None` where none was released.
     pub released_within: Option<Nanos>,
-    /// How often their memory was read because they had reported something, and how long that took.
+    /// How often the memory of replicas was read because they had reported something, and how long that took.
     pub memory_read: MemoryRead,
-    /// Each of them, in their order; none where the phase never began.
+    /// The replicas in order; none where the phase never began.
     pub copies: Vec<Replica>,
 }
 
@@ -360,17 +361,17 @@ pub struct MemoryRead {
 /// One replica.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Replica {
-    /// The instance under which its figures stand.
+    /// The instance in the names of its metrics.
     pub instance: String,
     /// Its process; `None` where it could not be executed.
     pub pid: Option<u32>,
     /// The words of its command line.
     pub command: Vec<String>,
-    /// Variables of its environment that are not the program's.
+    /// Variables of its environment that differ from the program's.
     pub env: BTreeMap<String, String>,
-    /// What became of it.
+    /// How it ended.
     pub end: ReplicaEnd,
-    /// Why it did not begin, where it did not.
+    /// Why it could not be started; `None` where it was started.
     pub why: Option<String>,
     /// How its process ended.
     pub status: Option<Status>,
@@ -382,9 +383,9 @@ pub struct Replica {
     pub left_behind: Option<u64>,
     /// None of its lines matched `read`.
     pub heard_nothing: bool,
-    /// The digest of its answer that its lines reported.
+    /// The digest of its answer, as its lines reported it.
     pub digest: Option<String>,
-    /// Half a unit of the last digit that its lines printed of each figure, as of a program.
+    /// Half a unit of the last printed digit of each metric that its lines report, as for a program.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resolution: BTreeMap<MetricKeyText, f64>,
     /// Marks that it made, which belong to no phase.
@@ -393,7 +394,7 @@ pub struct Replica {
     pub output: Output,
 }
 
-/// What became of a replica.
+/// How a replica ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicaEnd {
@@ -402,7 +403,7 @@ pub enum ReplicaEnd {
     NotBegun,
     /// It ended by itself.
     Ended,
-    /// It was ended when the program ended.
+    /// It was killed when the program ended.
     CutOff,
 }
 

@@ -1,4 +1,4 @@
-//! Facts about the machine of a run, and the most that it can do.
+//! Facts about the machine of a run, and its measured limits.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub struct Facts {
     pub swap: Reading<Bytes>,
     /// Transparent huge pages: `always`, `madvise` or `never`.
     pub huge_pages: Reading<String>,
-    /// What the kernel takes the time from.
+    /// The kernel's clock source.
     pub clock_source: Reading<String>,
     /// `none`, or the hypervisor's name, or `some` where only its presence is known.
     pub virtualisation: Reading<String>,
@@ -78,9 +78,9 @@ pub struct Disk {
     pub name: String,
     /// How far the kernel reads ahead; much of a random read's cost on a mapped store.
     pub read_ahead: Reading<Bytes>,
-    /// The I/O scheduler in force.
+    /// The I/O scheduler in use.
     pub scheduler: Reading<String>,
-    /// Whether it spins.
+    /// Whether it is a rotating disk.
     pub rotational: Reading<bool>,
     /// `write back` where a flush is needed for durability, `write through` where it is not.
     pub write_cache: Reading<String>,
@@ -109,25 +109,25 @@ impl Mount {
 /// The machine's limits, measured one after another on one thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineLimits {
-    /// Reading the monotonic clock once.
+    /// Time to read the monotonic clock once.
     pub clock_cost: Nanos,
     /// Smallest step between two readings of it.
     pub clock_step: Nanos,
     /// How late a sleep of one millisecond ends, median of ten.
     pub timer_lag: Reading<Nanos>,
-    /// Write of 4 KiB and fdatasync, one at a time.
+    /// Time of a write of 4 KiB with fdatasync, one at a time.
     pub fsync: Reading<Spread>,
-    /// Bytes a second written in order through the page cache, the final fsync included.
+    /// Bytes per second written sequentially through the page cache, the final fsync included.
     pub sequential_write: Reading<PerSecond>,
-    /// Reads of 4 KiB a second from the device, at random places, one at a time.
+    /// Reads of 4 KiB per second from the device, at random offsets, one at a time.
     pub random_read: Reading<PerSecond>,
-    /// How the random reads went past the page cache.
+    /// How the random reads bypassed the page cache.
     pub random_read_by: String,
-    /// Bytes a second copied within touched memory.
+    /// Bytes per second copied within memory that was touched before.
     pub memory_copy: Reading<PerSecond>,
-    /// Bytes a second read from touched memory.
+    /// Bytes per second read from memory that was touched before.
     pub memory_read: Reading<PerSecond>,
-    /// The first touch of a page of 4 KiB.
+    /// Time of the first access to a page of 4 KiB.
     pub first_touch: Nanos,
 }
 

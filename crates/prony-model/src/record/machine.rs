@@ -19,12 +19,12 @@ pub struct Machine {
     pub canary_after: Canary,
     /// What changed in between.
     pub change: Change,
-    /// What was done before it so that the disk had nothing to write.
+    /// The flush of dirty pages before the trial.
     pub quiesced: Quiesced,
 }
 
 impl Machine {
-    /// Puts both ends together, each a moment with its reference workloads.
+    /// Combines the states before and after, each with its reference workloads.
     pub fn between(quiesced: Quiesced, (before, canary_before): (Moment, Canary), after: (Moment, Canary)) -> Self {
         let (after, canary_after) = after;
         let change = Change::between(&before, &after);
@@ -49,7 +49,7 @@ pub struct Moment {
     pub throttled_thermal: Reading<u64>,
     /// How often the trial's control group was throttled by its CPU limit.
     pub throttled_limit: Reading<u64>,
-    /// Memory that could be had without swapping.
+    /// Memory available without swapping.
     pub available: Reading<Bytes>,
     /// Pages waiting to be written back.
     pub dirty: Reading<Bytes>,
@@ -64,7 +64,7 @@ pub struct Moment {
 pub struct CpuTicks {
     /// Ticks in all, idle ones included.
     pub all: u64,
-    /// Ticks that the hypervisor gave to others while something here was runnable.
+    /// Ticks that the hypervisor gave to other virtual machines while a task of this one was runnable (steal).
     pub steal: u64,
     /// Idle ticks, waiting for I/O included.
     pub idle: u64,
@@ -102,7 +102,7 @@ pub struct Change {
     pub pressure_io: Reading<f64>,
     /// The same, for memory.
     pub pressure_memory: Reading<f64>,
-    /// Share of the processors' time that the hypervisor gave to others.
+    /// Share of the CPU time that the hypervisor gave to other virtual machines (steal).
     pub steal: Reading<f64>,
     /// Share of the processors' time in which they were idle.
     pub idle: Reading<f64>,
@@ -158,16 +158,16 @@ pub struct Canary {
     pub fsync: Reading<Nanos>,
 }
 
-/// What was found when the machine's unwritten pages were written before a trial.
+/// The flush of the machine's dirty pages before a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quiesced {
-    /// Whether unwritten pages became few within the cap.
+    /// Whether few dirty pages were left within the time limit.
     pub quiet: bool,
     /// How long it took, the sync included.
     pub waited: Nanos,
     /// Dirty and writeback pages of the machine at the end.
     pub unwritten: Reading<Bytes>,
-    /// How the sync of the file system went.
+    /// Whether the sync of the file system succeeded.
     pub synced: Reading<()>,
 }
 

@@ -1,4 +1,4 @@
-//! Reports of the probes inside a program's runtime, other than figures.
+//! Reports of the probes in a program's language runtime, other than metrics.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,25 @@ use super::SettleResult;
 use crate::reading::Reading;
 use crate::units::{Bytes, Nanos};
 
-/// Threads, costs, holds and deaths of a program whose runtime was probed.
+/// Threads, probe costs, suspensions and heap-limit deaths of a program whose language runtime was probed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeReport {
-    /// Every process of the runtime and every thread with a heap of its own, in the order of their hellos.
+    /// Every process of the runtime and every thread with a heap of its own, in the order of their first reports.
     pub threads: Vec<ThreadReport>,
-    /// What probes have cost all threads, by their own account.
+    /// The cost of the probes in all threads, as the probes measured it themselves.
     pub cost: Nanos,
     /// Lines that could not be sent.
     pub lines_lost: u64,
-    /// Figures of heaps that were not kept, for there were too many.
+    /// Heap samples that were dropped because there were too many.
     pub samples_dropped: u64,
     /// Every suspension of a thread at the end of a call.
     pub suspensions: Vec<SuspensionReport>,
-    /// Phases that were under way while `at_end` of another one suspended the program, with that other phase.
+    /// Phases that were running while `at_end` of another phase suspended the program, with the name of that other
+    /// phase.
     pub suspended_inside: BTreeMap<String, String>,
-    /// The longest time in each phase for which no heap was read.
+    /// The longest time in each phase without a heap sample.
     pub unread: BTreeMap<String, Nanos>,
-    /// Processes and threads that died by their heap's own limit.
+    /// Processes and threads that ended at their own heap limit.
     pub deaths: Vec<HeapDeath>,
 }
 
@@ -47,23 +48,23 @@ pub struct ThreadReport {
     pub version: String,
     /// The script that it runs.
     pub script: String,
-    /// When it said hello, by `CLOCK_MONOTONIC`.
+    /// When its probe first reported, by `CLOCK_MONOTONIC`.
     pub began: Nanos,
     /// When it ended, as far as that is known, by the same clock.
     pub ended: Nanos,
     /// Whether its end was reported.
     pub said_bye: bool,
-    /// Figures of its heap that were kept.
+    /// Heap samples that were kept.
     pub samples: u64,
-    /// Used by objects when its heap was read last.
+    /// Heap used by objects at the last sample.
     pub last_heap_used: Option<Bytes>,
     /// The heap's own limit.
     pub heap_limit: Option<Bytes>,
-    /// What the probe has cost it.
+    /// The cost of the probe in this thread.
     pub probe: Option<ProbeCost>,
 }
 
-/// What a probe has cost its thread.
+/// The cost of a probe in its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeCost {
     /// Time inside the probe, its loading included; for hot functions an estimate.
@@ -86,7 +87,7 @@ pub enum Role {
     Main,
     /// Any other process.
     Child,
-    /// A thread of a process beside its main one.
+    /// A thread of a process other than its main thread.
     Worker,
 }
 
@@ -94,7 +95,7 @@ impl Role {
     /// Every role.
     pub const ALL: [Self; 3] = [Self::Main, Self::Child, Self::Worker];
 
-    /// The name, as instances of figures have it.
+    /// The name, as it appears in metric names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Main => "main",
@@ -117,13 +118,13 @@ pub struct SuspensionReport {
     pub from: Nanos,
     /// For how long; `None` where the thread never continued.
     pub suspended: Option<Nanos>,
-    /// How long the thread had continued before, where it is suspended at a later turn of its event loop.
+    /// How long the thread had run on before the suspension, where it is suspended at a later turn of its event loop.
     pub late: Option<Nanos>,
-    /// What the forced collection took, where there was one.
+    /// Time that the forced garbage collection took, if there was one.
     pub collected: Option<Nanos>,
-    /// What the watch for quiet found, where there was one.
+    /// The result of waiting for quiet, if prony waited.
     pub settled: Option<SettleResult>,
-    /// It ended no phase, and the thread was released at once.
+    /// Whether the call ended no phase, so that the thread was released at once.
     pub passed: bool,
     /// Why the thread continued; `None` where it never did.
     pub went_on: Option<Because>,
@@ -160,17 +161,17 @@ impl Because {
     /// In words.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Go => "commanded to continue",
-            Self::Release => "commanded to continue and not to suspend again",
-            Self::Stop => "commanded to stop",
-            Self::Unanswered => "the runner did not answer",
-            Self::RunnerEnded => "the runner ended",
-            Self::Later => "commanded to continue to the next turn of its event loop",
+            Self::Go => "prony commanded it to continue",
+            Self::Release => "prony commanded it to continue and not to suspend again",
+            Self::Stop => "prony commanded it to stop",
+            Self::Unanswered => "prony did not answer in time",
+            Self::RunnerEnded => "prony ended",
+            Self::Later => "prony commanded it to continue to the next turn of its event loop",
         }
     }
 }
 
-/// A process or thread that died by its heap's own limit.
+/// A process or thread that ended at its own heap limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HeapDeath {
     /// The process.
@@ -179,7 +180,7 @@ pub struct HeapDeath {
     pub thread: u32,
     /// When, by `CLOCK_MONOTONIC`.
     pub at: Nanos,
-    /// The runtime's words.
+    /// The message of the runtime.
     pub what: String,
     /// Used by objects, live or not collected yet.
     pub used: Reading<Bytes>,
@@ -187,6 +188,6 @@ pub struct HeapDeath {
     pub total: Reading<Bytes>,
     /// The heap's own limit.
     pub limit: Reading<Bytes>,
-    /// Outside the heap, held by its objects.
+    /// Memory outside the heap that its objects hold.
     pub external: Reading<Bytes>,
 }

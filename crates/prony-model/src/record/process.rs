@@ -19,10 +19,10 @@ pub enum Status {
     Signalled(i32),
 }
 
-/// What was kept of a stream.
+/// The recorded part of an output stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Captured {
-    /// The beginning; bytes that are no UTF-8 are replaced.
+    /// The beginning; bytes that are not UTF-8 are replaced.
     pub first: String,
     /// The end, where the stream was longer than what `first` holds.
     pub last: String,
@@ -42,24 +42,24 @@ impl Captured {
     }
 }
 
-/// What was seen of memory over a subject's life.
+/// Evidence about the memory of a subject over its whole run time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryEvidence {
     /// The limit on the tree.
     pub limit: Option<Bytes>,
-    /// Most memory charged to the tree.
+    /// The largest amount of memory charged to the process tree.
     pub peak: Reading<Bytes>,
-    /// Processes of the tree that the kernel killed for lack of memory, whoever lacked it.
+    /// OOM kills in the process tree, whether its limit or the whole machine ran out of memory.
     pub oom_kills: Reading<u64>,
-    /// Whether the tree had come to its own limit.
+    /// Whether the process tree reached its own memory limit.
     pub limit_reached: Reading<bool>,
-    /// Processes and threads that the tree was refused for its limit on them.
+    /// New processes and threads that were refused because of the limit on them.
     pub forks_refused: Reading<u64>,
-    /// Processes elsewhere on the machine that the kernel killed for lack of memory meanwhile.
+    /// OOM kills elsewhere on the machine in the meantime.
     pub host_oom_kills: Reading<u64>,
 }
 
-/// Size of a store's files; both figures, since a preallocated file is longer than its blocks (METHOD 1.9).
+/// Size of a store's files: both length and blocks, since a preallocated file is longer than its blocks (METHOD 1.9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskUsage {
     /// Sum of the files' lengths.
@@ -70,26 +70,26 @@ pub struct DiskUsage {
     pub files: u64,
 }
 
-/// What a watch for quiet found.
+/// The result of waiting for quiet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SettleResult {
-    /// Whether it became quiet within the cap.
+    /// Whether it became quiet within the time limit.
     pub settled: bool,
-    /// From the begin of the watch to the last activity above its thresholds, of the signs that count; missing where it did
-    /// not settle.
+    /// Time from the begin of the wait to the last activity above the thresholds, for the signs that count; missing
+    /// where it did not become quiet.
     pub time: Reading<Nanos>,
-    /// The same of each sign.
+    /// The same time for each sign.
     pub signs: BTreeMap<Sign, Reading<Nanos>>,
-    /// The same of the CPU time of each role.
+    /// The same time for the CPU time of each role.
     pub roles: BTreeMap<String, Reading<Nanos>>,
-    /// How long was watched.
+    /// How long prony waited.
     pub watched: Nanos,
-    /// The longest time between two polls: the last activity may have been earlier by as much.
+    /// The longest time between two polls: the last activity may have been earlier by this much.
     pub step: Nanos,
     /// CPU time used since the begin.
     pub cpu: Reading<Nanos>,
     /// Bytes written since the begin.
     pub written: Reading<Bytes>,
-    /// Signs that are there and could not be seen, and why: quiet means quiet without them.
+    /// Signs that should have been watched but could not be measured, and why: quiet was judged without them.
     pub blind: Vec<String>,
 }

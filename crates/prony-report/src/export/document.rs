@@ -1,4 +1,4 @@
-//! A run's results as one JSON document; its schema is [`SCHEMA`]. Names stay; new ones may be added.
+//! A run's results as one JSON document; its schema is [`SCHEMA`]. Existing names are kept; new ones may be added.
 
 use std::io::{self, Write};
 
@@ -34,14 +34,14 @@ const LINES: usize = 4;
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "Results of a prony run")]
 struct Document<'a> {
-    /// What this document is.
+    /// The format of this document and its version.
     #[schemars(extend("const" = FORMAT))]
     format: &'static str,
-    /// The run.
+    /// The run and how it was made.
     run: Run<'a>,
-    /// What was varied.
+    /// The factors: what was varied.
     factors: Vec<FactorOut<'a>>,
-    /// Why figures are missing or do not count: readings name these by number, from 0.
+    /// Reasons why values are missing or do not count. Readings refer to them by number, from 0.
     reasons: Vec<Reason>,
     /// The combinations of levels, with their trials and readings.
     variants: Vec<VariantOut<'a>>,
@@ -49,35 +49,35 @@ struct Document<'a> {
     tables: Vec<TableOut<'a>>,
     /// The verdicts as sentences.
     verdicts: Vec<&'a str>,
-    /// The verdicts with their figures, in the same order.
+    /// The verdicts with their statistics, in the same order as `verdicts`.
     comparisons: Vec<ComparisonOut<'a>>,
-    /// The effect of each change when all others are applied.
+    /// The effect of each change when all other changes are applied (`[design] leave_one_out`).
     leave_one_out: Vec<LeftOutOut<'a>>,
-    /// What lies above `[compare] floor`; null where the experiment names none.
+    /// The share of each variant's time above `[compare] floor`; null where the experiment names no floor.
     floor: Option<FloorOut<'a>>,
-    /// Effects that depend on other factors, the strongest first.
+    /// Interactions: effects of one factor that depend on the level of another, the strongest first.
     interactions: Vec<InteractionOut>,
-    /// How figures grow with numeric factors.
+    /// How metrics grow with numeric factors.
     growth: Vec<GrowthOut>,
-    /// Profiled trials.
+    /// Results of the profiled trials, one for each profiled variant.
     profiles: Vec<ProfileOut<'a>>,
 }
 
 /// A run and what it was made of.
 #[derive(Serialize, JsonSchema)]
 struct Run<'a> {
-    /// Its number in its database.
+    /// The number of the run in its database.
     id: i64,
     /// The experiment's title.
     title: &'a str,
-    /// Where it stands.
+    /// The state of the run.
     #[schemars(extend("enum" = ["unfinished", "done", "interrupted"]))]
     status: &'static str,
-    /// The version of prony that began it.
+    /// The version of prony that started the run.
     version: &'a str,
-    /// When it began.
+    /// When the run began.
     started_unix_ms: u64,
-    /// When it ended; null while unfinished.
+    /// When the run ended; null while it is unfinished.
     ended_unix_ms: Option<u64>,
     /// The seed of the plan.
     seed: u64,
@@ -87,19 +87,19 @@ struct Run<'a> {
     planned: u32,
     /// Trials that have ended.
     finished: u32,
-    /// Those of them that ended well.
+    /// Finished trials that succeeded.
     ok: u32,
     /// The text of the experiment.
     experiment: &'a str,
     /// The machine.
     host: &'a Facts,
-    /// What the machine can do at most.
+    /// The limits of the machine, as measured by prony.
     limits: &'a Reading<MachineLimits>,
-    /// The sessions after the first, of which version and machine stand above.
+    /// The sessions in which the run was resumed. Version and machine of the first session are those above.
     resumed: &'a [Session],
 }
 
-/// What was varied.
+/// A factor: what was varied.
 #[derive(Serialize, JsonSchema)]
 struct FactorOut<'a> {
     /// Its name.
@@ -113,11 +113,11 @@ struct FactorOut<'a> {
 struct TableOut<'a> {
     /// Its title.
     title: Option<&'a str>,
-    /// What its cells are.
+    /// How the values of its cells were made.
     caption: &'a str,
-    /// Headings of the labels of rows.
+    /// Headings of the columns with row labels.
     labels: &'a [String],
-    /// Headings of the cells.
+    /// Headings of the columns with cells.
     columns: Vec<ColumnOut<'a>>,
     /// Its rows.
     rows: Vec<RowOut<'a>>,
@@ -130,14 +130,14 @@ struct TableOut<'a> {
 struct ColumnOut<'a> {
     /// Its name.
     name: String,
-    /// The unit of its texts.
+    /// The unit of the values in its texts.
     unit: &'a str,
 }
 
 /// A row of a table.
 #[derive(Serialize, JsonSchema)]
 struct RowOut<'a> {
-    /// What it is of.
+    /// The labels of the row, such as levels of factors.
     labels: Vec<&'a str>,
     /// A cell for each column.
     cells: Vec<CellOut<'a>>,
@@ -146,30 +146,30 @@ struct RowOut<'a> {
 /// A cell of a table.
 #[derive(Serialize, JsonSchema)]
 struct CellOut<'a> {
-    /// As it is shown.
+    /// The text as it is shown.
     text: String,
-    /// Whether it shows how trials ended.
+    /// Whether the cell shows how trials ended instead of a value.
     outcome: bool,
-    /// The figures in it.
+    /// The values in the cell, in the order of the text.
     figures: Vec<FigureOut<'a>>,
 }
 
-/// A figure over the trials of a cell.
+/// A value over the trials of a cell.
 #[derive(Serialize, JsonSchema)]
 struct FigureOut<'a> {
     /// The statistic that the table shows.
     value: Option<f64>,
-    /// The least of the trials.
+    /// The smallest value of any trial.
     low: Option<f64>,
-    /// The greatest of the trials.
+    /// The largest value of any trial.
     high: Option<f64>,
     /// The unit of the numbers.
     unit: Option<Unit>,
-    /// Trials that have it.
+    /// Trials that have this value.
     trials: usize,
-    /// Trials that ended before they had it.
+    /// Trials that ended before they had the value.
     ended: usize,
-    /// Why it is missing.
+    /// Why the value is missing.
     missing: Option<&'a str>,
 }
 

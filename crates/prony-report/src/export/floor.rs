@@ -1,4 +1,4 @@
-//! What lies above the floor, as numbers, for the JSON document.
+//! Shares above the floor as numbers, for the JSON document.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,23 @@ use prony_analysis::verdicts::declared;
 use prony_analysis::verdicts::floor::Share;
 use prony_results::RunData;
 
-/// The floor, and what share of each variant's time lies above it. No verdict, and not in the family.
+/// The floor (the same work on the bare engine), and the share of each variant's time above it. Not a verdict, and not
+/// part of the correction for multiple comparisons.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct FloorOut<'a> {
     /// Level by factor, as `[compare] floor` names them.
     levels: &'a BTreeMap<String, String>,
-    /// Each variant above it.
+    /// The variants with a floor, each with its share.
     above: Vec<AboveOut>,
-    /// What the shares are worth, where no floor runs, and which judged metrics have none.
+    /// Notes: how reliable the shares are, where no floor runs, and which metrics with verdicts have no share.
     notes: Vec<String>,
 }
 
-/// One variant beside its floor, which has the same levels of every other factor, in one judged metric.
+/// One variant compared with its floor in one metric that gets verdicts. The floor has the same levels of every other
+/// factor.
 #[derive(Serialize, JsonSchema)]
 struct AboveOut {
-    /// The judged metric.
+    /// The metric.
     metric: String,
     /// Number of the variant.
     variant: usize,
@@ -36,13 +38,13 @@ struct AboveOut {
     floor_figure: Option<f64>,
     /// 1 - floor / variant, of the median of the within-block ratios; below 0 where the variant takes less than its floor.
     share: Option<f64>,
-    /// The lower end of its 95 % interval, uncorrected; null where it is open or there is none.
+    /// The lower end of the share's 95 % interval, uncorrected; null where the interval is open or there is none.
     low: Option<f64>,
-    /// The upper end, likewise.
+    /// The upper end of that interval; null likewise.
     high: Option<f64>,
-    /// Whether the variant takes less than the floor, which is none there.
+    /// Whether the variant takes less than its floor, so that the floor is not a lower bound.
     below_floor: bool,
-    /// Blocks that say something of both.
+    /// Blocks with a result for both.
     blocks: u32,
     /// Why there is no share.
     missing: Option<String>,

@@ -1,4 +1,4 @@
-//! One row for each group of operations that was timed.
+//! Exports one row for each timed group of operations.
 
 use super::readings::completion;
 use super::rows::{Field, Rows};

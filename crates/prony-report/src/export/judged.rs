@@ -14,10 +14,10 @@ use prony_analysis::verdicts::left_out::{self, LeftOut};
 use prony_analysis::verdicts::{Line, Verdicts, declared};
 use prony_results::RunData;
 
-/// A verdict with its figures.
+/// A verdict with its statistics.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ComparisonOut<'a> {
-    /// The figure that is compared.
+    /// The metric that is compared.
     metric: String,
     /// Number of the variant.
     variant: usize,
@@ -31,19 +31,21 @@ pub(super) struct ComparisonOut<'a> {
     sentence: String,
     /// The median of the within-block ratios variant / baseline.
     ratio: Option<f64>,
-    /// The lower end of its interval, corrected for interim analyses and family; null where it is open.
+    /// The lower end of the ratio's interval, corrected for interim analyses and multiple comparisons; null where it is
+    /// open.
     low: Option<f64>,
     /// The upper end.
     high: Option<f64>,
-    /// Corrected for interim analyses and family.
+    /// The p-value, corrected for interim analyses and multiple comparisons.
     p_adjusted: Option<f64>,
     /// The minimum detectable effect: the smallest that four of five runs would find, as a share.
     smallest_effect: Option<f64>,
-    /// Blocks that say something of both.
+    /// Blocks with a result for both.
     blocks: u32,
-    /// The baseline's second label beside its first, at 95 %, uncorrected.
+    /// The A/A check: the ratio of the baseline's second label to its first, with its 95 % interval, uncorrected.
     aa: Option<EstimateOut>,
-    /// Without the blocks in which a trial was disturbed, at 95 %, uncorrected; null where none was.
+    /// The result without the blocks in which a trial was disturbed, with its 95 % interval, uncorrected; null where
+    /// none was disturbed.
     undisturbed: Option<UndisturbedOut>,
     /// The variant's trials that finished.
     finished: CountsOut,
@@ -51,7 +53,7 @@ pub(super) struct ComparisonOut<'a> {
     baseline_finished: CountsOut,
     /// The test and its correction.
     method: String,
-    /// What else is to be known of it.
+    /// Further notes on the comparison.
     notes: Vec<String>,
 }
 
@@ -66,14 +68,14 @@ struct EstimateOut {
     high: Option<f64>,
 }
 
-/// Without the blocks in which a trial was disturbed.
+/// The result without the blocks in which a trial was disturbed.
 #[derive(Serialize, JsonSchema)]
 struct UndisturbedOut {
     /// Blocks that are left.
     blocks: u32,
-    /// Of so many.
+    /// Of this number of blocks.
     of: u32,
-    /// Null where too few are left.
+    /// The ratio; null where too few blocks are left.
     estimate: Option<EstimateOut>,
 }
 
@@ -88,18 +90,18 @@ struct CountsOut {
     share: (f64, f64),
 }
 
-/// What one change does where the others are there: a verdict of `[design] leave_one_out` against all changes.
+/// The effect of one change when the others are applied: a verdict of `[design] leave_one_out` against all changes.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct LeftOutOut<'a> {
-    /// The figure that is compared.
+    /// The metric that is compared.
     metric: String,
     /// The factor whose levels are the changes.
     factor: String,
-    /// What was left out; null where all were.
+    /// The change that was left out; null where all changes were.
     change: Option<String>,
     /// Levels of the other factors that vary.
     at: BTreeMap<String, String>,
-    /// What is left / all of them.
+    /// The ratio of the remaining changes to all changes.
     ratio: Option<f64>,
     /// The lower end of its interval.
     low: Option<f64>,
@@ -109,16 +111,16 @@ pub(super) struct LeftOutOut<'a> {
     missing: Option<String>,
     #[serde(flatten)]
     verdict: &'a Verdict,
-    /// The verdict on what is left said of the change, in words.
+    /// The effect of the change in words, as the verdict implies it.
     effect: String,
     /// Index into `comparisons`.
     comparison: usize,
 }
 
-/// The effect of one factor depends on the level of another by more than the margin. No verdict.
+/// An interaction: the effect of one factor depends on the level of another by more than the margin. Not a verdict.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct InteractionOut {
-    /// The figure.
+    /// The metric.
     metric: String,
     /// In words.
     sentence: String,
@@ -126,25 +128,25 @@ pub(super) struct InteractionOut {
     factor: String,
     /// Its level.
     level: String,
-    /// What `level` is set beside.
+    /// The level with which `level` is compared.
     reference: String,
     /// The factor on whose level it depends.
     on: String,
     /// Levels of the other factors.
     at: String,
-    /// At 95 % each, uncorrected.
+    /// The effect at each level of `on`, each with its 95 % interval, uncorrected.
     effects: Vec<EffectOut>,
-    /// The level of `on` that the change begins with.
+    /// The level of `on` at which the change starts.
     from: String,
-    /// The level of `on` that it ends with.
+    /// The level of `on` at which the change ends.
     to: String,
-    /// The effect at `to` as a multiple of that at `from`; corrected for all that were looked at.
+    /// The effect at `to` as a multiple of the effect at `from`; its interval is corrected for all pairs examined.
     change: EstimateOut,
-    /// Blocks in which all four variants have a figure.
+    /// Blocks in which all four variants have a value.
     blocks: u32,
-    /// Of so many.
+    /// Of this number of blocks.
     of_blocks: u32,
-    /// Whether the interval of the change supposes unimodal noise, as few blocks make it.
+    /// Whether the interval of the change assumes unimodal noise, which is needed with few blocks.
     unimodal: bool,
     /// Pairs of effects examined.
     looked_at: usize,
@@ -161,12 +163,12 @@ struct EffectOut {
     effect: EstimateOut,
 }
 
-/// A power law fitted to all trials. No verdict.
+/// A power law fitted to all trials. Not a verdict.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct GrowthOut {
-    /// The figure.
+    /// The metric.
     metric: String,
-    /// The factor that it grows with.
+    /// The factor with which the metric grows.
     factor: String,
     /// Levels of the other factors.
     series: String,

@@ -1,4 +1,5 @@
-//! A run's raw figures as rows, for other programs. A format is a [`Rows`]; a kind of row is a file here.
+//! Exports a run's raw data as rows, for other programs. Each format implements [`Rows`]; each kind of row has a file
+//! here.
 
 use std::io;
 
@@ -32,7 +33,7 @@ impl<'a> Trials<'a> {
         Self { data }
     }
 
-    /// Names of the columns, then the further ones. Factors cannot collide with them.
+    /// Names of the columns about the trial, then the further ones. Names of factors cannot collide with them.
     pub(super) fn columns(&self, further: &[&str]) -> Vec<String> {
         let factors = self.data.experiment.factors().iter().map(|f| format!("factor.{}", f.name));
         let trial = ["run", "block", "position", "variant", "label"].map(str::to_owned).into_iter();

@@ -9,32 +9,34 @@ use serde::Serialize;
 
 use crate::profiles::{PhaseProfile, VariantProfile};
 
-/// An extra trial of a variant under a profiler; it counts in no figure. The raw samples: `prony profile --format raw`.
+/// An extra trial of a variant under a profiler; it counts in no other result. `prony profile --format raw` writes the
+/// raw samples.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ProfileOut<'a> {
     /// Number of the variant.
     variant: usize,
     /// What the variant is called.
     name: &'a str,
-    /// Who took the samples.
+    /// The profiler that took the samples.
     profiler: &'static str,
-    /// What its time is.
+    /// What a sample's time measures, such as CPU time.
     about: &'static str,
-    /// From one sample to the next, as asked for.
+    /// The requested time from one sample to the next.
     interval_ns: Option<u64>,
     /// Why there is no profile.
     missing: Option<String>,
-    /// How far its clock may be from CLOCK_MONOTONIC.
+    /// How far the profiler's clock may be from CLOCK_MONOTONIC.
     clock_within_ns: Option<u64>,
     /// How the profiled trial ended.
     outcome: Option<&'static str>,
     /// What is missing in the profile.
     notes: &'a [String],
-    /// Those that began and ended.
+    /// The phases that began and ended.
     phases: Vec<PhaseOut<'a>>,
 }
 
-/// A phase of the profiled trial. What the profile tells is null where there is none; the costs of profiling are known without it.
+/// A phase of the profiled trial. Keys about samples are null where there is no profile; the cost of profiling is known
+/// even then.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ProfiledPhase")]
 struct PhaseOut<'a> {
@@ -48,30 +50,30 @@ struct PhaseOut<'a> {
     overhead: OverheadOut,
     /// CPU time of the profiled trial.
     cpu_ns: Option<u64>,
-    /// Taken while threads did something.
+    /// Samples taken while threads were busy.
     samples: Option<u64>,
-    /// That did something.
+    /// Threads that were busy.
     threads: Option<usize>,
-    /// For which the samples stand, of all threads together.
+    /// The time for which the samples stand, of all threads together.
     busy_ns: Option<u64>,
-    /// In which threads waited; in no function.
+    /// The time in which threads waited; it is not counted for any function.
     idle_ns: Option<u64>,
-    /// The most time of its own first.
+    /// The one with the most self time first.
     functions: Vec<FunctionOut<'a>>,
-    /// The most time of its own first.
+    /// The one with the most self time first.
     packages: Vec<PackageOut<'a>>,
 }
 
-/// What profiling cost, as quotients by the median of the trials that were not profiled.
+/// What profiling cost: times under the profiler, divided by the median of the trials that were not profiled.
 #[derive(Serialize, JsonSchema)]
 struct OverheadOut {
-    /// Of wall time.
+    /// The ratio of wall times.
     wall: Option<f64>,
-    /// Of CPU time.
+    /// The ratio of CPU times.
     cpu: Option<f64>,
     /// Trials behind the median of wall time.
     trials: usize,
-    /// Trials behind that of CPU time.
+    /// Trials behind the median of CPU time.
     cpu_trials: usize,
     /// In words.
     sentence: String,
@@ -90,11 +92,11 @@ struct FunctionOut<'a> {
     column: Option<u32>,
     /// The package that it belongs to.
     package: &'a str,
-    /// While it ran itself.
+    /// The time in which it ran itself.
     self_ns: u64,
-    /// While it was anywhere on the stack, once a sample.
+    /// The time in which it was anywhere on the stack; each sample counts once.
     total_ns: u64,
-    /// In which it ran itself.
+    /// Samples in which it ran itself.
     samples: u64,
 }
 
@@ -103,15 +105,15 @@ struct FunctionOut<'a> {
 struct PackageOut<'a> {
     /// Its name.
     name: &'a str,
-    /// While its functions ran themselves.
+    /// The time in which its functions ran themselves.
     self_ns: u64,
-    /// While any of them was on the stack, once a sample.
+    /// The time in which any of them was on the stack; each sample counts once.
     total_ns: u64,
-    /// In which one of them ran itself.
+    /// Samples in which one of them ran itself.
     samples: u64,
 }
 
-/// One for each variant that was to be profiled.
+/// One entry for each variant that should have been profiled.
 pub(super) fn profiles(all: &[VariantProfile]) -> Vec<ProfileOut<'_>> {
     all.iter().map(of_variant).collect()
 }

@@ -1,4 +1,4 @@
-//! One row for each trial, phase, instance and metric.
+//! Exports one row for each trial, phase, instance and metric.
 
 use std::borrow::Cow;
 
@@ -68,7 +68,7 @@ fn of_phase(fields: &[Field<'_>], trial: &TrialRecord, phase: &PhaseRecord, rows
     Ok(())
 }
 
-/// A reading as it is exported: a figure that counts, or why there is none.
+/// A reading as it is exported: a value that counts, or why there is none.
 pub(super) struct Exported<'r> {
     pub(super) value: Option<f64>,
     pub(super) missing: Option<Cow<'r, Why>>,

@@ -1,8 +1,9 @@
-//! The records of a run in its JSON document: as they are typed, with what many trials have in common given once.
+//! The trial records of a run for the JSON document. What many trials have in common is given once.
 //!
-//! A trial is its [`TrialRecord`] but for two things. Its readings stand in columns beside all trials of its variant, one for
-//! each figure, so that a figure is named once and read as an array; a reason is a number in a table of reasons. And of
-//! what was in force and of the conditions it has only the keys whose values are not those of the variant's first trial.
+//! A trial is its [`TrialRecord`] with two exceptions. Its readings are in columns over all trials of its variant, one
+//! for each metric, so that a metric is named once and read as an array; a reason is a number in a table of reasons. Of
+//! the effective settings and of the conditions, a trial has only the keys whose values differ from those of the
+//! variant's first trial.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -23,13 +24,13 @@ use prony_results::{Database, RunData, RunId};
 /// Keys with their values.
 type Keys = Map<String, Value>;
 
-/// A trial without what its variant has: see `effective`, `conditions` and `readings` there.
+/// A trial without the data that its variant holds: see `effective`, `conditions` and `readings` of the variant.
 type Trial = TrialRecord<Option<Keys>, Keys>;
 
-/// Why a figure is missing or does not count.
+/// Why a value is missing or does not count.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Reason {
-    /// As the record has it.
+    /// The reason as data.
     why: Why,
     /// In words.
     text: String,
@@ -42,45 +43,45 @@ pub(super) struct VariantOut<'a> {
     id: usize,
     /// The label of its level of each factor.
     levels: BTreeMap<&'a str, &'a str>,
-    /// Variants of one stratum have one baseline.
+    /// The number of its stratum: variants of one stratum share a baseline.
     stratum: usize,
     /// Whether it is the baseline of its stratum.
     baseline: bool,
-    /// What was in force in its first trial that got so far. A trial has those keys of it whose values differ, none where
-    /// none do, and null where it did not get so far.
+    /// The effective settings of its first trial that has any. Each trial has only the keys whose values differ from
+    /// these, an empty object where none differ, and null where the trial ended before they were known.
     effective: Option<&'a Effective>,
-    /// What its first trial ran under. A trial has those keys of it whose values differ.
+    /// The conditions under which its first trial ran. Each trial has only the keys whose values differ from these.
     conditions: Option<&'a Conditions>,
-    /// Its trials, in the order of the plan. `series`, `histograms`, `groups` and `throughput` are filled by
-    /// `--what everything` alone.
+    /// Its trials, in the order of the plan. `series`, `histograms`, `groups` and `throughput` are filled only with
+    /// `--what everything`.
     #[schemars(with = "Vec<Trial>")]
     trials: Trials<'a>,
-    /// The figures of these trials, a column each.
+    /// The readings of these trials, one column for each metric.
     readings: Vec<Column<'a>>,
-    /// By phase that waits for quiet: the sign of activity that came last in each trial, or was still active at the end of
-    /// the phase; the metrics `settle.time.*` say when.
+    /// For each phase that waits for quiet: in each trial, the sign of activity that came last, or was still active at
+    /// the end of the phase. The metrics `settle.time.*` say when.
     last_active: BTreeMap<&'a str, Vec<Option<Sign>>>,
 }
 
-/// A figure in all trials of a variant, in their order. A trial that has no such reading has null in all arrays.
+/// A metric in all trials of a variant, in their order. A trial without this reading has null in all arrays.
 #[derive(Serialize, JsonSchema)]
 struct Column<'a> {
     /// The phase.
     phase: &'a str,
     /// A process, replica, client or other part of the phase; empty for the whole process tree.
     instance: &'a str,
-    /// The metric, of a gauge with its statistic: `wall`, `rss.max`.
+    /// The metric; a gauge has its statistic too: `wall`, `rss.max`.
     metric: MetricKeyText,
     /// The unit of the numbers.
     unit: Unit,
-    /// The figure; null where it is missing, or was measured and does not count.
+    /// The value; null where it is missing, or was measured but does not count.
     values: Vec<Option<f64>>,
-    /// Why there is no value: numbers of `reasons`, from 0. Not there where no trial lacks it.
+    /// Why there is no value: numbers in `reasons`, from 0. Omitted where no trial lacks the value.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     missing: Vec<Option<usize>>,
-    /// What was measured and does not count: of a phase that was not completed, or of a trial with a wrong answer. Not there
-    /// where there is none.
+    /// Values that were measured but do not count: of a phase that was not completed, or of a trial with a wrong
+    /// answer. Omitted where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     partial: Vec<Option<f64>>,
@@ -140,10 +141,10 @@ impl Reasons {
     }
 }
 
-/// The figures of a phase by instance and metric.
+/// The columns of a phase by instance and metric.
 type Instances<'a> = BTreeMap<&'a str, BTreeMap<MetricKeyText, Column<'a>>>;
 
-/// The figures of the trials in the order of phases, instances and metrics.
+/// The columns of the trials in the order of phases, instances and metrics.
 fn columns<'a>(trials: &[&'a TrialRecord], reasons: &mut Reasons) -> Vec<Column<'a>> {
     let mut phases: Vec<(&str, Instances<'a>)> = Vec::new();
     for (at, trial) in trials.iter().enumerate() {

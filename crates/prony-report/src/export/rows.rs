@@ -1,4 +1,4 @@
-//! Rows in a format: CSV and JSON.
+//! Writes rows as CSV or JSON.
 
 use std::io::{self, Write};
 

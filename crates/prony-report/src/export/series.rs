@@ -1,4 +1,4 @@
-//! One row for each sample of each process.
+//! Exports one row for each sample of each process.
 
 use prony_model::record::{ProcessSample, ProcessSeries, TrialRecord};
 use prony_model::units::{Bytes, Nanos};

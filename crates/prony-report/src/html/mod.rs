@@ -1,5 +1,5 @@
-//! One self-contained page: verdicts, tables and findings as plain HTML, figures drawn by the embedded script from
-//! the embedded data. It needs no network, and its content security policy allows none.
+//! Writes a run's report as one self-contained HTML page: verdicts, tables and findings are plain HTML; an embedded
+//! script draws the charts from embedded data. The page needs no network, and its content security policy allows none.
 
 mod pack;
 mod page;

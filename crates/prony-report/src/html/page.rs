@@ -1,4 +1,4 @@
-//! The page around its parts.
+//! Assembles the HTML page from its parts.
 
 use super::pack::deflated;
 use super::sections;
@@ -15,13 +15,13 @@ const SCRIPT_HASH: &str = include_str!("assets/app.js.sha256");
 pub(super) struct Parts<'a> {
     pub(super) data: &'a RunData,
     pub(super) report: &'a Report,
-    /// Those of its tables that answer the experiment's question.
+    /// The tables of the report that answer the experiment's question.
     pub(super) answer: &'a [Table],
     /// The script's data.
     pub(super) json: &'a str,
 }
 
-/// Sections whose figures the script draws: id, heading, and what it says until then.
+/// Sections whose charts the script draws: id and heading.
 const FIGURES: [(&str, &str); 7] = [
     ("effects", "Every trial"),
     ("growth", "Growth"),
@@ -63,22 +63,19 @@ fn body(parts: &Parts<'_>) -> String {
     let (answer, tables) = if parts.data.trials.is_empty() || parts.answer == report.tables {
         (all, String::new())
     } else {
-        (section("answer", "Figures", &sections::all_tables(parts.answer)), all)
+        (section("answer", "Results", &sections::all_tables(parts.answer)), all)
     };
     format!(
-        "<a class=\"skip\" href=\"#verdicts\">Skip to the verdicts</a>\n\
-         <header><h1>{}</h1><button type=\"button\" id=\"theme\" hidden></button>\
-         <nav aria-label=\"Sections\" id=\"nav\"></nav></header>\n<main>\n\
-         <section id=\"verdicts\">{}<h2>What the comparison says</h2>{}{}{}{}{}<div class=\"preface\">{preface}</div></section>\n{answer}\
-         <noscript><p class=\"fine\">The figures need JavaScript; verdicts, findings and tables do not.</p></noscript>\n\
-         {figures}\n\
-         <section id=\"findings\"><h2>What the guards found</h2>{}</section>\n\
-         {tables}\
-         <section id=\"machine\"><h2>The machine</h2>{}</section>\n\
-         <section id=\"experiment\"><h2>The experiment</h2>{}<pre tabindex=\"0\"><code id=\"source\">{}</code></pre>\
-         </section>\n\
-         <section id=\"raw\"><h2>Raw data</h2><div class=\"body\"></div></section>\n</main>\n\
-         <footer><p>Made by prony {}. Nothing on this page was loaded from elsewhere.</p></footer>",
+        "<a class=\"skip\" href=\"#verdicts\">Skip to the verdicts</a>\n<header><h1>{}</h1><button type=\"button\" \
+         id=\"theme\" hidden></button><nav aria-label=\"Sections\" id=\"nav\"></nav></header>\n<main>\n<section \
+         id=\"verdicts\">{}<h2>What the comparison says</h2>{}{}{}{}{}<div \
+         class=\"preface\">{preface}</div></section>\n{answer}<noscript><p class=\"fine\">The charts need JavaScript; \
+         verdicts, findings and tables do not.</p></noscript>\n{figures}\n<section id=\"findings\"><h2>What the guards \
+         found</h2>{}</section>\n{tables}<section id=\"machine\"><h2>The machine</h2>{}</section>\n<section \
+         id=\"experiment\"><h2>The experiment</h2>{}<pre tabindex=\"0\"><code \
+         id=\"source\">{}</code></pre></section>\n<section id=\"raw\"><h2>Raw data</h2><div \
+         class=\"body\"></div></section>\n</main>\n<footer><p>Made by prony {}. Nothing on this page was loaded from \
+         elsewhere.</p></footer>",
         html(&report.title),
         question(parts.data),
         sections::warnings(&report.findings),

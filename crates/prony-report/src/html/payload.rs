@@ -1,4 +1,4 @@
-//! The data that the page's script draws from.
+//! The data from which the page's script draws charts.
 
 use std::collections::BTreeMap;
 

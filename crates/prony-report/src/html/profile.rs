@@ -1,4 +1,4 @@
-//! Profiles for the page: the functions with the most time, packages, and a flame graph for each phase.
+//! Profiles for the HTML page: for each phase the functions and packages with the most time, and a flame graph.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The parts of the page that need no script: verdicts, findings, tables, machine.
+//! The parts of the HTML page that need no script: verdicts, findings, tables, machine.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ use prony_model::number::{effect, percent, ratio};
 use prony_model::reading::Reading;
 use prony_stats::Verdict;
 
-/// Longer lists are folded: what claims something stands open, up to so many.
+/// Longer lists of verdicts are folded; up to so many verdicts that state a difference stay visible.
 const OPEN: usize = 10;
 
 /// Characters of a line of a table: A4 has room for it in small print with spreads below their figures, 1280 pixels as it is.
 const WIDEST: usize = 140;
 
-/// The verdicts, each as a sentence with what stands behind it.
+/// The verdicts, each as a sentence with the details behind it.
 pub(super) fn verdicts(verdicts: &Verdicts) -> String {
     if let Some(silent) = verdicts.silent {
         return format!("<p class=\"silent\">No verdict: {}.</p>", sentence(silent));
@@ -34,15 +34,17 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
         String::new()
     } else {
         format!(
-            "<details class=\"more\"><summary>{} more: {}</summary><ul class=\"verdicts\">{}</ul></details>",
+            "<details class=\"more\"><summary>{} more comparisons: {}</summary><ul \
+             class=\"verdicts\">{}</ul></details>",
             folded.len(),
             html(&tally(&folded, verdicts.margin)),
             list(&folded)
         )
     };
     format!(
-        "{summary}<ul class=\"verdicts\">{}</ul>{rest}<p class=\"fine\">All verdicts hold together with probability {}; \
-         differences below {} count as none. Intervals are corrected for interim analyses and for the {} here.</p>",
+        "{summary}<ul class=\"verdicts\">{}</ul>{rest}<p class=\"fine\">All verdicts hold jointly with probability {}; \
+         differences below {} count as no difference. Intervals are corrected for interim analyses and for the {} \
+         here.</p>",
         list(&open),
         html(&percent(1.0 - verdicts.alpha)),
         html(&percent(verdicts.margin)),
@@ -50,7 +52,7 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
     )
 }
 
-/// The lines that stand open and those that are folded, each in their order.
+/// The lines that are visible and those that are folded, each in their order.
 fn folded(verdicts: &Verdicts) -> (Vec<&Line>, Vec<&Line>) {
     if verdicts.lines.len() <= OPEN {
         return (verdicts.lines.iter().collect(), Vec::new());
@@ -129,7 +131,7 @@ const fn mark(verdict: &Verdict) -> (&'static str, &'static str) {
     }
 }
 
-/// What is shown beside the verdicts and is none.
+/// Remarks beside the verdicts, which are not verdicts themselves.
 pub(super) fn remarks(remarks: &[Remarks]) -> String {
     let one = |r: &Remarks| {
         let lines: String = r.lines.iter().map(|line| format!("<li>{}.</li>", sentence(line))).collect();
@@ -223,7 +225,7 @@ fn label(label: &Label) -> String {
     format!("<th scope=\"row\">{}{}</th>", breakable(&label.text), marks(&label.marks))
 }
 
-/// Figures stand to the right, texts to the left.
+/// The class of a cell: values are aligned right, texts left.
 const fn class(align: Align) -> Option<&'static str> {
     match align {
         Align::Left => None,

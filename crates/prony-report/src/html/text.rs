@@ -1,4 +1,4 @@
-//! Texts from outside made harmless in HTML.
+//! Escapes texts that do not come from prony for HTML.
 
 use crate::screen::is_unsafe;
 
@@ -29,7 +29,7 @@ pub(super) fn breakable(name: &str) -> String {
     name.split_inclusive(['.', '_', '/', '=', ',', ':']).map(html).collect::<Vec<_>>().join("<wbr>")
 }
 
-/// A sentence of ours in which names stand in backticks: those become code.
+/// A sentence written by prony, with names in backticks: these become code elements.
 pub(super) fn sentence(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     if parts.len().is_multiple_of(2) {

@@ -1,5 +1,5 @@
-//! What a chart is: marks on scales with the texts beside them. Each is described once, in `data`; `draw` makes a static
-//! picture of any description, and the page's script draws the same one.
+//! The description of a chart: marks on scales, with texts. Each chart is described once, in `data`; `draw` makes a
+//! static picture from any description, and the script of the HTML page draws the same description.
 
 use std::collections::HashMap;
 
@@ -84,7 +84,7 @@ impl Columns {
     }
 }
 
-/// Charts that belong together, with what is chosen among.
+/// Charts that belong together, with the controls that select what they show.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Section {
     /// Choices that the page offers; a picture shows what is chosen at first.
@@ -163,7 +163,7 @@ pub enum Does {
     Select,
     /// Shows the variants of the option.
     Restrict,
-    /// Lanes stand by rank (the first option) or as they come.
+    /// Orders lanes by rank (the first option) or as they come.
     Order,
     /// Moves marks by the number at its place in their `shifts`.
     Shift,
@@ -176,7 +176,7 @@ pub enum Does {
 pub struct Choice {
     /// What it is called.
     pub text: String,
-    /// Under which heading it stands.
+    /// The heading under which it is listed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// The variants that it is about; none where it is about all.
@@ -200,7 +200,7 @@ pub struct When(pub usize, pub usize, pub usize);
 pub struct Chart {
     /// Above it.
     pub title: String,
-    /// What the file of its numbers calls them; empty where they are in none.
+    /// The column name of its values in the file with the numbers; empty where they are not in that file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub column: String,
     /// What is drawn and what was left out, a sentence each.
@@ -289,12 +289,12 @@ pub enum Scale {
 /// A row of a chart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Lane {
-    /// What stands at its top beside the variant's name.
+    /// The text at its top beside the variant's name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub words: String,
     /// Whose it is: it is left out with its variant.
     pub variant: usize,
-    /// Its place among lanes that are ordered by it, the least first; nothing stands last.
+    /// The rank by which lanes are ordered, the smallest first; lanes without a rank come last.
     pub rank: Option<f32>,
     /// Stands below all others in any order.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -320,17 +320,17 @@ pub struct Mark {
     /// Places up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub y: Option<ColumnId>,
-    /// The middles of intervals; of dots, figures that the tip states.
+    /// The middles of intervals; for dots, values that the tip states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub z: Option<ColumnId>,
     /// How `z` is written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub z_format: Option<Format>,
-    /// What stands at each point.
+    /// The text at each point.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub text: Vec<String>,
-    /// What is said of a point under the pointer, below the name of its series: `{x}`, `{x2}`, `{y}` and `{z}` stand
-    /// for its own.
+    /// The tooltip of a point, below the name of its series; `{x}`, `{x2}`, `{y}` and `{z}` are replaced by the point's
+    /// values.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tip: String,
     /// The same for each point, where it has texts of its own.
@@ -367,7 +367,7 @@ pub enum Kind {
     Area,
     /// Symbols.
     Dots,
-    /// From `x` to `x2`, open where one is no number, with `z` marked.
+    /// From `x` to `x2`, open where one of them is not a number, with `z` marked.
     Intervals,
     /// Boxes from `x` to `x2` in a lane, with their texts.
     Bars,
@@ -384,7 +384,7 @@ pub enum Kind {
     Ends,
 }
 
-/// Whose the points of a mark are.
+/// To which variants or trials the points of a mark belong.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Of {
     /// Always shown.
@@ -435,7 +435,7 @@ impl Stroke {
     }
 }
 
-/// A chart's figures as rows.
+/// The values of a chart as rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Table {
     /// Of the columns, that of the name first.
@@ -451,14 +451,14 @@ impl Table {
     }
 }
 
-/// A row that stands while its variant is shown.
+/// A row that is shown while its variant is shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
     /// Texts beside the name of the variant's series.
     pub cells: Vec<String>,
     /// Index of the variant.
     pub variant: usize,
-    /// Choices under which it stands.
+    /// Choices under which it is shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<When>,
 }

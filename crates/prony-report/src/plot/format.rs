@@ -1,4 +1,4 @@
-//! Numbers on axes and in the texts of charts: three digits and a unit.
+//! Formats numbers on axes and in the texts of charts: three digits and a unit.
 
 use prony_model::number::{interval, short};
 use prony_model::units::Unit;

@@ -1,4 +1,5 @@
-//! Figures of a run: as descriptions, from which the page draws, and as static SVG pictures for a README.
+//! Charts of a run: as descriptions, from which the HTML page draws, and as static SVG pictures, for example for a
+//! README.
 
 pub mod chart;
 pub mod data;
@@ -22,7 +23,7 @@ use prony_results::{Database, RunData, RunId};
 pub enum Figure {
     /// Every trial a dot with its variant's interval beside it.
     Effects,
-    /// A figure against a numeric factor, on log axes.
+    /// A metric against a numeric factor, on log axes.
     Growth,
     /// CPU, memory and I/O over time.
     Timeline,
@@ -57,8 +58,8 @@ impl Figure {
     /// What it shows, in a few words.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Effects => "every trial a dot, with its variant's interval",
-            Self::Growth => "a figure against a numeric factor, on log axes, with fit and outcomes",
+            Self::Effects => "every trial as a dot, with its variant's interval",
+            Self::Growth => "a metric against a numeric factor, on log axes, with fit and outcomes",
             Self::Timeline => "CPU, memory and I/O over time, variants overlaid",
             Self::Latency => "latency percentile curves",
             Self::Samples => "frequency curves of sampled operations, as ratio to the baseline",
@@ -74,7 +75,7 @@ impl FromStr for Figure {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|f| f.name() == text).ok_or_else(|| {
             let known: Vec<&str> = Self::ALL.into_iter().map(Self::name).collect();
-            format!("`{text}` is not a figure; known: {}", known.join(", "))
+            format!("`{text}` is not a chart; known: {}", known.join(", "))
         })
     }
 }
@@ -82,7 +83,7 @@ impl FromStr for Figure {
 /// What to draw and how large.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The figure of `effects` and `growth`; the primary metric unless told.
+    /// The metric of `effects` and `growth`; by default the primary metric.
     pub metric: Option<MetricName>,
     /// Width in pixels at scale 1; the height follows.
     pub width: u32,

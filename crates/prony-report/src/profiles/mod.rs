@@ -1,4 +1,4 @@
-//! The profiles of a run, phase by phase, with what profiling cost.
+//! Loads the profiles of a run, phase by phase, with the cost of profiling.
 
 mod overhead;
 
@@ -21,9 +21,9 @@ pub use overhead::Overhead;
 pub struct VariantProfile {
     /// The variant as reports call it.
     pub name: String,
-    /// What was asked and how the trial ended.
+    /// What was requested and how the profiled trial ended.
     pub record: ProfileRecord,
-    /// What was sampled; or why it is missing.
+    /// The samples, or why they are missing.
     pub profile: Reading<Profile>,
     /// The phases of the profiled trial that began and ended.
     pub phases: Vec<PhaseProfile>,
@@ -38,9 +38,9 @@ pub struct PhaseProfile {
     pub span: Span,
     /// What profiling cost.
     pub overhead: Overhead,
-    /// Why nothing is known of what ran in it, though it began and ended.
+    /// Why it is not known what ran in the phase, although the phase began and ended.
     pub unknown: Option<Why>,
-    /// CPU time of the profiled trial, where it was measured: what the samples of `perf` must come to.
+    /// CPU time of the phase in the profiled trial, where it was measured: the samples of `perf` should add up to it.
     pub cpu: Option<Nanos>,
 }
 
@@ -52,35 +52,35 @@ impl VariantProfile {
         Some(self.profile.measured()?.during(Some(span)))
     }
 
-    /// How much stands behind the shares of a phase.
+    /// The number of samples and the time on which the shares of a phase rest, in words.
     pub fn amount(&self, phase: &PhaseProfile, selection: &Selection<'_>) -> String {
         let plural = |n: u64, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
         if let Some(why) = &phase.unknown {
-            return format!("no sample: {why}");
+            return format!("no samples: {why}");
         }
         if selection.samples == 0 {
-            return "no sample: it was too short, or nothing ran in it".to_owned();
+            return "no samples: the phase was too short, or nothing ran in it".to_owned();
         }
         let threads = plural(selection.threads().len() as u64, "thread");
         let mut text = format!("{} of {threads}: {}", plural(selection.samples, "sample"), selection.busy);
         // V8's time is that of the clock on the wall.
         if let (Profiler::Perf, Some(cpu)) = (self.record.profiler, phase.cpu.filter(|cpu| *cpu > Nanos::ZERO)) {
             let share = 100.0 * selection.busy.as_secs_f64() / cpu.as_secs_f64();
-            text += &format!(", which is {share:.0} % of its CPU time");
+            text += &format!(", which is {share:.0} % of the phase's CPU time");
         }
         if selection.idle > Nanos::ZERO {
-            text += &format!("; {} in which threads waited are not counted", selection.idle);
+            text += &format!("; {} in which threads waited is not counted", selection.idle);
         }
         text
     }
 
-    /// How long a sample stands for, as asked.
+    /// The requested time for which one sample stands, in words.
     pub fn interval(&self) -> String {
         self.record.interval.measured().map_or_else(String::new, |interval| format!(" every {interval}"))
     }
 }
 
-/// What threads are called that are too small to be seen one by one.
+/// The name of a group of threads that are too small to be shown one by one.
 pub(crate) fn rest(threads: usize) -> String {
     format!("{threads} small threads")
 }

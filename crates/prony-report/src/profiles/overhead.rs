@@ -1,4 +1,4 @@
-//! What profiling cost: the profiled trial beside the others of its variant.
+//! The cost of profiling: compares the profiled trial with the other trials of its variant.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use prony_stats::summary::median;
 
 use prony_results::RunData;
 
-/// Wall and CPU time of a phase of the profiled trial, by the medians of the trials that ended well.
+/// Wall and CPU time of a phase of the profiled trial, divided by the medians of the trials that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overhead {
     /// Quotient of wall times; `None` where one is missing.
@@ -40,30 +40,42 @@ impl Overhead {
 impl fmt::Display for Overhead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |trials: usize| match trials {
-            1 => "that of the one trial".to_owned(),
-            n => format!("the median of {n} trials"),
+            1 => "the one trial without it".to_owned(),
+            n => format!("the median of {n} trials without it"),
         };
         let (by, cpu_by) = (of(self.trials), of(self.cpu_trials));
         match (self.wall, self.cpu) {
             (Some(wall), Some(cpu)) if self.trials == self.cpu_trials => {
-                write!(f, "profiled, it took {wall:.2} of the wall time and {cpu:.2} of the CPU time, by {by}")
+                write!(
+                    f,
+                    "under the profiler the phase took {wall:.2} times the wall time and {cpu:.2} times the CPU time \
+                     of {by}"
+                )
             }
             (Some(wall), Some(cpu)) => {
                 write!(
                     f,
-                    "profiled, it took {wall:.2} of the wall time, by {by}, and {cpu:.2} of the CPU time, by {cpu_by}"
+                    "under the profiler the phase took {wall:.2} times the wall time of {by}, and {cpu:.2} times the \
+                     CPU time of {cpu_by}"
                 )
             }
             (Some(wall), None) => {
-                write!(f, "profiled, it took {wall:.2} of the wall time, by {by}; CPU time is missing")
+                write!(
+                    f,
+                    "under the profiler the phase took {wall:.2} times the wall time of {by}; its CPU time is missing"
+                )
             }
             (None, Some(cpu)) => {
-                write!(f, "profiled, it took {cpu:.2} of the CPU time, by {cpu_by}; wall time is missing")
+                write!(
+                    f,
+                    "under the profiler the phase took {cpu:.2} times the CPU time of {cpu_by}; its wall time is \
+                     missing"
+                )
             }
             (None, None) if self.trials + self.cpu_trials == 0 => {
-                write!(f, "what profiling cost is not known: no other trial of this variant has times of the phase")
+                write!(f, "the cost of profiling is not known: no other trial of this variant has times of the phase")
             }
-            (None, None) => write!(f, "what profiling cost is not known: neither wall nor CPU time was measured"),
+            (None, None) => write!(f, "the cost of profiling is not known: neither wall nor CPU time was measured"),
         }
     }
 }
@@ -78,14 +90,21 @@ mod tests {
         let said = |wall, cpu, trials| counted(wall, cpu, trials, trials);
         assert_eq!(
             said(Some(1.131), Some(1.2), 10),
-            "profiled, it took 1.13 of the wall time and 1.20 of the CPU time, by the median of 10 trials"
+            "under the profiler the phase took 1.13 times the wall time and 1.20 times the CPU time of the median of \
+             10 trials without it"
         );
-        assert!(said(Some(1.0), None, 1).ends_with("by that of the one trial; CPU time is missing"));
+        assert!(
+            said(Some(1.0), None, 1).ends_with("the wall time of the one trial without it; its CPU time is missing")
+        );
         assert_eq!(
             counted(Some(1.131), Some(1.2), 10, 1),
-            "profiled, it took 1.13 of the wall time, by the median of 10 trials, and 1.20 of the CPU time, by that of the one trial"
+            "under the profiler the phase took 1.13 times the wall time of the median of 10 trials without it, and \
+             1.20 times the CPU time of the one trial without it"
         );
-        assert!(counted(None, Some(1.0), 3, 2).contains("by the median of 2 trials; wall time is missing"));
+        assert!(
+            counted(None, Some(1.0), 3, 2)
+                .contains("the CPU time of the median of 2 trials without it; its wall time is missing")
+        );
         assert!(said(None, None, 0).contains("no other trial of this variant has times of the phase"));
         assert!(said(None, None, 3).contains("neither"));
     }

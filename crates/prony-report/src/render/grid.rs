@@ -1,4 +1,4 @@
-//! Texts in columns of equal width for a terminal.
+//! Lays out texts in columns for a terminal.
 
 use unicode_width::UnicodeWidthStr;
 

@@ -1,4 +1,4 @@
-//! AsciiDoc and Emacs org-mode: the report as Markdown has it, but for profiles, in other signs.
+//! Writes the report as AsciiDoc or Emacs org-mode, with the same content as in Markdown except for profiles.
 
 use std::io::{self, Write};
 

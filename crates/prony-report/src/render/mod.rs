@@ -1,4 +1,4 @@
-//! The media a report is printed in; a new one is a file here.
+//! The formats in which a report is printed; each has a file here.
 
 use std::io::{self, Write};
 

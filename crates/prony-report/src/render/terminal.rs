@@ -1,4 +1,4 @@
-//! Tables for a terminal, as wide as it is; understandable without colour.
+//! Prints a report for a terminal, fitted to its width and understandable without colour.
 
 use std::io::{self, Write};
 
@@ -103,7 +103,7 @@ impl Terminal {
         Ok(())
     }
 
-    /// Which columns stand together: all if they fit, else a table a topic, else as many as fit.
+    /// Splits columns into tables: all in one if they fit, else one table for each topic, else as many as fit.
     fn shares(&self, table: &Table, labels: &[Laid], columns: &[Laid]) -> Vec<Vec<usize>> {
         let all: Vec<usize> = (0..columns.len()).collect();
         // The gap after the last column needs no room.
@@ -245,7 +245,7 @@ fn figure_column(table: &Table, at: usize) -> Laid {
     lay(&heading(column), &fields, left, least, if left { usize::MAX } else { WHOLE })
 }
 
-/// Whether neither neighbour shares the column's group.
+/// Whether neither neighbouring column has the same group.
 fn has_own_group(table: &Table, at: usize) -> bool {
     let group = |at: usize| table.columns.get(at).map(|c| &c.group);
     (at == 0 || group(at - 1) != group(at)) && group(at + 1) != group(at)

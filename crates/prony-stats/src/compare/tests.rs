@@ -93,10 +93,7 @@ fn digits_that_are_printed_bound_every_verdict() {
     let coarse = of(1.0, 3f64.ln());
     match &coarse.verdict {
         Verdict::CantTell { more_blocks: Reading::Missing(Why::Failed(why)) } => {
-            assert_eq!(
-                &**why,
-                "by the digits that the program prints, differences below a factor of 3.0 cannot be seen"
-            );
+            assert_eq!(&**why, "the program prints too few digits to show differences below a factor of 3.0");
         }
         other => panic!("{other:?}"),
     }
@@ -125,7 +122,7 @@ fn plain_cases_have_plain_verdicts() {
 fn difference_that_all_blocks_together_contradict_is_no_verdict() {
     for (first, later) in [(1.5, 0.9), (0.6, 1.1)] {
         let c = one_comparison([blocks(6, first), blocks(24, later)].concat());
-        let why = "the first 6 blocks differ in one direction, and all 30 together in the other";
+        let why = "the first 6 blocks differ in one direction, but all 30 blocks together in the other";
         assert_eq!(c.verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::Failed(why.into())) }, "{c:?}");
         assert_eq!((c.blocks, c.ratio.measured(), c.interval.measured(), c.p.measured()), (30, None, None, None));
     }
@@ -165,7 +162,7 @@ fn figures_of_nothing_by_digits_that_say_nothing_are_no_verdict() {
 fn ratio_to_a_figure_of_nothing_is_missing_for_that_reason() {
     let block = Block::pair(Observation::Value(0.1), &[Observation::Value(0.0)]);
     let described = Contrast::described(Better::Lower, vec![block; 12]).estimate(0.05);
-    assert_eq!(described.ratio, Reading::Missing(Why::Failed("a figure is 0, so that there is no ratio".into())));
+    assert_eq!(described.ratio, Reading::Missing(Why::Failed("a value is 0, so that there is no ratio".into())));
 }
 
 /// Two equal programs, of which one shows its largest extent to the sampler less often.
@@ -206,7 +203,7 @@ fn large_family_finds_a_tenfold_difference_at_the_first_interim_analysis() {
     let members = vec![contrast(blocks(6, 10.0)); 20];
     for c in compare_family(&family(members)) {
         assert_eq!(c.verdict, Verdict::Worse, "{c:?}");
-        assert!(c.method.contains("for unimodal noise"));
+        assert!(c.method.contains("assuming unimodal noise"));
     }
 }
 
@@ -272,7 +269,7 @@ fn sometimes_unfinished_counts_as_worse_than_any_time() {
 fn wrong_answers_and_guards_refuse() {
     let mut wrong = blocks(30, 2.0);
     wrong[3].trials[0] = Observation::WrongAnswer;
-    assert_eq!(one_comparison(wrong).verdict, Verdict::Refused { why: "an answer is wrong".into() });
+    assert_eq!(one_comparison(wrong).verdict, Verdict::Refused { why: "a trial gave a wrong answer".into() });
     let guarded = Contrast { refused: Some("answers differ".into()), ..contrast(blocks(30, 2.0)) };
     let found = compare_family(&family(vec![guarded])).remove(0);
     assert_eq!(found.verdict, Verdict::Refused { why: "answers differ".into() });
@@ -408,7 +405,10 @@ fn crashed_beside_crashed_says_nothing_of_the_block() {
 fn unsupported_arms_are_not_compared() {
     let mut some = blocks(8, 1.0);
     some[0].trials[0] = Observation::Unsupported;
-    assert_eq!(one_comparison(some).verdict, Verdict::Refused { why: "not supported".into() });
+    assert_eq!(
+        one_comparison(some).verdict,
+        Verdict::Refused { why: "the engine or the machine does not support a trial".into() }
+    );
 }
 
 #[test]

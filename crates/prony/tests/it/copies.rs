@@ -436,7 +436,8 @@ fn two_runs_at_once_are_a_finding_in_both() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     fs::write(home.path("go"), "").unwrap();
     assert!(first.wait().unwrap().success());
-    for (database, what) in [("prony.db", "another run of prony was under way"), ("first.db", "another run of prony")] {
+    for (database, what) in [("prony.db", "another run of prony was in progress"), ("first.db", "another run of prony")]
+    {
         let trials = home.trials(database, 1);
         let found = trials[0].findings.iter().find(|finding| finding.guard == "other_run");
         assert!(found.is_some_and(|found| found.message.starts_with(what)), "{database}: {:?}", trials[0].findings);

@@ -209,7 +209,7 @@ fn exit_codes_that_are_named_are_no_failure() {
     let (output, _) = bench.exec(&["-r", "4", "-i", "-S", "sh", by_turns, "exit 0"]);
     let said = out(&output);
     // Trials of the baseline beside itself are among them.
-    let ignored = format!("Exit codes ignored of `{by_turns}`: 4 of 8 trials ended with 5.\n");
+    let ignored = format!("Exit codes ignored of `{by_turns}`: 4 of 8 trials ended with exit code 5.\n");
     assert!(said.contains("12 finished: 12 ok") && said.contains(&ignored), "{said}");
     assert_eq!(said.matches("ignored").count(), 1, "all trials of the other ended with 0: {said}");
 }

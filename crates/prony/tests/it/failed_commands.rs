@@ -153,7 +153,7 @@ fn program_whose_operations_failed_has_failed_unless_the_file_allows_it() {
     let (code, said, errors) = run("");
     assert_eq!(code, Some(1), "{said}{errors}");
     assert!(said.contains("6 of 18 trials failed: 6 failed of `b`"), "{said}");
-    assert!(said.contains("10 of 100 operations of `work` failed, and none may fail"), "{said}");
+    assert!(said.contains("10 of 100 operations of phase `work` failed, and none may fail"), "{said}");
     assert!(said.contains("`n=b` fails (6 failed) where `n=a` succeeds") && !said.contains("faster"), "{said}");
     for allowed in ["errors = 10", "errors = \"10%\""] {
         let (code, said, errors) = run(allowed);
@@ -178,7 +178,8 @@ fn times_of_unequal_numbers_of_operations_are_not_compared_and_rates_are() {
     let output = bench.prony(&["run", "offer.toml", "--quiet"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let unequal = "`n=b` is not compared with `n=a` in `work.time`: `a` was offered 1000 operations and `b` 10";
+    let unequal =
+        "`n=b` is not compared with `n=a` in `work.time`: `a` attempted 1000 operations, but `b` attempted 10";
     assert!(said.contains(unequal), "{said}");
     let data = bench.data();
     let rate = verdicts::of(&data).lines.into_iter().find(|line| line.pair.metric.to_string() == "work.rate").unwrap();
@@ -215,10 +216,10 @@ fn times_of_an_open_loop_are_not_compared() {
     assert!(said.contains("`write.latency.p99`"), "{said}{}", String::from_utf8_lossy(&output.stderr));
     for metric in ["write.time", "write.cpu.user"] {
         let said = String::from_utf8(bench.prony(&["compare", "--metric", metric]).stdout).unwrap();
-        assert!(said.contains("`write` begins its operations by a schedule: compare its latencies"), "{said}");
+        assert!(said.contains("`write` starts its operations on a schedule: compare its latencies"), "{said}");
     }
     let said = String::from_utf8(bench.prony(&["compare", "--metric", "write.rate"]).stdout).unwrap();
-    assert!(!said.contains("by a schedule"), "{said}");
+    assert!(!said.contains("on a schedule"), "{said}");
 }
 
 #[test]
@@ -229,8 +230,8 @@ fn condition_that_no_plan_could_judge_is_refused_before_anything_runs() {
     bench.write("few.toml", body);
     let output = bench.prony(&["run", "few.toml", "--quiet", "--fail-if", "run.time slower 5%"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let expected =
-        "error: `--fail-if` cannot judge `run.time`: no variant and its baseline have 6 blocks in common\nhint: ";
+    let expected = "error: `--fail-if` cannot judge `run.time`: \
+                    no variant has at least 6 blocks in common with its baseline\nhint: ";
     assert!(output.status.code() == Some(2) && said.contains(expected), "{said}");
     // The blocks of a level count where they are fewer.
     bench.write("few.toml", body.replace("blocks = 5", "blocks = { default = 9, v = { b = 5 } }"));

@@ -200,7 +200,7 @@ fn timeline_says_how_it_ended(page_says: &Value, picture: &str, outcome: Outcome
     }
     let said = charts[0]["caption"].to_string();
     let parts = [
-        "changed has no figure of run.time, so that no trial is the median: its first sampled trial is drawn."
+        "changed has no value of run.time, so that no trial is nearest to the median: its first sampled trial is drawn."
             .to_owned(),
         format!("6 of 6 trials of changed did not end well: 6 {outcome}."),
     ];

@@ -171,12 +171,18 @@ fn a_table_for_each_judged_time_has_a_row_for_each_variant_above_a_floor() {
     assert_eq!(found.len(), 4, "the floors themselves have no row: {found:?}");
     assert!(found[1].starts_with("small/lmdb 75.") || found[1].starts_with("small/lmdb 74.9"), "{found:?}");
     assert!(found[2].starts_with("large/heap -1") || found[2].starts_with("large/heap -9"), "{found:?}");
-    assert_eq!(marked(&time, 2, 2), ["it takes less than the floor, which is no floor there"]);
+    assert_eq!(
+        marked(&time, 2, 2),
+        ["the variant takes less than its floor, so that the floor is not a lower bound here"]
+    );
     assert_eq!(marked(&time, 1, 2), Vec::<&str>::new());
     let [own, floor, share] = [0, 1, 2].map(|at| time.rows[1].cells[at].figures[0].value.unwrap());
     assert!((1.0 - floor / own - share).abs() < 0.01, "the median of ratios is near the ratio of medians here");
     assert!(time.rows[1].cells[2].spread.starts_with('(') && time.rows[1].cells[0].spread.starts_with('['));
-    assert!(noted(&time, "no verdict: differences above the floor are not tested and do not count in the family"));
+    assert!(noted(
+        &time,
+        "shares above the floor are not verdicts: they are not tested and not part of the correction"
+    ));
     assert!(time.caption.contains("The floor is `subject=bare`"), "{}", time.caption);
 }
 
@@ -208,7 +214,7 @@ fn fewer_blocks_than_an_interval_takes_leave_the_figure() {
     let cell = &table.rows[1].cells[2];
     assert!(cell.main.starts_with("75.") || cell.main.starts_with("74.9"), "{cell:?}");
     assert_eq!((cell.spread.as_str(), cell.figures[0].low, cell.figures[0].high), ("", None, None));
-    assert_eq!(marked(&table, 1, 2), ["1 of the 2 blocks that an interval takes"]);
+    assert_eq!(marked(&table, 1, 2), ["only 1 of the 2 blocks that an interval needs"]);
 }
 
 #[test]
@@ -221,7 +227,7 @@ fn arms_that_did_not_finish_are_missing_with_the_reason() {
     assert_eq!(rows(&table)[1], "lmdb -");
     assert!(table.rows[1].cells[0].outcome, "the variant's own cell tells its outcome");
     let [why] = marked(&table, 1, 2).try_into().unwrap();
-    assert!(why.starts_with("half of the trials or more did not finish: `subject=lmdb`: OOM in source at"), "{why}");
+    assert!(why.starts_with("at least half of the trials did not finish: `subject=lmdb`: OOM in source at"), "{why}");
     assert_eq!(table.rows[1].cells[2].figures[0].missing.as_deref(), Some(why));
 
     let mut data = run(&experiment, 6);
@@ -240,7 +246,7 @@ fn one_trial_that_did_not_finish_counts_as_longer_than_any() {
     assert!(found.unfinished && found.blocks == BLOCKS);
     assert!(found.share.unwrap().middle >= all.middle, "what fails more looks no nearer to the floor");
     let [table] = floors(&data).try_into().unwrap();
-    assert_eq!(marked(&table, 1, 2), ["a trial that did not finish counts as longer than any that did"]);
+    assert_eq!(marked(&table, 1, 2), ["a trial that did not finish counts as longer than any trial that did"]);
 }
 
 #[test]
@@ -248,7 +254,7 @@ fn what_was_not_measured_or_did_not_run_is_said() {
     let mut data = run(&plan(&["small"], 6), 6);
     data.trials.iter_mut().filter(|t| t.trial.variant == 2).for_each(|t| t.phases = vec![phase("source", &[])]);
     let [table] = floors(&data).try_into().unwrap();
-    assert_eq!(marked(&table, 1, 2), ["`subject=bare` has no figure: not applicable"]);
+    assert_eq!(marked(&table, 1, 2), ["`subject=bare` has no value: not applicable"]);
     data.trials.retain(|t| t.trial.variant != 2);
     assert!(above(&data).iter().all(|a| a.share == Err(NoShare::NotPaired)));
     let [table] = floors(&data).try_into().unwrap();
@@ -270,7 +276,7 @@ fn answers_need_not_be_there_and_must_not_differ() {
     assert!(answered(Some("xx:1")).iter().all(|a| a.share.is_ok()));
     for above in answered(Some("xx:2")) {
         let Err(NoShare::Refused(why)) = above.share else { panic!("{above:?}") };
-        assert!(why.contains("returned 7 rows each, and not the same ones"), "{why}");
+        assert!(why.contains("returned 7 rows each, but not the same rows"), "{why}");
     }
 }
 
@@ -319,7 +325,7 @@ fn a_floor_without_the_phase_is_said() {
     });
     let report = build(&run(&without, 6), &Options::default());
     let remarks = report.remarks.iter().find(|remarks| remarks.title == "Above the floor").unwrap();
-    assert_eq!(remarks.lines, ["Some variants have the phase `check` and their floor has not"]);
+    assert_eq!(remarks.lines, ["Some variants have the phase `check`, but their floor does not"]);
 }
 
 #[test]
@@ -337,18 +343,18 @@ fn every_medium_has_the_table() {
     let title = "Above the floor: source.time";
     let terminal = rendered(&report, &Terminal { width: Some(100), colour: false });
     assert!(terminal.contains(title) && terminal.contains("above the floor, %"), "{terminal}");
-    assert!(terminal.contains("[1] it takes less than the floor"), "{terminal}");
-    assert!(terminal.contains("no verdict: differences above the floor are not tested"), "{terminal}");
+    assert!(terminal.contains("[1] the variant takes less than its floor"), "{terminal}");
+    assert!(terminal.contains("shares above the floor are not verdicts"), "{terminal}");
     let markdown = rendered(&report, &Markdown);
     assert!(markdown.contains(&format!("## {title}\n")), "{markdown}");
     assert!(markdown.contains("| subject | the variant, s | the floor, s | above the floor, % |"), "{markdown}");
-    assert!(markdown.contains("<sup>1</sup>it takes less than the floor"), "{markdown}");
+    assert!(markdown.contains("<sup>1</sup>the variant takes less than its floor"), "{markdown}");
     let (database, id) = pages::stored("floor", &experiment, &data.trials);
     let page = report_page::of_stored("floor", &database, id).replace("<wbr>", "");
     let verdicts =
         &page[page.find("<section id=\"verdicts\">").unwrap()..page.find("<section id=\"findings\">").unwrap()];
     assert!(verdicts.contains(title) && verdicts.contains("the floor, s"), "{verdicts}");
-    assert!(verdicts.contains("are not tested and do not count in the family"), "{verdicts}");
+    assert!(verdicts.contains("are not tested and not part of the correction for multiple comparisons"), "{verdicts}");
 }
 
 #[test]

@@ -48,11 +48,14 @@ fn interaction_is_reported_with_both_levels() {
     assert!(sentence.starts_with(start), "{sentence}");
     let rest = &sentence[start.len()..];
     assert!(rest.starts_with("6.0") || rest.starts_with("5.9"), "{sentence}");
-    assert!(rest.contains(" at `way=batch`; from `each` to `batch` that changes by a factor of 0."), "{sentence}");
+    assert!(
+        rest.contains(" at `way=batch`; from `each` to `batch` this effect changes by a factor of 0."),
+        "{sentence}"
+    );
     let interval = one.change.interval;
     assert!(interval.low < 0.5 && interval.high.unwrap() > 0.5 && interval.high.unwrap() < 0.52, "{interval:?}");
     assert_eq!(found.looked_at, 1);
-    assert!(found.note().starts_with("these are no verdicts: interactions are not declared"));
+    assert!(found.note().starts_with("interactions are exploratory and are not verdicts"));
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn what_an_interaction_rests_on_is_said() {
         t.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Limit };
         t.phases = vec![not_reached("write")];
     }
-    assert_eq!(basis(&data), (9, 12, "9 of 12 blocks, those in which all four have a figure)".to_owned()));
+    assert_eq!(basis(&data), (9, 12, "9 of 12 blocks, those in which all four variants have a value)".to_owned()));
     let document = json_document::of(&data, None);
     let found = &document["interactions"][0];
     assert_eq!((&found["blocks"], &found["of_blocks"], &found["unimodal"]), (&json!(9), &json!(12), &json!(false)));
@@ -155,7 +158,7 @@ fn joint_confidence_is_stated_for_one_analysis() {
     let time = |e: usize, w: usize| [[1.0; 3], [6.0, 5.9, 1.0]][e][w];
     let once = engines(&["each", "ten", "hundred"]);
     let note = found(&run(&once, time)).note();
-    assert!(note.contains("the changes hold together with probability 95 % over all 2 pairs"), "{note}");
+    assert!(note.contains("the changes hold jointly with probability 95 % over all 2 pairs"), "{note}");
     let often = edited(&once, |json| {
         let blocks = json!({ "min": 6, "max": 30 });
         json["variants"].as_array_mut().unwrap().iter_mut().for_each(|v| v["blocks"] = blocks.clone());
@@ -164,7 +167,7 @@ fn joint_confidence_is_stated_for_one_analysis() {
     assert_eq!(found_often.analyses, 4);
     let note = found_often.note();
     assert!(
-        note.contains("would hold for a single analysis together") && note.contains("had up to 4 interim analyses"),
+        note.contains("would hold for a single analysis jointly") && note.contains("had up to 4 interim analyses"),
         "{note}"
     );
 }
@@ -177,7 +180,7 @@ fn few_blocks_suppose_unimodal_noise_and_say_so() {
     assert!(!sentence(&data).contains("unimodal"), "{}", sentence(&data));
     // Of two pairs each interval is at 2.5 %; six blocks by themselves give 3.1 %.
     data.trials.retain(|t| t.trial.block < 6);
-    assert!(sentence(&data).ends_with(", for unimodal noise; 6 blocks)"), "{}", sentence(&data));
+    assert!(sentence(&data).ends_with(", assuming unimodal noise; 6 blocks)"), "{}", sentence(&data));
 }
 
 #[test]
@@ -226,8 +229,12 @@ fn the_document_holds_the_figures_and_growth_is_marked_as_extrapolated() {
     assert!((9e6..1.1e7).contains(&reach), "{reach}");
     let sentences: Vec<&String> = report.remarks.iter().flat_map(|r| &r.lines).collect();
     let count = |what: &str| sentences.iter().filter(|s| s.contains(what)).count();
-    assert_eq!(count("extrapolated, not measured: it would meet the limit of 16.00 GB at about "), 2, "{sentences:#?}");
-    let ran_out = "; at 10,000,000 it did run out of memory; left out for want of a figure: 16 of 80 trials";
+    assert_eq!(
+        count("extrapolated, not measured: it would reach the memory limit of 16.00 GB at about "),
+        2,
+        "{sentences:#?}"
+    );
+    let ran_out = "; trials did run out of memory at 10,000,000; left out, since they have no value: 16 of 80 trials";
     assert_eq!(count(ran_out), 2, "time and memory: {sentences:#?}");
     let first = &document["comparisons"][0];
     assert_eq!((&first["verdict"], &first["metric"]), (&json!("worse"), &json!("source.time")));
@@ -266,7 +273,7 @@ fn memory_that_the_host_lacked_is_not_the_subjects() {
     }
     let (growth, sentences) = growth_of_time(&sourcing);
     assert!(growth.series[0].ran_out.is_empty());
-    assert!(sentences[0].ends_with("; left out for want of a figure: 16 of 80 trials"), "{sentences:?}");
+    assert!(sentences[0].ends_with("; left out, since they have no value: 16 of 80 trials"), "{sentences:?}");
     assert!(!sentences[0].contains("run out") && !sentences[1].contains("left out"), "{sentences:?}");
 }
 
@@ -279,8 +286,8 @@ fn measured_zero_excludes_a_power_law_and_is_reported() {
     let [first, second] = growth.series.as_slice() else { panic!("{growth:?}") };
     assert!(first.fit.is_none() && first.zeros == 1 && second.fit.is_some() && second.zeros == 0);
     assert!(first.points.iter().all(|(.., y)| y.is_none_or(|y| y > 0.0)), "log axes have no nought");
-    let sentence = "`source.time` of `engine=memory` has no power law with `documents`: in 1 of 80 trials the figure is not \
-                above 0";
+    let sentence = "`source.time` of `engine=memory` has no fitted power law in `documents`: in 1 of 80 \
+                trials the value is not above 0";
     assert_eq!((sentences.len(), sentences[0].as_str()), (2, sentence));
 }
 
@@ -294,7 +301,7 @@ fn the_far_end_of_an_extrapolation_has_a_bound_or_is_said_to_have_none() {
     }
     let growth = growth::of(&run_data(experiment, 1, trials), &"source.anon.max".parse().unwrap(), 1).unwrap();
     let words = growth.series[0].reach_words("documents").unwrap();
-    assert!(words.contains(" to beyond 100 times the largest measured), "), "{words}");
+    assert!(words.contains(" to beyond 100 times the largest value measured), "), "{words}");
 }
 
 #[test]
@@ -315,7 +322,7 @@ fn a_search_has_no_interactions_and_growth_only_where_survival_chose() {
         let report = build(data, &Options::default());
         report.remarks.iter().map(|remarks| (remarks.title, remarks.note.clone())).collect::<Vec<_>>()
     };
-    let note = "a search chose the values by the outcomes of their trials";
+    let note = "a search chose the values of the factor by the outcomes of their trials";
     let titles = remarks(&planned);
     assert!(titles.len() == 2 && titles.iter().all(|(_, said)| !said.contains(note)), "{titles:?}");
     let tuned = searched("tune");

@@ -109,7 +109,7 @@ fn where_more_is_better_the_direction_turns_round() {
     assert!(rate.caption.contains("Below 1 `all` does better"), "{}", rate.caption);
     assert_eq!(rate.columns[0].unit, "times as fast");
     let count = judged("build.operations");
-    are(&rows(&count)[..1], &[("cache", 1.3, "more", "lowers it")]);
+    are(&rows(&count)[..1], &[("cache", 1.3, "more", "lowers the value")]);
     assert!(!count.caption.contains("better"), "a count has no better side: {}", count.caption);
 }
 

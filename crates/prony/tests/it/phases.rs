@@ -146,10 +146,10 @@ fn a_phase_goes_from_one_function_to_another() {
     );
     // The first end came before the begin, the third after the end and before the turn at which the heap is collected.
     let expected = [
-        (true, "commanded to continue"),
-        (false, "commanded to continue to the next turn of its event loop"),
-        (true, "commanded to continue and not to suspend again"),
-        (false, "commanded to continue"),
+        (true, "prony commanded it to continue"),
+        (false, "prony commanded it to continue to the next turn of its event loop"),
+        (true, "prony commanded it to continue and not to suspend again"),
+        (false, "prony commanded it to continue"),
     ];
     assert_eq!(suspensions(&trial), expected);
     assert!(gauge(&trial, "span", Metric::HeapUsed, Stat::Before) > 0.0, "it was held and collected at the end");
@@ -166,7 +166,7 @@ fn a_program_ends_where_the_second_function_returned() {
     let trial = site.trial("python", "python3 main.py", phases);
     assert_eq!((trial.ending.outcome, said(&trial), guards(&trial)), (Outcome::Ok, "", vec![]));
     assert_eq!(phase(&trial, "span").completion, Completion::Complete);
-    assert_eq!(suspensions(&trial), [(false, "commanded to stop")]);
+    assert_eq!(suspensions(&trial), [(false, "prony commanded it to stop")]);
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn hot_functions_are_found_in_their_phases_and_count_in_no_figure() {
     let text = bench.says(&["profile", "--variant", "n=2", "--phase", "B"]);
     let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no `{what}` in {text}"));
     assert!(at("three (hot.js:6)") < at("one (index.js:1)"), "{text}");
-    assert!(at("[the program]") < at("[busy]") && text.contains("by the median of 2 trials"), "{text}");
+    assert!(at("[the program]") < at("[busy]") && text.contains("of the median of 2 trials without it"), "{text}");
     assert!(!text.contains("n=1") && !text.contains("phase A"), "{text}");
     let document = bench.says(&["report"]);
     assert!(

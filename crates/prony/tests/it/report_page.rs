@@ -83,7 +83,7 @@ fn the_page_holds_verdicts_tables_and_data_for_every_figure() {
         assert_eq!(titles, ["read", "write, the fast", "write, the slow"], "what is six times as fast lies apart");
     }
     assert!(!marks(charts(&data, "timeline", "Anonymous memory")[0], "line").is_empty());
-    let effects = charts(&data, "effects", "write.time beside the baseline")[0];
+    let effects = charts(&data, "effects", "write.time relative to the baseline")[0];
     let lanes = effects["y"]["lanes"].as_array().unwrap();
     let itself: Vec<bool> = lanes.iter().map(|lane| lane["last"] == true).collect();
     assert_eq!(itself.iter().filter(|itself| **itself).count(), 2, "one for each stratum's baseline");
@@ -123,9 +123,9 @@ fn a_long_list_of_verdicts_is_folded_and_interactions_stand_beside_it() {
     assert!(claimed >= 6 && open.matches("times slower than <code>").count() >= 6, "what claims something stands open");
     let folded = folded.split_once("</details></section>").map_or(folded, |(folded, _)| folded);
     let summary = folded.split_once("</summary>").unwrap().0;
-    assert!(summary.starts_with(&format!("<summary>{} more: ", 12 - claimed)), "{summary}");
+    assert!(summary.starts_with(&format!("<summary>{} more comparisons: ", 12 - claimed)), "{summary}");
     assert_eq!(folded.matches("The effect of <code>engine</code> depends on <code>batch</code>").count(), 6);
-    assert!(folded.contains("These are no verdicts: interactions are not declared"));
+    assert!(folded.contains("Interactions are exploratory and are not verdicts"));
     assert!(!page("cache-short", &pages::cache(200)).contains("<details class=\"more\">"), "a short one is not folded");
 }
 

@@ -59,13 +59,13 @@ fn a_resumed_run_says_what_else_it_ran_than_before() {
             None => None,
             Some("app") => {
                 app(&bench, "exec sh run.sh #");
-                Some(format!("`{}` of `a`, `b` (2 states)", command.display()))
+                Some(format!("`{}` of `a`, `b` (2 different states)", command.display()))
             }
             Some(file) => {
                 fs::write(bench.path(file), "cat # otherwise").unwrap();
                 let name = if file == "input" { "`" } else { "the directory `" };
                 let path = if file == "input" { input } else { bench.path("site") };
-                Some(format!("{name}{}` of `a`, `b` (2 states)", path.display()))
+                Some(format!("{name}{}` of `a`, `b` (2 different states)", path.display()))
             }
         };
         let output = bench.prony(&["run", "--resume", "--quiet"]);
@@ -73,7 +73,10 @@ fn a_resumed_run_says_what_else_it_ran_than_before() {
         let data = bench.data();
         let found = of_run(&data.experiment, &data.trials, None, true);
         let found = found.into_iter().find(|finding| finding.guard == "sources_differ").map(|finding| finding.message);
-        assert_eq!(found, what.map(|what| format!("not all trials of a variant ran the same: {what}")));
+        assert_eq!(
+            found,
+            what.map(|what| format!("not all trials of a variant ran the same program or engine: {what}"))
+        );
         assert!(!said(&output).contains("sessions_differ"), "the same machine and prony: {}", said(&output));
         assert_eq!(said(&output).contains("sources_differ"), edited.is_some(), "in the tables: {}", said(&output));
     }
@@ -102,8 +105,8 @@ fn sessions_on_another_machine_or_of_another_prony_are_named() {
     drop(database);
     let report = bench.prony(&["report", "--format", "markdown"]);
     let expected = format!(
-        "the machine, its settings or prony were not the same in all sessions: kernel 1.2.3, in session 1 {kernel}; \
-         prony 0.0.9, in session 1 {}",
+        "the machine, its settings or prony's version were not the same in all sessions of this resumed run: \
+         kernel 1.2.3, in session 1 {kernel}; prony 0.0.9, in session 1 {}",
         env!("CARGO_PKG_VERSION")
     );
     let text = said(&report).replace('\\', "");

@@ -36,7 +36,7 @@ fn the_heap_of_a_program_is_read_while_it_runs() {
         assert_eq!(probe.lines_lost, 0);
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    for shown in ["heap.used.max", "heap.total.max", "external.max", "gc.count", "by its own account"] {
+    for shown in ["heap.used.max", "heap.total.max", "external.max", "gc.count", "reports a cost of"] {
         assert!(text.contains(shown), "{shown}: {text}");
     }
     let csv = fs::read_to_string(site.bench.path("o.csv")).unwrap();

@@ -254,7 +254,7 @@ fn answers_that_differ_refuse_the_comparison() {
     let fewer = refused(answer(9, "bb"));
     assert!(fewer.contains("is not compared with") && fewer.contains("10 rows") && fewer.ends_with(" 9"), "{fewer}");
     let other = refused(answer(10, "bb"));
-    assert!(other.ends_with("returned 10 rows each, and not the same ones"), "{other}");
+    assert!(other.ends_with("returned 10 rows each, but not the same rows"), "{other}");
     let bounded_by_time = Answer { comparable: false, ..answer(9, "bb") };
     assert!(!refused(bounded_by_time).contains("is not compared with"));
 }
@@ -373,7 +373,10 @@ fn comparisons_without_any_checked_answer_say_so() {
     };
     let answer = |comparable| Some(Answer { rows: Some(3), digest: "lines:a".to_owned(), comparable });
     let none = found(&|_| ()).unwrap();
-    assert_eq!(none, (Severity::Note, "in 18 of 18 successful trials nothing that was read was checked".to_owned()));
+    assert_eq!(
+        none,
+        (Severity::Note, "18 of 18 successful trials did not verify any of the data they read".to_owned())
+    );
     assert!(found(&|t| t.phases[0].answer = answer(false)).is_some(), "bounded by time: nothing to agree on");
     assert_eq!(found(&|t| t.phases[0].answer = answer(true)), None);
     let some = found(&|t| t.phases[0].answer = answer(true).filter(|_| t.trial.variant == 0)).unwrap();
@@ -459,7 +462,8 @@ fn without_disturbed_trials_those_that_did_not_finish_still_count() {
     let half = run(8, false);
     assert_eq!(left(&half).estimate, Reading::Missing(Why::NotReached));
     let detail = only(&verdicts::of(&half)).detail.clone();
-    let note = "without disturbed trials (11 of 12 blocks are left): - (in half of them a trial did not finish)";
+    let note =
+        "without disturbed trials (11 of 12 blocks are left): - (in half of these blocks a trial did not finish)";
     assert!(detail.contains(note), "{detail}");
 }
 

@@ -1,4 +1,4 @@
-//! Selects the trials of a variant in each block, and their weights.
+//! Combines the trials of each variant and block into the effects that interactions compare.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +22,15 @@ type Weights = BTreeMap<usize, f64>;
 #[derive(Clone, Debug)]
 pub(super) struct Cells<'a> {
     data: &'a RunData,
-    /// The figures above nought, by trial.
+    /// The values above zero, by trial.
     figures: BTreeMap<usize, Observation>,
     by_variant: BTreeMap<(usize, u32), Vec<usize>>,
-    /// The share of each variant's figures that the digits which its program prints may hide.
+    /// For each variant the rounding error of the values that its program prints, as a share of its typical value.
     hidden: Vec<f64>,
-    /// The baselines that have a figure.
+    /// The trials of baselines that have a value.
     baselines: BTreeMap<Place, Vec<usize>>,
-    /// The blocks of several sessions: in these, only trials of one sub-block met the machine in one state.
+    /// The blocks that several sessions ran: in these, only trials of the same sub-block met the machine in the same
+    /// state.
     split: BTreeSet<u32>,
 }
 
@@ -63,8 +64,8 @@ impl<'a> Cells<'a> {
         (trial.block, trial.sub_block, self.data.experiment.variants()[trial.variant].stratum)
     }
 
-    /// The trial's own figure, or its difference from the mean of its sub-block's baselines. `None` where one of these has
-    /// no figure, and for the figure itself in a block of several sessions.
+    /// The weights of the trial's own value, or of its difference from the mean of its sub-block's baselines. `None`
+    /// where one of these has no value, and for the trial's own value in a block of several sessions.
     fn weights(&self, trial: usize, relative: bool) -> Option<Weights> {
         self.figures.get(&trial)?;
         let own = Weights::from([(trial, 1.0)]);
@@ -76,7 +77,7 @@ impl<'a> Cells<'a> {
         Some(sum([(1.0, own), (-share, baselines.iter().map(|baseline| (*baseline, 1.0)).collect())]))
     }
 
-    /// A variant's trials of a block, each on its own; those that have a figure.
+    /// A variant's trials of a block that have a value, each on its own.
     fn each(&self, variant: usize, block: u32, relative: bool) -> Vec<Weights> {
         let trials = self.by_variant.get(&(variant, block)).into_iter().flatten();
         trials.filter_map(|trial| self.weights(*trial, relative)).collect()
@@ -94,7 +95,7 @@ impl<'a> Cells<'a> {
     }
 
     /// The effect at the second level of a factor relative to that at the first, in the blocks in which all four
-    /// corners have a figure; each relative to its sub-block's baseline, or as it is.
+    /// corners have a value; each corner relative to its sub-block's baseline, or as it is.
     pub(super) fn cross(&self, corners: [usize; 4], relative: bool) -> Contrast {
         let block = |block: u32| {
             let at = |corner: usize| self.mean(corners[corner], block, relative);

@@ -1,4 +1,5 @@
-//! Finds the variants at the four corners of two factors.
+//! Finds groups of four variants that combine two levels of one factor with two levels of another (the corners of an
+//! interaction).
 
 use prony_experiment::design::Experiment;
 

@@ -1,4 +1,4 @@
-//! Every trial as a dot with the interval beside it, ordered by effect.
+//! The chart of effects: every trial as a dot, with the interval of each variant, ordered by effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::plot::chart::{
 use crate::plot::format::Format;
 use prony_analysis::verdicts::{self, Beside, Comparisons, Verdicts};
 
-/// Amounts farther apart than this factor stand on a logarithmic axis.
+/// If values differ by more than this factor, the axis is logarithmic.
 const FAR: f64 = 30.0;
 /// Height of a lane in pixels, and where in it dots, what did not finish, and intervals stand.
 const LANE: f64 = 54.0;
@@ -28,7 +28,7 @@ struct Effects {
     relative: bool,
     /// Whether verdicts rest on it.
     declared: bool,
-    /// In the experiment's order, after the baselines beside themselves.
+    /// The rows in the experiment's order, after those of the A/A checks.
     rows: Vec<Row>,
 }
 
@@ -38,7 +38,7 @@ struct Row {
     variant: usize,
     /// Index of its baseline, where rows are ratios.
     baseline: Option<usize>,
-    /// Whether it is a baseline beside itself (A/A): its second label divided by its first.
+    /// Whether it is an A/A check: the baseline's second label divided by its first.
     itself: bool,
     /// The estimate: the median of within-block ratios, or the median.
     center: Option<f64>,
@@ -48,11 +48,11 @@ struct Row {
     high: Option<f64>,
     /// The verdict in a few words, where there is one.
     words: Option<String>,
-    /// The baseline's second label beside its first: ratio, low, high.
+    /// The A/A check, the baseline's second label divided by its first: ratio, low, high.
     aa: Option<(f64, Option<f64>, Option<f64>)>,
 }
 
-/// What effects are taken from.
+/// The data from which effects are taken.
 #[derive(Clone, Copy)]
 pub struct Judged<'a> {
     /// The run.
@@ -76,7 +76,7 @@ pub fn section(of: Judged<'_>, columns: &mut Columns, metrics: &[MetricName]) ->
     section
 }
 
-/// The trials and intervals of a metric; `None` where no trial has the figure.
+/// The chart of a metric's trials and intervals; `None` where no trial has the metric.
 fn chart(of: Judged<'_>, columns: &mut Columns, metric: &MetricName) -> Option<Chart> {
     let source = of.source;
     let figures: Vec<Option<f64>> = of.comparisons.figures(metric).iter().map(|f| f.measured().copied()).collect();
@@ -101,7 +101,7 @@ fn chart(of: Judged<'_>, columns: &mut Columns, metric: &MetricName) -> Option<C
     let scale = if *relative || far(&values) { Scale::Log } else { Scale::Amount };
     let label = if *relative { "times the baseline" } else { "" }.to_owned();
     Some(Chart {
-        title: if *relative { format!("{metric} beside the baseline") } else { metric.to_string() },
+        title: if *relative { format!("{metric} relative to the baseline") } else { metric.to_string() },
         caption: vec![Said::always(caption(&effects, metric))],
         x: Axis { label, format, scale, ..Axis::default() },
         y: Axis { scale: Scale::Lanes { lanes: headings(rows) }, ..Axis::default() },
@@ -112,7 +112,7 @@ fn chart(of: Judged<'_>, columns: &mut Columns, metric: &MetricName) -> Option<C
     })
 }
 
-/// Rows of ratios where any variant has a baseline, else of medians; nothing where no trial has the figure.
+/// Rows of ratios where any variant has a baseline, else of medians; `None` where no trial has the metric.
 fn effects(of: Judged<'_>, metric: &MetricName, figures: &[Option<f64>]) -> Option<Effects> {
     let declared: Vec<&verdicts::Line> = of.verdicts.lines.iter().filter(|l| l.pair.metric == *metric).collect();
     let rows: Vec<Row> = if declared.is_empty() {
@@ -172,7 +172,7 @@ fn median(source: Source<'_>, figures: &[Option<f64>], variant: usize) -> Row {
     }
 }
 
-/// The row in which each trial is a dot: that of its variant, or of the baseline beside itself for its second label.
+/// The row in which each trial is a dot: that of its variant, or that of the A/A check for the baseline's second label.
 fn lanes(source: Source<'_>, rows: &[Row]) -> Vec<Option<usize>> {
     let places: BTreeMap<(usize, bool), usize> =
         rows.iter().enumerate().map(|(at, row)| ((row.variant, row.itself), at)).collect();
@@ -184,7 +184,7 @@ fn lanes(source: Source<'_>, rows: &[Row]) -> Vec<Option<usize>> {
     source.data.trials.iter().map(lane).collect()
 }
 
-/// Every trial: its figure, divided by that of its baseline where rows are ratios.
+/// A dot for every trial: its value, divided by that of its baseline where rows are ratios.
 fn dots(
     source: Source<'_>,
     columns: &mut Columns,
@@ -210,8 +210,8 @@ fn dots(
     }
 }
 
-/// What figures are divided by: the geometric mean of those of the baseline in the same sub-block, whichever label it has;
-/// for a baseline beside itself the figure of its first label.
+/// The divisors of values: the geometric mean of the baseline's values in the same sub-block, over both labels; for an
+/// A/A check the value of the first label.
 fn over(
     source: Source<'_>,
     columns: &mut Columns,
@@ -282,7 +282,7 @@ fn headings(rows: &[Row]) -> Vec<Lane> {
     rows.iter().map(lane).collect()
 }
 
-/// Trials of a variant that ended before they had the figure: `2 out of memory (limit)`.
+/// Trials of a variant that ended before they had a value: `2 out of memory (limit)`.
 fn unfinished(source: Source<'_>, figures: &[Option<f64>], variant: usize) -> String {
     let trials = &source.data.trials;
     let ended = source.trials_of(variant).filter(|at| figures[*at].is_none());
@@ -306,7 +306,8 @@ fn caption(effects: &Effects, metric: &MetricName) -> String {
     format!("{}. {dot}; {bar}.{better}{itself}", metric.key.metric.doc())
 }
 
-const RATIO: &str = "Each dot is a trial divided by the baselines of its sub-block (the geometric mean of both)";
+const RATIO: &str =
+    "Each dot is a trial's value divided by that of its sub-block's baseline (the geometric mean of both labels)";
 const ITSELF: &str = " The A/A check shows what equal variants look like: the baseline's second run of each sub-block \
                       divided by its first.";
 

@@ -1,4 +1,4 @@
-//! How a figure grows with a numeric factor, on log axes.
+//! The chart of growth: a metric against a numeric factor, on log axes, with fitted power laws.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,20 +36,19 @@ pub struct Series {
     pub name: String,
     /// Its variants, by index.
     pub variants: Vec<usize>,
-    /// The factor's value and the index of the trial, with its figure where it has one that log axes can show.
+    /// The factor's value, the index of the trial, and its value of the metric where log axes can show it.
     pub points: Vec<(f64, usize, Option<f64>)>,
-    /// Trials without a figure: these are in no fit.
+    /// Trials without a value: these are not in the fit.
     pub without: usize,
-    /// Trials whose figure is not above 0: where there are any, there is no fit.
+    /// Trials whose value is not above 0: where there are any, there is no fit.
     pub zeros: usize,
     /// The power law through the points, where there are three levels.
     pub fit: Option<Fit>,
-    /// The limit on memory, bytes, where the figure is what it holds down and all variants have the same.
+    /// The memory limit in bytes, where the metric is the memory that it limits and all variants have the same limit.
     pub limit: Option<f64>,
     /// Where the fit would meet that limit: an extrapolation.
     pub reach: Option<Reach>,
-    /// Values of the factor at which a trial ran out of the memory that it was allowed, rising: what the host lacked says
-    /// nothing of the subject.
+    /// Values of the factor, rising, at which a trial reached its own memory limit; the host's does not count.
     pub ran_out: Vec<f64>,
 }
 
@@ -66,11 +65,11 @@ pub struct Line {
     pub last: f64,
     /// Trials of the series.
     pub trials: usize,
-    /// Those of them without a figure, which are not in the fit.
+    /// Trials of the series without a value, which are not in the fit.
     pub without: usize,
     /// The limit on memory, bytes.
     pub limit: Option<f64>,
-    /// Where the fit would meet it: an extrapolation.
+    /// Where the fit would reach the limit: an extrapolation.
     pub reach: Option<Reach>,
 }
 
@@ -112,8 +111,8 @@ pub fn series(experiment: &Experiment, factor: usize) -> Vec<(String, Vec<usize>
     order
 }
 
-/// The growth of a metric with a factor; `None` where fewer than two of its levels have a figure or an end, and where a
-/// search chose the values by the figures themselves: one by `grow` chose by how trials ended.
+/// The growth of a metric with a factor. `None` where fewer than two levels of the factor have trials, or where a
+/// search chose the factor's values by the metric itself; a search by `grow` chooses them by how trials ended.
 pub fn of(data: &RunData, metric: &MetricName, factor: usize) -> Option<Growth> {
     if data.experiment.explores() && !grew(data) {
         return None;
@@ -135,8 +134,8 @@ pub fn grew(data: &RunData) -> bool {
     data.head.search.as_deref() == Some("grow")
 }
 
-/// The anonymous memory that the limit on memory speaks of: of the timed phase in which a trial had most of it.
-/// `None` where no variant has such a limit or no trial the figure.
+/// The metric that a memory limit concerns: anonymous memory, in the timed phase in which a trial had most of it.
+/// `None` where no variant has a memory limit or no trial has the metric.
 pub fn memory(data: &RunData) -> Option<MetricName> {
     let limited = data.experiment.variants().iter().any(|v| v.spec.limits.memory.is_some());
     let key = MetricKey::gauge(Metric::Anon, Stat::Max);
@@ -145,8 +144,8 @@ pub fn memory(data: &RunData) -> Option<MetricName> {
     most.filter(|_| limited).map(|(phase, _)| MetricName { phase: phase.name.clone(), instance: None, key })
 }
 
-/// The limit on memory that all these variants have, bytes, for a figure that it holds down: anonymous memory. What is
-/// mapped counts in resident memory, and the kernel takes it back before it says that memory has run out.
+/// The memory limit that all these variants have, in bytes, if the metric is anonymous memory. Resident memory includes
+/// mapped pages, which the kernel reclaims before memory runs out.
 fn limit(experiment: &Experiment, metric: &MetricName, variants: &[usize]) -> Option<f64> {
     let mut limits = variants.iter().map(|v| experiment.variants()[*v].spec.limits.memory);
     let first = limits.next()??;
@@ -185,8 +184,8 @@ fn one(data: &RunData, metric: &MetricName, factor: usize, name: String, variant
     Series { name, variants, points, without, zeros, fit, limit, reach, ran_out }
 }
 
-/// The growth of each of these metrics with each numeric factor. The metric that the limit on memory speaks of stands below
-/// whichever is chosen.
+/// Charts of the growth of each of these metrics with each numeric factor. The metric of the memory limit is shown
+/// below whichever metric is chosen.
 pub fn section(source: Source<'_>, columns: &mut Columns, metrics: &[MetricName]) -> Section {
     let data = source.data;
     let factors = factors(&data.experiment);
@@ -387,7 +386,7 @@ fn caption(source: Source<'_>, growth: &Growth, metric: &MetricName, levels: &[L
     }
     for Level { variant, zeros, .. } in levels.iter().filter(|level| level.zeros > 0) {
         let name = source.name(*variant);
-        let text = format!("Not drawn: {zeros} values of {name} that are not above 0; no power law is fitted to it.");
+        let text = format!("Not drawn: {zeros} values of {name} that are not above 0; no power law is fitted.");
         said.push(Said::of(&[*variant], text));
     }
     for series in &growth.series {
@@ -398,7 +397,7 @@ fn caption(source: Source<'_>, growth: &Growth, metric: &MetricName, levels: &[L
     let reached: Vec<usize> =
         growth.series.iter().filter(|s| s.reach.is_some()).flat_map(|s| &s.variants).copied().collect();
     if !reached.is_empty() {
-        said.push(Said::of(&reached, "Dots go on beyond what was measured."));
+        said.push(Said::of(&reached, "The dotted line extrapolates beyond what was measured."));
     }
     said
 }
@@ -420,8 +419,8 @@ fn table(growth: &Growth, metric: &MetricName, levels: &[Level]) -> Table {
 }
 
 impl Growth {
-    /// How each series that has a fit grows, as sentences without a full stop, and where figures that are not above 0
-    /// forbid one; names stand in backticks.
+    /// How each series grows, as sentences without a full stop, for series that have a fit or whose values not above 0
+    /// prevent one; names are in backticks.
     pub fn sentences(&self, metric: &MetricName) -> Vec<String> {
         self.series.iter().filter_map(|series| self.sentence(metric, series)).collect()
     }
@@ -430,9 +429,9 @@ impl Growth {
         let of = if series.name.is_empty() { String::new() } else { format!(" of `{}`", series.name) };
         let Some(fit) = series.fit else {
             let trials = series.points.len();
-            let why = format!("in {} of {trials} trials the figure is not above 0", series.zeros);
+            let why = format!("in {} of {trials} trials the value is not above 0", series.zeros);
             let several = series.levels() >= 3 && series.zeros > 0;
-            return several.then(|| format!("`{metric}`{of} has no power law with `{}`: {why}", self.factor));
+            return several.then(|| format!("`{metric}`{of} has no fitted power law in `{}`: {why}", self.factor));
         };
         let (low, high) = fit.interval;
         let mut text = format!(
@@ -440,17 +439,17 @@ impl Growth {
             self.factor, fit.slope
         );
         if !(low..=high).contains(&fit.last_slope) && (fit.last_slope - fit.slope).abs() > 0.05 {
-            text += &format!(", and of {:.2} between the two largest levels: no power law", fit.last_slope);
+            text += &format!(", but of {:.2} between the two largest levels: not a power law", fit.last_slope);
         }
         if let Some(words) = series.reach_words(&self.factor) {
             text += &format!("; {words}");
         }
         if let [first, ..] = series.ran_out.as_slice() {
-            text += &format!("; at {} it did run out of memory", about(*first));
+            text += &format!("; trials did run out of memory at {}", about(*first));
         }
         if series.without > 0 {
             let trials = series.points.len();
-            text += &format!("; left out for want of a figure: {} of {trials} trials", series.without);
+            text += &format!("; left out, since they have no value: {} of {trials} trials", series.without);
         }
         Some(text)
     }
@@ -465,10 +464,10 @@ impl Series {
     /// Where the fit would meet the limit, in words that say that nothing of it was measured.
     pub fn reach_words(&self, factor: &str) -> Option<String> {
         let (reach, limit) = (self.reach?, self.limit?);
-        let high = reach.high.map_or_else(|| format!("beyond {FARTHEST} times the largest measured"), about);
+        let high = reach.high.map_or_else(|| format!("beyond {FARTHEST} times the largest value measured"), about);
         Some(format!(
-            "extrapolated, not measured: it would meet the limit of {} at about {} `{factor}` ({} to {high}), {} times \
-             the largest measured",
+            "extrapolated, not measured: it would reach the memory limit of {} at about {} `{factor}` ({} to {high}), \
+             {} times the largest value measured",
             Bytes::from_bytes(limit as u64),
             about(reach.x),
             about(reach.low),

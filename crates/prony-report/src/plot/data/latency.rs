@@ -1,4 +1,4 @@
-//! Latency percentile curves from HdrHistograms, intended and actual.
+//! The chart of latency: percentile curves from HdrHistograms, by intended and by actual start.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const DECADES: u32 = 6;
 /// Values of `1 / (1 - q)` that have a mark.
 const MARKS: [f64; 8] = [1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
 
-/// One curve: all trials of a variant pooled, which shows a shape and proves nothing.
+/// One curve: all trials of a variant pooled, which shows the shape of the distribution and is not a test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// Index of the variant.
@@ -168,8 +168,8 @@ fn caption(source: Source<'_>, curves: &[Curve]) -> Vec<Said> {
     let dashed =
         if has(LatencyKind::Intended) && has(LatencyKind::Actual) { " Solid: intended; dashed: actual." } else { "" };
     let mut said = vec![Said::always(format!(
-        "Latency {}. All trials of a variant pooled: the shape, not a test. Curves end where fewer than ten operations lie \
-         beyond.{dashed}",
+        "Latency {}. All trials of a variant are pooled: this shows the shape and is not a test. Curves end where \
+         fewer than ten slower operations remain.{dashed}",
         kinds.join(", and ")
     ))];
     said.extend(left_out(source, &curves[0].phase, Metric::LatencyP50));

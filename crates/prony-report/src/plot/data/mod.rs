@@ -1,4 +1,4 @@
-//! What figures show: descriptions of charts, from which the page and the static pictures are drawn.
+//! Describes the content of charts; the HTML page and the static pictures are drawn from these descriptions.
 
 pub mod effects;
 pub mod growth;
@@ -26,7 +26,7 @@ use prony_results::{Database, Part, RunData};
 /// Steps of time: about one for every two pixels of a wide screen.
 pub const STEPS: usize = 400;
 
-/// A run and where its heavy parts lie.
+/// A run, and the database that holds its large parts.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     /// Loads series, groups, histograms and throughput.
@@ -61,15 +61,15 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Whether a metric of a trial's phase counts, by the rule of [`TrialRecord::figure`]: what was kept beside figures, such as
-/// histograms, is shown for the same trials.
+/// Whether a metric of a trial's phase counts, by the rule of [`TrialRecord::figure`]. Data kept beside metrics, such
+/// as histograms, is shown for the same trials.
 fn counts(trial: &TrialRecord, phase: usize, metric: Metric) -> bool {
     let (phase, key) = (trial.phases[phase].name.clone(), MetricKey::amount(metric));
     let figure = trial.figure(&MetricName { phase, instance: None, key });
     !matches!(figure, Reading::Missing(Why::NotReached | Why::DoesNotCount(_)))
 }
 
-/// Every figure that some trial has, in the order of phases and metrics.
+/// Every metric that some trial has, in the order of phases and metrics.
 pub fn metrics(trials: &[TrialRecord]) -> Vec<MetricName> {
     let mut phases: Vec<(&str, BTreeMap<&str, BTreeSet<MetricKey>>)> = Vec::new();
     for phase in trials.iter().flat_map(|t| &t.phases) {
@@ -102,7 +102,7 @@ fn metric_control(source: Source<'_>, names: &[&MetricName]) -> Control {
     let time = |name: &&MetricName| name.key == MetricKey::amount(Metric::Time);
     let chosen = first.or_else(|| names.iter().position(time)).unwrap_or(0);
     let option = |name: &&MetricName| Choice { group: name.phase.clone(), ..Choice::new(name.to_string()) };
-    Control { label: "Figure", does: Does::Select, options: names.iter().map(option).collect(), chosen }
+    Control { label: "Metric", does: Does::Select, options: names.iter().map(option).collect(), chosen }
 }
 
 /// How many ended in which way other than well: `2 out of memory (limit), 1 timed out`; empty where none did.
@@ -115,7 +115,8 @@ fn outcomes(all: impl Iterator<Item = Outcome>) -> String {
     texts.join(", ")
 }
 
-/// How long a step of each variant's lines is, from their variants and steps in seconds: one sentence where it is the same.
+/// Sentences on how long a step of each variant's lines is, from their variants and steps in seconds; one sentence
+/// where all are equal.
 fn steps(source: Source<'_>, of: impl Iterator<Item = (usize, f64)> + Clone) -> Vec<Said> {
     let variants: BTreeSet<usize> = of.clone().map(|(variant, _)| variant).collect();
     let alike = over_all(of.clone().map(|(_, step)| step));
@@ -161,18 +162,19 @@ fn over_all(seconds: impl Iterator<Item = f64> + Clone) -> String {
     if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// Of which of the variants it is not true that the trial nearest to the median is drawn.
+/// Sentences on variants of which not the trial nearest to the median is drawn.
 fn not_nearest(source: Source<'_>, drawn: &BTreeSet<usize>) -> Vec<Said> {
     let primary = primary(source);
     let has = |at: usize| primary.as_ref().is_some_and(|name| figure(&source.data.trials[at], name).is_some());
     let of = primary.as_ref().map(|metric| format!(" of {metric}")).unwrap_or_default();
     let said = |v: usize| {
         let (name, has) = (source.name(v), source.trials_of(v).any(has));
-        let without =
-            format!("{name} has no figure{of}, so that no trial is the median: its first sampled trial is drawn.");
+        let without = format!(
+            "{name} has no value{of}, so that no trial is nearest to the median: its first sampled trial is drawn."
+        );
         match drawn.contains(&v) {
             true => (!has).then(|| Said::of(&[v], without)),
-            false => Some(Said::of(&[v], format!("Not drawn: {name}, of whose trial there are no samples."))),
+            false => Some(Said::of(&[v], format!("Not drawn: {name}, whose trial has no samples."))),
         }
     };
     source.variants().into_iter().filter_map(said).collect()
@@ -204,13 +206,13 @@ fn left_out(source: Source<'_>, phase: &str, metric: Metric) -> Vec<Said> {
     source.variants().into_iter().filter_map(said).collect()
 }
 
-/// The metric that stands first among those that verdicts rest on.
+/// The first of the metrics that get verdicts.
 fn primary(source: Source<'_>) -> Option<MetricName> {
     declared(&source.data.experiment).into_iter().next()
 }
 
-/// At most `limit` trials that stand for their variants: of each in turn, the one whose primary figure is nearest to
-/// the variant's median, then the next nearest. Indices into the run's trials.
+/// At most `limit` trials that represent their variants, as indices into the run's trials: of each variant in turn the
+/// one whose primary metric is nearest to the variant's median, then the next nearest.
 pub fn representatives(source: Source<'_>, limit: usize) -> Vec<usize> {
     let primary = primary(source);
     let mut ranked: Vec<Vec<usize>> =

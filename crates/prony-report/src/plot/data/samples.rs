@@ -1,4 +1,4 @@
-//! Frequency curves of sampled groups of operations, as ratio to the baseline.
+//! The chart of sampled operations: frequency curves of groups of operations, as ratios to the baseline.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub struct Panel {
     pub curves: Vec<Curve>,
 }
 
-/// One variant's distribution: all groups of all trials pooled, which shows a shape and proves nothing.
+/// One variant's distribution: all groups of all trials pooled, which shows the shape and is not a test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// Index of the variant.
@@ -197,10 +197,10 @@ fn chart(source: Source<'_>, columns: &mut Columns, of: &Samples, panel: &Panel)
 fn caption(source: Source<'_>, of: &Samples, panel: &Panel) -> Vec<Said> {
     let clock = if of.clock == "wall" { "Wall time" } else { "CPU time" };
     let reference =
-        if of.relative { "divided by the median of the baseline" } else { "as it was; there is no baseline" };
+        if of.relative { "divided by the median of the baseline" } else { "not divided, since there is no baseline" };
     let mut said = vec![Said::always(format!(
         "{clock} of each group of {} operation{}, {reference}: share of the groups in each of {} equal bins of the \
-         logarithm. All trials of a variant pooled: the shape, not a test.",
+         logarithm. All trials of a variant are pooled: this shows the shape and is not a test.",
         of.operations,
         if of.operations == 1 { "" } else { "s" },
         panel.bins.count

@@ -1,4 +1,4 @@
-//! How variants are drawn and called, and which of many are shown at first.
+//! Chooses the colours, symbols and names of variants in charts, and which of many variants are shown at first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +72,7 @@ pub fn among(experiment: &Experiment, variants: impl IntoIterator<Item = usize>)
     Some(Control { label: "Among", does: Does::Restrict, options, chosen })
 }
 
-/// Names of some variants by what tells them apart.
+/// Names of some variants, by the levels in which they differ.
 pub fn short_names(experiment: &Experiment, shown: &[usize]) -> Vec<String> {
     let variants = experiment.variants();
     let differs = |f: &usize| shown.iter().any(|v| variants[*v].levels[*f] != variants[shown[0]].levels[*f]);

@@ -1,4 +1,4 @@
-//! Distributions: bins on a log axis, and the split into groups that lie apart.
+//! Computes bins of distributions on a log axis, and splits distributions that lie far apart into groups.
 
 /// A range that holds most of a distribution, on a scale of ratios.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +51,8 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// The share of the values in each bin; those outside count in the first and in the last figure returned.
+    /// The share of the values in each bin; the shares below and above all bins are the first and the last value
+    /// returned.
     pub fn shares(self, values: impl Iterator<Item = f64>) -> (f64, Vec<f64>, f64) {
         let (mut below, mut above, mut all) = (0u64, 0u64, 0u64);
         let mut counts = vec![0u64; self.count];

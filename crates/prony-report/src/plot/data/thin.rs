@@ -1,4 +1,4 @@
-//! Series reduced to a number of equal steps, so that nothing a picture could show is lost.
+//! Reduces series to a number of equal steps, without losing anything that a picture could show.
 
 /// Cumulative counters and levels of one process tree, in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! Operations per second over the time of a phase.
+//! The chart of throughput: operations per second over the time of a phase.
 
 use prony_model::metric::Metric;
 
@@ -80,8 +80,8 @@ fn chart(source: Source<'_>, columns: &mut Columns, phase: &str, all: &[Throughp
         Row::of(of.variant, [show(mean), show(low), show(high)])
     };
     let mut caption = vec![Said::always(
-        "One trial of each variant, the one nearest to its median. The last step, cut short, is left out, and so are \
-         trials of less than four steps.",
+        "One trial of each variant, the one nearest to its median. The last, incomplete step is left out, and so are \
+         trials with fewer than four steps.",
     )];
     caption.extend(left_out(source, phase, Metric::Rate));
     caption.extend(steps(source, all.iter().map(|of| (of.variant, of.step))));

@@ -1,4 +1,4 @@
-//! CPU, memory and I/O of a trial's whole process tree over time, with its phases.
+//! The timeline charts: CPU, memory and I/O of a trial's whole process tree over time, with its phases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::plot::chart::{
 };
 use crate::plot::format::Format;
 
-/// As many trials of a variant can be chosen.
+/// At most so many trials of a variant can be chosen.
 const DEEPEST: usize = 30;
 
 /// One trial's timeline in equal steps.
@@ -50,9 +50,9 @@ struct Span {
     end: f64,
     /// `false` for set-up.
     timed: bool,
-    /// Whether the trial ended before it did, so that it lasted as long at least.
+    /// Whether the trial ended before the phase did, so that its duration is a lower bound.
     partial: bool,
-    /// Why its time is no figure; `None` where it is one.
+    /// Why its time does not count; `None` where it does.
     excluded: Option<String>,
 }
 
@@ -84,7 +84,8 @@ pub const QUANTITIES: [Quantity; 5] = [
         column: "file [bytes]",
         title: "Mapped and other file-backed memory",
         format: Format::Bytes,
-        how: "Largest sample of each step, summed over processes: pages that several map are counted for each.",
+        how: "Largest sample of each step, summed over processes: a page that several processes map is counted for \
+            each of them.",
     },
     Quantity {
         column: "read [bytes/s]",
@@ -96,7 +97,8 @@ pub const QUANTITIES: [Quantity; 5] = [
         column: "written [bytes/s]",
         title: "Bytes handed to the device",
         format: Format::BytesPerSecond,
-        how: "Mean over each step, as the kernel counts it for the processes; what is written back later is nobody's.",
+        how: "Mean over each step, as the kernel counts it for the processes; bytes written back later are not counted \
+            for any process.",
     },
 ];
 

@@ -1,5 +1,5 @@
-//! Flame graphs: of each profiled variant the phase in which the most time was sampled, calls below their callers. The
-//! crate `inferno` draws them from the folded stacks that `prony profile --format folded` writes.
+//! Draws flame graphs with the crate `inferno`, from the folded stacks that `prony profile --format folded` writes: for
+//! each profiled variant the phase with the most sampled time, with calls below their callers.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Static pictures: light, legible when scaled, of the same descriptions as the page.
+//! Draws static SVG pictures from the same chart descriptions as the HTML page; they are light and legible when scaled.
 
 pub(super) mod flame;
 mod panel;
@@ -33,7 +33,7 @@ pub(super) fn draw(scene: &Scene<'_>, title: &str, width: f64) -> Option<String>
     Some(svg.finish(width, top + 10.0, title, &words.join(". ")))
 }
 
-/// Draws the series in as many lines as it takes and says where they end.
+/// Draws the legend in as many lines as needed; returns the position below it.
 fn legend(svg: &mut Svg, all: &[&Series], width: f64) -> f64 {
     let (mut x, mut y) = (16.0, 52.0);
     for series in all {

@@ -1,4 +1,4 @@
-//! Any chart as a plot with axes; pictures are plots below each other.
+//! Draws one chart as a plot with axes; a picture consists of plots below each other.
 
 use super::scale::Scale;
 use super::scene::{Point, Scene, Shown};
@@ -15,7 +15,7 @@ const FOOT: f64 = 44.0;
 /// Height of a line of the caption.
 const LINE: f64 = 14.0;
 
-/// Draws a chart below `top`, without what `said` holds already; gives back where it ends.
+/// Draws a chart below `top`, without sentences that are in `said` already; returns the position below it.
 pub(super) fn draw(
     svg: &mut Svg,
     scene: &Scene<'_>,
@@ -134,7 +134,7 @@ impl<'a> Plot<'a> {
         round.into_iter().map(|tick| (tick, axis.format.text(tick))).collect()
     }
 
-    /// What stands at the top of each lane.
+    /// The heading of each lane.
     fn headings(&self, svg: &mut Svg, scene: &Scene<'_>, width: f64) {
         for (number, lane) in &self.lanes {
             let words = if lane.words.is_empty() { String::new() } else { format!(" \u{2013} {}", lane.words) };

@@ -1,4 +1,4 @@
-//! Values to pixels, and where the marks of an axis stand.
+//! Maps values to pixels, and chooses the tick marks of an axis.
 
 use crate::plot::chart::Scale as Spans;
 

@@ -1,4 +1,4 @@
-//! What of a section stands in a picture: the points that its first choices show.
+//! Selects what a static picture shows of a section: the points under the first option of each control.
 
 use crate::plot::chart::{Chart, Columns, Kind, Lane, Mark, Of, Scale, Section, Series, When};
 
