@@ -1,4 +1,4 @@
-//! A fixture that runs out of memory in phase 2 of 3: a whole trial, by the runner's own machinery.
+//! A fixture that runs out of memory in phase 2 of 3: a complete trial, run by the runner itself.
 
 use prony_engines::catalog::Catalog;
 use prony_experiment::plan;
@@ -86,7 +86,7 @@ fn completion(phase: Option<&PhaseRecord>) -> String {
 
 /// Most memory that was charged to the tree.
 fn peak(record: &TrialRecord) -> Reading<f64> {
-    let none = || Reading::Missing(Why::Failed("the record does not hold it".into()));
+    let none = || Reading::Missing(Why::Failed("the record has no memory peak".into()));
     let memory = record.conditions.memory.as_ref();
     memory.map_or_else(none, |memory| memory.peak.clone().map(|bytes| bytes.as_bytes() as f64))
 }

@@ -1,4 +1,4 @@
-//! One thing that is known, beside what prony reads of it. Pure.
+//! One line of a calibration: a value that is known, and prony's reading of it.
 
 use prony_model::number::percent;
 use prony_model::reading::{Reading, Why};

@@ -1,4 +1,5 @@
-//! What the winner's fresh trials say of the constraints: a trial that says nothing breaks none.
+//! Whether the winner's fresh trials satisfy the constraints of a search. A trial without a usable reading breaks no
+//! constraint.
 
 use prony_analysis::search::{Constraint, TrialEnd};
 use prony_model::finding::Severity;

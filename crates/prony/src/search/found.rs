@@ -1,4 +1,4 @@
-//! What searches are asked and what they find, apart from how they run.
+//! The input of a search (its arguments) and its results, as data.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! A search's journal: what was asked, every trial with its result, every decision, what was concluded. The database keeps
-//! it, `--journal FILE` writes it as lines of JSON, `--resume` and `show` read it.
+//! The journal of a search: its arguments, every trial with its result, every decision, and the conclusion. The
+//! database stores the journal, `--journal FILE` writes it as lines of JSON, `--resume` and `prony show` read it.
 
 use std::collections::BTreeMap;
 

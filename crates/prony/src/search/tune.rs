@@ -1,4 +1,5 @@
-//! `tune`: settings race in interleaved blocks; the winner then meets the default in fresh ones.
+//! `tune`: compares settings in interleaved blocks and drops those that are clearly worse; then compares the winner
+//! with the default setting in fresh blocks.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -150,8 +151,8 @@ fn empty(first: &Experiment, base: &Base, wanted: &TuneWanted) -> Experiment {
     experiment
 }
 
-/// Figures of phases that do not exist would make every setting unreadable, and one that the experiment prescribes says
-/// nothing of a setting.
+/// Refuses metrics of phases that do not exist, since no setting could be read, and an objective that the experiment
+/// itself prescribes, since it says nothing about a setting.
 fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Error> {
     let all = || experiment.variants().iter().flat_map(|variant| &variant.spec.phases);
     let phases: Vec<&str> = all().map(|phase| phase.name.as_str()).collect();
@@ -159,8 +160,8 @@ fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Err
     let mut own = all().filter(|phase| phase.name == name.phase);
     if let Some(given) = own.find_map(|phase| phase.action.prescribes(name.key.metric)) {
         return Err(Error::Arguments {
-            message: format!("`{name}` says nothing of speed: `{}` {}", name.phase, given.why),
-            hint: format!("take {}, such as `{}.latency.p50`", given.instead, name.phase),
+            message: format!("`{name}` does not measure speed: `{}` {}", name.phase, given.why),
+            hint: format!("use {}, such as `{}.latency.p50`", given.instead, name.phase),
         });
     }
     let figures = std::iter::once(&wanted.objective).chain(wanted.constraints.iter().flat_map(Constraint::metrics));
@@ -168,7 +169,7 @@ fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Err
         if !phases.contains(&figure.phase.as_str()) {
             return Err(Error::Arguments {
                 message: format!("`{figure}`: the experiment has no phase `{}`", figure.phase),
-                hint: format!("its phases: `{}`", phases.join("`, `")),
+                hint: format!("the phases of the experiment: `{}`", phases.join("`, `")),
             });
         }
     }
@@ -190,9 +191,9 @@ fn within_budget(blocks: Blocks, trials_left: Option<u32>, arms: u32) -> (Blocks
     let Blocks { min, max } = blocks;
     let most = Blocks { min, max: fit.clamp(min, max) };
     if fit < min {
-        (most, format!("{text}: {min}, though the budget leaves time for about {fit}"))
+        (most, format!("{text}: {min} blocks, although the budget has time left for only about {fit}"))
     } else if fit < max {
-        (most, format!("{text}: at most {fit}, for which the budget leaves time"))
+        (most, format!("{text}: at most {fit} blocks, for which the budget has time left"))
     } else {
         (most, text)
     }
@@ -388,9 +389,9 @@ mod tests {
         assert_eq!(within_budget(blocks, Some(300), 3).0, blocks);
         let (some, said) = within_budget(blocks, Some(38), 3);
         assert_eq!(some, Blocks { min: 6, max: 12 });
-        assert!(said.ends_with(": at most 12, for which the budget leaves time"), "{said}");
+        assert!(said.ends_with(": at most 12 blocks, for which the budget has time left"), "{said}");
         let (least, said) = within_budget(blocks, Some(7), 3);
         assert_eq!(least, Blocks { min: 6, max: 6 });
-        assert!(said.ends_with(": 6, though the budget leaves time for about 2"), "{said}");
+        assert!(said.ends_with(": 6 blocks, although the budget has time left for only about 2"), "{said}");
     }
 }

@@ -162,11 +162,11 @@ fn outputs_are_never_the_results_the_experiment_or_one_another() {
         (exec("--export-markdown prony.db-wal"), "it belongs to the results database"),
         (exec("--save prony.db --force"), "it belongs to the results database"),
         (exec("--database new.db --export-json prony.db"), "it is a database of SQLite"),
-        (exec("--export-json a --export-csv ./a"), "this command writes something else to it"),
-        (exec("--save a --export-csv a"), "this command writes something else to it"),
+        (exec("--export-json a --export-csv ./a"), "this command writes another output to the same file"),
+        (exec("--save a --export-csv a"), "this command writes another output to the same file"),
         (exec("--input e.toml --export-csv e.toml"), "this command reads it"),
         (exec("--output ./prony.db"), "it belongs to the results database"),
-        (exec("--output ./a --export-csv a"), "this command writes something else to it"),
+        (exec("--output ./a --export-csv a"), "this command writes another output to the same file"),
         ("run o.toml -q".to_owned(), "it belongs to the results database"),
         ("report -o prony.db".to_owned(), "it belongs to the results database"),
         ("report --format html -o other".to_owned(), "it belongs to the results database"),
@@ -239,7 +239,7 @@ fn compare_refuses_a_metric_that_the_run_does_not_have() {
     let said = text(&place.run(&words("compare 1 --metric nosuch.time")).stderr);
     assert!(said.contains("no phase `nosuch`") && said.contains("`write`"), "{said}");
     let said = text(&place.run(&words("compare 1 --metric write.misses")).stderr);
-    assert!(said.contains("no trial has a figure of `write.misses`") && said.contains("--all-metrics"), "{said}");
+    assert!(said.contains("no trial has a value of `write.misses`") && said.contains("--all-metrics"), "{said}");
     assert_eq!(place.run(&words("compare 1 --metric write.time")).status.code(), Some(0));
 }
 

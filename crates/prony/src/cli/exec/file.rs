@@ -1,4 +1,4 @@
-//! The experiment file that repeats what was typed. Pure.
+//! Makes the text of an experiment file that repeats a `prony exec` command line.
 
 use std::collections::BTreeSet;
 
