@@ -1,4 +1,4 @@
-//! Whether a run counts calls such as `fsync`.
+//! Decides whether a run counts system calls such as `fsync`.
 
 use super::design::{CellPart, Experiment, Variant};
 use super::expr;

@@ -1,4 +1,4 @@
-//! Removes command lines from an experiment before it is recorded, where its file asks for that.
+//! Removes command lines from an experiment before it is recorded, if its file sets `record_commands = false`.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The plan in figures, which `prony check` prints before anything runs.
+//! The numbers of a plan, which `prony check` prints: variants, blocks, trials, records and bytes.
 
 use crate::design::{Blocks, Experiment, Variant};
 use prony_model::spec::{DataSpec, KeySpec, Size};
@@ -112,7 +112,7 @@ fn no_verdict(experiment: &Experiment, variant: &Variant) -> Option<String> {
     if let Some(baseline) = experiment.baseline_of(variant) {
         let blocks = variant.blocks.max.min(baseline.blocks.max);
         if blocks < MIN_BLOCKS {
-            return Some(format!("{blocks} blocks; a verdict takes at least {MIN_BLOCKS}"));
+            return Some(format!("{blocks} blocks; a verdict needs at least {MIN_BLOCKS}"));
         }
     }
     match &experiment.compare().primary {

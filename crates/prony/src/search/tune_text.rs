@@ -67,9 +67,7 @@ impl SearchReport<'_> {
         Some(if self.wanted.maximize {
             format!("in {many} `{objective}` was 0, so that no ratio can be computed: {first}")
         } else {
-            format!(
-                "{many} reached 0 in `{objective}`: no value is better, and there is no ratio; the first: {first}"
-            )
+            format!("{many} reached 0 in `{objective}`: no value is better, and there is no ratio; the first: {first}")
         })
     }
 }

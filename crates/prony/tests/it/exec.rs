@@ -115,7 +115,7 @@ fn texts_for_a_shell_without_one_are_warned_about() {
     assert_eq!(fs::read_to_string(bench.path("f")).unwrap(), "hi\n");
     let file = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"echo a | cat\"\n";
     bench.write("e.toml", file);
-    let warning = "warning: e.toml:6:11: no shell reads this command: `|` is passed to the program as it stands\nhint: add `shell = true`";
+    let warning = "warning: e.toml:6:11: no shell reads this command: `|` is passed to the program literally\nhint: add `shell = true`";
     let checked = bench.prony(&["check", "e.toml"]);
     assert!(checked.status.success() && out(&checked).contains(warning), "{}", out(&checked));
     let run = bench.prony(&["run", "e.toml", "--quiet"]);
@@ -274,7 +274,7 @@ fn parameters_make_variants_that_are_compared_with_the_first_or_the_reference() 
     bench.exec(&["-r", "1", "-L", "a", "x,y", "-L", "b", "1,2", "-p", "echo {b}", "echo", "{a}"]);
     assert_eq!(commands(&bench), ["echo x", "echo x", "echo y", "echo y"]);
     let unused = bench.prony(&["exec", "-r", "1", "-L", "branch", "master,feature", "echo test"]);
-    assert!(unused.status.code() == Some(2) && err(&unused).contains("`branch` is used nowhere"), "{}", err(&unused));
+    assert!(unused.status.code() == Some(2) && err(&unused).contains("`branch` is not used"), "{}", err(&unused));
 }
 
 #[test]
