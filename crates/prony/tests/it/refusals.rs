@@ -194,7 +194,7 @@ fn outputs_are_never_the_results_the_experiment_or_one_another() {
 #[test]
 fn database_that_is_no_file_is_refused_by_what_it_is() {
     let place = Place::new();
-    for (path, message) in [(".", "it is a directory"), ("/dev/full", "it is no regular file")] {
+    for (path, message) in [(".", "the path is a directory"), ("/dev/full", "the path is not a regular file")] {
         for line in ["run e.toml -q", "exec -q -r 1", "ls"] {
             let all = [
                 words(line),
