@@ -15,12 +15,12 @@ use prony_place::protected::{NAME_ANOTHER, Protected, is_same_file};
 
 use crate::error::Error;
 
-/// What becomes of a file with content that is there already.
+/// How an existing file with content is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Present {
-    /// It is written over.
+    /// It is overwritten.
     Replaced,
-    /// More is written behind it.
+    /// New content is appended.
     Continued,
     /// It is an error, with this hint.
     Refused(&'static str),

@@ -25,7 +25,7 @@ use prony_report::facts_lines;
 use prony_report::screen::one_line;
 use prony_results::{Database, RunData};
 
-/// Which runs, and in what.
+/// The runs and the metrics to compare.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Number of the run; `-2` is the run before the latest

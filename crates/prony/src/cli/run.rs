@@ -340,8 +340,9 @@ fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
         return Ok(database.run(RunId(which))?);
     }
     found.ok_or_else(|| Error::Arguments {
-        message: format!("every run in `{}` is done", database.path().display()),
-        hint: "to start a new run: `prony run FILE`".to_owned(),
+        message: format!("no interrupted run in `{}`", database.path().display()),
+        hint: "to start a new run: `prony run FILE`; `prony grow --resume` and `prony tune --resume` resume searches"
+            .to_owned(),
     })
 }
 

@@ -31,13 +31,13 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether something lives in every combination.
+    /// Whether a value succeeds in every combination.
     pub fn all_live(&self) -> bool {
         self.grown.iter().all(|grown| grown.growth.lives.is_some())
     }
 }
 
-/// Raises the factor; `resume` goes on with a run.
+/// Raises the factor; `resume` resumes a run.
 ///
 /// # Errors
 /// Where the file or the range is at fault, or the machine refuses.

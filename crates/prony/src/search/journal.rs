@@ -15,7 +15,7 @@ use crate::error::Error;
 /// Levels or settings by the names of their factors, as the experiment has them.
 pub type ByFactor = BTreeMap<String, String>;
 
-/// What a search was asked: the first entry of its journal.
+/// The arguments of a search: the first entry of its journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "search", content = "wanted", rename_all = "snake_case")]
 pub enum Asked {
@@ -102,7 +102,7 @@ pub enum Entry {
     },
 }
 
-/// What the search of a run was asked; `None` for a run that is no search.
+/// The arguments of a run's search; `None` for a run that is not a search.
 ///
 /// # Errors
 /// Where the database cannot be read, or the entry is none of this version's.

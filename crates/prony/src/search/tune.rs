@@ -29,7 +29,7 @@ use prony_results::{Database, RunId};
 use prony_runner::run::{self, Summary};
 use prony_stats::Verdict;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuned {
     /// Its run.
@@ -38,7 +38,7 @@ pub struct Tuned {
     pub found: Option<Found>,
     /// How its run ended.
     pub summary: Summary,
-    /// The winner beside the default, where another than the default won.
+    /// The comparison of the winner with the default, if the winner is not the default.
     pub confirmed: Option<Confirmed>,
     /// As a text for the terminal.
     pub said: String,
@@ -57,7 +57,7 @@ impl Tuned {
         Ok(())
     }
 
-    /// Whether a setting came out that keeps the constraints and is not worse than the default.
+    /// Whether the search found a setting that satisfies the constraints and is not worse than the default.
     pub fn is_good(&self) -> bool {
         let stands = |confirmed: &Confirmed| {
             confirmed.constraints.holds() == Holds::Yes && !confirmed.summary.interrupted && !confirmed.is_worse
@@ -66,10 +66,10 @@ impl Tuned {
     }
 }
 
-/// Searches, and sets the winner against the default; `resume` goes on with a run.
+/// Searches, and compares the winner with the default; `resume` resumes a run.
 ///
 /// # Errors
-/// Where the file, a range or a figure is at fault, or the machine refuses.
+/// Where the file, a range or a metric is at fault, or the machine refuses.
 pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> Result<Tuned, Error> {
     let mut source = Source::read(&wanted.file, wanted.overrides.clone())?;
     let base = Base::of(&mut source, wanted.ranges.clone(), &wanted.defaults)?;
