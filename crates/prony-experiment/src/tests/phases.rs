@@ -206,7 +206,7 @@ fn a_rest_that_cannot_come_is_refused() {
                 call = \"a.js#f\"\nat_end = { settle = { quiet = \"20 min\" } }\n";
     let said = faults(text);
     assert!(said.starts_with("9:31 `quiet` (20 min 0 s) must be shorter"), "{said}");
-    assert!(!said.contains("beyond the limit"), "that time is in no limit: {said}");
+    assert!(!said.contains("longer than the limit"), "that time is in no limit: {said}");
 }
 
 #[test]
