@@ -6,7 +6,8 @@ use prony_model::metric::{Metric, MetricName};
 use prony_model::spec::Subject;
 
 impl Experiment {
-    /// Whether calls such as `fsync` are counted: by default where a variant has a store or the file names such a figure.
+    /// Whether system calls such as `fsync` are counted; by default, if a variant has a store or the file names a
+    /// metric of these calls.
     /// Counting slows every system call on the machine; therefore it is the same for all variants.
     pub fn counts_syncs(&self) -> bool {
         let stored = |variant: &Variant| match &variant.spec.subject {

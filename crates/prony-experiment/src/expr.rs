@@ -279,7 +279,7 @@ fn combined(left: Dimension, operator: Operator, right: Dimension) -> Option<(Di
     })
 }
 
-/// The expression's value in the unit of its [`dimension`], figures looked up by name; the first missing figure's
+/// The expression's value in the unit of its [`dimension`], metrics looked up by name; the first missing metric's
 /// reason where one is missing, and a reason of its own where the divisor is zero.
 pub fn evaluate(expr: &Expr, lookup: &mut dyn FnMut(&MetricName) -> Reading<f64>) -> Reading<f64> {
     valued(expr, lookup).map(|(value, _)| value)

@@ -157,7 +157,7 @@ fn effective(connection: &Connection, run: RunId) -> rusqlite::Result<BTreeMap<i
         .collect()
 }
 
-/// The position of each phase: its id -> (trial, phase), in the order of the readings; and its set of missing figures.
+/// The position of each phase: its id -> (trial, phase), in the order of the readings; and its set of missing readings.
 #[derive(Default)]
 struct Phases(Vec<(i64, usize, usize, Option<i64>)>);
 
@@ -256,10 +256,10 @@ struct Names<'a> {
     instances: &'a Dictionary<String>,
 }
 
-/// A missing figure of a phase: the number of the instance, the metric, and why.
+/// A missing reading of a phase: the number of the instance, the metric, and why.
 type Absence = Vec<(i64, MetricKeyText, Why)>;
 
-/// The run's sets of missing figures, by number.
+/// The run's sets of missing readings, by number.
 fn absences(connection: &Connection, run: RunId, names: &Names<'_>) -> rusqlite::Result<BTreeMap<i64, Absence>> {
     let named = |(instance, metric, reason): (i64, i64, i64)| {
         let key = *names.metrics.get(metric).ok_or_else(|| damaged("a missing reading has an unknown metric"))?;

@@ -95,7 +95,9 @@ impl Error {
             Self::Report(error) => error.hint(),
             Self::Results(error) => error.hint(),
             Self::Arguments { hint, .. } => Some(hint.clone()),
-            Self::Open { .. } => Some("the page is written: open it by hand, or install `xdg-utils`".to_owned()),
+            Self::Open { .. } => {
+                Some("the page was written: open the file in a browser, or install `xdg-utils`".to_owned())
+            }
             _ => None,
         }
     }

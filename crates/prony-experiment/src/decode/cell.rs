@@ -54,7 +54,7 @@ impl<'a, 'n, 't> Cells<'a, 'n, 't> {
         Some(column)
     }
 
-    /// A column that is one figure, named by itself; `others` are the names that may have been meant.
+    /// A column that is one expression, which is also its heading; `names` are names that may have been meant.
     pub(crate) fn figure<'k>(&mut self, node: &Node, names: impl Iterator<Item = &'k str>) -> Option<Column> {
         let text = node.text()?;
         match self.expression(text) {

@@ -27,9 +27,9 @@ const MOST_BLOCKS: u32 = 10_000;
 #[derive(Default)]
 pub(crate) struct PhaseNames {
     pub(crate) list: Vec<(String, bool)>,
-    /// Whether a program has a runtime, whose figures exist by role too.
+    /// Whether a program has a runtime, for which metrics exist by role too.
     pub(crate) roles: bool,
-    /// The replicas of programs, whose figures exist by number too.
+    /// The replicas of programs, for which metrics exist by number too.
     pub(crate) replicas: Vec<Started>,
 }
 

@@ -29,7 +29,7 @@ impl Started {
     }
 }
 
-/// The fault of a figure's instance, and a hint; `roles` says whether a program has a runtime.
+/// The fault of a metric's instance, and a hint; `roles` says whether a program has a runtime.
 pub(super) fn fault(
     name: &MetricName,
     instance: &str,
@@ -61,7 +61,7 @@ pub(super) fn fault(
     ))
 }
 
-/// Replicas of which there are figures, but not these.
+/// The fault where replicas have metrics, but not those that the name means.
 fn not_started(name: &MetricName, of: OfReplicas, replicas: &[&Started]) -> Option<(String, Option<String>)> {
     let here = replicas.iter().filter(|started| started.phase.as_ref().is_none_or(|phase| *phase == name.phase));
     let Some(most) = here.map(|started| started.most).max() else {

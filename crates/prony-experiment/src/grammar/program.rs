@@ -167,7 +167,7 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "replicas",
             Shape::Table(&REPLICAS),
             "none",
-            "Further instances of the program, which start together when the phase that `phase` names begins.",
+            "Further copies of the program, which start together when the phase that `phase` names begins.",
         ),
     ]],
     rest: None,
@@ -176,7 +176,7 @@ pub(crate) static PROGRAM: TableShape = TableShape {
 /// `[program.NAME.replicas]`.
 pub(crate) static REPLICAS: TableShape = TableShape {
     name: "replicas",
-    doc: "Further instances of a program: suspended from the trial's begin, released together when a phase begins, in \
+    doc: "Further copies of a program: suspended from the trial's begin, released together when a phase begins, in \
           the program's directory and under its limits. Each has its own output, exit code and measurements.",
     fields: &[&[
         required("count", Shape::Whole(0, 1_000), "Number of replicas; 0 for variants without replicas."),

@@ -7,7 +7,7 @@ use prony_stats::MIN_BLOCKS;
 
 use super::{plan, profiles};
 
-/// The plan in figures.
+/// The numbers of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outline {
     /// Every variant, in the experiment's order.
@@ -28,7 +28,7 @@ pub struct Outline {
     pub family: u32,
 }
 
-/// A variant in figures.
+/// The numbers of a variant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VariantOutline {
     /// Index into the experiment's variants.
@@ -64,7 +64,7 @@ pub struct Stratum {
     pub variants: Vec<usize>,
 }
 
-/// The plan of an experiment in figures.
+/// The numbers of an experiment's plan.
 pub fn outline(experiment: &Experiment) -> Outline {
     let trials = plan(experiment);
     let mut counts = vec![0u32; experiment.variants().len()];

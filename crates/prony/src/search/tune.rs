@@ -298,7 +298,7 @@ impl Search<'_> {
         Ok(true)
     }
 
-    /// What a trial says of its setting, and the figures it says it by.
+    /// The result of a trial for its setting, and the values from which it follows.
     fn result(&mut self, record: &TrialRecord) -> (TrialResult, Option<BTreeMap<String, Reading<f64>>>) {
         match TrialEnd::of(record.ending.outcome) {
             Some(TrialEnd::Died) => return (TrialResult::Died, None),

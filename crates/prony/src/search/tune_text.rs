@@ -24,7 +24,7 @@ pub(super) struct SearchReport<'a> {
 }
 
 impl SearchReport<'_> {
-    /// The winner, the verdict, what holds, and what the search's own figures are worth.
+    /// The winner, the verdict, the constraints, and a note that the search's own values are biased.
     pub(super) fn tuned(&self, found: Option<&Found>, confirmed: Option<&Confirmed>) -> String {
         let (run, settings) = (self.run, self.settings);
         let Some(found) = found else {
@@ -156,7 +156,7 @@ fn constraint_line(constraint: &Constraint, bound: &Bound) -> String {
     text + &worst.map(|worst| format!("; worst value: {}", quantity(constraint.unit(), worst))).unwrap_or_default()
 }
 
-/// The figures of a variant's trials, where they have them.
+/// The measured values of a variant's trials.
 fn figures(confirmed: &Confirmed, variant: usize, name: &MetricName) -> Vec<f64> {
     let trials = confirmed.data.trials.iter().filter(|trial| trial.trial.variant == variant);
     trials.filter_map(|trial| trial.figure(name).measured().copied()).collect()
