@@ -1,4 +1,4 @@
-// A figure on the page: drawn when it comes near, redrawn for its width, with a table that says the same.
+// A chart on the page: drawn when it is scrolled near, redrawn when its width changes, with a table of the same values.
 import { h } from "./dom.ts";
 import type { Series } from "./data.ts";
 import { colour, dash } from "./draw.ts";

@@ -161,7 +161,7 @@ export function numbers(data: Payload, id: Column | null | undefined): Float32Ar
   return found;
 }
 
-/** Why a trial has no figure. */
+/** Why a trial has no value. */
 export function reason(metric: Metric, trial: number): string {
   const found = metric.missing.find(([, trials]) => trials === null || trials.includes(trial));
   return found ? found[0] : "";

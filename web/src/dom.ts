@@ -1,4 +1,4 @@
-// Elements from values; texts are always text.
+// Creates HTML elements; strings are always inserted as text, never as markup.
 
 type Child = Node | string | null;
 

@@ -1,4 +1,4 @@
-// Any chart with Observable Plot.
+// Draws any chart with Observable Plot.
 import * as Plot from "@observablehq/plot";
 import type { Axis, Chart, Lane, Mark, Series } from "./data.ts";
 import { quantity } from "./format.ts";

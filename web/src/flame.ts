@@ -1,4 +1,4 @@
-// A flame graph, hung from its top: each call as wide as its share of the time, below its caller.
+// A flame graph that grows downwards: each call is as wide as its share of the time and stands below its caller.
 import { hierarchy, type HierarchyRectangularNode, partition } from "d3-hierarchy";
 import type { ProfilePhase } from "./data.ts";
 import { h } from "./dom.ts";
@@ -47,7 +47,7 @@ export const percent = (share: number) => quantity(100 * share, "percent");
 export function sentence(phase: ProfilePhase, call: Call): string {
   const { text, place, packed } = named(phase, call);
   const from = [place, packed].filter((part) => part !== "").join(", ");
-  return `${text}${from ? ` (${from})` : ""}: ${percent(call.total)} in all, ${percent(call.own)} itself`;
+  return `${text}${from ? ` (${from})` : ""}: ${percent(call.total)} total, ${percent(call.own)} self`;
 }
 
 export function named(phase: ProfilePhase, call: Call): { text: string; place: string; packed: string } {

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers for people.
 import type { Format } from "./data.ts";
 
 /** Three significant digits without an exponent where that is readable. */
@@ -23,7 +23,7 @@ function scaled(value: number, steps: [number, string][]): string {
   return `${digits(value / step[0])}${step[1] ? "\u00a0" + step[1] : ""}`;
 }
 
-/** A figure with its unit: `1.84 s`, `300 MB`, `12 500 /s`. */
+/** A value with its unit: `1.84 s`, `300 MB`, `12 500 /s`. */
 export function quantity(value: number, format: Format): string {
   if (!Number.isFinite(value)) return "-";
   switch (format) {

@@ -1,4 +1,4 @@
-// The report's page: figures drawn from the embedded data, tables that sort, files to download.
+// The report's page: charts drawn from the embedded data, tables that can be sorted, files to download.
 import { drawAll } from "./chart.ts";
 import { inflated, type Payload } from "./data.ts";
 import { h } from "./dom.ts";
@@ -31,7 +31,7 @@ addEventListener("beforeprint", () => {
 inflated(document.getElementById("data")?.textContent ?? "")
   .then(show)
   .catch((error: unknown) => {
-    const note = h("p", { class: "note", role: "alert" }, `The figures cannot be drawn by this browser: ${String(error)}`);
+    const note = h("p", { class: "note", role: "alert" }, `This browser cannot draw the charts: ${String(error)}`);
     document.getElementById("findings")?.before(note);
     throw error;
   })

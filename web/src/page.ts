@@ -61,7 +61,7 @@ export function filters(state: State): void {
     h(
       "details",
       { class: "filters" },
-      h("summary", {}, "Filter what the figures show"),
+      h("summary", {}, "Filter what the charts show"),
       h("div", { class: "boxes" }, ...varying.map(group)),
     ),
   );

@@ -1,4 +1,4 @@
-// Where the time goes: of each profiled variant and phase the functions, the packages and a flame graph.
+// The profiles on the page: for each profiled variant and phase its functions, packages and flame graph.
 import { section } from "./chart.ts";
 import type { Payload, ProfilePhase } from "./data.ts";
 import { choice, h } from "./dom.ts";
@@ -50,7 +50,7 @@ function longest(profile: Profile): string | undefined {
 function about(profile: Profile): HTMLElement {
   const text = profile.missing === null ? `${profile.about}.` : `There is no profile: ${profile.missing}.`;
   const notes = profile.notes.map((note) => h("li", {}, note));
-  const extra = "One extra trial was profiled; it counts in no other figure of this page.";
+  const extra = "One extra trial was profiled; nothing else on this page includes that trial.";
   return h("div", { class: "fine" }, h("p", {}, `${text} ${profile.missing === null ? extra : ""}`), notes.length ? h("ul", {}, ...notes) : null);
 }
 
@@ -64,10 +64,10 @@ function content(profile: Profile, name: string): HTMLElement[] {
 
 function picture(phase: ProfilePhase): HTMLElement {
   const least = percent(phase.smallest);
-  const left = phase.left_out === 0 ? "" : ` ${phase.left_out} calls below ${least} or very deep are left out; their time is in their callers.`;
+  const left = phase.left_out === 0 ? "" : ` ${phase.left_out} calls below ${least} or very deep are left out; their time is part of their callers' time.`;
   const caption =
-    `Each call is as wide as its share of ${seconds(phase.busy)}; below it is what it called. Click, or Enter on a call, fills the ` +
-    `width with it; Escape shows all; arrow keys go from call to call.${left}`;
+    `The width of a function call is its share of ${seconds(phase.busy)}; the calls that it made are below it. Click a call, or press ` +
+    `Enter, to zoom in; press Escape to show all calls; the arrow keys move between calls.${left}`;
   return h("figure", {}, h("figcaption", {}, h("p", { class: "fine" }, caption)), flame(phase));
 }
 
@@ -76,8 +76,8 @@ function functions(phase: ProfilePhase): HTMLElement {
     const { text, place, package: of } = phase.names[name]!;
     return [own, total, text, place, of === null ? "" : phase.packages[of]!] as const;
   });
-  const more = phase.more === 0 ? "" : ` ${phase.more} more have less.`;
-  return table(phase, "profile-functions", `Functions by the time that they took themselves.${more}`, ["Function", "Place", "Package"], rows);
+  const more = phase.more === 0 ? "" : ` ${phase.more} more functions have less.`;
+  return table(phase, "profile-functions", `Functions by self time (without the functions that they call).${more}`, ["Function", "Place", "Package"], rows);
 }
 
 function packages(phase: ProfilePhase): HTMLElement {

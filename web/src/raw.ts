@@ -3,7 +3,7 @@ import { numbers, type Payload, reason } from "./data.ts";
 import { download, h } from "./dom.ts";
 import { csv } from "./format.ts";
 
-/** One row a trial, one column a figure; a figure that is missing says why. */
+/** One row per trial, one column per metric; a missing value says why. */
 export function trialsCsv(data: Payload): string {
   const { trials } = data;
   const factors = data.factors;
@@ -57,8 +57,8 @@ export function raw(data: Payload, json: string): void {
     h(
       "p",
       { class: "fine" },
-      "What this page holds, as files: figures to seven digits, timelines in steps. Every sample as it was taken is in " +
-        `the results database: \`prony report ${data.run} --format csv --what series\`.`.replaceAll("`", ""),
+      "The data of this page as files: values to seven digits, timelines in steps. The results database has every single " +
+        `sample: \`prony report ${data.run} --format csv --what series\`.`.replaceAll("`", ""),
     ),
     h(
       "div",

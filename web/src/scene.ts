@@ -1,4 +1,4 @@
-// What of a section is shown: by its controls, by the filters, and by what is chosen at first.
+// Determines what a section shows, from its controls, the filters and the initial choice.
 import { type Figure, figure, legend, section } from "./chart.ts";
 import { type Chart, type Lane, type Mark, numbers, type Section, type Series, type When } from "./data.ts";
 import { choice } from "./dom.ts";

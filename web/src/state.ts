@@ -1,4 +1,4 @@
-// What is shown: the variants that the filters let through. Sections redraw when it changes.
+// The variants that the filters let through. Sections redraw when this set changes.
 import type { Payload } from "./data.ts";
 
 export class State {

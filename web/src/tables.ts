@@ -1,4 +1,4 @@
-// Tables that the page already holds become sortable, and can be copied as Markdown.
+// Makes the tables of the page sortable, and adds buttons that copy them as Markdown.
 import { announce, copyButton, h } from "./dom.ts";
 import { markdown } from "./format.ts";
 

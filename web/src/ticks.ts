@@ -1,4 +1,4 @@
-// Where the marks of a log axis stand.
+// Chooses the tick values of a logarithmic axis.
 
 const SETS = [
   [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8],

@@ -147,17 +147,17 @@ fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
         raw.root.entry("phase").filter(|phases| phases.node.list().is_some_and(|list| list.len() > MOST_PHASES));
     if let Some(phases) = phases {
         let message = format!(
-            "the experiment has {} phases; the most are {MOST_PHASES}",
+            "the experiment has {} phases; the maximum is {MOST_PHASES}",
             phases.node.list().map_or(0, <[_]>::len)
         );
-        problems.add(Problem::new(phases.key_span.clone(), message).hint("a phase may have many operations"));
+        problems.add(Problem::new(phases.key_span.clone(), message).hint("let one phase run many operations"));
     }
     if !programs
         && raw.root.get("store").is_some()
         && raw.root.get("phase").is_none_or(|phases| phases.list().is_none_or(<[_]>::is_empty))
     {
         let problem = Problem::new(raw.root.span.clone(), "the experiment has no phase");
-        problems.add(problem.hint("add `[[phase]]` with a name and what it does"));
+        problems.add(problem.hint("add `[[phase]]` with a name and an action"));
     }
 }
 
@@ -184,7 +184,7 @@ fn no_baseline(
         let entry = raw.root.get("compare").and_then(|compare| compare.entry("baseline"));
         let span = entry.map_or(0..0, |entry| entry.node.span.clone());
         let problem = Problem::new(span, "no variant is the baseline, so nothing can be compared");
-        problems.add(problem.hint("`[design]` leaves these levels out; name others, or let them run"));
+        problems.add(problem.hint("`[design]` excludes these levels: name other levels, or let these run"));
     }
 }
 
@@ -207,7 +207,7 @@ fn baseline_set_aside(
         let span = named.or_else(|| factors::left_out_node(&raw.root)).map(|node| node.span.clone());
         let label = &factor.levels[level].label;
         let given = levels.join(",");
-        let message = format!("--set {name}={given} takes out `{label}`, the baseline: nothing would be compared");
+        let message = format!("--set {name}={given} removes the baseline `{label}`, so nothing would be compared");
         let hint = format!("write `--set {name}={label},{given}`, or `--only` for a run without a comparison");
         problems.add(Problem::new(span.unwrap_or(0..0), message).hint(hint));
     }

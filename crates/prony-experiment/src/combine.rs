@@ -1,4 +1,5 @@
-//! Which combinations of levels run: the full cross, a union of grids or a star, without skipped ones.
+//! Determines which combinations of levels run: the Cartesian product, a union of grids, or a star around the baseline,
+//! without skipped combinations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,12 +85,13 @@ pub(crate) fn combinations(
     combinations.retain(|levels| factors.iter().zip(levels).all(|(factor, level)| factor.levels[*level].selected));
     if combinations.is_empty() && problems.is_empty() {
         let span = root.entry("design").or(root.entry("factors")).map_or(0..0, |entry| entry.key_span.clone());
-        problems.add(Problem::new(span, "no variant is left to run").hint("see `skip`, `grid`, `--set` and `--only`"));
+        problems
+            .add(Problem::new(span, "no variant is left to run").hint("check `skip`, `grid`, `--set` and `--only`"));
     }
     if combinations.len() > MOST_VARIANTS {
-        let message = format!("{} variants would run; the most are {MOST_VARIANTS}", combinations.len());
+        let message = format!("{} variants would run; the maximum is {MOST_VARIANTS}", combinations.len());
         let span = root.entry("design").or(root.entry("factors")).map_or(0..0, |entry| entry.key_span.clone());
-        problems.add(Problem::new(span, message).hint("take levels out, or see `skip`, `grid`, `vary` and `--only`"));
+        problems.add(Problem::new(span, message).hint("remove levels, or use `skip`, `grid`, `vary` or `--only`"));
         return Vec::new();
     }
     combinations
@@ -144,14 +146,15 @@ fn leave_out(factors: &[FactorDef], skip: &Node, combinations: &mut Vec<Combinat
             continue;
         }
         if table.table().is_some_and(<[_]>::is_empty) {
-            problems
-                .add(Problem::new(table.span.clone(), "this takes out every variant").hint("name a level of a factor"));
+            problems.add(
+                Problem::new(table.span.clone(), "this table excludes every variant").hint("name a level of a factor"),
+            );
             continue;
         }
         let matches = |levels: &Combination| chosen.iter().all(|(at, list)| list.contains(&levels[*at]));
         if !before.iter().any(matches) {
             let problem = Problem::new(table.span.clone(), "no variant has these levels, so nothing is skipped");
-            problems.add(problem.hint("take the table out, or correct its levels"));
+            problems.add(problem.hint("remove the table, or correct its levels"));
         }
         combinations.retain(|levels| !matches(levels));
     }
@@ -181,10 +184,12 @@ pub(crate) fn is_baseline(levels: &Combination, baseline: &BTreeMap<usize, usize
 pub(crate) fn unused(factors: &[FactorDef], used: &[String], problems: &mut Problems<'_>) {
     for factor in factors {
         if !used.contains(&factor.name) {
-            let message = format!("factor `{}` is used nowhere, so its levels do not differ", factor.name);
+            let message = format!("factor `{}` is not used, so its levels make no difference", factor.name);
             let hint = known_hint(&factor.name, used.iter().map(String::as_str))
                 .filter(|hint| hint.starts_with("did you mean"))
-                .unwrap_or_else(|| format!("put `{{{}}}` where it belongs, or take it out", factor.name));
+                .unwrap_or_else(|| {
+                    format!("write `{{{}}}` where its level belongs, or remove the factor", factor.name)
+                });
             problems.add(Problem::new(factor.span.clone(), message).hint(hint));
         }
     }

@@ -1,4 +1,4 @@
-//! Whether a run counts calls such as `fsync`.
+//! Decides whether a run counts system calls such as `fsync`.
 
 use super::design::{CellPart, Experiment, Variant};
 use super::expr;
@@ -6,7 +6,8 @@ use prony_model::metric::{Metric, MetricName};
 use prony_model::spec::Subject;
 
 impl Experiment {
-    /// Whether calls such as `fsync` are counted: by default where a variant has a store or the file names such a figure.
+    /// Whether system calls such as `fsync` are counted; by default, if a variant has a store or the file names a
+    /// metric of these calls.
     /// Counting slows every system call on the machine; therefore it is the same for all variants.
     pub fn counts_syncs(&self) -> bool {
         let stored = |variant: &Variant| match &variant.spec.subject {

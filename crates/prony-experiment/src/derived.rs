@@ -1,4 +1,5 @@
-//! Experiments derived from others: the growing one of a search, and a comparison of two variants.
+//! Makes experiments from other experiments: that of a search, to which variants are added, and the comparison of
+//! two variants.
 
 use super::design::{Blocks, Experiment, Factor, Level, TableSpec, Variant};
 use prony_model::metric::MetricName;

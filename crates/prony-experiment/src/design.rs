@@ -26,7 +26,7 @@ pub struct Experiment {
     pub(crate) compare: Compare,
     pub(crate) observe: Observe,
     pub(crate) tables: Vec<TableSpec>,
-    /// Its variants were chosen by a search as it went.
+    /// Whether a search chose its variants during the run.
     pub(crate) explores: bool,
     /// The factor whose levels leave one change out each, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,23 +81,25 @@ impl Experiment {
         if levels.is_empty() { "the subject".to_owned() } else { levels.join(", ") }
     }
 
-    /// The baseline of a variant's stratum, itself where it is that.
+    /// The baseline of a variant's stratum; the variant itself if it is the baseline.
     pub fn baseline_of(&self, variant: &Variant) -> Option<&Variant> {
         self.variants.iter().find(|other| other.baseline && other.stratum == variant.stratum)
     }
 
-    /// The baseline with which a variant that is none is compared in figures of a phase.
+    /// The baseline with which a variant is compared in metrics of a phase.
     ///
     /// # Errors
-    /// Why with none.
+    /// Why the variant is compared with no baseline.
     pub fn compared_with(&self, variant: &Variant, phase: &str) -> Result<&Variant, String> {
         let Some(baseline) = self.baseline_of(variant) else {
             let nothing = self.compare.baseline.is_empty();
-            return Err(if nothing { "nothing is compared" } else { "its stratum has no baseline" }.to_owned());
+            return Err(
+                if nothing { "nothing is compared" } else { "the variant's stratum has no baseline" }.to_owned()
+            );
         };
         let has_phase = |variant: &Variant| variant.spec.phases.iter().any(|own| own.name == phase);
         let both = has_phase(variant) && has_phase(baseline);
-        if both { Ok(baseline) } else { Err(format!("it or its baseline has no phase `{phase}`")) }
+        if both { Ok(baseline) } else { Err(format!("the variant or its baseline has no phase `{phase}`")) }
     }
 
     /// What is compared with what, and how often it runs.
@@ -117,7 +119,7 @@ impl Experiment {
         let name = self.leave_one_out.as_ref()?;
         self.factors.iter().position(|factor| factor.name == *name)
     }
-    /// Whether a search chose its variants by their own figures: those are biased, and nothing is compared.
+    /// Whether a search chose its variants by their measurements, which are therefore biased; nothing is compared.
     pub fn explores(&self) -> bool {
         self.explores
     }
@@ -170,9 +172,10 @@ pub struct Variant {
 /// How many blocks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocks {
-    /// At least.
+    /// Minimum.
     pub min: u32,
-    /// At most; equal to `min` where the number is fixed. Between, interim analyses decide.
+    /// Maximum; equal to `min` if the number is fixed. Between the two, interim analyses decide whether more blocks
+    /// run.
     pub max: u32,
 }
 
@@ -209,9 +212,9 @@ pub struct Compare {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AllowedErrors {
-    /// So many.
+    /// This number of operations.
     Count(u64),
-    /// This share of those offered.
+    /// This share of the offered operations.
     Share(Fraction),
 }
 
@@ -247,7 +250,7 @@ impl Compare {
         (self.none_may_fail || self.errors != AllowedErrors::default()).then_some(self.errors)
     }
 
-    /// The figures that are compared, each once: the primary one first.
+    /// The metrics that are compared, each once; the primary metric is the first.
     pub fn figures(&self) -> Vec<&MetricName> {
         let mut figures: Vec<&MetricName> = Vec::new();
         for figure in self.primary.iter().chain(&self.metrics) {
@@ -306,13 +309,13 @@ pub struct TableSpec {
     pub tables: Vec<String>,
     /// Factors whose levels make groups of columns.
     pub columns_by: Vec<String>,
-    /// The columns of figures, in order.
+    /// The columns, in order.
     pub columns: Vec<Column>,
-    /// How trials become one figure.
+    /// How the trials of a variant are combined into one value.
     pub statistic: Statistic,
 }
 
-/// A column: a heading and its text with figures in it.
+/// A column: a heading, and a text that contains metrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Column {
     /// The heading.
@@ -327,7 +330,7 @@ pub struct Column {
 pub enum CellPart {
     /// Literal text.
     Text(String),
-    /// A figure with its format.
+    /// An expression over metrics, with its format.
     Figure {
         /// The expression.
         expr: Expr,
@@ -336,11 +339,11 @@ pub enum CellPart {
     },
 }
 
-/// Sums and quotients of figures.
+/// An expression over metrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expr {
-    /// A figure.
+    /// A metric.
     Metric(MetricName),
     /// A constant.
     Number(f64),
@@ -362,7 +365,7 @@ pub enum Operator {
     Div,
 }
 
-/// How trials become one figure.
+/// How the trials of a variant are combined into one value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Statistic {

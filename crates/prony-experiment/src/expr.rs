@@ -1,4 +1,4 @@
-//! Expressions over figures, as cells hold them: `source.time + persist.time`.
+//! Expressions over metrics, as table cells contain them: `source.time + persist.time`.
 //!
 //! `+ - * /` with the usual precedence, parentheses, numbers and metric names. A phase's name may
 //! hold spaces and hyphens, so a `-` is an operator only beside a space or a parenthesis.
@@ -15,8 +15,8 @@ const DEEPEST: usize = 64;
 /// Why a text is not an expression, or an expression has no meaning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExprError {
-    /// A figure, number or `(` should be here.
-    #[error("expected a figure such as `write.time`, a number or `(`, found {0}")]
+    /// A metric, number or `(` should be here.
+    #[error("expected a metric such as `write.time`, a number or `(`, found {0}")]
     Operand(String),
     /// Something is left over.
     #[error("expected an operator or the end, found {0}")]
@@ -25,12 +25,12 @@ pub enum ExprError {
     #[error("`(` is not closed")]
     Unclosed,
     /// Too many parentheses within parentheses.
-    #[error("more than 64 parentheses within one another")]
+    #[error("parentheses are nested more than 64 deep")]
     Deep,
     /// A metric's name is wrong.
     #[error(transparent)]
     Metric(#[from] prony_model::metric::MetricError),
-    /// Two figures that this operator cannot combine.
+    /// Two kinds of values that this operator cannot combine.
     #[error("{left} {operator} {right} has no meaning")]
     Dimension {
         /// The left side: `a time`.
@@ -239,7 +239,7 @@ fn strong_side(expr: &Expr) -> bool {
 /// The kind of the expression's value.
 ///
 /// # Errors
-/// Figures combined in a way that has no meaning, such as bytes added to seconds.
+/// Metrics combined in a way that has no meaning, such as bytes added to seconds.
 pub fn dimension(expr: &Expr) -> Result<Dimension, ExprError> {
     match expr {
         Expr::Metric(name) => Ok(Dimension::Unit(name.key.metric.unit())),
@@ -279,7 +279,7 @@ fn combined(left: Dimension, operator: Operator, right: Dimension) -> Option<(Di
     })
 }
 
-/// The expression's value in the unit of its [`dimension`], figures looked up by name; the first missing figure's
+/// The expression's value in the unit of its [`dimension`], metrics looked up by name; the first missing metric's
 /// reason where one is missing, and a reason of its own where the divisor is zero.
 pub fn evaluate(expr: &Expr, lookup: &mut dyn FnMut(&MetricName) -> Reading<f64>) -> Reading<f64> {
     valued(expr, lookup).map(|(value, _)| value)
@@ -309,7 +309,7 @@ fn valued(expr: &Expr, lookup: &mut dyn FnMut(&MetricName) -> Reading<f64>) -> R
     Reading::Measured((value * scale, dimension))
 }
 
-/// The names of all figures in the expression.
+/// The names of all metrics in the expression.
 pub fn metrics(expr: &Expr) -> Vec<&MetricName> {
     match expr {
         Expr::Metric(name) => vec![name],
@@ -389,12 +389,12 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let error = |text: &str| parse(text).unwrap_err().to_string();
-        assert_eq!(error("a.time +"), "expected a figure such as `write.time`, a number or `(`, found the end");
+        assert_eq!(error("a.time +"), "expected a metric such as `write.time`, a number or `(`, found the end");
         assert_eq!(error("(a.time"), "`(` is not closed");
         assert_eq!(error("a.time)"), "expected an operator or the end, found `)`");
-        assert_eq!(error("a.time * * b.time"), "expected a figure such as `write.time`, a number or `(`, found `*`");
+        assert_eq!(error("a.time * * b.time"), "expected a metric such as `write.time`, a number or `(`, found `*`");
         assert_eq!(error("a.tiem"), "`tiem` is not a metric; did you mean `time`?");
-        assert_eq!(error(&"(".repeat(200)), "more than 64 parentheses within one another");
+        assert_eq!(error(&"(".repeat(200)), "parentheses are nested more than 64 deep");
     }
 
     fn exprs() -> impl Strategy<Value = Expr> {

@@ -1,4 +1,4 @@
-//! Factors and their levels, as written and as the command line changes them.
+//! Reads the factors and their levels from the file, and applies `--set` and `--only`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -173,7 +173,7 @@ fn leave_one_out(factors: &mut [FactorDef], wanted: &Node, problems: &mut Proble
     if factor.levels.len() < 2 || !changes || !factor.labelled {
         let problem =
             Problem::new(wanted.span.clone(), format!("factor `{name}` has no changes that could be left out"));
-        return problems.add(problem.hint("give it a table of two changes or more, each under its name"));
+        return problems.add(problem.hint("give the factor a table of at least two changes, each with a name"));
     }
     let of = |label: String, left_out: Option<usize>| {
         let remaining = factor.levels.iter().enumerate().filter(|(at, _)| Some(*at) != left_out);
@@ -195,12 +195,12 @@ fn name_fault(entry: &Entry) -> Option<Problem> {
     let name = entry.key.as_str();
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     if NAMESPACES.contains(&name) {
-        let message = format!("no factor can be named `{name}`: placeholders of another kind begin so");
+        let message = format!("a factor cannot be named `{name}`: other placeholders begin with this name");
         return Some(Problem::new(entry.key_span.clone(), message).hint("choose another name"));
     }
     (!plain || name.is_empty()).then(|| {
-        let message = format!("`{name}` is no name for a factor");
-        Problem::new(entry.key_span.clone(), message).hint("a name has letters, digits, `-` and `_`")
+        let message = format!("`{name}` is not a valid name of a factor");
+        Problem::new(entry.key_span.clone(), message).hint("use letters, digits, `-` and `_`")
     })
 }
 

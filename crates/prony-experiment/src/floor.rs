@@ -1,5 +1,5 @@
-//! The floor: the variant that does the same work without what is measured above it, inside the same levels of every
-//! factor that it does not name.
+//! The floor: a variant that does the same work on the bare engine. The floor of a variant has the levels that
+//! `[compare] floor` names, and the variant's own levels of all other factors.
 
 use std::collections::BTreeMap;
 
@@ -54,13 +54,16 @@ fn fault_of(combinations: &[Combination], floor: &BTreeMap<usize, usize>) -> Opt
         levels.iter().enumerate().map(level).collect::<Combination>()
     };
     if !combinations.iter().any(|levels| is_floor(&levels)) {
-        let hint = "`[design]` leaves these levels out; name others, or let them run";
-        return Some(("no variant is the floor, so nothing can be set above it", hint));
+        let hint = "`[design]` excludes these levels: name other levels, or let these run";
+        return Some(("no variant is the floor, so nothing can be compared with it", hint));
     }
     let mut measured = combinations.iter().filter(|levels| !is_floor(levels));
     if !measured.any(|levels| combinations.contains(&like(levels))) {
-        let hint = "let it run at the levels of the others, or name those levels in `floor` too";
-        return Some(("the floor runs at no levels of any other variant, so nothing can be set above it", hint));
+        let hint = "let the floor run at the levels of other variants, or name the levels of more factors in `floor`";
+        return Some((
+            "no other variant has the floor's levels of the other factors, so nothing can be compared with the floor",
+            hint,
+        ));
     }
     None
 }

@@ -1,4 +1,4 @@
-//! How a figure is printed: by its unit, or by a format.
+//! Prints a value, by its unit or by a given format.
 //!
 //! A format names a unit or a clock, and with `.N` the number of decimals: `s`, `ms.3`, `mm:ss.ms`,
 //! `MB.1`, `/s`, `MB/s`, `%`, `.2`. The cell contains only the number, the heading its unit; only `%` keeps

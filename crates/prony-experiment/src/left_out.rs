@@ -1,4 +1,4 @@
-//! Removes command lines from an experiment before it is recorded, where its file asks for that.
+//! Removes command lines from an experiment before it is recorded, if its file sets `record_commands = false`.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ impl Experiment {
     }
 
     /// The experiment as it is recorded: whole, or without command lines, variables, texts that programs are given, and
-    /// the file's text. Everything on which figures and comparisons depend is recorded.
+    /// the file's text. Everything on which measurements and comparisons depend is recorded.
     pub fn recorded(&self) -> Cow<'_, Self> {
         if self.records_commands() {
             return Cow::Borrowed(self);

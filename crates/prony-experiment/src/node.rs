@@ -1,4 +1,4 @@
-//! The file as a tree in which every value has its place in the text.
+//! The experiment file as a tree of values, each with its place in the text.
 
 use std::ops::Range;
 

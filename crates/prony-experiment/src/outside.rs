@@ -118,9 +118,9 @@ impl<'a> Outside<'a> {
                 Part::Hole(name, at) => match name.strip_prefix("env.").map(|name| (name, self.variables.get(name))) {
                     Some((_, Some(value))) => filled += &escaped(value),
                     Some((variable, None)) => {
-                        let message = format!("the variable `{variable}` is not set where prony runs");
+                        let message = format!("the environment variable `{variable}` is not set");
                         let problem = Problem::new(span_in(node, self.file, &at), message);
-                        problems.add(problem.hint(format!("`{variable}=... prony ...` sets it")));
+                        problems.add(problem.hint(format!("set the variable for prony: `{variable}=... prony ...`")));
                     }
                     None => filled += &format!("{{{name}}}"),
                 },

@@ -122,18 +122,22 @@ fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> 
         "i" if scope.record && hole == "i" => None,
         "i" => Some((
             format!("`{{{hole}}}` has no meaning here"),
-            Some("`{i}`, the record's number, stands in the keys and values of `[data]`".to_owned()),
+            Some("`{i}`, the number of a record, can be used in keys and values of `[data]`".to_owned()),
         )),
         "env" | "dir" | "tmp" => Some((
             format!("`{{{hole}}}` has no meaning here"),
             Some(
-                "`{env.NAME}` stands in `[program.NAME]`, and `{dir}` and `{tmp}` in its commands, variables and `store`"
+                "`{env.NAME}` can be used in `[program.NAME]`, and `{dir}` and `{tmp}` in its commands, variables and \
+                 `store`"
                     .to_owned(),
             ),
         )),
         "instance" => Some((
             format!("`{{{hole}}}` has no meaning here"),
-            Some("`{instance}`, a copy's number, stands in `command` and `env` of a program's `replicas`".to_owned()),
+            Some(
+                "`{instance}`, the number of a replica, can be used in `command` and `env` of a program's `replicas`"
+                    .to_owned(),
+            ),
         )),
         _ => {
             let known = scope.factors.iter().map(String::as_str).chain(scope.record.then_some("i"));

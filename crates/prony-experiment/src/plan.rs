@@ -1,4 +1,4 @@
-//! Which trial runs when: blocks, order, seeds. A pure function of the experiment and its seed.
+//! Plans the trials: blocks, order, seeds. The plan follows from the experiment and its seed alone.
 //!
 //! A block runs every variant once, in seeded random order (METHOD 4.1). Where there is a baseline, the block is cut
 //! into sub-blocks of one stratum: the baseline, twice where it is asked, and at most five variants (METHOD 4.2), so

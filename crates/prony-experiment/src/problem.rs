@@ -1,4 +1,4 @@
-//! Faults of a file: message, place, hint. All are collected before any is reported.
+//! Faults of an experiment file, each with message, place and hint. All faults are collected before any is reported.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -292,7 +292,8 @@ mod tests {
         let list = problems.into_list();
         assert_eq!(
             render(&list[0], "x.toml", text),
-            "error: unknown key `engin`\n --> x.toml:2:1\n  |\n2 | engin = \"lmdb\"\n  | ^^^^^\n  = in this table at x.toml:1:1\nhint: did you mean `engine`?\n"
+            "error: unknown key `engin`\n --> x.toml:2:1\n  |\n2 | engin = \"lmdb\"\n  | ^^^^^\n  = in this table at \
+             x.toml:1:1\nhint: did you mean `engine`?\n"
         );
     }
 }

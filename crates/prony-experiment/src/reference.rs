@@ -35,20 +35,20 @@ fn section(out: &mut String, table: &'static TableShape) {
     if table.all().next().is_none() {
         return;
     }
-    out.push_str("\n| key | takes | without it | |\n|---|---|---|---|\n");
+    out.push_str("\n| key | value | default | description |\n|---|---|---|---|\n");
     for field in table.all() {
         row(out, field);
     }
     if let Some(rest) = table.rest {
-        let _ = writeln!(out, "| *a name of yours* | {} | | |", escaped(&takes(rest)));
+        let _ = writeln!(out, "| *a name of your choice* | {} | | |", escaped(&takes(rest)));
     }
 }
 
 fn row(out: &mut String, field: &'static Field) {
     let without = match field.need {
-        Need::Required => "must be there",
+        Need::Required => "required",
         Need::Optional(default) => default,
-        Need::Action => "one of these must be there",
+        Need::Action => "exactly one of these is required",
     };
     let (takes, doc) = (escaped(&takes(&field.shape)), escaped(field.doc));
     let _ = writeln!(out, "| `{}` | {takes} | {} | {doc} |", field.name, escaped(without));
@@ -60,7 +60,7 @@ fn takes(shape: &Shape) -> String {
         Shape::Table(table) => format!("a table: *{}*", table.name),
         Shape::List(item) => format!("a list, each item {}", takes(item)),
         Shape::Pair(item) => format!("a list of two, each {}", takes(item)),
-        Shape::Map(item) => format!("a table with keys of yours, each {}", takes(item)),
+        Shape::Map(item) => format!("a table with keys of your choice, each {}", takes(item)),
         Shape::Either(shapes) => shapes.iter().map(takes).collect::<Vec<_>>().join(" or "),
         Shape::Word(words) => {
             words.iter().map(|(word, doc)| format!("`\"{word}\"`: {doc}")).collect::<Vec<_>>().join("; ")

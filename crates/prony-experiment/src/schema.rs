@@ -52,7 +52,7 @@ fn table(shape: &'static TableShape, definitions: &mut Definitions) -> Value {
 
 fn field_schema(field: &'static Field, definitions: &mut Definitions) -> Value {
     let doc = match field.need {
-        Need::Optional(default) => format!("{} Without it: {default}.", field.doc),
+        Need::Optional(default) => format!("{} Default: {default}.", field.doc),
         Need::Required | Need::Action => field.doc.to_owned(),
     };
     match value(&field.shape, definitions) {

@@ -98,14 +98,14 @@ impl Sequence<'_, '_, '_> {
         let survives = matches!(action, Action::Reopen | Action::Evict);
         let transaction = phase.transaction.clone().unwrap_or_else(|| phase.action.clone());
         self.need(several, self.facts.batches, transaction.clone(), "has no transactions of several operations");
-        self.need(scans, self.facts.ordered, phase.action.clone(), "keeps no key order to scan in");
+        self.need(scans, self.facts.ordered, phase.action.clone(), "does not keep keys in order, so it cannot scan");
         self.need(
             rereads || inside,
             self.facts.reads_own_writes,
             transaction,
             "cannot read inside a write transaction",
         );
-        self.need(survives, self.facts.persistent, phase.action.clone(), "keeps nothing when it is closed");
+        self.need(survives, self.facts.persistent, phase.action.clone(), "keeps no data when it is closed");
     }
 
     fn need(&mut self, wanted: bool, offered: bool, at: std::ops::Range<usize>, lack: &str) {

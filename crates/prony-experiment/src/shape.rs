@@ -1,5 +1,5 @@
-//! Types for the declaration of the file's form. One declaration serves the validator, the JSON Schema and the
-//! reference.
+//! Types with which the form of the experiment file is declared. The validator, the JSON Schema and the reference use
+//! the same declaration.
 
 /// What a value may be.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,4 @@
-//! Detects commands that are probably not meant as they are written: shell syntax where no shell reads it, or files
-//! that are not where the command runs. Pure.
+//! Detects shell syntax in commands that no shell reads.
 //!
 //! A text without `shell` is cut into words as a shell does it, and nothing more: in `echo hi > f` the program `echo` gets the
 //! words `>` and `f`. That is no fault, since a program may want such words, but hardly ever what was meant.

@@ -35,7 +35,7 @@ pub(crate) fn with_names<'r>(raw: &'r RawExperiment, problems: &mut Problems<'_>
         && let Value::Table(sections) = &mut raw.to_mut().root.value
         && let Some(section) = sections.iter_mut().find(|section| section.key == "program")
     {
-        let problem = Problem::new(section.key_span.clone(), "programs have names, and this one has none");
+        let problem = Problem::new(section.key_span.clone(), "this program has no name; every program needs one");
         problems.add(problem.hint("write `[program.NAME]`"));
         let entry = Entry { key: "NAME".to_owned(), ..section.clone() };
         section.node.value = Value::Table(vec![entry]);
@@ -59,10 +59,12 @@ pub(crate) fn choose(
             (None, [only]) => Some(program(only, None, fill, problems)),
             (None, []) => None,
             _ => {
-                let message =
-                    "the file has several stores and programs, and nothing says which of them a variant measures";
+                let message = "the file has several stores or programs, but does not say which one a variant measures";
                 let problem = Problem::new(root.span.start..root.span.start, message);
-                problems.add(problem.hint("add `[subject] use = \"{subject}\"` and a factor `subject` with levels such as `{ program = \"NAME\" }`"));
+                problems.add(problem.hint(
+                    "add `[subject] use = \"{subject}\"` and a factor `subject` with levels \
+                                           such as `{ program = \"NAME\" }`",
+                ));
                 None
             }
         };

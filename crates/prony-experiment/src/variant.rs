@@ -202,7 +202,7 @@ fn phases(
     }
     if list.is_empty() && sound && (programs || !nodes.is_empty()) {
         let span = nodes.first().map_or(0..0, |node| node.span.clone());
-        problems.add(Problem::new(span, "a variant has no phase").hint("see `when` of the phases"));
+        problems.add(Problem::new(span, "this variant has no phase").hint("check `when` of the phases"));
     }
     sound.then_some(list)
 }
@@ -255,9 +255,9 @@ fn of_a_store(root: &Node, phase: &Node, problems: &mut Problems<'_>) -> bool {
     let action = grammar::PHASE.actions().into_iter().find_map(|action| phase.entry(action));
     let has_store = root.get("store").is_some() || root.get("subject").is_some();
     if let (Some(action), false) = (action, has_store) {
-        let message = format!("`{}` works on a store, and the file measures a program", action.key);
+        let message = format!("`{}` works on a store, but the file measures a program", action.key);
         let problem = Problem::new(action.key_span.clone(), message);
-        problems.add(problem.hint("a program's phase has `begin` and `end`, or marks of its name"));
+        problems.add(problem.hint("give the phase of a program `begin` and `end`, or marks with its name"));
         return false;
     }
     true
@@ -266,8 +266,8 @@ fn of_a_store(root: &Node, phase: &Node, problems: &mut Problems<'_>) -> bool {
 fn twice(known: &[String], name: &str, node: &Node, problems: &mut Problems<'_>) {
     if known.iter().any(|other| other == name) {
         let span = node.get("name").map_or_else(|| node.span.clone(), |name| name.span.clone());
-        let problem = Problem::new(span, format!("phase `{name}` is there twice"));
-        problems.add(problem.hint("figures are named by phase: give each a name of its own"));
+        let problem = Problem::new(span, format!("two phases are named `{name}`"));
+        problems.add(problem.hint("metrics are named by phase: give each phase a name of its own"));
     }
 }
 
@@ -303,7 +303,7 @@ fn fits(
 fn needs_data(phases: &[Placed], declared: bool, problems: &mut Problems<'_>) {
     let needs = |placed: &&Placed| placed.spec.action.ops().is_some() || placed.spec.action.name() == "verify";
     if let Some(placed) = phases.iter().find(needs).filter(|_| !declared) {
-        let message = format!("`{}` needs records, and the file has no `[data]`", placed.spec.action.name());
+        let message = format!("`{}` needs records, but the file has no `[data]`", placed.spec.action.name());
         problems.add(Problem::new(placed.action.clone(), message).hint("add `[data] records = 10_000`"));
     }
 }

@@ -1,4 +1,4 @@
-//! Warnings: what is no fault of a file but probably not meant. Pure.
+//! Warnings: what is not an error in a file, but probably not what was meant.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn commands(root: &Node, experiment: &Experiment, is_beside: &dyn Fn(&str) -> bo
         let commands = [node.get("command"), node.get("replicas").and_then(|replicas| replicas.get("command"))];
         for command in commands.into_iter().flatten().filter(|_| without) {
             if let Some(sign) = command.text().and_then(shell_syntax) {
-                let message = format!("no shell reads this command: `{sign}` is passed to the program as it stands");
+                let message = format!("no shell reads this command: `{sign}` is passed to the program literally");
                 let hint = "add `shell = true`, or write the command as a list of words";
                 problems.add(Problem::new(command.span.clone(), message).hint(hint));
             }
@@ -37,9 +37,9 @@ fn commands(root: &Node, experiment: &Experiment, is_beside: &dyn Fn(&str) -> bo
             |variant: &Variant| variant.spec.subject.program().filter(|spec| spec.name == program.key).cloned();
         let absent = experiment.variants().iter().filter_map(of_program).find_map(|spec| left_behind(&spec, is_beside));
         if let (Some(command), Some(word)) = (node.get("command"), absent) {
-            let message = format!("`{word}` is beside this file, and the program runs in an empty directory");
-            let hint =
-                "add `directory = \".\"`, so that it runs in a copy of this folder, or write the file's whole path";
+            let message = format!("`{word}` is in the folder of this file, but the program runs in an empty directory");
+            let hint = "add `directory = \".\"`, so that the program runs in a copy of this folder, or write the \
+                        whole path of the file";
             problems.add(Problem::new(command.span.clone(), message).hint(hint));
         }
     }
@@ -81,8 +81,8 @@ mod tests {
 
     fn of(value: &str) -> Vec<(usize, usize, String, Option<String>)> {
         let text = format!(
-            "[factors]\nsize = [\"1 kB\", \"2 MiB\"]\n[store]\nengine = \"memory\"\n[data]\nkey = \"{{size}}{{i}}\"\nrecords = 9\n\
-             value = {value}\n[[phase]]\nname = \"write\"\nput = {{}}\n"
+            "[factors]\nsize = [\"1 kB\", \"2 MiB\"]\n[store]\nengine = \"memory\"\n[data]\nkey = \
+             \"{{size}}{{i}}\"\nrecords = 9\nvalue = {value}\n[[phase]]\nname = \"write\"\nput = {{}}\n"
         );
         let found = warnings(&sound(&text), &|_| false).into_iter();
         found.map(|problem| (problem.line, problem.column, problem.message, problem.hint)).collect()

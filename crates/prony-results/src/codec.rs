@@ -1,4 +1,4 @@
-//! Columns of numbers as small blobs: differences as variable-length integers, runs of equal
+//! Packs columns of numbers into small blobs: differences as variable-length integers, runs of equal
 //! values as a count, then DEFLATE.
 
 use miniz_oxide::deflate::compress_to_vec;

@@ -14,7 +14,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// No file can be at the path, or what exists there is none.
-    #[error("no results database at `{}`: it {what}", .path.display())]
+    #[error("no results database at `{}`: the path {what}", .path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -30,7 +30,7 @@ pub enum Error {
         source: Option<rusqlite::Error>,
     },
     /// An earlier or later prony wrote it.
-    #[error("`{}` has schema version {found}; this prony reads and writes version {known} only", .path.display())]
+    #[error("`{}` has schema version {found}; this version of prony reads and writes only {known}", .path.display())]
     OtherSchema {
         /// The database's path.
         path: PathBuf,
@@ -64,7 +64,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// Another session works on the run, or that is not known.
-    #[error("run {run} in `{}` {}", .path.display(), if .source.is_some() { "cannot be locked" } else { "is under way in another process" })]
+    #[error("run {run} in `{}` {}", .path.display(), if .source.is_some() { "cannot be locked" } else { "is running in another process" })]
     RunIsLive {
         /// The run's number.
         run: i64,
@@ -82,7 +82,7 @@ pub enum Error {
         position: u32,
     },
     /// Something has changed the trials, or the experiment.
-    #[error("the trial at position {position} in run {run} names no variant of its experiment: `{}` is damaged", .path.display())]
+    #[error("the trial at position {position} in run {run} belongs to no variant: `{}` is damaged", .path.display())]
     NoVariant {
         /// The run's number.
         run: i64,
@@ -105,18 +105,20 @@ pub enum Error {
 }
 
 impl Error {
-    /// What to do about it, where there is something to do.
+    /// What the user can do about the error, if anything.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoDatabase { .. } => {
-                Some("`prony run FILE` makes one; `--database PATH` names one elsewhere".to_owned())
+                Some("`prony run FILE` creates a database; `--database PATH` names another path".to_owned())
             }
             Self::NotAFile { .. } => Some("name a file: `--database PATH`".to_owned()),
-            Self::NoRuns { .. } => Some("`prony run FILE` adds one".to_owned()),
-            Self::OtherSchema { .. } => {
-                Some("another version of prony wrote it: read it with that version, or name another file with `--database PATH`".to_owned())
+            Self::NoRuns { .. } => Some("`prony run FILE` adds a run".to_owned()),
+            Self::OtherSchema { .. } => Some(
+                "use the version of prony that wrote the file, or name another file with `--database PATH`".to_owned(),
+            ),
+            Self::RunIsLive { source: None, .. } => {
+                Some("wait until the run ends, or interrupt it with Ctrl+C first".to_owned())
             }
-            Self::RunIsLive { source: None, .. } => Some("wait for its end, or interrupt it (Ctrl+C) first".to_owned()),
             Self::RunIsLive { .. } => {
                 Some("only a user who may write to the database's directory can delete or resume a run".to_owned())
             }
@@ -131,11 +133,12 @@ fn database_hint(code: rusqlite::ErrorCode) -> Option<String> {
     use rusqlite::ErrorCode;
     match code {
         ErrorCode::DiskFull => {
-            Some("free space beside it; finished trials are saved: `prony run --resume` continues".to_owned())
+            Some("free space on its disk; finished trials are saved: `prony run --resume` continues the run".to_owned())
         }
-        ErrorCode::ReadOnly | ErrorCode::CannotOpen => {
-            Some("its folder must exist and be writable, also to read: copy it into such a folder".to_owned())
-        }
+        ErrorCode::ReadOnly | ErrorCode::CannotOpen => Some(
+            "the folder of the database must exist and be writable, even for reading: copy the file into such a folder"
+                .to_owned(),
+        ),
         _ => None,
     }
 }
@@ -146,14 +149,14 @@ mod tests {
 
     fn refused(code: i32) -> Error {
         let source = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
-        Error::Database { path: "p.db".into(), doing: "keep a trial", source }
+        Error::Database { path: "p.db".into(), doing: "store a trial", source }
     }
 
     #[test]
     fn a_full_disk_and_a_read_only_folder_say_what_to_do() {
         let says = |code, text: &str| refused(code).hint().is_some_and(|hint| hint.starts_with(text));
-        assert!(says(13, "free space beside it; finished trials are saved"));
-        assert!(says(1544, "its folder must exist and be writable"));
-        assert!(says(14, "its folder must exist and be writable"));
+        assert!(says(13, "free space on its disk; finished trials are saved"));
+        assert!(says(1544, "the folder of the database must exist and be writable"));
+        assert!(says(14, "the folder of the database must exist and be writable"));
     }
 }

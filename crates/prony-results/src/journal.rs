@@ -1,4 +1,4 @@
-//! Runs of searches: an experiment that grows by a variant at a time, and a journal of what was asked and concluded.
+//! Stores the runs of searches: an experiment to which variants are added one at a time, and the journal of the search.
 
 use prony_experiment::design::Experiment;
 use rusqlite::params;

@@ -1,7 +1,7 @@
-//! The results database: one SQLite file, the only place that knows SQL.
+//! The results database: one SQLite file. No other crate uses SQL.
 //!
 //! A trial is appended in one transaction when it has ended and is never rewritten. Several
-//! processes may write to one file. Every table and figure is computed from this file.
+//! processes may write to one file. Every table and chart is computed from this file.
 
 mod codec;
 mod error;

@@ -118,9 +118,9 @@ impl Database {
             .map_err(|fault| refused(path, fault))
     }
 
-    /// From now on a commit waits for the disk only where the last one that did is at least `span` ago. Every commit
-    /// survives the end of this process; a power failure may lose those of the last `span`. Zero, the default, makes
-    /// each wait.
+    /// From now on, a commit waits for the disk only if the last commit that waited is at least `span` ago. Every
+    /// commit survives the end of this process; a power failure may lose the commits of the last `span`. With zero, the
+    /// default, each commit waits.
     ///
     /// # Errors
     /// [`Error::Database`].
@@ -129,8 +129,8 @@ impl Database {
         self.wait_for_the_disk(true)
     }
 
-    /// Waits for the disk now, where the next commit, expected after `next`, would be the first to do so since more than
-    /// the span of [`Self::sync_every`] and a client waits for it; `None` is a commit that is not announced.
+    /// Waits for the disk now if the next commit, expected after `next`, would otherwise have to wait (see
+    /// [`Self::sync_every`]) while a client waits for it. `None` means that it is not known when the next commit comes.
     ///
     /// # Errors
     /// [`Error::Database`].
@@ -143,7 +143,7 @@ impl Database {
         // SQLite waits for the whole log, but only with a commit, and an empty one is none: the number is what it was.
         let same = self.connection.pragma_update(None, "user_version", VERSION);
         self.unsynced = same.is_err();
-        same.map_err(|source| self.failed("bring the results to the disk", source))
+        same.map_err(|source| self.failed("sync the results to the disk", source))
     }
 
     fn wait_for_the_disk(&mut self, yes: bool) -> Result<(), Error> {
@@ -151,7 +151,7 @@ impl Database {
             self.synced = Instant::now();
         }
         let set = self.connection.pragma_update(None, "synchronous", if yes { "FULL" } else { "NORMAL" });
-        set.map_err(|source| self.failed("say when to wait for the disk", source))
+        set.map_err(|source| self.failed("set how commits are synced to the disk", source))
     }
 
     /// Reads with the closure, which gets one state of the file even if other processes append meanwhile.
@@ -174,7 +174,7 @@ impl Database {
             while rows.next()?.is_some() {}
             Ok(())
         };
-        vacuum().map_err(|source| self.failed("give space back", source))
+        vacuum().map_err(|source| self.failed("return free space to the file system", source))
     }
 
     /// Writes with the closure, in one transaction: all of it or nothing.
@@ -210,10 +210,10 @@ fn located(path: &Path) -> Result<PathBuf, Error> {
     let file = std::path::absolute(path).map_err(|_| not_a_file("names no file"))?;
     match file.metadata() {
         Ok(about) if about.is_dir() => Err(not_a_file("is a directory")),
-        Ok(about) if !about.is_file() => Err(not_a_file("is no regular file")),
+        Ok(about) if !about.is_file() => Err(not_a_file("is not a regular file")),
         // Under each name SQLite has another log, and reads and writes without what is in the others.
         Ok(about) if about.nlink() > 1 => {
-            Err(not_a_file("has several names (hard links): remove the others, or copy it"))
+            Err(not_a_file("has several names (hard links): remove the other names, or copy the file"))
         }
         // Of what cannot be reached, SQLite says why.
         _ => Ok(file),
@@ -297,7 +297,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for (path, expected) in [
             (folder.path(), "is a directory"),
-            (Path::new("/dev/null"), "is no regular file"),
+            (Path::new("/dev/null"), "is not a regular file"),
             (Path::new(""), "names no file"),
         ] {
             for opened in [Database::create(path), Database::read_only(path)] {

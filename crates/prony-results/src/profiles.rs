@@ -1,4 +1,4 @@
-//! Profiles of a run's variants: stored whole, and separately from its trials.
+//! Stores and reads the profiles of a run's variants, separately from the trials of the run.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ impl Database {
     /// # Errors
     /// [`Error::Database`], also where the variant has one already.
     pub fn append_profile(&mut self, run: RunId, record: &ProfileRecord, files: &[ProfileFile]) -> Result<(), Error> {
-        self.write("keep a profile", |tx| {
+        self.write("store a profile", |tx| {
             let text = serde_json::to_vec(record).map_err(unwritable)?;
             tx.prepare_cached("INSERT INTO profiles (run, variant, record) VALUES (?1, ?2, ?3)")?.execute(params![
                 run.0,

@@ -1,4 +1,4 @@
-//! Reads what reports need: the runs, and one run with its light trials.
+//! Reads runs: the list of all runs, and one run with its trials but without their large parts.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -157,7 +157,7 @@ fn effective(connection: &Connection, run: RunId) -> rusqlite::Result<BTreeMap<i
         .collect()
 }
 
-/// The position of each phase: its id -> (trial, phase), in the order of the readings; and its set of missing figures.
+/// The position of each phase: its id -> (trial, phase), in the order of the readings; and its set of missing readings.
 #[derive(Default)]
 struct Phases(Vec<(i64, usize, usize, Option<i64>)>);
 
@@ -225,7 +225,7 @@ fn load_readings(
     for (id, trial, phase, absent) in &phases.0 {
         let mut readings: BTreeMap<i64, Vec<(MetricKeyText, Reading<f64>)>> = BTreeMap::new();
         while let Some(measured) = row.filter(|row| row.get(0) == Ok(*id)) {
-            let key = *metrics.get(measured.get(2)?).ok_or_else(|| damaged("a reading of no known metric"))?;
+            let key = *metrics.get(measured.get(2)?).ok_or_else(|| damaged("a reading has an unknown metric"))?;
             readings
                 .entry(measured.get(1)?)
                 .or_default()
@@ -233,19 +233,20 @@ fn load_readings(
             row = rows.next()?;
         }
         if let Some(absent) = absent {
-            let absence = absences.get(absent).ok_or_else(|| damaged("a phase that lacks what is not told"))?;
+            let absence =
+                absences.get(absent).ok_or_else(|| damaged("a phase has an unknown set of missing readings"))?;
             for (instance, key, why) in absence {
                 readings.entry(*instance).or_default().push((*key, Reading::Missing(why.clone())));
             }
         }
         // All of an instance at once: a map is built from sorted keys faster than by inserting them.
         let named = readings.into_iter().map(|(instance, readings)| {
-            let name = instances.get(instance).ok_or_else(|| damaged("a reading of no known instance"))?;
+            let name = instances.get(instance).ok_or_else(|| damaged("a reading has an unknown instance"))?;
             Ok((name.clone(), readings.into_iter().collect()))
         });
         trials[*trial].phases[*phase].readings = named.collect::<rusqlite::Result<_>>()?;
     }
-    if row.is_some() { Err(damaged("readings of no known phase")) } else { Ok(()) }
+    if row.is_some() { Err(damaged("readings belong to an unknown phase")) } else { Ok(()) }
 }
 
 /// Names by number.
@@ -255,15 +256,15 @@ struct Names<'a> {
     instances: &'a Dictionary<String>,
 }
 
-/// A missing figure of a phase: the number of the instance, the metric, and why.
+/// A missing reading of a phase: the number of the instance, the metric, and why.
 type Absence = Vec<(i64, MetricKeyText, Why)>;
 
-/// The run's sets of missing figures, by number.
+/// The run's sets of missing readings, by number.
 fn absences(connection: &Connection, run: RunId, names: &Names<'_>) -> rusqlite::Result<BTreeMap<i64, Absence>> {
     let named = |(instance, metric, reason): (i64, i64, i64)| {
-        let key = *names.metrics.get(metric).ok_or_else(|| damaged("a missing figure of no known metric"))?;
-        names.instances.get(instance).ok_or_else(|| damaged("a missing figure of no known instance"))?;
-        let why = names.reasons.get(reason).cloned().ok_or_else(|| damaged("a missing figure without a reason"))?;
+        let key = *names.metrics.get(metric).ok_or_else(|| damaged("a missing reading has an unknown metric"))?;
+        names.instances.get(instance).ok_or_else(|| damaged("a missing reading has an unknown instance"))?;
+        let why = names.reasons.get(reason).cloned().ok_or_else(|| damaged("a missing reading has no reason"))?;
         Ok((instance, MetricKeyText(key), why))
     };
     connection
@@ -312,7 +313,7 @@ fn dictionary<T: Clone, E: StdError + Send + Sync + 'static>(
         let name = row.get_ref(1)?.as_str()?;
         let value = read(name).map_err(|e| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, Box::new(e)))?;
         let at = usize::try_from(row.get::<_, i64>(0)?).ok().filter(|at| *at < MOST_NAMES);
-        let at = at.ok_or_else(|| damaged("a name has a number that is never given"))?;
+        let at = at.ok_or_else(|| damaged("a name has a number that is never assigned"))?;
         values.resize(at.max(values.len()), None);
         values.push(Some(value));
     }

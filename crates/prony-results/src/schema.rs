@@ -1,4 +1,4 @@
-//! Creates the tables, and checks the schema's number in the file's header. There is one: other files are refused.
+//! Creates the tables, and checks the schema version in the file's header. Files of any other version are refused.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,4 +1,4 @@
-//! The heavy parts of a trial, loaded one trial at a time.
+//! Loads the large parts of a trial (series, groups, histograms, throughput), one trial at a time.
 
 use std::collections::BTreeSet;
 

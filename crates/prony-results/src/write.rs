@@ -25,7 +25,7 @@ impl Database {
     /// [`Error::Database`].
     pub fn begin_run(&mut self, start: &RunStart<'_>) -> Result<RunId, Error> {
         let path = self.path().to_owned();
-        let (run, live) = self.write("begin a run", |tx| {
+        let (run, live) = self.write("start a run", |tx| {
             let recorded = start.experiment.recorded();
             let experiment = json(recorded.as_ref())?;
             tx.prepare_cached(
@@ -101,7 +101,7 @@ impl Database {
         version: &str,
         started_unix_ms: u64,
     ) -> Result<u32, Error> {
-        self.write("begin a session", |tx| {
+        self.write("start a session", |tx| {
             let next = "SELECT coalesce(max(session), 0) + 1 FROM sessions WHERE run = ?1";
             let session = tx.query_row(next, [run.0], |row| row.get(0))?;
             tx.execute(
@@ -142,7 +142,7 @@ impl Database {
     pub fn append_trials(&mut self, run: RunId, records: &[TrialRecord]) -> Result<(), Error> {
         // If nothing is stored, the numbers of new names are not stored either.
         let mut names = std::mem::take(&mut self.names);
-        let (refused, names) = self.write("keep a trial", |tx| {
+        let (refused, names) = self.write("store a trial", |tx| {
             for record in records {
                 match position_state(tx, run, record.trial.position)? {
                     PositionState::Free => {}

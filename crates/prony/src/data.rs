@@ -1,4 +1,5 @@
-//! The records of `[data]` as a file, one a line: written as they are made, so that memory is bounded whatever their count.
+//! Writes the records of `[data]` to a file, one per line, while they are generated, so that any number of records
+//! needs little memory.
 
 use std::io::{self, Write};
 

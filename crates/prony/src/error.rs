@@ -1,4 +1,4 @@
-//! What can go wrong in the binary; every variant names its noun and keeps its source.
+//! Errors of the command line. Each variant says what could not be done and keeps the underlying error.
 
 use std::io;
 use std::path::PathBuf;
@@ -95,7 +95,9 @@ impl Error {
             Self::Report(error) => error.hint(),
             Self::Results(error) => error.hint(),
             Self::Arguments { hint, .. } => Some(hint.clone()),
-            Self::Open { .. } => Some("the page is written: open it by hand, or install `xdg-utils`".to_owned()),
+            Self::Open { .. } => {
+                Some("the page was written: open the file in a browser, or install `xdg-utils`".to_owned())
+            }
             _ => None,
         }
     }
@@ -108,7 +110,7 @@ impl Error {
         }
     }
 
-    /// Whether the reader of our output went away, which is no failure (exit code 0).
+    /// Whether the reader of prony's output closed the pipe, which is not a failure (exit code 0).
     pub fn is_broken_pipe(&self) -> bool {
         let (Self::Write { source, .. } | Self::Report(prony_report::Error::Write { source, .. })) = self else {
             return false;

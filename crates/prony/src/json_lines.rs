@@ -1,4 +1,4 @@
-//! The observer for programs: each event as one line of JSON.
+//! Reports the progress of a run to other programs (`--json`): each event as one line of JSON.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! The one binary.
+//! The `prony` binary: starts the command line of the library.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
 //! Files that a command writes for its user.
 //!
-//! Each is opened before anything runs: hours later would be late to learn that it cannot be written. And none may be the
-//! results, whatever path leads there, nor a file that the command reads, nor another one that it writes. What a file
-//! held before stays until there is something to put in its place.
+//! Each file is opened before anything runs, so that one that cannot be written is reported at once. A file is refused
+//! if it is the results database (by whatever path), a file that the command reads, or another file that it writes. The
+//! old content of a file stays until new content is ready.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -15,12 +15,12 @@ use prony_place::protected::{NAME_ANOTHER, Protected, is_same_file};
 
 use crate::error::Error;
 
-/// What becomes of a file with content that is there already.
+/// How an existing file with content is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Present {
-    /// It is written over.
+    /// It is overwritten.
     Replaced,
-    /// More is written behind it.
+    /// New content is appended.
     Continued,
     /// It is an error, with this hint.
     Refused(&'static str),
@@ -86,7 +86,7 @@ impl OutputFiles {
     fn claim(&mut self, path: &Path) -> Result<(), Error> {
         allowed(path, self.protected.refusal(path))?;
         let mut same = self.written.iter().filter(|other| is_same_file(other, path));
-        allowed(path, same.next().map(|_| "this command writes something else to it"))?;
+        allowed(path, same.next().map(|_| "this command writes another output to the same file"))?;
         // Devices and pipes have no content that could be lost.
         if !fs::metadata(path).is_ok_and(|about| !about.is_file()) {
             self.written.push(path.to_owned());
@@ -221,7 +221,7 @@ mod tests {
             assert_eq!(said(&mut files, &at(name), Present::Replaced), "opened", "{name}");
         }
         let twice = said(&mut files, &at("sub/../new"), Present::Replaced);
-        assert!(twice.ends_with("this command writes something else to it"), "{twice}");
+        assert!(twice.ends_with("this command writes another output to the same file"), "{twice}");
         assert!(said(&mut files, &at("loop"), Present::Replaced).starts_with("cannot write"));
         assert!(!at("prony.db-wal").exists(), "nothing is made of what is refused");
     }

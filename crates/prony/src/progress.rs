@@ -1,5 +1,5 @@
-//! The observer for people: one line that is rewritten on a terminal, a line for each finished trial elsewhere. Trials that
-//! did not end well, and notices, have lines of their own everywhere.
+//! Shows the progress of a run to the user: on a terminal one line that is rewritten, elsewhere one line per finished
+//! trial. Failed trials and notices always get a line of their own.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -141,7 +141,7 @@ impl<W: Write> Observer for Terminal<W> {
                     self.line(&format!("run {run}: {title}: {plan}{again}"));
                 }
             }
-            Event::HostProbe { what } => self.passing(&format!("looking at the machine: {what}")),
+            Event::HostProbe { what } => self.passing(&format!("examining the machine: {what}")),
             Event::Copying { directory, done, total } => {
                 self.passing(&format!("copying `{directory}`: {done} of {total}"));
             }
@@ -176,7 +176,7 @@ impl<W: Write> Observer for Terminal<W> {
             Event::RunEnded { run, ok, failed, interrupted } => {
                 if !self.manner.quiet {
                     let how = if *interrupted { "interrupted" } else { "done" };
-                    let ended = if *failed > 0 { format!(", {failed} ended otherwise") } else { String::new() };
+                    let ended = if *failed > 0 { format!(", {failed} not ok") } else { String::new() };
                     let before = if self.done_before > 0 { " in this session" } else { "" };
                     self.line(&format!("run {run} {how}: {} ok{ended}{before}", count(*ok, "trial")));
                 }

@@ -149,7 +149,7 @@ test("a flame graph is walked by keyboard and filled by a call", options, () =>
     await section.locator('.flame [tabindex="0"]').focus();
     // Everything, the thread, build, source, transform.
     for (let depth = 0; depth < 4; depth++) await page.keyboard.press("ArrowDown");
-    assert.match(await said(), /transform \(.*: 2[34]\S*\s% in all/);
+    assert.match(await said(), /transform \(.*: 2[34]\S*\s% total/);
     await page.keyboard.press("ArrowRight");
     assert.match(await said(), /writeBatch .*lmdb/);
     await page.keyboard.press("ArrowLeft");

@@ -71,5 +71,5 @@ test("packages have colours by their time, threads none", () => {
 
 test("a call is told in words", () => {
   const put = layout(PHASE.calls).descendants().find((n) => n.data.index === 2)!;
-  assert.equal(sentence(PHASE, put.data), "put (lmdb/index.js:3, lmdb): 60\u00a0% in all, 60\u00a0% itself");
+  assert.equal(sentence(PHASE, put.data), "put (lmdb/index.js:3, lmdb): 60\u00a0% total, 60\u00a0% self");
 });

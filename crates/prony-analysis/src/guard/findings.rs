@@ -262,13 +262,16 @@ pub(super) mod tests {
             found.map(|finding| finding.message).collect::<Vec<_>>()
         };
         let skip = "[design]\nskip = [{ engine = \"memory\", size = 2000 }]\n";
-        let why = "its stratum has no baseline";
+        let why = "the variant's stratum has no baseline";
         let expected = format!("the verdicts leave out 2 of 4 variants: `2000, lmdb`: {why}; `2000, redb`: {why}");
         assert_eq!(found(&experiment_with(skip, "", 6)), [expected]);
         let only = "[[phase]]\nname = \"read\"\nget = {}\nwhen = { engine = [\"memory\", \"lmdb\"], size = 1000 }\n";
         let second = experiment_with("", only, 6).source().replace("blocks", "metrics = [\"read.time\"]\nblocks");
         let message = found(&checked(&second)).remove(0);
-        assert!(message.starts_with("some verdicts leave out 3 of 4 variants: `1000, redb`: it or its"), "{message}");
+        assert!(
+            message.starts_with("some verdicts leave out 3 of 4 variants: `1000, redb`: the variant or its"),
+            "{message}"
+        );
         let no_baseline = experiment(6).source().replace("baseline = { engine = \"memory\" }\n", "");
         assert_eq!(found(&checked(&no_baseline)), [""; 0], "nothing at all is compared, which is said elsewhere");
     }

@@ -1,4 +1,4 @@
-//! Reads cells of tables: text with figures in it, `{source.time + persist.time:s} ({source.time:s})`.
+//! Reads cells of report tables: text with metrics in braces, `{source.time + persist.time:s} ({source.time:s})`.
 
 use super::compare::{PhaseNames, phase_fault};
 use crate::design::{CellPart, Column};
@@ -54,7 +54,7 @@ impl<'a, 'n, 't> Cells<'a, 'n, 't> {
         Some(column)
     }
 
-    /// A column that is one figure, named by itself; `others` are the names that may have been meant.
+    /// A column that is one expression, which is also its heading; `names` are names that may have been meant.
     pub(crate) fn figure<'k>(&mut self, node: &Node, names: impl Iterator<Item = &'k str>) -> Option<Column> {
         let text = node.text()?;
         match self.expression(text) {
@@ -102,9 +102,11 @@ impl<'a, 'n, 't> Cells<'a, 'n, 't> {
     /// A format that is never used is a mistake.
     pub(crate) fn finish(self) {
         if let Some(node) = self.format.filter(|_| !self.format_used) {
-            let message = format!("`{}` prints no figure of this table", node.label());
-            self.problems
-                .add(Problem::new(node.span.clone(), message).hint("it goes to figures without a format of their own"));
+            let message = format!("the format `{}` fits no value of this table", node.label());
+            self.problems.add(
+                Problem::new(node.span.clone(), message)
+                    .hint("the table's format applies to values without a format of their own"),
+            );
         }
     }
 }

@@ -27,9 +27,9 @@ const MOST_BLOCKS: u32 = 10_000;
 #[derive(Default)]
 pub(crate) struct PhaseNames {
     pub(crate) list: Vec<(String, bool)>,
-    /// Whether a program has a runtime, whose figures exist by role too.
+    /// Whether a program has a runtime, for which metrics exist by role too.
     pub(crate) roles: bool,
-    /// The replicas of programs, whose figures exist by number too.
+    /// The replicas of programs, for which metrics exist by number too.
     pub(crate) replicas: Vec<Started>,
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn given_times(node: Option<&Node>, variants: &[Variant], problems: &
         let phases = variants.iter().flat_map(|variant| &variant.spec.phases);
         let mut given = phases.filter(|phase| phase.name == name.phase);
         if let Some(given) = given.find_map(|phase| phase.action.prescribes(name.key.metric)) {
-            let message = format!("`{name}` says nothing of speed: `{}` {}", name.phase, given.why);
+            let message = format!("`{name}` does not measure speed: `{}` {}", name.phase, given.why);
             let hint = format!("compare {}, such as `{}.latency.p50`", given.instead, name.phase);
             problems.add(Problem::new(node.span.clone(), message).hint(hint));
         }
@@ -155,8 +155,8 @@ pub(crate) fn phase_fault(name: &MetricName, phases: &PhaseNames) -> Option<(Str
             name.instance.as_ref().and_then(fault)
         }
         Some((phase, false)) => Some((
-            format!("`{name}`: phase `{phase}` has `timed = false`, which keeps it out of every figure"),
-            Some("take `timed = false` out of the phase".to_owned()),
+            format!("`{name}`: phase `{phase}` has `timed = false`, so it has no metrics"),
+            Some("remove `timed = false` from the phase".to_owned()),
         )),
     }
 }

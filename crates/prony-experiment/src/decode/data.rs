@@ -27,7 +27,7 @@ pub(crate) fn data(node: &Node, problems: &mut Problems<'_>) -> Option<DataSpec>
     };
     let data = DataSpec { records, key, value };
     if let Some(message) = too_large(&data) {
-        problems.add(Problem::new(view.get("records")?.span.clone(), message).hint("take fewer records"));
+        problems.add(Problem::new(view.get("records")?.span.clone(), message).hint("use fewer records"));
     }
     Some(data)
 }
@@ -48,7 +48,7 @@ fn too_large(data: &DataSpec) -> Option<String> {
     (all > i64::MAX as u128).then(|| {
         let exabytes = all as f64 / 1e18;
         format!(
-            "{} records of {each} bytes or more make {exabytes:.1} EB, and no file holds more than 9.2 EB",
+            "{} records of {each} bytes or more take {exabytes:.1} EB, but a file can have at most 9.2 EB",
             data.records
         )
     })
@@ -91,7 +91,7 @@ fn key(node: &Node, records: u64, problems: &mut Problems<'_>) -> Option<KeySpec
 /// A key of the table that belongs to another generator.
 fn foreign(view: &View<'_>, key: &str, owner: &str, problems: &mut Problems<'_>) {
     if view.get(key).is_some() && view.get(owner).is_none() {
-        problems.add(Problem::new(view.key_span(key), format!("`{key}` goes with `{owner}`, which is not here")));
+        problems.add(Problem::new(view.key_span(key), format!("`{key}` needs the key `{owner}`, which is missing")));
     }
 }
 
@@ -127,7 +127,7 @@ fn size(node: &Node, problems: &mut Problems<'_>) -> Option<Size> {
         let ends: Vec<Bytes> = list.list()?.iter().filter_map(bytes).collect();
         let [min, max] = <[Bytes; 2]>::try_from(ends).ok()?;
         if min > max {
-            problems.add(Problem::new(list.span.clone(), format!("`{key}` goes from the shortest to the longest")));
+            problems.add(Problem::new(list.span.clone(), format!("the first length of `{key}` must be the shortest")));
         }
         Some((min, max))
     };
@@ -140,7 +140,7 @@ fn size(node: &Node, problems: &mut Problems<'_>) -> Option<Size> {
     let log_normal = View::new(Some(view.get("lognormal")?), &grammar::LOG_NORMAL);
     let (median, sigma, max) = (log_normal.bytes("median")?, log_normal.number("sigma")?, log_normal.bytes("max")?);
     if median > max {
-        problems.add(Problem::new(log_normal.span(), "the median is above the longest"));
+        problems.add(Problem::new(log_normal.span(), "`median` is above `max`"));
     }
     Some(Size::LogNormal { median, sigma, max })
 }
@@ -154,8 +154,8 @@ pub(crate) fn value_length(node: &Node, data: &DataSpec, memory: Bytes, problems
     if longest > memory {
         let value = node.get("value");
         let span = value.and_then(|value| value.get("bytes")).or(value).unwrap_or(node).span.clone();
-        let message = format!("values of {longest} do not fit: the machine has {memory} of memory");
-        problems.add(via(node, Problem::new(span, message).hint("take shorter values, and more records")));
+        let message = format!("values of {longest} do not fit into memory: the machine has {memory}");
+        problems.add(via(node, Problem::new(span, message).hint("use shorter values and more records")));
     }
 }
 
@@ -172,7 +172,7 @@ pub(crate) fn key_length(node: &Node, data: &DataSpec, engine: &str, facts: &Eng
     if let Some(most) = facts.max_key.filter(|most| longest > *most) {
         let span = node.get("key").map_or_else(|| node.span.clone(), |key| key.span.clone());
         let problem =
-            Problem::new(span, format!("keys of {longest} bytes do not fit: `{engine}` takes {most} at most"));
+            Problem::new(span, format!("keys of {longest} bytes are too long: `{engine}` allows at most {most} bytes"));
         problems.add(problem.hint("shorten the key, or leave the variant out with `[design] skip`"));
     }
 }

@@ -1,4 +1,4 @@
-//! The instances that figures of a phase may have beside the phase as a whole: roles, and replicas.
+//! The instances whose metrics a phase may have besides its own: roles, and replicas.
 
 use crate::node::Node;
 use crate::problem::quoted;
@@ -29,7 +29,7 @@ impl Started {
     }
 }
 
-/// The fault of a figure's instance, and a hint; `roles` says whether a program has a runtime.
+/// The fault of a metric's instance, and a hint; `roles` says whether a program has a runtime.
 pub(super) fn fault(
     name: &MetricName,
     instance: &str,
@@ -43,31 +43,37 @@ pub(super) fn fault(
     if let (Some(of), false) = (of_replicas(instance, roles), replicas.is_empty()) {
         return not_started(name, of, &replicas);
     }
-    let minus = instance.contains('-').then(|| "put spaces around `-` where it is meant as minus".to_owned());
+    let minus = instance.contains('-').then(|| "put spaces around `-` if it means minus".to_owned());
     let none = format!("`{name}`: there is no instance `{instance}`");
     if !replicas.is_empty() {
-        let hint = "those of a program with `replicas`: `replicas` for all of them, `replica.1` for the first";
+        let hint = "instances of a program with `replicas`: `replicas` for all replicas, `replica.1` for the first";
         return Some((none, minus.or_else(|| Some(hint.to_owned()))));
     }
     if roles {
-        let hint = format!("those of a program with a `runtime`: `{}`", ROLES.join("`, `"));
+        let hint = format!("instances of a program with a `runtime`: `{}`", ROLES.join("`, `"));
         return Some((none, minus.or(Some(hint))));
     }
-    Some((format!("`{name}`: a store runs in one process, so there is no instance `{instance}`"), minus))
+    Some((
+        format!(
+            "`{name}` names the instance `{instance}`, but only programs with `runtime` or `replicas` have instances"
+        ),
+        minus,
+    ))
 }
 
-/// Replicas of which there are figures, but not these.
+/// The fault where replicas have metrics, but not those that the name means.
 fn not_started(name: &MetricName, of: OfReplicas, replicas: &[&Started]) -> Option<(String, Option<String>)> {
     let here = replicas.iter().filter(|started| started.phase.as_ref().is_none_or(|phase| *phase == name.phase));
     let Some(most) = here.map(|started| started.most).max() else {
         let phases: Vec<&str> = replicas.iter().filter_map(|started| started.phase.as_deref()).collect();
-        let message = format!("`{name}`: no replicas start with phase `{}`, so it has no figures of any", name.phase);
-        return Some((message, Some(format!("they start with {}", quoted(&phases)))));
+        let message =
+            format!("`{name}`: no replicas start with phase `{}`, so it has no metrics of replicas", name.phase);
+        return Some((message, Some(format!("the replicas start with {}", quoted(&phases)))));
     };
     match of {
         OfReplicas::One(number) if number > most => {
-            let message = format!("`{name}`: there is no replica {number}, in no variant");
-            Some((message, Some(format!("the last one is `replica.{most}`"))))
+            let message = format!("`{name}`: no variant has a replica {number}");
+            Some((message, Some(format!("the last replica is `replica.{most}`"))))
         }
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! Decodes a checked tree of the file into plain data.
+//! Turns the checked tree of an experiment file into plain data.
 
 mod cell;
 pub(crate) mod compare;

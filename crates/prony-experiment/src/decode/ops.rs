@@ -1,4 +1,4 @@
-//! Reads the keys of repeated operations.
+//! Reads the keys that say how operations of a phase are repeated: `count`, `order`, `threads` and others.
 
 use super::View;
 use super::view::{rate, whole};
@@ -33,7 +33,7 @@ pub(crate) fn ops(action: &str, node: &Node, shape: &'static TableShape, problem
     let draws = !matches!(ops.order, Order::Record | Order::Key | Order::Shuffled);
     if action == "put" && draws {
         let span = view.get("order").map_or_else(|| node.span.clone(), |order| order.span.clone());
-        let problem = Problem::new(span, "`put` inserts each record once; this order draws records again");
+        let problem = Problem::new(span, "`put` inserts each record once, but this order repeats records");
         problems.add(problem.hint("write `update` to overwrite, or `mix` with `insert`"));
     }
     Some(ops)

@@ -56,8 +56,8 @@ impl Phases {
     /// The hint for a name that no phase has.
     fn hint(&self, name: &str) -> Option<String> {
         if self.left_out.iter().any(|other| other == name) {
-            let needs = "give what refers to it the same `when`, or give `replicas` a `count` of 0";
-            return Some(format!("the `when` of `{name}` leaves it out of this variant: {needs}"));
+            let needs = "give what refers to the phase the same `when`, or give `replicas` a `count` of 0";
+            return Some(format!("the `when` of `{name}` excludes the phase from this variant: {needs}"));
         }
         known_hint(name, self.names())
     }
@@ -93,11 +93,11 @@ pub(crate) fn follows(node: &Node, earlier: &Phases, problems: &mut Problems<'_>
     let Some(name) = unescaped(place) else { return };
     let fault = |message: String| Problem::new(place.span.clone(), message);
     if earlier.has(&name) == Some(false) {
-        let problem = fault(format!("no phase `{name}` stands before this one"));
+        let problem = fault(format!("no earlier phase is named `{name}`"));
         problems.add(via(place, problem.maybe_hint(earlier.hint(&name))));
     }
     if earlier.observed(&name).is_some_and(|observe| observe.end.is_none()) {
-        let message = format!("phase `{name}` lasts until the program ends; no phase can follow it");
+        let message = format!("phase `{name}` lasts until the program ends, so no phase can follow it");
         problems.add(via(place, fault(message).hint(format!("give `{name}` an `end`"))));
     }
 }
@@ -107,8 +107,9 @@ pub(crate) fn ends_later(node: &Node, phases: &Phases, frame: &Frame, problems: 
     let Some(place) = node.get("end").and_then(|end| end.get("replicas")) else { return };
     let Some(phase) = phases.sound.last().filter(|_| frame.replicas != Some(false)) else { return };
     if phases.awaits_replicas(&phase.name).is_some() {
-        let message = format!("phase `{}` begins when the replicas have ended, so that this never ends it", phase.name);
-        let hint = "let it end with a line, a mark, when it has settled, or with the program";
+        let message =
+            format!("phase `{}` begins when the replicas have ended, so the same event cannot end it", phase.name);
+        let hint = "end the phase with a line, a mark, `settle`, or with the program";
         problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
     }
 }
@@ -125,7 +126,7 @@ pub(crate) fn no_shared_read(node: &Node, phases: &Phases, problems: &mut Proble
          marks and calls arrive by another channel than lines",
         other.name, last.name
     );
-    let hint = "change the patterns so that each line matches that of one phase only";
+    let hint = "change the patterns so that each line matches the pattern of one phase only";
     problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
 }
 
@@ -143,9 +144,10 @@ pub(crate) fn no_shared_suspension(node: &Node, phases: &Phases, problems: &mut 
             let place = place.or(node.get("name").map(|name| &name.span)).unwrap_or(&node.span);
             let (by, open) = (&one.name, &two.name);
             let message = format!(
-                "`at_end` of phase `{by}` suspends the program while phase `{open}` is under way, which would have no figures"
+                "`at_end` of phase `{by}` suspends the program while phase `{open}` is running, so `{open}` would \
+                 have no measurements"
             );
-            let hint = format!("let `{open}` end before, or measure the two in experiments of their own");
+            let hint = format!("end phase `{open}` earlier, or measure the two phases in two separate experiments");
             problems.add(Problem::new(place.clone(), message).hint(hint));
         }
     }
@@ -163,10 +165,10 @@ pub(crate) fn starts_with_a_phase(program: &ProgramSpec, node: &Node, phases: &P
     }
     if let Some(awaits) = phases.awaits_replicas(phase) {
         let how = match awaits == phase {
-            true => "which begins only when they have ended".to_owned(),
-            false => format!("which comes after `{awaits}`, and that waits until they have ended"),
+            true => "which begins only after the replicas have ended".to_owned(),
+            false => format!("which comes after `{awaits}`, and `{awaits}` waits until the replicas have ended"),
         };
-        let hint = "let them start with an earlier phase, or that phase begin with a line, a mark or a call";
+        let hint = "start the replicas with an earlier phase, or begin that phase with a line, a mark or a call";
         problems.add(via(place, fault(format!("replicas would start with phase `{phase}`, {how}")).hint(hint)));
     }
 }

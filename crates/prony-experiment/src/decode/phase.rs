@@ -30,8 +30,8 @@ pub(crate) fn name(node: &Node, problems: &mut Problems<'_>) -> Option<String> {
     let name = super::view::unescaped(place)?;
     let plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     if !plain || name.trim() != name || name.is_empty() {
-        let problem = Problem::new(place.span.clone(), format!("`{name}` is no name for a phase"));
-        problems.add(via(place, problem.hint("a name has letters, digits, `-` and `_`, and spaces between them")));
+        let problem = Problem::new(place.span.clone(), format!("`{name}` is not a valid name of a phase"));
+        problems.add(via(place, problem.hint("use letters, digits, `-` and `_`, with spaces between them")));
     }
     Some(name)
 }
@@ -88,7 +88,7 @@ pub(super) fn settle(node: &Node, limit: Option<Nanos>, problems: &mut Problems<
         beside: view.get("beside").map_or(default.beside, signs),
     };
     if let (Some(of), true) = (node.get("of"), spec.of == Signs::default()) {
-        let problem = Problem::new(of.span.clone(), "`of` names no sign, so that there is no `settle.time`");
+        let problem = Problem::new(of.span.clone(), "`of` names no sign of activity, so there is no `settle.time`");
         problems.add(via(of, problem.hint("name at least one of `cpu`, `written`, `disk`, `dirty`")));
     }
     can_settle(node, &spec, limit, problems);
@@ -109,16 +109,16 @@ fn can_settle(node: &Node, spec: &SettleSpec, limit: Option<Nanos>, problems: &m
         problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
     };
     let within_is = match node.get("within") {
-        Some(_) => format!("`within`, {within}"),
-        None => format!("`within`, which is {within} where nothing is said"),
+        Some(_) => format!("`within` ({within})"),
+        None => format!("`within` (default {within})"),
     };
     if quiet >= within {
-        let message = format!("`quiet`, {quiet}, has no room in {within_is}");
+        let message = format!("`quiet` ({quiet}) must be shorter than {within_is}");
         fault(node.get("quiet").unwrap_or(place("within")), message, "write a `within` that is longer than `quiet`");
     }
     if let Some(limit) = limit.filter(|limit| within > *limit) {
         let message =
-            format!("{within_is}, is beyond the limit of the phase, {limit}, at which the trial has timed out");
+            format!("{within_is} is longer than the limit of the phase ({limit}), at which the trial has timed out");
         fault(place("within"), message, "write a shorter `within`, or give the phase a longer `limit`");
     }
 }

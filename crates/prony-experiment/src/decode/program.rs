@@ -66,7 +66,7 @@ pub(crate) fn program(
     // It makes the copy to which the other changes apply.
     spec.changes.sort_by_key(|change| !matches!(change, Change::Revision { .. }));
     if let [Change::Revision { of: first }, Change::Revision { of: second }, ..] = spec.changes.as_slice() {
-        let message = format!("program `{name}` cannot be at `{first}` and at `{second}`");
+        let message = format!("program `{name}` has two revisions, `{first}` and `{second}`");
         problems.add(Problem::new(node.span.clone(), message).hint("name one `revision` in each variant"));
     }
     names_of_variables(view.get("env"), view.get("inherit"), problems);
@@ -76,14 +76,14 @@ pub(crate) fn program(
     let copied = spec.directory.is_some() && spec.copy != CopyOf::None;
     if !spec.changes.is_empty() && !copied {
         let problem = Problem::new(node.span.clone(), format!("program `{name}` has no copy that could be changed"));
-        problems.add(problem.hint("name its `directory`, and leave `copy = \"none\"` out"));
+        problems.add(problem.hint("set its `directory`, and remove `copy = \"none\"`"));
     }
     let writes =
         [("change", !spec.changes.is_empty()), ("build", spec.build.is_some()), ("prepare", spec.prepare.is_some())];
     if let (OutwardLinks::Keep, Some((step, _))) = (spec.links, writes.iter().find(|(_, is_there)| *is_there)) {
-        let message = format!("`{step}` would change, through a link that is kept, what is not in the copy");
+        let message = format!("through a link that is kept, `{step}` could change files outside the copy");
         let problem = Problem::new(view.key_span("links"), message);
-        problems.add(problem.hint(format!("write `links = \"copy\"`, or leave `{step}` out")));
+        problems.add(problem.hint(format!("write `links = \"copy\"`, or remove `{step}`")));
     }
     check_output(&spec, &view, problems);
     Some(spec)
@@ -92,14 +92,14 @@ pub(crate) fn program(
 /// Faults of `output` beside `pty` and `replicas`.
 fn check_output(spec: &ProgramSpec, view: &View<'_>, problems: &mut Problems<'_>) {
     if spec.output != OutputTo::Capture && spec.pty {
-        let problem = Problem::new(view.key_span("pty"), "`pty` is a terminal for output that is captured");
-        problems.add(problem.hint("take `pty` or `output` out"));
+        let problem = Problem::new(view.key_span("pty"), "`pty` works only with captured output");
+        problems.add(problem.hint("remove `pty` or `output`"));
     }
     if matches!(spec.output, OutputTo::File(_)) && spec.replicas.is_some() {
         let message =
             format!("program `{}` and its replicas would write over each other's output in one file", spec.name);
         let problem = Problem::new(view.key_span("output"), message);
-        problems.add(problem.hint("take `output` out, or write `output = \"null\"`"));
+        problems.add(problem.hint("remove `output`, or write `output = \"null\"`"));
     }
 }
 
@@ -115,7 +115,7 @@ fn links(view: &View<'_>) -> OutwardLinks {
 fn store(view: &View<'_>, problems: &mut Problems<'_>) -> Option<String> {
     let path = view.text("store")?;
     if path.is_empty() {
-        let problem = Problem::new(view.key_span("store"), "`store` names no file and no directory");
+        let problem = Problem::new(view.key_span("store"), "`store` is empty and names no file or directory");
         problems.add(problem.hint("write where the program keeps its data, as `store = \"{dir}/data\"`"));
     }
     Some(path)
@@ -160,7 +160,7 @@ fn command(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Op
         Some(Node { value: Value::Flag(flag), .. }) => flag.then(|| "sh".to_owned()),
         Some(node) if node.text().is_none() => {
             let problem = Problem::new(node.span.clone(), format!("`shell` cannot be `{}`", node.label()));
-            problems.add(problem.hint("`true`, `false`, or the shell's name"));
+            problems.add(problem.hint("write `true`, `false`, or the shell's name"));
             return None;
         }
         Some(node) => unescaped(node),
@@ -172,15 +172,15 @@ fn command(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Op
     };
     match (node.list(), shell) {
         (Some(_), Some(_)) => {
-            fault("with `shell = true`, `command` is one string, not a list", "write `command` as one string")
+            fault("with `shell`, `command` must be one text, not a list", "write `command` as one text")
         }
         (None, Some(shell)) => Some(CommandLine::Shell { shell, script: unescaped(node)? }),
         (Some(_), None) if texts(Some(node)).first().is_none_or(String::is_empty) => {
-            fault("`command` is empty", "program and arguments: `[\"node\", \"build.js\"]`")
+            fault("`command` is empty", "write program and arguments, such as `[\"node\", \"build.js\"]`")
         }
         (Some(_), None) => Some(CommandLine::Words(texts(Some(node)))),
         (None, None) => match shell_words::split(&unescaped(node)?) {
-            Err(_) => fault("`command` ends inside a quote", "close it, or write the command as a list"),
+            Err(_) => fault("`command` ends inside a quote", "close the quote, or write the command as a list"),
             Ok(words) if words.is_empty() => fault("`command` is empty", "name a program"),
             Ok(words) => Some(CommandLine::Words(words)),
         },
@@ -201,7 +201,7 @@ fn no_nul(node: &Node, problems: &mut Problems<'_>) {
     match &node.value {
         Value::Text(text) if has_nul(text) => {
             let problem = Problem::new(node.span.clone(), "a text of a program cannot contain the character NUL");
-            problems.add(via(node, problem.hint("take `\\u0000` out")));
+            problems.add(via(node, problem.hint("remove `\\u0000`")));
         }
         Value::List(items) => items.iter().for_each(|item| no_nul(item, problems)),
         Value::Table(entries) => {
@@ -216,7 +216,7 @@ fn no_nul(node: &Node, problems: &mut Problems<'_>) {
 fn names_of_variables(env: Option<&Node>, inherit: Option<&Node>, problems: &mut Problems<'_>) {
     let mut check = |name: &str, place: Range<usize>, fault: &dyn Fn(Problem) -> Problem| {
         if name.is_empty() || name.contains(['=', '\0']) {
-            problems.add(fault(Problem::new(place.clone(), format!("`{name}` is no name for a variable"))));
+            problems.add(fault(Problem::new(place.clone(), format!("`{name}` is not a valid name of a variable"))));
         }
         if name.starts_with("PRONY_") || name == "TMPDIR" {
             let problem = Problem::new(place, format!("the variable `{name}` is set by prony"));
@@ -292,7 +292,7 @@ impl Place<'_> {
                     spec.changes.push(Change::Dependency { name, version, manager });
                 }
                 None => {
-                    let problem = Problem::new(node.span.clone(), format!("`{text}` names no package and version"));
+                    let problem = Problem::new(node.span.clone(), format!("`{text}` is not a package with a version"));
                     problems.add(via(node, problem.hint("write `name@version`")));
                 }
             }
@@ -309,7 +309,7 @@ impl Place<'_> {
                 problems.add(via(at, Problem::new(at.span.clone(), message).hint(hint)));
             };
             if find.is_empty() {
-                fault("find", "`find` is empty", "write the text that is replaced");
+                fault("find", "`find` is empty", "write the text to replace");
             } else if find == with {
                 fault("with", "`with` is the same text as `find`, so nothing changes", "write another text");
             }
@@ -362,7 +362,7 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
     if observe.stop && observe.end.is_none() {
         let problem =
             Problem::new(view.key_span("then"), "the phase ends with the program, so there is nothing to stop");
-        problems.add(problem.hint("give it an `end`, or take `then` out"));
+        problems.add(problem.hint("give the phase an `end`, or remove `then`"));
     }
     Some(PhaseSpec {
         name,
@@ -376,37 +376,39 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
 fn one_way(node: &Node, problems: &mut Problems<'_>) {
     let bound = node.entry("begin").or(node.entry("end"));
     if let (Some(mark), true) = (node.entry("mark"), bound.is_some()) {
-        let problem = Problem::new(mark.key_span.clone(), "`mark` stands for begin and end, one of which is there too");
+        let problem = Problem::new(
+            mark.key_span.clone(),
+            "`mark` sets begin and end of the phase, so `begin` and `end` cannot be set too",
+        );
         problems.add(problem.hint("write `begin = { mark = \"NAME\" }`"));
     }
     let other = bound.or(node.entry("mark"));
     if let (Some(call), Some(other)) = (node.entry("call"), other) {
-        let message = format!("`call` is begin and end of the phase, and `{}` is there too", other.key);
-        let hint = "write `begin = { call = \"...\" }` and an `end`, or make two phases of them";
+        let message = format!("`call` sets begin and end of the phase, so `{}` cannot be set too", other.key);
+        let hint = "write `begin = { call = \"...\" }` and an `end`, or make two phases";
         problems.add(Problem::new(call.key_span.clone(), message).hint(hint));
     }
     let line = node.get("begin").and_then(|begin| begin.entry("line"));
     let mark = node.get("end").and_then(|end| end.entry("mark"));
     if let (Some(_), Some(mark)) = (line, mark) {
-        let message =
-            "the phase begins with a line and ends with a mark, whose order is not known: they come by two ways";
-        let hint = "begin it with a mark too, `begin = { mark = \"NAME\" }`, or end it with a line";
+        let message = "the phase begins with a line and ends with a mark, but their order is not known: they arrive \
+                       by different channels";
+        let hint = "begin the phase with a mark too, `begin = { mark = \"NAME\" }`, or end it with a line";
         problems.add(via(&mark.node, Problem::new(mark.key_span.clone(), message).hint(hint)));
     }
     let called = node.entry("call").or_else(|| node.get("end")?.entry("call"));
     if let (Some(at_end), None) = (node.entry("at_end"), called) {
-        let problem = Problem::new(at_end.key_span.clone(), "`at_end` suspends the program at the end of a `call`");
-        problems.add(
-            problem.hint("`at_end` needs a phase that is a function: add `call = \"FILE#EXPORT\"`, or remove `at_end`"),
-        );
+        let problem =
+            Problem::new(at_end.key_span.clone(), "`at_end` needs a `call`, at whose end it suspends the program");
+        problems.add(problem.hint("add `call = \"FILE#EXPORT\"` to the phase, or remove `at_end`"));
     }
 }
 
 fn at_end(node: &Node, stop: bool, problems: &mut Problems<'_>) -> AtEndSpec {
     let view = View::new(Some(node), &grammar::AT_END);
     if view.get("wait").is_some() && view.get("settle").is_some() {
-        let problem = Problem::new(view.key_span("wait"), "`wait` and `settle` are two ways to wait");
-        problems.add(via(node, problem.hint("take one of them out")));
+        let problem = Problem::new(view.key_span("wait"), "`wait` and `settle` exclude each other");
+        problems.add(via(node, problem.hint("remove one of the two keys")));
     }
     let (collect, wait) = (view.flag("collect").unwrap_or(false), view.time("wait"));
     let weak = match view.plain("weak") {
@@ -417,8 +419,9 @@ fn at_end(node: &Node, stop: bool, problems: &mut Problems<'_>) -> AtEndSpec {
         _ => Weak::Turn,
     };
     if view.get("weak").is_some() && !collect {
-        let problem = Problem::new(view.key_span("weak"), "`weak` says what a collection does, and none is forced");
-        problems.add(via(node, problem.hint("add `collect = true`, or take `weak` out")));
+        let problem =
+            Problem::new(view.key_span("weak"), "`weak` applies to a forced garbage collection, but none is forced");
+        problems.add(via(node, problem.hint("add `collect = true`, or remove `weak`")));
     }
     // The time in which a program is suspended counts for no limit of a phase.
     AtEndSpec { collect, weak, wait, settle: view.get("settle").map(|node| settle(node, None, problems)) }
@@ -429,12 +432,13 @@ fn reading_pattern(node: &Node, problems: &mut Problems<'_>) {
     let groups: Vec<&str> = regex.capture_names().flatten().collect();
     if groups.is_empty() {
         let problem = Problem::new(node.span.clone(), "the pattern has no named group, so nothing is read");
-        problems.add(problem.hint("name what is read by a metric: `(?<time>[0-9.]+)s`"));
+        problems.add(problem.hint("name a group after the metric that is read: `(?<time>[0-9.]+)s`"));
     }
     for group in groups.into_iter().filter(|group| *group != DIGEST_GROUP && group_meaning(group).is_none()) {
         let problem = Problem::new(node.span.clone(), format!("the group `{group}` names no metric"));
         problems.add(problem.hint(
-            "a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; or `digest`",
+            "name the group after a metric, with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; \
+             or `digest`",
         ));
     }
 }

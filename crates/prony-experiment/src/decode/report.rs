@@ -124,7 +124,7 @@ fn columns(view: &View<'_>, known: &Known<'_>, problems: &mut Problems<'_>) -> (
     } else {
         for entry in declared.iter().filter(|entry| !taken.contains(&entry.key)) {
             let problem = Problem::new(entry.key_span.clone(), format!("cell `{}` is not among `columns`", entry.key));
-            cells.add(problem.hint("name it there, or take it out"));
+            cells.add(problem.hint("add the cell to `columns`, or remove it"));
         }
     }
     cells.finish();

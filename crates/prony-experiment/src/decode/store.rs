@@ -20,7 +20,7 @@ pub(crate) fn merge_use(store: &Node, owner: &str, problems: &mut Problems<'_>) 
         let problem = Problem::new(level.node.span.clone(), message);
         problems.add(via(
             &level.node,
-            problem.hint(format!("write a table with the same keys as `[{owner}]`, as a level of a factor is one")),
+            problem.hint(format!("write a table with keys of `[{owner}]`, such as a level of a factor")),
         ));
         return without_use(store, entries);
     };
@@ -30,9 +30,9 @@ pub(crate) fn merge_use(store: &Node, owner: &str, problems: &mut Problems<'_>) 
         match own.iter().find(|other| other.key == entry.key) {
             None => own.push(entry.clone()),
             Some(other) => {
-                let message = format!("`{}` stands here and in what `use` brings", entry.key);
+                let message = format!("`{}` is set here and in the table of `use`", entry.key);
                 let problem = Problem::new(other.key_span.clone(), message);
-                problems.add(problem.label(entry.key_span.clone(), "brought"));
+                problems.add(problem.label(entry.key_span.clone(), "set by `use`"));
             }
         }
     }
@@ -54,7 +54,8 @@ pub(crate) fn store(
     let Some(engine_node) = view.get("engine") else {
         problems.add(via(
             node,
-            Problem::new(node.span.clone(), "`store` needs the key `engine`").hint("the driver's name"),
+            Problem::new(node.span.clone(), "`store` needs the key `engine`")
+                .hint("name of the engine, such as `lmdb`"),
         ));
         return None;
     };
@@ -78,7 +79,7 @@ pub(crate) fn store(
 fn unknown_engine(node: &Node, engine: &str, engines: &dyn EngineCatalog) -> Problem {
     if let Some((_, feature)) = engines.absent().into_iter().find(|(name, _)| name == engine) {
         let problem = Problem::new(node.span.clone(), format!("engine `{engine}` is not in this build"));
-        return problem.hint(format!("build with `--features {feature}`"));
+        return problem.hint(format!("build prony with `--features {feature}`"));
     }
     let names = engines.engines();
     let hint = known_hint(engine, names.iter().map(String::as_str));
@@ -90,7 +91,7 @@ fn not_offered(view: &View<'_>, engine: &str, class: Durability, facts: &EngineF
     let message = format!("`{engine}` does not offer durability `{}`; it offers {}", class.name(), quoted(&offered));
     let node = view.get("durability");
     let problem = Problem::new(node.map_or_else(|| view.span(), |node| node.span.clone()), message)
-        .hint("ask for a class it offers, or leave the variant out with `[design] skip`");
+        .hint("choose a class that the engine offers, or leave the variant out with `[design] skip`");
     node.map_or(problem.clone(), |node| via(node, problem))
 }
 
@@ -125,7 +126,7 @@ pub(crate) const LEAST_OF_A_STORE: Bytes = Bytes::from_bytes(1_000_000);
 pub(crate) fn enough_memory(limit: Option<&Node>, least: Bytes, subject: &str, problems: &mut Problems<'_>) {
     let Some((node, limit)) = limit.and_then(|node| Some((node, bytes(node)?))) else { return };
     if limit < least {
-        let message = format!("`memory` is {limit}, and no {subject} starts in less than {least}");
+        let message = format!("`memory` is {limit}, but a {subject} needs at least {least} to start");
         problems.add(via(
             node,
             Problem::new(node.span.clone(), message).hint("write a size with its unit, as `\"64 MB\"`"),

@@ -1,4 +1,4 @@
-//! What begins and ends the phases of a program.
+//! Reads the events that begin and end the phases of a program.
 
 use regex::Regex;
 
@@ -45,7 +45,7 @@ pub(super) fn trigger(
     if of("replicas").is_some() {
         if frame.replicas == Some(false) {
             let problem = Problem::new(view.key_span("replicas"), "the program has no replicas that could end");
-            let hint = "add `replicas` to the program; where their `count` is 0, leave the phase out by its `when`";
+            let hint = "add `replicas` to the program; if their `count` is 0, exclude the phase with its `when`";
             problems.add(via(node, problem.hint(hint)));
         }
         return Some(Trigger::Replicas);
@@ -66,9 +66,9 @@ pub(super) fn call(node: &Node, runtime: Option<Option<Runtime>>, problems: &mut
         return;
     };
     if !runtime.is_call(&text) {
-        let message = format!("`{text}` names no function of the runtime `{}`", runtime.name());
+        let message = format!("`{text}` is not the name of a function in the runtime `{}`", runtime.name());
         let (_, form) = runtime.call_form();
-        problems.add(fault(message, &format!("write `{form}`; names may be nested by full stops")));
+        problems.add(fault(message, &format!("write `{form}`; full stops separate nested names")));
     }
 }
 
@@ -79,9 +79,14 @@ pub(super) fn pattern(node: &Node, problems: &mut Problems<'_>) -> Option<Regex>
             // The last line of the message has the fault; those before it draw the pattern.
             let text = error.to_string();
             let what = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            let problem = Problem::new(node.span.clone(), format!("this is no pattern: {what}"));
-            problems
-                .add(via(node, problem.hint("`\\` takes a character literally; '...' quotes keep it as it stands")));
+            let problem = Problem::new(node.span.clone(), format!("this is not a valid pattern: {what}"));
+            problems.add(via(
+                node,
+                problem.hint(
+                    "`\\` before a character matches it literally; write the pattern in '...' \
+                                             so that TOML keeps the `\\`",
+                ),
+            ));
             None
         }
     }

@@ -10,10 +10,15 @@ pub(crate) static STORE: TableShape = TableShape {
         optional(
             "use",
             Shape::Any,
-            "the keys beside it",
-            "A table with the keys of `[store]`: a level of a factor, as `use = \"{store}\"`.",
+            "the other keys of this table",
+            "A table with keys of `[store]`, usually the level of a factor: `use = \"{store}\"`.",
         ),
-        optional("engine", Shape::Text, "required, here or in `use`", "The driver's name; `prony engines` lists them."),
+        optional(
+            "engine",
+            Shape::Text,
+            "required, here or in `use`",
+            "Name of the engine; `prony engines` lists the engines.",
+        ),
         optional(
             "durability",
             Shape::Word(&[
@@ -21,20 +26,20 @@ pub(crate) static STORE: TableShape = TableShape {
                 ("bounded", "a power failure loses at most the last commit"),
                 (
                     "relaxed",
-                    "a power failure may lose the most recent commits; those that survive are a prefix of \
-                    the commit order",
+                    "a power failure may lose the most recent commits; those that survive are a prefix of the commit \
+                     order",
                 ),
-                ("volatile", "a process crash loses a tail"),
-                ("none", "anything may be lost, integrity too"),
+                ("volatile", "a process crash may lose the most recent commits"),
+                ("none", "any data may be lost, and the store may become corrupt"),
             ]),
-            "the engine's own, or what `options` amount to",
-            "The class of promises asked for; one that the engine does not offer is a fault, never approximated.",
+            "the engine's default, or the class that results from `options`",
+            "Durability class. A class that the engine does not offer is an error; it is never approximated.",
         ),
         optional(
             "options",
             Shape::Map(&Shape::Scalar),
             "the driver's defaults",
-            "The driver's own options; `prony engines` lists them.",
+            "Options of the engine; `prony engines ENGINE` lists them.",
         ),
     ]],
     rest: None,
@@ -43,20 +48,20 @@ pub(crate) static STORE: TableShape = TableShape {
 /// `[data]`.
 pub(crate) static DATA: TableShape = TableShape {
     name: "data",
-    doc: "Records by number: key and value are pure functions of the number and the seed.",
+    doc: "The records: key and value of each follow from its number and the seed.",
     fields: &[&[
         required("records", Shape::Whole(1, i64::MAX as u64), "How many records there are; their numbers begin at 0."),
         optional(
             "key",
             Shape::Either(&[Shape::Template, Shape::Table(&KEY)]),
             "\"{i}\"",
-            "How a number becomes a key: a text with `{i}`, or a generator.",
+            "How keys are made from the records' numbers: a text with `{i}`, or a generator.",
         ),
         optional(
             "value",
             Shape::Either(&[Shape::Template, Shape::Table(&VALUE)]),
             "{ bytes = 100 }",
-            "How a number becomes a value: a text, or a generator.",
+            "How values are made from the records' numbers: a text, or a generator.",
         ),
     ]],
     rest: None,
@@ -65,10 +70,10 @@ pub(crate) static DATA: TableShape = TableShape {
 /// `key = { ... }`.
 pub(crate) static KEY: TableShape = TableShape {
     name: "key",
-    doc: "How a number becomes a key: exactly one of `template`, `integer` and `hashed`.",
+    doc: "How keys are made from the records' numbers: exactly one of `template`, `integer` and `hashed`.",
     fields: &[&[
         action("template", Shape::Template, "Text with the number in decimal at each `{i}`."),
-        optional("pad", Shape::Whole(0, 20), "0", "Least digits of the number, filled with zeros; with `template`."),
+        optional("pad", Shape::Whole(0, 20), "0", "Minimum number of digits, padded with zeros; only with `template`."),
         action(
             "integer",
             Shape::Whole(4, 8),
@@ -77,10 +82,15 @@ pub(crate) static KEY: TableShape = TableShape {
         action(
             "hashed",
             Shape::Whole(8, 4096),
-            "A hash of the number, so many bytes long in all; key order has nothing to do with record order.",
+            "A hash of the number; the whole key has this many bytes. Key order is unrelated to record order.",
         ),
-        optional("prefix", Shape::Text, "none", "Text before the hash; with `hashed`."),
-        optional("hex", Shape::Flag, "false", "The hash in hexadecimal instead of raw bytes; with `hashed`."),
+        optional("prefix", Shape::Text, "none", "Text before the hash; only with `hashed`."),
+        optional(
+            "hex",
+            Shape::Flag,
+            "false",
+            "Writes the hash in hexadecimal instead of raw bytes; only with `hashed`.",
+        ),
     ]],
     rest: None,
 };
@@ -88,15 +98,15 @@ pub(crate) static KEY: TableShape = TableShape {
 /// `value = { ... }`.
 pub(crate) static VALUE: TableShape = TableShape {
     name: "value",
-    doc: "How a number becomes a value.",
+    doc: "How values are made from the records' numbers.",
     fields: &[&[
         required(
             "bytes",
             Shape::Either(&[Shape::Bytes, Shape::Table(&BYTES_TABLE)]),
-            "The length, fixed or drawn for each record.",
+            "Length of the value, fixed or random for each record.",
         ),
-        optional("compressible", Shape::Share, "0%", "By how much a general compressor shrinks it."),
-        optional("prefix", Shape::Template, "none", "Text at the start of each value; counts in the length."),
+        optional("compressible", Shape::Share, "0%", "By what share a general compressor shrinks the value."),
+        optional("prefix", Shape::Template, "none", "Text at the start of each value; the length includes it."),
     ]],
     rest: None,
 };
@@ -104,15 +114,15 @@ pub(crate) static VALUE: TableShape = TableShape {
 /// `bytes = { ... }`.
 pub(crate) static BYTES_TABLE: TableShape = TableShape {
     name: "bytes",
-    doc: "Lengths drawn for each record.",
+    doc: "Random lengths, one for each record.",
     fields: &[&[
         action("uniform", Shape::Pair(&Shape::Bytes), "Every length from the first to the second, equally likely."),
         action(
             "zipfian",
             Shape::Pair(&Shape::Bytes),
-            "From the first to the second, short ones likelier, as YCSB draws field lengths.",
+            "Lengths from the first to the second, short ones more likely, as YCSB's field lengths.",
         ),
-        action("lognormal", Shape::Table(&LOG_NORMAL), "Log-normal, cut at a longest."),
+        action("lognormal", Shape::Table(&LOG_NORMAL), "Log-normal lengths up to a maximum."),
     ]],
     rest: None,
 };
@@ -124,7 +134,7 @@ pub(crate) static LOG_NORMAL: TableShape = TableShape {
     fields: &[&[
         required("median", Shape::Bytes, "The median length."),
         required("sigma", Shape::Positive, "Standard deviation of the length's natural logarithm."),
-        required("max", Shape::Bytes, "The longest."),
+        required("max", Shape::Bytes, "The maximum length."),
     ]],
     rest: None,
 };

@@ -1,4 +1,5 @@
-//! The form of the experiment file, declared once.
+//! Declares the form of the experiment file: tables, keys, defaults and descriptions. The checker, the JSON Schema and
+//! the reference are made from it.
 
 mod data;
 mod phase;
@@ -32,7 +33,7 @@ pub(crate) static ROOT: TableShape = TableShape {
             "compare",
             Shape::Table(&COMPARE),
             "no comparison",
-            "What is compared with what, and how often it runs.",
+            "Which variants are compared with which baseline, and how many blocks run.",
         ),
         optional("observe", Shape::Table(&OBSERVE), "10 samples a second", "How trials are observed."),
         optional("limits", Shape::Table(&LIMITS), "no limits", "Limits on a trial's whole process tree."),
@@ -78,15 +79,15 @@ pub(crate) static PROGRAM_PHASES: Shape = Shape::List(&Shape::Table(&PROGRAM_PHA
 /// `[experiment]`.
 pub(crate) static EXPERIMENT: TableShape = TableShape {
     name: "experiment",
-    doc: "What the experiment is called and asks.",
+    doc: "Title, question and seed of the experiment.",
     fields: &[&[
         optional("title", Shape::Plain, "the file's name", "Printed above every table and report."),
-        optional("question", Shape::Plain, "none", "What the experiment is to answer."),
+        optional("question", Shape::Plain, "none", "The question that the experiment is to answer."),
         optional(
             "seed",
             Shape::Whole(0, i64::MAX as u64),
             "1",
-            "Seeds everything that is drawn: data, operation orders, trial orders.",
+            "Seed of everything random: data, order of operations, order of trials.",
         ),
     ]],
     rest: None,
@@ -101,27 +102,28 @@ pub(crate) static DESIGN: TableShape = TableShape {
             "skip",
             Shape::List(&Shape::Map(&LEVELS)),
             "nothing is left out",
-            "Takes out every combination that has all the levels of one of these tables.",
+            "Excludes every combination that has all the levels of one of these tables.",
         ),
         optional(
             "grid",
             Shape::List(&Shape::Map(&LEVELS)),
-            "the full cross",
-            "A union of sub-grids instead of the full cross; a factor that one does not name takes all its levels.",
+            "the full Cartesian product",
+            "A union of sub-grids instead of the full Cartesian product. A factor that a sub-grid does not name takes \
+             all its levels.",
         ),
         optional(
             "vary",
             Shape::Word(&[("one at a time", "the baseline, and each combination that differs from it in one factor")]),
             "all factors together",
-            "Makes a star around the baseline instead of the full cross.",
+            "Varies factors around the baseline instead of the full Cartesian product.",
         ),
         optional(
             "leave_one_out",
             Shape::Plain,
             "none",
-            "A factor whose levels are changes. Its levels become `all` of them together, `without X` for each one, and \
-             `none`. The baseline is `all` unless `[compare]` names one, and a table shows the effect of each change \
-             when all others are applied.",
+            "Name of a factor whose levels are changes. The levels that run are `all` (all changes together), \
+             `without X` for each change X, and `none`. The baseline is `all` unless `[compare]` names another, and a \
+             table shows the effect of each change when all others are applied.",
         ),
     ]],
     rest: None,
@@ -133,40 +135,43 @@ pub(crate) static LEVELS: Shape = Shape::Either(&[Shape::Scalar, Shape::List(&Sh
 /// `[compare]`.
 pub(crate) static COMPARE: TableShape = TableShape {
     name: "compare",
-    doc: "What is compared with what, and how often it runs.",
+    doc: "Which variants are compared with which baseline, and how many blocks run.",
     fields: &[&[
         optional(
             "baseline",
             Shape::Map(&Shape::Scalar),
             "no comparison",
-            "A level for some factors; each variant is compared with the baseline inside the same levels of all others.",
+            "A level for one or more factors, as `{ engine = \"lmdb\" }`. Each variant is compared with the variant \
+             that has these levels and the same levels of all other factors.",
         ),
         optional(
             "floor",
             Shape::Map(&Shape::Scalar),
             "no floor",
-            "A level for some factors: the same work straight into the bare engine. Reports show what share of each \
-             variant's time lies above the floor inside the same levels of all others; nothing is judged by it.",
+            "A level for one or more factors that stands for the same work on the bare engine: the floor. Reports \
+             show what share of each variant's time lies above the floor at the same levels of all other factors; no \
+             verdict depends on it.",
         ),
         optional("margin", Shape::Share, "3%", "Differences below this do not matter."),
         optional(
             "alpha",
             Shape::Share,
             "5%",
-            "How often a verdict of the whole family may be wrong: more than 0 and less than 1.",
+            "Family-wise error rate, which is the probability that any of the verdicts is wrong: more than 0 and less \
+             than 1.",
         ),
         optional(
             "metric",
             Shape::Plain,
-            "`time` of the first timed phase that all variants have; of one that lasts a given time `rate`; of an open \
-             loop `latency.p99`, or the highest percentile for which its operations suffice",
-            "The one metric that gets verdicts, as `write.time`.",
+            "`time` of the first timed phase that all variants have; `rate` if that phase lasts a given time; \
+             `latency.p99` if it is an open loop, or the highest percentile for which it has enough operations",
+            "The primary metric, which gets verdicts, such as `write.time`.",
         ),
         optional(
             "metrics",
             Shape::List(&Shape::Plain),
             "none",
-            "Further metrics with verdicts; they count in the family.",
+            "Further metrics that get verdicts; the correction for multiple comparisons includes them.",
         ),
         optional(
             "blocks",
@@ -178,17 +183,17 @@ pub(crate) static COMPARE: TableShape = TableShape {
             "errors",
             Shape::Either(&[Shape::Whole(0, 1 << 53), Shape::Share]),
             "0",
-            "Operations of a phase that may fail, as a number or as a share of those offered, as `\"0.1%\"`. A trial in which \
-             more fail has failed, and in a phase bounded by count its times and rates are not compared. Calls of a \
-             function that throw count where this is written, and else do not.",
+            "How many operations of a phase may fail, as a number or as a share of the offered operations, such as \
+             `\"0.1%\"`. If more fail, the trial has failed, and in a phase bounded by count its times and rates are \
+             not compared. Function calls that throw count as failed operations only if this key is set.",
         ),
         optional(
             "budget",
             Shape::Span,
             "none: `blocks` says how many run",
-            "The time that the run has, as `20 min`: as many blocks run as fit into it, instead of `blocks`, until \
-             every comparison is decided; of a range in `blocks` the minimum still applies to the first interim \
-             analysis. A `cleanup` runs after it.",
+            "Time for the run, such as `20 min`, instead of `blocks`: as many blocks run as fit into this time, until \
+             every comparison is decided. If `blocks` is a range, its minimum still applies to the first interim \
+             analysis. A `cleanup` runs after this time.",
         ),
         optional("twice", Shape::Flag, "true", "Runs the baseline twice in each block, under two labels (A/A)."),
     ]],
@@ -198,14 +203,14 @@ pub(crate) static COMPARE: TableShape = TableShape {
 /// `blocks = { min, max, factor.level = N }`.
 pub(crate) static BLOCKS: TableShape = TableShape {
     name: "blocks",
-    doc: "How many blocks run, where it is not one number.",
+    doc: "The number of blocks as a range, or for single levels of factors.",
     fields: &[
         &BLOCK_RANGE,
         &[optional(
             "default",
             Shape::Either(&[Shape::Whole(1, 10_000), Shape::Table(&LEVEL_BLOCKS)]),
             "`min` and `max`",
-            "Blocks of variants whose levels set none, instead of `min` and `max`.",
+            "Number of blocks of variants whose levels set no number; replaces `min` and `max`.",
         )],
     ],
     rest: Some(&Shape::Map(&Shape::Either(&[Shape::Whole(1, 10_000), Shape::Table(&LEVEL_BLOCKS)]))),
@@ -214,7 +219,7 @@ pub(crate) static BLOCKS: TableShape = TableShape {
 /// Blocks of one level.
 pub(crate) static LEVEL_BLOCKS: TableShape = TableShape {
     name: "blocks of a level",
-    doc: "How many blocks the variants with this level run in.",
+    doc: "In how many blocks the variants with this level run.",
     fields: &[&BLOCK_RANGE],
     rest: None,
 };
@@ -224,10 +229,9 @@ static BLOCK_RANGE: [Field; 2] = [
         "min",
         Shape::Whole(1, 10_000),
         "6",
-        "The minimum; interim analyses planned in advance decide about \
-        more.",
+        "Minimum number of blocks; interim analyses, planned in advance, decide whether more blocks run.",
     ),
-    optional("max", Shape::Whole(1, 10_000), "`min`", "At most so many."),
+    optional("max", Shape::Whole(1, 10_000), "`min`", "Maximum number of blocks."),
 ];
 
 /// `[observe]`.
@@ -239,7 +243,7 @@ pub(crate) static OBSERVE: TableShape = TableShape {
             "hertz",
             Shape::Whole(1, 100),
             "10",
-            "How often a second the memory and CPU time of the process tree are read.",
+            "Samples per second of the memory and CPU time of the process tree.",
         ),
         optional("throughput", Shape::Span, "100 ms", "Interval of the throughput series."),
         optional(
@@ -250,7 +254,11 @@ pub(crate) static OBSERVE: TableShape = TableShape {
                     "the machine's limits are measured, reference workloads run and dirty pages are flushed before \
                      and after each trial",
                 ),
-                ("light", "none of that, for commands of milliseconds; finished trials are synced once a second"),
+                (
+                    "light",
+                    "none of these steps, for commands that take milliseconds; finished trials are synced to disk \
+                     once a second",
+                ),
             ]),
             "\"full\"",
             "How much is measured before and after each trial.",
@@ -259,27 +267,28 @@ pub(crate) static OBSERVE: TableShape = TableShape {
             "profile",
             Shape::Word(&[(
                 "cpu",
-                "where the processor's time goes: V8's own profiler for programs with `runtime = \"node\"`, `perf` for \
+                "CPU time by function: V8's own profiler for programs with `runtime = \"node\"`, `perf` for \
                  everything else",
             )]),
             "no profile",
-            "One extra trial of each variant is profiled after the blocks; it counts in no figure.",
+            "After the blocks, one extra trial of each variant runs under a profiler; no result includes this trial.",
         ),
         optional(
             "syncs",
             Shape::Flag,
-            "`true` where a variant has a `[store]` or a program with `store`, or the file names such a figure",
-            "Count the calls of `fsync`, `fdatasync`, `msync` and `sync_file_range`. While they are counted, each system call \
+            "`true` where a variant has a `[store]` or a program with `store`, or the file names a metric of these \
+             calls",
+            "Counts the system calls `fsync`, `fdatasync`, `msync` and `sync_file_range`. Meanwhile each system call \
              on the machine takes some 40 ns longer.",
         ),
         optional(
             "record_commands",
             Shape::Flag,
             "true",
-            "`false` keeps command lines, variables, paths, changes and texts of programs out of the results database, and \
-             the text of this file; `prony run --resume` then needs the file. Titles, labels of levels (with the values \
-             of `--set`) and their numbers, patterns and functions of phases, names of processes, files in profiles and \
-             what programs print are kept.",
+            "`false` keeps command lines, variables, paths, changes and texts of programs out of the results \
+             database, as well as the text of this file; `prony run --resume` then needs the file. Titles, labels of \
+             levels (with the values of `--set`) and their numbers, patterns and functions of phases, names of \
+             processes, files in profiles and what programs print are stored nevertheless.",
         ),
     ]],
     rest: None,
@@ -294,11 +303,16 @@ const MOST_CPUS: f64 = 8192.0;
 /// `[limits]`.
 pub(crate) static LIMITS: TableShape = TableShape {
     name: "limits",
-    doc: "Limits on a trial's whole process tree; reaching one is a result.",
+    doc: "Limits on a trial's whole process tree. A trial that reaches a limit is a result, not an error.",
     fields: &[&[
         optional("memory", Shape::Bytes, "no limit", "Memory of the whole tree, page cache included, swap off."),
-        optional("cpus", Shape::Between(LEAST_CPUS, MOST_CPUS), "no limit", "Processors' worth of CPU time."),
-        optional("pids", Shape::Whole(1, 4_194_304), "no limit", "Processes and threads."),
+        optional(
+            "cpus",
+            Shape::Between(LEAST_CPUS, MOST_CPUS),
+            "no limit",
+            "CPU time in processors: 1.5 is the time of one and a half processors.",
+        ),
+        optional("pids", Shape::Whole(1, 4_194_304), "no limit", "Number of processes and threads."),
         optional("time", Shape::Either(&[Shape::Span, Shape::Table(&TIME_LIMITS)]), "no limit", "Time of a trial."),
     ]],
     rest: None,

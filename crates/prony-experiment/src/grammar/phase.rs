@@ -16,9 +16,9 @@ pub(super) const FRAME: [Field; 4] = [
         "when",
         Shape::Map(&super::LEVELS),
         "in every variant",
-        "Restricts it to variants with these levels: `when = { factor = level }`, or a list of levels.",
+        "Restricts the phase to variants with these levels: `when = { factor = level }`, or a list of levels.",
     ),
-    optional("timed", Shape::Flag, "true", "`false` keeps set-up out of every figure."),
+    optional("timed", Shape::Flag, "true", "`false` excludes the phase, such as set-up, from all results."),
     optional("limit", Shape::Span, "`limits.time.phase`", "Time after which the trial has timed out."),
 ];
 
@@ -29,15 +29,19 @@ pub(super) const ACTIONS: [Field; 15] = [
     action("update", Shape::Table(&OPS), "Overwrites records with a new version of their value."),
     action("delete", Shape::Table(&OPS), "Removes records."),
     action("scan", Shape::Table(&SCAN), "Reads ranges in key order."),
-    action("compute", Shape::Table(&OPS), "A cache's `compute`: a get, and where it misses a put."),
-    action("mix", Shape::Table(&MIX), "Operations drawn by weight, as YCSB."),
+    action("compute", Shape::Table(&OPS), "`compute` of a cache: a get, and a put if the get finds nothing."),
+    action("mix", Shape::Table(&MIX), "Random mix of operations by weight, as in YCSB."),
     action("commit", Shape::Table(&EMPTY), "Commits the transaction that an earlier phase left open."),
-    action("persist", Shape::Table(&EMPTY), "Everything acknowledged so far is on the disk when it ends."),
-    action("close", Shape::Table(&EMPTY), "Closes the store: what the engine does in its destructor is timed here."),
-    action("reopen", Shape::Table(&EMPTY), "Opens the store again, closing it first where it is open."),
-    action("evict", Shape::Table(&EMPTY), "Makes the page cache cold for the store's files, and verifies it."),
+    action("persist", Shape::Table(&EMPTY), "Makes sure that everything acknowledged so far is on the disk."),
+    action(
+        "close",
+        Shape::Table(&EMPTY),
+        "Closes the store; the time includes what the engine does in its destructor.",
+    ),
+    action("reopen", Shape::Table(&EMPTY), "Opens the store again; closes it first if it is open."),
+    action("evict", Shape::Table(&EMPTY), "Evicts the store's files from the page cache, and verifies that."),
     action("settle", Shape::Table(&SETTLE), "Waits until the store is quiet."),
-    action("verify", Shape::Table(&EMPTY), "Reads everything back and compares it with what the generator says."),
+    action("verify", Shape::Table(&EMPTY), "Reads all records back and compares them with what the generator makes."),
     action("pause", Shape::Span, "Does nothing for a time."),
 ];
 
@@ -49,7 +53,7 @@ pub(crate) static OPS: TableShape =
 
 static REPEATED: [Field; 9] = [
     optional("count", Shape::Whole(1, i64::MAX as u64), "one for each record", "How many operations."),
-    optional("duration", Shape::Span, "`count`", "As many operations as the time allows, instead of `count`."),
+    optional("duration", Shape::Span, "`count`", "Runs as many operations as fit into this time, instead of `count`."),
     optional(
         "transaction",
         Shape::Either(&[Shape::Word(&GROUPED), Shape::Table(&BATCH)]),
@@ -67,26 +71,26 @@ static REPEATED: [Field; 9] = [
         "pause",
         Shape::Table(&PAUSE_EVERY),
         "none",
-        "A pause after every so many operations; it counts in `time`.",
+        "A pause after each group of operations; `time` includes the pauses.",
     ),
     optional(
         "rate",
         Shape::Either(&[Shape::Rate, Shape::Table(&RATE)]),
         "closed loop",
-        "Open loop: starts come at this rate.",
+        "Open loop: operations arrive at this rate.",
     ),
     optional(
         "sample",
         Shape::Either(&[Shape::Word(&SAMPLES), Shape::Table(&ONE_IN)]),
         "\"every\"",
-        "What is timed beside the phase as a whole.",
+        "What is timed in addition to the phase as a whole.",
     ),
     optional("touch", Shape::Flag, "true", "Reads touch every cache line of each value."),
 ];
 
 /// Words for `transaction`.
 static GROUPED: [(&str, &str); 3] = [
-    ("each", "one transaction an operation"),
+    ("each", "one transaction per operation"),
     (
         "single",
         "one transaction; it stays open until the next `commit` phase, where one follows, else until the phase's end",
@@ -98,7 +102,7 @@ static GROUPED: [(&str, &str); 3] = [
 pub(crate) static BATCH: TableShape = TableShape {
     name: "transaction",
     doc: "Transactions of several operations.",
-    fields: &[&[required("batch", Shape::Whole(1, i64::MAX as u64), "So many operations a transaction.")]],
+    fields: &[&[required("batch", Shape::Whole(1, i64::MAX as u64), "Number of operations per transaction.")]],
     rest: None,
 };
 
@@ -106,7 +110,7 @@ static ORDERS: [(&str, &str); 6] = [
     ("record", "by number: 0, 1, 2 ..."),
     ("key", "by the keys' byte order"),
     ("shuffled", "each once, in a seeded random order"),
-    ("uniform", "independent draws, all equally likely"),
+    ("uniform", "random records, all equally likely"),
     ("zipfian", "YCSB's scrambled zipfian with exponent 0.99"),
     ("latest", "YCSB's latest: zipfian back from the newest record"),
 ];
@@ -139,8 +143,8 @@ pub(crate) static PAUSE_EVERY: TableShape = TableShape {
     name: "pause",
     doc: "A pause between groups of operations.",
     fields: &[&[
-        required("every", Shape::Whole(1, i64::MAX as u64), "Operations between two pauses."),
-        required("for", Shape::Time, "How long; `\"0 ms\"` yields the processor once."),
+        required("every", Shape::Whole(1, i64::MAX as u64), "Number of operations between two pauses."),
+        required("for", Shape::Time, "Length of the pause; `\"0 ms\"` yields the processor once."),
     ]],
     rest: None,
 };
@@ -155,26 +159,26 @@ pub(crate) static RATE: TableShape = TableShape {
             "arrivals",
             Shape::Word(&[("even", "equal gaps"), ("poisson", "exponential gaps")]),
             "\"even\"",
-            "How the gaps between the starts of operations are drawn.",
+            "Distribution of the gaps between arrivals of operations.",
         ),
     ]],
     rest: None,
 };
 
 static SAMPLES: [(&str, &str); 2] =
-    [("none", "nothing: least cost"), ("every", "every operation's latency, into a histogram")];
+    [("none", "nothing, which costs least"), ("every", "every operation's latency, into a histogram")];
 
 /// `sample = { ... }`.
 pub(crate) static ONE_IN: TableShape = TableShape {
     name: "sample",
-    doc: "What is timed beside the phase as a whole.",
+    doc: "What is timed in addition to the phase as a whole.",
     fields: &[&[
         action(
             "operations",
             Shape::Whole(1, i64::MAX as u64),
-            "Wall and CPU time of each group of so many operations, all kept.",
+            "Wall and CPU time of each group of this many operations; all are stored.",
         ),
-        action("one_in", Shape::Whole(1, i64::MAX as u64), "One operation in so many, into a histogram."),
+        action("one_in", Shape::Whole(1, i64::MAX as u64), "Latency of one operation in this many, into a histogram."),
     ]],
     rest: None,
 };
@@ -188,7 +192,7 @@ pub(crate) static SCAN: TableShape = TableShape {
             "length",
             Shape::Either(&[Shape::Whole(1, i64::MAX as u64), Shape::Table(&SCAN_UNIFORM)]),
             "one scan from the first key to the end",
-            "Rows a scan.",
+            "Rows per scan.",
         )],
         &REPEATED,
     ],
@@ -198,33 +202,33 @@ pub(crate) static SCAN: TableShape = TableShape {
 /// `length = { uniform = N }`.
 pub(crate) static SCAN_UNIFORM: TableShape = TableShape {
     name: "scan length",
-    doc: "Rows a scan, drawn.",
-    fields: &[&[required("uniform", Shape::Whole(1, i64::MAX as u64), "Uniform from 1 to this.")]],
+    doc: "Random number of rows per scan.",
+    fields: &[&[required("uniform", Shape::Whole(1, i64::MAX as u64), "Uniformly distributed from 1 to this number.")]],
     rest: None,
 };
 
 /// `mix = { ... }`.
 pub(crate) static MIX: TableShape = TableShape {
     name: "mix",
-    doc: "Operations drawn by weight; the weights have any scale.",
+    doc: "Random mix of operations by weight; only the ratios of the weights matter.",
     fields: &[
         &[
             optional("read", Shape::Weight, "0", "Reads by key."),
             optional("update", Shape::Weight, "0", "Overwrites."),
-            optional("insert", Shape::Weight, "0", "New records, numbered on from the largest so far."),
-            optional("scan", Shape::Weight, "0", "Ranges."),
+            optional("insert", Shape::Weight, "0", "New records, numbered after the largest number so far."),
+            optional("scan", Shape::Weight, "0", "Range scans."),
             optional(
                 "read_modify_write",
                 Shape::Weight,
                 "0",
                 "A read and an overwrite of one record, in one transaction.",
             ),
-            optional("delete", Shape::Weight, "0", "Removals."),
+            optional("delete", Shape::Weight, "0", "Removes records."),
             optional(
                 "scan_length",
                 Shape::Either(&[Shape::Whole(1, i64::MAX as u64), Shape::Table(&SCAN_UNIFORM)]),
                 "{ uniform = 100 }",
-                "Rows a scan.",
+                "Rows per scan.",
             ),
         ],
         &REPEATED,
@@ -243,26 +247,32 @@ static SIGNS: [(&str, &str); 4] = [
 /// `settle = { ... }`.
 pub(crate) static SETTLE: TableShape = TableShape {
     name: "settle",
-    doc: "When the process tree and its store are idle. Of a program without `store`, or with `care = \"light\"`, CPU time \
-          and bytes written alone are watched.",
+    doc: "When the process tree and its store count as quiet. For a program without `store`, or with `care = \
+          \"light\"`, only CPU time and bytes written are watched.",
     fields: &[&[
-        optional("quiet", Shape::Span, "2 s", "Everything must stay under its threshold for so long."),
-        optional("within", Shape::Span, "10 min", "After so long the finding is `not settled`."),
-        optional("cpu", Shape::Share, "2%", "CPU of the process tree, as a share of one core."),
-        optional("bytes", Shape::Bytes, "1 MB", "Bytes written a second, growth and dirty pages of the store."),
+        optional("quiet", Shape::Span, "2 s", "How long all signs of activity must stay under their thresholds."),
+        optional("within", Shape::Span, "10 min", "After this time, waiting ends with the finding `not settled`."),
+        optional("cpu", Shape::Share, "2%", "Threshold of the process tree's CPU use, as a share of one core."),
+        optional(
+            "bytes",
+            Shape::Bytes,
+            "1 MB",
+            "Threshold of bytes written per second, and of growth and dirty pages of the store.",
+        ),
         optional(
             "of",
             Shape::List(&Shape::Word(&SIGNS)),
             "`[\"cpu\", \"written\", \"disk\"]`: what processes do",
-            "The signs whose last activity is `settle.time`. Each sign has a figure of its own as well, `settle.time.cpu` and so \
-             on, measured from the same begin.",
+            "The signs of activity whose last activity is `settle.time`. Each sign has a metric of its own as well, \
+             such as `settle.time.cpu`, measured from the same begin.",
         ),
         optional(
             "beside",
             Shape::List(&Shape::Word(&SIGNS)),
             "`[\"dirty\"]`: what the kernel writes for them",
-            "Further signs that the phase waits for and that are not in `settle.time`. A sign in neither list has a figure \
-             where it was quiet when the phase ended. With `beside = []` the phase does not wait for the kernel.",
+            "Further signs that the phase waits for and that do not count for `settle.time`. A sign in neither list \
+             has a value only if it was quiet when the phase ended. With `beside = []` the phase does not wait for \
+             the kernel.",
         ),
     ]],
     rest: None,

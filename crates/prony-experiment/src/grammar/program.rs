@@ -7,141 +7,161 @@ use crate::shape::{Field, Need, Shape, TableShape, action, optional, required};
 /// `[program.NAME]`.
 pub(crate) static PROGRAM: TableShape = TableShape {
     name: "program",
-    doc: "A command that is measured, unmodified, and everything it sees of the world.",
+    doc: "A command to measure, run unmodified, with its complete environment: directory, variables, input and output.",
     fields: &[&[
         required(
             "command",
             COMMAND_SHAPE,
-            "Program and arguments as a list; or as one text, which is cut into words as a shell does: quotes are respected, `#` begins a comment. \
-             `{dir}` is the directory it works in, `{tmp}` its TMPDIR, `{env.NAME}` a variable as prony found it, which is recorded.",
+            "Program and arguments as a list; or as one text, which is split into words as a shell does: quotes are \
+             respected, `#` begins a comment. `{dir}` is the program's working directory, `{tmp}` its TMPDIR, \
+             `{env.NAME}` a variable of prony's own environment, whose value is recorded.",
         ),
         optional(
             "directory",
             Shape::Text,
-            "an empty one",
-            "The directory it works in; relative paths start at the file.",
+            "an empty directory",
+            "Working directory of the program; a relative path starts at the folder of this file.",
         ),
         optional(
             "copy",
             Shape::Word(&[
                 ("variant", "one copy of `directory` for each variant, which its trials share"),
                 ("trial", "a new copy for each trial"),
-                ("none", "it works in the directory itself, and what it writes there stays"),
+                ("none", "the program works in `directory` itself, and what it writes there stays"),
             ]),
             "\"variant\"",
-            "Which copy of `directory` it works in.",
+            "In which copy of `directory` the program works.",
         ),
         optional(
             "links",
             Shape::Word(&[
                 (
                     "refuse",
-                    "they refuse the run, since a step that writes through one would change what is not in the copy",
+                    "the run is refused, since a step that writes through such a link would change files outside the \
+                     copy",
                 ),
                 (
                     "copy",
-                    "what they lead to is copied in their place; what is not there, a device or a socket is left out",
+                    "the target is copied in place of the link; a link whose target does not exist, is a device or a \
+                     socket is left out",
                 ),
                 (
                     "keep",
-                    "they lead to the same place from the copy, which the program can change; not with `change`, `build` or \
-                     `prepare`",
+                    "the link leads to the same target from the copy, so that the program can change the target; not \
+                     allowed with `change`, `build` or `prepare`",
                 ),
             ]),
             "\"refuse\"",
-            "What becomes of symbolic links in `directory` that lead out of it.",
+            "How symbolic links in `directory` whose target lies outside of it are handled.",
         ),
         optional(
             "store",
             Shape::Text,
             "`disk`, `disk.length` and `cached` are missing",
-            "The file or directory in which it keeps its data, from the directory it works in (`{dir}/data`), or in its \
-             TMPDIR (`{tmp}/data`). Its size and its share of the page cache are read at the begins and ends of phases, \
-             while the program runs on: name no large tree.",
+            "The file or directory in which the program keeps its data, in its working directory (`{dir}/data`) or in \
+             its TMPDIR (`{tmp}/data`). Its size, and what share of it is in the page cache, are read at the begin \
+             and end of each phase while the program continues to run: do not name a large tree.",
         ),
         optional(
             "env",
             Shape::Map(&Shape::Scalar),
             "none",
-            "Variables beside PATH, HOME, USER, LOGNAME, SHELL, LANG, LC_ALL, TERM and TZ, which it finds as prony does; \
-             TMPDIR is a directory of the trial's own. No other variable is there.",
+            "Environment variables besides PATH, HOME, USER, LOGNAME, SHELL, LANG, LC_ALL, TERM and TZ, which have \
+             the same values as for prony, and TMPDIR, which is a directory of the trial's own. The program gets no \
+             other variable.",
         ),
         optional(
             "inherit",
             Shape::List(&Shape::Plain),
             "none",
-            "Names of further variables, taken over as prony finds them.",
+            "Names of further environment variables that are passed on with the same values as for prony.",
         ),
         optional(
             "input",
             Shape::Either(&[Shape::Text, Shape::Table(&INPUT)]),
-            "nothing to read",
-            "The file it reads; `{ text = \"...\" }` is read as it stands.",
+            "no input",
+            "Standard input of the program: a file, or a text as `{ text = \"...\" }`.",
         ),
         optional(
             "output",
             Shape::Either(&[
                 Shape::Word(&[
-                    ("capture", "the first and last bytes are kept, of the rest its length"),
-                    ("null", "it is thrown away, and the program may notice"),
-                    ("inherit", "it goes where prony's own goes, and takes as long as that does"),
+                    ("capture", "the first and last bytes are kept, and the length of the rest"),
+                    ("null", "the output is discarded, which the program can detect"),
+                    (
+                        "inherit",
+                        "the output goes where prony's own output goes, and writing it takes as long as it takes there",
+                    ),
                 ]),
                 Shape::Table(&OUTPUT),
             ]),
             "\"capture\"",
-            "What becomes of its output and messages; `{ file = \"...\" }` has what the last trial printed, and is no file \
-             that the experiment reads or below a `directory` that is copied.",
+            "Where the program's output and messages go. `{ file = \"...\" }` keeps what the last trial printed; the \
+             file must not be one that the experiment reads, nor lie below a `directory` that is copied.",
         ),
         optional(
             "shell",
             Shape::Scalar,
             "false",
-            "`true` gives `command`, one text, to `sh -c`; a name gives it to that shell. The shell is measured with it.",
+            "`true` runs `command`, which must be one text, with `sh -c`; a name runs it with that shell. The \
+             measurements include the shell.",
         ),
         optional(
             "pty",
             Shape::Flag,
             "false",
-            "A terminal for its output, where it would hold back what goes into a pipe.",
+            "Connects the output to a terminal, for programs that buffer output into a pipe.",
         ),
         optional(
             "runtime",
             Shape::Word(&[("node", "Node.js"), ("python", "CPython")]),
             "a plain process",
-            "The language runtime: a probe in it reads its heap and times functions, and nothing of it is installed.",
+            "The language runtime of the program. prony loads a probe into the runtime that reads its heap and times \
+             functions; nothing has to be installed.",
         ),
         optional(
             "success",
             Shape::Either(&[Shape::Word(&[("any", "every exit code")]), Shape::List(&Shape::Whole(0, 255))]),
             "[0]",
-            "Exit codes that are no failure.",
+            "Exit codes that do not count as failure.",
         ),
-        optional("build", COMMAND_SHAPE, "none", "Done once a variant in its copy, untimed; a text goes to `sh -c`."),
-        optional("prepare", COMMAND_SHAPE, "none", "Done before each trial, untimed; a text goes to `sh -c`."),
+        optional(
+            "build",
+            COMMAND_SHAPE,
+            "none",
+            "Command that runs once per variant in its copy, untimed; a text runs with `sh -c`.",
+        ),
+        optional(
+            "prepare",
+            COMMAND_SHAPE,
+            "none",
+            "Command that runs before each trial, untimed; a text runs with `sh -c`.",
+        ),
         optional(
             "conclude",
             COMMAND_SHAPE,
             "none",
-            "Done after each trial, untimed, before what is left of its processes is ended; a text goes to `sh -c`.",
+            "Command that runs after each trial, untimed, before the remaining processes of the trial are ended; a \
+             text runs with `sh -c`.",
         ),
         optional(
             "cleanup",
             COMMAND_SHAPE,
             "none",
-            "Done once a variant after its last trial, untimed; a text goes to `sh -c`.",
+            "Command that runs once per variant after its last trial, untimed; a text runs with `sh -c`.",
         ),
         optional(
             "warmup",
             Shape::Whole(0, 10_000),
             "0",
-            "Runs before a variant's first trial; their figures are thrown away.",
+            "Number of runs before a variant's first trial; their measurements are discarded.",
         ),
         optional(
             "change",
             Shape::Either(&[Shape::Table(&CHANGE), Shape::List(&Shape::Table(&CHANGE))]),
             "none",
-            "What is changed, variables of the program or files in the copy of its directory: a table, or several in order; usually a \
-             factor's level.",
+            "Changes to the program: environment variables, or files in the copy of its directory. A table, or \
+             several that are applied in order; usually a factor's level.",
         ),
         optional(
             "replicas",
@@ -156,28 +176,35 @@ pub(crate) static PROGRAM: TableShape = TableShape {
 /// `[program.NAME.replicas]`.
 pub(crate) static REPLICAS: TableShape = TableShape {
     name: "replicas",
-    doc: "Further copies of a program: suspended from the trial's begin, released together when a phase begins, in the \
-          program's directory and under its limits. Each has its own output, exit code and figures.",
+    doc: "Further copies of a program: suspended from the trial's begin, released together when a phase begins, in \
+          the program's directory and under its limits. Each has its own output, exit code and measurements.",
     fields: &[&[
-        required("count", Shape::Whole(0, 1_000), "How many there are; 0 is a level without any."),
-        required("phase", Shape::Text, "The phase with whose begin they start; `run` where the file declares none."),
+        required("count", Shape::Whole(0, 1_000), "Number of replicas; 0 for variants without replicas."),
+        required(
+            "phase",
+            Shape::Text,
+            "The phase at whose begin the replicas start; `run` if the file declares no phase.",
+        ),
         optional(
             "env",
             Shape::Map(&Shape::Scalar),
             "the program's own",
-            "Variables on top of the program's own. `{instance}` is the copy's number: 1, 2, ... The program has none.",
+            "Environment variables in addition to the program's own. `{instance}` is the number of the replica: 1, 2, \
+             ... The program itself has no number.",
         ),
         optional(
             "command",
             COMMAND_SHAPE,
             "the program's own",
-            "What each executes, as `command` of the program is written. `{instance}` is its number.",
+            "Command of each replica, written like `command` of the program. `{instance}` is the number of the \
+             replica.",
         ),
         optional(
             "read",
             Shape::Plain,
             "the phase's own",
-            "A pattern for each one's own output, as `read` of a phase; its memory is read when a line matches.",
+            "A pattern for the output of each replica, written like `read` of a phase; the memory of the replica is \
+             read when a line matches.",
         ),
     ]],
     rest: None,
@@ -192,7 +219,7 @@ const TEXTS: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]);
 /// `input = { ... }`.
 pub(crate) static INPUT: TableShape = TableShape {
     name: "input",
-    doc: "What a program reads.",
+    doc: "Standard input of a program.",
     fields: &[&[action("file", Shape::Text, "This file."), action("text", Shape::Text, "This text.")]],
     rest: None,
 };
@@ -212,34 +239,40 @@ pub(crate) static OUTPUT: TableShape = TableShape {
 /// `change = { ... }`.
 pub(crate) static CHANGE: TableShape = TableShape {
     name: "change",
-    doc: "A variant of the program. Each change must really change something.",
+    doc: "A change to the program. A change that alters nothing is an error.",
     fields: &[&[
-        optional("env", Shape::Map(&Shape::Scalar), "none", "Variables, before those of the program."),
+        optional(
+            "env",
+            Shape::Map(&Shape::Scalar),
+            "none",
+            "Environment variables; they take precedence over those of the program.",
+        ),
         optional(
             "replace",
             Shape::Either(&[Shape::Table(&REPLACE), Shape::List(&Shape::Table(&REPLACE))]),
             "none",
-            "Texts of files that are replaced in the copy.",
+            "Pieces of text that are replaced in files of the copy.",
         ),
-        optional("patch", TEXTS, "none", "Files with patches for the copy, as `git diff` writes them."),
+        optional("patch", TEXTS, "none", "Patch files that are applied to the copy, as `git diff` writes them."),
         optional(
             "dependency",
             TEXTS,
             "none",
-            "Packages that are installed in the copy, as `lmdb@3.1.2`; the version that is there afterwards is recorded.",
+            "Packages that are installed in the copy, such as `lmdb@3.1.2`; the installed version is recorded.",
         ),
         optional(
             "manager",
             Shape::Word(&[("npm", "into `node_modules`"), ("pip", "into a directory that stands first in PYTHONPATH")]),
-            "npm where the copy has a `package.json`, pip where it has `pyproject.toml`, `setup.py` or `requirements.txt`",
-            "Who installs `dependency`.",
+            "npm where the copy has a `package.json`, pip where it has `pyproject.toml`, `setup.py` or \
+             `requirements.txt`",
+            "Package manager that installs `dependency`.",
         ),
         optional(
             "revision",
             Shape::Text,
             "the directory as it is",
-            "A tag, branch or commit of the git repository that holds `directory`: the copy is that instead. What is not \
-             committed is not in it.",
+            "A tag, branch or commit of the git repository that contains `directory`; the copy is made of this \
+             revision, without uncommitted changes.",
         ),
     ]],
     rest: None,
@@ -248,12 +281,17 @@ pub(crate) static CHANGE: TableShape = TableShape {
 /// `replace = { ... }`.
 pub(crate) static REPLACE: TableShape = TableShape {
     name: "replace",
-    doc: "A text of a file that is replaced by another.",
+    doc: "Replaces one piece of text in a file with another.",
     fields: &[&[
-        required("file", Shape::Text, "The file, from the top of the copy."),
-        required("find", Shape::Plain, "What is looked for, letter by letter."),
-        required("with", Shape::Plain, "What stands there afterwards."),
-        optional("count", Shape::Whole(1, 1_000_000), "1", "How often it must be found; another number is an error."),
+        required("file", Shape::Text, "Path of the file in the copy."),
+        required("find", Shape::Plain, "Text to find, literally."),
+        required("with", Shape::Plain, "Text that replaces what was found."),
+        optional(
+            "count",
+            Shape::Whole(1, 1_000_000),
+            "1",
+            "How often the text must be found; another number is an error.",
+        ),
     ]],
     rest: None,
 };
@@ -266,16 +304,16 @@ pub(crate) static SUBJECT: TableShape = TableShape {
         optional(
             "use",
             Shape::Any,
-            "the keys beside it",
-            "A table with the keys of `[subject]`: a level of a factor, as `use = \"{subject}\"`.",
+            "the other keys of this table",
+            "A table with keys of `[subject]`, usually the level of a factor: `use = \"{subject}\"`.",
         ),
         optional("program", Shape::Text, "the only one", "The name of a `[program.NAME]`."),
-        optional("store", Shape::Table(&STORE), "`[store]`", "Keys that join those of `[store]`."),
+        optional("store", Shape::Table(&STORE), "`[store]`", "Keys in addition to those of `[store]`."),
         optional(
             "change",
             Shape::Either(&[Shape::Table(&CHANGE), Shape::List(&Shape::Table(&CHANGE))]),
             "none",
-            "What is changed in the program, after its own `change`.",
+            "Changes to the program, applied after its own `change`.",
         ),
     ]],
     rest: None,
@@ -284,50 +322,52 @@ pub(crate) static SUBJECT: TableShape = TableShape {
 /// `[[phase]]` in a file with programs.
 pub(crate) static PROGRAM_PHASE: TableShape = TableShape {
     name: "phase of a program",
-    doc: "A part of a program, from one event to another. An action beside it is for variants that measure a store.",
+    doc: "A part of a program's execution, from one event to another. An action in the same table is for variants \
+          that measure a store.",
     fields: &[&FRAME, &OBSERVED, &OPTIONAL_ACTIONS],
     rest: None,
 };
 
 static OBSERVED: [Field; 7] = [
-    optional("begin", Shape::Table(&BEGIN), "the program's own begin", "What begins it."),
-    optional("end", Shape::Table(&END), "the program's own end", "What ends it."),
+    optional("begin", Shape::Table(&BEGIN), "the start of the program", "Event that begins the phase."),
+    optional("end", Shape::Table(&END), "the end of the program", "Event that ends the phase."),
     optional(
         "mark",
         Shape::Text,
         "the phase's name, where it has no `begin`, `end` or `read`",
-        "The name of the marks that begin and end it: `prony mark NAME begin`, `prony mark NAME end`.",
+        "The name of the marks that begin and end the phase: `prony mark NAME begin`, `prony mark NAME end`.",
     ),
     optional(
         "call",
         Shape::Text,
         "none",
-        "A function whose invocations are the phase, from the first one's begin to the last one's end. Node: \
-         `FILE#EXPORT`, the file by the end of its path, which one file alone may have, by its whole path from the \
-         program's directory (`./FILE`), or a package. Python: `PACKAGE.MODULE:FUNCTION`.",
+        "A function whose invocations form the phase, from the begin of the first to the end of the last. Node: \
+         `FILE#EXPORT`, where FILE is the end of a path that only one file has, a whole path from the program's \
+         directory (`./FILE`), or a package. Python: `PACKAGE.MODULE:FUNCTION`.",
     ),
     optional(
         "at_end",
         Shape::Table(&AT_END),
-        "it goes on",
-        "What is done at the end of each invocation of `call`, or of the one that is the phase's `end`, while the program is \
-         suspended; then its memory is read. Another phase that is under way at that time has no figures.",
+        "the program continues",
+        "Actions to run while the program is suspended at the end of each invocation of `call`, or of the invocation \
+         that is the phase's `end`; then its memory is read. Another phase that is running at that time has no \
+         measurements.",
     ),
     optional(
         "read",
         Shape::Plain,
         "nothing",
-        "A pattern whose named groups become readings: `(?<time>[0-9.]+)s - (?<operations>[0-9]+)`. A group is named by \
-         a metric, full stops as underscores, with a unit behind where it has another: `time_ms`. `digest` is text that \
-         stands for what the program answered: variants that are compared must agree on it, and on `rows`. The last \
-         line of the phase that matches counts. Where marks or calls bound the phase, no line may match the `read` of \
-         another phase too.",
+        "A pattern whose named groups become readings: `(?<time>[0-9.]+)s - (?<operations>[0-9]+)`. The name of a \
+         group is that of a metric, with underscores for full stops, and then a unit if the text has another one than \
+         the metric: `time_ms`. The group `digest` is text that stands for what the program answered: variants that \
+         are compared must agree on it, and on `rows`. The last line of the phase that matches counts. If marks or \
+         calls bound the phase, no line may match the `read` of another phase too.",
     ),
     optional(
         "then",
         Shape::Word(&[("stop", "the program is ended")]),
-        "it goes on",
-        "What happens when the phase has ended; with `call`, when the first invocation has.",
+        "the program continues",
+        "What happens when the phase has ended; with `call`, when the first invocation has ended.",
     ),
 ];
 
@@ -340,7 +380,7 @@ const fn optional_actions() -> [Field; ACTIONS.len()] {
     let mut fields = ACTIONS;
     let mut at = 0;
     while at < fields.len() {
-        fields[at].need = Need::Optional("it is left out where a store is measured");
+        fields[at].need = Need::Optional("variants that measure a store run without this phase");
         at += 1;
     }
     fields
@@ -349,39 +389,50 @@ const fn optional_actions() -> [Field; ACTIONS.len()] {
 /// `at_end = { ... }`.
 pub(crate) static AT_END: TableShape = TableShape {
     name: "at_end",
-    doc: "What is done while the program is suspended at the end of a call that ends the phase. This time is in no \
-        figure.",
+    doc: "Actions to run while the program is suspended at the end of the function call that ends the phase. The \
+          suspension is not included in any measurement.",
     fields: &[&[
-        optional("collect", Shape::Flag, "false", "Forces a full collection; the heap before it is recorded too."),
+        optional(
+            "collect",
+            Shape::Flag,
+            "false",
+            "Forces a full garbage collection; the heap before the collection is recorded too.",
+        ),
         optional(
             "weak",
             Shape::Word(&[
-                ("clear", "at once, though the program goes on"),
-                ("turn", "at the next turn of the event loop, up to which the program goes on"),
+                ("clear", "at once, although the program continues"),
+                ("turn", "at the next turn of the event loop, until which the program continues"),
             ]),
             "\"turn\"; \"clear\" with `then = \"stop\"`",
-            "When `collect` frees what only weak references of JavaScript hold, which are kept until the current job ends. \
-             A program that goes on after `clear` may find a reference empty that it has just seen filled.",
+            "When `collect` frees objects that only weak references of JavaScript hold; JavaScript keeps these \
+             objects until the current job ends. A program that continues after `clear` may find a weak reference \
+             empty that it has just read.",
         ),
-        optional("wait", Shape::Time, "nothing", "So much time passes before memory is read."),
-        optional("settle", Shape::Table(&SETTLE), "nothing", "Memory is read when the process tree is quiet."),
+        optional("wait", Shape::Time, "no wait", "Time to wait before memory is read."),
+        optional(
+            "settle",
+            Shape::Table(&SETTLE),
+            "no wait",
+            "Waits until the process tree is quiet before memory is read.",
+        ),
     ]],
     rest: None,
 };
 
 /// Events that begin a phase or end one.
 static EVENTS: [Field; 3] = [
-    action("line", Shape::Plain, "A line of its output or messages that this pattern (a regular expression) matches."),
+    action(
+        "line",
+        Shape::Plain,
+        "A line of the program's output or messages that this pattern (a regular expression) matches.",
+    ),
     action(
         "mark",
         Shape::Text,
         "A mark of this name: for a begin `prony mark NAME begin`, for an end `prony mark NAME end`.",
     ),
-    action(
-        "replicas",
-        Shape::Word(&[("ended", "the last replica has ended")]),
-        "What the program's replicas have come to.",
-    ),
+    action("replicas", Shape::Word(&[("ended", "the last replica has ended")]), "An event of the program's replicas."),
 ];
 
 /// `begin = { ... }`.
@@ -399,8 +450,8 @@ pub(crate) static BEGIN: TableShape = TableShape {
             action(
                 "after",
                 Shape::Text,
-                "The end of the phase of this name, which stands before this one in the file; of a `call` the first time \
-                 that no invocation is under way any more.",
+                "The end of the phase with this name, which must come earlier in the file. A phase with `call` ends \
+                 here the first time that none of its invocations is running.",
             ),
         ],
     ],
@@ -423,8 +474,8 @@ pub(crate) static END: TableShape = TableShape {
             action(
                 "settle",
                 Shape::Table(&SETTLE),
-                "The process tree has been quiet for a while. `settle.time` and `time` are those to the last activity, \
-                 without the quiet; `wall` has it.",
+                "The process tree has been quiet for a while. `settle.time` and `time` end at the last activity; \
+                 `wall` includes the quiet time.",
             ),
         ],
     ],

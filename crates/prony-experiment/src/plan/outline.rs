@@ -1,4 +1,4 @@
-//! The plan in figures, which `prony check` prints before anything runs.
+//! The numbers of a plan, which `prony check` prints: variants, blocks, trials, records and bytes.
 
 use crate::design::{Blocks, Experiment, Variant};
 use prony_model::spec::{DataSpec, KeySpec, Size};
@@ -7,7 +7,7 @@ use prony_stats::MIN_BLOCKS;
 
 use super::{plan, profiles};
 
-/// The plan in figures.
+/// The numbers of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outline {
     /// Every variant, in the experiment's order.
@@ -28,7 +28,7 @@ pub struct Outline {
     pub family: u32,
 }
 
-/// A variant in figures.
+/// The numbers of a variant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VariantOutline {
     /// Index into the experiment's variants.
@@ -64,7 +64,7 @@ pub struct Stratum {
     pub variants: Vec<usize>,
 }
 
-/// The plan of an experiment in figures.
+/// The numbers of an experiment's plan.
 pub fn outline(experiment: &Experiment) -> Outline {
     let trials = plan(experiment);
     let mut counts = vec![0u32; experiment.variants().len()];
@@ -112,7 +112,7 @@ fn no_verdict(experiment: &Experiment, variant: &Variant) -> Option<String> {
     if let Some(baseline) = experiment.baseline_of(variant) {
         let blocks = variant.blocks.max.min(baseline.blocks.max);
         if blocks < MIN_BLOCKS {
-            return Some(format!("{blocks} blocks; a verdict takes at least {MIN_BLOCKS}"));
+            return Some(format!("{blocks} blocks; a verdict needs at least {MIN_BLOCKS}"));
         }
     }
     match &experiment.compare().primary {

@@ -162,7 +162,7 @@ fn a_figure_that_is_named_twice_counts_once_in_the_family() {
 #[test]
 fn the_outline_says_why_there_is_no_verdict() {
     let outline_of = |blocks, compared| outline(&experiment(2, 1, blocks, 1, compared));
-    assert_eq!(outline_of(5, true).variants[1].no_verdict.as_deref(), Some("5 blocks; a verdict takes at least 6"));
+    assert_eq!(outline_of(5, true).variants[1].no_verdict.as_deref(), Some("5 blocks; a verdict needs at least 6"));
     assert_eq!(outline_of(6, false).variants[1].no_verdict.as_deref(), Some("nothing is compared"));
 }
 

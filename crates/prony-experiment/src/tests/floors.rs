@@ -74,9 +74,9 @@ fn faults_of_a_floor_are_named_all_at_once() {
     ");
     insta::assert_snapshot!(faults(&file("floor = \"memory\"")), @"6:9 `floor` cannot be the text `memory` | expected a table");
     let skip = format!("[design]\nskip = [{{ engine = \"memory\" }}]\n{}", file("floor = { engine = \"memory\" }"));
-    insta::assert_snapshot!(faults(&skip), @"8:9 no variant is the floor, so nothing can be set above it | `[design]` leaves these levels out; name others, or let them run");
+    insta::assert_snapshot!(faults(&skip), @"8:9 no variant is the floor, so nothing can be compared with it | `[design]` excludes these levels: name other levels, or let these run");
     let grids = "[[design.grid]]\nengine = \"memory\"\nsize = 1\n[[design.grid]]\nengine = \"lmdb\"\nsize = 2\n";
-    insta::assert_snapshot!(faults(&format!("{grids}{}", file("floor = { engine = \"memory\" }"))), @"12:9 the floor runs at no levels of any other variant, so nothing can be set above it | let it run at the levels of the others, or name those levels in `floor` too");
+    insta::assert_snapshot!(faults(&format!("{grids}{}", file("floor = { engine = \"memory\" }"))), @"12:9 no other variant has the floor's levels of the other factors, so nothing can be compared with the floor | let the floor run at the levels of other variants, or name the levels of more factors in `floor`");
 }
 
 #[test]

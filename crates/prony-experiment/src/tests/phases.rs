@@ -106,12 +106,12 @@ begin = { after = "d", line = "x" }
 end = { settle = { quiet = "5" } }
 "#;
     insta::assert_snapshot!(faults(text), @r#"
-    10:19 phase `whole` lasts until the program ends; no phase can follow it | give `whole` an `end`
-    14:19 no phase `d` stands before this one | known: `whole`, `b`
-    15:16 `a.js` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
-    18:19 no phase `bb` stands before this one | known: `whole`, `b`, `c`
-    20:1 `at_end` suspends the program at the end of a `call` | `at_end` needs a phase that is a function: add `call = "FILE#EXPORT"`, or remove `at_end`
-    22:8 `at_end` of phase `d` suspends the program while phase `e` is under way, which would have no figures | let `e` end before, or measure the two in experiments of their own
+    10:19 phase `whole` lasts until the program ends, so no phase can follow it | give `whole` an `end`
+    14:19 no earlier phase is named `d` | known: `whole`, `b`
+    15:16 `a.js` is not the name of a function in the runtime `node` | write `FILE#EXPORT`; full stops separate nested names
+    18:19 no earlier phase is named `bb` | known: `whole`, `b`, `c`
+    20:1 `at_end` needs a `call`, at whose end it suspends the program | add `call = "FILE#EXPORT"` to the phase, or remove `at_end`
+    22:8 `at_end` of phase `d` suspends the program while phase `e` is running, so `e` would have no measurements | end phase `e` earlier, or measure the two phases in two separate experiments
     23:11 unknown key `settle` | known: `line`, `mark`, `replicas`, `call`, `after`
     24:9 unknown key `after` | known: `line`, `mark`, `replicas`, `call`, `settle`
     27:11 `begin` takes one of `line` and `after`, not both
@@ -130,11 +130,11 @@ fn lines_and_marks_whose_order_would_matter_are_refused() {
     let (marks, call, line) = ("mark = \"m\"\n", "call = \"a.js#f\"\n", "begin = { line = 'go' }\n");
     let said = [backwards.to_owned(), pair(marks, line), pair(line, call)].map(|phases| of(&phases)).join("\n--\n");
     insta::assert_snapshot!(said, @r#"
-    7:9 the phase begins with a line and ends with a mark, whose order is not known: they come by two ways | begin it with a mark too, `begin = { mark = "NAME" }`, or end it with a line
+    7:9 the phase begins with a line and ends with a mark, but their order is not known: they arrive by different channels | begin the phase with a mark too, `begin = { mark = "NAME" }`, or end it with a line
     --
-    11:8 phases `b` and `c` read the same lines, and it cannot be determined in which of them a line is written: marks and calls arrive by another channel than lines | change the patterns so that each line matches that of one phase only
+    11:8 phases `b` and `c` read the same lines, and it cannot be determined in which of them a line is written: marks and calls arrive by another channel than lines | change the patterns so that each line matches the pattern of one phase only
     --
-    11:8 phases `b` and `c` read the same lines, and it cannot be determined in which of them a line is written: marks and calls arrive by another channel than lines | change the patterns so that each line matches that of one phase only
+    11:8 phases `b` and `c` read the same lines, and it cannot be determined in which of them a line is written: marks and calls arrive by another channel than lines | change the patterns so that each line matches the pattern of one phase only
     "#);
     assert_eq!(of(&pair(line, "end = { line = 'x' }\n")), "no faults");
     let forwards = backwards.replace("begin = { line", "begin = { mark").replace("end = { mark", "end = { line");
@@ -156,11 +156,11 @@ fn a_suspension_inside_a_phase_that_ends_with_the_program_is_refused() {
     let chain = [&first, "[[phase]]; name = \"w\"; begin = { call = \"a.js#h\" }", later];
     let said = [of(&[&whole, suspends]), of(&[suspends, &whole]), of(&chain)].join("\n--\n");
     insta::assert_snapshot!(said, @"
-    11:1 `at_end` of phase `f` suspends the program while phase `o` is under way, which would have no figures | let `o` end before, or measure the two in experiments of their own
+    11:1 `at_end` of phase `f` suspends the program while phase `o` is running, so `o` would have no measurements | end phase `o` earlier, or measure the two phases in two separate experiments
     --
-    9:8 `at_end` of phase `f` suspends the program while phase `o` is under way, which would have no figures | let `o` end before, or measure the two in experiments of their own
+    9:8 `at_end` of phase `f` suspends the program while phase `o` is running, so `o` would have no measurements | end phase `o` earlier, or measure the two phases in two separate experiments
     --
-    15:1 `at_end` of phase `g` suspends the program while phase `w` is under way, which would have no figures | let `w` end before, or measure the two in experiments of their own
+    15:1 `at_end` of phase `g` suspends the program while phase `w` is running, so `w` would have no measurements | end phase `w` earlier, or measure the two phases in two separate experiments
     ");
     for other in [
         "begin = { after = \"f\" }",
@@ -183,30 +183,30 @@ fn a_rest_that_cannot_come_is_refused() {
     assert_eq!(program("", "quiet = \"1 s\", within = \"2 s\""), "no faults");
     assert_eq!(
         program("", "quiet = \"15 min\""),
-        "6:28 `quiet`, 15 min 0 s, has no room in `within`, which is 10 min 0 s where nothing is said | write a `within` \
+        "6:28 `quiet` (15 min 0 s) must be shorter than `within` (default 10 min 0 s) | write a `within` \
          that is longer than `quiet`"
     );
-    assert!(program("", "within = \"2 s\"").starts_with("6:29 `quiet`, 2.000 s, has no room in `within`, 2.000 s"));
+    assert!(
+        program("", "within = \"2 s\"").starts_with("6:29 `quiet` (2.000 s) must be shorter than `within` (2.000 s)")
+    );
     let late = program("limit = \"5 s\"", "within = \"6 s\"");
     assert_eq!(
         late,
-        "6:29 `within`, 6.000 s, is beyond the limit of the phase, 5.000 s, at which the trial has timed out | write a \
+        "6:29 `within` (6.000 s) is longer than the limit of the phase (5.000 s), at which the trial has timed out | write a \
          shorter `within`, or give the phase a longer `limit`"
     );
     assert_eq!(program("limit = \"6 s\"", "within = \"6 s\""), "no faults");
-    assert!(
-        program("limit = \"5 min\"", "").starts_with("6:18 `within`, which is 10 min 0 s where nothing is said, is")
-    );
+    assert!(program("limit = \"5 min\"", "").starts_with("6:18 `within` (default 10 min 0 s) is"));
     let limits = "[limits]\ntime = { phase = \"1 min\" }\n";
     let store = "[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"s\"\n";
     let said = faults(&format!("{limits}{store}settle = {{ quiet = \"1 h\", within = \"1 min\" }}\n"));
-    assert!(said.starts_with("7:20 `quiet`, 60 min 0 s, has no room in `within`, 60.000 s"), "{said}");
-    assert!(faults(&format!("{limits}{store}settle = {{}}\n")).starts_with("7:10 `within`, which is 10 min 0 s"));
+    assert!(said.starts_with("7:20 `quiet` (60 min 0 s) must be shorter than `within` (60.000 s)"), "{said}");
+    assert!(faults(&format!("{limits}{store}settle = {{}}\n")).starts_with("7:10 `within` (default 10 min 0 s)"));
     let text = "[program.x]\ncommand = \"x\"\nruntime = \"node\"\n[limits]\ntime = { phase = \"1 min\" }\n[[phase]]\nname = \"a\"\n\
                 call = \"a.js#f\"\nat_end = { settle = { quiet = \"20 min\" } }\n";
     let said = faults(text);
-    assert!(said.starts_with("9:31 `quiet`, 20 min 0 s, has no room"), "{said}");
-    assert!(!said.contains("beyond the limit"), "that time is in no limit: {said}");
+    assert!(said.starts_with("9:31 `quiet` (20 min 0 s) must be shorter"), "{said}");
+    assert!(!said.contains("longer than the limit"), "that time is in no limit: {said}");
 }
 
 #[test]

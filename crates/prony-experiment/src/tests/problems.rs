@@ -59,7 +59,7 @@ get = { transaction = { batch = true } }
     insta::assert_snapshot!(faults(text), @r#"
     3:1 unknown key `titel` | did you mean `title`?
     5:19 unknown engine `sqlit` | did you mean `sqlite`?
-    6:1 factor `sizes` is used nowhere, so its levels do not differ | did you mean `size`?
+    6:1 factor `sizes` is not used, so its levels make no difference | did you mean `size`?
     8:23 factor `engine` has no level `lmbd` | did you mean `lmdb`?
     9:10 `margin`: `percent` is not a unit of share; known: % | expected a share such as `"60%"` or a number from 0 to 1
     12:1 unknown key `durabilty` | did you mean `durability`?
@@ -112,18 +112,18 @@ name = "write {i}"
 put = { transaction = { batch = "{chunk.batch}" } }
 "#;
     insta::assert_snapshot!(faults(text), @"
-    3:1 factor `engine` is used nowhere, so its levels do not differ | did you mean `engin`?
-    4:1 no factor can be named `tmp`: placeholders of another kind begin so | choose another name
-    5:1 `bad name` is no name for a factor | a name has letters, digits, `-` and `_`
-    5:1 factor `bad name` is used nowhere, so its levels do not differ | put `{bad name}` where it belongs, or take it out
-    6:1 factor `unused` is used nowhere, so its levels do not differ | put `{unused}` where it belongs, or take it out
+    3:1 factor `engine` is not used, so its levels make no difference | did you mean `engin`?
+    4:1 a factor cannot be named `tmp`: other placeholders begin with this name | choose another name
+    5:1 `bad name` is not a valid name of a factor | use letters, digits, `-` and `_`
+    5:1 factor `bad name` is not used, so its levels make no difference | write `{bad name}` where its level belongs, or remove the factor
+    6:1 factor `unused` is not used, so its levels make no difference | write `{unused}` where its level belongs, or remove the factor
     10:21 a level cannot hold the placeholder `{engine}` of a factor | write the text out in each level
     12:11 unknown placeholder `{engin}` | did you mean `engine`?
     13:25 `}` closes nothing | write `{{` and `}}` for braces that are meant as text
     16:12 level `1` of factor `tmp` has no `id`
-    17:10 `{i.x}` has no meaning here | `{i}`, the record's number, stands in the keys and values of `[data]`
-    17:23 `{chunk}` is a table, which cannot stand inside a text | name a part of it, as `{factor.key}`, or let it stand alone
-    19:15 `{i}` has no meaning here | `{i}`, the record's number, stands in the keys and values of `[data]`
+    17:10 `{i.x}` has no meaning here | `{i}`, the number of a record, can be used in keys and values of `[data]`
+    17:23 `{chunk}` is a table, which cannot stand inside a text | name one setting of the level, as `{factor.key}`, or make the placeholder the whole text
+    19:15 `{i}` has no meaning here | `{i}`, the number of a record, can be used in keys and values of `[data]`
     20:34 level `large` of factor `chunk` has no `batch`
     ");
 }
@@ -139,16 +139,16 @@ none = []
 skip = [{ sise = 1 }, { size = 3 }, {}, { size = [1, 2], engine = "lmdb" }]
 "#;
     insta::assert_snapshot!(faults_of_body(text), @r#"
-    3:1 factor `engine` is used nowhere, so its levels do not differ | put `{engine}` where it belongs, or take it out
+    3:1 factor `engine` is not used, so its levels make no difference | write `{engine}` where its level belongs, or remove the factor
     3:10 factor `engine` is a text, not a list of levels | write `engine = ["lmdb"]`, or a table of labels and values
-    4:1 factor `size` is used nowhere, so its levels do not differ | put `{size}` where it belongs, or take it out
+    4:1 factor `size` is not used, so its levels make no difference | write `{size}` where its level belongs, or remove the factor
     4:15 factor `size` has the level `1` twice
-    5:1 factor `none` is used nowhere, so its levels do not differ | put `{none}` where it belongs, or take it out
+    5:1 factor `none` is not used, so its levels make no difference | write `{none}` where its level belongs, or remove the factor
     5:8 factor `none` has no levels
     7:11 unknown factor `sise` | did you mean `size`?
     7:32 factor `size` has no level `3` | known: `1`, `2`, `1`
-    7:37 this takes out every variant | name a level of a factor
-    7:41 no variant has these levels, so nothing is skipped | take the table out, or correct its levels
+    7:37 this table excludes every variant | name a level of a factor
+    7:41 no variant has these levels, so nothing is skipped | remove the table, or correct its levels
     "#);
 }
 
@@ -161,9 +161,9 @@ fn designs_are_checked() {
     8:1 `vary` and `grid` exclude each other
     8:8 `vary` cannot be `all` | known: `one at a time`
     ");
-    insta::assert_snapshot!(design("[design]\nskip = [{ a = [1, 2] }]\n"), @"7:2 no variant is left to run | see `skip`, `grid`, `--set` and `--only`");
-    insta::assert_snapshot!(design("[design]\nskip = [{ a = 1 }, { a = 1, b = 1 }, { a = 1, b = [] }]\n"), @"8:38 no variant has these levels, so nothing is skipped | take the table out, or correct its levels");
-    insta::assert_snapshot!(design("[compare]\nbaseline = { a = 1 }\n[design]\nskip = [{ a = 1 }]\n"), @"8:12 no variant is the baseline, so nothing can be compared | `[design]` leaves these levels out; name others, or let them run");
+    insta::assert_snapshot!(design("[design]\nskip = [{ a = [1, 2] }]\n"), @"7:2 no variant is left to run | check `skip`, `grid`, `--set` and `--only`");
+    insta::assert_snapshot!(design("[design]\nskip = [{ a = 1 }, { a = 1, b = 1 }, { a = 1, b = [] }]\n"), @"8:38 no variant has these levels, so nothing is skipped | remove the table, or correct its levels");
+    insta::assert_snapshot!(design("[compare]\nbaseline = { a = 1 }\n[design]\nskip = [{ a = 1 }]\n"), @"8:12 no variant is the baseline, so nothing can be compared | `[design]` excludes these levels: name other levels, or let these run");
     let big: Vec<String> = (0..17).map(|n| format!("f{n} = [1, 2]")).collect();
     let uses: Vec<String> = (0..17).map(|n| format!("{{f{n}}}")).collect();
     let text = format!(
@@ -177,20 +177,20 @@ fn designs_are_checked() {
 #[test]
 fn stores_are_checked_by_their_engine() {
     let store = |text: &str| faults_of_body(&format!("[store]\n{text}\n"));
-    insta::assert_snapshot!(store("durability = \"strict\""), @"1:1 `store` needs the key `engine` | the driver's name");
-    insta::assert_snapshot!(store("engine = \"rocksdb\""), @"2:10 engine `rocksdb` is not in this build | build with `--features rocksdb`");
+    insta::assert_snapshot!(store("durability = \"strict\""), @"1:1 `store` needs the key `engine` | name of the engine, such as `lmdb`");
+    insta::assert_snapshot!(store("engine = \"rocksdb\""), @"2:10 engine `rocksdb` is not in this build | build prony with `--features rocksdb`");
     insta::assert_snapshot!(store("engine = \"lmbd\""), @"2:10 unknown engine `lmbd` | did you mean `lmdb`?");
-    insta::assert_snapshot!(store("engine = \"memory\"\ndurability = \"strict\""), @"3:14 `memory` does not offer durability `strict`; it offers `volatile` | ask for a class it offers, or leave the variant out with `[design] skip`");
+    insta::assert_snapshot!(store("engine = \"memory\"\ndurability = \"strict\""), @"3:14 `memory` does not offer durability `strict`; it offers `volatile` | choose a class that the engine offers, or leave the variant out with `[design] skip`");
     insta::assert_snapshot!(store("engine = \"lmdb\"\noptions = { no_snyc = true, map_size = \"-1\" }"), @"
     3:13 `lmdb` has no option `no_snyc` | see `prony engines`
     3:29 `map_size` cannot be below zero
     ");
     insta::assert_snapshot!(store("engine = \"lmdb\"\noptions = { no_sync = [1] }"), @"3:23 `no_sync` cannot be a list | expected `true`, `false`, a number or a text");
     insta::assert_snapshot!(store("use = \"lmdb\""), @"
-    1:1 `store` needs the key `engine` | the driver's name
-    2:7 `use` cannot be a text | write a table with the same keys as `[store]`, as a level of a factor is one
+    1:1 `store` needs the key `engine` | name of the engine, such as `lmdb`
+    2:7 `use` cannot be a text | write a table with keys of `[store]`, such as a level of a factor
     ");
-    insta::assert_snapshot!(store("engine = \"redb\"\nuse = { engine = \"lmdb\" }"), @"2:1 `engine` stands here and in what `use` brings");
+    insta::assert_snapshot!(store("engine = \"redb\"\nuse = { engine = \"lmdb\" }"), @"2:1 `engine` is set here and in the table of `use`");
 }
 
 #[test]
@@ -214,23 +214,23 @@ fn data_is_checked() {
     let data = |text: &str| faults_of_body(&format!("[data]\nrecords = 5_000_000_000\n{text}\n"));
     insta::assert_snapshot!(data("key = \"same\"\nvalue = { bytes = { uniform = [\"2 kB\", \"1 kB\"] } }"), @"
     3:7 every record would have the same key | put `{i}`, the record's number, into the text
-    4:31 `uniform` goes from the shortest to the longest
+    4:31 the first length of `uniform` must be the shortest
     ");
     insta::assert_snapshot!(data("key = { integer = 4 }\nvalue = { bytes = { lognormal = { median = 10, sigma = 0, max = 5 } } }"), @"4:56 `sigma` cannot be `0` | expected a number above zero");
     insta::assert_snapshot!(data("key = { integer = 6 }\nvalue = { bytes = { lognormal = { median = 10, sigma = 1, max = 5 } } }"), @"
     3:19 `integer` cannot be `6` | expected 4 or 8
-    4:33 the median is above the longest
+    4:33 `median` is above `max`
     ");
     insta::assert_snapshot!(data("key = { hashed = 16, prefix = \"user\", hex = true }"), @"3:9 a hashed key of 16 bytes is too short: prefix and 8 bytes of hash take 20 | write `hashed = 20` or more");
-    insta::assert_snapshot!(data("key = { hashed = 600 }"), @"3:7 keys of 600 bytes do not fit: `lmdb` takes 511 at most | shorten the key, or leave the variant out with `[design] skip`");
+    insta::assert_snapshot!(data("key = { hashed = 600 }"), @"3:7 keys of 600 bytes are too long: `lmdb` allows at most 511 bytes | shorten the key, or leave the variant out with `[design] skip`");
     insta::assert_snapshot!(data("key = { hashed = 16, integer = 8, pad = 3 }"), @"3:9 `key` takes one of `integer` and `hashed`, not both");
     insta::assert_snapshot!(data("key = {}\nvalue = { compressible = \"120%\" }"), @r#"
     3:7 `key` needs one of `template`, `integer`, `hashed`
-    4:9 `value` needs the key `bytes` | the length, fixed or drawn for each record
+    4:9 `value` needs the key `bytes` | length of the value, fixed or random for each record
     4:26 `compressible`: `120%` is out of range | expected a share such as `"60%"` or a number from 0 to 1
     "#);
     insta::assert_snapshot!(data("value = { bytes = { uniform = [1] } }"), @r#"3:31 `uniform` cannot be a list | expected a list of two, each an amount such as `"40 kB"` or a number of bytes"#);
-    insta::assert_snapshot!(faults("[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"w\"\nput = {}"), @"5:1 `put` needs records, and the file has no `[data]` | add `[data] records = 10_000`");
+    insta::assert_snapshot!(faults("[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"w\"\nput = {}"), @"5:1 `put` needs records, but the file has no `[data]` | add `[data] records = 10_000`");
 }
 
 #[test]
@@ -238,14 +238,14 @@ fn phases_are_checked() {
     let phases = |text: &str| faults_of_body(&format!("[[phase]]\n{text}\n"));
     insta::assert_snapshot!(phases("name = \"a.b\"\nput = {}\nget = {}"), @"4:1 `phase` takes one of `put` and `get`, not both");
     insta::assert_snapshot!(phases("name = \"a\""), @"1:1 `phase` needs one of `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`");
-    insta::assert_snapshot!(phases("name = \"a\"\nput = {}\n[[phase]]\nname = \"a\"\nget = {}"), @"5:8 phase `a` is there twice | figures are named by phase: give each a name of its own");
+    insta::assert_snapshot!(phases("name = \"a\"\nput = {}\n[[phase]]\nname = \"a\"\nget = {}"), @"5:8 two phases are named `a` | metrics are named by phase: give each phase a name of its own");
     insta::assert_snapshot!(phases("name = \"a\"\nput = { order = \"zipfian\" }\n[[phase]]\nname = \"b\"\nget = { order = { zipfian = 1.5 } }"), @"
-    3:17 `put` inserts each record once; this order draws records again | write `update` to overwrite, or `mix` with `insert`
+    3:17 `put` inserts each record once, but this order repeats records | write `update` to overwrite, or `mix` with `insert`
     6:29 the exponent of `zipfian` must be below 1 | YCSB uses 0.99
     ");
     insta::assert_snapshot!(phases("name = \"a\"\nget = { count = 1, duration = \"1 s\", rate = \"0/s\", pause = { every = 1 } }"), @r#"
     3:45 `rate`: `0/s` is out of range | expected a rate such as `"5000/s"` or a number per second
-    3:60 `pause` needs the key `for` | how long; `"0 ms"` yields the processor once
+    3:60 `pause` needs the key `for` | length of the pause; `"0 ms"` yields the processor once
     "#);
     insta::assert_snapshot!(phases("name = \"a\"\nmix = {}\n[[phase]]\nname = \"b\"\nscan = { length = { uniform = 0 } }"), @"
     3:7 every weight of this mix is zero | write for example `mix = { read = 0.95, update = 0.05 }`
@@ -281,17 +281,17 @@ fn times_of_phases_that_last_a_given_time_are_not_compared() {
     );
     assert_eq!(primary(&with("", ", rate = { rate = \"3400/s\", arrivals = \"poisson\" }")), "write.latency.p95");
     assert_eq!(primary(&with("", ", rate = \"400/s\"")), "write.latency.p90");
-    assert!(faults(&with("metric = \"write.cpu\"\n", open)).contains("says nothing of speed"));
+    assert!(faults(&with("metric = \"write.cpu\"\n", open)).contains("does not measure speed"));
     let time = faults(&with("metric = \"write.time\"\n", open));
-    let said = "says nothing of speed: `write` starts its operations on a schedule | compare its latencies, such as";
+    let said = "does not measure speed: `write` starts its operations on a schedule | compare its latencies, such as";
     assert!(time.contains(said), "{time}");
     let counted = with("metric = \"write.time\"\n", open).replace("duration = \"300 ms\"", "count = 2000");
-    assert!(faults(&counted).contains("says nothing of speed"));
+    assert!(faults(&counted).contains("does not measure speed"));
     assert_eq!(primary(&counted.replace("metric = \"write.time\"\n", "")), "write.latency.p99");
-    assert!(faults(&file("metric = \"write.cpu\"\n")).contains("says nothing of speed"));
+    assert!(faults(&file("metric = \"write.cpu\"\n")).contains("does not measure speed"));
     insta::assert_snapshot!(faults(&file("metric = \"write.wall\"\nmetrics = [\"write.rate\", \"write.time\"]\n")), @"
-    3:10 `write.wall` says nothing of speed: `write` lasts a given time | compare its rate or latencies, such as `write.latency.p50`
-    4:26 `write.time` says nothing of speed: `write` lasts a given time | compare its rate or latencies, such as `write.latency.p50`
+    3:10 `write.wall` does not measure speed: `write` lasts a given time | compare its rate or latencies, such as `write.latency.p50`
+    4:26 `write.time` does not measure speed: `write` lasts a given time | compare its rate or latencies, such as `write.latency.p50`
     ");
 }
 
@@ -318,13 +318,13 @@ fn transactions_that_stay_open_are_checked() {
     insta::assert_snapshot!(engine("lmdb", &["get = { transaction = \"open\" }", "commit = {}"]), @r#"5:23 phase `p0` only reads, so it leaves nothing to commit | write `transaction = "single"`"#);
     insta::assert_snapshot!(engine("logfile", &["put = { transaction = { batch = 10 } }", "scan = {}", "mix = { scan = 1 }"]), @"
     5:23 `logfile` has no transactions of several operations | leave the variant out with `[design] skip`, or the phase with `when`
-    8:1 `logfile` keeps no key order to scan in | leave the variant out with `[design] skip`, or the phase with `when`
-    11:1 `logfile` keeps no key order to scan in | leave the variant out with `[design] skip`, or the phase with `when`
+    8:1 `logfile` does not keep keys in order, so it cannot scan | leave the variant out with `[design] skip`, or the phase with `when`
+    11:1 `logfile` does not keep keys in order, so it cannot scan | leave the variant out with `[design] skip`, or the phase with `when`
     ");
     insta::assert_snapshot!(engine("logfile", &["put = { transaction = { batch = 1 } }", "get = { transaction = \"single\" }"]), @"no faults");
     insta::assert_snapshot!(engine("memory", &["put = {}", "evict = {}", "reopen = {}", "close = {}"]), @"
-    8:1 `memory` keeps nothing when it is closed | leave the variant out with `[design] skip`, or the phase with `when`
-    11:1 `memory` keeps nothing when it is closed | leave the variant out with `[design] skip`, or the phase with `when`
+    8:1 `memory` keeps no data when it is closed | leave the variant out with `[design] skip`, or the phase with `when`
+    11:1 `memory` keeps no data when it is closed | leave the variant out with `[design] skip`, or the phase with `when`
     ");
     insta::assert_snapshot!(engine("lmdb", &["close = {}", "get = {}", "reopen = {}", "get = {}"]), @"8:1 `get` cannot run after phase `p0` has closed the store | put a phase with `reopen = {}` before it");
     insta::assert_snapshot!(engine("fjall", &["compute = {}", "compute = { transaction = { batch = 5 } }", "mix = { read_modify_write = 1 }"]), @"
@@ -340,10 +340,10 @@ fn comparisons_are_checked() {
     let compare = |text: &str| faults(&format!("{head}{text}\n"));
     insta::assert_snapshot!(compare("metric = \"raed.time\"\nmetrics = [\"load.time\", \"read.tiem\", \"time\", \"read.x.time\"]"), @"
     16:10 `raed.time`: unknown phase `raed` | did you mean `read`?
-    17:12 `load.time`: phase `load` has `timed = false`, which keeps it out of every figure | take `timed = false` out of the phase
+    17:12 `load.time`: phase `load` has `timed = false`, so it has no metrics | remove `timed = false` from the phase
     17:25 `tiem` is not a metric; did you mean `time`?
     17:38 `time` names no phase; write `phase.metric`, for example `write.time`
-    17:46 `read.x.time`: a store runs in one process, so there is no instance `x`
+    17:46 `read.x.time` names the instance `x`, but only programs with `runtime` or `replicas` have instances
     ");
     insta::assert_snapshot!(compare("blocks = { min = 9, max = 6 }"), @"16:10 `max`, 6, is below `min`, 9");
     insta::assert_snapshot!(compare("blocks = { size.3_000 = 1, sise.1_000 = 2, engine.lmdb = 0 }"), @"
@@ -377,12 +377,12 @@ fn tables_are_checked() {
     ");
     insta::assert_snapshot!(table("cells = { a = \"{page reads.time\", b = \"{page reads.time-page reads.cpu}\", c = \"{}\" }"), @"
     9:15 `{` is not closed | write `{{` and `}}` for braces that are meant as text
-    9:39 `page reads.time-page reads.cpu`: a store runs in one process, so there is no instance `time-page reads` | put spaces around `-` where it is meant as minus
-    9:79 expected a figure such as `write.time`, a number or `(`, found the end
+    9:39 `page reads.time-page reads.cpu` names the instance `time-page reads`, but only programs with `runtime` or `replicas` have instances | put spaces around `-` if it means minus
+    9:79 expected a metric such as `write.time`, a number or `(`, found the end
     ");
     insta::assert_snapshot!(table("format = \"mm:ss\"\ncells = { a = \"{page reads.rss.end}\" }\ncolumns = [\"b\"]"), @"
-    9:10 `mm:ss` prints no figure of this table | it goes to figures without a format of their own
-    10:11 cell `a` is not among `columns` | name it there, or take it out
+    9:10 the format `mm:ss` fits no value of this table | the table's format applies to values without a format of their own
+    10:11 cell `a` is not among `columns` | add the cell to `columns`, or remove it
     11:12 `b` names no phase; write `phase.metric`, for example `write.time`
     ");
     insta::assert_snapshot!(table("format = \"secs\"\nselect = { engine = \"lmbd\" }\ncolumns = [\"page reads.time\"]\nstatistic = \"avg\""), @"
@@ -415,7 +415,7 @@ fn a_baseline_that_the_command_line_takes_out_is_named() {
     );
     let pair = |levels: &[&str]| vec![("size".to_owned(), levels.iter().map(|l| (*l).to_owned()).collect())];
     let set = |levels: &[&str]| faults_with(&text, &Overrides { set: pair(levels), ..Overrides::default() });
-    insta::assert_snapshot!(set(&["1", "7"]), @"4:21 --set size=1,7 takes out `2`, the baseline: nothing would be compared | write `--set size=2,1,7`, or `--only` for a run without a comparison");
+    insta::assert_snapshot!(set(&["1", "7"]), @"4:21 --set size=1,7 removes the baseline `2`, so nothing would be compared | write `--set size=2,1,7`, or `--only` for a run without a comparison");
     assert_eq!(set(&["1", "2", "7"]), "no faults");
     let only = Overrides { only: pair(&["1"]), ..Overrides::default() };
     assert_eq!(faults_with(&text, &only), "no faults", "a part of the variants, without a comparison");
@@ -426,7 +426,7 @@ fn records_larger_than_any_file_are_refused() {
     let data = |data: &str| {
         faults_of_body(&format!("[store]\nengine = \"lmdb\"\n[data]\n{data}\n[[phase]]\nname = \"p\"\nput = {{}}\n"))
     };
-    insta::assert_snapshot!(data("records = 9_000_000_000_000_000_000\nvalue = { bytes = 100 }"), @"4:11 9000000000000000000 records of 100 bytes or more make 900.0 EB, and no file holds more than 9.2 EB | take fewer records");
-    insta::assert_snapshot!(data("records = 100_000_000_000_000_000\nkey = { integer = 8 }\nvalue = { bytes = 100 }"), @"4:11 100000000000000000 records of 108 bytes or more make 10.8 EB, and no file holds more than 9.2 EB | take fewer records");
+    insta::assert_snapshot!(data("records = 9_000_000_000_000_000_000\nvalue = { bytes = 100 }"), @"4:11 9000000000000000000 records of 100 bytes or more take 900.0 EB, but a file can have at most 9.2 EB | use fewer records");
+    insta::assert_snapshot!(data("records = 100_000_000_000_000_000\nkey = { integer = 8 }\nvalue = { bytes = 100 }"), @"4:11 100000000000000000 records of 108 bytes or more take 10.8 EB, but a file can have at most 9.2 EB | use fewer records");
     assert_eq!(data("records = 10_000_000_000\nvalue = { bytes = 100 }"), "no faults");
 }

@@ -193,12 +193,12 @@ begin = { mark = "x", line = "y" }
 "#;
     insta::assert_snapshot!(faults(text), @r#"
     7:1 unknown key `comand` | did you mean `command`?
-    9:22 `replace` needs the key `with` | what stands there afterwards
+    9:22 `replace` needs the key `with` | text that replaces what was found
     12:11 `runtime` cannot be `perl` | known: `node`, `python` (programs of other languages need no `runtime`)
-    15:18 this is no pattern: unclosed group | `\` takes a character literally; '...' quotes keep it as it stands
-    16:1 `mark` stands for begin and end, one of which is there too | write `begin = { mark = "NAME" }`
-    17:8 the pattern has no named group, so nothing is read | name what is read by a metric: `(?<time>[0-9.]+)s`
-    21:8 the group `tiem` names no metric | a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; or `digest`
+    15:18 this is not a valid pattern: unclosed group | `\` before a character matches it literally; write the pattern in '...' so that TOML keeps the `\`
+    16:1 `mark` sets begin and end of the phase, so `begin` and `end` cannot be set too | write `begin = { mark = "NAME" }`
+    17:8 the pattern has no named group, so nothing is read | name a group after the metric that is read: `(?<time>[0-9.]+)s`
+    21:8 the group `tiem` names no metric | name the group after a metric, with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; or `digest`
     24:11 `begin` takes one of `line` and `mark`, not both
     "#);
 }
@@ -262,14 +262,14 @@ at_end = { wait = "1 s", settle = {}, weak = "clear" }
     let one = "\n[[phase]]\nname = \"a\"\ncall = \"lib.js#f\"\n";
     let said = [of("runtime = \"node\"", phases), of("runtime = \"python\"", one), of("", one)];
     insta::assert_snapshot!(said.join("\n--\n"), @r#"
-    6:8 `lib.js` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
-    9:1 `call` is begin and end of the phase, and `begin` is there too | write `begin = { call = "..." }` and an `end`, or make two phases of them
-    9:8 `pkg.mod:f` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
-    14:1 `at_end` suspends the program at the end of a `call` | `at_end` needs a phase that is a function: add `call = "FILE#EXPORT"`, or remove `at_end`
-    18:12 `wait` and `settle` are two ways to wait | take one of them out
-    18:39 `weak` says what a collection does, and none is forced | add `collect = true`, or take `weak` out
+    6:8 `lib.js` is not the name of a function in the runtime `node` | write `FILE#EXPORT`; full stops separate nested names
+    9:1 `call` sets begin and end of the phase, so `begin` cannot be set too | write `begin = { call = "..." }` and an `end`, or make two phases
+    9:8 `pkg.mod:f` is not the name of a function in the runtime `node` | write `FILE#EXPORT`; full stops separate nested names
+    14:1 `at_end` needs a `call`, at whose end it suspends the program | add `call = "FILE#EXPORT"` to the phase, or remove `at_end`
+    18:12 `wait` and `settle` exclude each other | remove one of the two keys
+    18:39 `weak` applies to a forced garbage collection, but none is forced | add `collect = true`, or remove `weak`
     --
-    6:8 `lib.js#f` names no function of the runtime `python` | write `PACKAGE.MODULE:FUNCTION`; names may be nested by full stops
+    6:8 `lib.js#f` is not the name of a function in the runtime `python` | write `PACKAGE.MODULE:FUNCTION`; full stops separate nested names
     --
     6:8 the function `lib.js#f` cannot be timed: the program names no `runtime` | add `runtime = "node"` or `runtime = "python"` to the program
     "#);
@@ -288,7 +288,7 @@ fn a_subject_must_be_clear() {
         faults("[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"w\"\nbegin = { mark = \"x\" }\n"),
     ];
     insta::assert_snapshot!(said.join("\n--\n"), @r#"
-    1:1 the file has several stores and programs, and nothing says which of them a variant measures | add `[subject] use = "{subject}"` and a factor `subject` with levels such as `{ program = "NAME" }`
+    1:1 the file has several stores or programs, but does not say which one a variant measures | add `[subject] use = "{subject}"` and a factor `subject` with levels such as `{ program = "NAME" }`
     --
     6:11 unknown program `z` | known: `x`, `y`
     --
@@ -296,7 +296,7 @@ fn a_subject_must_be_clear() {
     --
     6:1 a variant measures a program or a store, not both
     --
-    5:1 `put` works on a store, and the file measures a program | a program's phase has `begin` and `end`, or marks of its name
+    5:1 `put` works on a store, but the file measures a program | give the phase of a program `begin` and `end`, or marks with its name
     --
     3:1 `phase` needs one of `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`
     5:1 unknown key `begin` | known: `name`, `when`, `timed`, `limit`, `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`
@@ -308,33 +308,41 @@ fn what_cannot_run_is_named() {
     let of = |body: &str| faults(&format!("[program.x]\n{body}\n"));
     assert_eq!(
         of("command = \"a 'b\""),
-        "2:11 `command` ends inside a quote | close it, or write the command as a list"
+        "2:11 `command` ends inside a quote | close the quote, or write the command as a list"
     );
-    assert_eq!(of("command = []"), "2:11 `command` is empty | program and arguments: `[\"node\", \"build.js\"]`");
+    assert_eq!(
+        of("command = []"),
+        "2:11 `command` is empty | write program and arguments, such as `[\"node\", \"build.js\"]`"
+    );
     assert_eq!(of("command = \" \""), "2:11 `command` is empty | name a program");
     assert_eq!(
         of("command = [\"a\"]\nshell = true"),
-        "2:11 with `shell = true`, `command` is one string, not a list | write `command` as one string"
+        "2:11 with `shell`, `command` must be one text, not a list | write `command` as one text"
     );
-    assert_eq!(of("command = \"a\"\nshell = 3"), "3:9 `shell` cannot be `3` | `true`, `false`, or the shell's name");
+    assert_eq!(
+        of("command = \"a\"\nshell = 3"),
+        "3:9 `shell` cannot be `3` | write `true`, `false`, or the shell's name"
+    );
     let env = of("command = \"a\"\nenv = { \"A=B\" = 1, PRONY_MARKS = 2 }");
-    assert!(env.contains("3:9 `A=B` is no name for a variable"), "{env}");
+    assert!(env.contains("3:9 `A=B` is not a valid name of a variable"), "{env}");
     assert!(env.contains("3:20 the variable `PRONY_MARKS` is set by prony"), "{env}");
     let env = of("command = \"a\"\nenv = { \"\" = 1 }\ninherit = [\"A\", \"B=\"]\nchange = { env = { TMPDIR = 1 } }");
-    for at in ["3:9 `` is no name", "4:17 `B=` is no name", "5:20 the variable `TMPDIR` is set by prony"] {
+    for at in
+        ["3:9 `` is not a valid name", "4:17 `B=` is not a valid name", "5:20 the variable `TMPDIR` is set by prony"]
+    {
         assert!(env.contains(at), "{at}: {env}");
     }
     let change = of("command = \"a\"\nchange = { patch = \"p\" }");
     assert!(change.contains("program `x` has no copy that could be changed"), "{change}");
     let pty = of("command = \"a\"\npty = true\noutput = \"null\"");
-    assert!(pty.contains("`pty` is a terminal for output that is captured"), "{pty}");
+    assert!(pty.contains("`pty` works only with captured output"), "{pty}");
     let shared = of("command = \"a\"\noutput = { file = \"o\" }\nreplicas = { count = 2, phase = \"run\" }");
     assert!(shared.starts_with("3:1 program `x` and its replicas would write over each other's output"), "{shared}");
 }
 
 #[test]
 fn program_without_a_name_is_one_fault_and_its_keys_are_checked() {
-    let unnamed = "2:2 programs have names, and this one has none | write `[program.NAME]`";
+    let unnamed = "2:2 this program has no name; every program needs one | write `[program.NAME]`";
     for body in ["command = \"a\"\nenv = { A = 1 }", "directory = \".\"\ncommand = [\"a\"]\n[program.env]\nA = 1"] {
         assert_eq!(faults(&format!("\n[program]\n{body}\n")), unnamed, "{body}");
     }
@@ -354,7 +362,7 @@ fn replacement_of_nothing_or_by_the_same_text_is_a_fault() {
              change = {{ replace = {{ file = \"f\", find = \"{find}\", with = \"{with}\" }} }}\n"
         ))
     };
-    assert_eq!(of("", "x"), "4:43 `find` is empty | write the text that is replaced");
+    assert_eq!(of("", "x"), "4:43 `find` is empty | write the text to replace");
     assert_eq!(of("x", "x"), "4:55 `with` is the same text as `find`, so nothing changes | write another text");
 }
 
@@ -369,7 +377,7 @@ fn file_beside_an_experiment_is_missed_by_a_program_in_an_empty_directory() {
             .map(|problem| format!("{}:{} {}", problem.line, problem.column, problem.message))
             .collect::<Vec<_>>()
     };
-    let warning = ["4:11 `main.py` is beside this file, and the program runs in an empty directory"];
+    let warning = ["4:11 `main.py` is in the folder of this file, but the program runs in an empty directory"];
     for command in ["[\"python3\", \"main.py\"]", "\"python3 '{n}'\"", "\"python3 main.py > f\"\nshell = true"] {
         assert_eq!(said(&format!("command = {command}")), warning, "{command}");
         for made in ["directory = \".\"", "prepare = \"make\"", "build = \"make\""] {
@@ -402,8 +410,8 @@ fn code_has_revisions_and_packages() {
     assert_eq!(found[1].changes, [package("c", "1", None)]);
     let wrong = "[factors.code]\na = { dependency = \"lmdb\" }\nb = [{ revision = \"x\" }, { revision = \"y\" }]\n";
     let said = faults(&format!("{wrong}{SITE}"));
-    assert!(said.contains("2:20 `lmdb` names no package and version | write `name@version`"), "{said}");
-    assert!(said.contains("program `x` cannot be at `x` and at `y`"), "{said}");
+    assert!(said.contains("2:20 `lmdb` is not a package with a version | write `name@version`"), "{said}");
+    assert!(said.contains("program `x` has two revisions, `x` and `y`"), "{said}");
 }
 
 #[test]
@@ -426,7 +434,7 @@ fn changes_are_left_out_one_by_one() {
     assert_eq!(checked.compare().baseline["code"], "none");
     let set = Overrides { set: vec![("code".to_owned(), vec!["none".to_owned()])], ..Overrides::default() };
     let aside = faults_with(&text.replace("[compare]\nbaseline = { code = \"all\" }\n", ""), &set);
-    assert!(aside.starts_with("10:17 --set code=none takes out `all`, the baseline"), "{aside}");
+    assert!(aside.starts_with("10:17 --set code=none removes the baseline `all`"), "{aside}");
     let wrong =
         |factor: &str| faults(&text.replace("leave_one_out = \"code\"", &format!("leave_one_out = \"{factor}\"")));
     assert!(wrong("kode").contains("unknown factor `kode` | did you mean `code`?"), "{}", wrong("kode"));
@@ -449,7 +457,9 @@ fn programs_get_their_directory_and_variables() {
     assert!(!serde_json::to_string(&experiment).unwrap().contains("secret"));
     let unset = faults(text);
     assert!(
-        unset.contains("3:14 the variable `PLACE` is not set where prony runs | `PLACE=... prony ...` sets it"),
+        unset.contains(
+            "3:14 the environment variable `PLACE` is not set | set the variable for prony: `PLACE=... prony ...`"
+        ),
         "{unset}"
     );
     for hole in ["{dir}", "{tmp}"] {
@@ -489,7 +499,7 @@ fn a_program_may_say_where_its_data_lie() {
     let said = faults("[program.x]\ncommand = \"a\"\nstore = \"\"\n");
     assert_eq!(
         said,
-        "3:1 `store` names no file and no directory | write where the program keeps its data, as `store = \"{dir}/data\"`"
+        "3:1 `store` is empty and names no file or directory | write where the program keeps its data, as `store = \"{dir}/data\"`"
     );
     let json = serde_json::to_value(&programs("[program.x]\ncommand = \"a\"\nstore = \"data\"\n")[0]).unwrap();
     let mut before = json.clone();
@@ -506,6 +516,9 @@ fn figures_of_a_runtime_may_be_those_of_a_role() {
     };
     assert_eq!(of("runtime = \"node\"\n", "main.heap.used"), "no faults");
     let unknown = of("runtime = \"node\"\n", "mian.heap.used");
-    assert!(unknown.contains("no instance `mian` | those of a program with a `runtime`: `main`, `child`"), "{unknown}");
-    assert!(of("", "main.heap.used").contains("there is no instance `main`"));
+    assert!(
+        unknown.contains("no instance `mian` | instances of a program with a `runtime`: `main`, `child`"),
+        "{unknown}"
+    );
+    assert!(of("", "main.heap.used").contains("names the instance `main`"));
 }

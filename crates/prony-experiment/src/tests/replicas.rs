@@ -67,7 +67,7 @@ fn what_cannot_be_started_is_named_all_at_once() {
          read = '(?<speed>x)'\nenv = { A = \"{instance}\" }\nprocesses = 3\n",
     );
     for expected in [
-        "2:14 `{instance}` has no meaning here | `{instance}`, a copy's number, stands in `command` and `env`",
+        "2:14 `{instance}` has no meaning here | `{instance}`, the number of a replica, can be used in `command` and `env`",
         "4:9 `count` cannot be the text `many` | expected a whole number from 0 to 1000",
         "5:10 `{instance}` has no meaning here",
         "8:1 unknown key `processes`",
@@ -85,12 +85,13 @@ fn what_cannot_be_started_is_named_all_at_once() {
     assert_eq!(of("count = 0, phase = \"querys\"", queries), "no faults");
     let env = of("count = 1, phase = \"queries\", env = { PRONY_MARKS = 1, \"A=B\" = 2 }", queries);
     assert!(
-        env.contains("4:52 the variable `PRONY_MARKS` is set by prony") && env.contains("4:69 `A=B` is no name"),
+        env.contains("4:52 the variable `PRONY_MARKS` is set by prony")
+            && env.contains("4:69 `A=B` is not a valid name"),
         "{env}"
     );
     let words = of("count = 1, phase = \"queries\", command = [\"b\"], read = 'x'", queries);
     assert!(
-        words.contains("4:54 with `shell = true`, `command` is one string") && words.contains("has no named group"),
+        words.contains("4:54 with `shell`, `command` must be one text") && words.contains("has no named group"),
         "{words}"
     );
     assert!(of("phase = \"queries\"", queries).contains("`replicas` needs the key `count`"));
@@ -101,8 +102,8 @@ fn phases_end_with_replicas_where_there_are_any() {
     let ends = "[[phase]]\nname = \"queries\"\nbegin = { line = \"x\" }\nend = { replicas = \"ended\" }\n";
     let of = |replicas: &str| faults(&format!("[program.x]\ncommand = \"a\"\n{replicas}\n{ends}"));
     assert_eq!(of("replicas = { count = 1, phase = \"queries\" }"), "no faults");
-    let none = "7:9 the program has no replicas that could end | add `replicas` to the program; where their `count` is 0, \
-                leave the phase out by its `when`";
+    let none = "7:9 the program has no replicas that could end | add `replicas` to the program; if their `count` is 0, \
+                exclude the phase with its `when`";
     assert_eq!(of(""), none);
     assert_eq!(of("replicas = { count = 0, phase = \"queries\" }"), none);
     let found = faults(&format!("[program.x]\ncommand = \"a\"\n{}", ends.replace("ended", "gone")));
@@ -118,9 +119,9 @@ fn figures_may_be_those_of_a_replica() {
     assert_eq!(of("", "replica.2.rss.max"), "no faults");
     assert_eq!(of("runtime = \"node\"\n", "replica.2.worker.heap.used.max"), "no faults");
     let unknown = of("", "replica.2.worker.heap.used.max");
-    assert!(unknown.contains("no instance `replica.2.worker` | those of a program with `replicas`"), "{unknown}");
+    assert!(unknown.contains("no instance `replica.2.worker` | instances of a program with `replicas`"), "{unknown}");
     let without = faults("[program.x]\ncommand = \"a\"\n[compare]\nmetric = \"run.replicas.rate\"\n");
-    assert!(without.contains("there is no instance `replicas`"), "{without}");
+    assert!(without.contains("names the instance `replicas`"), "{without}");
 }
 
 /// A program whose two replicas start with the phase of this name.
@@ -137,10 +138,10 @@ const ENDED: &str = "{ replicas = \"ended\" }";
 #[test]
 fn replicas_do_not_wait_for_their_own_end() {
     let queries = phase("q", &format!("begin = {ENDED}\nend = {{ line = \"x\" }}"));
-    let hint = "let them start with an earlier phase, or that phase begin with a line, a mark or a call";
+    let hint = "start the replicas with an earlier phase, or begin that phase with a line, a mark or a call";
     assert_eq!(
         started("q", &queries),
-        format!("3:33 replicas would start with phase `q`, which begins only when they have ended | {hint}")
+        format!("3:33 replicas would start with phase `q`, which begins only after the replicas have ended | {hint}")
     );
     let chain = [
         phase("a", &format!("begin = {{ line = \"x\" }}\nend = {ENDED}")),
@@ -149,7 +150,7 @@ fn replicas_do_not_wait_for_their_own_end() {
     ];
     for last in ["b", "c"] {
         let said = format!(
-            "3:33 replicas would start with phase `{last}`, which comes after `a`, and that waits until they have ended | {hint}"
+            "3:33 replicas would start with phase `{last}`, which comes after `a`, and `a` waits until the replicas have ended | {hint}"
         );
         assert_eq!(started(last, &chain.concat()), said);
     }
@@ -166,10 +167,10 @@ fn replicas_do_not_wait_for_their_own_end() {
 fn no_phase_ends_by_what_it_waited_for() {
     let first = phase("q", &format!("begin = {{ line = \"x\" }}\nend = {ENDED}"));
     let again = phase("r", &format!("begin = {{ after = \"q\" }}\nend = {ENDED}"));
-    let hint = "let it end with a line, a mark, when it has settled, or with the program";
+    let hint = "end the phase with a line, a mark, `settle`, or with the program";
     assert_eq!(
         started("q", &format!("{first}{again}")),
-        format!("11:20 phase `r` begins when the replicas have ended, so that this never ends it | {hint}")
+        format!("11:20 phase `r` begins when the replicas have ended, so the same event cannot end it | {hint}")
     );
     let both = phase("r", &format!("begin = {ENDED}\nend = {ENDED}"));
     assert!(started("q", &format!("{first}{both}")).contains("11:20 phase `r` begins when"));
@@ -185,14 +186,17 @@ fn phase_faults_hide_no_other_faults() {
     for expected in [
         "3:33 program `x` has no phase `querys` with which replicas could start | did you mean `queries`?",
         "`line` cannot be `3`",
-        "9:19 no phase `c` stands before this one",
+        "9:19 no earlier phase is named `c`",
     ] {
         assert!(said.contains(expected), "{expected}: {said}");
     }
     let known = started("a", &format!("{broken}{}", phase("b", "begin = { after = \"a\" }")));
-    assert!(!known.contains("no phase"), "a phase at fault is there: {known}");
+    assert!(!known.contains("no phase") && !known.contains("no earlier phase"), "a phase at fault is there: {known}");
     let nameless = started("q", &format!("[[phase]]\nname = 3\n{}", phase("b", "begin = { after = \"a\" }")));
-    assert!(!nameless.contains("no phase"), "it may be the one that is meant: {nameless}");
+    assert!(
+        !nameless.contains("no phase") && !nameless.contains("no earlier phase"),
+        "it may be the one that is meant: {nameless}"
+    );
 }
 
 #[test]
@@ -202,12 +206,12 @@ fn a_phase_that_is_left_out_is_said_to_be() {
         phase("q", "when = { n = 2 }\nbegin = { line = \"x\" }\nend = { line = \"y\" }"),
         phase("r", "begin = { after = \"q\" }"),
     ];
-    let hint = "the `when` of `q` leaves it out of this variant: give what refers to it the same `when`, or give `replicas` a `count` of 0";
+    let hint = "the `when` of `q` excludes the phase from this variant: give what refers to the phase the same `when`, or give `replicas` a `count` of 0";
     assert_eq!(
         faults(&format!("{text}{}", phases.concat())),
         format!(
             "5:33 program `x` has no phase `q` with which replicas could start | {hint}\n\
-             13:19 no phase `q` stands before this one | {hint}"
+             13:19 no earlier phase is named `q` | {hint}"
         )
     );
 }
@@ -228,7 +232,7 @@ replicas = "{reps}"
     assert_eq!(three.command, Some(CommandLine::Words(vec!["w".into(), INSTANCE.into()])));
     let env = [("P", "{here}".to_owned()), ("W", format!("{INSTANCE} in {DIR}"))];
     assert_eq!(three.env, env.map(|(name, value)| (name.to_owned(), value)).into());
-    assert!(faults(text).contains("4:103 the variable `PLACE` is not set where prony runs"), "{}", faults(text));
+    assert!(faults(text).contains("4:103 the environment variable `PLACE` is not set"), "{}", faults(text));
     let elsewhere = faults(&text.replace("phase = \"run\", command", "phase = \"{dir}\", command"));
     assert!(elsewhere.contains("4:31 `{dir}` has no meaning here"), "{elsewhere}");
 }
@@ -245,21 +249,21 @@ fn figures_of_replicas_that_no_variant_starts_are_refused() {
     assert_eq!(faults(&text("q.replica.3.rss.max")), "no faults");
     assert_eq!(
         faults(&text("q.replica.9.rss.max")),
-        "2:12 `q.replica.9.rss.max`: there is no replica 9, in no variant | the last one is `replica.3`"
+        "2:12 `q.replica.9.rss.max`: no variant has a replica 9 | the last replica is `replica.3`"
     );
     for (instance, metric) in [("replica.1", "rss.max"), ("replicas", "rate")] {
         let name = format!("load.{instance}.{metric}");
         let said = format!(
-            "2:12 `{name}`: no replicas start with phase `load`, so it has no figures of any | they start with `q`"
+            "2:12 `{name}`: no replicas start with phase `load`, so it has no metrics of replicas | the replicas start with `q`"
         );
         assert_eq!(faults(&text(&name)), said);
     }
     let none = text("q.replica.1.rss.max").replace("[0, 3]", "[0]");
-    assert!(faults(&none).contains("there is no instance `replica.1`"), "{}", faults(&none));
+    assert!(faults(&none).contains("names the instance `replica.1`"), "{}", faults(&none));
     let fewer = Overrides { set: vec![("n".to_owned(), vec!["1".to_owned()])], ..Overrides::default() };
     assert_eq!(faults_with(&text("q.replica.3.rss.max"), &fewer), "no faults", "the file has more of them");
     let fixed = text("q.replica.9.rss.max").replace("\"{n}\"", "3").replace("\"a\"", "\"a {n}\"");
-    assert!(faults_with(&fixed, &fewer).contains("there is no replica 9"));
+    assert!(faults_with(&fixed, &fewer).contains("no variant has a replica 9"));
     let wrong = text("load.replica.9.rss.max").replace("phase = \"q\"", "phase = 3");
-    assert!(!faults(&wrong).contains("figures of any"), "it may be this phase that is meant: {}", faults(&wrong));
+    assert!(!faults(&wrong).contains("metrics of replicas"), "it may be this phase that is meant: {}", faults(&wrong));
 }

@@ -1,4 +1,4 @@
-//! Fixtures of known work: a burst of CPU time after the answer, and sync calls.
+//! Fixtures that do a known amount of work: a burst of CPU time after the response, and sync calls such as `fsync`.
 
 use std::fs::File;
 use std::io::{self, Write};

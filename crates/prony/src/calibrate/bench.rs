@@ -1,4 +1,4 @@
-//! Where fixtures are started and observed, by the same means as every subject.
+//! Starts fixtures (test programs whose true values are known) and observes them in the same way as any subject.
 
 use std::cell::OnceCell;
 use std::fs::File;
@@ -119,7 +119,7 @@ impl Child {
 
     fn tell(&mut self, step: &Step) -> Result<(), Error> {
         let line = serde_json::to_string(step).map_err(|source| Error::Json { what: "a step", source })?;
-        writeln!(self.said.get_mut(), "{line}").map_err(setup("tell a fixture its step"))
+        writeln!(self.said.get_mut(), "{line}").map_err(setup("send a step to a fixture"))
     }
 
     fn done(&mut self) -> Result<Done, Error> {
@@ -132,15 +132,15 @@ impl Child {
     fn hear(&mut self) -> Result<Said, Error> {
         let mut line = String::new();
         let read = self.said.read_line(&mut line).and_then(|length| match length {
-            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended")),
+            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the fixture ended")),
             _ => Ok(serde_json::from_str(&line)?),
         });
-        read.map_err(setup("hear what a fixture did"))
+        read.map_err(setup("read the result of a fixture"))
     }
 }
 
 fn out_of_turn(said: &Said) -> Error {
-    Error::Setup { doing: "run a fixture", source: io::Error::other(format!("it said {said:?}")) }
+    Error::Setup { doing: "run a fixture", source: io::Error::other(format!("unexpected message {said:?}")) }
 }
 
 fn setup(doing: &'static str) -> impl FnOnce(io::Error) -> Error {
@@ -188,7 +188,7 @@ impl Observed {
     pub fn settle(&mut self, step: &Step, store: &Path, spec: &SettleSpec) -> Result<Watched, Error> {
         let Self { sampler, children } = self;
         let [child] = &mut children[..] else {
-            return Err(setup("watch fixtures")(io::Error::other("one is watched at a time")));
+            return Err(setup("watch fixtures")(io::Error::other("only one fixture can be watched at a time")));
         };
         let mut tree = TreeProbe::new(sampler, Some(store.to_path_buf()));
         let mut settling = Settling::default();

@@ -1,4 +1,4 @@
-//! Fixtures of known difference: the same work compared with itself, and with itself made slower.
+//! Fixtures whose true difference is known: work compared with the same work, and with the same work made slower.
 //!
 //! The noise is this machine's, recorded while a fixture does the same short work over and over. Whole campaigns are
 //! then simulated on it, and judged by what judges every run.
@@ -62,7 +62,7 @@ fn with_noise(bench: &Bench, lines: impl Fn(&Simulation<'_>) -> Vec<Line>) -> Re
         }
     };
     let Some(noise) = Noise::new("this machine", times) else {
-        return Ok(Ran::NotRun("the clock is too coarse: a run took no time".to_owned()));
+        return Ok(Ran::NotRun("the clock is too coarse: the measured time of a run was 0".to_owned()));
     };
     let analyses = InterimAnalyses::new(BLOCKS.0, BLOCKS.1);
     Ok(Ran::Lines(lines(&Simulation::new(&noise, &analyses))))

@@ -1,4 +1,5 @@
-//! A fixture of known heap: caches behind strong and weak references, read after a forced collection.
+//! A fixture with a known amount of heap: caches behind strong and weak references, read after a forced garbage
+//! collection.
 
 use std::fs;
 use std::path::Path;
@@ -49,7 +50,7 @@ pub(super) fn weak_cache(bench: &Bench) -> Result<Ran, Error> {
         fs::write(&path, text).map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })?;
     }
     let mut lines = Vec::new();
-    for (what, then) in [("the program ends", "then = \"stop\""), ("it goes on", "")] {
+    for (what, then) in [("the program ends", "then = \"stop\""), ("the program goes on", "")] {
         let nothing = used(bench, scratch.path(), "nothing", then)?;
         for (kind, truth) in [("strong", RETAINED), ("weak", 0.0), ("both", RETAINED)] {
             let above = used(bench, scratch.path(), kind, then)?.and(nothing.clone(), |used, nothing| used - nothing);
@@ -65,7 +66,7 @@ fn without_weak_references() -> Option<String> {
     match Command::new("node").args(["-e", ASK]).output() {
         Err(_) => Some("`node` is not in PATH".to_owned()),
         Ok(output) if output.status.success() => None,
-        Ok(_) => Some("the `node` in PATH has no WeakRef: it takes version 14.6".to_owned()),
+        Ok(_) => Some("the `node` in PATH has no WeakRef: version 14.6 or later is needed".to_owned()),
     }
 }
 

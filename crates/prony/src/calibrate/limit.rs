@@ -1,4 +1,4 @@
-//! A fixture that runs out of memory in phase 2 of 3: a whole trial, by the runner's own machinery.
+//! A fixture that runs out of memory in phase 2 of 3: a complete trial, run by the runner itself.
 
 use prony_engines::catalog::Catalog;
 use prony_experiment::plan;
@@ -60,7 +60,7 @@ fn lines(record: &TrialRecord) -> Vec<Line> {
         Line::finding("in the phase", "too large", said(ending.phase.clone().unwrap_or_else(|| "none".to_owned()))),
         Line::finding("evidence", "`oom_kill` rose", said(evidence.to_owned())),
         Line::finding("time in that phase", "within the trial", said(within(ending.after, record.took).to_owned())),
-        Line::finding("phase 1", "complete, figures", said(completion(of("small")))),
+        Line::finding("phase 1", "complete, measured", said(completion(of("small")))),
         Line::finding("phase 2", "partial", said(completion(of("too large")))),
         Line::finding("phase 3", "not reached", said(completion(of("read")))),
         Line::figure("lower bound of need", Unit::Bytes, limit, peak(record), limit * 0.02 + 2e6),
@@ -76,8 +76,8 @@ fn completion(phase: Option<&PhaseRecord>) -> String {
     let has = |key| phase.reading(key).is_some_and(|reading| reading.measured().is_some());
     let figures = has(MetricKey::amount(Metric::Time)) && has(MetricKey::gauge(Metric::Anon, Stat::End));
     match phase.completion {
-        Completion::Complete if figures => "complete, figures".to_owned(),
-        Completion::Complete => "complete, no figures".to_owned(),
+        Completion::Complete if figures => "complete, measured".to_owned(),
+        Completion::Complete => "complete, not measured".to_owned(),
         Completion::Failed | Completion::Uncounted | Completion::AfterFailure => "failed".to_owned(),
         Completion::Partial => "partial".to_owned(),
         Completion::NotReached => "not reached".to_owned(),
@@ -86,7 +86,7 @@ fn completion(phase: Option<&PhaseRecord>) -> String {
 
 /// Most memory that was charged to the tree.
 fn peak(record: &TrialRecord) -> Reading<f64> {
-    let none = || Reading::Missing(Why::Failed("the record does not hold it".into()));
+    let none = || Reading::Missing(Why::Failed("the record has no memory peak".into()));
     let memory = record.conditions.memory.as_ref();
     memory.map_or_else(none, |memory| memory.peak.clone().map(|bytes| bytes.as_bytes() as f64))
 }

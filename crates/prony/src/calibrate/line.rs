@@ -1,4 +1,4 @@
-//! One thing that is known, beside what prony reads of it. Pure.
+//! One line of a calibration: a value that is known, and prony's reading of it.
 
 use prony_model::number::percent;
 use prony_model::reading::{Reading, Why};
@@ -7,7 +7,7 @@ use prony_model::units::quantity;
 use prony_stats::simulation::Rate;
 use serde_json::{Value, json};
 
-/// What a figure counts.
+/// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
@@ -39,12 +39,12 @@ impl Unit {
     }
 }
 
-/// What is promised of how often something happens, as a share.
+/// A promised bound on how often something happens, as a share of the tries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Promise {
-    /// No more often than so.
+    /// No more often than this share.
     AtMost(f64),
-    /// No less often than so.
+    /// At least as often as this share.
     AtLeast(f64),
 }
 

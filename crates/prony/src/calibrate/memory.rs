@@ -1,4 +1,4 @@
-//! Fixtures of known memory: a known allocation, and readers of a mapped file.
+//! Fixtures whose true memory use is known: an allocation of known size, and readers of a mapped file.
 
 use std::fs;
 use std::io;

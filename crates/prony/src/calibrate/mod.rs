@@ -1,4 +1,5 @@
-//! The instrument on this machine, checked with subjects of known truth (METHOD 7).
+//! Checks prony's measurements on this machine with fixtures, which are programs whose true values are known (METHOD
+//! 7).
 
 mod activity;
 pub mod bench;
@@ -21,17 +22,17 @@ pub enum Fixture {
     Allocation,
     /// Readers of a mapped file of 200 MB, one and four at once
     MappedReader,
-    /// Caches of Node behind strong and weak references, read after a forced collection
+    /// Caches in Node behind strong and weak references, read after a forced garbage collection
     WeakCache,
     /// A trial that runs out of memory in the second of its three phases
     OutOfMemory,
-    /// A burst of CPU time after the answer, then nothing
+    /// A burst of CPU time after the response, then an idle process
     BurstThenIdle,
-    /// Sync calls by two threads and a child
+    /// Sync calls such as `fsync` by two threads and a child process
     FsyncCount,
-    /// The same work twice, one of them run twice as often: no difference
+    /// The same work under two names, one of them run twice as often: there is no difference to find
     SameCommand,
-    /// The same work, made slower by the smallest effect that a comparison says it would see
+    /// The same work, made slower by the minimum detectable effect of a comparison: the difference must be found
     SmallestEffect,
 }
 

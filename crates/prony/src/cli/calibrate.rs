@@ -1,4 +1,5 @@
-//! `prony calibrate`: the instrument, checked on this machine with subjects of known truth.
+//! `prony calibrate`: checks prony's measurements on this machine with fixtures, which are programs whose true values
+//! are known.
 
 use std::path::PathBuf;
 
@@ -16,13 +17,13 @@ use prony_report::screen::shows_messages;
 /// Which fixtures, and where.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Only these; default: all
+    /// Run only these fixtures (test programs); default: all
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',')]
     only: Vec<Fixture>,
-    /// Where files of fixtures are put while they run: on the file system that runs will use
+    /// Folder for the fixtures' files while they run; choose one on the file system that experiments will use
     #[arg(long, value_name = "DIR", default_value = ".")]
     scratch: PathBuf,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -107,7 +108,7 @@ fn summary(done: &[Calibration]) -> String {
     let (pass, fail, not_run) = (count("pass"), count("FAIL"), count("not run"));
     let mut text = format!("{pass} of {} fixtures pass, {fail} fail, {not_run} not run\n", done.len());
     if fail > 0 {
-        text += "hint: what fails is not to be believed on this machine; `prony doctor` tells what it lets us see\n";
+        text += "hint: do not trust the measurements that fail here; `prony doctor` shows what can be measured here\n";
     }
     text
 }

@@ -1,4 +1,4 @@
-//! `prony check`: the plan of an experiment; nothing runs.
+//! `prony check`: checks an experiment file and prints its plan; runs nothing.
 
 use std::path::PathBuf;
 
@@ -27,14 +27,15 @@ use prony_runner::{load, scratch};
 /// Which file.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The experiment
+    /// Experiment file
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
     overrides: OverrideArguments,
     #[command(flatten)]
     database: DatabaseArg,
-    /// Estimate for a time budget, as `20 min`: blocks, whether they suffice for a verdict, the minimum detectable effect
+    /// Estimate what a time budget, such as `20 min`, allows: number of blocks, whether they suffice for a verdict,
+    /// minimum detectable effect
     #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with = "blocks")]
     budget: Option<Nanos>,
     /// Where `prony run --scratch` would put stores; default: the folder of the database
@@ -154,19 +155,22 @@ fn amounts(experiment: &Experiment, outline: &Outline) -> String {
     format!("{variants} in {strata}, {}, {}", counted(&blocks, "block"), counted(&trials, "trial"))
 }
 
-/// The trials that count in no figure.
+/// The trials that are not included in the results.
 fn extra(outline: &Outline) -> String {
     match outline.profiles {
         0 => String::new(),
-        1 => "1 more trial is profiled after the blocks; it counts in no figure\n".to_owned(),
-        n => format!("{n} more trials, one of each variant, are profiled after the blocks; they count in no figure\n"),
+        1 => "1 more trial runs under a profiler after the blocks; no result includes this trial\n".to_owned(),
+        n => format!(
+            "{n} more trials, one of each variant, run under a profiler after the blocks; no result includes them\n"
+        ),
     }
 }
 
 fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     let compare = experiment.compare();
     if compare.baseline.is_empty() {
-        return "nothing is compared: `[compare] baseline = { ... }` names what the others are compared with\n"
+        return "nothing is compared: to compare variants, name the levels of the baseline in \
+                `[compare] baseline = { ... }`\n"
             .to_owned();
     }
     let baseline: Vec<String> = compare.baseline.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
@@ -178,8 +182,10 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
         return format!("{compared}: no verdict is possible: see the notes above\n");
     }
     let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {
-        Some(blocks) => format!("a verdict is possible from {blocks} blocks on"),
-        None => format!("no verdict is possible in {} blocks: more blocks, or fewer comparisons", outline.blocks.max),
+        Some(blocks) => format!("a verdict needs at least {blocks} blocks"),
+        None => {
+            format!("no verdict is possible in {} blocks: plan more blocks or fewer comparisons", outline.blocks.max)
+        }
     };
     let comparisons = if family == 1 { "1 comparison".to_owned() } else { format!("{family} comparisons") };
     format!(
@@ -190,7 +196,7 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     )
 }
 
-/// What is set above the floor, and where none runs.
+/// Which variants are compared with the floor, and where no floor runs.
 fn floor(experiment: &Experiment) -> String {
     if experiment.compare().floor.is_empty() {
         return String::new();
@@ -204,6 +210,7 @@ fn floor(experiment: &Experiment) -> String {
     };
     let nowhere = floors::nowhere(experiment).map(|text| format!("; {}", one_line(&text))).unwrap_or_default();
     format!(
-        "the floor is {floor} at the same levels of everything else: {above} set above it, without a verdict{nowhere}\n"
+        "the floor is {floor} at the same levels of all other factors: {above} compared with it, without a \
+         verdict{nowhere}\n"
     )
 }

@@ -1,4 +1,4 @@
-//! Which database and which run a command means.
+//! The options of the command line that choose a results database and a run.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use prony_results::{Database, RunData, RunHead, RunId};
 /// Names the results database where `--database` does not.
 const VARIABLE: &str = "PRONY_DATABASE";
 
-/// The results database where nothing names one.
+/// The default results database.
 const USUAL: &str = "prony.db";
 
 /// Where the results are.
@@ -39,8 +39,8 @@ impl DatabaseArg {
 /// Who may see what a run makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct SharedArg {
-    /// Let other users read a new results database and enter scratch directories, as a program needs that becomes another
-    /// user
+    /// Let other users read a new results database and enter scratch directories; a program that switches to another
+    /// user needs this
     #[arg(long, env = "PRONY_SHARED", value_parser = clap::builder::FalseyValueParser::new())]
     shared: bool,
 }
@@ -74,7 +74,10 @@ impl FromStr for RunChoice {
             Ok(n) if n > 0 => Ok(Self::Number(n)),
             Ok(n) if n < 0 => Ok(Self::Back(usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX))),
             _ if text == "latest" => Ok(Self::Latest),
-            _ => Err("a run is a number as in `prony ls`, `latest`, or `-2` for the one before the latest".to_owned()),
+            _ => {
+                Err("write the number of a run from `prony ls`, `latest`, or `-2` for the run before the latest"
+                    .to_owned())
+            }
         }
     }
 }
@@ -108,8 +111,8 @@ impl RunChoice {
     }
 }
 
-/// Refuses a metric of a phase that the run does not have: a column of dashes would look like a figure that could not be
-/// measured.
+/// Refuses a metric of a phase that the run does not have: a column of dashes would look like a metric that could not
+/// be measured.
 ///
 /// # Errors
 /// [`Error::Arguments`] with the phases that there are.
@@ -132,8 +135,8 @@ pub fn measured_metric(metric: &MetricName, data: &RunData, other: Option<&RunDa
         return Ok(());
     }
     Err(Error::Arguments {
-        message: format!("no trial has a figure of `{metric}`"),
-        hint: format!("`prony show {} --all-metrics` shows those that there are", data.head.id),
+        message: format!("no trial has a value of `{metric}`"),
+        hint: format!("`prony show {} --all-metrics` shows all metrics of the run", data.head.id),
     })
 }
 
@@ -152,7 +155,7 @@ pub fn known_phase(phase: &str, data: &RunData) -> Result<(), Error> {
     names.dedup();
     Err(Error::Arguments {
         message: format!("run {} has no phase `{phase}`", data.head.id),
-        hint: format!("its phases: `{}`", names.join("`, `")),
+        hint: format!("the phases of this run: `{}`", names.join("`, `")),
     })
 }
 

@@ -1,4 +1,4 @@
-//! `prony compare`: a stored run judged again, or two runs side by side without a verdict.
+//! `prony compare`: computes the verdicts of a stored run again, or shows two runs side by side without a verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,24 +25,25 @@ use prony_report::facts_lines;
 use prony_report::screen::one_line;
 use prony_results::{Database, RunData};
 
-/// Which runs, and in what.
+/// The runs and the metrics to compare.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Run by number; `-2` is the one before the latest
+    /// Number of the run; `-2` is the run before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]
     run: RunChoice,
-    /// Another run to show next to it: no verdict, since they did not run interleaved
+    /// Number of a second run to show beside the first; there is no verdict, since the trials of two runs are not
+    /// interleaved
     #[arg(value_name = "OTHER", allow_negative_numbers = true)]
     other: Option<RunChoice>,
     #[command(flatten)]
     database: DatabaseArg,
-    /// Compare with the variants that have this level, and the same of everything else
+    /// Compare each variant with the one that has this level and the same levels of all other factors
     #[arg(long, value_name = "FACTOR=LEVEL", value_delimiter = ',')]
     baseline: Vec<String>,
-    /// The metric; may be given several times
+    /// Metric to compare; may be given several times; default: those that the experiment declares
     #[arg(long, value_name = "PHASE.METRIC")]
     metric: Vec<MetricName>,
-    /// Print JSON: verdicts as declared are those of `prony report --format json`
+    /// Print JSON; the declared comparisons have the verdicts that `prony report --format json` writes
     #[arg(long)]
     json: bool,
 }
@@ -92,8 +93,9 @@ fn again(data: &RunData, arguments: &Arguments) -> Result<String, Error> {
         }
         let beside = if as_declared { comparisons.beside(metric) } else { comparisons.beside_of(metric, &baseline) };
         beside.iter().for_each(|beside| text += &format!("{}\n", one_line(&shown(beside))));
-        text += "no verdict: the experiment did not declare this comparison, and chose its blocks for another; ";
-        text += "intervals are at 95 % each, uncorrected\n";
+        text +=
+            "no verdict: the experiment did not declare this comparison, and its blocks were planned for other ones; ";
+        text += "each interval is at 95 %, not corrected for multiple comparisons\n";
     }
     if let (true, Some(why)) = (text.is_empty(), judged.silent) {
         text = format!("{why}\n");
@@ -147,8 +149,8 @@ fn row(pair: &Pair, ratio: &Reading<f64>, interval: &Reading<RatioInterval>, lin
     })
 }
 
-/// Two runs as a document: medians of each variant, how its trials ended, and what differs; no verdict, and no figures of
-/// variants whose answers differ.
+/// Two runs as a document: medians of each variant, how its trials ended, and what differs; no verdict, and no values
+/// of variants whose answers differ.
 fn both(a: &RunData, b: &RunData, metrics: &[MetricName]) -> Value {
     let metrics = metrics_of(a, metrics);
     let mut rows = Vec::new();
@@ -277,9 +279,11 @@ fn side_by_side(a: &RunData, b: &RunData, metrics: &[MetricName], width: Option<
             grid.add_row([one_line(&name), metric.to_string()].into_iter().chain(cells));
         }
     }
-    let mut text = format!("{grid}\nmedians, in brackets the least and the greatest trial\n");
-    text += "no verdict: the two runs were not interleaved; whatever changed between them is in the figures.\n";
-    text += "hint: put both into one experiment as levels of a factor to get one\n\n";
+    let mut text = format!("{grid}\nmedians; in brackets: the lowest and the highest trial\n");
+    text +=
+        "no verdict: the trials of the two runs were not interleaved; a change of the machine between the runs shows ";
+    text += "as a difference of the medians\n";
+    text += "hint: to get a verdict, put both variants into one experiment as two levels of a factor\n\n";
     text + &differences(a, b)
 }
 
@@ -326,20 +330,22 @@ fn differences(a: &RunData, b: &RunData) -> String {
     let (ours, theirs) = (facts(a), facts(b));
     let mut text = String::new();
     for line in ours.iter().filter(|line| !theirs.contains(line)) {
-        text += &format!("only run {}: {}\n", a.head.id, one_line(line));
+        text += &format!("only in run {}: {}\n", a.head.id, one_line(line));
     }
     for line in theirs.iter().filter(|line| !ours.contains(line)) {
-        text += &format!("only run {}: {}\n", b.head.id, one_line(line));
+        text += &format!("only in run {}: {}\n", b.head.id, one_line(line));
     }
     if a.experiment.source() != b.experiment.source() {
-        text += "the experiment's text differs\n";
+        text += "the text of the experiment file differs\n";
         text += &lines_that_differ(a.experiment.source(), b.experiment.source());
     } else if a.head.hash != b.head.hash {
-        text += "the experiment differs, by options of the command line or what else its text was read with\n";
+        text +=
+            "the experiment differs although the text of its file is the same: it was read with other options of the ";
+        text += "command line or other inputs\n";
     }
     text += &what_ran_differs(a, b);
     if text.is_empty() {
-        text += "host, versions, experiment and all that is recorded of what ran are the same in both\n";
+        text += "host, versions, experiment and all that is recorded about what ran are the same in both runs\n";
     }
     text
 }
@@ -393,7 +399,7 @@ fn what_ran_differs(a: &RunData, b: &RunData) -> String {
     }
     lines
         .iter()
-        .map(|(line, names)| one_line(&format!("not the same ran in {}: {line}", names.join(", "))) + "\n")
+        .map(|(line, names)| one_line(&format!("what ran differs in {}: {line}", names.join(", "))) + "\n")
         .collect()
 }
 

@@ -1,4 +1,4 @@
-//! CPU and memory over a trial as one line of characters each.
+//! Shows how CPU use and memory changed during a trial: one line of block characters for each.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ pub fn remarks(database: &Database, data: &RunData, width: Option<usize>) -> Res
         lines.push(format!("{}  anonymous memory, at most {most}{whose}", memory.text));
     }
     let note = "From the start to the end of the trial whose duration is the median".to_owned();
-    Ok(Remarks { title: "Course of CPU and memory", lines, note })
+    Ok(Remarks { title: "CPU and memory over time", lines, note })
 }
 
 fn median_trial(data: &RunData, variant: usize) -> Option<&TrialRecord> {

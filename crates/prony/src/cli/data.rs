@@ -1,4 +1,4 @@
-//! `prony data`: the records of an experiment as a file.
+//! `prony data`: writes the records that an experiment generates to a file.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -18,13 +18,13 @@ use prony_runner::load;
 /// What is written, and where to.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The experiment whose `[data]` is written, as its first block has it
+    /// Experiment file; the records are those that its `[data]` generates for the first block
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The file's format
     #[arg(long, value_enum)]
     to: Format,
-    /// So many records; all of them unless given
+    /// Number of records to write; default: all
     #[arg(long, value_name = "N", value_parser = count)]
     records: Option<u64>,
     #[command(flatten)]
@@ -37,14 +37,14 @@ pub struct Arguments {
 /// The formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Keys and values of `[data]`, a JSON object a line
+    /// Keys and values of `[data]`, one JSON object per line
     Ndjson,
-    /// Keys and values of `[data]`, comma-separated, with a line of names
+    /// Keys and values of `[data]`, comma-separated, with a header line
     Csv,
 }
 
 fn count(text: &str) -> Result<u64, String> {
-    text.replace('_', "").parse().map_err(|_| "a whole number, such as 100_000".to_owned())
+    text.replace('_', "").parse().map_err(|_| "write a whole number, such as 100_000".to_owned())
 }
 
 /// Writes the data; says on standard error what the file holds.
@@ -96,10 +96,13 @@ fn only_data(experiment: &Experiment) -> Result<(&DataSpec, u64), Error> {
     let seed = plan(experiment).first().map(|trial| trial.seed);
     match (different[..].first(), different.len(), seed) {
         (Some(data), 1, Some(seed)) => Ok((data, seed)),
-        (None, ..) | (.., None) => refuse("the experiment has no `[data]`", "only records of ours can be written"),
+        (None, ..) | (.., None) => refuse(
+            "the experiment has no `[data]`",
+            "`prony data` writes only records that prony generates from `[data]`",
+        ),
         (_, n, _) => {
             let message = format!("the variants have {n} different sets of records");
-            refuse(&message, "choose one with `--only factor=level`")
+            refuse(&message, "choose one set with `--only factor=level`")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `prony doctor`: what can be measured here, what the machine delivers at most, and how to allow the rest.
+//! `prony doctor`: shows what can be measured on this machine, the machine's limits, and how to enable the rest.
 
 use std::path::PathBuf;
 
@@ -20,13 +20,13 @@ use prony_report::shown;
 /// Where, and how.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The folder whose file system is examined: where results are stored
+    /// Folder whose file system is examined: choose the one for results
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Mount tracefs where it is not, so that sync calls can be counted
+    /// Mount tracefs if it is not mounted, so that sync calls such as `fsync` can be counted
     #[arg(long)]
     fix: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -68,11 +68,11 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 
 fn group_capabilities(groups: &limits::Capability) -> Vec<Capability> {
     [
-        ("memory limits", "an equal budget of memory; out of memory as a result", &groups.memory),
+        ("memory limits", "`memory` in `[limits]`; detection of out-of-memory kills", &groups.memory),
         ("limits on processors", "`cpus` in `[limits]`", &groups.cpus),
-        ("limits on processes", "subjects that fork without end", &groups.pids),
-        ("CPU time of a whole tree", "children that nobody waits for", &groups.cpu_time),
-        ("memory peak of a whole tree", "the lower bound in an out-of-memory cell", &groups.memory_peak),
+        ("limits on processes", "`pids` in `[limits]`", &groups.pids),
+        ("CPU time of a whole tree", "CPU time of children that their parent does not wait for", &groups.cpu_time),
+        ("memory peak of a whole tree", "lower bound of the memory that a killed trial needs", &groups.memory_peak),
     ]
     .into_iter()
     .map(|(name, purpose, ability)| Capability {
@@ -90,7 +90,7 @@ fn group_capabilities(groups: &limits::Capability) -> Vec<Capability> {
 fn text(findings: &Findings, width: Option<usize>) -> String {
     let mut text = String::from("The machine\n");
     text += &format!("{}\n", facts_table(&findings.facts, width));
-    text += &format!("\nWhat it delivers at most, now\n{}\n", limits_table(&findings.limits, width));
+    text += &format!("\nLimits of the machine, measured now\n{}\n", limits_table(&findings.limits, width));
     text += "\nWhat can be measured\n";
     text += &format!("{}\n", capability_table(&findings.capabilities, width));
     for capability in &findings.capabilities {
@@ -146,14 +146,15 @@ fn limits_table(limits: &MachineLimits, width: Option<usize>) -> Table {
     let mut table = table(width);
     table.set_header(["", "measured"]);
     table.add_row(["reading the clock".to_owned(), limits.clock_cost.to_string()]);
-    table.add_row(["step of the clock".to_owned(), limits.clock_step.to_string()]);
+    table.add_row(["resolution of the clock".to_owned(), limits.clock_step.to_string()]);
     table.add_row(["a sleep of 1 ms ends late by".to_owned(), shown(&limits.timer_lag, ToString::to_string)]);
     table.add_row(["write of 4 KiB and fdatasync".to_owned(), shown(&limits.fsync, spread)]);
     table.add_row([
         "sequential write, final fsync included".to_owned(),
         shown(&limits.sequential_write, bytes_a_second),
     ]);
-    let reads = shown(&limits.random_read, |rate| format!("{:.0} a second, by {}", rate.get(), limits.random_read_by));
+    let reads =
+        shown(&limits.random_read, |rate| format!("{:.0} per second, by {}", rate.get(), limits.random_read_by));
     table.add_row(["random reads of 4 KiB, one at a time".to_owned(), reads]);
     table.add_row(["copying memory".to_owned(), shown(&limits.memory_copy, bytes_a_second)]);
     table.add_row(["reading memory".to_owned(), shown(&limits.memory_read, bytes_a_second)]);
@@ -163,11 +164,11 @@ fn limits_table(limits: &MachineLimits, width: Option<usize>) -> Table {
 
 fn spread(spread: &Spread) -> String {
     let Spread { min, p50, p90, max, count } = spread;
-    format!("median {p50}, 9 in 10 within {p90}, {min} to {max} ({count} times)")
+    format!("median {p50}, 90th percentile {p90}, range {min} to {max} ({count} measurements)")
 }
 
 fn bytes_a_second(rate: &PerSecond) -> String {
-    format!("{} a second", Bytes::from_bytes(rate.get() as u64))
+    format!("{} per second", Bytes::from_bytes(rate.get() as u64))
 }
 
 #[cfg(test)]

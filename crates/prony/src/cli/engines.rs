@@ -1,4 +1,4 @@
-//! `prony engines`: what each driver is, promises and takes.
+//! `prony engines`: lists the storage engines of this build with their durability promises and options.
 
 use prony_engines::driver::{Capabilities, Description, OptionKind, OptionSpec, PowerCut, ProcessCrash, Promise};
 use prony_engines::registry;
@@ -9,10 +9,10 @@ use crate::error::Error;
 /// Which engine, and how.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Only this engine, with its options and its idiomatic use
+    /// Show only this engine, with its options and how its driver uses it
     #[arg(value_name = "ENGINE")]
     engine: Option<String>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -47,8 +47,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 fn unknown(name: &str) -> Error {
     let known = registry::KNOWN.iter().find(|known| known.name == name);
     let hint = match known.and_then(|known| known.feature) {
-        Some(feature) => format!("build with `--features {feature}` to have it"),
-        None => "`prony engines` lists those of this build".to_owned(),
+        Some(feature) => format!("to include this engine, build prony with `--features {feature}`"),
+        None => "`prony engines` lists the engines of this build".to_owned(),
     };
     Error::Arguments { message: format!("no engine `{name}` in this build"), hint }
 }
@@ -71,9 +71,9 @@ fn overview(engines: &[Description], width: Option<usize>) -> String {
         .filter(|known| !known.built)
         .filter_map(|known| Some(format!("{} (`--features {}`)", known.name, known.feature?)))
         .collect();
-    let mut text = format!("{table}\n* what the driver uses when nothing is asked for\n");
+    let mut text = format!("{table}\n* the default durability class of the engine\n");
     if !absent.is_empty() {
-        text += &format!("not in this build: {}\n", absent.join(", "));
+        text += &format!("engines that are not in this build: {}\n", absent.join(", "));
     }
     text + "`prony engines ENGINE` shows the settings of each class, the options, and how the driver uses it\n"
 }
@@ -132,7 +132,7 @@ fn takes(option: &OptionSpec) -> String {
     match &option.kind {
         OptionKind::Bool => "true, false".to_owned(),
         OptionKind::Int { min, max } => format!("{min} to {max}"),
-        OptionKind::Bytes => "an amount, as \"1 GiB\"".to_owned(),
+        OptionKind::Bytes => "a size, such as \"1 GiB\"".to_owned(),
         OptionKind::OneOf(words) => words.join(", "),
     }
 }

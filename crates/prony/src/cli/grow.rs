@@ -1,4 +1,4 @@
-//! `prony grow`: how far a factor can be raised.
+//! `prony grow`: finds how far a factor can be raised until the subject fails.
 
 use std::path::PathBuf;
 
@@ -21,23 +21,25 @@ Examples:
   prony grow sourcing.toml --raise documents=1_000..10_000_000 --only engine=lmdb --resolution 10%
   prony grow site.toml --raise 'payload=16 kB..'
 
-Each combination of the other factors grows on its own. A value succeeds only if every trial with it succeeded.
+Each combination of the other factors' levels is searched separately. A value succeeds only if every trial with it
+succeeded.
 Exit code 1: no value succeeds in some combination, or the search was interrupted.";
 
 /// What to raise and how finely.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The experiment; not needed with --resume
+    /// Experiment file; not needed with --resume
     #[arg(value_name = "FILE", required_unless_present = "resume")]
     file: Option<PathBuf>,
-    /// The factor, where it begins, and, where it has to, where it ends
+    /// Factor to raise (or a setting of its levels, as FACTOR.KEY), its first value, and its last; the last value is
+    /// needed only without a limit of memory or time
     #[arg(long, value_name = "FACTOR=FROM..[TO]", required_unless_present = "resume")]
     raise: Option<Range>,
-    /// Largest gap between the value that succeeds and the one that fails, as a share of the former
+    /// Search until the largest value that succeeds and the next that fails differ by at most this share of the former
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_fraction)]
     resolution: Fraction,
-    /// Number of trials on each side of the limit
+    /// Number of trials of the largest value that succeeds, and of the next that fails
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     confirm: u32,
     #[command(flatten)]
@@ -66,11 +68,11 @@ fn asked(arguments: &Arguments) -> Result<GrowWanted, Error> {
     let file = named(arguments.file.as_ref())?;
     let Some(range) = &arguments.raise else {
         let hint = "write `--raise FACTOR=FROM..`".to_owned();
-        return Err(Error::Arguments { message: "nothing says which factor is raised".to_owned(), hint });
+        return Err(Error::Arguments { message: "no factor to raise is given".to_owned(), hint });
     };
     if range.low <= 0.0 {
         return Err(Error::Arguments {
-            message: format!("`{range}` begins at 0, which doubling does not leave"),
+            message: format!("`{range}` must start above 0, since each step doubles the value"),
             hint: format!("write `--raise {}=1..`", range.name),
         });
     }

@@ -1,4 +1,5 @@
-//! Commands that prony calls itself by: worker, supervisor, fixtures. Their socket is their standard input.
+//! Hidden commands with which prony starts itself again: as a worker, a supervisor or a fixture. Standard input of the
+//! new process is a socket to its parent.
 
 use std::ffi::OsStr;
 use std::io;

@@ -1,4 +1,4 @@
-//! `prony import`: what hyperfine measured, as prony shows it. Nothing of it is stored.
+//! `prony import`: shows the results in a JSON file of hyperfine as a table; stores nothing.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use prony_report::screen::one_line;
 /// Which file.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// A file that `hyperfine --export-json` or `prony exec --export-hyperfine-json` wrote
+    /// File written by `hyperfine --export-json` or `prony exec --export-hyperfine-json`
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -27,7 +27,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let path = &arguments.file;
     let bytes = std::fs::read(path).map_err(|source| Error::ReadFile { path: path.clone(), source })?;
     let wrong = |why: String| Error::Arguments {
-        message: format!("`{}` is no JSON of hyperfine: {why}", path.display()),
+        message: format!("`{}` is not a JSON file of hyperfine: {why}", path.display()),
         hint: "write it with `hyperfine --export-json FILE`".to_owned(),
     };
     let document: Document = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
@@ -58,7 +58,7 @@ fn times(benchmark: &Benchmark) -> Option<Summary> {
 fn text(rows: &[(&Benchmark, Summary)], failed: &[Failed], width: Option<usize>) -> String {
     let without_times = |one: &Failed| {
         let Failed { command, failed, runs } = one;
-        format!("`{}` failed in {failed} of {runs} runs, of which the file has no times\n", one_line(command))
+        format!("`{}` failed in {failed} of {runs} runs; the file has no times of failed runs\n", one_line(command))
     };
     let without_times: String = failed.iter().map(without_times).collect();
     let Some((_, first)) = rows.first() else { return format!("the file has no times\n{without_times}") };
@@ -88,9 +88,10 @@ fn text(rows: &[(&Benchmark, Summary)], failed: &[Failed], width: Option<usize>)
         n => format!("{n} of {} commands ended with an exit code other than 0 in some runs\n", rows.len()),
     };
     let judged = if rows.len() > 1 {
-        "no verdict: the file does not say in which order the runs were made; hyperfine makes all runs of one command before \
-         those of the next, so that a change of the machine between them shows as a difference of the commands\n\
-         hint: `prony exec 'A' 'B'` runs them in turns and says what the difference is; `prony show` has its verdicts\n"
+        "no verdict: the file does not say in which order the runs were made; hyperfine makes all runs of a command \
+         before it starts the next command, so that a change of the machine in between shows as a difference of the \
+         commands\n\
+         hint: to get a verdict, use `prony exec 'A' 'B'`, which interleaves the runs of the commands\n"
     } else {
         ""
     };

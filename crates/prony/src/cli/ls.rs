@@ -34,7 +34,7 @@ fn row(head: &RunHead) -> Vec<String> {
         (false, failed) => format!("{} of {} ({failed} not ok)", head.finished, head.planned),
     };
     let status = match head.status {
-        RunStatus::Unfinished => "unfinished: under way, or killed",
+        RunStatus::Unfinished => "unfinished: running, or killed",
         other => other.name(),
     };
     vec![head.id.to_string(), when(head.started_unix_ms), trials, status.to_owned(), head.title.clone()]

@@ -1,4 +1,4 @@
-//! `prony man`: manual pages, from the definitions of the commands.
+//! `prony man`: writes manual pages, made from the definitions of the commands.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::error::Error;
 #[command(after_help = "Example:
   prony man ~/.local/share/man/man1                       # then `man prony-run`")]
 pub struct Arguments {
-    /// The folder for `prony.1`, `prony-run.1` and one page for each other command; pages of these names are written over
+    /// Folder for `prony.1`, `prony-run.1` and one page for each other command; existing pages are overwritten
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

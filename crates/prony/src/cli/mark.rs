@@ -1,4 +1,4 @@
-//! `prony mark`: a program tells where a phase begins or ends, from any shell.
+//! `prony mark`: marks the begin or the end of a phase from a measured program's shell script.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -12,13 +12,14 @@ use prony_boundaries::marks::{Boundary, line};
 /// What is marked.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The mark's name: a phase of the experiment, or its `mark`
+    /// Name of the mark: the name of a phase of the experiment, or the value of its `mark` key
     #[arg(value_name = "NAME")]
     name: String,
     /// Which end of the phase
     #[arg(value_enum)]
     boundary: Which,
-    /// The file or FIFO that prony gives to the programs it runs; outside of them nothing is marked
+    /// File or FIFO for marks; prony sets PRONY_MARKS for the programs that it runs, and if neither is given, nothing
+    /// is marked
     #[arg(long, value_name = "FILE", env = "PRONY_MARKS")]
     to: Option<PathBuf>,
 }

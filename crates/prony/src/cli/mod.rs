@@ -1,4 +1,4 @@
-//! The command line: what was typed -> a command's own function. One file per command.
+//! The command line: parses the arguments and runs the function of the command. Each command has a file of its own.
 
 use std::io::{self, IsTerminal};
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
@@ -63,51 +63,52 @@ enum Colour {
 enum Command {
     /// Run an experiment: every trial in fresh processes, in randomised blocks
     Run(run::Arguments),
-    /// Measure commands without a file: `prony exec -- A --vs B`
+    /// Measure commands without an experiment file: `prony exec -- A --vs B`
     Exec(Box<exec::Arguments>),
     /// Raise a factor until the subject fails under a limit: the largest value that succeeds, and how the next one fails
     Grow(Box<grow::Arguments>),
-    /// Search the setting that is best in one figure under constraints on others, then compare it with the default
+    /// Search for the factor values that are best in one metric under constraints on others, then compare them with the
+    /// default
     Tune(Box<tune::Arguments>),
     /// Mark the begin or end of a phase from a measured program's script
     Mark(mark::Arguments),
     /// Show the plan of an experiment; run nothing
     Check(check::Arguments),
-    /// Write a starting file: commented, or of commands as `prony exec` takes them
+    /// Write a new experiment file: a commented template, or one for commands written as for `prony exec`
     New(new::Arguments),
     /// Print the JSON Schema of the experiment file
     Schema(schema::Arguments),
-    /// Show what hyperfine measured, from its JSON
+    /// Show the results in a JSON file of hyperfine
     Import(import::Arguments),
     /// Print the tables of a run
     Show(show::ShowArgs),
-    /// Write a run as a document or as data
+    /// Write the results of a run as a document or as data
     Report(report::ReportArgs),
-    /// Judge a stored run again, or set two side by side
+    /// Compute the verdicts of a stored run again, or show two runs side by side
     Compare(compare::Arguments),
-    /// Write the records of an experiment as a file
+    /// Write the records that an experiment generates to a file
     Data(data::Arguments),
-    /// Draw a figure of a run as an SVG picture
+    /// Draw a chart of a run as an SVG image
     Plot(plot::PlotArgs),
     /// Show where the time of a profiled run goes
     Profile(profile::ProfileArgs),
     /// Show what can be measured on this machine, its limits, and how to enable the rest
     Doctor(doctor::Arguments),
-    /// Check the instrument on this machine with subjects of known truth
+    /// Check prony's measurements on this machine with programs whose true values are known
     Calibrate(calibrate::Arguments),
     /// List the runs in the results database
     Ls(ls::LsArgs),
     /// Remove a run from the results database
     Rm(rm::RmArgs),
-    /// The engines of this build: versions, promises, settings
+    /// List the storage engines of this build: versions, durability promises, options
     Engines(engines::Arguments),
     /// Print a script that completes commands and options in a shell
     Completions(completions::Arguments),
-    /// Write manual pages
+    /// Write manual pages into a folder
     Man(man::Arguments),
 }
 
-/// Columns of tables where the output is no terminal: a page, not a mile.
+/// Columns of tables where the output is not a terminal.
 const PLAIN_WIDTH: usize = 120;
 
 /// What a command ends with when nothing went wrong.
@@ -224,7 +225,8 @@ fn no_metric(error: &clap::Error) -> Option<Error> {
     let source = std::error::Error::source(error)?.downcast_ref::<MetricError>()?;
     let option = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
     let text = source.to_string();
-    let (what, hint) = text.split_once("; ").unwrap_or((&text, "`prony show --all-metrics` lists those of a run"));
+    let (what, hint) =
+        text.split_once("; ").unwrap_or((&text, "`prony show --all-metrics` shows the metrics of a run"));
     Some(Error::Arguments { message: format!("`{option}`: {what}"), hint: hint.to_owned() })
 }
 

@@ -1,4 +1,4 @@
-//! `prony new`: a starting file, commented or made of commands.
+//! `prony new`: writes a new experiment file, from a commented template or from commands.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use crate::output_file::{OutputFiles, Present};
 /// Where to, and what for.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The file to write; never over another
+    /// File to write; a file with content is never overwritten
     #[arg(value_name = "FILE", default_value = "experiment.toml")]
     file: PathBuf,
-    /// What it measures
+    /// What the experiment measures
     #[arg(long = "for", value_name = "KIND", value_enum, default_value_t)]
     kind: Kind,
-    /// Commands and options of `prony exec`: what its `--save FILE` writes, without running them, as
+    /// Write the file that `prony exec --save` writes for these commands and options, but do not run the commands:
     /// `--from 'node a.js --vs node b.js'` or `--from "-S sh 'sort a | uniq'"`
     #[arg(long, value_name = "WORDS", conflicts_with = "kind", allow_hyphen_values = true)]
     from: Option<String>,
@@ -64,7 +64,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         Some(words) => from(words, arguments, &mut files)?,
         None => arguments.kind.text().to_owned(),
     };
-    let file = files.open(&arguments.file, Present::Refused("`prony new` writes over nothing: name another file"))?;
+    let file =
+        files.open(&arguments.file, Present::Refused("`prony new` does not overwrite a file: name another file"))?;
     file.write_bytes(text.as_bytes())?;
     let path = arguments.file.display();
     output.print(&format!("wrote `{path}`; `prony check {path}` shows its plan\n"))?;
@@ -75,7 +76,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 fn from(line: &str, arguments: &Arguments, files: &mut OutputFiles) -> Result<String, Error> {
     if let Some(sign) = shell_syntax(line) {
         let message =
-            format!("no shell reads the words of `--from`: `{sign}` would be passed to the program as it stands");
+            format!("no shell reads the words of `--from`: `{sign}` would be passed to the program literally");
         return Err(wrong(message, "quote the command and name its shell: `--from \"-S sh 'sort a | uniq'\"`"));
     }
     let words = shell_words::split(line).map_err(|error| wrong(format!("`--from`: {error}"), "close each quote"))?;
@@ -84,7 +85,10 @@ fn from(line: &str, arguments: &Arguments, files: &mut OutputFiles) -> Result<St
         let text = error.to_string();
         let message: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
         let message = message.join(" ");
-        wrong(format!("`--from`: {}", message.trim_start_matches("error: ")), "`prony exec --help` says what it takes")
+        wrong(
+            format!("`--from`: {}", message.trim_start_matches("error: ")),
+            "`--from` takes the options of `prony exec`; `prony exec --help` lists them",
+        )
     })?;
     let (_, experiment) = exec::experiment(&line.exec, &words, &arguments.file)?;
     files.claim_of_programs(experiment.variants())?;

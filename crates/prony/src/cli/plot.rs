@@ -1,4 +1,4 @@
-//! `prony plot`: a figure of a run as a static picture.
+//! `prony plot`: draws a chart of a run as a static SVG image.
 
 use std::path::PathBuf;
 
@@ -11,19 +11,20 @@ use crate::output_file::{OutputFiles, Present};
 use prony_report::plot::{Figure, Options, draw, figures};
 use prony_results::Database;
 
-/// Draw a figure of a run as an SVG picture
+/// Draw a chart of a run as an SVG image
 #[derive(Clone, Debug, clap::Args)]
 pub struct PlotArgs {
-    /// Run by number; `-2` is the one before the latest
+    /// Number of the run; `-2` is the run before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]
     pub run: RunChoice,
-    /// What to draw: effects, growth, timeline, latency, samples, throughput, flame; without it, lists what the run offers
-    #[arg(value_name = "FIGURE")]
+    /// Chart to draw: effects, growth, timeline, latency, samples, throughput, flame; without CHART, the charts that
+    /// are available for the run are listed
+    #[arg(value_name = "CHART")]
     pub figure: Option<Figure>,
     /// Where the results are
     #[command(flatten)]
     pub database: DatabaseArg,
-    /// The figure that `effects` and `growth` show, such as `write.time`; default: the primary one
+    /// Metric that `effects` and `growth` show, such as `write.time`; default: the primary metric
     #[arg(long, value_name = "PHASE.METRIC")]
     pub metric: Option<MetricName>,
     /// Width in pixels; the height follows
@@ -34,7 +35,7 @@ pub struct PlotArgs {
     pub output: Option<PathBuf>,
 }
 
-/// Draws a figure to `--output`, or else to `output`; without a figure, lists those that the run offers.
+/// Draws a chart to `--output`, or else to `output`; without a name of a chart, lists those that the run offers.
 ///
 /// # Errors
 /// Those of the database, [`Error::Latency`], [`Error::Arguments`], [`Error::Write`].

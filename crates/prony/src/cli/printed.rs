@@ -5,7 +5,7 @@ use crate::error::Error;
 use prony_report::{Options, build};
 use prony_results::{Database, RunData};
 
-/// Prints the report of a run; where the figures of programs are wanted, with the course of their CPU and memory.
+/// Prints the report of a run; where `options.programs` is set, with CPU use and memory of each program over time.
 ///
 /// # Errors
 /// Those of the database, and of the output.

@@ -1,4 +1,4 @@
-//! `prony profile`: where the time goes, from the profiles of a run.
+//! `prony profile`: shows or exports the profiles of a run, which say where the time goes.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,25 +17,25 @@ use prony_results::{Database, RunData};
 /// Show where the time of a profiled run goes
 #[derive(Clone, Debug, clap::Args)]
 pub struct ProfileArgs {
-    /// Run by number; `-2` is the one before the latest
+    /// Number of the run; `-2` is the run before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]
     pub run: RunChoice,
     /// Where the results are
     #[command(flatten)]
     pub database: DatabaseArg,
-    /// Only variants with these levels, as `store=lmdb,documents=1000`
+    /// Show only variants with these levels, such as `store=lmdb,documents=1000`
     #[arg(long, value_name = "LEVELS")]
     pub variant: Option<String>,
-    /// Only this phase; may be given several times
+    /// Show only this phase; may be given several times
     #[arg(long, value_name = "PHASE")]
     pub phase: Vec<String>,
-    /// So many functions and packages of each phase
+    /// Number of functions and of packages to show for each phase
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
-    /// What to write it as
+    /// Format of the output
     #[arg(long, value_enum, default_value_t)]
     pub format: ProfileFormat,
-    /// File to write, or folder where there are several; default: standard output
+    /// File to write, or folder if there are several files; default: standard output
     #[arg(long, short, value_name = "PATH")]
     pub output: Option<PathBuf>,
 }
@@ -46,7 +46,7 @@ pub enum ProfileFormat {
     /// The functions and packages with the most time of their own
     #[default]
     Text,
-    /// Stacks by semicolons with their microseconds, for flame graph tools
+    /// Folded stacks: frames separated by semicolons, then microseconds; for flame graph tools
     Folded,
     /// One file for speedscope.app
     Speedscope,
@@ -83,11 +83,12 @@ fn chosen(args: &ProfileArgs, database: &Database, data: &RunData) -> Result<Vec
         return Err(match (names.as_slice(), wanted) {
             ([_, ..], Some(text)) => Error::Arguments {
                 message: format!("run {} has no profile of a variant `{text}`", data.head.id),
-                hint: format!("its profiles: `{}`", names.join("`, `")),
+                hint: format!("the profiles of this run: `{}`", names.join("`, `")),
             },
             _ => Error::Arguments {
                 message: format!("run {} has no profiles", data.head.id),
-                hint: "`[observe] profile = \"cpu\"` in the experiment, or `prony exec --profile`".to_owned(),
+                hint: "to record profiles: `[observe] profile = \"cpu\"` in the experiment, or `prony exec --profile`"
+                    .to_owned(),
             },
         });
     }
@@ -95,7 +96,7 @@ fn chosen(args: &ProfileArgs, database: &Database, data: &RunData) -> Result<Vec
     match args.phase.iter().find(|name| !has(name)) {
         Some(name) => Err(Error::Arguments {
             message: format!("no profile has a phase `{name}`"),
-            hint: format!("their phases: `{}`", phases(&profiles).join("`, `")),
+            hint: format!("the profiles have these phases: `{}`", phases(&profiles).join("`, `")),
         }),
         None => Ok(profiles),
     }
@@ -168,7 +169,7 @@ fn nothing(profiles: &[VariantProfile]) -> Error {
         prony_model::reading::Reading::Measured(_) => None,
     });
     Error::Arguments {
-        message: "there is no sample to write".to_owned(),
+        message: "the profiles have no sample to write".to_owned(),
         hint: why.unwrap_or_else(|| "the phases were too short, or nothing ran in them".to_owned()),
     }
 }
@@ -197,8 +198,8 @@ fn raw(
             several.iter().try_for_each(|(name, file)| write(database, Some(&folder.join(name)), &file.body, out))
         }
         (several, None) => Err(Error::Arguments {
-            message: format!("the profiles are {} files", several.len()),
-            hint: "name a folder for them: `-o FOLDER`".to_owned(),
+            message: format!("cannot write {} profile files to standard output", several.len()),
+            hint: "name a folder for the files: `-o FOLDER`".to_owned(),
         }),
     }
 }

@@ -1,4 +1,4 @@
-//! `prony report`: a run as a document or as data.
+//! `prony report`: writes the results of a run as a document or as data.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -20,31 +20,32 @@ use prony_results::{Database, RunData, RunId};
 /// Functions and packages of each profiled phase in a document.
 const ROWS: usize = 10;
 
-/// Write a run as a document or as data
+/// Write the results of a run as a document or as data
 #[derive(Clone, Debug, clap::Args)]
 pub struct ReportArgs {
-    /// Run by number; `-2` is the one before the latest
+    /// Number of the run; `-2` is the run before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]
     pub run: RunChoice,
     /// Where the results are
     #[command(flatten)]
     pub database: DatabaseArg,
-    /// What to write it as
+    /// Format of the output
     #[arg(long, value_enum, default_value_t)]
     pub format: ReportFormat,
     /// The same as `--format html`
     #[arg(long, conflicts_with = "format")]
     pub html: bool,
-    /// What to write
+    /// Which data to write
     #[arg(long, value_enum, default_value_t)]
     pub what: What,
-    /// Add tables with the CPU time and memory of each process; CSV and JSON have these figures among the others
+    /// Add tables with the CPU time and memory of each process; CSV and JSON contain these values without this option
     #[arg(long)]
     pub processes: bool,
     /// File to write; default: standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write the page and show it in the browser; without `--output` it is `NAME-page-N.html` beside the database
+    /// Write the HTML page and show it in the browser; without `--output`, the file is `NAME-page-N.html` beside the
+    /// database
     #[arg(long, conflicts_with_all = ["format", "what"])]
     pub open: bool,
 }
@@ -65,18 +66,18 @@ pub enum ReportFormat {
     Asciidoc,
     /// The same for Emacs' org-mode
     Orgmode,
-    /// One row a figure, sample or group
+    /// One row per value, sample or group of operations
     Csv,
-    /// One document, or one object a sample or group
+    /// One document, or one object per sample or group of operations
     Json,
-    /// One page with figures, for a browser; needs no network
+    /// One page with charts, for a browser; needs no network
     Html,
 }
 
 /// What a report holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum What {
-    /// The figures of each phase of each trial
+    /// The measured values of each phase of each trial
     #[default]
     Results,
     /// Wall and CPU time of each group of operations that was timed
@@ -94,12 +95,12 @@ pub enum What {
 pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     let is_data = matches!(args.format(), ReportFormat::Csv | ReportFormat::Json);
     if !is_data && args.what != What::Results {
-        let message = "samples and series alone are data, for programs to read".to_owned();
+        let message = "`--what samples`, `series` and `everything` need a data format".to_owned();
         return Err(Error::Arguments { message, hint: "add `--format csv` or `--format json`".to_owned() });
     }
     if args.format() == ReportFormat::Csv && args.what == What::Everything {
-        let message = "everything of a run is one document and no rows".to_owned();
-        let hint = "add `--format json`, or choose what to write with `--what`".to_owned();
+        let message = "`--what everything` cannot be written as rows of CSV".to_owned();
+        let hint = "add `--format json`, or choose other data with `--what`".to_owned();
         return Err(Error::Arguments { message, hint });
     }
     let database = Database::open(&args.database.database)?;

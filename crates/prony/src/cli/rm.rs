@@ -11,13 +11,13 @@ use prony_results::{Database, RunHead, RunId};
 /// Delete runs with all their records
 #[derive(Clone, Debug, clap::Args)]
 pub struct RmArgs {
-    /// Runs by number; `-1` is the latest
+    /// Numbers of the runs; `-1` is the latest
     #[arg(value_name = "RUN", required = true, allow_negative_numbers = true)]
     pub runs: Vec<RunChoice>,
     /// Where the results are
     #[command(flatten)]
     pub database: DatabaseArg,
-    /// Do not ask
+    /// Delete without asking
     #[arg(long, short)]
     pub yes: bool,
 }
@@ -50,8 +50,8 @@ pub fn rm(args: &RmArgs, answers: Option<&mut dyn BufRead>, ask: &mut Screen<imp
 fn agreed(heads: &[RunHead], answers: Option<&mut dyn BufRead>, ask: &mut Screen<impl Write>) -> Result<bool, Error> {
     let Some(answers) = answers else {
         let message =
-            "`prony rm` asks before it deletes, and standard input is no terminal; nothing was deleted".to_owned();
-        return Err(Error::Arguments { message, hint: "add `--yes`".to_owned() });
+            "`prony rm` asks before it deletes, and standard input is not a terminal; nothing was deleted".to_owned();
+        return Err(Error::Arguments { message, hint: "to delete without being asked, add `--yes`".to_owned() });
     };
     for head in heads {
         let (id, began, title) = (head.id, when(head.started_unix_ms), one_line(&head.title));

@@ -1,4 +1,4 @@
-//! `prony run`: from a file to tables.
+//! `prony run`: runs the experiment of a file and prints its tables.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -39,7 +39,7 @@ use prony_stats::MIN_BLOCKS;
 /// What to run and how.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The experiment; not needed with --resume
+    /// Experiment file; not needed with --resume
     #[arg(value_name = "FILE", required_unless_present = "resume")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub struct Arguments {
     database: DatabaseArg,
     #[command(flatten)]
     shared: SharedArg,
-    /// Go on with an interrupted run: the latest, or the one with this number
+    /// Resume an interrupted run: the latest, or the run with this number
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "0")]
     resume: Option<i64>,
     /// Where stores are put while they are measured; default: the folder of the database
@@ -60,15 +60,15 @@ pub struct Arguments {
     /// Print only warnings while running
     #[arg(long, short)]
     quiet: bool,
-    /// Run as many blocks as fit into this time, as `20 min`, until every comparison is decided
+    /// Run as many blocks as fit into this time, such as `20 min`; stop earlier once every comparison is decided
     #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with_all = ["blocks", "resume"])]
     budget: Option<Nanos>,
-    /// Exit with 1 where a verdict says so, as 'write.time slower 5%', or where a trial of the variant failed by its own
-    /// doing; with 2 where nothing can be judged, since a trial of the baseline failed or the machine ended one; may be
-    /// given several times
+    /// Exit with code 1 if a verdict meets this condition, such as 'write.time slower 5%', or if a trial of the variant
+    /// failed by itself. Exit with code 2 if the condition cannot be judged because a trial of the baseline failed or
+    /// the machine ended a trial. May be given several times
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Gate>,
-    /// Exit with 1 also if a condition of --fail-if cannot be decided
+    /// Exit with code 1 also if a condition of --fail-if cannot be decided
     #[arg(long, requires = "fail_if")]
     fail_unsure: bool,
     /// Append the report in Markdown to this file, such as "$GITHUB_STEP_SUMMARY"
@@ -79,16 +79,17 @@ pub struct Arguments {
 /// What the command line changes in an experiment.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct OverrideArguments {
-    /// Give a factor other levels; FACTOR.KEY one key of its levels other values
+    /// Replace the levels of a factor, as `chunk=10,100`; with FACTOR.KEY, replace the values of one setting in its
+    /// levels, as `store.batch=10,100`
     #[arg(long, value_name = "FACTOR[.KEY]=A,B")]
     set: Vec<String>,
-    /// Of the file's levels, only these
+    /// Run only these of the factor's levels
     #[arg(long, value_name = "FACTOR=A,B")]
     only: Vec<String>,
-    /// So many blocks instead of the file's
+    /// Number of blocks, in place of the file's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     blocks: Option<u32>,
-    /// Another seed for data, order and plan
+    /// Seed for data, order and plan, in place of the file's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
@@ -124,7 +125,7 @@ impl OverrideArguments {
     }
 }
 
-/// What `{env.NAME}` may ask for now.
+/// The environment variables that `{env.NAME}` can name, with their current values.
 pub fn variables() -> BTreeMap<String, String> {
     std::env::vars_os().filter_map(text_pair).collect()
 }
@@ -224,7 +225,7 @@ fn gates_can_be_judged(arguments: &Arguments, experiment: &Experiment) -> Result
     for gate in &arguments.fail_if {
         verdicts::to_be_judged(experiment, &gate.metric).map_err(|why| Error::Arguments {
             message: format!("`--fail-if` cannot judge `{}`: {why}", gate.metric),
-            hint: format!("a verdict takes a variant and its baseline, with at least {MIN_BLOCKS} blocks in common"),
+            hint: format!("a verdict needs a variant and its baseline, with at least {MIN_BLOCKS} blocks in common"),
         })?;
     }
     Ok(())
@@ -254,7 +255,10 @@ fn fresh(
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
     let Some(file) = &arguments.file else {
-        return Err(Error::Arguments { message: "no experiment".to_owned(), hint: "name its file".to_owned() });
+        return Err(Error::Arguments {
+            message: "no experiment file is given".to_owned(),
+            hint: "name the file: `prony run FILE`".to_owned(),
+        });
     };
     let path = &arguments.database.database;
     let near = scratch::folder(arguments.scratch.as_deref(), path);
@@ -279,8 +283,8 @@ fn resume(
     let given = arguments.overrides.given();
     if arguments.file.is_none() && !given.is_empty() {
         return Err(Error::Arguments {
-            message: format!("a run is resumed as it began, without {}", given.join(", ")),
-            hint: "begin a new run without --resume".to_owned(),
+            message: format!("a run is resumed with its recorded experiment, without {}", given.join(", ")),
+            hint: "leave these options out, or start a new run without --resume".to_owned(),
         });
     }
     let mut database = Database::open(path)?;
@@ -299,7 +303,7 @@ fn resume(
         None => {
             return Err(Error::Arguments {
                 message: format!("run {} recorded no command lines", head.id),
-                hint: format!("name its file: `prony run FILE --resume {}`", head.id),
+                hint: format!("name the experiment file: `prony run FILE --resume {}`", head.id),
             });
         }
     };
@@ -325,7 +329,7 @@ fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
             Some(kind) if which > 0 => {
                 return Err(Error::Arguments {
                     message: format!("run {which} is a search"),
-                    hint: format!("`prony {kind} --resume {which}` goes on with it"),
+                    hint: format!("to resume this search: `prony {kind} --resume {which}`"),
                 });
             }
             None if asked => found = Some(head),
@@ -336,8 +340,9 @@ fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
         return Ok(database.run(RunId(which))?);
     }
     found.ok_or_else(|| Error::Arguments {
-        message: format!("every run in `{}` is done", database.path().display()),
-        hint: "`prony run FILE` begins a new one".to_owned(),
+        message: format!("no interrupted run in `{}`", database.path().display()),
+        hint: "to start a new run: `prony run FILE`; `prony grow --resume` and `prony tune --resume` resume searches"
+            .to_owned(),
     })
 }
 
@@ -354,10 +359,10 @@ fn same_experiment(
         return Ok(experiment);
     }
     let hint = if !recorded.lacks_commands() {
-        "leave the file out to go on with the run as it was, or begin a new run without --resume"
+        "leave the file out to resume the run with its recorded experiment, or start a new run without --resume"
     } else {
-        "a run that recorded no command lines goes on only with the file and the options it began with, and the fresh \
-         blocks of `prony tune` not at all: begin a new run, or the search anew, without --resume"
+        "a run without recorded command lines can be resumed only with the file and the options that it was started \
+         with; the fresh blocks of `prony tune` cannot be resumed then: start a new run or search without --resume"
     };
     Err(Error::Arguments {
         message: format!("`{}` is not the experiment of run {}", file.display(), head.id),

@@ -1,4 +1,4 @@
-//! `prony schema`: the JSON Schema of the experiment file, and that of results.
+//! `prony schema`: prints the JSON Schema of the experiment file, or that of exported results.
 
 use super::{Answer, Output};
 use crate::error::Error;

@@ -16,10 +16,10 @@ use prony_runner::scratch;
 /// What every search takes.
 #[derive(Debug, clap::Args)]
 pub struct SearchArguments {
-    /// Go on with an interrupted search: the latest, or the run with this number
+    /// Resume an interrupted search: the latest, or the run with this number
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "0")]
     pub resume: Option<i64>,
-    /// Write every trial and every decision to this file, a line of JSON each
+    /// Write every trial and every decision to this file, one JSON object per line
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
     /// Where stores are put while they are measured; default: the folder of the database
@@ -37,8 +37,8 @@ pub struct SearchArguments {
 }
 
 impl SearchArguments {
-    /// Does the search that was `asked` for, or goes on with the one that was interrupted. `kind` is the command, `of_kind` what its searches
-    /// are asked.
+    /// Starts the search that `asked` describes, or resumes the interrupted search that `--resume` names. `kind` is the
+    /// command; `of_kind` takes the arguments of such a search out of its journal.
     ///
     /// # Errors
     /// Where there is none to go on with, what was asked is at fault, or the search fails.
@@ -81,7 +81,10 @@ impl SearchArguments {
 /// # Errors
 /// Where none is named.
 pub fn named(file: Option<&PathBuf>) -> Result<PathBuf, Error> {
-    let none = || Error::Arguments { message: "no experiment".to_owned(), hint: "name its file".to_owned() };
+    let none = || Error::Arguments {
+        message: "no experiment file is given".to_owned(),
+        hint: "write the name of the file after the command".to_owned(),
+    };
     file.cloned().ok_or_else(none)
 }
 
@@ -104,7 +107,7 @@ fn interrupted<T: Wanted>(
     }
     let none = || Error::Arguments {
         message: format!("no interrupted search by `prony {kind}` in `{}`", database.path().display()),
-        hint: format!("`prony {kind} FILE ...` begins a new one; `prony ls` lists the runs"),
+        hint: format!("to start a new search: `prony {kind} FILE ...`; to list the runs: `prony ls`"),
     };
     let (run, status, mut wanted) = wanted.ok_or_else(none)?;
     if status == RunStatus::Done {

@@ -1,4 +1,4 @@
-//! `prony show`: a run's tables on the terminal.
+//! `prony show`: prints the tables of a run.
 
 use prony_model::metric::MetricName;
 
@@ -14,22 +14,22 @@ use prony_results::{Database, RunId};
 /// Show a run's tables
 #[derive(Clone, Debug, clap::Args)]
 pub struct ShowArgs {
-    /// Run by number; `-2` is the one before the latest
+    /// Number of the run; `-2` is the run before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]
     pub run: RunChoice,
     /// Where the results are
     #[command(flatten)]
     pub database: DatabaseArg,
-    /// Show this figure instead of the usual ones, such as `write.time`; may be given several times
+    /// Show this metric, such as `write.time`, in place of the default ones; may be given several times
     #[arg(long, value_name = "PHASE.METRIC")]
     pub metric: Vec<MetricName>,
-    /// Show the usual figures of this phase
+    /// Show the default metrics of this phase
     #[arg(long, value_name = "PHASE", conflicts_with_all = ["metric", "all_metrics"])]
     pub phase: Option<String>,
-    /// Show all usual tables, how the verdicts were reached, and every note
+    /// Show all default tables, how the verdicts were reached, and every note
     #[arg(long)]
     pub all: bool,
-    /// Show every figure that was measured
+    /// Show every metric that was measured
     #[arg(long, conflicts_with = "metric")]
     pub all_metrics: bool,
     /// Show the CPU time and memory of each process as well

@@ -1,4 +1,5 @@
-//! `prony tune`: the setting that is best in one figure and keeps bounds on others.
+//! `prony tune`: searches the setting (one value for each varied factor) that is best in one metric while other metrics
+//! stay within bounds.
 
 use std::path::PathBuf;
 
@@ -24,47 +25,49 @@ Examples:
   prony tune sourcing.toml --minimize source.time --over 'chunking.batch=10..10000,log' --budget 20min
   prony tune cache.toml --maximize write.rate --over batch=1..1000,log --only store=lmdb
 
-The default is the baseline's setting in the file, else the first level; `--default` names another. Settings that are
-clearly worse are dropped in interleaved blocks over a grid that becomes finer near the best; the winner is then
-compared with the default in fresh blocks, and only those give the verdict.
-Exit code 1: no setting satisfies the constraints, the winner does not satisfy them in fresh trials or is worse than
-the default, most fresh trials have no reading of a constraint, or the search was interrupted.";
+A setting has one value for each `--over`. The default setting is the file's baseline, else the first level of each
+factor; `--default` names another. The search runs settings in interleaved blocks, drops those that are clearly worse,
+and makes the grid finer near the best. The winner is then compared with the default in fresh blocks; only the fresh
+blocks give the verdict.
+Exit code 1: no setting satisfies the constraints, the winner does not satisfy the constraints in fresh trials or is
+worse than the default, most fresh trials have no reading of a constraint, or the search was interrupted.";
 
 /// What to search.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The experiment; not needed with --resume
+    /// Experiment file; not needed with --resume
     #[arg(value_name = "FILE", required_unless_present = "resume")]
     file: Option<PathBuf>,
-    /// The figure that is to be least
+    /// Metric that should be as low as possible
     #[arg(long, value_name = "PHASE.METRIC", conflicts_with = "maximize")]
     minimize: Option<MetricName>,
-    /// The figure that is to be most
+    /// Metric that should be as high as possible
     #[arg(long, value_name = "PHASE.METRIC")]
     maximize: Option<MetricName>,
-    /// A constraint on each trial, as 'source.rss.peak < 600 MB'; may be given several times
+    /// Constraint on each trial, such as 'source.rss.peak < 600 MB'; may be given several times
     #[arg(long, value_name = "BOUND")]
     subject_to: Vec<Constraint>,
-    /// What is varied and between which values: a factor, or FACTOR.KEY of its levels; may be given several times
+    /// Factor to vary (or a setting of its levels, as FACTOR.KEY) and the range of its values; may be given several
+    /// times
     #[arg(long, value_name = "FACTOR=FROM..TO[,log]", required_unless_present = "resume", num_args = 1..)]
     over: Vec<Range>,
-    /// The present value, where it is not the file's
+    /// Default value of a factor, in place of the file's; the winner is compared with the default
     #[arg(long, value_name = "FACTOR=VALUE")]
     default: Vec<String>,
-    /// Values on each axis of the first grid [default: 7 for one range, 4 for two, 3 for more]
+    /// Number of values of each range in the first grid [default: 7 for one range, 4 for two, 3 for more]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=32))]
     grid: Option<u32>,
-    /// How fine the steps become, as a share of each range
+    /// Smallest step of the grid, as a share of each range
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_fraction)]
     resolution: Fraction,
     /// Time for all trials, as `20 min`; the fresh blocks get the remaining time, but at least their minimum number
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     budget: Option<Nanos>,
-    /// Trials of the search at most; the fresh blocks come on top
+    /// Maximum number of trials of the search, without the fresh blocks
     #[arg(long, value_name = "N")]
     max_trials: Option<u32>,
-    /// Fresh blocks of the winner against the default [default: the file's, or 6..30]
+    /// Number of fresh blocks that compare the winner with the default [default: the file's, or 6..30]
     #[arg(long, value_name = "N[..M]", value_parser = blocks)]
     confirm: Option<Blocks>,
     #[command(flatten)]
@@ -76,7 +79,7 @@ pub struct Arguments {
 /// Searches, confirms, and prints what came of it.
 ///
 /// # Errors
-/// Where the file, a range or a figure is at fault, or the machine refuses.
+/// Where the file, a range or a metric is at fault, or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let tuned = arguments.search.open("tune", of_kind, || asked(arguments), tune::run)?;
     output.print(&tuned.said)?;
@@ -105,19 +108,20 @@ fn asked(arguments: &Arguments) -> Result<TuneWanted, Error> {
     })
 }
 
-/// The figure and its direction. A verdict says faster or slower by the metric's own better end, so that must be meant.
+/// The metric and its direction. A verdict says faster or slower according to the direction that is better for the
+/// metric, so the search must have the same direction.
 fn objective(arguments: &Arguments) -> Result<(MetricName, bool), Error> {
     let (name, maximize) = match (&arguments.minimize, &arguments.maximize) {
         (Some(name), _) => (name, false),
         (None, Some(name)) => (name, true),
         (None, None) => {
             return Err(Error::Arguments {
-                message: "nothing says what is best".to_owned(),
+                message: "no metric to minimize or maximize is given".to_owned(),
                 hint: "write `--minimize PHASE.METRIC`, as `--minimize source.time`, or `--maximize`".to_owned(),
             });
         }
     };
-    let (other, word) = if maximize { ("--minimize", "less") } else { ("--maximize", "more") };
+    let (other, word) = if maximize { ("--minimize", "lower") } else { ("--maximize", "higher") };
     let fits = match name.key.metric.better() {
         Better::Lower => !maximize,
         Better::Higher => maximize,
@@ -126,7 +130,10 @@ fn objective(arguments: &Arguments) -> Result<(MetricName, bool), Error> {
     if fits {
         return Ok((name.clone(), maximize));
     }
-    Err(Error::Arguments { message: format!("of `{name}`, {word} is better"), hint: format!("write `{other} {name}`") })
+    Err(Error::Arguments {
+        message: format!("for `{name}`, a {word} value is better"),
+        hint: format!("write `{other} {name}`"),
+    })
 }
 
 fn default(text: &str) -> Result<(String, String), Error> {
@@ -139,13 +146,13 @@ fn default(text: &str) -> Result<(String, String), Error> {
 
 /// `12`, or `6..30` for as many as it takes.
 fn blocks(text: &str) -> Result<Blocks, String> {
-    let number = |text: &str| text.trim().parse::<u32>().map_err(|_| format!("`{text}` is no number of blocks"));
+    let number = |text: &str| text.trim().parse::<u32>().map_err(|_| format!("`{text}` is not a number of blocks"));
     let (min, max) = match text.split_once("..") {
         Some((min, max)) => (number(min)?, number(max)?),
         None => (number(text)?, number(text)?),
     };
     if min < MIN_BLOCKS || max < min || max > 10_000 {
-        return Err(format!("a verdict takes at least {MIN_BLOCKS} blocks; write `12`, or `6..30`"));
+        return Err(format!("a verdict needs at least {MIN_BLOCKS} blocks; write `12`, or `6..30`"));
     }
     Ok(Blocks { min, max })
 }

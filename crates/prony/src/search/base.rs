@@ -1,4 +1,4 @@
-//! Where a search stands at first: the default setting, and one level of every other factor.
+//! The starting point of a search: the default setting of the varied factors, and one level of every other factor.
 
 use prony_analysis::search::Range;
 use prony_analysis::search::grid::Point;
@@ -50,8 +50,8 @@ impl Base {
         source.pin(&pins);
         source.free(ranges.iter().map(|range| range.name.as_str()));
         if let Some((name, _)) = defaults.iter().find(|(name, _)| !ranges.iter().any(|range| range.name == *name)) {
-            let message = format!("`--default {name}` names nothing that `--over` varies");
-            return Err(Error::Arguments { message, hint: format!("write `--over {name}=FROM..TO`, too") });
+            let message = format!("`--default {name}` names a factor that no `--over` varies");
+            return Err(Error::Arguments { message, hint: format!("add `--over {name}=FROM..TO`") });
         }
         Ok(Self { ranges, default })
     }
@@ -104,7 +104,7 @@ impl Base {
 fn closed(ranges: &[Range]) -> Result<(), Error> {
     for (at, range) in ranges.iter().enumerate() {
         if range.high.is_none() {
-            let message = format!("`{range}` has no end");
+            let message = format!("the range `{range}` has no end");
             return Err(Error::Arguments { message, hint: format!("write `--over {}=FROM..TO`", range.name) });
         }
         if ranges[..at].iter().any(|other| other.name == range.name) {
@@ -124,7 +124,7 @@ fn level<'e>(experiment: &Experiment, factor: &'e Factor, varied: bool) -> Resul
         (Some(level), _) => Ok(level),
         (None, [only]) => Ok(only),
         (None, [first, ..]) if varied => Ok(first),
-        (None, levels) => Err(several(factor, levels, ", or name it in `[compare] baseline`")),
+        (None, levels) => Err(several(factor, levels, ", or name the level in `[compare] baseline`")),
     }
 }
 
@@ -139,8 +139,8 @@ fn running<'e>(experiment: &Experiment, factor: &'e Factor) -> Vec<&'e Level> {
 fn several(factor: &Factor, levels: &[&Level], or: &str) -> Error {
     let first = levels.first().map_or("", |level| level.label.as_str());
     Error::Arguments {
-        message: format!("factor `{}` has {} levels, and a search stays at one", factor.name, levels.len()),
-        hint: format!("choose it: `--only {}={first}`{or}", factor.name),
+        message: format!("factor `{}` has {} levels, but a search needs one level", factor.name, levels.len()),
+        hint: format!("choose the level: `--only {}={first}`{or}", factor.name),
     }
 }
 
@@ -166,7 +166,10 @@ fn own(experiment: &Experiment, name: &str) -> Result<Option<String>, Error> {
 
 fn not_in_unit(range: &Range, text: &str) -> Error {
     Error::Arguments {
-        message: format!("the present value of `{}` is `{text}`, which is not in the unit of `{range}`", range.name),
-        hint: format!("write the range in that unit, or the value in the range's: `--default {}=...`", range.name),
+        message: format!("the default value of `{}` is `{text}`, which is not in the unit of `{range}`", range.name),
+        hint: format!(
+            "write the range in the value's unit, or give a value in the range's: `--default {}=...`",
+            range.name
+        ),
     }
 }

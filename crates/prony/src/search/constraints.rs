@@ -1,49 +1,51 @@
-//! What the winner's fresh trials say of the constraints: a trial that says nothing breaks none.
+//! Whether the winner's fresh trials satisfy the constraints of a search. A trial without a usable reading breaks no
+//! constraint.
 
 use prony_analysis::search::{Constraint, TrialEnd};
 use prony_model::finding::Severity;
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 
-/// What trials of one setting say of its constraints.
+/// How the trials of one setting satisfy the constraints.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConstraintResults {
-    /// One for each constraint, in their order.
+    /// The results for each constraint, in their order.
     pub bounds: Vec<Bound>,
-    /// Trials.
+    /// Number of trials.
     pub trials: u32,
-    /// Of them, those that died by their own doing: they kept nothing.
+    /// How many of the trials failed by themselves; these satisfy no constraint.
     pub died: u32,
 }
 
-/// What trials say of one constraint.
+/// How trials satisfy one constraint.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bound {
-    /// Trials that kept it.
+    /// Trials that satisfied the constraint.
     pub satisfied: u32,
-    /// Trials that broke it, or died by their own doing.
+    /// Trials that violated the constraint or failed by themselves.
     pub broke: u32,
-    /// Trials that say nothing: ended from outside, without its figures, or refused by a guard.
+    /// Trials without a usable reading: ended from outside, without the metrics of the constraint, or refused by a
+    /// guard.
     pub silent: u32,
-    /// The first reason for saying nothing.
+    /// The first reason why a trial has no usable reading.
     pub why: Option<String>,
-    /// The measured value nearest to breaking it, or furthest beyond.
+    /// The measured value nearest to violating the constraint, or furthest beyond its bound.
     pub worst: Option<f64>,
 }
 
-/// Whether something is kept.
+/// Whether a constraint holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// No trial broke it, and more held than say nothing.
+    /// No trial violated it, and more trials satisfied it than have no usable reading.
     Yes,
-    /// A trial broke it.
+    /// A trial violated it.
     No,
-    /// No trial broke it, but as many say nothing as held.
+    /// No trial violated it, but at least as many trials have no usable reading as satisfied it.
     Unknown,
 }
 
 impl Bound {
-    /// Whether it is kept.
+    /// Whether the constraint holds.
     pub const fn holds(&self) -> Holds {
         match (self.broke, self.satisfied > self.silent) {
             (1.., _) => Holds::No,
@@ -92,7 +94,7 @@ impl ConstraintResults {
         results
     }
 
-    /// Whether no trial died and every constraint is kept.
+    /// Whether no trial failed by itself and every constraint holds.
     pub fn holds(&self) -> Holds {
         let any = |wanted| self.bounds.iter().any(|bound| bound.holds() == wanted);
         match (self.died > 0 || any(Holds::No), any(Holds::Unknown)) {
@@ -103,7 +105,7 @@ impl ConstraintResults {
     }
 }
 
-/// What a guard has against the figures of a trial.
+/// Why a guard refuses the measurements of a trial.
 fn refusal(trial: &TrialRecord) -> Option<String> {
     let found = trial.findings.iter().find(|finding| finding.severity == Severity::Refusal);
     found.map(|finding| finding.message.clone())

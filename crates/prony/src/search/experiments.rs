@@ -1,4 +1,4 @@
-//! Experiments that stay where they are while later ones are added.
+//! A list of experiments that only grows: references to its entries stay valid while others are added.
 
 use std::cell::OnceCell;
 

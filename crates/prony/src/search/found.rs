@@ -1,4 +1,4 @@
-//! What searches are asked and what they find, apart from how they run.
+//! The input of a search (its arguments) and its results, as data.
 
 use std::path::PathBuf;
 
@@ -22,13 +22,13 @@ pub struct Grown {
     pub other_levels: Vec<(String, String)>,
     /// What was found.
     pub growth: Growth,
-    /// The trials of the largest value that lives.
+    /// The trials of the largest value that succeeds.
     pub lived: Vec<TrialRecord>,
-    /// The trials of the smallest value that died, which died.
+    /// The failed trials of the smallest value that fails.
     pub died: Vec<TrialRecord>,
 }
 
-/// What a search is asked.
+/// The arguments of a search.
 pub trait Wanted {
     /// The experiment's file, as typed.
     fn file(&self) -> &PathBuf;
@@ -36,7 +36,7 @@ pub trait Wanted {
     fn overrides(&mut self) -> &mut Overrides;
 }
 
-/// What `grow` is asked.
+/// The arguments of `grow`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GrowWanted {
     /// The experiment's file, as typed.
@@ -57,7 +57,7 @@ impl Wanted for GrowWanted {
     }
 }
 
-/// What `tune` is asked.
+/// The arguments of `tune`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TuneWanted {
     /// The experiment's file, as typed.
@@ -66,13 +66,13 @@ pub struct TuneWanted {
     pub overrides: Overrides,
     /// What is varied.
     pub ranges: Vec<Range>,
-    /// The figure that is to be least, or most.
+    /// The metric to minimize or maximize.
     pub objective: MetricName,
-    /// Whether most is best.
+    /// Whether the metric is maximized.
     pub maximize: bool,
-    /// What must hold.
+    /// The constraints on each trial.
     pub constraints: Vec<Constraint>,
-    /// The present value, `(name, value)`, where it is not the file's.
+    /// Default values, `(name, value)`, in place of the file's.
     pub defaults: Vec<(String, String)>,
     /// Values on each axis of the first grid.
     pub grid: Option<u32>,
@@ -105,17 +105,17 @@ pub struct Setting {
     pub variant: Option<usize>,
 }
 
-/// The winner beside the default in fresh trials.
+/// The comparison of the winner with the default in fresh trials.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Confirmed {
-    /// The run of it: the default is its variant 0, the winner its variant 1.
+    /// The run of the comparison: the default is its variant 0, the winner its variant 1.
     pub data: RunData,
-    /// What it says.
+    /// The verdicts of that run.
     pub verdicts: Verdicts,
-    /// Whether that is worse than the default, in the direction that was asked for.
+    /// Whether the winner is worse than the default, in the direction of the search.
     pub is_worse: bool,
-    /// What the winner's trials say of the constraints.
+    /// Whether the winner's trials satisfy the constraints.
     pub constraints: ConstraintResults,
-    /// How it ended.
+    /// How the run ended.
     pub summary: Summary,
 }

@@ -1,4 +1,4 @@
-//! `grow`: a factor is raised until the subject fails, for each combination of the other factors on its own.
+//! `grow`: raises a factor until the subject fails, separately for each combination of the other factors' levels.
 
 use std::collections::BTreeMap;
 
@@ -31,13 +31,13 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether something lives in every combination.
+    /// Whether a value succeeds in every combination.
     pub fn all_live(&self) -> bool {
         self.grown.iter().all(|grown| grown.growth.lives.is_some())
     }
 }
 
-/// Raises the factor; `resume` goes on with a run.
+/// Raises the factor; `resume` resumes a run.
 ///
 /// # Errors
 /// Where the file or the range is at fault, or the machine refuses.
@@ -70,12 +70,12 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
     if grown.len() == first.variants().len() {
         prober.note(&Entry::Concluded { confirmation: None, said: said.clone() })?;
     } else {
-        said += &format!("interrupted; finished trials are saved\nhint: `prony grow --resume {run}` goes on\n");
+        said += &format!("interrupted; finished trials are saved\nhint: to resume: `prony grow --resume {run}`\n");
     }
     Ok(Found { run, grown, summary: prober.end()?, said })
 }
 
-/// Without a limit and without an end it would grow until the machine gives in.
+/// Without a limit and without an end, the search would raise the factor until the machine runs out of memory.
 fn bounded(experiment: &Experiment, settings: &GrowSettings) -> Result<(), Error> {
     let limited = |variant: &Variant| {
         let limits = &variant.spec.limits;
@@ -86,7 +86,7 @@ fn bounded(experiment: &Experiment, settings: &GrowSettings) -> Result<(), Error
     }
     let range = &settings.range;
     Err(Error::Arguments {
-        message: format!("`{range}` has no end, and the experiment no limit of memory or time"),
+        message: format!("the range `{range}` has no end, and the experiment has no limit of memory or time"),
         hint: format!(
             "add `[limits] memory = \"1 GiB\"` to the file, or write an end: `{}={}..{}`",
             range.name,
@@ -164,7 +164,7 @@ fn one(
 fn same(experiment: &Experiment, wanted: &[(String, String)], name: &str) -> Result<usize, Error> {
     let found = experiment.variants().iter().position(|variant| other_levels(experiment, variant, name) == wanted);
     found.ok_or_else(|| Error::Arguments {
-        message: format!("`[design]` leaves out {} at a value of `{name}`", grow_text::levels(wanted)),
-        hint: "a search needs every value: take the restriction out, or choose other levels by `--only`".to_owned(),
+        message: format!("`[design]` excludes {} at a value of `{name}`", grow_text::levels(wanted)),
+        hint: "a search needs every value: remove the restriction, or choose other levels with `--only`".to_owned(),
     })
 }

@@ -74,15 +74,15 @@ fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
         End::NothingLives => notes.push(format!("no value succeeds: {} fails already", text(settings.range.low))),
         End::AllLive => {
             let up_to = growth.lives.map(|tried| format!(", up to {}", text(tried.value))).unwrap_or_default();
-            notes.push(format!("every value that was tried succeeds{up_to}; the limit is not known"));
+            notes.push(format!("every value that was tried succeeds{up_to}; the largest that succeeds is not known"));
         }
         End::Disturbed => {}
     }
     notes.extend(growth.given_up.map(|value| {
         let ends =
             if growth.end == End::Disturbed { "the search ends there" } else { "whether it succeeds is not known" };
-        let from = "from outside (the host's memory, or a kill of unknown cause)";
-        format!("trial after trial of {} was ended {from}: {ends}", text(value))
+        let from = "from outside (the host ran out of memory, or a kill of unknown cause)";
+        format!("repeated trials of {} were ended {from}: {ends}", text(value))
     }));
     for mixed in growth.tried.iter().filter(|tried| tried.is_mixed()) {
         notes.push(format!(

@@ -1,5 +1,5 @@
-//! A search's journal: what was asked, every trial with its result, every decision, what was concluded. The database keeps
-//! it, `--journal FILE` writes it as lines of JSON, `--resume` and `show` read it.
+//! The journal of a search: its arguments, every trial with its result, every decision, and the conclusion. The
+//! database stores the journal, `--journal FILE` writes it as lines of JSON, `--resume` and `prony show` read it.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::error::Error;
 /// Levels or settings by the names of their factors, as the experiment has them.
 pub type ByFactor = BTreeMap<String, String>;
 
-/// What a search was asked: the first entry of its journal.
+/// The arguments of a search: the first entry of its journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "search", content = "wanted", rename_all = "snake_case")]
 pub enum Asked {
@@ -102,7 +102,7 @@ pub enum Entry {
     },
 }
 
-/// What the search of a run was asked; `None` for a run that is no search.
+/// The arguments of a run's search; `None` for a run that is not a search.
 ///
 /// # Errors
 /// Where the database cannot be read, or the entry is none of this version's.

@@ -1,5 +1,5 @@
-//! Searches: trials that are planned by what the earlier ones did. What to try next is decided in
-//! `prony_analysis::search`; here it is run and kept.
+//! Searches (`prony grow`, `prony tune`): the results of earlier trials decide which trial runs next.
+//! `prony_analysis::search` decides what to try; this module runs the trials and stores them.
 
 mod base;
 pub mod constraints;

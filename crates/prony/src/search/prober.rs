@@ -1,4 +1,5 @@
-//! One trial at a time, each recorded when it ends; trials that an earlier session recorded are replayed instead of run.
+//! Runs the trials of a search one at a time and records each when it ends. A resumed search replays the trials that an
+//! earlier session recorded.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -117,8 +118,8 @@ impl<'a> Prober<'a> {
         let data = database.load_run(run)?;
         if !data.experiment.is_of(experiment.source()) {
             return Err(Error::Arguments {
-                message: format!("`{}` is not what it was when run {run} began", file.display()),
-                hint: "bring it back as it was, or begin a new search without --resume".to_owned(),
+                message: format!("`{}` has changed since run {run} began", file.display()),
+                hint: "restore the file, or start a new search without --resume".to_owned(),
             });
         }
         database.reopen_run(run, data.head.finished)?;
@@ -256,8 +257,8 @@ impl<'a> Prober<'a> {
             return Ok(stored);
         }
         Err(Error::Arguments {
-            message: format!("run {} searched by other rules than this prony's, and cannot go on", self.run),
-            hint: "begin the search anew, without --resume".to_owned(),
+            message: format!("run {} cannot be resumed: this version of prony searches by other rules", self.run),
+            hint: "start the search again, without --resume".to_owned(),
         })
     }
 

@@ -1,4 +1,4 @@
-//! The experiment file as a search sees it: checked again for every setting that is tried.
+//! The experiment file of a search: checked again with every setting that is tried.
 
 use std::path::Path;
 
@@ -101,10 +101,15 @@ pub(super) fn text_of(level: &Level, key: Option<&str>) -> Option<String> {
 pub(super) fn unknown(experiment: &Experiment, name: &str) -> Error {
     let factors: Vec<&str> = experiment.factors().iter().map(|factor| factor.name.as_str()).collect();
     let known = match factors.is_empty() {
-        true => "the file has no `[factors]`: make one of what is to be varied".to_owned(),
-        false => format!("its factors: `{}`; `factor.key` names a key of their levels", factors.join("`, `")),
+        true => "the file has no `[factors]`: add a factor for what is to be varied".to_owned(),
+        false => {
+            format!("the file's factors: `{}`; `factor.key` names one setting in their levels", factors.join("`, `"))
+        }
     };
-    Error::Arguments { message: format!("`{name}` is no factor of the file with numbers or quantities"), hint: known }
+    Error::Arguments {
+        message: format!("`{name}` is not a factor of the file with numbers or quantities as levels"),
+        hint: known,
+    }
 }
 
 /// Every factor but one of a variant, as `(name, label)`.

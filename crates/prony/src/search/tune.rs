@@ -1,4 +1,5 @@
-//! `tune`: settings race in interleaved blocks; the winner then meets the default in fresh ones.
+//! `tune`: compares settings in interleaved blocks and drops those that are clearly worse; then compares the winner
+//! with the default setting in fresh blocks.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -28,7 +29,7 @@ use prony_results::{Database, RunId};
 use prony_runner::run::{self, Summary};
 use prony_stats::Verdict;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuned {
     /// Its run.
@@ -37,7 +38,7 @@ pub struct Tuned {
     pub found: Option<Found>,
     /// How its run ended.
     pub summary: Summary,
-    /// The winner beside the default, where another than the default won.
+    /// The comparison of the winner with the default, if the winner is not the default.
     pub confirmed: Option<Confirmed>,
     /// As a text for the terminal.
     pub said: String,
@@ -56,7 +57,7 @@ impl Tuned {
         Ok(())
     }
 
-    /// Whether a setting came out that keeps the constraints and is not worse than the default.
+    /// Whether the search found a setting that satisfies the constraints and is not worse than the default.
     pub fn is_good(&self) -> bool {
         let stands = |confirmed: &Confirmed| {
             confirmed.constraints.holds() == Holds::Yes && !confirmed.summary.interrupted && !confirmed.is_worse
@@ -65,10 +66,10 @@ impl Tuned {
     }
 }
 
-/// Searches, and sets the winner against the default; `resume` goes on with a run.
+/// Searches, and compares the winner with the default; `resume` resumes a run.
 ///
 /// # Errors
-/// Where the file, a range or a figure is at fault, or the machine refuses.
+/// Where the file, a range or a metric is at fault, or the machine refuses.
 pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> Result<Tuned, Error> {
     let mut source = Source::read(&wanted.file, wanted.overrides.clone())?;
     let base = Base::of(&mut source, wanted.ranges.clone(), &wanted.defaults)?;
@@ -150,8 +151,8 @@ fn empty(first: &Experiment, base: &Base, wanted: &TuneWanted) -> Experiment {
     experiment
 }
 
-/// Figures of phases that do not exist would make every setting unreadable, and one that the experiment prescribes says
-/// nothing of a setting.
+/// Refuses metrics of phases that do not exist, since no setting could be read, and an objective that the experiment
+/// itself prescribes, since it says nothing about a setting.
 fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Error> {
     let all = || experiment.variants().iter().flat_map(|variant| &variant.spec.phases);
     let phases: Vec<&str> = all().map(|phase| phase.name.as_str()).collect();
@@ -159,8 +160,8 @@ fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Err
     let mut own = all().filter(|phase| phase.name == name.phase);
     if let Some(given) = own.find_map(|phase| phase.action.prescribes(name.key.metric)) {
         return Err(Error::Arguments {
-            message: format!("`{name}` says nothing of speed: `{}` {}", name.phase, given.why),
-            hint: format!("take {}, such as `{}.latency.p50`", given.instead, name.phase),
+            message: format!("`{name}` does not measure speed: `{}` {}", name.phase, given.why),
+            hint: format!("use {}, such as `{}.latency.p50`", given.instead, name.phase),
         });
     }
     let figures = std::iter::once(&wanted.objective).chain(wanted.constraints.iter().flat_map(Constraint::metrics));
@@ -168,7 +169,7 @@ fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Err
         if !phases.contains(&figure.phase.as_str()) {
             return Err(Error::Arguments {
                 message: format!("`{figure}`: the experiment has no phase `{}`", figure.phase),
-                hint: format!("its phases: `{}`", phases.join("`, `")),
+                hint: format!("the phases of the experiment: `{}`", phases.join("`, `")),
             });
         }
     }
@@ -190,9 +191,9 @@ fn within_budget(blocks: Blocks, trials_left: Option<u32>, arms: u32) -> (Blocks
     let Blocks { min, max } = blocks;
     let most = Blocks { min, max: fit.clamp(min, max) };
     if fit < min {
-        (most, format!("{text}: {min}, though the budget leaves time for about {fit}"))
+        (most, format!("{text}: {min} blocks, although the budget has time left for only about {fit}"))
     } else if fit < max {
-        (most, format!("{text}: at most {fit}, for which the budget leaves time"))
+        (most, format!("{text}: at most {fit} blocks, for which the budget has time left"))
     } else {
         (most, text)
     }
@@ -297,7 +298,7 @@ impl Search<'_> {
         Ok(true)
     }
 
-    /// What a trial says of its setting, and the figures it says it by.
+    /// The result of a trial for its setting, and the values from which it follows.
     fn result(&mut self, record: &TrialRecord) -> (TrialResult, Option<BTreeMap<String, Reading<f64>>>) {
         match TrialEnd::of(record.ending.outcome) {
             Some(TrialEnd::Died) => return (TrialResult::Died, None),
@@ -388,9 +389,9 @@ mod tests {
         assert_eq!(within_budget(blocks, Some(300), 3).0, blocks);
         let (some, said) = within_budget(blocks, Some(38), 3);
         assert_eq!(some, Blocks { min: 6, max: 12 });
-        assert!(said.ends_with(": at most 12, for which the budget leaves time"), "{said}");
+        assert!(said.ends_with(": at most 12 blocks, for which the budget has time left"), "{said}");
         let (least, said) = within_budget(blocks, Some(7), 3);
         assert_eq!(least, Blocks { min: 6, max: 6 });
-        assert!(said.ends_with(": 6, though the budget leaves time for about 2"), "{said}");
+        assert!(said.ends_with(": 6 blocks, although the budget has time left for only about 2"), "{said}");
     }
 }

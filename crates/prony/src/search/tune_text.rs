@@ -24,17 +24,17 @@ pub(super) struct SearchReport<'a> {
 }
 
 impl SearchReport<'_> {
-    /// The winner, the verdict, what holds, and what the search's own figures are worth.
+    /// The winner, the verdict, the constraints, and a note that the search's own values are biased.
     pub(super) fn tuned(&self, found: Option<&Found>, confirmed: Option<&Confirmed>) -> String {
         let (run, settings) = (self.run, self.settings);
         let Some(found) = found else {
-            return format!("interrupted; finished trials are saved\nhint: `prony tune --resume {run}` goes on\n");
+            return format!("interrupted; finished trials are saved\nhint: to resume: `prony tune --resume {run}`\n");
         };
         let mut lines: Vec<String> = self.zeros().into_iter().collect();
         match found.winner {
             None => lines.push(nothing(found, self.tune)),
             Some(0) => {
-                let none = if lines.is_empty() { "no setting" } else { "of the settings that have a ratio, none" };
+                let none = if lines.is_empty() { "no setting" } else { "no setting that has a ratio" };
                 lines.push(format!("the default is kept: {none} was found to be better than {}", settings[0].text))
             }
             Some(winner) => {
@@ -43,15 +43,15 @@ impl SearchReport<'_> {
             }
         }
         lines.extend(confirmed.map(|confirmed| fresh(self.wanted, confirmed)).unwrap_or_default());
-        lines.extend(self.unread.map(|why| format!("not read in some trials: {why}")));
+        lines.extend(self.unread.map(|why| format!("some trials have no reading: {why}")));
         let ran = settings.iter().filter(|setting| setting.variant.is_some()).count();
         let Found { trials, blocks, .. } = found;
         let end = end(found.end);
         lines.push(format!("searched: {trials} trials of {ran} settings in {blocks} blocks, until {end}"));
         lines.extend(self.tune.candidates()[0].out.map(|why| format!("the default {}", out(why))));
         lines.push(format!(
-            "every trial: `prony show {run}`; its figures are biased, since the winner was chosen by them: quote those \
-             of fresh blocks"
+            "every trial: `prony show {run}`; the values of these trials are biased, since the winner was chosen by \
+             them: quote the values of the fresh blocks"
         ));
         lines.iter().map(|line| one_line(line) + "\n").collect()
     }
@@ -65,49 +65,47 @@ impl SearchReport<'_> {
         let (first, objective) = (&self.settings[*all.first()?].text, &self.wanted.objective);
         let many = if all.len() == 1 { "1 setting".to_owned() } else { format!("{} settings", all.len()) };
         Some(if self.wanted.maximize {
-            format!("in {many} `{objective}` was 0, of which no ratio can be stated: {first}")
+            format!("in {many} `{objective}` was 0, so that no ratio can be computed: {first}")
         } else {
-            format!(
-                "{many} reached 0 in `{objective}`: nothing is better, and no ratio can be stated; the first: {first}"
-            )
+            format!("{many} reached 0 in `{objective}`: no value is better, and there is no ratio; the first: {first}")
         })
     }
 }
 
 fn end(end: End) -> &'static str {
     match end {
-        End::Fine => "the steps were as fine as asked",
+        End::Fine => "the steps were as fine as `--resolution`",
         End::Noise => "differences between finer steps were within the noise",
         End::Spent => "the budget was spent",
-        End::NothingFeasible => "no setting was left",
+        End::NothingFeasible => "every setting was dropped",
     }
 }
 
 fn out(why: Out) -> &'static str {
     match why {
-        Out::Broke => "itself breaks a constraint",
-        Out::Died => "itself does not finish",
-        Out::Disturbed => "itself was ended from outside again and again",
-        Out::Unread => "itself could not be read",
-        Out::Zero => "itself is 0, of which no ratio can be stated",
+        Out::Broke => "setting breaks a constraint",
+        Out::Died => "setting does not finish",
+        Out::Disturbed => "setting was repeatedly ended from outside",
+        Out::Unread => "setting has no readings",
+        Out::Zero => "setting has the value 0, so that no ratio can be computed",
     }
 }
 
 /// Why there is no winner: how many settings left for which reason.
 fn nothing(found: &Found, tune: &Tune) -> String {
     if found.trials == 0 {
-        return "nothing was tried: the budget does not suffice for one block".to_owned();
+        return "no setting was tried: the budget is too short for one block".to_owned();
     }
     let all = [
         (Out::Broke, "broke a constraint"),
         (Out::Died, "did not finish"),
         (Out::Disturbed, "were ended from outside"),
-        (Out::Unread, "could not be read"),
-        (Out::Zero, "were 0, of which no ratio can be stated"),
+        (Out::Unread, "had no readings"),
+        (Out::Zero, "had the value 0, so that no ratio can be computed"),
     ];
     let count = |why: Out| tune.candidates().iter().filter(|candidate| candidate.out == Some(why)).count();
     let reasons = all.iter().filter(|(why, _)| count(*why) > 0).map(|(why, text)| format!("{} {text}", count(*why)));
-    format!("nothing feasible: of the settings tried {}", reasons.collect::<Vec<_>>().join(", "))
+    format!("no setting is feasible: of those that were tried, {}", reasons.collect::<Vec<_>>().join(", "))
 }
 
 fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
@@ -152,12 +150,13 @@ fn constraint_line(constraint: &Constraint, bound: &Bound) -> String {
         }
     };
     if let Some(why) = why {
-        text += &format!(", {silent} more {} nothing ({why})", if *silent == 1 { "says" } else { "say" });
+        let have = if *silent == 1 { "trial has" } else { "trials have" };
+        text += &format!(", {silent} more {have} no reading ({why})");
     }
-    text + &worst.map(|worst| format!("; at the worst {}", quantity(constraint.unit(), worst))).unwrap_or_default()
+    text + &worst.map(|worst| format!("; worst value: {}", quantity(constraint.unit(), worst))).unwrap_or_default()
 }
 
-/// The figures of a variant's trials, where they have them.
+/// The measured values of a variant's trials.
 fn figures(confirmed: &Confirmed, variant: usize, name: &MetricName) -> Vec<f64> {
     let trials = confirmed.data.trials.iter().filter(|trial| trial.trial.variant == variant);
     trials.filter_map(|trial| trial.figure(name).measured().copied()).collect()
@@ -183,9 +182,9 @@ mod tests {
             let why = (silent > 0).then(|| "not reached".to_owned());
             constraint_line(&constraint, &Bound { satisfied, broke, silent, why, worst: Some(5e7) })
         };
-        assert_eq!(said(6, 0, 0), "`work.disk < 100 MB` holds: in 6 of 6 fresh trials; at the worst 50.0 MB");
-        assert!(said(5, 0, 1).contains("holds: in 5 of 5 fresh trials, 1 more says nothing (not reached); "));
+        assert_eq!(said(6, 0, 0), "`work.disk < 100 MB` holds: in 6 of 6 fresh trials; worst value: 50.0 MB");
+        assert!(said(5, 0, 1).contains("holds: in 5 of 5 fresh trials, 1 more trial has no reading (not reached); "));
         assert!(said(2, 0, 4).starts_with("whether `work.disk < 100 MB` holds is not known: it held in 2 of 2 "));
-        assert!(said(4, 1, 1).contains("DOES NOT HOLD: in 4 of 5 fresh trials, 1 more says"));
+        assert!(said(4, 1, 1).contains("DOES NOT HOLD: in 4 of 5 fresh trials, 1 more trial has"));
     }
 }

@@ -1,4 +1,5 @@
-//! JSON lines over the inherited socket, and the thread that tells how far the trial is.
+//! Messages between worker and runner: JSON lines over the inherited socket, and a thread that reports the progress of
+//! the trial.
 
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::os::unix::net::UnixStream;

@@ -1,5 +1,6 @@
-//! The process that hosts a store: reads one plan, runs its phases as the runner asks for them, and tells what it
-//! measured. Its address space is its own, so that its memory is the store's and not the runner's.
+//! The worker: a process that hosts one store. The worker reads one plan, runs each phase when the runner requests it,
+//! and reports what it measured. It is a separate process so that its memory is that of the store and not of the
+//! runner.
 
 mod line;
 

@@ -178,7 +178,7 @@ fn check_says_what_a_budget_buys() {
     let much = check("10h");
     assert!(much.contains("; a verdict needs at least 6 blocks:") && !much.contains("too few"), "{much}");
     assert!(
-        much.contains("minimum detectable effect:") && much.contains("a verdict is possible from 6 blocks on"),
+        much.contains("minimum detectable effect:") && much.contains("a verdict needs at least 6 blocks"),
         "{much}"
     );
 }

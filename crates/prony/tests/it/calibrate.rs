@@ -90,7 +90,7 @@ fn memory_that_runs_out_in_phase_2_of_3_is_a_result() {
     let Some(lines) = calibrated("out-of-memory") else { return };
     let readings: Vec<&str> = lines.iter().filter_map(|line| line["reading"].as_str()).collect();
     assert_eq!(readings[..2], ["out of memory (limit)", "too large"]);
-    assert_eq!(readings[4..], ["complete, figures", "partial", "not reached"]);
+    assert_eq!(readings[4..], ["complete, measured", "partial", "not reached"]);
 }
 
 #[test]

@@ -413,7 +413,7 @@ fn rm_and_resume_of_a_live_run_are_refused_and_a_killed_one_resumes() {
         let output = home.prony(words);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
-        assert!(said.contains("run 1 in `prony.db` is under way in another process\nhint: "), "{words:?}: {said}");
+        assert!(said.contains("run 1 in `prony.db` is running in another process\nhint: "), "{words:?}: {said}");
     }
     // No descriptor of a subject or supervisor holds the lock.
     child.kill().unwrap();

@@ -19,7 +19,7 @@ fn the_records_of_an_experiment_are_written_and_only_one_set_of_them() {
     let both = prony(&dir, &["e.toml", "--to", "ndjson"]);
     assert_eq!(both.status.code(), Some(2));
     let expected =
-        "error: the variants have 2 different sets of records\nhint: choose one with `--only factor=level`\n";
+        "error: the variants have 2 different sets of records\nhint: choose one set with `--only factor=level`\n";
     assert_eq!(text(&both.stderr), expected);
     let one = prony(&dir, &["e.toml", "--to", "ndjson", "--only", "records=5"]);
     let lines: Vec<serde_json::Value> =

@@ -40,10 +40,10 @@ fn commands(bench: &Bench) -> Vec<String> {
 fn options_behind_the_command_run_nothing() {
     let bench = Bench::new();
     let text = refused(&bench, &["--vs", "sleep", "0.06", "--export-markdown", "x.md"]);
-    assert!(text.starts_with("error: `--vs` stands between two commands\nhint: "), "{text}");
+    assert!(text.starts_with("error: `--vs` needs a command before it and one after it\nhint: "), "{text}");
     let text = refused(&bench, &["sleep", "0.06", "--vs", "sleep", "0.06", "--export-markdown", "x.md"]);
-    assert!(text.contains("`--export-markdown` is an option of prony and stands behind the first command"), "{text}");
-    assert!(text.contains("hint: put it before the first command"), "{text}");
+    assert!(text.contains("`--export-markdown` is an option of prony and comes after the first command"), "{text}");
+    assert!(text.contains("hint: move the option before the first command"), "{text}");
     let text = refused(&bench, &["--exprot-json", "x", "true"]);
     assert_eq!(
         text,
@@ -83,7 +83,10 @@ fn words_that_may_be_commands_each_are_said_to_be_one_command() {
         assert_eq!(text.contains("measured as one command"), text.contains("hint: `prony exec "), "{text}");
         text.lines().find_map(|line| line.strip_prefix("hint: `prony exec ").map(str::to_owned))
     };
-    let hint = |words: &str| Some(format!("{words}` compares them; `--` before the command says that one is meant"));
+    let hint = |words: &str| {
+        let rest = "compares several commands; to measure one command without this note, write `--` before it";
+        Some(format!("{words}` {rest}"))
+    };
     assert_eq!(noted(&["true", "false"]), hint("true --vs false"));
     assert_eq!(noted(&["true", "sleep 0.01"]), hint("true --vs sleep 0.01"));
     for one in [&["true"][..], &["--", "true", "false"], &["true", "--vs", "true", "false"], &["echo", "hi", "cat"]] {
@@ -112,7 +115,7 @@ fn texts_for_a_shell_without_one_are_warned_about() {
     assert_eq!(fs::read_to_string(bench.path("f")).unwrap(), "hi\n");
     let file = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"echo a | cat\"\n";
     bench.write("e.toml", file);
-    let warning = "warning: e.toml:6:11: no shell reads this command: `|` is passed to the program as it stands\nhint: add `shell = true`";
+    let warning = "warning: e.toml:6:11: no shell reads this command: `|` is passed to the program literally\nhint: add `shell = true`";
     let checked = bench.prony(&["check", "e.toml"]);
     assert!(checked.status.success() && out(&checked).contains(warning), "{}", out(&checked));
     let run = bench.prony(&["run", "e.toml", "--quiet"]);
@@ -161,7 +164,7 @@ fn commands_that_are_not_there_or_fail_say_so() {
         "{}",
         out(&by_shell)
     );
-    let note = "no other variable: `--env NAME` or `--env-all` hands over more";
+    let note = "`--env NAME` or `--env-all` passes others on";
     assert!(out(&by_shell).contains(note), "{}", out(&by_shell));
     let (with_all, _) = bench.exec(&["-r", "1", "--env-all", "-S", "sh", absent]);
     assert!(!out(&with_all).contains(note));
@@ -271,7 +274,7 @@ fn parameters_make_variants_that_are_compared_with_the_first_or_the_reference() 
     bench.exec(&["-r", "1", "-L", "a", "x,y", "-L", "b", "1,2", "-p", "echo {b}", "echo", "{a}"]);
     assert_eq!(commands(&bench), ["echo x", "echo x", "echo y", "echo y"]);
     let unused = bench.prony(&["exec", "-r", "1", "-L", "branch", "master,feature", "echo test"]);
-    assert!(unused.status.code() == Some(2) && err(&unused).contains("`branch` is used nowhere"), "{}", err(&unused));
+    assert!(unused.status.code() == Some(2) && err(&unused).contains("`branch` is not used"), "{}", err(&unused));
 }
 
 #[test]
@@ -426,7 +429,7 @@ fn times_are_exported_as_hyperfine_has_them_and_come_back_without_a_verdict() {
     bench.write("x.json", "{}");
     let wrong = bench.prony(&["import", "x.json"]);
     assert!(
-        wrong.status.code() == Some(2) && err(&wrong).contains("`x.json` is no JSON of hyperfine"),
+        wrong.status.code() == Some(2) && err(&wrong).contains("`x.json` is not a JSON file of hyperfine"),
         "{}",
         err(&wrong)
     );
@@ -444,7 +447,7 @@ fn failed_runs_are_in_the_export_and_come_back() {
     assert_eq!(json["failed"], serde_json::json!([failed("flaky", 1), failed("bad", 2)]));
     assert_eq!(json["results"].as_array().unwrap().len(), 2);
     let text = out(&bench.prony(&["import", "h.json"]));
-    for said in ["`flaky` failed in 1 of 2 runs, of which", "`bad` failed in 2 of 2 runs"] {
+    for said in ["`flaky` failed in 1 of 2 runs; the file has no times", "`bad` failed in 2 of 2 runs"] {
         assert!(text.contains(said), "{text}");
     }
     assert!(!text.contains("`good` failed"), "{text}");

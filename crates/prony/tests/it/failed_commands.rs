@@ -114,7 +114,10 @@ fn a_resumed_run_refuses_a_summary_that_its_program_writes() {
     Database::open(&bench.path("prony.db")).unwrap().end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
     let output = bench.prony(&["run", "--resume", "1", "--quiet", "--summary", "out.md"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(2) && said.contains("this command writes something else to it"), "{said}");
+    assert!(
+        output.status.code() == Some(2) && said.contains("this command writes another output to the same file"),
+        "{said}"
+    );
     assert_eq!(std::fs::read_to_string(file).unwrap(), "x\n", "nothing is written behind the output");
 }
 

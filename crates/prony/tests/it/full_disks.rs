@@ -127,7 +127,7 @@ fn memory_in_which_nothing_starts_and_values_larger_than_memory_are_faults_of_th
     for memory in ["1", "\"1 kB\"", "\"900 kB\""] {
         let (code, said) = check(&format!("[limits]\nmemory = {memory}"), "10");
         assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains("faulty.toml:4:10") && said.contains("no store starts in less than 1.0 MB"), "{said}");
+        assert!(said.contains("faulty.toml:4:10") && said.contains("a store needs at least 1.0 MB to start"), "{said}");
     }
     let (code, said) = check("", "\"10 TB\"");
     assert_eq!(code, Some(2), "{said}");
@@ -135,5 +135,5 @@ fn memory_in_which_nothing_starts_and_values_larger_than_memory_are_faults_of_th
     assert_eq!(check("[limits]\nmemory = \"1 MB\"", "\"10 kB\"").0, Some(0));
     let exec = bench.prony(&["exec", "--memory", "1 kB", "--", "true"]);
     assert_eq!(exec.status.code(), Some(2), "{}", String::from_utf8_lossy(&exec.stderr));
-    assert!(String::from_utf8_lossy(&exec.stderr).contains("no program starts in less than 256.00 kB"));
+    assert!(String::from_utf8_lossy(&exec.stderr).contains("a program needs at least 256.00 kB to start"));
 }

@@ -92,7 +92,7 @@ fn far_too_many_levels_are_refused_at_once() {
     let text = said(&faulty("engines", 200_000));
     assert!(text.contains("the factors make more than 100000 combinations"), "{}", &text[..text.len().min(2_000)]);
     let text = said(&faulty("engines", 20_000));
-    assert!(text.contains("20000 variants would run; the most are 10000"), "{}", &text[..text.len().min(2_000)]);
+    assert!(text.contains("20000 variants would run; the maximum is 10000"), "{}", &text[..text.len().min(2_000)]);
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn hot_functions_are_found_in_their_phases_and_count_in_no_figure() {
     }
     let bench = hot();
     let plan = bench.says(&["check", "e.toml"]);
-    assert!(plan.contains("2 more trials, one of each variant, are profiled after the blocks"), "{plan}");
+    assert!(plan.contains("2 more trials, one of each variant, run under a profiler after the blocks"), "{plan}");
     bench.says(&["run", "e.toml", "--quiet"]);
     let (data, records) = bench.results();
     assert_eq!((data.trials.len(), data.head.planned, data.head.finished, data.head.ok), (4, 4, 4, 4));
@@ -301,5 +301,5 @@ fn where_perf_is_missing_the_reason_stands_in_every_report() {
     let page = report_page::data(&bench.says(&["report", "--html"])).to_string();
     assert!(page.contains("`perf` is not installed"), "{page}");
     let refused = bench.command(&["profile", "--format", "folded"]).output().unwrap();
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no sample to write"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("the profiles have no sample to write"));
 }

@@ -164,11 +164,11 @@ fn outputs_are_never_the_results_the_experiment_or_one_another() {
         (exec("--export-markdown prony.db-wal"), "that file belongs to the results database"),
         (exec("--save prony.db --force"), "that file belongs to the results database"),
         (exec("--database new.db --export-json prony.db"), "that file is an SQLite database"),
-        (exec("--export-json a --export-csv ./a"), "this command writes something else to it"),
-        (exec("--save a --export-csv a"), "this command writes something else to it"),
+        (exec("--export-json a --export-csv ./a"), "this command writes another output to the same file"),
+        (exec("--save a --export-csv a"), "this command writes another output to the same file"),
         (exec("--input e.toml --export-csv e.toml"), "this command reads that file"),
         (exec("--output ./prony.db"), "that file belongs to the results database"),
-        (exec("--output ./a --export-csv a"), "this command writes something else to it"),
+        (exec("--output ./a --export-csv a"), "this command writes another output to the same file"),
         ("run o.toml -q".to_owned(), "that file belongs to the results database"),
         ("report -o prony.db".to_owned(), "that file belongs to the results database"),
         ("report --format html -o other".to_owned(), "that file belongs to the results database"),
@@ -196,7 +196,7 @@ fn outputs_are_never_the_results_the_experiment_or_one_another() {
 #[test]
 fn database_that_is_no_file_is_refused_by_what_it_is() {
     let place = Place::new();
-    for (path, message) in [(".", "it is a directory"), ("/dev/full", "it is no regular file")] {
+    for (path, message) in [(".", "the path is a directory"), ("/dev/full", "the path is not a regular file")] {
         for line in ["run e.toml -q", "exec -q -r 1", "ls"] {
             let all = [
                 words(line),
@@ -241,7 +241,7 @@ fn compare_refuses_a_metric_that_the_run_does_not_have() {
     let said = text(&place.run(&words("compare 1 --metric nosuch.time")).stderr);
     assert!(said.contains("no phase `nosuch`") && said.contains("`write`"), "{said}");
     let said = text(&place.run(&words("compare 1 --metric write.misses")).stderr);
-    assert!(said.contains("no trial has a figure of `write.misses`") && said.contains("--all-metrics"), "{said}");
+    assert!(said.contains("no trial has a value of `write.misses`") && said.contains("--all-metrics"), "{said}");
     assert_eq!(place.run(&words("compare 1 --metric write.time")).status.code(), Some(0));
 }
 

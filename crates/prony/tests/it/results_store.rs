@@ -263,7 +263,7 @@ fn foreign_schema_version_is_refused_with_path_and_versions() {
         for refused in [Database::open(&f.path), Database::create(&f.path)] {
             let text = prony::error::Error::from(refused.unwrap_err()).text();
             let expected =
-                format!("has schema version {found}; this prony reads and writes version {SCHEMA_VERSION} only");
+                format!("has schema version {found}; this version of prony reads and writes only {SCHEMA_VERSION}");
             assert!(text.contains("prony.db") && text.contains(&expected), "{text}");
             assert!(text.contains("--database"), "{text}");
         }

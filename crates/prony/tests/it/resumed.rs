@@ -130,7 +130,8 @@ fn options_that_a_resumed_run_would_ignore_are_refused() {
     stops(&bench, 3, "command = [\"true\", \"{v}\"]\n");
     let options = ["--blocks", "2", "--only", "v=a", "--seed", "7", "--set", "v=q"];
     let output = bench.prony(&[&["run", "--resume", "-q"][..], &options].concat());
-    let expected = "error: a run is resumed as it began, without `--set`, `--only`, `--blocks`, `--seed`\nhint: ";
+    let expected =
+        "error: a run is resumed with its recorded experiment, without `--set`, `--only`, `--blocks`, `--seed`\nhint: ";
     assert!(output.status.code() == Some(2) && said(&output).contains(expected), "{}", said(&output));
     let gate = ["--fail-if", "run.anon.max more memory 5%"];
     for run in [&["run", "e.toml", "-q"][..], &["run", "--resume", "1", "-q"]] {
@@ -169,7 +170,7 @@ fn compared_runs_whose_answers_or_sources_differ_say_so() {
     for expected in [
         "answers differ: 100 rows in `r`",
         "answers differ: 7 rows in `r`",
-        "not the same ran in `a`, `b`: the directory",
+        "what ran differs in `a`, `b`: the directory",
     ] {
         assert!(differ.contains(expected), "{expected}: {differ}");
     }
@@ -179,7 +180,7 @@ fn compared_runs_whose_answers_or_sources_differ_say_so() {
     assert_eq!((&figures["runs"][0]["median"], &figures["answers_differ"][0]["phase"]), (&Value::Null, &json!("r")));
     run(&["--set", "v=a,c"]);
     let other = compare("3", "4");
-    for expected in ["the experiment differs", "only run 3: factor v: a, b", "only run 4: factor v: a, c"] {
+    for expected in ["the experiment differs", "only in run 3: factor v: a, b", "only in run 4: factor v: a, c"] {
         assert!(other.contains(expected), "{expected}: {other}");
     }
     let row =

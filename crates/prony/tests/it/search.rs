@@ -167,8 +167,8 @@ fn a_search_without_an_end_needs_a_limit() {
     let bench = Bench::new(GROWING);
     for (range, wanted) in [
         ("n=1..", "no limit of memory or time"),
-        ("n=0..9", "begins at 0"),
-        ("m=1..9", "`m` is no factor"),
+        ("n=0..9", "must start above 0"),
+        ("m=1..9", "`m` is not a factor"),
         ("kind.edge=1..9", "`kind` has 2 levels"),
     ] {
         let (code, _, errors) = bench.prony(&["grow", "x.toml", "--raise", range]);
@@ -191,7 +191,7 @@ fn output_of_a_program_is_not_written_over_what_the_search_reads_or_writes() {
     for (file, why) in [
         ("x.toml", "this command reads that file"),
         ("prony.db", "that file belongs to the results database"),
-        ("j.jsonl", "this command writes something else to it"),
+        ("j.jsonl", "this command writes another output to the same file"),
     ] {
         let bench = Bench::new(&body(file));
         for search in [&grow[..], &tune] {
@@ -292,7 +292,7 @@ fn interrupted_and_resumed(observe: &str) {
     assert_eq!((bench.run(1).head.status, bench.run(1).trials.len()), (RunStatus::Interrupted, 3));
     std::fs::write(bench.path("go"), "").unwrap();
     let (code, _, errors) = bench.prony(&["run", "--resume", "1"]);
-    assert!(code == Some(2) && errors.contains("`prony grow --resume 1` goes on"), "{errors}");
+    assert!(code == Some(2) && errors.contains("hint: to resume this search: `prony grow --resume 1`"), "{errors}");
     let (code, said, errors) = bench.prony(&["grow", "--resume", "--journal", "j.jsonl"]);
     assert_eq!(code, Some(0), "{errors}");
     let row = said.lines().find(|line| line.starts_with("n ")).unwrap();
@@ -321,7 +321,7 @@ fn interrupted_and_resumed(observe: &str) {
     database.end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
     drop(database);
     let (code, _, errors) = bench.prony(&["grow", "--resume"]);
-    assert!(code == Some(2) && errors.contains("`x.toml` is not what it was when run 1 began"), "{errors}");
+    assert!(code == Some(2) && errors.contains("`x.toml` has changed since run 1 began"), "{errors}");
     bench.assert_no_secret_recorded();
 }
 
@@ -368,7 +368,7 @@ fn the_winner_keeps_the_bound_and_is_judged_by_fresh_blocks() {
     );
     assert!(said.contains("default: chunking.batch=10000, chunking.pause=0 ms"), "{said}");
     assert!(said.contains("times faster than") && said.contains("holds: in 6 of 6 fresh trials"), "{said}");
-    assert!(said.contains("the default itself breaks a constraint") && said.contains("biased"), "{said}");
+    assert!(said.contains("the default setting breaks a constraint") && said.contains("biased"), "{said}");
 
     let search = bench.run(1);
     assert!(search.experiment.explores() && search.head.status == RunStatus::Done);
@@ -455,16 +455,16 @@ fn a_search_that_finds_nothing_says_why() {
     let tune = |more: &[&str]| bench.prony(&[&["tune", "x.toml", "--minimize", "work.time"], more, &OVER].concat());
     let (code, said, _) = tune(&["--subject-to", "work.disk < 1 MB"]);
     assert!(
-        code == Some(1) && said.contains("nothing feasible: of the settings tried 16 broke a constraint"),
+        code == Some(1) && said.contains("no setting is feasible: of those that were tried, 16 broke a constraint"),
         "{said}"
     );
     let (code, said, _) = tune(&["--subject-to", "work.heap.used < 1 MB"]);
     assert!(
-        code == Some(1) && said.contains("16 could not be read") && said.contains("`work.heap.used < 1 MB`: "),
+        code == Some(1) && said.contains("16 had no readings") && said.contains("`work.heap.used < 1 MB`: "),
         "{said}"
     );
     let (code, said, _) = tune(&["--max-trials", "3"]);
-    assert!(code == Some(1) && said.contains("the budget does not suffice for one block"), "{said}");
+    assert!(code == Some(1) && said.contains("the budget is too short for one block"), "{said}");
 }
 
 #[test]
@@ -482,9 +482,9 @@ fn a_setting_that_reaches_zero_is_said_first_and_is_not_unread() {
     let arguments = ["tune", "x.toml", "--minimize", "work.disk", "--over", "size=1..9", "--confirm", "6", "-q"];
     let (_, said, errors) = bench.prony(&arguments);
     let first = said.lines().next().unwrap_or_default();
-    assert!(first.contains(" settings reached 0 in `work.disk`: nothing is better"), "{said}{errors}");
+    assert!(first.contains(" settings reached 0 in `work.disk`: no value is better"), "{said}{errors}");
     assert!(first.ends_with("the first: size=1"), "{said}");
-    assert!(said.contains("winner: size=4") && !said.contains("not read"), "{said}");
+    assert!(said.contains("winner: size=4") && !said.contains("no reading"), "{said}");
     assert!(said.contains("in fresh blocks: `work.disk` 405 B, the default 905 B (medians)"), "{said}");
 }
 
@@ -545,11 +545,11 @@ fn the_levels_of_a_factor_are_replaced_whatever_the_design_says_of_them() {
 fn search_mistakes_are_reported_before_any_trial() {
     let bench = Bench::new(BOWL);
     let cases: [(&[&str], &str); 9] = [
-        (&["--over", "size=1..9"], "nothing says what is best"),
-        (&["--maximize", "work.time", "--over", "size=1..9"], "less is better"),
+        (&["--over", "size=1..9"], "no metric to minimize or maximize is given"),
+        (&["--maximize", "work.time", "--over", "size=1..9"], "a lower value is better"),
         (&["--minimize", "wrok.time", "--over", "size=1..9"], "has no phase `wrok`"),
         (&["--minimize", "work.time", "--over", "size=1.."], "has no end"),
-        (&["--minimize", "work.time", "--over", "sise=1..9"], "`sise` is no factor"),
+        (&["--minimize", "work.time", "--over", "sise=1..9"], "`sise` is not a factor"),
         (&["--minimize", "work.time", "--over", "size=1..9", "size=2..3"], "varies `size` twice"),
         (&["--minimize", "work.time", "--over", "chunking.pause=0..1 s"], "is not in the unit"),
         (

@@ -33,7 +33,7 @@ fn runs_without_a_finding_about_the_file(bench: &Bench, kind: &str) {
     };
     prony(&["new", "my.toml", "--for", kind]);
     let plan = text(&prony(&["check", "my.toml"]).stdout);
-    assert!(plan.contains(", 6 blocks, ") && plan.contains("a verdict is possible from 6 blocks on"), "{plan}");
+    assert!(plan.contains(", 6 blocks, ") && plan.contains("a verdict needs at least 6 blocks"), "{plan}");
     prony(&["run", "my.toml", "--blocks", "1", "--quiet"]);
     let shown = text(&prony(&["show", "--all"]).stdout);
     let findings = shown.lines().filter_map(|line| {
@@ -107,18 +107,15 @@ fn file_of_commands_is_the_one_that_exec_saves() {
 fn lines_of_commands_that_are_at_fault_write_nothing() {
     let bench = Bench::new();
     for (line, message) in [
-        ("sort a | uniq", "no shell reads the words of `--from`: `|` would be passed to the program as it stands"),
+        ("sort a | uniq", "no shell reads the words of `--from`: `|` would be passed to the program literally"),
         ("a 'b", "`--from`: missing closing quote"),
         ("", "`--from`: the following required arguments were not provided: <CMD>..."),
         ("--nosuch a", "`--from`: unexpected argument '--nosuch' found"),
         ("--help", "`--from`: unexpected argument '--help' found"),
-        ("a --vs", "`--vs` stands between two commands"),
-        ("a -r 3", "`-r` is an option of prony and stands behind the first command"),
-        (
-            "--memory 3 a --vs b --output ./x.toml",
-            "`--output` is an option of prony and stands behind the first command",
-        ),
-        ("--output ./x.toml a", "cannot write `x.toml`: this command writes something else to it"),
+        ("a --vs", "`--vs` needs a command before it and one after it"),
+        ("a -r 3", "`-r` is an option of prony and comes after the first command"),
+        ("--memory 3 a --vs b --output ./x.toml", "`--output` is an option of prony and comes after the first command"),
+        ("--output ./x.toml a", "cannot write `x.toml`: this command writes another output to the same file"),
     ] {
         let output = from(&bench, "x.toml", line);
         assert_eq!(output.status.code(), Some(2), "{line}");

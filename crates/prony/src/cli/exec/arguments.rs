@@ -18,142 +18,151 @@ fn count() -> clap::builder::RangedI64ValueParser<u32> {
     prony exec 'sleep 0.1' 'sleep 0.2'
   Otherwise words form one command up to `--vs`. After `--`, options of prony are words of the command:
     prony exec -r 20 -- node build.js -n --vs node build-new.js -n
-  The others are compared with the first, or with `--reference`. Without `-S` no shell runs them.
+  All commands are compared with the first, or with that of `--reference`. Without `-S`, no shell runs the commands.
 
 Variables:
-  Commands find PATH, HOME, USER, LOGNAME, SHELL, LANG, LC_ALL, TERM, TZ and a TMPDIR of their own; `--env` adds others, and
-  `--env-all` hands over all of them, which makes a run harder to repeat.")]
+  Commands get the environment variables PATH, HOME, USER, LOGNAME, SHELL, LANG, LC_ALL, TERM, TZ and a TMPDIR of their
+  own. `--env` adds variables; `--env-all` passes all on, which makes a run harder to repeat.")]
 pub struct Arguments {
-    /// Trials of each command, twice as many of the one that the others are compared with [default: 10 of one; of several 6
-    /// to 30, until every comparison is decided]
+    /// Number of trials of each command; the command that the others are compared with gets twice as many [default: 10
+    /// of one command; 6 to 30 of several, until every comparison is decided]
     #[arg(long, short, value_name = "N", value_parser = count(), conflicts_with_all = ["min_runs", "max_runs"])]
     pub runs: Option<u32>,
-    /// Trials of each command, at least [default: 10 of one, 6 of several]
+    /// Minimum number of trials of each command [default: 10 of one command, 6 of several]
     #[arg(long, short = 'm', value_name = "N", value_parser = count())]
     pub min_runs: Option<u32>,
-    /// Trials of each command, at most [default: 10 of one, 30 of several]
+    /// Maximum number of trials of each command [default: 10 of one command, 30 of several]
     #[arg(long, short = 'M', value_name = "N", value_parser = count())]
     pub max_runs: Option<u32>,
-    /// As many trials of each command as fit into this time, as `4 min`, until it is decided how they compare
+    /// Run as many trials of each command as fit into this time, such as `4 min`; stop earlier once every comparison is
+    /// decided
     #[arg(long, value_name = "TIME", conflicts_with_all = ["runs", "min_runs", "max_runs"])]
     pub budget: Option<String>,
-    /// Runs of each command before the first trial, thrown away
+    /// Number of unmeasured runs of each command before its first trial
     #[arg(long, short, value_name = "N", default_value_t = 0)]
     pub warmup: u32,
-    /// The command with which the others are compared; without it, it is the first
+    /// Command with which the others are compared; default: the first command
     #[arg(long, value_name = "CMD")]
     pub reference: Option<String>,
     /// Name of the reference command in tables
     #[arg(long, value_name = "NAME", requires = "reference")]
     pub reference_name: Option<String>,
-    /// Done once for each command before its first trial, by the shell, such as `make`; once for all, or once for each
+    /// Command, such as `make`, that the shell runs once before the first trial of each command; give it once for all
+    /// commands, or once for each
     #[arg(long, short, value_name = "CMD")]
     pub setup: Vec<String>,
-    /// Done before each trial, untimed, by the shell (`sh`, or that of `-S`); once for all commands, or once for each
+    /// Command that the shell (`sh`, or that of `-S`) runs before each trial, untimed; give it once for all commands,
+    /// or once for each
     #[arg(long, short, value_name = "CMD")]
     pub prepare: Vec<String>,
-    /// Done after each trial, untimed, by the shell; once for all commands, or once for each
+    /// Command that the shell runs after each trial, untimed; give it once for all commands, or once for each
     #[arg(long, short = 'C', value_name = "CMD")]
     pub conclude: Vec<String>,
-    /// Done after the last trial of each command, by the shell; once for all commands, or once for each
+    /// Command that the shell runs after the last trial of each command; give it once for all commands, or once for
+    /// each
     #[arg(long, short, value_name = "CMD")]
     pub cleanup: Vec<String>,
-    /// Run the commands with each of these values in the place of `{VAR}`: `-L compiler gcc,clang '{compiler} main.c'`.
-    /// `\,` is a comma in a value; given several times, every combination runs
+    /// Run the commands with each of these values in place of `{VAR}`: `-L compiler gcc,clang '{compiler} main.c'`.
+    /// `\,` is a comma in a value. If given several times, every combination of the values runs
     #[arg(long, short = 'L', value_names = ["VAR", "VALUES"], num_args = 2, allow_hyphen_values = true,
           action = clap::ArgAction::Append, conflicts_with = "parameter_scan")]
     pub parameter_list: Vec<String>,
-    /// Run the commands with each number from MIN to MAX in the place of `{VAR}`: `-P threads 1 8 'make -j {threads}'`
+    /// Run the commands with each number from MIN to MAX in place of `{VAR}`: `-P threads 1 8 'make -j {threads}'`
     #[arg(long, short = 'P', value_names = ["VAR", "MIN", "MAX"], num_args = 3, allow_hyphen_values = true)]
     pub parameter_scan: Vec<String>,
-    /// The step of `--parameter-scan`: `-P delay 0.3 0.7 -D 0.2 'sleep {delay}'` [default: 1 between whole numbers]
+    /// Step of `--parameter-scan`: `-P delay 0.3 0.7 -D 0.2 'sleep {delay}'` [default: 1 if MIN and MAX are whole
+    /// numbers]
     #[arg(long, short = 'D', value_name = "DELTA", requires = "parameter_scan")]
     pub parameter_step_size: Option<String>,
     /// Memory limit of the whole process tree, as `512 MB`
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// Processors' worth of CPU time
+    /// Limit of CPU time, in processors
     #[arg(long, value_name = "N")]
     pub cpus: Option<f64>,
-    /// Processes and threads at most
+    /// Maximum number of processes and threads
     #[arg(long, value_name = "N")]
     pub pids: Option<u32>,
     /// Time limit of each trial, as `30 s`
     #[arg(long, value_name = "TIME")]
     pub time: Option<String>,
-    /// What each command reads: `null`, or a file [default: null]
+    /// Standard input of each command: `null`, or a file [default: null]
     #[arg(long, value_name = "null|FILE")]
     pub input: Option<PathBuf>,
-    /// What becomes of the output: `pipe` keeps its beginning and end, `null` throws it away, `inherit` shows it, a FILE (with
-    /// a `/`, as `./out.txt`) has that of the last trial; once for all commands, or once for each [default: pipe]
+    /// Where the output goes: `pipe` keeps its beginning and end, `null` discards it, `inherit` shows it, a FILE (with
+    /// a `/`, such as `./out.txt`) gets the output of the last trial; give it once for all commands, or once for each
+    /// [default: pipe]
     #[arg(long, value_name = "WHERE", conflicts_with = "show_output")]
     pub output: Vec<String>,
     /// Show the output of the commands; the same as `--output inherit`
     #[arg(long, conflicts_with = "style")]
     pub show_output: bool,
-    /// Throw the output away; the same as `--output null`
+    /// Discard the output; the same as `--output null`
     #[arg(long, conflicts_with_all = ["output", "show_output"])]
     pub discard_output: bool,
-    /// A variable for the commands; without a value it is taken over
+    /// Set an environment variable for the commands; without `=VALUE`, pass on the variable of prony's own environment
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub env: Vec<String>,
-    /// Hand all variables over to the commands, as other benchmark runners do
+    /// Pass all environment variables on to the commands, as other benchmark runners do
     #[arg(long)]
     pub env_all: bool,
-    /// Run the commands by this shell, which is measured with them: `sh`, `bash`, `'bash --norc'`; `default` is `sh`
+    /// Run the commands in this shell: `sh`, `bash`, `'bash --norc'`; `default` is `sh`. Measurements include the shell
     #[arg(long, short = 'S', value_name = "SHELL", overrides_with = "shell")]
     pub shell: Option<String>,
     /// Run the commands without a shell, which is the default; the same as `--shell none`
     #[arg(short = 'N', conflicts_with = "shell")]
     pub no_shell: bool,
-    /// Any exit code is as good as 0, or these: `-i=1,2`
+    /// Do not count exit codes other than 0 as failures: all codes, or only the listed ones, as `-i=1,2`
     #[arg(long, short, value_name = "all-non-zero|CODES", num_args = 0..=1, default_missing_value = "all-non-zero",
           require_equals = true)]
     pub ignore_failure: Option<String>,
-    /// A terminal for the output
+    /// Connect the output of the commands to a terminal
     #[arg(long)]
     pub pty: bool,
-    /// The language runtime of the commands, `node` or `python`: a probe reads its heap
+    /// Language runtime of the commands, `node` or `python`; prony loads a probe into the runtime that measures its
+    /// heap
     #[arg(long, value_parser = runtime)]
     pub runtime: Option<Runtime>,
-    /// Name of a command in tables, in the commands' order; may be given several times
+    /// Name of a command in tables; if given several times, the names are those of the commands in their order
     #[arg(long, short = 'n', value_name = "NAME", visible_alias = "command-name")]
     pub name: Vec<String>,
-    /// Samples a second
+    /// Samples per second
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub hertz: u32,
-    /// Profile one more run of each command, which counts in no figure: V8's own profiler with `--runtime node`, else `perf`
+    /// Profile one more run of each command, which is not included in the results; the profiler is that of V8 with
+    /// `--runtime node`, else `perf`
     #[arg(long)]
     pub profile: bool,
     /// Keep command lines and variables out of the results database; a command without --name is called `a`, `b` ...
     #[arg(long)]
     pub omit_commands: bool,
-    /// Count calls such as `fsync`; each system call on the machine then takes some 40 ns longer
+    /// Count system calls such as `fsync`; each system call on the machine then takes some 40 ns longer
     #[arg(long)]
     pub syncs: bool,
     /// Order of the commands in the table: as typed (`auto`, `command`), or by mean time
     #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
     pub sort: Sort,
-    /// Unit of times in the table [default: the one that fits each column]
+    /// Unit of times in the table [default: a unit that fits each column]
     #[arg(long, short = 'u', value_enum, value_name = "UNIT")]
     pub time_unit: Option<TimeUnit>,
-    /// Colour and the line of progress: both on a terminal (`auto`), none (`basic`), both anywhere (`full`), progress only
-    /// (`nocolor`), colour only (`color`); `none` prints no results, but still failed trials, warnings and errors
+    /// Use of colour and of a progress line: both on a terminal (`auto`), neither (`basic`), both anywhere (`full`),
+    /// progress only (`nocolor`), colour only (`color`); `none` prints no results, but still failed trials, warnings
+    /// and errors
     #[arg(long, value_enum, value_name = "TYPE", default_value_t)]
     pub style: Style,
-    /// Show all usual tables, how the verdicts were reached, and every note
+    /// Show all default tables, how the verdicts were reached, and every note
     #[arg(long)]
     pub all: bool,
-    /// Write the experiment file that repeats this; never over another without --force
+    /// Write an experiment file that repeats this command line; with --force, also over an existing file
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Let --save write over a file
+    /// Let --save overwrite an existing file
     #[arg(long, requires = "save")]
     pub force: bool,
     /// Files for results.
     #[command(flatten)]
     pub exports: ExportArguments,
-    /// Say only what needs attention while running
+    /// Print only warnings and failed trials while running
     #[arg(long, short)]
     pub quiet: bool,
     /// Where the results are.
@@ -165,7 +174,7 @@ pub struct Arguments {
     /// Known as an option only so that it can be refused with the right words.
     #[arg(long, hide = true)]
     pub vs: bool,
-    /// The commands
+    /// Commands to measure
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
     pub command: Vec<String>,
 }
@@ -274,6 +283,6 @@ impl Style {
 fn runtime(name: &str) -> Result<Runtime, String> {
     Runtime::named(name).ok_or_else(|| {
         let known = Runtime::ALL.map(|runtime| format!("`{}`", runtime.name())).join(" and ");
-        format!("there are {known}; programs of other languages need no `--runtime`")
+        format!("known runtimes: {known}; leave `--runtime` out for programs of other languages")
     })
 }

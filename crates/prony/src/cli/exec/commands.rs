@@ -1,8 +1,9 @@
-//! Words typed behind the options of `prony exec` -> commands. Pure.
+//! Splits the words after the options of `prony exec` into commands.
 //!
-//! Two ways of writing several commands meet here: `'A' 'B'`, each a text, as other benchmark runners have it, and words
-//! up to `--vs`, which need no quotes. A blank in the first word tells them apart: a path with a blank in it stands in
-//! quotes inside its text (`"'./my program' 1"`).
+//! There are two ways to write several commands: `'A' 'B'`, each one text, as with other benchmark runners, or words up
+//! to
+//! `--vs`, which need no quotes. A blank in the first word means the first way. A path with a blank in it needs quotes
+//! inside the text of its command (`"'./my program' 1"`).
 
 use std::ffi::OsString;
 
@@ -38,16 +39,19 @@ pub fn commands(words: &[String], literal: bool) -> Result<Vec<Vec<String>>, Err
     match words.iter().find(|word| !literal && options.has(word)) {
         None => Ok(commands),
         Some(option) => Err(Error::Arguments {
-            message: format!("`{option}` is an option of prony and stands behind the first command"),
-            hint: "put it before the first command; where it belongs to the command, put `--` before the first command"
-                .to_owned(),
+            message: format!("`{option}` is an option of prony and comes after the first command"),
+            hint:
+                "move the option before the first command; if the option belongs to the command, put `--` before the \
+                   first command"
+                    .to_owned(),
         }),
     }
 }
 
 /// `--vs` without a command before or behind it.
 pub fn between() -> Error {
-    let (message, hint) = ("`--vs` stands between two commands".to_owned(), "`prony exec -- A --vs B`".to_owned());
+    let message = "`--vs` needs a command before it and one after it".to_owned();
+    let hint = "write `prony exec -- A --vs B`".to_owned();
     Error::Arguments { message, hint }
 }
 
@@ -102,7 +106,7 @@ mod tests {
         assert_eq!(cut("a|b c", false), ["a|b c"], "a word of the command may have blanks");
         assert_eq!(cut("a b|c d|--vs|e", true), ["a b", "c d", "e"]);
         for line in ["--vs|a", "a|--vs", "a|--vs|--vs|b"] {
-            assert_eq!(refused(line), "`--vs` stands between two commands");
+            assert_eq!(refused(line), "`--vs` needs a command before it and one after it");
         }
     }
 
@@ -110,10 +114,10 @@ mod tests {
     fn options_behind_the_command_are_refused_unless_two_dashes_stand_before_it() {
         for option in ["--export-markdown", "--runs=3", "-r", "-r3", "-N", "--command-name", "--color"] {
             let line = format!("sleep|0.06|{option}|x.md");
-            assert_eq!(refused(&line), format!("`{option}` is an option of prony and stands behind the first command"));
+            assert_eq!(refused(&line), format!("`{option}` is an option of prony and comes after the first command"));
             assert_eq!(cut(&line, true), [line]);
         }
-        assert_eq!(refused("sleep 1|--runs|3"), "`--runs` is an option of prony and stands behind the first command");
+        assert_eq!(refused("sleep 1|--runs|3"), "`--runs` is an option of prony and comes after the first command");
         for own in ["-rf", "--runsx", "-", "--", "--help", "-3", "-l", "x"] {
             assert_eq!(cut(&format!("a|{own}"), false), [format!("a|{own}")]);
         }

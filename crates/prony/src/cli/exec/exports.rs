@@ -1,5 +1,5 @@
-//! The files of `prony exec` for results. Each is open before anything runs: hours later would be late to learn that one
-//! cannot be written.
+//! Writes the results of `prony exec` to the files that the `--export-*` options name. Each file is opened before
+//! anything runs, so that a file that cannot be written is reported at once and not after hours.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

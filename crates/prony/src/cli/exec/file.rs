@@ -1,4 +1,4 @@
-//! The experiment file that repeats what was typed. Pure.
+//! Makes the text of an experiment file that repeats a `prony exec` command line.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,8 @@ pub struct Typed {
     pub commands: Vec<Command>,
     /// What `{name}` stands for in the commands.
     pub parameters: Vec<Parameter>,
-    /// So many trials of each, at least and at most; without it 10 of one command, and 6 to 30 blocks of several.
+    /// Minimum and maximum number of trials of each command; `None` means 10 trials of one command, or 6 to 30 blocks
+    /// of several.
     pub runs: Option<(u32, u32)>,
     /// The time that the run has, as typed: as many trials as it holds.
     pub budget: Option<String>,
@@ -54,7 +55,7 @@ pub struct Typed {
     pub profile: bool,
     /// Command lines are kept out of the record, and commands without a name are called `a`, `b` ...
     pub omit: bool,
-    /// Calls such as `fsync` are counted.
+    /// Whether system calls such as `fsync` are counted.
     pub syncs: bool,
 }
 
@@ -73,11 +74,11 @@ pub struct Command {
     pub conclude: Option<String>,
     /// After its last trial.
     pub cleanup: Option<String>,
-    /// What becomes of its output.
+    /// Where its output goes.
     pub output: Output,
 }
 
-/// What becomes of the output of a command.
+/// Where the output of a command goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Output {
     /// Its beginning and end are kept.

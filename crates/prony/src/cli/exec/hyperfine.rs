@@ -1,4 +1,5 @@
-//! The JSON of hyperfine: written for scripts that read it, and read. Times are in seconds.
+//! The JSON format of hyperfine: written by `prony exec --export-hyperfine-json`, read by `prony import`. Times are in
+//! seconds.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! `prony exec`: commands are measured without an experiment file. What was typed becomes an experiment, checked and kept like any
-//! other; `--save` writes the file that repeats it.
+//! `prony exec`: measures commands without an experiment file. The commands and options are made into an experiment,
+//! which is checked and stored like any other; `--save` writes its file.
 
 pub mod arguments;
 pub mod commands;
@@ -103,8 +103,8 @@ fn warnings(typed: &Typed) -> Vec<Event> {
     let texts = typed.commands.iter().filter(|command| typed.shell.is_empty() && command.is_text());
     let warning = |text: &String| {
         let sign = shell_syntax(text)?;
-        let text = format!("warning: no shell reads `{text}`: `{sign}` is passed to the program as it stands");
-        Some(Event::Notice { text, hint: Some("`-S sh` before the commands gives them to a shell".to_owned()) })
+        let text = format!("warning: no shell reads `{text}`: `{sign}` is passed to the program literally");
+        Some(Event::Notice { text, hint: Some("`-S sh` before the commands runs them in a shell".to_owned()) })
     };
     texts.flat_map(|command| &command.words).filter_map(warning).collect()
 }
@@ -120,8 +120,10 @@ fn one_command(words: &[String], experiment: &Experiment) -> Option<Event> {
         return None;
     }
     let between = format!(" {} ", commands::BETWEEN);
-    let hint =
-        format!("`prony exec {}` compares them; `--` before the command says that one is meant", words.join(&between));
+    let hint = format!(
+        "`prony exec {}` compares several commands; to measure one command without this note, write `--` before it",
+        words.join(&between)
+    );
     Some(Event::Notice { text: format!("note: `{}` is measured as one command", words.join(" ")), hint: Some(hint) })
 }
 
@@ -144,7 +146,7 @@ fn said(database: &Database, data: &RunData, arguments: &Arguments) -> Result<St
     if !arguments.env_all && data.trials.iter().any(is_not_found) {
         let names = BASE_ENV.join(", ");
         out += &format!(
-            "note: commands find {names} and no other variable: `--env NAME` or `--env-all` hands over more\n"
+            "note: commands get only the environment variables {names}; `--env NAME` or `--env-all` passes others on\n"
         );
     }
     for profile in profiles::load(database, data, |_| true)? {
@@ -153,7 +155,7 @@ fn said(database: &Database, data: &RunData, arguments: &Arguments) -> Result<St
     Ok(out)
 }
 
-/// Whether a program that it needs may not have been found, which variables may be to blame for.
+/// Whether a trial may have failed because a program was not found, for which missing variables may be the cause.
 fn is_not_found(trial: &TrialRecord) -> bool {
     let says_so = |text: &String| text.to_lowercase().contains("not found");
     match trial.ending.outcome {
@@ -165,5 +167,9 @@ fn is_not_found(trial: &TrialRecord) -> bool {
 
 /// What `--save` does with a file that is there.
 const fn over(force: bool) -> Present {
-    if force { Present::Replaced } else { Present::Refused("name another file, or add `--force` to write over it") }
+    if force {
+        Present::Replaced
+    } else {
+        Present::Refused("name another file, or add `--force` to overwrite the file")
+    }
 }

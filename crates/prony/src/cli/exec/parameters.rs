@@ -1,4 +1,4 @@
-//! `--parameter-list` and `--parameter-scan`: what stands for `{VAR}` in commands, as factors. Pure.
+//! `--parameter-list` and `--parameter-scan`: turns each parameter, which replaces `{VAR}` in commands, into a factor.
 
 use toml::{Table, Value};
 
@@ -46,7 +46,7 @@ pub fn lists(words: &[String]) -> Result<Vec<Parameter>, Error> {
         }
         if let Some((_, twice)) = texts.iter().enumerate().find(|(at, text)| texts[..*at].contains(text)) {
             let message = format!("the parameter `{name}` has the value `{twice}` twice");
-            return Err(wrong(message, "list each value once: it is a variant, and has as many trials as the others"));
+            return Err(wrong(message, "list each value once: each value is a variant with the same number of trials"));
         }
         let numbers: Option<Vec<Value>> = texts.iter().map(|text| number(text)).collect();
         let values = numbers.unwrap_or_else(|| texts.into_iter().map(Value::from).collect());
@@ -67,8 +67,8 @@ pub fn scan(words: &[String], step: Option<&str>) -> Result<Vec<Parameter>, Erro
         Some(step) => decimal(step)?,
         None if ends.iter().all(|(_, digits)| *digits == 0) => (1, 0),
         None => {
-            let hint = "name it with `--parameter-step-size`, as `-D 0.1`";
-            return Err(wrong(format!("from {from} to {to}, the step is not known"), hint));
+            let hint = "give the step with `--parameter-step-size`, such as `-D 0.1`";
+            return Err(wrong(format!("no step is given for the values from {from} to {to}"), hint));
         }
     };
     let digits = ends[0].1.max(ends[1].1).max(step.1);
@@ -76,7 +76,7 @@ pub fn scan(words: &[String], step: Option<&str>) -> Result<Vec<Parameter>, Erro
     let (from_scaled, to_scaled, step) = (scaled(ends[0]), scaled(ends[1]), scaled(step));
     if step <= 0 || from_scaled > to_scaled {
         let message = format!("from {from} to {to}, there is no value");
-        return Err(wrong(message, "MIN is at most MAX, and the step is greater than 0"));
+        return Err(wrong(message, "MIN must be at most MAX, and the step greater than 0"));
     }
     let more = (to_scaled - from_scaled) / step;
     if more >= MOST {
@@ -119,11 +119,11 @@ fn named(name: &str) -> Result<String, Error> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     match name {
         "command" | "i" | "dir" | "tmp" | "instance" | "env" => {
-            let message = format!("no parameter can be named `{name}`: placeholders of another kind begin so");
+            let message = format!("a parameter cannot be named `{name}`: other placeholders begin with this name");
             Err(wrong(message, "choose another name"))
         }
         name if name.is_empty() || !name.chars().all(plain) => {
-            Err(wrong(format!("`{name}` is no name for a parameter"), "a name has letters, digits, `-` and `_`"))
+            Err(wrong(format!("`{name}` is not a valid name of a parameter"), "use letters, digits, `-` and `_`"))
         }
         name => Ok(name.to_owned()),
     }
@@ -159,7 +159,7 @@ fn decimal(text: &str) -> Result<(i128, u32), Error> {
     let digits = part.chars().all(|c| c.is_ascii_digit()) && part.len() <= 9 && whole.len() <= 18;
     match format!("{whole}{part}").parse() {
         Ok(number) if digits => Ok((number, part.len() as u32)),
-        _ => Err(wrong(format!("`{text}` is no number"), "write it as `3` or `0.25`")),
+        _ => Err(wrong(format!("`{text}` is not a number"), "write a number such as `3` or `0.25`")),
     }
 }
 
@@ -187,10 +187,10 @@ mod tests {
         assert_eq!(scanned("0.3", "0.7", Some("0.2")).unwrap(), ["0.3", "0.5", "0.7"]);
         assert_eq!(scanned("-1", "0", Some("0.5")).unwrap(), ["-1.0", "-0.5", "0.0"]);
         assert_eq!(scanned("0", "1", Some("0.1")).unwrap().len(), 11);
-        assert_eq!(scanned("0.1", "1", None).unwrap_err(), "from 0.1 to 1, the step is not known");
+        assert_eq!(scanned("0.1", "1", None).unwrap_err(), "no step is given for the values from 0.1 to 1");
         assert_eq!(scanned("2", "1", None).unwrap_err(), "from 2 to 1, there is no value");
         assert_eq!(scanned("1", "2", Some("0")).unwrap_err(), "from 1 to 2, there is no value");
-        assert_eq!(scanned("a", "2", None).unwrap_err(), "`a` is no number");
+        assert_eq!(scanned("a", "2", None).unwrap_err(), "`a` is not a number");
         assert_eq!(scanned("0", "10000", None).unwrap_err(), "the parameter `x` has more than 10000 values");
     }
 
@@ -211,8 +211,8 @@ mod tests {
     fn parameter_names_are_names_of_factors_and_differ() {
         let fault = |list: &[&str]| lists(&words(list)).unwrap_err().to_string();
         assert_eq!(fault(&["x", "1", "x", "2"]), "the parameter `x` is given twice");
-        assert_eq!(fault(&["a b", "1"]), "`a b` is no name for a parameter");
-        assert!(fault(&["command", "1"]).contains("no parameter can be named `command`"));
+        assert_eq!(fault(&["a b", "1"]), "`a b` is not a valid name of a parameter");
+        assert!(fault(&["command", "1"]).contains("a parameter cannot be named `command`"));
         assert_eq!(lists(&words(&["x", "1", "y", "2"])).unwrap().len(), 2);
     }
 }

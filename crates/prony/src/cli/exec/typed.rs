@@ -1,4 +1,4 @@
-//! The options of `prony exec` -> what its experiment file says.
+//! Translates the options of `prony exec` into the content of an experiment file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,9 @@ pub fn typed(arguments: &Arguments, literal: bool) -> Result<Typed, Error> {
     let shell = arguments.shell.as_deref().map_or(Ok(Vec::new()), shell)?;
     if let Some(command) = commands.iter().find(|command| !shell.is_empty() && command.words.len() > 1) {
         // Joined, words with blanks or signs of the shell would be another command than was typed.
-        let message = format!("`{}` is several words, and a shell reads one text", command.words.join(" "));
-        return Err(wrong(message, "with `-S`, write each command as one text: `prony exec -S sh 'sleep 1'`"));
+        let message =
+            format!("`{}` is several words, but `-S` takes each command as one text", command.words.join(" "));
+        return Err(wrong(message, "quote each command: `prony exec -S sh 'sleep 1'`"));
     }
     let (env, inherit) = variables(arguments)?;
     Ok(Typed {
@@ -100,7 +101,8 @@ fn commands(arguments: &Arguments, literal: bool) -> Result<Vec<Command>, Error>
     all.into_iter().enumerate().map(command).collect()
 }
 
-/// What is given once is for every command; what is given as often as there are commands is for one each.
+/// Distributes the values of an option: one value is for every command, as many values as commands are for one command
+/// each.
 fn each(option: &str, given: &[String], count: usize) -> Result<Vec<Option<String>>, Error> {
     match given {
         [] => Ok(vec![None; count]),
@@ -108,7 +110,7 @@ fn each(option: &str, given: &[String], count: usize) -> Result<Vec<Option<Strin
         given if given.len() == count => Ok(given.iter().cloned().map(Some).collect()),
         given => {
             let message = format!("`{option}` is given {} times for {count} commands", given.len());
-            Err(wrong(message, "give it once for all commands, or once for each, the reference among them"))
+            Err(wrong(message, "give the option once for all commands, or once for each, including the reference"))
         }
     }
 }
@@ -127,8 +129,8 @@ fn output(text: &str) -> Result<Output, Error> {
             Ok(Output::File(utf8(&PathBuf::from(absolute(folder)?).join(name))?.to_owned()))
         }
         other => Err(wrong(
-            format!("`--output {other}` is none of `null`, `pipe` and `inherit`"),
-            &format!("write `./{other}` for a file"),
+            format!("`--output {other}` is not `null`, `pipe` or `inherit`"),
+            &format!("to write to a file of this name: `--output ./{other}`"),
         )),
     }
 }
@@ -141,7 +143,7 @@ fn runs(arguments: &Arguments, compared: bool) -> Result<Option<(u32, u32)>, Err
     }
     let (min, max) = (arguments.min_runs, arguments.max_runs);
     if min.zip(max).is_some_and(|(min, max)| min > max) {
-        return Err(wrong("`--min-runs` is above `--max-runs`".to_owned(), "let the first be at most the second"));
+        return Err(wrong("`--min-runs` is above `--max-runs`".to_owned(), "set `--min-runs` to at most `--max-runs`"));
     }
     Ok(match (min, max) {
         (None, None) => None,
@@ -169,7 +171,7 @@ fn shell(text: &str) -> Result<Vec<String>, Error> {
     }
 }
 
-/// Exit codes that are no failure; none for any.
+/// Exit codes that do not count as failure; an empty list for any code.
 fn success(text: &str) -> Result<Vec<u8>, Error> {
     if text.is_empty() || text == "all-non-zero" {
         return Ok(Vec::new());
@@ -177,7 +179,7 @@ fn success(text: &str) -> Result<Vec<u8>, Error> {
     let codes: Result<Vec<u8>, _> = text.split(',').map(|code| code.trim().parse()).collect();
     let mut codes = codes.map_err(|_| {
         let message = format!("`--ignore-failure={text}` names no exit codes");
-        wrong(message, "write the exit codes that are no failure as `-i=1,2`, from 0 to 255, or `-i` for all")
+        wrong(message, "write the exit codes that are not failures as `-i=1,2`, from 0 to 255, or `-i` for all codes")
     })?;
     codes.push(0);
     codes.sort_unstable();
@@ -254,7 +256,7 @@ mod tests {
             let with = fault(&[option, "null", option, "null", "--reference", "r", "--", "a", "--vs", "b"]);
             assert_eq!(with, format!("`{option}` is given 2 times for 3 commands"));
         }
-        assert_eq!(fault(&["--output", "nul", "a"]), "`--output nul` is none of `null`, `pipe` and `inherit`");
+        assert_eq!(fault(&["--output", "nul", "a"]), "`--output nul` is not `null`, `pipe` or `inherit`");
         assert_eq!(fault(&["-n", "a", "-n", "b", "--reference", "r", "x"]), "2 names for 1 commands");
     }
 
@@ -285,7 +287,7 @@ mod tests {
         assert_eq!(shell("bash --norc 'x y'"), ["bash", "--norc", "x y"]);
         for words in [&["--", "printf", "%s", "$HOME;id -u"][..], &["a b", "--vs", "c", "d"]] {
             let several = fault(&[&["-S", "sh"], words].concat());
-            assert!(several.ends_with("is several words, and a shell reads one text"), "{several}");
+            assert!(several.ends_with("is several words, but `-S` takes each command as one text"), "{several}");
         }
         assert_eq!(parsed(&["--shell=none", "a", "b"]).unwrap().commands[0].words, ["a", "b"]);
         assert_eq!((shell("default"), shell("none")), (vec!["sh".to_owned()], Vec::new()));
@@ -302,7 +304,10 @@ mod tests {
     #[test]
     fn unknown_options_and_a_vs_before_the_command_are_refused() {
         assert!(fault(&["--exprot-json", "x", "a"]).contains("--exprot-json"));
-        assert_eq!(fault(&["--vs", "sleep", "1", "--export-markdown", "x.md"]), "`--vs` stands between two commands");
+        assert_eq!(
+            fault(&["--vs", "sleep", "1", "--export-markdown", "x.md"]),
+            "`--vs` needs a command before it and one after it"
+        );
         assert!(fault(&["-L", "x", "1", "-P", "y", "1", "2", "a"]).contains("cannot be used with"));
     }
 }
