@@ -12,6 +12,9 @@
 /// assert_eq!(shell_syntax("grep 'a|b' f"), None);
 /// ```
 pub fn shell_syntax(text: &str) -> Option<char> {
+    if sets_variable(text) {
+        return Some('=');
+    }
     let (mut quote, mut before) = (None, ' ');
     let mut characters = text.chars().peekable();
     while let Some(c) = characters.next() {
@@ -33,6 +36,13 @@ pub fn shell_syntax(text: &str) -> Option<char> {
     None
 }
 
+/// Whether a text begins as `NAME=VALUE`, which sets a variable for the command behind it.
+fn sets_variable(text: &str) -> bool {
+    let name = text.trim_start().split_once('=').map_or("", |(name, _)| name);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(is_plain)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +62,7 @@ mod tests {
             ("ls a?", '?'),
             ("ls ~/x", '~'),
             ("echo 'a' > b", '>'),
+            ("THREADS=4 ./a", '='),
         ] {
             assert_eq!(shell_syntax(text), Some(sign), "{text}");
         }
@@ -68,6 +79,8 @@ mod tests {
             "echo '$HOME `x`'",
             "echo \"it's\" x",
             "a #b > c",
+            "./a x=1",
+            "1x=2 a",
         ] {
             assert_eq!(shell_syntax(text), None, "{text}");
         }

@@ -85,6 +85,10 @@ fn of_path(path: &Path) -> String {
 fn hint(command: &str, here: bool) -> String {
     if here {
         format!("write `./{command}` to run the file in the program's directory")
+    } else if command.contains('=') {
+        format!(
+            "set a variable by `env` (`prony exec --env '{command}'`), or let a shell read the command: `shell = true` (`-S sh`)"
+        )
     } else {
         "no directory of PATH contains the command; shell builtins need `shell = true` (`prony exec -S sh`)".into()
     }

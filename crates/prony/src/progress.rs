@@ -1,6 +1,7 @@
 //! Shows the progress of a run to the user: on a terminal one line that is rewritten, elsewhere one line per finished
 //! trial. Failed trials and notices always get a line of their own.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use prony_model::event::{Event, Observer};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::Reading;
 use prony_model::units::Nanos;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use prony_report::screen::{Screen, one_line};
 use prony_runner::estimate::span;
@@ -22,6 +24,9 @@ pub struct Manner {
     pub quiet: bool,
     /// Columns of the terminal.
     pub width: usize,
+    /// Where not live: a trial has a line only so long after the last one that had. Above zero, a variant's trials that fail
+    /// alike have one line together, live or not.
+    pub every: Duration,
 }
 
 /// Prints to the standard error stream, so that tables on standard output stay clean.
@@ -40,6 +45,10 @@ pub struct Terminal<W: Write> {
     block: u32,
     /// Trials end so soon one after another that not each of them needs to be shown.
     quick: bool,
+    /// When a trial last had a line of its own.
+    said: Instant,
+    /// Which failures of which variants have a line.
+    failures: BTreeSet<String>,
 }
 
 /// How often the line is rewritten while trials follow each other sooner: writing it takes time of the machine that is
@@ -63,6 +72,8 @@ impl<W: Write> Terminal<W> {
             current: String::new(),
             block: 0,
             quick: false,
+            said: now,
+            failures: BTreeSet::new(),
         }
     }
 
@@ -89,6 +100,20 @@ impl<W: Write> Terminal<W> {
         }
     }
 
+    /// Whether a trial that ended so has a line of its own.
+    fn has_line(&mut self, variant: &str, ending: &Ending) -> bool {
+        let every = self.manner.every;
+        if !ending.outcome.is_ok() {
+            let first = self.failures.insert(format!("{variant}: {}", ending.outcome));
+            return first || every == Duration::ZERO;
+        }
+        let has = !self.manner.quiet && !self.manner.live && self.said.elapsed() >= every;
+        if has {
+            self.said = Instant::now();
+        }
+        has
+    }
+
     /// A text that the next one replaces.
     fn passing(&mut self, text: &str) {
         if self.manner.live && !self.manner.quiet {
@@ -112,17 +137,23 @@ impl<W: Write> Terminal<W> {
         // A search does not know how many there will be.
         let of = if self.blocks > 0 { format!(" of {}", self.blocks) } else { String::new() };
         let trials = if self.trials > 0 { format!("/{}", self.trials) } else { String::new() };
-        let text = format!("[{}{trials}] block {}{of}, {} {tail}{left}", self.done, self.block + 1, self.current);
+        // What matters most comes first: a line too long for the terminal loses its end.
+        let text = format!("[{}{trials}]{left} block {}{of}, {} {tail}", self.done, self.block + 1, self.current);
         self.rewrite(&text);
         self.drawn = Instant::now();
     }
 
     /// Shows a text on the line that is rewritten, as far as there is room.
     fn rewrite(&mut self, text: &str) {
-        let text: String = one_line(text).chars().take(self.manner.width.saturating_sub(1)).collect();
+        let (mut columns, room) = (0, self.manner.width.saturating_sub(1));
+        let fits = |character: &char| {
+            columns += character.width().unwrap_or_default();
+            columns <= room
+        };
+        let text: String = one_line(text).chars().take_while(fits).collect();
         self.clear();
         let _ = self.out.text(&text).and_then(|()| self.out.flush());
-        self.shown = text.chars().count();
+        self.shown = text.width();
     }
 }
 
@@ -160,10 +191,10 @@ impl<W: Write> Observer for Terminal<W> {
                 (self.done, self.trials) = (*done, *trials);
                 self.left = left.map(|left| (left, Instant::now()));
                 self.quick = took.to_duration() < REWRITE;
-                if !(self.manner.quiet || self.manner.live) || !ending.outcome.is_ok() {
+                if self.has_line(variant, ending) {
                     let text = trial_line(trial.block, variant, ending, *took, phases);
                     let left = left.map(|left| remaining(left, Duration::ZERO)).unwrap_or_default();
-                    self.line(&format!("[{done}/{trials}] {text}{left}"));
+                    self.line(&format!("[{done}/{trials}]{left} {text}"));
                 }
             }
             Event::ProfileBegan { .. } | Event::ProfileEnded { .. } => self.profile(event),
@@ -216,7 +247,7 @@ fn profile_line(ending: Option<&Ending>, samples: &Reading<u64>) -> String {
 /// What of the time left is left after some of it; nothing below a second.
 fn remaining(left: Nanos, after: Duration) -> String {
     let seconds = left.to_duration().saturating_sub(after).as_secs_f64();
-    if seconds < 1.0 { String::new() } else { format!(" | ~{} left", span(Nanos::from_secs(seconds.ceil() as u64))) }
+    if seconds < 1.0 { String::new() } else { format!(" ~{} left |", span(Nanos::from_secs(seconds.ceil() as u64))) }
 }
 
 #[cfg(test)]
@@ -225,7 +256,7 @@ mod tests {
     use prony_model::reading::Why;
     use prony_model::trial::{Label, PlannedTrial};
 
-    const PLAIN: Manner = Manner { live: false, quiet: false, width: 80 };
+    const PLAIN: Manner = Manner { live: false, quiet: false, width: 80, every: Duration::ZERO };
 
     fn trial() -> PlannedTrial {
         PlannedTrial { block: 2, sub_block: 0, position: 7, variant: 1, label: Label::A, seed: 3 }
@@ -264,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_stands_behind_each_trial_and_a_budget_in_the_place_of_blocks() {
+    fn what_is_left_stands_before_each_trial_and_a_budget_in_the_place_of_blocks() {
         let later = |left| match ended(Outcome::Ok) {
             Event::TrialEnded { trial, variant, ending, took, phases, done, trials, .. } => {
                 Event::TrialEnded { trial, variant, ending, took, phases, done, trials, left }
@@ -272,8 +303,8 @@ mod tests {
             other => other,
         };
         let line = |left| said(PLAIN, &[later(left)]);
-        assert!(line(Some(Nanos::from_secs(200))).ends_with("(trial 130.00 ms) | ~3 min left\n"));
-        assert!(line(Some(Nanos::from_millis(80))).ends_with("(trial 130.00 ms)\n"));
+        assert!(line(Some(Nanos::from_secs(200))).starts_with("[8/12] ~3 min left | block 3 "));
+        assert!(line(Some(Nanos::from_millis(80))).starts_with("[8/12] block 3 "));
         let budget = Some(Nanos::from_secs(90));
         let began = Event::RunBegan { run: 1, title: "x".into(), variants: 2, blocks: 0, trials: 0, budget, done: 0 };
         assert_eq!(said(PLAIN, &[began]), "run 1: x: 2 variants, as many blocks as fit into 90 s\n");
@@ -342,5 +373,22 @@ mod tests {
         let live = Manner { live: true, ..PLAIN };
         let drawn = said(live, &all).matches("block 3, engine=lmdb").count();
         assert!((1..500).contains(&drawn), "{drawn}");
+    }
+
+    #[test]
+    fn trials_that_follow_each_other_soon_share_lines() {
+        let sparse = Manner { every: Duration::from_secs(3600), ..PLAIN };
+        assert_eq!(said(sparse, &[ended(Outcome::Ok), ended(Outcome::Ok)]), "");
+        for manner in [sparse, Manner { live: true, ..sparse }] {
+            let text = said(manner, &[ended(Outcome::TimedOut), ended(Outcome::TimedOut), ended(Outcome::Killed)]);
+            assert_eq!(text.lines().count(), 2, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_keeps_how_far_it_is_and_the_width() {
+        let began = Event::TrialBegan { trial: trial(), variant: "\u{754c}".repeat(80) };
+        let text = said(Manner { live: true, ..PLAIN }, &[began]);
+        assert!(text.starts_with("[0] block 3, \u{754c}") && (78..80).contains(&text.width()), "{text}");
     }
 }

@@ -247,8 +247,10 @@ fn ratio_text(middle: f64, interval: Option<RatioInterval>) -> String {
     format!("ratio {}{interval}", number(middle))
 }
 
+/// A ratio; far below 1 as a fraction, since nobody reads `0.0000532`: `1/18,800`.
 fn number(value: f64) -> String {
-    thousands(&ratio(value))
+    let text = |value: f64| thousands(&ratio(value));
+    if value > 0.0 && value < 0.1 { format!("1/{}", text(1.0 / value)) } else { text(value) }
 }
 
 fn place(pair: &Pair) -> String {

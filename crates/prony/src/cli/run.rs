@@ -244,7 +244,7 @@ fn append_summary(arguments: &Arguments, run: RunId, gates: &[String], file: &Ou
 pub fn observer(quiet: bool) -> Box<dyn Observer> {
     Box::new(Terminal::new(
         Screen::messages(),
-        Manner { live: screen::shows_messages(), quiet, width: screen::columns() },
+        Manner { live: screen::shows_messages(), quiet, width: screen::columns(), every: Duration::ZERO },
     ))
 }
 

@@ -11,6 +11,7 @@ pub mod typed;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use prony_experiment::design::Experiment;
 use prony_experiment::shell_syntax;
@@ -38,6 +39,12 @@ use prony_runner::{load, run};
 /// Functions and packages of a profile.
 const TOP: usize = 10;
 
+/// How often a line says how far it is where nothing is rewritten: one for each trial of milliseconds helps nobody.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// The variable that hyperfine sets to the number of the run.
+const ITERATION: &str = "HYPERFINE_ITERATION";
+
 /// Runs the commands and says what they took.
 ///
 /// # Errors
@@ -58,7 +65,9 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
     let mut observer = observer(arguments, &typed);
     let note = if literal { None } else { one_command(&arguments.command, &experiment) };
-    warnings(&typed).iter().chain(&note).for_each(|warning| observer.event(warning));
+    let first = !arguments.database.database.exists() && !arguments.env_all && arguments.env.is_empty();
+    let variables = first.then(few_variables);
+    warnings(&typed).iter().chain(&note).chain(&variables).for_each(|warning| observer.event(warning));
     // Not where the commands run: they may look at what lies there.
     let near = std::env::temp_dir();
     let mut database = Database::create(&arguments.database.database)?;
@@ -91,22 +100,27 @@ fn observer(arguments: &Arguments, typed: &Typed) -> Box<dyn Observer> {
     // A line that is rewritten would mix with what commands print.
     let shows = typed.commands.iter().any(|command| command.output == file::Output::Word("inherit"));
     let live = arguments.style.is_live(screen::shows_messages() && !shows);
-    // Where nobody watches, a line a trial of milliseconds helps nobody.
-    Box::new(Terminal::new(
-        Screen::messages(),
-        Manner { live, quiet: arguments.quiet || !live, width: screen::columns() },
-    ))
+    let manner = Manner { live, quiet: arguments.quiet, width: screen::columns(), every: EVERY };
+    Box::new(Terminal::new(Screen::messages(), manner))
 }
 
 /// What to say of a command in words of a shell that no shell reads.
 fn warnings(typed: &Typed) -> Vec<Event> {
-    let texts = typed.commands.iter().filter(|command| typed.shell.is_empty() && command.is_text());
+    let all = typed.commands.iter();
+    let unset = all.clone().flat_map(|command| &command.words).find(|text| text.contains(ITERATION)).map(|text| {
+        let text = format!("warning: `{text}`: prony sets no variable `{ITERATION}`");
+        Event::Notice {
+            text,
+            hint: Some("a trial has a directory of its own, `$TMPDIR`, for files of its own".to_owned()),
+        }
+    });
+    let texts = all.filter(|command| typed.shell.is_empty() && command.is_text());
     let warning = |text: &String| {
         let sign = shell_syntax(text)?;
         let text = format!("warning: no shell reads `{text}`: `{sign}` is passed to the program literally");
         Some(Event::Notice { text, hint: Some("`-S sh` before the commands runs them in a shell".to_owned()) })
     };
-    texts.flat_map(|command| &command.words).filter_map(warning).collect()
+    texts.flat_map(|command| &command.words).filter_map(warning).chain(unset).collect()
 }
 
 /// Says that words are one command, of which each is the name of a program: other benchmark runners take them for several.
@@ -125,6 +139,13 @@ fn one_command(words: &[String], experiment: &Experiment) -> Option<Event> {
         words.join(&between)
     );
     Some(Event::Notice { text: format!("note: `{}` is measured as one command", words.join(" ")), hint: Some(hint) })
+}
+
+/// Other benchmark runners hand over all variables; said once for each database.
+fn few_variables() -> Event {
+    let names = BASE_ENV.join(", ");
+    let text = format!("note: of the variables of the environment, commands get {names}, and no others");
+    Event::Notice { text, hint: Some("`--env NAME` hands over one more, `--env-all` all of them".to_owned()) }
 }
 
 /// What the report shows.

@@ -60,7 +60,14 @@ pub fn lists(words: &[String]) -> Result<Vec<Parameter>, Error> {
 /// # Errors
 /// Where one is no number, the step leads nowhere, or it is missing between numbers that are not whole.
 pub fn scan(words: &[String], step: Option<&str>) -> Result<Vec<Parameter>, Error> {
-    let [name, from, to] = words else { return Ok(Vec::new()) };
+    let (name, from, to) = match words {
+        [] => return Ok(Vec::new()),
+        [name, from, to] => (name, from, to),
+        _ => {
+            let hint = "write each as `--parameter-list VAR 1,2,3`: every combination runs";
+            return Err(wrong("`--parameter-scan` is given more than once".to_owned(), hint));
+        }
+    };
     let name = named(name)?;
     let ends = [decimal(from)?, decimal(to)?];
     let step = match step {
@@ -191,6 +198,8 @@ mod tests {
         assert_eq!(scanned("2", "1", None).unwrap_err(), "from 2 to 1, there is no value");
         assert_eq!(scanned("1", "2", Some("0")).unwrap_err(), "from 1 to 2, there is no value");
         assert_eq!(scanned("a", "2", None).unwrap_err(), "`a` is not a number");
+        let twice = words(&["x", "1", "2", "y", "1", "2"]);
+        assert!(scan(&twice, None).unwrap_err().to_string().contains("more than once"));
         assert_eq!(scanned("0", "10000", None).unwrap_err(), "the parameter `x` has more than 10000 values");
     }
 
