@@ -33,12 +33,16 @@ pub fn varying(experiment: &Experiment) -> Vec<usize> {
     (0..experiment.factors().len()).filter(varies).collect()
 }
 
+/// The factor whose levels are commands as they were typed, which need no name before them.
+pub const COMMAND: &str = "command";
+
 /// The variant by the levels of some factors: `store=redb, documents=1000`.
 pub fn levels(experiment: &Experiment, variant: usize, factors: &[usize]) -> String {
     let levels = &experiment.variants()[variant].levels;
     let level = |factor: &usize| {
         let factor_of = &experiment.factors()[*factor];
-        format!("{}={}", factor_of.name, factor_of.levels[levels[*factor]].label)
+        let label = &factor_of.levels[levels[*factor]].label;
+        if factor_of.name == COMMAND { label.clone() } else { format!("{}={label}", factor_of.name) }
     };
     factors.iter().map(level).collect::<Vec<_>>().join(", ")
 }

@@ -312,7 +312,7 @@ fn summary_ends_with_one_table_and_names_the_way_to_the_rest() {
     let work = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
     let (output, _) = bench.exec(&["-r", "6", "-S", "sh", "-n", "busy", "-n", "idle", work, "sleep 0.05"]);
     let text = out(&output);
-    let (verdict, heads) = (text.find("`command=idle`").unwrap(), text.find("time, ").unwrap());
+    let (verdict, heads) = (text.find("`idle`").unwrap(), text.find("time, ").unwrap());
     assert!(verdict < heads, "the table stands below the verdict: {text}");
     let heads = text[heads..].lines().next().unwrap();
     for column in ["cpu, ", "user + system", "rss.", "anon.max, "] {

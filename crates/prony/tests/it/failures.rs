@@ -447,7 +447,7 @@ fn sentence_names_the_failures_of_trials_whose_rate_counts() {
     });
     let all = data(&(experiment, records));
     let lines = verdicts::of(&all).lines;
-    let expected = "; trials that failed in or after the phase, of `command=base`: 24 disk full";
+    let expected = "; trials that failed in or after the phase, of `base`: 24 disk full";
     assert!(lines.iter().all(|line| line.sentence.ends_with(expected)), "{}", lines[0].sentence);
 }
 

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use prony_analysis::verdicts::names::COMMAND;
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::program::{Care, CopyOf, ProgramSpec, Runtime};
 use toml::{Table, Value};
 
 use super::parameters::{Parameter, filled, replaced};
-
-/// The factor whose levels are the commands, where there are several.
-const COMMAND: &str = "command";
 
 /// What was typed, as far as the file is concerned.
 #[derive(Clone, Debug, Default, PartialEq)]
