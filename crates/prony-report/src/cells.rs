@@ -183,7 +183,9 @@ impl Writer<'_> {
         for part in self.parts {
             match (part, figures_next(part, &mut figures)) {
                 (CellPart::Text(text), _) => cell.main += text,
-                (_, Some((summary, scale))) => self.figure(summary, scale, &mut cell, said, notes),
+                (_, Some((summary, scale))) => {
+                    self.figure(summary, &self.digits(summary, scale), &mut cell, said, notes);
+                }
                 _ => {}
             }
         }
@@ -238,6 +240,14 @@ impl Writer<'_> {
         if self.single || formatted || scale.name.is_empty() { number } else { format!("{number} {}", scale.name) }
     }
 
+    /// The scale with as many digits as the trials agree in.
+    fn digits(&self, summary: &Summary<'_>, scale: &Scale) -> Scale {
+        match (summary.value(self.statistic), summary.low(), summary.high()) {
+            (Some(value), Some(low), Some(high)) => scale.within(value, high - low),
+            _ => scale.clone(),
+        }
+    }
+
     /// Appends the smallest and the largest value of the cell's first metric.
     fn spread(&self, cell: &mut Cell) {
         let (Some(summary), Some(scale)) = (self.summaries.first(), self.scales.first()) else { return };
@@ -245,6 +255,7 @@ impl Writer<'_> {
         if let (Some(low), Some(high), true) = (summary.low(), summary.high(), middle)
             && low < high
         {
+            let scale = self.digits(summary, scale);
             cell.spread = format!("[{}..{}]", scale.print(low), scale.print(high));
         }
     }

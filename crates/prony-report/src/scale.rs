@@ -13,6 +13,8 @@ pub(super) struct Scale {
     /// Its name; empty for counts and ratios.
     pub(super) name: &'static str,
     decimals: usize,
+    /// A format names the decimals.
+    fixed: bool,
     /// A format that is not a unit, such as a clock or percent, and the unit of the numbers it prints.
     other: Option<(String, Unit)>,
 }
@@ -34,21 +36,35 @@ impl Scale {
         let asked = format.map(|format| (format, named(format)));
         if let Some((format, None)) = asked {
             let unit = dimension.map_or(Unit::Ratio, Dimension::unit);
-            return Self { factor: 1.0, name: "", decimals: 0, other: Some((format.to_owned(), unit)) };
+            return Self { factor: 1.0, name: "", decimals: 0, fixed: true, other: Some((format.to_owned(), unit)) };
         }
         let asked = asked.and_then(|(_, named)| named);
         let (name, factor) = asked.map_or_else(|| fitting(dimension, numbers), |(name, factor, _)| (name, factor));
         let whole = dimension == Some(Dimension::Unit(Unit::Count)) || name == "B" || name == "ns";
         let fitting = if whole && numbers.iter().all(|n| n.fract() == 0.0) { 0 } else { decimals(factor, numbers) };
-        let decimals = asked.and_then(|(_, _, decimals)| decimals).unwrap_or(fitting);
-        Self { factor, name, decimals, other: None }
+        let of_format = asked.and_then(|(_, _, decimals)| decimals);
+        let decimals = of_format.unwrap_or(fitting);
+        Self { factor, name, decimals, fixed: of_format.is_some(), other: None }
     }
 
     /// The scale of times that are all shown in one unit, with at least three significant digits, so that a short time
     /// is not shown as zero. `None` where the unit is not a unit of time.
     pub(super) fn of_times(unit: &str, numbers: &[f64]) -> Option<Self> {
         let (name, factor) = TIME.iter().chain(LONG_TIME).copied().find(|(name, _)| *name == unit)?;
-        Some(Self { factor, name, decimals: significant(factor, numbers), other: None })
+        Some(Self { factor, name, decimals: significant(factor, numbers), fixed: false, other: None })
+    }
+
+    /// The same for a number of which trials lie so far apart, in the stored unit: two digits of the distance are shown and no
+    /// more, since further ones are noise, but at least one digit of the number.
+    pub(super) fn within(&self, number: f64, distance: f64) -> Self {
+        let digits = |of: f64, count: i64| usize::try_from(count - 1 - (of / self.factor).abs().log10().floor() as i64);
+        let decimals = if self.fixed || !(distance > 0.0) {
+            self.decimals
+        } else {
+            let of_number = if number == 0.0 { 0 } else { digits(number, 1).unwrap_or(0) };
+            self.decimals.min(digits(distance, 2).unwrap_or(0).max(of_number))
+        };
+        Self { decimals, ..self.clone() }
     }
 
     /// A number of the stored unit as text without its unit.
@@ -136,6 +152,19 @@ mod tests {
         assert_eq!((texts.join(" "), unit), ("0.193 1.200 8.500".to_owned(), "GB"));
         let (texts, unit) = printed(Unit::PerSecond, &[123_456.7, 2_000.0]);
         assert_eq!((texts.join(" "), unit), ("123,457 2000".to_owned(), "/s"));
+    }
+
+    #[test]
+    fn numbers_have_the_digits_that_their_spread_allows() {
+        let scale = Scale::choose(Some(Dimension::Unit(Unit::Nanos)), None, &[2.345e9, 1_598.507e9]);
+        let shown = |number: f64, distance: f64| scale.within(number * 1e9, distance * 1e9).print(number * 1e9);
+        assert_eq!(shown(1598.507, 73.6), "1599");
+        assert_eq!(shown(1598.507, 7.36), "1598.5");
+        assert_eq!(shown(1598.507, 0.0), "1598.51", "one trial, or trials that agree");
+        assert_eq!(shown(2.345, 0.2), "2.35");
+        assert_eq!(shown(0.4, 20.0), "0.4", "never less than a digit");
+        let asked = Scale::choose(Some(Dimension::Unit(Unit::Bytes)), Some("MB.1"), &[1.0]);
+        assert_eq!(asked.within(1_598.5e6, 73e6).print(1_598.5e6), "1598.5");
     }
 
     #[test]
