@@ -77,7 +77,9 @@ pub fn percent_with(share: f64, decimals: usize) -> String {
 /// An effect as a share; from 100 % on as a factor, since `41607.57 %` is hard to read.
 pub fn effect(share: f64) -> String {
     match share {
-        share if share < 1.0 => percent(share),
+        share if share < 0.01 => percent(share),
+        share if share < 0.0995 => format!("{:.1} %", 100.0 * share),
+        share if share < 1.0 => format!("{:.0} %", 100.0 * share),
         share if share < 99.0 => format!("a factor of {:.1}", 1.0 + share),
         share => format!("a factor of {:.0}", 1.0 + share),
     }

@@ -202,7 +202,7 @@ impl<'a> Maker<'a> {
             Options { phase: Some(phase), .. } => columns::derived(experiment, trials, std::slice::from_ref(phase)),
             _ if asked => (options.metrics.iter().cloned().map(columns::of_metric).collect(), vec![]),
             _ if by_phase => columns::per_phase(experiment, trials),
-            _ if is_one => columns::of_programs(experiment, trials),
+            _ if is_one => columns::of_programs(experiment, trials, options.brief),
             Options { brief: true, .. } => (columns::judged(experiment, trials), vec![]),
             _ => columns::derived(experiment, trials, &phases),
         };

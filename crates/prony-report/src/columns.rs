@@ -83,8 +83,13 @@ pub(super) fn judged(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<Col
 
 /// The columns of a brief report on programs, with notes: the metrics that get verdicts, those that a pattern reads
 /// from the output, and for their phases CPU time, peak resident memory, anonymous memory, the heap of a language
-/// runtime and counted syncs.
-pub(super) fn of_programs(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
+/// runtime and counted syncs. `brief` leaves out how samples differ from the kernel's peak, which nearly every short program
+/// would be told.
+pub(super) fn of_programs(
+    experiment: &Experiment,
+    trials: &[TrialRecord],
+    brief: bool,
+) -> (Vec<ColumnPlan>, Vec<String>) {
     let figures = Figures { trials };
     let declared = verdicts::declared(experiment);
     let mut columns: Vec<ColumnPlan> = Vec::new();
@@ -108,7 +113,7 @@ pub(super) fn of_programs(experiment: &Experiment, trials: &[TrialRecord]) -> (V
             add(user_and_system(phase));
         }
         let (peaks, why) = figures.peak(phase);
-        notes.extend(why);
+        notes.extend(why.filter(|_| !brief));
         for (topic, key) in peaks.into_iter().map(|key| (Topic::Memory, key)).chain(requested(experiment)) {
             match figures.reason(phase, key) {
                 _ if any(&key) => add(ColumnPlan { short: true, ..plan(phase, key, topic) }),

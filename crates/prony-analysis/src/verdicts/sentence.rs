@@ -5,7 +5,7 @@ use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Unit;
 use prony_stats::verdict::directions;
-use prony_stats::{Comparison, Counts, RatioInterval, Verdict};
+use prony_stats::{Comparison, Counts, Estimate, RatioInterval, Verdict};
 
 use super::{Pair, Undisturbed};
 
@@ -136,7 +136,7 @@ impl End {
     }
 }
 
-/// `12 blocks; minimum detectable effect: 4.1 %; A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05)`
+/// `12 blocks; minimum detectable effect: 4.1 %; A/A check, the baseline against itself: no difference, ratio 1.010 (0.970 to 1.05)`
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
     let blocks = comparison.blocks;
     let mut parts = vec![format!("{blocks} {}", if blocks == 1 { "block" } else { "blocks" })];
@@ -149,11 +149,23 @@ pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>)
         Reading::Missing(why) => format!("minimum detectable effect: - ({why})"),
     });
     if let Reading::Measured(aa) = &comparison.aa {
-        parts.push(format!("A/A check, the baseline against itself: {}", ratio_text(aa.ratio, Some(aa.interval))));
+        parts.push(format!("A/A check, the baseline against itself: {}", itself(aa)));
     }
     parts.extend(undisturbed.map(without));
     parts.extend(comparison.notes.iter().cloned());
     parts.join("; ")
+}
+
+/// `no difference, ratio 0.984 (0.957 to 1.001)`
+fn itself(aa: &Estimate) -> String {
+    let RatioInterval { low, high } = aa.interval;
+    let agrees = low <= 1.0 && high.is_none_or(|high| high >= 1.0);
+    let ratio = ratio_text(aa.ratio, Some(aa.interval));
+    if agrees {
+        format!("no difference, {ratio}")
+    } else {
+        format!("a difference, {ratio}, as one check in 20 shows by chance")
+    }
 }
 
 /// `without disturbed trials (9 of 12 blocks are left): ratio 1.82 (1.61 to 2.02)`

@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     arguments.shared.apply();
     let words: Vec<OsString> = std::env::args_os().collect();
     let literal = commands::is_literal(&words, arguments.command.len());
-    let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("experiment.toml"));
+    let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("the file that `--save` would write"));
     let (typed, experiment) = experiment(arguments, &words, &file)?;
     // Before a file is opened, which makes it.
     startable::startable(&experiment)?;
@@ -65,8 +65,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
     let mut observer = observer(arguments, &typed);
     let note = if literal { None } else { one_command(&arguments.command, &experiment) };
-    let first = !arguments.database.database.exists() && !arguments.env_all && arguments.env.is_empty();
-    let variables = first.then(few_variables);
+    let chosen = arguments.env_all || !arguments.env.is_empty() || is_quiet(arguments);
+    let variables = (!chosen && !arguments.database.database.exists()).then(few_variables);
     warnings(&typed).iter().chain(&note).chain(&variables).for_each(|warning| observer.event(warning));
     // Not where the commands run: they may look at what lies there.
     let near = std::env::temp_dir();
@@ -96,11 +96,16 @@ pub fn experiment(arguments: &Arguments, words: &[OsString], file: &Path) -> Res
     Ok((typed, experiment))
 }
 
+/// Whether only warnings and failures are printed while trials run.
+fn is_quiet(arguments: &Arguments) -> bool {
+    arguments.quiet || arguments.style == Style::None
+}
+
 fn observer(arguments: &Arguments, typed: &Typed) -> Box<dyn Observer> {
     // A line that is rewritten would mix with what commands print.
     let shows = typed.commands.iter().any(|command| command.output == file::Output::Word("inherit"));
     let live = arguments.style.is_live(screen::shows_messages() && !shows);
-    let manner = Manner { live, quiet: arguments.quiet, width: screen::columns(), every: EVERY };
+    let manner = Manner { live, quiet: is_quiet(arguments), width: screen::columns(), every: EVERY };
     Box::new(Terminal::new(Screen::messages(), manner))
 }
 
