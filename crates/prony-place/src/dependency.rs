@@ -126,8 +126,8 @@ mod tests {
         fs::write(copy.path().join("package.json"), "{}").unwrap();
         let npm = |words: &[String]| Ok(fake_npm(copy.path(), words));
         let install = |version: &str| install(copy.path(), "@a/b", version, None, &npm);
-        assert_eq!(install("1.2.3").unwrap(), "`@a/b` by npm is 1.2.3, before not there");
-        assert_eq!(install("1.3.0").unwrap(), "`@a/b` by npm is 1.3.0, before 1.2.3");
+        assert_eq!(install("1.2.3").unwrap(), "`@a/b` installed by npm: version 1.2.3, previously not installed");
+        assert_eq!(install("1.3.0").unwrap(), "`@a/b` installed by npm: version 1.3.0, previously 1.2.3");
         assert_eq!(install("1.3.0").unwrap_err(), "`@a/b` already has version 1.3.0, so the change has no effect");
     }
 
@@ -145,7 +145,7 @@ mod tests {
             if words[1] == "-c" { Err("no such package".to_owned()) } else { Ok(String::new()) }
         };
         let done = install(copy.path(), "my-package", "2.0", None, &python).unwrap();
-        assert_eq!(done, "`my-package` by pip is 2.0, before not there");
+        assert_eq!(done, "`my-package` installed by pip: version 2.0, previously not installed");
         assert!(said.borrow()[1].ends_with("--target .prony-packages -- my-package==2.0"), "{said:?}");
     }
 

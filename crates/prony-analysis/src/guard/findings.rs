@@ -286,7 +286,7 @@ pub(super) mod tests {
         }
         let found = found(&experiment, &all);
         assert_eq!(found.len(), 1, "{found:?}");
-        let message = "`1000, lmdb`: 1 operations failed and 0 succeeded, most often: `map full` (and 5 more trials)";
+        let message = "`1000, lmdb`: 1 operations failed and 0 succeeded, most often: `map full` (and 5 more trials with this finding)";
         assert_eq!(found[0].message, message);
     }
 
@@ -335,7 +335,11 @@ pub(super) mod tests {
         }
         let found = found(&experiment, &all);
         assert_eq!(found.iter().map(|f| f.guard.as_str()).collect::<Vec<_>>(), ["drift"]);
-        assert!(found[0].message.starts_with("`1000, memory`: the baseline rose by"), "{}", found[0].message);
+        assert!(
+            found[0].message.starts_with("`1000, memory`: the baseline's primary metric rose by"),
+            "{}",
+            found[0].message
+        );
     }
 
     #[test]

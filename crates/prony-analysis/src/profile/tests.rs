@@ -149,7 +149,7 @@ fn damage_is_an_error_and_says_where() {
     for (text, what) in [
         ("{}", "missing field"),
         ("not json", "expected"),
-        (r#"{"nodes":[],"startTime":1,"endTime":2,"samples":[7],"timeDeltas":[0]}"#, "no known node 7"),
+        (r#"{"nodes":[],"startTime":1,"endTime":2,"samples":[7],"timeDeltas":[0]}"#, "node 7, which does not exist"),
     ] {
         let error = Builder::default().add_cpuprofile(text).unwrap_err();
         assert!(error.to_string().contains(what), "{error}");

@@ -353,7 +353,7 @@ fn an_open_loop_starts_everything_on_schedule_and_keeps_both_latencies() {
         let counts = put.histograms.iter().map(|histogram| Recorder::from_record(histogram).unwrap().succeeded());
         assert_eq!(counts.collect::<Vec<_>>(), [1000, 1000]);
         assert!(put.lag.is_some());
-        assert!(put.notes.iter().any(|note| note.contains("spinning")), "whose CPU time it is must be said");
+        assert!(put.notes.iter().any(|note| note.contains("busy waiting")), "whose CPU time it is must be said");
     }
 }
 

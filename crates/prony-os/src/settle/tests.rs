@@ -194,7 +194,10 @@ fn unobserved_signs_are_named_and_quiet_needs_one_sign() {
         ..cpu(ms.min(500))
     });
     let Reading::Missing(why) = unread.time else { panic!("what counts could not be read") };
-    assert!(!unread.settled && why.to_string().starts_with("bytes written could not be read"), "{why}");
+    assert!(
+        !unread.settled && why.to_string().ends_with("names bytes written, but no such activity could be read"),
+        "{why}"
+    );
     let none = || Reading::Missing(Why::NotApplicable);
     let program = found(|ms| Activity { store: none(), unwritten: none(), ..cpu(ms.min(500)) });
     near(&program, 500);

@@ -410,7 +410,7 @@ mod tests {
         let threads = finished(&[hello(1, 0, 0), heap(1, 0, 5, "start", 9), heap(1, 0, 3_000, "sample", 90)], 4_000);
         let all = read(&threads, 1_000, 2_000, None);
         let Reading::Missing(Why::Failed(why)) = of(&all, "", "heap.used.end") else { panic!("{all:?}") };
-        assert!(why.contains("1.995 s before") || why.contains("2.0"), "{why}");
+        assert!(why.contains("1.995 s earlier") || why.contains("2.0"), "{why}");
         assert_eq!(of(&all, "", "heap.used.max"), Reading::Missing(Why::TooFew { have: 0, need: 1 }));
     }
 

@@ -184,7 +184,7 @@ fn counters_that_were_read_later_than_the_phase_is_long_are_missing_and_its_exac
     let record = super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0).phase;
     let of = |metric| record.reading(MetricKey::amount(metric)).cloned().unwrap();
     assert_eq!([of(Metric::Wall), of(Metric::Lag)], [20e6, 30e6].map(Reading::Measured));
-    assert!(matches!(of(Metric::Cpu), Reading::Missing(Why::Failed(why)) if why.contains("took 20")));
+    assert!(matches!(of(Metric::Cpu), Reading::Missing(Why::Failed(why)) if why.contains("took only 20")));
 }
 
 fn amounts(record: &PhaseRecord) -> BTreeMap<&'static str, Option<f64>> {

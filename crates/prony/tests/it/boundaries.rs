@@ -126,9 +126,14 @@ fn a_mark_of_another_clock_has_the_time_at_which_it_was_read() {
         |boundary: &str, at: u64| format!(r#"echo '{{"mark":"p","boundary":"{boundary}","at":{at}}}' >> $PRONY_MARKS"#);
     let script = format!("{}; sleep 0.05; {}; sleep 0.05", mark("begin", 5), mark("end", u64::MAX / 2));
     let trial = bench.trial(&format!("{}[[phase]]\nname = \"p\"\n", shell(&script)));
-    let (wall, lag) = (amount(&trial, "p", Metric::Wall), amount(&trial, "p", Metric::Lag));
-    assert!(wall <= trial.took.as_nanos() as f64, "{wall} of {}: not since the machine's start", trial.took);
-    assert!(wall > 0.0 && lag > 0.0, "{wall} and {lag}");
+    assert!(amount(&trial, "p", Metric::Lag) > 0.0);
+    match trial.phases[0].reading(MetricKey::amount(Metric::Wall)).unwrap() {
+        Reading::Measured(wall) => {
+            assert!(*wall > 0.0 && *wall <= trial.took.as_nanos() as f64, "{wall}: not since the machine's start");
+        }
+        // Beside other work both marks may be read at once.
+        Reading::Missing(why) => assert!(why.to_string().contains("late"), "{why}"),
+    }
     assert_eq!(guards(&trial), ["strange_marks"]);
     assert_eq!(trial.program().unwrap().strange_marks_in_all, 2);
     let marks = trial.program().unwrap().strange_marks.join("\n");

@@ -172,13 +172,9 @@ fn build_that_undoes_a_change_ends_the_run() {
         (
             "change = { patch = \"a.patch\" }",
             "echo one > a.js",
-            format!("{of_text}1, occurrences of `with` changed from 1 to 0; "),
+            format!("{of_text}1, occurrences of `with` from 1 to 0; "),
         ),
-        (
-            replace,
-            "echo one > a.js",
-            format!("{of_text}1, occurrences of `with` changed from 1 to 0; change the source from"),
-        ),
+        (replace, "echo one > a.js", format!("{of_text}1, occurrences of `with` from 1 to 0; change the source from")),
         (
             &npm,
             "sed -i s/2.0.0/1.0.0/ node_modules/dep/package.json",

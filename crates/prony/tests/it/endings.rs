@@ -75,7 +75,7 @@ fn a_reached_limit_of_processes_is_a_finding() {
     let trial = limited(8);
     let finding = trial.findings.iter().find(|finding| finding.guard == "processes_refused");
     let finding = finding.unwrap_or_else(|| panic!("{:?} {:?}", trial.findings, trial.conditions.memory));
-    assert!(finding.message.contains("refused by `pids = 8`"), "{}", finding.message);
+    assert!(finding.message.contains("because of `pids = 8`"), "{}", finding.message);
     assert!(!guards(&limited(60)).contains(&"processes_refused"));
 }
 

@@ -114,7 +114,10 @@ fn sessions_on_another_machine_or_of_another_prony_are_named() {
     assert!(!text.contains("0.0.8"), "a session without trials: {text}");
     assert_eq!(bench.prony(&["run", "e.toml", "--quiet"]).status.code(), Some(0));
     let compared = said(&bench.prony(&["compare", "1", "2"]));
-    assert!(compared.contains("only run 1: kernel: 1.2.3") && !compared.contains("only run 2: kernel"), "{compared}");
+    assert!(
+        compared.contains("only in run 1: kernel: 1.2.3") && !compared.contains("only in run 2: kernel"),
+        "{compared}"
+    );
     let document: Value = serde_json::from_slice(&bench.prony(&["report", "1", "--format", "json"]).stdout).unwrap();
     assert_eq!(document["run"]["resumed"][0]["host"]["kernel"], document_reading(&kernel));
 }

@@ -128,7 +128,11 @@ fn unmatched_names_are_refused_and_missed_rate_is_reported() {
     assert!(text(&output.stdout).contains(mark), "{}", text(&output.stdout));
     let output = bench.prony(&["show", "--metric", "nosuch.time"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("hint: its phases: `check`, `read`, `write`"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("hint: the phases of this run: `check`, `read`, `write`"),
+        "{}",
+        text(&output.stderr)
+    );
     let output = bench.prony(&["new", "x.toml"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("`x.toml` exists already\nhint: "), "{}", text(&output.stderr));
@@ -353,7 +357,7 @@ fn hint_of_another_experiment_leaves_out_no_file_that_the_run_needs() {
     drop(lines);
     child.wait().unwrap();
     let said = |arguments: &[&str]| text(&bench.prony(arguments).stderr).to_owned();
-    assert!(said(&["run", "--resume"]).contains("hint: name its file"));
+    assert!(said(&["run", "--resume"]).contains("hint: name the experiment file"));
     std::fs::write(bench.path().join("x.toml"), SMALL).unwrap();
     let refused = said(&["run", "x.toml", "--resume"]);
     assert!(refused.contains("is not the experiment of run 1") && refused.contains("without --resume"), "{refused}");

@@ -554,7 +554,7 @@ fn search_mistakes_are_reported_before_any_trial() {
         (&["--minimize", "work.time", "--over", "chunking.pause=0..1 s"], "is not in the unit"),
         (
             &["--minimize", "work.time", "--over", "size=1..9", "--default", "pause=1"],
-            "`--default pause` names nothing",
+            "`--default pause` names a factor that no `--over` varies",
         ),
         (
             &["--minimize", "work.time", "--over", "size=1..9", "--subject-to", "work.disk < 3 s"],

@@ -193,7 +193,7 @@ fn collection_that_comes_too_late_has_no_figure() {
     let trial = site.trial("node", "node main.js", phases);
     for metric in [Metric::HeapUsed, Metric::Rss] {
         let said = why(&trial, "fill", MetricKey::gauge(metric, Stat::End));
-        assert!(said.contains("after the end") && said.contains("`weak = \"clear\"`"), "{said}");
+        assert!(said.contains("after the phase's end") && said.contains("`weak = \"clear\"`"), "{said}");
         assert!(gauge(&trial, "fill", metric, Stat::Before) > 40e6);
     }
 }

@@ -380,7 +380,7 @@ fn comparisons_without_any_checked_answer_say_so() {
     assert!(found(&|t| t.phases[0].answer = answer(false)).is_some(), "bounded by time: nothing to agree on");
     assert_eq!(found(&|t| t.phases[0].answer = answer(true)), None);
     let some = found(&|t| t.phases[0].answer = answer(true).filter(|_| t.trial.variant == 0)).unwrap();
-    assert!(some.1.starts_with("in 6 of 18"), "{some:?}");
+    assert!(some.1.starts_with("6 of 18"), "{some:?}");
     assert_eq!(found(&|t| t.ending.outcome = Outcome::TimedOut), None);
 }
 

@@ -284,7 +284,7 @@ fn what_was_not_read_at_the_begin_is_no_zero() {
     assert_eq!(get(&readings, "faults.minor"), Reading::Measured(600.0));
     let mut first = watched(snapshots(), vec![]);
     first.snapshots[0].processes[0].sample.written = None;
-    assert!(why(&between(&first, 0, 2, &[]), &["written"]).contains("before it began"));
+    assert!(why(&between(&first, 0, 2, &[]), &["written"]).contains("before its program began"));
     let mut uncounted = watched(snapshots(), vec![]);
     uncounted.snapshots[1].totals.remove("");
     let missing = ["faults.minor", "switches.forced", "written", "cpu", "cpu.user"];
