@@ -78,7 +78,7 @@ impl Experiment {
         let levels = self.factors.iter().zip(&variant.levels);
         let levels: Vec<String> =
             levels.filter_map(|(f, level)| Some(format!("{}={}", f.name, f.levels.get(*level)?.label))).collect();
-        if levels.is_empty() { "the subject".to_owned() } else { levels.join(", ") }
+        if levels.is_empty() { "the only variant".to_owned() } else { levels.join(", ") }
     }
 
     /// The baseline of a variant's stratum; the variant itself if it is the baseline.

@@ -133,7 +133,7 @@ fn unknown(phase: &PhaseRecord, span: &Span) -> Option<Why> {
 
 fn name(experiment: &Experiment, variant: usize) -> String {
     match names::varying(experiment).as_slice() {
-        [] => "the subject".to_owned(),
+        [] => "the only variant".to_owned(),
         several => names::levels(experiment, variant, several),
     }
 }

@@ -120,7 +120,7 @@ fn phases(experiment: &Experiment, variant: &VariantOutline) -> String {
 
 fn levels(levels: &[(String, String)]) -> String {
     match levels {
-        [] => "the subject".to_owned(),
+        [] => "the only variant".to_owned(),
         levels => levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect::<Vec<_>>().join(", "),
     }
 }

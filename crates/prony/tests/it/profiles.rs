@@ -211,7 +211,7 @@ fn a_command_is_profiled_without_a_file() {
     }
     let bench = hot();
     let text = bench.says(&["exec", "--profile", "--runtime", "node", "-r", "2", "--", "node", "hot.js"]);
-    assert!(text.contains("profile of the subject") && text.contains("three (hot.js:6)"), "{text}");
+    assert!(text.contains("profile of the only variant") && text.contains("three (hot.js:6)"), "{text}");
     let (data, records) = bench.results();
     assert_eq!((data.trials.len(), records.len()), (2, 1));
 }

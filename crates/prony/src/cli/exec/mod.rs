@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     arguments.shared.apply();
     let words: Vec<OsString> = std::env::args_os().collect();
     let literal = commands::is_literal(&words, arguments.command.len());
-    let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("the file that `--save` would write"));
+    let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("the experiment of these options"));
     let (typed, experiment) = experiment(arguments, &words, &file)?;
     // Before a file is opened, which makes it.
     startable::startable(&experiment)?;
