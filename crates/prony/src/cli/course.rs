@@ -18,7 +18,11 @@ const LEAST_CPU: f64 = 0.01;
 /// From nothing to full.
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Fewer instants show no course.
+/// Nanoseconds of a slice, at least: the kernel adds to the CPU time of a thread that runs without a break only once a
+/// scheduler tick, 1 to 10 ms, so that shorter slices show more cores than the machine has.
+const SHORTEST: u64 = 50_000_000;
+
+/// Fewer instants or slices show no course.
 const FEWEST: usize = 4;
 
 /// A course as characters, with what its highest stands for.
@@ -72,14 +76,12 @@ fn of(series: &[ProcessSeries], begin: Nanos, width: usize) -> Option<(Course, C
     for sample in series.iter().flat_map(|process| &process.samples[cut(process)..]) {
         *instants.entry(sample.at).or_default() += bytes(sample.anon);
     }
-    if instants.len() < FEWEST {
+    let length = instants.keys().next_back()?.since(begin).as_nanos();
+    let most = instants.len().min((length / SHORTEST) as usize);
+    if most < FEWEST {
         return None;
     }
-    let slices = Slices {
-        first: begin,
-        length: instants.keys().next_back()?.since(begin).as_nanos().max(1) as f64,
-        count: width.clamp(FEWEST, instants.len()),
-    };
+    let slices = Slices { first: begin, length: length as f64, count: width.clamp(FEWEST, most) };
     let mut memory: Vec<Option<f64>> = vec![None; slices.count];
     for (at, anon) in &instants {
         let slot = &mut memory[slices.of(*at)];
@@ -161,8 +163,8 @@ mod tests {
 
     fn process(samples: &[(u64, u64, u64)]) -> ProcessSeries {
         let sample = |(at, cpu, anon): &(u64, u64, u64)| ProcessSample {
-            at: Nanos::from_millis(*at),
-            on_cpu: Some(Nanos::from_millis(*cpu)),
+            at: Nanos::from_millis(10 * *at),
+            on_cpu: Some(Nanos::from_millis(10 * *cpu)),
             anon: Bytes::from_bytes(*anon),
             ..ProcessSample::default()
         };
@@ -200,7 +202,7 @@ mod tests {
 
     #[test]
     fn cpu_before_the_first_sample_is_where_it_was_used() {
-        let begin = Nanos::from_millis(100);
+        let begin = Nanos::from_millis(1_000);
         let one = process(&[(110, 10, 5), (120, 10, 5), (130, 10, 5), (140, 10, 5)]);
         assert_eq!(of(&[one], begin, 4).unwrap().0, Course { text: "█▁▁▁".into(), highest: 1.0 });
         // Of this one, 30 ms were used before the program was released; a second one began after the second sample.

@@ -72,7 +72,8 @@ pub const QUANTITIES: [Quantity; 5] = [
         column: "cpu [cores]",
         title: "CPU of the process tree, cores",
         format: Format::Plain,
-        how: "Mean over each step.",
+        how: "Mean over each step, of samples that are at least 50 ms apart where the trial is longer: the kernel counts the \
+            time of a running thread once a tick of its scheduler, 1 to 10 ms.",
     },
     Quantity {
         column: "anon [bytes]",
@@ -106,7 +107,7 @@ pub const QUANTITIES: [Quantity; 5] = [
 type Take = fn(&ProcessSample) -> Option<f64>;
 
 const TAKES: [Take; 5] = [
-    |s| Some((s.cpu_user + s.cpu_system).as_secs_f64()),
+    |s| Some(s.on_cpu.unwrap_or(s.cpu_user + s.cpu_system).as_secs_f64()),
     |s| Some(s.anon.as_bytes() as f64),
     |s| Some(s.file.as_bytes() as f64),
     |s| s.read.map(|b: Bytes| b.as_bytes() as f64),
@@ -352,7 +353,11 @@ fn of_series(record: &TrialRecord, series: &[ProcessSeries], steps: usize) -> Op
     let steps = steps.min(longest).max(1);
     let values = TAKES.iter().enumerate().map(|(i, take)| {
         let points = total(series, origin, *take, is_level(i));
-        if is_level(i) { largest(&points, span, steps) } else { rates(&points, span, steps) }
+        match i {
+            0 => rates(&spaced(points, CPU_APART), span, steps),
+            i if is_level(i) => largest(&points, span, steps),
+            _ => rates(&points, span, steps),
+        }
     });
     Some(Timeline {
         trial: 0,
@@ -368,6 +373,28 @@ fn of_series(record: &TrialRecord, series: &[ProcessSeries], steps: usize) -> Op
                 .any(|phase| matches!(phase.completion, Completion::Partial | Completion::NotReached)),
         values: values.collect(),
     })
+}
+
+/// How far apart samples are at least between which a rate of CPU time is computed. The kernel adds to the time of a thread
+/// that runs without a break only once a scheduler tick (`update_curr` in kernel/sched/fair.c): 1 to 10 ms, by its
+/// configuration. Nearer samples show more cores than the machine has.
+const CPU_APART: u64 = 50_000_000;
+
+/// The first point, the last, and those between that are so far apart.
+fn spaced(points: Vec<Point>, apart: u64) -> Vec<Point> {
+    let last = points.last().copied();
+    let mut chosen: Vec<Point> = Vec::new();
+    for point in points {
+        if chosen.last().is_none_or(|before| point.at - before.at >= apart) {
+            chosen.push(point);
+        }
+    }
+    // The last takes the place of one that is nearer.
+    if chosen.len() > 1 && last.is_some_and(|last| chosen.last().is_some_and(|before| last.at - before.at < apart)) {
+        chosen.pop();
+    }
+    chosen.extend(last.filter(|last| chosen.last() != Some(last)));
+    chosen
 }
 
 /// Memory is a level at an instant; the rest are cumulative counters.
@@ -455,5 +482,18 @@ mod tests {
     #[test]
     fn what_could_not_be_read_has_no_points() {
         assert!(total(&[process(1, 0, 5, 1)], 0, TAKES[3], false).is_empty());
+    }
+
+    /// A thread that runs on one core all the time, as the kernel counts it: once a tick.
+    #[test]
+    fn cores_are_not_computed_of_samples_nearer_than_the_kernel_counts() {
+        let counted = |ms: u64| Point { at: ms * 1_000_000, value: (ms / 10 * 10) as f64 / 1e3 };
+        let points: Vec<Point> = (0..200).step_by(2).map(counted).collect();
+        let most = |points: &[Point]| rates(points, 200_000_000, 100).into_iter().flatten().fold(0.0, f64::max);
+        assert!(most(&points) > 4.0, "a tick within a step");
+        let spaced = spaced(points, CPU_APART);
+        assert_eq!(spaced.iter().map(|point| point.at / 1_000_000).collect::<Vec<_>>(), [0, 50, 100, 198]);
+        assert!(most(&spaced) < 1.1);
+        assert_eq!(super::spaced(vec![counted(0), counted(2)], CPU_APART).len(), 2, "a short trial has its mean");
     }
 }
