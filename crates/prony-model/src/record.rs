@@ -319,6 +319,11 @@ pub struct ProcessSeries {
     pub samples: Vec<ProcessSample>,
 }
 
+/// The longest period of the kernel's scheduler tick (CONFIG_HZ is 100 to 1000). The kernel adds to the CPU time of a thread
+/// that runs without a break only once a tick (`update_curr` in kernel/sched/fair.c), so that the CPU time of another process
+/// is exact once its threads sleep or have ended, and up to a tick per running thread too small before.
+pub const TICK: Nanos = Nanos::from_millis(10);
+
 /// One process at one instant. Counters are cumulative since the process began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessSample {
@@ -328,7 +333,7 @@ pub struct ProcessSample {
     pub cpu_user: Nanos,
     /// System CPU time.
     pub cpu_system: Nanos,
-    /// Time on a CPU (schedstat of all threads), where readable.
+    /// Time on a CPU (the process's CPU clock), where readable; of a running thread it lacks up to [`TICK`].
     pub on_cpu: Option<Nanos>,
     /// Time waiting for a CPU (schedstat of all threads), where readable.
     pub cpu_wait: Option<Nanos>,

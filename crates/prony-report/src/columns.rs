@@ -124,7 +124,7 @@ pub(super) fn of_programs(
     }
     // Another phase may have it; memory, which nobody requested, is measured of no very short command.
     let is_shown = |key: &MetricKey| columns.iter().any(|column| column.heading == key.to_string());
-    let is_noted = |key: &MetricKey| !is_shown(key) && !(brief && matches!(key.metric, Metric::Rss | Metric::Anon));
+    let is_noted = |key: &MetricKey| !(is_shown(key) || brief && matches!(key.metric, Metric::Rss | Metric::Anon));
     absent.iter_mut().for_each(|(_, keys)| keys.retain(&is_noted));
     notes.extend(absent.iter().filter(|(_, keys)| !keys.is_empty()).map(absent_text));
     (columns, notes)

@@ -8,7 +8,7 @@ use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::Trigger;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::{Call, ProgramStore};
-use prony_model::record::{Completion, PhaseRecord, Settled, TrialRecord};
+use prony_model::record::{Completion, PhaseRecord, Settled, TICK, TrialRecord};
 use prony_model::spec::TrialSpec;
 use prony_model::units::{Bytes, Nanos};
 
@@ -18,6 +18,9 @@ const FLOOD: Bytes = Bytes::from_mib(16);
 /// If the begin or the end of a phase was noticed later than this share of its wall time, its counters may include
 /// activity of neighbouring phases.
 const LATE: f64 = 0.25;
+
+/// A scheduler tick may be this share of a phase's wall time without a finding.
+const COARSE: f64 = 0.1;
 
 /// Reading the size of a program's store may take this share of the phases' time without a finding.
 const READING: f64 = 0.05;
@@ -31,6 +34,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     findings.extend(repeated(record));
     findings.extend(settled_unseen(record));
     findings.extend(late(spec, record));
+    findings.extend(coarse_cpu(spec, record));
     findings.extend(flooded(record));
     findings.extend(left_behind(record));
     findings.extend(strange_marks(record));
@@ -155,6 +159,26 @@ pub fn late(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
         (lag > LATE * wall).then(|| finding(phase, lag, wall))
     });
     found.collect()
+}
+
+/// Phases that began or ended while the program ran on, and that are so short that the kernel's tick matters in their CPU time.
+fn coarse_cpu(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
+    let open = |phase: &&PhaseRecord| {
+        let bounds = observed(spec, phase).map(|observe| (observe.begin.is_some(), observe.end.is_some()));
+        phase.timed && bounds.is_some_and(|(begins, ends)| begins || ends)
+    };
+    let finding = |phase: &PhaseRecord| {
+        let (cpu, wall) = (amount(phase, Metric::Cpu)?, amount(phase, Metric::Wall)?);
+        let [tick, took] = [TICK, Nanos::from_nanos(wall as u64)];
+        let message = format!(
+            "CPU time may be off by up to {tick} for each thread that ran when the phase began or ended: the kernel updates \
+             it once a scheduler tick, and the phase took only {took}"
+        );
+        let hint = "compare its wall time, make the phase longer, or compare more blocks: the error is random";
+        let found = Finding::of("coarse_cpu", Severity::Note, message, hint).in_phase(&phase.name);
+        (cpu > 0.0 && wall * COARSE < tick.as_nanos() as f64).then(|| found.with(json!({ "wall": wall })))
+    };
+    record.phases.iter().filter(open).filter_map(finding).collect()
 }
 
 /// A hint how to have counters read closer to the boundaries of a phase; it depends on what begins the phase.
@@ -340,6 +364,19 @@ pub(super) mod tests {
         let [found] = settled(&["bytes written: not permitted: `/proc/7/io`"]).try_into().unwrap();
         assert_eq!((found.guard.as_str(), found.phase.as_deref()), ("settled_unseen", Some("a")));
         assert!(found.message.ends_with("measured: bytes written: not permitted: `/proc/7/io`"), "{}", found.message);
+    }
+
+    #[test]
+    fn cpu_time_of_short_phases_inside_a_program_is_noted() {
+        let found = |begin: Option<Trigger>, wall: f64| {
+            let mut record = record(Outcome::Ok, EffectiveProgram::default());
+            let set = |(metric, number)| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(number));
+            let values = [(Metric::Wall, wall), (Metric::Cpu, 5e6)].map(set);
+            record.phases[2].readings.insert(String::new(), values.into_iter().collect());
+            coarse_cpu(&spec(begin, None), &record).len()
+        };
+        let mark = || Some(Trigger::Mark("a begin".into()));
+        assert_eq!([found(mark(), 50e6), found(mark(), 500e6), found(None, 50e6)], [1, 0, 0]);
     }
 
     #[test]

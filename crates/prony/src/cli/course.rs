@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_model::record::{ProcessSample, ProcessSeries, TrialRecord};
+use prony_model::record::{ProcessSample, ProcessSeries, TICK, TrialRecord};
 use prony_model::units::{Bytes, Nanos};
 
 use crate::error::Error;
@@ -18,9 +18,8 @@ const LEAST_CPU: f64 = 0.01;
 /// From nothing to full.
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Nanoseconds of a slice, at least: the kernel adds to the CPU time of a thread that runs without a break only once a
-/// scheduler tick, 1 to 10 ms, so that shorter slices show more cores than the machine has.
-const SHORTEST: u64 = 50_000_000;
+/// Nanoseconds of a slice, at least: shorter ones show more cores than the machine has.
+const SHORTEST: u64 = 5 * TICK.as_nanos();
 
 /// Fewer instants or slices show no course.
 const FEWEST: usize = 4;

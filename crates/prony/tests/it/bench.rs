@@ -174,7 +174,8 @@ pub(crate) fn amount(trial: &TrialRecord, phase: &str, metric: Metric) -> f64 {
 /// All but those that depend on how busy the machine is, and the note on processes with a good part (`processes.rs`).
 pub(crate) fn guards(trial: &TrialRecord) -> Vec<&str> {
     let all = trial.findings.iter().map(|finding| finding.guard.as_str());
-    all.filter(|guard| !matches!(*guard, "late_counters" | "heap_read_rarely" | "process_share")).collect()
+    all.filter(|guard| !matches!(*guard, "late_counters" | "coarse_cpu" | "heap_read_rarely" | "process_share"))
+        .collect()
 }
 
 pub(crate) fn said(trial: &TrialRecord) -> &str {

@@ -11,12 +11,13 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Findings that depend on the machine, on how busy it is and on an optimised build.
-const MACHINE: [&str; 10] = [
+const MACHINE: [&str; 11] = [
     "disk_nearly_full",
     "disturbed_trials",
     "drift",
     "gaps_between_batches",
     "late_counters",
+    "coarse_cpu",
     "other_run",
     "swapped",
     "throttled",

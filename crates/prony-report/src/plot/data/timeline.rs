@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_model::metric::Metric;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Why;
-use prony_model::record::{Completion, ProcessSample, ProcessSeries, TrialRecord};
+use prony_model::record::{Completion, ProcessSample, ProcessSeries, TICK, TrialRecord};
 use prony_model::units::Bytes;
 
 use super::thin::{Point, largest, rates};
@@ -375,10 +375,9 @@ fn of_series(record: &TrialRecord, series: &[ProcessSeries], steps: usize) -> Op
     })
 }
 
-/// How far apart samples are at least between which a rate of CPU time is computed. The kernel adds to the time of a thread
-/// that runs without a break only once a scheduler tick (`update_curr` in kernel/sched/fair.c): 1 to 10 ms, by its
-/// configuration. Nearer samples show more cores than the machine has.
-const CPU_APART: u64 = 50_000_000;
+/// How far apart samples are at least between which a rate of CPU time is computed: nearer ones show more cores than the
+/// machine has.
+const CPU_APART: u64 = 5 * TICK.as_nanos();
 
 /// The first point, the last, and those between that are so far apart.
 fn spaced(points: Vec<Point>, apart: u64) -> Vec<Point> {
