@@ -5,8 +5,6 @@
 //! logarithms or powers (zipfian, log-normal, Poisson) use the platform's mathematics library and
 //! may differ in a rare last place between platforms.
 
-#[cfg(test)]
-mod chi;
 mod client_share;
 mod digest;
 mod distinct;
@@ -19,6 +17,8 @@ mod positions;
 mod records;
 mod schedule;
 mod size;
+#[cfg(test)]
+mod tests;
 mod value;
 mod zipf;
 

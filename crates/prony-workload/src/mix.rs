@@ -166,7 +166,7 @@ fn room(spec: &MixSpec, records: u64, inserts: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chi::deviation;
+    use crate::tests::deviation;
     use crate::zipf::{SCRAMBLED_RANKS, fnv, gray};
     use prony_model::spec::{DataSpec, Grouping, KeySpec, Ops, Order, Sampling, Size, ValueSpec};
     use prony_model::units::{Bytes, Fraction, Nanos};

@@ -165,7 +165,7 @@ impl KeyStripe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chi::{count, deviation};
+    use crate::tests::{count, deviation};
     use crate::zipf::{SCRAMBLED_RANKS, fnv, gray};
     use prony_model::spec::{DataSpec, KeySpec, Size, ValueSpec};
     use prony_model::units::{Bytes, Fraction};

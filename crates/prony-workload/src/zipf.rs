@@ -150,7 +150,7 @@ pub(super) fn gray(n: u64, theta: f64, ranks: u64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chi::{count, deviation};
+    use crate::tests::{count, deviation};
     use prony_model::random::Stream;
     use proptest::prelude::*;
 

@@ -1,5 +1,8 @@
 //! Tests whole trials on the store of `fake`, led by a scripted runner.
 
+mod failures;
+pub(super) mod fake;
+
 use prony_model::latency::Recorder;
 use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION, Verified};
 use prony_model::record::LatencyKind;
@@ -9,7 +12,7 @@ use prony_model::spec::{
 };
 use prony_model::units::{Nanos, PerSecond};
 
-use super::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_on};
+use self::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_on};
 use super::{HostError, Progress, host};
 use crate::driver::Driver;
 use crate::registry::{KNOWN, Visitor, describe, dispatch};
@@ -168,7 +171,7 @@ fn uncommitted_records_are_lost() {
     let open = Ops { transaction: Grouping::Open, ..ops(Order::Record) };
     let plan = plan(N, [Action::Put(open)]);
     reports(&plan);
-    let again = super::Plan { spec: super::fake::plan(N, [get(Order::Record)]).spec, ..plan };
+    let again = super::Plan { spec: fake::plan(N, [get(Order::Record)]).spec, ..plan };
     assert_eq!(reports(&again)[0].misses, Some(N));
 }
 
