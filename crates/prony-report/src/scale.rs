@@ -58,7 +58,7 @@ impl Scale {
     /// more, since further ones are noise, but at least one digit of the number.
     pub(super) fn within(&self, number: f64, distance: f64) -> Self {
         let digits = |of: f64, count: i64| usize::try_from(count - 1 - (of / self.factor).abs().log10().floor() as i64);
-        let decimals = if self.fixed || !(distance > 0.0) {
+        let decimals = if self.fixed || distance.is_nan() || distance <= 0.0 {
             self.decimals
         } else {
             let of_number = if number == 0.0 { 0 } else { digits(number, 1).unwrap_or(0) };
