@@ -6,6 +6,8 @@
 //! estimate it. The race is exploratory: the winner is chosen by its own values in the race, which are therefore
 //! biased. They do not measure an effect, and verdicts rest on new trials.
 
+use prony_stats::summary::median;
+
 /// A candidate and its values by block.
 pub(crate) type Lane = (usize, Vec<(u32, f64)>);
 
@@ -46,7 +48,7 @@ pub(crate) fn race_result(lanes: &[Lane]) -> RaceResult {
     blocks.dedup();
     let level = |block: u32| {
         let of = |(_, values): &Lane| values.iter().find(|(at, _)| *at == block).map(|(_, value)| *value);
-        median(lanes.iter().filter_map(of).collect()).unwrap_or(0.0)
+        median(&lanes.iter().filter_map(of).collect::<Vec<_>>()).unwrap_or(0.0)
     };
     let levels: Vec<(u32, f64)> = blocks.iter().map(|block| (*block, level(*block))).collect();
     let above = |(block, value): &(u32, f64)| {
@@ -56,9 +58,9 @@ pub(crate) fn race_result(lanes: &[Lane]) -> RaceResult {
     let mut order = Vec::new();
     let mut differences = Vec::new();
     for (id, values) in lanes {
-        let Some(effect) = median(values.iter().map(above).collect()) else { continue };
-        order.push((*id, effect));
         let placed: Vec<f64> = values.iter().map(above).collect();
+        let Some(effect) = median(&placed) else { continue };
+        order.push((*id, effect));
         let pairs = placed.iter().enumerate().flat_map(|(at, a)| placed[..at].iter().map(move |b| (a - b).abs()));
         differences.extend(pairs);
     }
@@ -72,19 +74,8 @@ fn margin(differences: Vec<f64>, blocks: usize) -> f64 {
     if blocks < 2 {
         return f64::INFINITY;
     }
-    let noise = OF_MAD * median(differences).unwrap_or(0.0) / std::f64::consts::SQRT_2;
+    let noise = OF_MAD * median(&differences).unwrap_or(0.0) / std::f64::consts::SQRT_2;
     BEHIND * OF_MEDIAN * noise * (2.0 / blocks as f64).sqrt() + ROUNDING
-}
-
-/// The middle value, of an even number the mean of the two; `None` of none.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    match values.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(values[half]),
-        _ => Some((values[half - 1] + values[half]) / 2.0),
-    }
 }
 
 #[cfg(test)]
