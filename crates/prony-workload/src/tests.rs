@@ -1,4 +1,6 @@
-//! Chi-square statistic for the tests of distributions.
+//! For tests of distributions the chi-square statistic, for those of orders the key of a record.
+
+use crate::Records;
 
 /// How far observed counts lie from probabilities (which sum to 1), as a standard normal deviate: the chi-square
 /// statistic by the cube-root approximation of Wilson and Hilferty (1931). Cells expected below 5 are pooled.
@@ -30,6 +32,13 @@ pub(super) fn count(n: usize, draws: usize, mut draw: impl FnMut() -> u64) -> Ve
         counts[draw() as usize] += 1;
     }
     counts
+}
+
+/// The key of a record.
+pub(super) fn key(records: &Records, number: u64) -> Vec<u8> {
+    let mut key = Vec::new();
+    records.key(number, &mut key);
+    key
 }
 
 #[test]

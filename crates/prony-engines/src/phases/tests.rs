@@ -13,7 +13,7 @@ use prony_model::spec::{
 use prony_model::units::{Nanos, PerSecond};
 
 use self::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_on};
-use super::{HostError, Progress, host};
+use super::{HostError, Progress, Stop, host};
 use crate::driver::Driver;
 use crate::registry::{KNOWN, Visitor, describe, dispatch};
 
@@ -43,8 +43,12 @@ fn failure(ended: &Result<(), HostError>) -> (Option<usize>, Failure, String) {
 }
 
 fn user_bytes() -> u64 {
-    let records = records(N);
-    (0..N).map(|n| 8 + records.value_len(n, 0) as u64).sum()
+    let (records, mut value) = (records(N), Vec::new());
+    let mut length = |n| {
+        records.value(n, 0, &mut value);
+        value.len() as u64
+    };
+    (0..N).map(|n| 8 + length(n)).sum()
 }
 
 #[test]
@@ -416,7 +420,8 @@ fn the_runner_leads() {
         [("ready", VERSION as usize), ("began", 1), ("ended", 1), ("began", 0), ("ended", 0)]
     );
     let mut link = Script::default();
-    assert!(host::<Fake<true>>(&mut link, &Still, &plan, &Progress::default()).unwrap_err().is_link());
+    let ended = host::<Fake<true>>(&mut link, &Still, &plan, &Progress::default());
+    assert!(matches!(ended.unwrap_err().cause, Stop::Link(_)));
 }
 
 /// Runs a plan on a real engine.
