@@ -109,11 +109,10 @@ impl Threads {
             return;
         }
         self.recorded += 1;
-        thread.samples.push(Sample {
-            at: line.at,
-            heap: heap.clone(),
-            suspended: thread.suspended && !line.is_suspended(),
-        });
+        // A suspension begins at the end of the call: the heap that is read then is not past it.
+        let begins = matches!(line.event, ProbeEvent::Suspended { .. });
+        let suspended = thread.suspended && !begins;
+        thread.samples.push(Sample { at: line.at, heap: heap.clone(), suspended });
     }
 
     fn hello(&mut self, line: &ProbeLine, hello: &Hello) {
@@ -200,17 +199,6 @@ impl Threads {
             samples_dropped: self.dropped,
             ..ProbeReport::default()
         }
-    }
-}
-
-/// Whether a heap was read at a suspension's begin, which is the end of the call and not past it.
-trait IsSuspended {
-    fn is_suspended(&self) -> bool;
-}
-
-impl IsSuspended for ProbeLine {
-    fn is_suspended(&self) -> bool {
-        matches!(self.event, ProbeEvent::Suspended { .. })
     }
 }
 
