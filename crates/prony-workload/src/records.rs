@@ -24,7 +24,7 @@ impl Records {
         self.count
     }
 
-    /// Replaces `out` by the key of a record; distinct numbers below [`super::key_capacity`] have distinct keys.
+    /// Replaces `out` by the key of a record; distinct numbers have distinct keys, as far as the key has room for them.
     #[inline]
     pub fn key(&self, number: u64, out: &mut Vec<u8>) {
         out.clear();
@@ -50,8 +50,7 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key_capacity;
-    use crate::tests::key;
+    use crate::tests::{key, key_capacity};
     use prony_model::spec::{KeySpec, Size, ValueSpec};
     use prony_model::units::{Bytes, Fraction};
     use proptest::prelude::*;

@@ -1,6 +1,9 @@
-//! For tests of distributions the chi-square statistic, for those of orders the key of a record.
+//! For tests of distributions the chi-square statistic, for those of keys and orders what keys there are.
+
+use prony_model::spec::KeySpec;
 
 use crate::Records;
+use crate::key::hash_bits;
 
 /// How far observed counts lie from probabilities (which sum to 1), as a standard normal deviate: the chi-square
 /// statistic by the cube-root approximation of Wilson and Hilferty (1931). Cells expected below 5 are pooled.
@@ -32,6 +35,17 @@ pub(super) fn count(n: usize, draws: usize, mut draw: impl FnMut() -> u64) -> Ve
         counts[draw() as usize] += 1;
     }
     counts
+}
+
+/// How many numbers, from 0, have keys of their own; `None` where all 64-bit numbers have.
+///
+/// A template without a gap for the number has one key only.
+pub(super) fn key_capacity(spec: &KeySpec) -> Option<u64> {
+    match spec {
+        KeySpec::Template { parts, .. } => (parts.len() < 2).then_some(1),
+        KeySpec::Integer { bytes } => 1u64.checked_shl(8 * u32::from(*bytes)),
+        KeySpec::Hashed { prefix, bytes, hex } => 1u64.checked_shl(hash_bits(prefix.len(), *bytes, *hex)),
+    }
 }
 
 /// The key of a record.

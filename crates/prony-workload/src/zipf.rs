@@ -4,7 +4,7 @@
 const HEAD: u64 = 64;
 
 /// Whether the algorithm works for this exponent: from 0 (uniform), below 1.
-pub fn theta_is_valid(theta: f64) -> bool {
+pub(crate) fn theta_is_valid(theta: f64) -> bool {
     (0.0..1.0).contains(&theta)
 }
 
@@ -12,7 +12,7 @@ pub fn theta_is_valid(theta: f64) -> bool {
 ///
 /// Small sums are exact to rounding. Of larger ones the first 64 terms are added and the rest taken from the
 /// Euler-Maclaurin formula with three correction terms, whose error there is below 1e-15.
-pub fn zeta(n: u64, theta: f64) -> f64 {
+pub(crate) fn zeta(n: u64, theta: f64) -> f64 {
     let head: f64 = (1..=n.min(HEAD)).rev().map(|i| (i as f64).powf(-theta)).sum();
     if n <= HEAD { head } else { head + tail(HEAD as f64, n as f64, theta) }
 }
