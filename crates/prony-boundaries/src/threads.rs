@@ -11,7 +11,7 @@ use prony_runtime::{Because, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent
 pub const MOST_SAMPLES: usize = 200_000;
 
 /// Most garbage collections that are stored for a trial, each with its instant.
-pub const MOST_COLLECTIONS: usize = 1_000_000;
+pub(crate) const MOST_COLLECTIONS: usize = 1_000_000;
 
 /// Sizes of a heap at an instant.
 #[derive(Clone, Debug, PartialEq)]

@@ -56,7 +56,7 @@ pub enum Kind {
 
 impl Kind {
     /// Whether it never changes anything, so that a read transaction serves.
-    pub const fn only_reads(self) -> bool {
+    pub(crate) const fn only_reads(self) -> bool {
         matches!(self, Self::Read | Self::Scan)
     }
 }
@@ -124,7 +124,7 @@ pub trait Timing {
 
 /// Times only the section.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Untimed;
+pub(crate) struct Untimed;
 
 impl Timing for Untimed {}
 
@@ -389,7 +389,7 @@ fn span<P: Step<X>, X, T: Timing>(
 ///
 /// # Errors
 /// As [`each`].
-pub fn batched_reads<S: Session, T: Timing>(
+pub(crate) fn batched_reads<S: Session, T: Timing>(
     session: &mut S,
     feed: &mut impl Feed<T>,
     timing: &mut T,
@@ -433,7 +433,7 @@ fn not_begun<T: Timing>(feed: &mut impl Feed<T>, timing: &mut T) {
 ///
 /// # Errors
 /// As [`each`].
-pub fn batched_writes<S: Session, T: Timing>(
+pub(crate) fn batched_writes<S: Session, T: Timing>(
     session: &mut S,
     feed: &mut impl Feed<T>,
     timing: &mut T,

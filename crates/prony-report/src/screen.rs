@@ -114,7 +114,7 @@ impl<W: Write> Screen<W> {
     ///
     /// # Errors
     /// Those of the output.
-    pub fn styled(&mut self, style: Option<Style>, text: &str) -> io::Result<()> {
+    pub(crate) fn styled(&mut self, style: Option<Style>, text: &str) -> io::Result<()> {
         let Some(style) = style.filter(|_| self.colour && !text.is_empty()) else { return self.text(text) };
         let code = match style {
             Style::Strong => 1,

@@ -175,7 +175,7 @@ impl Lab<'_> {
 
 /// Whether any variant starts replicas. Their trials reuse nothing of earlier trials, and then no variant's trials do:
 /// all variants must be observed in the same way.
-pub fn starts_replicas(experiment: &Experiment) -> bool {
+pub(crate) fn starts_replicas(experiment: &Experiment) -> bool {
     let mut programs = experiment.variants().iter().filter_map(|variant| variant.spec.subject.program());
     programs.any(|program| program.replicas.is_some())
 }

@@ -1,6 +1,6 @@
 //! Runs trials in one way for every subject, and runs of blocks: order, stopping, resume. Prints nothing.
 
-pub mod before_after;
+pub(crate) mod before_after;
 pub mod budget;
 pub mod campaign;
 pub mod error;
@@ -13,7 +13,7 @@ pub mod recorder;
 mod reused;
 pub mod roles;
 pub mod run;
-pub mod run_time;
+pub(crate) mod run_time;
 pub mod scratch;
 pub mod surroundings;
 pub mod trial;

@@ -63,7 +63,7 @@ impl SignTest {
     }
 
     /// From one bracket a block, in any order, and the law for so many blocks.
-    pub fn with_law(brackets: &[Bracket], law: Law) -> Self {
+    pub(crate) fn with_law(brackets: &[Bracket], law: Law) -> Self {
         let sorted = |pick: fn(&Bracket) -> f64| {
             let mut values: Vec<f64> = brackets.iter().map(pick).collect();
             values.sort_by(f64::total_cmp);
@@ -74,7 +74,7 @@ impl SignTest {
 
     /// As [`Self::new`], by the counts only: no p-value or interval rests on an assumption of unimodality. So the test
     /// keeps its level where elapsed time, which depends on the values, decided how many blocks there are.
-    pub fn by_counts(brackets: &[Bracket]) -> Self {
+    pub(crate) fn by_counts(brackets: &[Bracket]) -> Self {
         Self { unimodal: false, ..Self::new(brackets) }
     }
 

@@ -49,7 +49,7 @@ pub struct Disturbances {
 
 impl Disturbances {
     /// From a trial's conditions; what is not there is `None`.
-    pub fn of(conditions: &Conditions) -> Self {
+    pub(crate) fn of(conditions: &Conditions) -> Self {
         let Reading::Measured(machine) = &conditions.machine else { return Self::default() };
         let canary = |(name, took): (&str, Took)| {
             let slower = took(&machine.canary_before).max(took(&machine.canary_after))?;

@@ -45,7 +45,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
 
 /// Signs of activity that could not be measured while prony waited for the program to become quiet: the program may
 /// still have been active in these.
-pub fn settled_unseen(record: &TrialRecord) -> Vec<Finding> {
+pub(crate) fn settled_unseen(record: &TrialRecord) -> Vec<Finding> {
     let finding = |(name, settled): (&String, &Settled)| {
         let blind = &settled.result.as_ref().filter(|result| !result.blind.is_empty())?.blind;
         let message = format!(
@@ -223,7 +223,7 @@ fn store_read_long(record: &TrialRecord, store: &ProgramStore) -> Option<Finding
 }
 
 /// The program wrote so much output that writing it affects its time.
-pub fn flooded(record: &TrialRecord) -> Option<Finding> {
+pub(crate) fn flooded(record: &TrialRecord) -> Option<Finding> {
     let output = &record.program()?.output;
     let (stdout, stderr) = (output.stdout.total, output.stderr.total);
     let total = Bytes::from_bytes(stdout + stderr);

@@ -40,7 +40,7 @@ pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
 }
 
 /// No output line of a replica matched `read`.
-pub fn without_report(copies: &[Replica]) -> Option<Finding> {
+pub(crate) fn without_report(copies: &[Replica]) -> Option<Finding> {
     let names = names(copies, |copy| copy.end == ReplicaEnd::Ended && copy.heard_nothing)?;
     let message = format!("no output line of {names} matched `read`: the metrics that `read` names are missing");
     let hint = "compare the pattern with the output of the replicas, which is in the record";
@@ -56,7 +56,7 @@ pub fn left_behind(copies: &[Replica]) -> Option<Finding> {
 }
 
 /// Replicas were released so far apart in time that the first ran alone for a considerable part of the makespan.
-pub fn released_apart(record: &TrialRecord, phase: &str, within: Option<Nanos>) -> Option<Finding> {
+pub(crate) fn released_apart(record: &TrialRecord, phase: &str, within: Option<Nanos>) -> Option<Finding> {
     let phase = record.phases.iter().find(|found| found.name == phase)?;
     let (apart, makespan) = (within?, amount(phase, Metric::Makespan)?);
     let within = apart.as_nanos() as f64;

@@ -93,7 +93,7 @@ fn half_a_digit(of: &VariantTrials<'_>, metric: &MetricName) -> Option<(f64, f64
 }
 
 /// A program prints a metric with so few digits that a difference as large as the margin cannot be detected.
-pub fn coarse_digits(
+pub(crate) fn coarse_digits(
     baseline: &VariantTrials<'_>,
     variant: &VariantTrials<'_>,
     metric: &MetricName,

@@ -14,7 +14,7 @@ const MOST: usize = 32;
 
 /// Points on each axis of the coarse grid, by the number of axes: 7 settings in all on one axis, 16 on two, 27 on
 /// three, and 32 randomly chosen ones on more.
-pub fn per_axis(axes: usize) -> u32 {
+pub(crate) fn per_axis(axes: usize) -> u32 {
     match axes {
         0 | 1 => 7,
         2 => 4,

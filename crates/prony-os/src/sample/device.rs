@@ -28,7 +28,7 @@ pub struct DeviceCounters {
 
 impl DeviceCounters {
     /// What it did since `earlier`.
-    pub fn since(&self, earlier: &Self) -> Self {
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
         let bytes = |a: Bytes, b: Bytes| Bytes::from_bytes(a.as_bytes().saturating_sub(b.as_bytes()));
         Self {
             flushes: self.flushes.saturating_sub(earlier.flushes),

@@ -82,7 +82,7 @@ pub fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTreeMap<Str
 
 /// The longest time of a span in which the main thread's heap was not read, suspensions excluded. `None` where no probe
 /// reported anything.
-pub fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, suspended: &Suspensions) -> Option<Nanos> {
+pub(crate) fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, suspended: &Suspensions) -> Option<Nanos> {
     let main: Vec<&Thread> = threads.all().iter().filter(|thread| thread.role == Role::Main).collect();
     let end = end.min(threads.end_of_main()?);
     let inside = |at: &Nanos| begin <= *at && *at <= end;

@@ -1,6 +1,6 @@
 //! Computes the records of a trial's phases from what was observed. Pure functions.
 
-pub mod concurrent;
+pub(crate) mod concurrent;
 pub mod heaps;
 mod peak;
 pub mod readings;

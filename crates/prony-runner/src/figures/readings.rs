@@ -59,7 +59,7 @@ pub fn watched<'a>(
 }
 
 /// Operations that a program reported, a second, unless it reported its rate itself; missing where one of the two is.
-pub fn rate_of_reported(readings: &mut Readings) {
+pub(crate) fn rate_of_reported(readings: &mut Readings) {
     let of = |metric| readings.get(&MetricKeyText(MetricKey::amount(metric)));
     let known = of(Metric::Rate);
     let (has_rate, has_reason) = (known.is_some_and(|rate| rate.measured().is_some()), known.is_some());

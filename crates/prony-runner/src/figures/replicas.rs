@@ -53,7 +53,7 @@ pub struct Inputs<'a> {
 }
 
 /// Adds observations of replicas to those of the main `role`: their heaps, and aborts at a heap's limit.
-pub fn take_in(watched: &mut Watched, role: &str, series: &[ProcessSeries], deaths: &mut Vec<ProbeLine>) {
+pub(crate) fn take_in(watched: &mut Watched, role: &str, series: &[ProcessSeries], deaths: &mut Vec<ProbeLine>) {
     let last = |process: &ProcessSeries| Some((process.pid, process.samples.last()?.at));
     let last_sampled: BTreeMap<u32, Nanos> = series.iter().filter_map(last).collect();
     watched.threads.finish(watched.ended.at, deaths, &last_sampled);

@@ -54,7 +54,7 @@ pub fn amounts() -> impl Iterator<Item = Metric> {
 }
 
 /// Makes these metrics missing for a reason, where they are present.
-pub fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metric>, why: &Why) {
+pub(crate) fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metric>, why: &Why) {
     for metric in metrics {
         let reading = readings.get_mut(&MetricKeyText(MetricKey::amount(metric)));
         if let Some(reading) = reading.filter(|reading| reading.measured().is_some()) {
@@ -164,7 +164,7 @@ impl Span<'_> {
     }
 
     /// Whether a metric includes all processes of the trial already, replicas too.
-    pub fn is_of_all(&self, metric: Metric) -> bool {
+    pub(crate) fn is_of_all(&self, metric: Metric) -> bool {
         let parts = !self.to_the_end || self.watched.ended.cpu.measured().is_none();
         self.grouped() && (metric == Metric::Cpu || (parts && of_group(metric)))
     }

@@ -28,13 +28,13 @@ pub struct OnDisk {
 
 impl OnDisk {
     /// For a store in its directory.
-    pub fn at(directory: &Path) -> Self {
+    pub(crate) fn at(directory: &Path) -> Self {
         let path = || Reading::Measured(directory.to_path_buf());
         Self { store: path(), device: path() }
     }
 
     /// For a program in its place.
-    pub fn of(setting: &Setting<'_>, care: Care) -> Self {
+    pub(crate) fn of(setting: &Setting<'_>, care: Care) -> Self {
         let missing = |why: &str| Reading::Missing(Why::NotSupported(why.into()));
         if care == Care::Light {
             return Self { store: missing(LIGHT), device: missing(LIGHT) };

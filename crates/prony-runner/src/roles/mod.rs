@@ -54,7 +54,12 @@ impl<'a> MainRole<'a> {
     ///
     /// # Errors
     /// Where no socket can be made.
-    pub fn of_store(lab: &Lab<'_>, trial: &PlannedTrial, spec: &'a TrialSpec, directory: &Path) -> Result<Self, Error> {
+    pub(crate) fn of_store(
+        lab: &Lab<'_>,
+        trial: &PlannedTrial,
+        spec: &'a TrialSpec,
+        directory: &Path,
+    ) -> Result<Self, Error> {
         let (launch, worker) = Worker::prepare(lab, trial, spec, directory)?;
         let (ends, probing) = (Ends::default(), Probing::default());
         let on_disk = OnDisk::at(directory);
@@ -143,7 +148,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Finds the path of its data, while the trial's scratch exists.
-    pub fn find_data(&mut self, lab: &Lab<'_>) {
+    pub(crate) fn find_data(&mut self, lab: &Lab<'_>) {
         self.effective.store = data::place(&self.setting, lab.experiment.observe().care);
     }
 }

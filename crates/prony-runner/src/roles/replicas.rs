@@ -220,7 +220,7 @@ impl Replicas {
     ///
     /// # Errors
     /// Where a supervisor cannot be understood.
-    pub fn wind_up(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
+    pub(crate) fn wind_up(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
         let until = Instant::now() + WINDING_UP;
         loop {
             for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {

@@ -92,7 +92,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Whether there may be more to read at once.
-    pub const fn has_more(&self) -> bool {
+    pub(crate) const fn has_more(&self) -> bool {
         self.more && !self.closed
     }
 
@@ -107,7 +107,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Whether it was asked to close its store and end.
-    pub const fn is_stopping(&self) -> bool {
+    pub(crate) const fn is_stopping(&self) -> bool {
         self.report.asked_to_stop.is_some()
     }
 

@@ -64,13 +64,13 @@ impl Watched {
     }
 
     /// When the program was suspended, by those of its suspensions of which `which` is true.
-    pub fn suspended_times(&self, which: impl Fn(&Suspension) -> bool) -> Suspensions {
+    pub(crate) fn suspended_times(&self, which: impl Fn(&Suspension) -> bool) -> Suspensions {
         let all = self.suspensions.iter().filter(|suspension| which(suspension));
         Suspensions::new(all.map(|suspension| (suspension.from, self.suspension_ended(suspension))).collect())
     }
 
     /// When a suspension ended: as the thread reported, else when its thread or the program ended.
-    pub fn suspension_ended(&self, suspension: &Suspension) -> Nanos {
+    pub(crate) fn suspension_ended(&self, suspension: &Suspension) -> Nanos {
         let thread = self.threads.all().iter().rev().find(|thread| thread.source == suspension.source);
         suspension.until.or(thread.map(|thread| thread.ended)).unwrap_or(self.ended.at)
     }

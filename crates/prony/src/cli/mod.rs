@@ -37,7 +37,7 @@ pub mod report;
 pub mod rm;
 pub mod run;
 pub mod schema;
-pub mod searching;
+pub(crate) mod searching;
 pub mod show;
 pub mod tune;
 

@@ -131,7 +131,7 @@ pub fn of(data: &RunData, metric: &MetricName, factor: usize) -> Option<Growth> 
 }
 
 /// Whether `grow` chose the values.
-pub fn grew(data: &RunData) -> bool {
+pub(crate) fn grew(data: &RunData) -> bool {
     data.head.search.as_deref() == Some("grow")
 }
 

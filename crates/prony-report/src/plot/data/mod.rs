@@ -213,7 +213,7 @@ fn primary(source: Source<'_>) -> Option<MetricName> {
 
 /// At most `limit` trials that represent their variants, as indices into the run's trials: of each variant in turn the
 /// one whose primary metric is nearest to the variant's median, then the next nearest.
-pub fn representatives(source: Source<'_>, limit: usize) -> Vec<usize> {
+pub(crate) fn representatives(source: Source<'_>, limit: usize) -> Vec<usize> {
     let primary = primary(source);
     let mut ranked: Vec<Vec<usize>> =
         source.variants().into_iter().map(|v| by_nearness(source, v, primary.as_ref())).collect();

@@ -67,7 +67,7 @@ pub struct Quantity {
 }
 
 /// Everything that a timeline shows.
-pub const QUANTITIES: [Quantity; 5] = [
+pub(crate) const QUANTITIES: [Quantity; 5] = [
     Quantity {
         column: "cpu [cores]",
         title: "CPU of the process tree, cores",

@@ -196,7 +196,7 @@ pub enum TimeUnit {
 
 impl TimeUnit {
     /// As tables name it.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Microsecond => "us",
             Self::Millisecond => "ms",
@@ -262,7 +262,7 @@ pub enum Style {
 
 impl Style {
     /// Whether a line of progress is rewritten, where `auto` would or would not.
-    pub const fn is_live(self, auto: bool) -> bool {
+    pub(crate) const fn is_live(self, auto: bool) -> bool {
         match self {
             Self::Auto => auto,
             Self::Full | Self::Nocolor => true,
