@@ -1,29 +1,14 @@
-//! Collects the findings of all guards for the report of a run.
+//! Collects the findings of guards about a whole run, for its report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::variants::{self, VariantTrials};
-use super::{Finding, disturbances, reported, run, trial};
+use super::{Finding, disturbances, reported, run};
 use prony_experiment::design::{Experiment, Variant};
 use prony_experiment::plan::outline;
 use prony_model::metric::MetricName;
 use prony_model::record::TrialRecord;
-use prony_model::units::Nanos;
 use prony_stats::{MIN_BLOCKS, blocks_before_any_verdict};
-
-/// The findings of all guards for a run that has ended: for its trials by variant, for each variant beside its
-/// stratum's baseline, and for the whole run. `primary` is the metric that is checked for drift, `clock` the cost of
-/// reading the clock once.
-pub fn gather(
-    experiment: &Experiment,
-    trials: &[TrialRecord],
-    primary: Option<&MetricName>,
-    clock: Nanos,
-) -> Vec<Finding> {
-    let mut found = of_trials(experiment, trials, clock);
-    found.extend(of_run(experiment, trials, primary, true));
-    found
-}
 
 /// The findings of guards that need more than one trial: disturbed trials, differences between a variant and its
 /// stratum's baseline, drift, too few blocks. `done` says whether the run has ended.
@@ -90,29 +75,6 @@ fn complete_blocks(experiment: &Experiment, trials: &[TrialRecord], baseline: &V
     }
     blocks.remove(&baseline.id);
     Some(blocks.values().map(BTreeSet::len).max().unwrap_or(0) as u32)
-}
-
-/// Findings about single trials, as recorded or else as the guards return them now: for each variant, phase and guard
-/// the first one, with the number of other trials that have the same finding.
-fn of_trials(experiment: &Experiment, trials: &[TrialRecord], clock: Nanos) -> Vec<Finding> {
-    let mut kinds: BTreeMap<(usize, String, Option<String>), (Finding, u32)> = BTreeMap::new();
-    for record in trials {
-        let spec = &experiment.variants()[record.trial.variant].spec;
-        let own = match record.findings.as_slice() {
-            [] => trial::check(spec, record, clock),
-            recorded => recorded.to_vec(),
-        };
-        for finding in own {
-            let kind = (record.trial.variant, finding.guard.clone(), finding.phase.clone());
-            kinds.entry(kind).and_modify(|(_, more)| *more += 1).or_insert((finding, 0));
-        }
-    }
-    let gathered = kinds.into_iter().map(|((variant, ..), (finding, more))| {
-        let who = name(experiment, &experiment.variants()[variant]);
-        let rest = if more > 0 { format!(" (and {more} more trials with this finding)") } else { String::new() };
-        Finding { message: format!("`{who}`: {}{rest}", finding.message), ..finding }
-    });
-    gathered.collect()
 }
 
 /// Each variant with its stratum's baseline.

@@ -8,6 +8,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{Answer, Completion, Conditions, MetricKeyText, PhaseRecord};
 use prony_model::spec::{Durability, StoreSpec};
 use prony_model::trial::PlannedTrial;
+use prony_model::units::Nanos;
 
 pub(in crate::guard) struct Engines;
 
@@ -103,7 +104,7 @@ fn trials(experiment: &Experiment) -> Vec<TrialRecord> {
 
 fn found(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<Finding> {
     let primary: MetricName = "write.time".parse().unwrap();
-    gather(experiment, trials, Some(&primary), Nanos::from_nanos(25))
+    of_run(experiment, trials, Some(&primary), true)
 }
 
 fn of<'a>(experiment: &'a Experiment, wanted: &'a str) -> impl Fn(&TrialRecord) -> bool + 'a {
@@ -136,39 +137,6 @@ fn variants_that_are_compared_with_nothing_are_named() {
     );
     let no_baseline = experiment(6).source().replace("baseline = { engine = \"memory\" }\n", "");
     assert_eq!(found(&checked(&no_baseline)), [""; 0], "nothing at all is compared, which is said elsewhere");
-}
-
-#[test]
-fn findings_of_trials_are_gathered_by_variant() {
-    let experiment = experiment(6);
-    let mut all = trials(&experiment);
-    let lmdb = of(&experiment, "1000, lmdb");
-    for r in all.iter_mut().filter(|r| lmdb(r)) {
-        r.phases[0].errors.insert("map full".into(), 1 + u64::from(r.trial.block));
-    }
-    let found = found(&experiment, &all);
-    assert_eq!(found.len(), 1, "{found:?}");
-    let message = "`1000, lmdb`: 1 operations failed and 0 succeeded, most often: `map full` (and 5 more trials)";
-    assert_eq!(found[0].message, message);
-}
-
-#[test]
-fn what_a_record_already_holds_is_not_looked_for_again() {
-    let experiment = experiment(6);
-    let mut all = trials(&experiment);
-    let recorded = Finding { phase: Some("write".into()), ..trial_finding() };
-    all[0].findings.push(recorded.clone());
-    let found = found(&experiment, &all);
-    assert_eq!(found.len(), 1);
-    assert!(found[0].message.ends_with(&recorded.message) && found[0].guard == recorded.guard);
-}
-
-fn trial_finding() -> Finding {
-    trial::throttled(&disturbances::Disturbances {
-        throttled_thermal: Some(2.0),
-        ..disturbances::Disturbances::default()
-    })
-    .unwrap()
 }
 
 #[test]
