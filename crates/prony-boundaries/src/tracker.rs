@@ -22,7 +22,7 @@ pub struct Change {
 
 impl Change {
     /// Whether nothing changed.
-    pub const fn is_none(&self) -> bool {
+    pub(crate) const fn is_none(&self) -> bool {
         self.began.is_empty() && self.ended.is_empty()
     }
 }

@@ -44,7 +44,7 @@ impl Reads {
     }
 
     /// Adds what another client has read.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.rows += other.rows;
         self.misses += other.misses;
         self.bytes += other.bytes;

@@ -20,7 +20,7 @@ pub fn now() -> u64 {
 }
 
 /// CPU time of the calling thread, user and system, in nanoseconds. A system call: for chunk edges only.
-pub fn thread_cpu() -> u64 {
+pub(crate) fn thread_cpu() -> u64 {
     read_clock(ClockId::ThreadCPUTime)
 }
 
@@ -156,7 +156,7 @@ impl Tally {
     }
 
     /// Adds another client's counts.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.operations += other.operations;
         self.errors += other.errors;
         self.disk_full += other.disk_full;

@@ -81,7 +81,7 @@ impl<'a> Lab<'a> {
     ///
     /// # Errors
     /// As [`Lab::new`].
-    pub fn launching(
+    pub(crate) fn launching(
         launcher: Arc<dyn Launch>,
         experiment: &'a Experiment,
         near: &Path,
@@ -152,14 +152,14 @@ impl<'a> Lab<'a> {
     }
 
     /// The reference workloads before a trial: those after the trial before, where that is less than a second ago.
-    pub fn canary_before(&self) -> Canary {
+    pub(crate) fn canary_before(&self) -> Canary {
         let recent = |(at, _): &(Nanos, Canary)| monotonic().since(*at) < Nanos::from_secs(1);
         let last = self.sung.borrow().clone().filter(recent);
         last.map_or_else(|| self.canary_after(), |(_, canary)| canary)
     }
 
     /// Runs the reference workloads now.
-    pub fn canary_after(&self) -> Canary {
+    pub(crate) fn canary_after(&self) -> Canary {
         let canary = self.canaries.get_or_init(Canaries::default).sing(&self.near);
         *self.sung.borrow_mut() = Some((monotonic(), canary.clone()));
         canary

@@ -60,7 +60,7 @@ pub(crate) fn settled_unseen(record: &TrialRecord) -> Vec<Finding> {
 }
 
 /// No line matched `read` in phases that ended well: the metrics and answers that `read` should have given are missing.
-pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
+pub(crate) fn unheard(record: &TrialRecord) -> Vec<Finding> {
     let finding = |name: &String| {
         let message =
             "no output line of the phase matched `read`: the metrics that `read` names are missing".to_owned();
@@ -77,7 +77,7 @@ pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
 
 /// Lines matched the `read` of several phases, of which at least one begins or ends with a mark or a function call: it
 /// is not known in which of these phases each line was written.
-pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
+pub(crate) fn read_by_several(record: &TrialRecord) -> Option<Finding> {
     let phases = &record.program().filter(|program| !program.read_by_several.is_empty())?.read_by_several;
     let message = format!(
         "an output line matched the `read` of several phases, `{}`: the metrics of that line are missing in all of \
@@ -91,7 +91,7 @@ pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
 
 /// Phases that ended well and whose lines gave no number of rows: their answers are compared without the number of
 /// rows, or not at all.
-pub fn rows_unknown(record: &TrialRecord) -> Vec<Finding> {
+pub(crate) fn rows_unknown(record: &TrialRecord) -> Vec<Finding> {
     let Some(program) = record.program() else { return Vec::new() };
     let explained = |name: &String| program.heard_nothing.contains(name) || program.read_by_several.contains(name);
     let ended = record.phases.iter().filter(|phase| phase.completion == Completion::Complete);
@@ -238,7 +238,7 @@ pub(crate) fn flooded(record: &TrialRecord) -> Option<Finding> {
 }
 
 /// Processes continued to run after the program's own process had ended.
-pub fn left_behind(record: &TrialRecord) -> Option<Finding> {
+pub(crate) fn left_behind(record: &TrialRecord) -> Option<Finding> {
     let left = Some(record.program()?.left_behind).filter(|left| *left > 0)?;
     let message =
         format!("{left} processes were still running after the program's main process had ended; prony killed them");
@@ -247,7 +247,7 @@ pub fn left_behind(record: &TrialRecord) -> Option<Finding> {
 }
 
 /// Marks that name no phase, or that could not be parsed.
-pub fn strange_marks(record: &TrialRecord) -> Option<Finding> {
+pub(crate) fn strange_marks(record: &TrialRecord) -> Option<Finding> {
     let program = record.program()?;
     // The list holds the first few only.
     let (list, all) = (&program.strange_marks, program.strange_marks_in_all);

@@ -74,7 +74,7 @@ pub(crate) fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
 }
 
 /// The limit on processes and threads was reached: the program behaved differently because of it, or failed.
-pub fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Option<Finding> {
+pub(crate) fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Option<Finding> {
     let refused = record.conditions.memory.as_ref()?.forks_refused.measured().filter(|refused| **refused > 0)?;
     let limit = spec.limits.pids.map_or_else(|| "the limit".to_owned(), |limit| format!("`pids = {limit}`"));
     let message = format!("the kernel refused {refused} new processes or threads because of {limit}");
@@ -133,7 +133,7 @@ pub(crate) fn phase_too_short(phase: &PhaseRecord, clock: Nanos) -> Option<Findi
 }
 
 /// The store or the program was still at work when `settle` gave up.
-pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
+pub(crate) fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
     let reading = phase.reading(MetricKey::amount(Metric::SettleTime))?;
     let Reading::Missing(why) = reading else { return unsettled_beside(phase) };
     let what = match (phase.action.as_str(), phase.completion) {
@@ -240,7 +240,7 @@ pub fn conclude_failed(failed: String) -> Finding {
 }
 
 /// The processor or the control group throttled the trial.
-pub fn throttled(disturbances: &Disturbances) -> Option<Finding> {
+pub(crate) fn throttled(disturbances: &Disturbances) -> Option<Finding> {
     let (thermal, limit) = (disturbances.throttled_thermal.unwrap_or(0.0), disturbances.throttled_limit.unwrap_or(0.0));
     if thermal + limit == 0.0 {
         return None;

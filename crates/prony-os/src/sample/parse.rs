@@ -93,7 +93,7 @@ pub fn memory(text: &str) -> Option<Memory> {
 
 /// Resident memory of a process by `/proc/PID/statm`, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pages {
+pub(crate) struct Pages {
     /// Anonymous.
     pub anon: u64,
     /// File-backed and shared.
@@ -117,7 +117,7 @@ pub struct Ids {
 }
 
 /// Reads a task's identity from its `status`.
-pub fn ids(text: &str) -> Option<Ids> {
+pub(crate) fn ids(text: &str) -> Option<Ids> {
     let number = |key| line(text, key)?.parse().ok();
     Some(Ids { process: number("Tgid:")?, parent: number("PPid:")? })
 }

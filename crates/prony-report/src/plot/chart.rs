@@ -186,7 +186,7 @@ pub struct Choice {
 
 impl Choice {
     /// An option that is about all variants.
-    pub fn new(text: impl Into<String>) -> Self {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 }

@@ -19,7 +19,7 @@ use crate::figures::readings::{Readings, set};
 const FRESH: Nanos = Nanos::from_millis(250);
 
 /// How far a reading may lie from an instant of a phase of this length and still be that of the instant.
-pub fn fresh(phase: Nanos) -> Nanos {
+pub(crate) fn fresh(phase: Nanos) -> Nanos {
     FRESH.max(Nanos::from_nanos(phase.as_nanos() / 10))
 }
 
@@ -47,7 +47,7 @@ fn bytes(reading: &Reading<Bytes>) -> Reading<f64> {
 
 /// The part of a trial for which metrics are requested.
 #[derive(Clone, Copy, Debug)]
-pub struct Span<'a> {
+pub(crate) struct Span<'a> {
     /// Its begin.
     pub begin: Nanos,
     /// Its end.
@@ -60,7 +60,7 @@ pub struct Span<'a> {
 
 /// Figures of all threads under `""`, and of each role where there are several threads. `silent` is the reason where no
 /// probe reported anything.
-pub fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTreeMap<String, Readings> {
+pub(crate) fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTreeMap<String, Readings> {
     let all: Vec<&Thread> = threads.all().iter().collect();
     if all.is_empty() {
         return BTreeMap::from([(String::new(), missing(silent))]);

@@ -43,7 +43,7 @@ fn nanos(time: Nanos) -> Reading<f64> {
 
 /// What was observed beside the replicas.
 #[derive(Clone, Copy)]
-pub struct Inputs<'a> {
+pub(crate) struct Inputs<'a> {
     /// Every snapshot of the trial.
     pub snapshots: &'a [Snapshot],
     /// Samples of all processes.
@@ -185,7 +185,7 @@ pub fn answer(all: &[Ran]) -> Option<Answer> {
 }
 
 /// The metrics of each replica, of the roles in it, and of all replicas together.
-pub fn instances(all: &[Ran], inputs: Inputs<'_>) -> BTreeMap<String, Readings> {
+pub(crate) fn instances(all: &[Ran], inputs: Inputs<'_>) -> BTreeMap<String, Readings> {
     let mut found = BTreeMap::new();
     for ran in all.iter().filter(|ran| ran.end().is_some()) {
         for (role, heap) in heaps_of(&ran.threads, ran.released, ended(ran), &ran.silent) {

@@ -17,7 +17,7 @@ use crate::figures::readings::{Readings, set};
 use crate::watched::Watched;
 
 /// From one snapshot to another.
-pub struct Span<'a> {
+pub(crate) struct Span<'a> {
     /// All observations of the trial.
     pub watched: &'a Watched,
     /// When the program was suspended.
@@ -65,7 +65,7 @@ pub(crate) fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item
 
 impl Span<'_> {
     /// The operating system's metrics.
-    pub fn readings(&self, series: &[ProcessSeries]) -> Readings {
+    pub(crate) fn readings(&self, series: &[ProcessSeries]) -> Readings {
         let (mut begin, mut end) =
             (self.watched.snapshots[self.first].clone(), self.watched.snapshots[self.until].clone());
         self.inner_holds().iter().for_each(|(from, to)| begin.credit(from, to));
@@ -197,7 +197,7 @@ impl Span<'_> {
     }
 
     /// Figures of each process, of which the whole tree used `cpu`.
-    pub fn processes(&self, series: &[ProcessSeries], cpu: &Reading<f64>) -> BTreeMap<String, Readings> {
+    pub(crate) fn processes(&self, series: &[ProcessSeries], cpu: &Reading<f64>) -> BTreeMap<String, Readings> {
         let (begin, end) = (&self.watched.snapshots[self.first], &self.watched.snapshots[self.until]);
         let rest = self.after_suspension();
         let at_rest = &rest.as_ref().unwrap_or(end).processes;

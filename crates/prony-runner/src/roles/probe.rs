@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// What was added to a program's environment.
 #[derive(Clone, Debug, Default)]
-pub struct Probing {
+pub(crate) struct Probing {
     prepared: Option<Prepared>,
     /// Where suspended threads wait.
     pub commands: PathBuf,
@@ -27,7 +27,7 @@ pub struct Probing {
 ///
 /// # Errors
 /// Where the probe's files cannot be written, or a path cannot be passed to the runtime.
-pub fn install(
+pub(crate) fn install(
     launch: &mut LaunchSpec,
     program: &ProgramSpec,
     phases: &[PhaseSpec],

@@ -1,7 +1,7 @@
 //! All observations of a trial from its release to its end; its metrics and its record are derived from them.
 
-pub mod replicas;
-pub mod report;
+pub(crate) mod replicas;
+pub(crate) mod report;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ pub struct Watched {
 
 impl Watched {
     /// When it was over, and the index of the snapshot then: when it was cut short, else when the main process ended.
-    pub fn over(&self) -> (Nanos, usize) {
+    pub(crate) fn over(&self) -> (Nanos, usize) {
         self.cut.unwrap_or((self.ended.at, self.snapshots.len() - 1))
     }
 

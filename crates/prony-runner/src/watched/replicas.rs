@@ -121,7 +121,7 @@ pub(crate) fn last_end<'f>(fates: impl IntoIterator<Item = &'f ReplicaEnd>) -> O
 
 impl Ran {
     /// The instance under which its metrics are listed, which is its role in samples.
-    pub fn role(&self) -> String {
+    pub(crate) fn role(&self) -> String {
         replica_instance(self.number)
     }
 

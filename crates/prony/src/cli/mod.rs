@@ -17,7 +17,7 @@ pub mod check;
 pub mod choice;
 pub mod compare;
 pub mod completions;
-pub mod course;
+pub(crate) mod course;
 pub mod data;
 pub mod doctor;
 pub mod engines;

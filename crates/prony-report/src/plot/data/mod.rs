@@ -6,7 +6,7 @@ pub mod latency;
 pub mod samples;
 pub mod series;
 pub mod spread;
-pub mod thin;
+pub(crate) mod thin;
 pub mod throughput;
 pub mod timeline;
 
@@ -37,7 +37,7 @@ pub struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// The trials of a variant, by index in the run.
-    pub fn trials_of(self, variant: usize) -> impl Iterator<Item = usize> + 'a {
+    pub(crate) fn trials_of(self, variant: usize) -> impl Iterator<Item = usize> + 'a {
         let trials = &self.data.trials;
         (0..trials.len()).filter(move |at| trials[*at].trial.variant == variant)
     }

@@ -72,7 +72,7 @@ impl Bins {
 }
 
 /// The value that a share of the sorted values does not exceed.
-pub fn quantile(sorted: &[u64], share: f64) -> u64 {
+pub(crate) fn quantile(sorted: &[u64], share: f64) -> u64 {
     let at = (share * sorted.len() as f64) as usize;
     sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
 }

@@ -57,7 +57,7 @@ struct Span {
 }
 
 /// What a timeline shows.
-pub struct Quantity {
+pub(crate) struct Quantity {
     /// As a column of numbers is called.
     column: &'static str,
     title: &'static str,

@@ -271,7 +271,7 @@ impl Style {
     }
 
     /// Whether there is colour; `None` as for any other command.
-    pub const fn colour(self) -> Option<bool> {
+    pub(crate) const fn colour(self) -> Option<bool> {
         match self {
             Self::Auto => None,
             Self::Full | Self::Color => Some(true),
