@@ -165,8 +165,8 @@ impl KeyStripe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::{count, deviation, key};
-    use crate::zipf::{SCRAMBLED_RANKS, fnv, gray};
+    use crate::tests::{count, deviation, gray, key};
+    use crate::zipf::{SCRAMBLED_RANKS, fnv};
     use prony_model::spec::{DataSpec, KeySpec, Size, ValueSpec};
     use prony_model::units::{Bytes, Fraction};
     use proptest::prelude::*;
