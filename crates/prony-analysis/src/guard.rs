@@ -2,7 +2,7 @@
 //! may refuse a comparison; it never deletes data.
 //!
 //! [`trial`] checks one trial, [`variants`] compares a variant with its stratum's baseline, [`run`] checks a whole run;
-//! [`gather`](findings::gather) calls every guard.
+//! [`findings`] collects those of the latter two.
 
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::number::percent_with;
@@ -11,7 +11,7 @@ use prony_model::record::PhaseRecord;
 pub use prony_model::finding::{Finding, Severity};
 
 pub mod copies;
-pub mod disturbances;
+pub(crate) mod disturbances;
 pub mod findings;
 pub mod probe;
 pub mod processes;

@@ -84,11 +84,11 @@ pub fn begins_phase(line: &str) -> bool {
 
 /// All functions of a trial, by the names under which probes report them.
 #[derive(Clone, Debug, Default)]
-pub struct Functions(BTreeMap<String, (usize, Part)>);
+pub(crate) struct Functions(BTreeMap<String, (usize, Part)>);
 
 impl Functions {
     /// Those of these phases.
-    pub fn of(phases: &[PhaseSpec]) -> Self {
+    pub(crate) fn of(phases: &[PhaseSpec]) -> Self {
         let each = |(index, phase): (usize, &PhaseSpec)| {
             let named = |(part, _): (Part, &str)| (id(&phase.name, part), (index, part));
             parts(phase).into_iter().map(named).collect::<Vec<_>>()
@@ -97,7 +97,7 @@ impl Functions {
     }
 
     /// The phase, by index, and the part of the function in it.
-    pub fn find(&self, id: &str) -> Option<(usize, Part)> {
+    pub(crate) fn find(&self, id: &str) -> Option<(usize, Part)> {
         self.0.get(id).copied()
     }
 }

@@ -30,7 +30,7 @@ impl Stopped {
 
 /// When each phase must be over. All instants are those of the clock that stops.
 #[derive(Clone, Debug, Default)]
-pub struct Deadlines {
+pub(crate) struct Deadlines {
     of: Vec<Option<Nanos>>,
     /// What was left of a phase's time when its function had returned.
     left: Vec<Option<Nanos>>,
@@ -38,34 +38,34 @@ pub struct Deadlines {
 
 impl Deadlines {
     /// Of so many phases; none has begun.
-    pub fn new(phases: usize) -> Self {
+    pub(crate) fn new(phases: usize) -> Self {
         Self { of: vec![None; phases], left: vec![None; phases] }
     }
 
     /// A phase begins, and may take so long.
-    pub fn begin(&mut self, phase: usize, limit: Option<Nanos>, now: Nanos) {
+    pub(crate) fn begin(&mut self, phase: usize, limit: Option<Nanos>, now: Nanos) {
         self.of[phase] = limit.map(|limit| now + limit);
     }
 
     /// It is over.
-    pub fn end(&mut self, phase: usize) {
+    pub(crate) fn end(&mut self, phase: usize) {
         self.of[phase] = None;
     }
 
     /// No invocation of its function is running now: the time between them is not the phase's.
-    pub fn pause(&mut self, phase: usize, now: Nanos) {
+    pub(crate) fn pause(&mut self, phase: usize, now: Nanos) {
         if let Some(deadline) = self.of[phase].take() {
             self.left[phase] = Some(deadline.since(now));
         }
     }
 
     /// An invocation is running again.
-    pub fn go_on(&mut self, phase: usize, now: Nanos) {
+    pub(crate) fn go_on(&mut self, phase: usize, now: Nanos) {
         self.of[phase] = self.left[phase].map(|left| now + left);
     }
 
     /// The first deadline.
-    pub fn first(&self) -> Option<Nanos> {
+    pub(crate) fn first(&self) -> Option<Nanos> {
         self.of.iter().flatten().min().copied()
     }
 }

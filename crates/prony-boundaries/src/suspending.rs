@@ -148,13 +148,13 @@ pub struct Asked {
 
 impl SuspensionControl {
     /// Threads wait in `dir`.
-    pub fn new(dir: PathBuf) -> Self {
+    pub(crate) fn new(dir: PathBuf) -> Self {
         let (active, put_off) = (BTreeMap::new(), BTreeMap::new());
         Self { dir, active, put_off, all: Vec::new(), over: Suspensions::default() }
     }
 
     /// An instant by a clock that stops while any thread is suspended, as far as suspensions are known by then.
-    pub fn running(&self, at: Nanos) -> Nanos {
+    pub(crate) fn running(&self, at: Nanos) -> Nanos {
         let since = self.active.values().map(|active| self.all[active.index].from).min();
         self.over.running(since.map_or(at, |since| since.min(at)))
     }
@@ -166,12 +166,12 @@ impl SuspensionControl {
     }
 
     /// Whether any thread is suspended.
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         !self.active.is_empty()
     }
 
     /// When an action is due.
-    pub fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         let due = |active: &Active| match &active.step {
             Step::Waiting(until) => Some(*until),
             Step::Settling(_, next) => Some(*next),
@@ -181,7 +181,7 @@ impl SuspensionControl {
     }
 
     /// A thread is suspended: it gets an answer and its first command.
-    pub fn begin(&mut self, line: &ProbeLine, number: u64, asked: Asked, probe: &mut impl Probe) {
+    pub(crate) fn begin(&mut self, line: &ProbeLine, number: u64, asked: Asked, probe: &mut impl Probe) {
         let Asked { phase, ended, snapshot, plan, stop } = asked;
         let suspension = Suspension::new(phase, line.source, ended, line.at, snapshot);
         if self.answer(number, suspension, plan, stop) {
@@ -191,7 +191,7 @@ impl SuspensionControl {
 
     /// A thread is suspended at the turn of its event loop to which a collection was put off; `snapshot` was read just
     /// now. What it did since the invocation's end belongs to no suspension.
-    pub fn again(&mut self, line: &ProbeLine, number: u64, snapshot: usize, probe: &mut impl Probe) {
+    pub(crate) fn again(&mut self, line: &ProbeLine, number: u64, snapshot: usize, probe: &mut impl Probe) {
         let Some((before, plan, stop)) = self.put_off.remove(&line.source) else { return };
         let before = &mut self.all[before];
         before.fault = None;
@@ -205,7 +205,7 @@ impl SuspensionControl {
 
     /// A thread is suspended at the end of an invocation that ends no phase: it is released at once, to be suspended
     /// there `again` or not. `snapshot` is the last one.
-    pub fn pass(&mut self, line: &ProbeLine, number: u64, phase: usize, snapshot: usize, again: bool) {
+    pub(crate) fn pass(&mut self, line: &ProbeLine, number: u64, phase: usize, snapshot: usize, again: bool) {
         let suspension = Suspension::new(phase, line.source, line.at, line.at, snapshot);
         if self.answer(
             number,
@@ -283,7 +283,7 @@ impl SuspensionControl {
     }
 
     /// Does what is due.
-    pub fn due(&mut self, probe: &mut impl Probe) {
+    pub(crate) fn due(&mut self, probe: &mut impl Probe) {
         let now = Instant::now();
         let mut over = Vec::new();
         for (source, active) in &mut self.active {
@@ -304,7 +304,7 @@ impl SuspensionControl {
 
     /// Ends the suspensions of processes that have ended; `runs` tests a process. Lines from before its end are read first:
     /// it must have ended in two successive checks.
-    pub fn bury(&mut self, runs: &dyn Fn(u32) -> bool, now: Nanos) {
+    pub(crate) fn bury(&mut self, runs: &dyn Fn(u32) -> bool, now: Nanos) {
         let mut vanished = Vec::new();
         for (source, active) in &mut self.active {
             let before = std::mem::replace(&mut active.vanished, !runs(source.pid));
@@ -323,7 +323,7 @@ impl SuspensionControl {
     }
 
     /// Handles an answer of a suspended thread. `snapshot` reads memory, once the thread has read its heap.
-    pub fn heard(&mut self, line: &ProbeLine, probe: &mut impl Probe, snapshot: &mut dyn FnMut() -> usize) {
+    pub(crate) fn heard(&mut self, line: &ProbeLine, probe: &mut impl Probe, snapshot: &mut dyn FnMut() -> usize) {
         if let ProbeEvent::Resumed { because } = line.event {
             let active = self.active.remove(&line.source);
             let last = self

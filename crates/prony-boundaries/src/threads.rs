@@ -11,7 +11,7 @@ use prony_runtime::{Because, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent
 pub const MOST_SAMPLES: usize = 200_000;
 
 /// Most garbage collections that are stored for a trial, each with its instant.
-pub const MOST_COLLECTIONS: usize = 1_000_000;
+pub(crate) const MOST_COLLECTIONS: usize = 1_000_000;
 
 /// Sizes of a heap at an instant.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,11 +109,10 @@ impl Threads {
             return;
         }
         self.recorded += 1;
-        thread.samples.push(Sample {
-            at: line.at,
-            heap: heap.clone(),
-            suspended: thread.suspended && !line.is_suspended(),
-        });
+        // A suspension begins at the end of the call: the heap that is read then is not past it.
+        let begins = matches!(line.event, ProbeEvent::Suspended { .. });
+        let suspended = thread.suspended && !begins;
+        thread.samples.push(Sample { at: line.at, heap: heap.clone(), suspended });
     }
 
     fn hello(&mut self, line: &ProbeLine, hello: &Hello) {
@@ -203,17 +202,6 @@ impl Threads {
     }
 }
 
-/// Whether a heap was read at a suspension's begin, which is the end of the call and not past it.
-trait IsSuspended {
-    fn is_suspended(&self) -> bool;
-}
-
-impl IsSuspended for ProbeLine {
-    fn is_suspended(&self) -> bool {
-        matches!(self.event, ProbeEvent::Suspended { .. })
-    }
-}
-
 impl Thread {
     /// Notes what a line reports; returns the heap's values in it, if any.
     fn take<'l>(&mut self, line: &'l ProbeLine) -> Option<&'l HeapFigures> {
@@ -267,127 +255,4 @@ impl Thread {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use prony_model::units::Bytes;
-    use prony_runtime::{Line, parse};
-
-    use super::*;
-
-    /// Lines of probes, `at` in milliseconds, as the rest of a JSON object.
-    pub(crate) fn line(pid: u32, thread: u32, at: u64, rest: &str) -> ProbeLine {
-        let text = format!(r#"{{"at":{},"pid":{pid},"thread":{thread},{rest}}}"#, at * 1_000_000);
-        match parse(&text) {
-            Ok(Line::Probe(line)) => line,
-            other => panic!("{text}: {other:?}"),
-        }
-    }
-
-    pub(crate) fn hello(pid: u32, thread: u32, at: u64) -> ProbeLine {
-        let rest = r#""probe":"hello","parent":1,"runtime":"node","version":"20.1.0","script":"a.js","unsupported":[]"#;
-        line(pid, thread, at, rest)
-    }
-
-    pub(crate) fn heap(pid: u32, thread: u32, at: u64, why: &str, used: u64) -> ProbeLine {
-        line(pid, thread, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":{used},"total":{}}}"#, 2 * used))
-    }
-
-    pub(crate) fn bye(pid: u32, thread: u32, at: u64) -> ProbeLine {
-        line(pid, thread, at, r#""probe":"bye""#)
-    }
-
-    pub(crate) fn threads(lines: &[ProbeLine]) -> Threads {
-        let mut threads = Threads::default();
-        lines.iter().for_each(|line| threads.take(line));
-        threads
-    }
-
-    fn ms(n: u64) -> Nanos {
-        Nanos::from_millis(n)
-    }
-
-    #[test]
-    fn each_thread_has_its_role_and_its_end() {
-        let mut threads = threads(&[hello(1, 0, 0), hello(1, 2, 10), hello(5, 0, 20), hello(6, 0, 30), bye(6, 0, 40)]);
-        threads.finish(ms(100), &[], &BTreeMap::from([(5, ms(60))]));
-        let ends: Vec<(Role, Nanos)> = threads.all().iter().map(|thread| (thread.role, thread.ended)).collect();
-        let expected = [(Role::Main, 100), (Role::Worker, 100), (Role::Child, 60), (Role::Child, 40)];
-        assert_eq!(ends, expected.map(|(role, at)| (role, ms(at))));
-        assert_eq!(threads.end_of_main(), Some(ms(100)));
-    }
-
-    #[test]
-    fn a_process_that_executes_another_program_is_another() {
-        let threads =
-            threads(&[hello(1, 0, 0), heap(1, 0, 1, "start", 5), hello(1, 0, 50), heap(1, 0, 51, "start", 7)]);
-        assert_eq!(threads.all().iter().map(|thread| thread.samples.len()).collect::<Vec<_>>(), [1, 1]);
-        assert_eq!(threads.all()[0].bye, Some(ms(50)));
-    }
-
-    #[test]
-    fn discarded_samples_are_counted_and_dated() {
-        let mut threads = threads(&[hello(1, 0, 0), hello(2, 0, 0)]);
-        threads.recorded = MOST_SAMPLES - 1;
-        [heap(1, 0, 1, "sample", 5), heap(1, 0, 2, "sample", 9), heap(1, 0, 3, "sample", 9)]
-            .iter()
-            .for_each(|line| threads.take(line));
-        let recorded: Vec<(usize, Option<Nanos>)> =
-            threads.all().iter().map(|thread| (thread.samples.len(), thread.cut)).collect();
-        assert_eq!(recorded, [(1, Some(ms(2))), (0, None)]);
-        assert_eq!(threads.report(true).samples_dropped, 2);
-    }
-
-    #[test]
-    fn samples_during_a_suspension_are_marked() {
-        let suspended = line(1, 0, 20, r#""probe":"suspended","call":"p","n":1,"suspension":1,"heap":{"used":9}"#);
-        let collected = line(1, 0, 21, r#""probe":"collected","took":5,"heap":{"used":4}"#);
-        let resumed = line(1, 0, 22, r#""probe":"resumed","because":"go""#);
-        let late = |at| line(1, 0, at, r#""probe":"heap","why":"sample","heap":{"used":4},"loop_delay_max":7"#);
-        let lines = [hello(1, 0, 0), suspended, collected, heap(1, 0, 22, "read", 4), resumed, late(30), late(130)];
-        let threads = threads(&lines);
-        let thread = &threads.all()[0];
-        assert_eq!(thread.samples.iter().map(|s| s.suspended).collect::<Vec<_>>(), [false, true, true, false, false]);
-        assert_eq!(thread.delays, [(ms(130), Nanos::from_nanos(7))], "the first delay was that of the hold");
-    }
-
-    #[test]
-    fn a_death_is_the_last_sample_and_costs_are_summed() {
-        let cost = |pid, time: u64| {
-            let rest = format!(r#""probe":"cost","time":{time},"heap":100,"lines":3,"lost":1"#);
-            line(pid, 0, 5, &rest)
-        };
-        let mut threads = threads(&[hello(1, 0, 0), hello(2, 0, 1), cost(1, 40), cost(2, 2), cost(1, 50)]);
-        let ProbeEvent::Heap { heap, .. } = heap(1, 0, 90, "read", 77).event else { unreachable!() };
-        let event = ProbeEvent::Dying { heap, what: "heap".into() };
-        let death = ProbeLine { at: ms(90), source: Source { pid: 1, thread: 0 }, event };
-        threads.finish(ms(95), &[death], &BTreeMap::new());
-        assert_eq!((threads.all()[0].ended, threads.all()[0].samples.len()), (ms(90), 1));
-        let report = threads.report(true);
-        assert_eq!((report.cost, report.lines_lost), (Nanos::from_nanos(52), 2));
-        assert_eq!(report.threads[0].last_heap_used, Some(Bytes::from_bytes(77)));
-    }
-
-    #[test]
-    fn a_function_of_two_files_in_any_process_is_ambiguous() {
-        let found = |pid, file| line(pid, 0, 1, &format!(r#""probe":"found","call":"p","file":"{file}""#));
-        assert_eq!(threads(&[found(1, "/a.js"), found(1, "/a.js"), found(2, "/a.js")]).ambiguous(), None);
-        let threads = threads(&[found(1, "/a.js"), found(2, "/b.js")]);
-        let (call, files) = threads.ambiguous().unwrap();
-        assert_eq!((call, files.len()), ("p", 2));
-    }
-
-    #[test]
-    fn functions_that_cannot_be_timed_say_why() {
-        let unsupported = line(
-            1,
-            0,
-            0,
-            r#""probe":"hello","parent":1,"runtime":"node","version":"14","script":"","unsupported":[{"call":"p","why":"too old"}]"#,
-        );
-        let missed = line(1, 0, 1, r#""probe":"not_found","call":"q","file":"/a.js","why":"no such export""#);
-        let found = line(1, 0, 1, r#""probe":"found","call":"r","file":"/b.js""#);
-        let threads = threads(&[unsupported, missed, found]);
-        assert_eq!(threads.unfound["p"], "too old");
-        assert_eq!(threads.unfound["q"], "`/a.js` was loaded: no such export");
-        assert_eq!(threads.found["r"].iter().collect::<Vec<_>>(), ["/b.js"]);
-    }
-}
+pub(crate) mod tests;

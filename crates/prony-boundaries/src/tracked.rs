@@ -83,7 +83,7 @@ pub struct Ending {
 
 /// What begins or ends a phase.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub(crate) enum Event {
     /// A line that matches.
     Line(Regex),
     /// A mark of this name.

@@ -22,7 +22,7 @@ pub struct Change {
 
 impl Change {
     /// Whether nothing changed.
-    pub const fn is_none(&self) -> bool {
+    pub(crate) const fn is_none(&self) -> bool {
         self.began.is_empty() && self.ended.is_empty()
     }
 }
@@ -155,7 +155,7 @@ impl Tracker {
     }
 
     /// Before which instant a mark cannot have been made: it ends a phase that had not begun.
-    pub fn not_before(&self, mark: &Mark) -> Option<Nanos> {
+    pub(crate) fn not_before(&self, mark: &Mark) -> Option<Nanos> {
         let ends = |phase: &&Tracked| {
             phase.is_open() && phase.end.as_ref().is_some_and(|end| end.is(Happened::Mark(mark), Boundary::End))
         };

@@ -25,7 +25,7 @@ impl Reads {
 
     /// A row with its key.
     #[inline(always)]
-    pub fn keyed(&mut self, key: &[u8], value: &[u8]) {
+    pub(crate) fn keyed(&mut self, key: &[u8], value: &[u8]) {
         self.row(hash_key(key), key.len(), value);
     }
 
@@ -44,7 +44,7 @@ impl Reads {
     }
 
     /// Adds what another client has read.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.rows += other.rows;
         self.misses += other.misses;
         self.bytes += other.bytes;

@@ -287,7 +287,7 @@ pub enum EngineError {
 }
 
 /// A value that a driver's option cannot take, as a fault.
-pub fn bad_value(option: &str, value: &OptionValue, wanted: &str) -> OptionFault {
+pub(crate) fn bad_value(option: &str, value: &OptionValue, wanted: &str) -> OptionFault {
     let shown = match value {
         OptionValue::Bool(on) => on.to_string(),
         OptionValue::Int(n) => n.to_string(),

@@ -20,7 +20,7 @@ pub fn now() -> u64 {
 }
 
 /// CPU time of the calling thread, user and system, in nanoseconds. A system call: for chunk edges only.
-pub fn thread_cpu() -> u64 {
+pub(crate) fn thread_cpu() -> u64 {
     read_clock(ClockId::ThreadCPUTime)
 }
 
@@ -56,7 +56,7 @@ pub enum Kind {
 
 impl Kind {
     /// Whether it never changes anything, so that a read transaction serves.
-    pub const fn only_reads(self) -> bool {
+    pub(crate) const fn only_reads(self) -> bool {
         matches!(self, Self::Read | Self::Scan)
     }
 }
@@ -124,7 +124,7 @@ pub trait Timing {
 
 /// Times only the section.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Untimed;
+pub(crate) struct Untimed;
 
 impl Timing for Untimed {}
 
@@ -156,7 +156,7 @@ impl Tally {
     }
 
     /// Adds another client's counts.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.operations += other.operations;
         self.errors += other.errors;
         self.disk_full += other.disk_full;
@@ -389,7 +389,7 @@ fn span<P: Step<X>, X, T: Timing>(
 ///
 /// # Errors
 /// As [`each`].
-pub fn batched_reads<S: Session, T: Timing>(
+pub(crate) fn batched_reads<S: Session, T: Timing>(
     session: &mut S,
     feed: &mut impl Feed<T>,
     timing: &mut T,
@@ -433,7 +433,7 @@ fn not_begun<T: Timing>(feed: &mut impl Feed<T>, timing: &mut T) {
 ///
 /// # Errors
 /// As [`each`].
-pub fn batched_writes<S: Session, T: Timing>(
+pub(crate) fn batched_writes<S: Session, T: Timing>(
     session: &mut S,
     feed: &mut impl Feed<T>,
     timing: &mut T,

@@ -30,7 +30,7 @@ enum Style {
 
 /// Why a text is not a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FormatError {
+pub(crate) enum FormatError {
     /// Not known.
     #[error("`{0}` is not a format; known: {known}", known = KNOWN.join(", "))]
     Unknown(String),
@@ -58,7 +58,7 @@ pub fn known() -> &'static [&'static str] {
 ///
 /// # Errors
 /// A text that names no unit or clock.
-pub fn parse_format(text: &str) -> Result<Format, FormatError> {
+pub(crate) fn parse_format(text: &str) -> Result<Format, FormatError> {
     let clock = |digits| Format { style: Style::Clock(digits), decimals: None };
     match text {
         "mm:ss" => return Ok(clock(0)),
@@ -158,7 +158,7 @@ fn clock(nanos: f64, digits: u32) -> String {
 ///
 /// # Errors
 /// A format that is not known or does not fit the dimension.
-pub fn check_format(text: &str, dimension: Dimension) -> Result<(), FormatError> {
+pub(crate) fn check_format(text: &str, dimension: Dimension) -> Result<(), FormatError> {
     let what = match dimension {
         Dimension::Unit(Unit::Nanos) => "a time",
         Dimension::Unit(Unit::Bytes) => "an amount of bytes",

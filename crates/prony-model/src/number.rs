@@ -3,6 +3,8 @@
 //! Unless a place asks for a number of decimals, three significant digits are shown and the whole part in full. Units are
 //! decimal. A unit is chosen after rounding: 999.996 kB is `1.0 MB`, not `1000.00 kB`.
 
+use std::fmt::Display;
+
 /// Decimals, at most.
 pub const MOST_DECIMALS: usize = 9;
 
@@ -126,6 +128,12 @@ fn largest(value: u64, units: &[(&str, f64, usize)]) -> String {
     format!("{:.decimals$} {name}", value as f64 / factor)
 }
 
+/// So many of a noun whose plural takes an s: `1 trial`, `3 trials`.
+pub fn count<N: Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
+    let ending = if n == N::from(1) { "" } else { "s" };
+    format!("{n} {noun}{ending}")
+}
+
 /// `1234567.8` -> `1,234,567.8`; four digits stay together.
 pub fn thousands(text: &str) -> String {
     let digits = text.trim_start_matches('-');
@@ -187,6 +195,11 @@ mod tests {
         let one = |share| percent_with(share, 1);
         assert_eq!([0.621_4, 1.0, -0.000_2, -9.0].map(one), ["62.1 %", "100.0 %", "0.0 %", "-900.0 %"]);
         assert_eq!(percent_with(0.123, 0), "12 %");
+    }
+
+    #[test]
+    fn only_one_is_no_plural() {
+        assert_eq!([0, 1, 3].map(|n: u32| count(n, "trial")), ["0 trials", "1 trial", "3 trials"]);
     }
 
     #[test]

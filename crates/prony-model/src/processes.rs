@@ -19,7 +19,7 @@ pub const NOT_ATTRIBUTED: &str = "process.not attributed";
 pub const PART: f64 = 0.10;
 
 /// How many processes of one role and command have a name of their own.
-pub const NUMBERED: usize = 8;
+pub(crate) const NUMBERED: usize = 8;
 
 /// The instance of each process in the readings of a phase: `process.ROLE.COMMAND`, then `process.ROLE.COMMAND.2` ...
 pub fn instances(series: &[ProcessSeries]) -> Vec<String> {

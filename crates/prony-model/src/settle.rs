@@ -80,7 +80,7 @@ impl Signs {
     }
 
     /// What the kernel does for the processes afterwards: the default of the further signs that a phase waits for.
-    pub fn of_the_kernel() -> Self {
+    pub(crate) fn of_the_kernel() -> Self {
         [Sign::Dirty].into_iter().collect()
     }
 

@@ -98,7 +98,7 @@ where
 }
 
 /// Size of all regular files at or below `path`.
-pub fn disk_usage(path: &Path) -> Reading<DiskUsage> {
+pub(crate) fn disk_usage(path: &Path) -> Reading<DiskUsage> {
     over_files(path, DiskUsage::default(), |total, file| {
         let metadata = fs::metadata(file)?;
         Ok(DiskUsage {

@@ -32,7 +32,7 @@ pub fn file_mode() -> u32 {
 ///
 /// # Errors
 /// Where it cannot be made.
-pub fn own_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn own_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(mode(0o700, 0o777)).create(path)
 }
 

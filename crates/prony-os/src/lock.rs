@@ -78,7 +78,7 @@ impl Lock {
     /// # Errors
     /// Where it cannot be made, [`ErrorKind::AlreadyExists`] where it was there before; where it cannot be locked for
     /// another reason than that the file system takes no locks: a sweep would then take it for abandoned, and it is removed.
-    pub fn of_new(path: &Path, make: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<Option<Self>> {
+    pub(crate) fn of_new(path: &Path, make: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<Option<Self>> {
         make(path)?;
         let until = Instant::now() + MOST_PATIENCE;
         loop {

@@ -18,27 +18,48 @@ pub fn of(path: &Path) -> Reading<Mount> {
 /// The mount of an absolute path: the deepest mount point above it, the last one where several
 /// were mounted over each other.
 fn find(mountinfo: &str, path: &Path) -> Option<Mount> {
-    let mounts = mountinfo.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.point));
-    mounts.max_by_key(|mount| mount.point.components().count())
-}
-
-/// Reads one line, by proc_pid_mountinfo(5): optional fields end at a lone hyphen.
-fn parse(line: &str) -> Option<Mount> {
-    let (before, after) = line.split_once(" - ")?;
-    let before: Vec<&str> = before.split(' ').collect();
-    let after: Vec<&str> = after.split(' ').collect();
-    let mut options: Vec<String> = Vec::new();
-    for option in before.get(5)?.split(',').chain(after.get(2)?.split(',')) {
-        if !options.iter().any(|known| known == option) {
-            options.push(option.to_owned());
+    let mounts = lines(mountinfo).filter(|mount| path.starts_with(&mount.point));
+    let Line { point, kind, source, own_options, options, .. } =
+        mounts.max_by_key(|mount| mount.point.components().count())?;
+    let mut all: Vec<String> = Vec::new();
+    for option in own_options.split(',').chain(options.split(',')) {
+        if !all.iter().any(|known| known == option) {
+            all.push(option.to_owned());
         }
     }
-    Some(Mount {
-        point: PathBuf::from(unescape(before.get(4)?)),
-        kind: (*after.first()?).to_owned(),
-        source: unescape(after.get(1)?),
-        options,
-    })
+    Some(Mount { point, kind: kind.to_owned(), source, options: all })
+}
+
+/// A line of `/proc/self/mountinfo`.
+pub(crate) struct Line<'a> {
+    /// The directory of the file system that is mounted.
+    pub(crate) root: String,
+    /// Where it is mounted.
+    pub(crate) point: PathBuf,
+    /// The kind of file system.
+    pub(crate) kind: &'a str,
+    source: String,
+    own_options: &'a str,
+    /// The options of the file system, separated by commas.
+    pub(crate) options: &'a str,
+}
+
+/// The mounts of this text, by proc_pid_mountinfo(5): optional fields end at a lone hyphen.
+pub(crate) fn lines<'a>(mountinfo: &'a str) -> impl Iterator<Item = Line<'a>> {
+    let line = |line: &'a str| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(3);
+        let mut after = after.split(' ');
+        Some(Line {
+            root: unescape(before.next()?),
+            point: unescape(before.next()?).into(),
+            own_options: before.next()?,
+            kind: after.next()?,
+            source: unescape(after.next()?),
+            options: after.next()?,
+        })
+    };
+    mountinfo.lines().filter_map(line)
 }
 
 /// The kernel writes white space and backslashes as three octal digits.

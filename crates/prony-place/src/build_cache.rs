@@ -12,6 +12,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::copy::{Progress, copy_tree};
 use crate::error::Error;
+use crate::startable;
 
 /// A build that was not used for so long is removed when another is stored.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -100,14 +101,12 @@ fn private(directory: &Path) -> std::io::Result<()> {
 /// those of a fresh clone, without artefacts but those that are committed.
 pub(crate) fn key(program: &ProgramSpec, build: &[String], digest: u64, inside: &Path, state: Option<&str>) -> String {
     let mut hash = Xxh3Default::new();
-    let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    let path = startable::path(program);
     // A command as one text is words of a shell: each executable that it names is a tool.
     let words = build.iter().flat_map(|text| text.split(|c: char| c.is_whitespace() || SHELL.contains(c)));
     let tool = |word: &str| {
-        let mut found = std::env::split_paths(&path).filter_map(|dir| dir.join(word).metadata().ok());
-        found
-            .find(|about| about.is_file() && about.mode() & 0o111 != 0)
-            .map(|about| (about.size(), about.mtime(), about.mtime_nsec()))
+        let about = startable::find(program, None, word.as_ref())?.metadata().ok()?;
+        Some((about.size(), about.mtime(), about.mtime_nsec()))
     };
     let tools: Vec<_> = words.filter(|word| !word.is_empty()).map(tool).collect();
     let inherited: Vec<_> = program.inherit.iter().map(std::env::var_os).collect();

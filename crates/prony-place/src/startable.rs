@@ -7,11 +7,9 @@ use std::path::{Path, PathBuf};
 
 use prony_experiment::design::Experiment;
 use prony_model::program::{DIR, ProgramSpec, TMP};
+use prony_os::launch::DEFAULT_PATH;
 
 use crate::error::Error;
-
-/// Where programs are searched for without a `PATH`.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Searches for the command of each program, unless a step before its trials may create it.
 ///
@@ -60,10 +58,14 @@ pub(crate) fn find(program: &ProgramSpec, directory: Option<&Path>, command: &Os
     if command.as_encoded_bytes().contains(&b'/') {
         return Some(named(directory, command)).filter(|path| is_program(path));
     }
-    let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
-    let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
     let entry = |entry: PathBuf| directory.map_or_else(|| entry.clone(), |directory| directory.join(&entry));
-    std::env::split_paths(&path).map(|dir| entry(dir).join(command)).find(|path| is_program(path))
+    std::env::split_paths(&path(program)).map(|dir| entry(dir).join(command)).find(|path| is_program(path))
+}
+
+/// The PATH of a program.
+pub(crate) fn path(program: &ProgramSpec) -> OsString {
+    let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
+    path.unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
 fn named(directory: Option<&Path>, command: &OsStr) -> PathBuf {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_experiment::design::{CellPart, Expr, Statistic, TableSpec};
 use prony_experiment::expr::metrics;
 use prony_model::metric::{Metric, MetricKey, MetricName};
-use prony_model::number::{percent, percent_with};
+use prony_model::number::{count, percent, percent_with};
 use prony_model::record::TrialRecord;
 use prony_model::spec::Durability;
 
@@ -25,7 +25,7 @@ use super::preface;
 use super::processes;
 use super::remarks::remarks;
 use super::scale::Scale;
-use super::words::{count, once};
+use super::words::once;
 use prony_analysis::verdicts::{self, Verdicts};
 use prony_results::RunData;
 

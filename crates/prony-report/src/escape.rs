@@ -2,7 +2,32 @@
 
 use std::borrow::Cow;
 
+use crate::screen::is_unsafe;
 pub(super) use crate::screen::one_line as terminal;
+
+/// What turns text around or hides in it is shown by its number instead.
+fn is_invisible(c: char) -> bool {
+    is_unsafe(c) && !matches!(c, '\n' | '\t')
+}
+
+/// For XML, in text and in attributes in double quotes.
+pub(super) fn xml(text: &str) -> String {
+    let entities = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;")];
+    entities.iter().fold(text.to_owned(), |text, (sign, entity)| text.replace(*sign, entity))
+}
+
+/// For HTML, in text and in attributes in quotes.
+pub(super) fn html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in xml(text).chars() {
+        match c {
+            '\'' => out.push_str("&#39;"),
+            c if is_invisible(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out
+}
 
 /// For GitHub's Markdown, inside a table cell or a sentence: nothing in it is markup.
 pub(super) fn markdown(text: &str) -> String {
@@ -83,6 +108,12 @@ fn is_formula(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn html_takes_nothing_for_markup() {
+        assert_eq!(html("</script><img onerror='x'>&\""), "&lt;/script&gt;&lt;img onerror=&#39;x&#39;&gt;&amp;&quot;");
+        assert_eq!(html("a\u{202e}b\u{0}c\nd"), "a\\u{202e}b\\u{0}c\nd");
+    }
 
     #[test]
     fn markdown_takes_nothing_for_markup() {

@@ -55,7 +55,7 @@ pub struct FindingLine {
 
 impl FindingLine {
     /// Whether it is a note, which does not change how results are read.
-    pub fn is_note(&self) -> bool {
+    pub(crate) fn is_note(&self) -> bool {
         self.severity == "note"
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_analysis::guard::{Finding, Severity, findings, run};
 use prony_experiment::design::Variant;
+use prony_model::number::count;
 use prony_model::program::Change;
 use prony_model::record::{EffectiveProgram, Status, TrialRecord};
 use prony_model::units::Nanos;
@@ -11,7 +12,7 @@ use prony_model::units::Nanos;
 use super::layout::varying;
 use super::machine;
 use super::model::FindingLine;
-use super::words::{count, instant};
+use super::words::instant;
 use prony_analysis::verdicts;
 use prony_results::{RunData, RunStatus};
 
@@ -91,8 +92,8 @@ fn extent(data: &RunData) -> String {
     format!(
         "Run {}: {variants} in {}, {} planned, {} finished{how}.",
         head.id,
-        count(blocks as usize, "block"),
-        count(head.planned as usize, "trial"),
+        count(blocks, "block"),
+        count(head.planned, "trial"),
         data.trials.len(),
     )
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use prony_analysis::profile::{Profile, Selection, Share};
-use prony_model::number::with_decimals;
+use prony_model::number::percent_with;
 use prony_model::reading::Reading;
 use prony_model::units::Nanos;
 
@@ -114,7 +114,7 @@ fn rows<const N: usize>(
 }
 
 fn percent(time: Nanos, busy: Nanos) -> String {
-    with_decimals(100.0 * time.as_secs_f64() / busy.as_secs_f64(), 1) + " %"
+    percent_with(time.as_secs_f64() / busy.as_secs_f64(), 1)
 }
 
 fn table(out: &mut String, shares: &[Share], top: usize, busy: Nanos, name: impl Fn(&Share) -> String) {

@@ -30,7 +30,7 @@ pub fn columns() -> usize {
 }
 
 /// Whether a character would act on a terminal, or is invisible there.
-pub fn is_unsafe(c: char) -> bool {
+pub(crate) fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
         || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
@@ -114,7 +114,7 @@ impl<W: Write> Screen<W> {
     ///
     /// # Errors
     /// Those of the output.
-    pub fn styled(&mut self, style: Option<Style>, text: &str) -> io::Result<()> {
+    pub(crate) fn styled(&mut self, style: Option<Style>, text: &str) -> io::Result<()> {
         let Some(style) = style.filter(|_| self.colour && !text.is_empty()) else { return self.text(text) };
         let code = match style {
             Style::Strong => 1,

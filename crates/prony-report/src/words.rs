@@ -124,11 +124,6 @@ pub fn bytes(n: f64) -> String {
     }
 }
 
-/// `1 trial`, `3 trials`.
-pub(super) fn count(n: usize, one: &str) -> String {
-    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
-}
-
 /// A Unix time as `2026-11-20 12:00:00 UTC`.
 pub fn instant(unix_ms: u64) -> String {
     i64::try_from(unix_ms)

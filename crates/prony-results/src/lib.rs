@@ -22,4 +22,3 @@ pub use open::Database;
 pub use run::{RunData, RunHead, RunId, RunStart, RunStatus};
 pub use schema::{VERSION as SCHEMA_VERSION, is_results};
 pub use trial_parts::Part;
-pub use write::experiment_hash;

@@ -375,17 +375,9 @@ fn insert_finding(tx: &Transaction<'_>, trial: i64, ord: usize, finding: &Findin
     Ok(())
 }
 
+/// The digest by which a run and an experiment are known to be the same (`RunHead::hash`).
 fn hash(experiment: &str) -> String {
     format!("{:032x}", xxh3_128(experiment.as_bytes()))
-}
-
-/// The digest by which a run and an experiment are known to be the same (`RunHead::hash`).
-///
-/// # Errors
-/// [`Error::Experiment`] where the experiment holds what JSON cannot.
-pub fn experiment_hash(experiment: &Experiment) -> Result<String, Error> {
-    let text = serde_json::to_string(experiment)?;
-    Ok(hash(&text))
 }
 
 fn nanos(time: Nanos) -> i64 {

@@ -17,11 +17,11 @@ const LIGHT: &str = "with light care, prony neither runs reference workloads nor
 
 /// What was done and read before a trial.
 #[derive(Debug)]
-pub struct BeforeAfter(Option<(Quiesced, Moment, Canary)>);
+pub(crate) struct BeforeAfter(Option<(Quiesced, Moment, Canary)>);
 
 impl BeforeAfter {
     /// Flushes dirty pages and reads the state of the machine, where the experiment asks for full care.
-    pub fn before(lab: &Lab<'_>) -> Self {
+    pub(crate) fn before(lab: &Lab<'_>) -> Self {
         if lab.experiment.observe().care == Care::Light {
             return Self(None);
         }
@@ -31,7 +31,7 @@ impl BeforeAfter {
     }
 
     /// The machine before and after the trial, which has just ended.
-    pub fn after(self, lab: &Lab<'_>) -> Reading<Machine> {
+    pub(crate) fn after(self, lab: &Lab<'_>) -> Reading<Machine> {
         match self.0 {
             None => Reading::Missing(Why::NotSupported(LIGHT.into())),
             Some((quiet, before, canary)) => {

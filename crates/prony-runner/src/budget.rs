@@ -73,12 +73,12 @@ impl Bought {
     }
 
     /// Whether verdicts are requested and too few blocks fit for any.
-    pub fn falls_short(&self) -> bool {
+    pub(crate) fn falls_short(&self) -> bool {
         matches!((self.blocks, self.needed), (Some((_, fit)), Some(needed)) if fit < needed)
     }
 
     /// The least time for a verdict, where that is known.
-    pub fn verdict_takes(&self) -> Option<Nanos> {
+    pub(crate) fn verdict_takes(&self) -> Option<Nanos> {
         let (block, _) = self.blocks?;
         Some(Nanos::from_nanos(block.as_nanos().saturating_mul(u64::from(self.needed?))) + self.once)
     }

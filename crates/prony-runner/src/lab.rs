@@ -81,7 +81,7 @@ impl<'a> Lab<'a> {
     ///
     /// # Errors
     /// As [`Lab::new`].
-    pub fn launching(
+    pub(crate) fn launching(
         launcher: Arc<dyn Launch>,
         experiment: &'a Experiment,
         near: &Path,
@@ -152,14 +152,14 @@ impl<'a> Lab<'a> {
     }
 
     /// The reference workloads before a trial: those after the trial before, where that is less than a second ago.
-    pub fn canary_before(&self) -> Canary {
+    pub(crate) fn canary_before(&self) -> Canary {
         let recent = |(at, _): &(Nanos, Canary)| monotonic().since(*at) < Nanos::from_secs(1);
         let last = self.sung.borrow().clone().filter(recent);
         last.map_or_else(|| self.canary_after(), |(_, canary)| canary)
     }
 
     /// Runs the reference workloads now.
-    pub fn canary_after(&self) -> Canary {
+    pub(crate) fn canary_after(&self) -> Canary {
         let canary = self.canaries.get_or_init(Canaries::default).sing(&self.near);
         *self.sung.borrow_mut() = Some((monotonic(), canary.clone()));
         canary
@@ -175,7 +175,7 @@ impl Lab<'_> {
 
 /// Whether any variant starts replicas. Their trials reuse nothing of earlier trials, and then no variant's trials do:
 /// all variants must be observed in the same way.
-pub fn starts_replicas(experiment: &Experiment) -> bool {
+pub(crate) fn starts_replicas(experiment: &Experiment) -> bool {
     let mut programs = experiment.variants().iter().filter_map(|variant| variant.spec.subject.program());
     programs.any(|program| program.replicas.is_some())
 }

@@ -1,6 +1,6 @@
 //! Runs trials in one way for every subject, and runs of blocks: order, stopping, resume. Prints nothing.
 
-pub mod before_after;
+pub(crate) mod before_after;
 pub mod budget;
 pub mod campaign;
 pub mod error;
@@ -9,16 +9,16 @@ pub mod figures;
 pub mod lab;
 pub mod load;
 pub mod record;
-pub mod recorder;
+pub(crate) mod recorder;
 mod reused;
-pub mod roles;
+pub(crate) mod roles;
 pub mod run;
-pub mod run_time;
+pub(crate) mod run_time;
 pub mod scratch;
 pub mod surroundings;
 pub mod trial;
 pub mod warned;
-pub mod watch;
-pub mod watched;
+pub(crate) mod watch;
+pub(crate) mod watched;
 
 pub use error::Error;

@@ -31,7 +31,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Where no scratch directory can be made.
-    pub fn new(profiler: Profiler, interval: Nanos, near: &Path) -> Result<Self, Error> {
+    pub(crate) fn new(profiler: Profiler, interval: Nanos, near: &Path) -> Result<Self, Error> {
         let (scratch, taken) = (Scratch::create(near)?, Reading::Missing(Why::NotReached));
         Ok(Self { profiler, interval, scratch, perf: None, taken })
     }
@@ -40,7 +40,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Where the profiler's files cannot be written.
-    pub fn environment(&self, env: &mut Vec<(OsString, OsString)>) -> Result<(), Error> {
+    pub(crate) fn environment(&self, env: &mut Vec<(OsString, OsString)>) -> Result<(), Error> {
         if self.profiler == Profiler::V8 {
             node::prepare(&self.place(), self.interval, env)?;
         }
@@ -48,14 +48,14 @@ impl Recorder {
     }
 
     /// Attaches a profiler from outside to the suspended process.
-    pub fn attach(&mut self, pids: &[u32]) {
+    pub(crate) fn attach(&mut self, pids: &[u32]) {
         if self.profiler == Profiler::Perf {
             self.perf = Some(Perf::attach(pids, &self.place(), self.interval));
         }
     }
 
     /// Collects what was written, when everything of the trial has ended.
-    pub fn collect(&mut self) {
+    pub(crate) fn collect(&mut self) {
         self.taken = match (self.profiler, self.perf.take()) {
             (Profiler::V8, _) => match node::collect(&self.place()) {
                 Ok(taken) => Reading::Measured(taken),
@@ -68,7 +68,7 @@ impl Recorder {
     }
 
     /// The collected profile.
-    pub fn taken(self, observer: &mut dyn Observer) -> Reading<Taken> {
+    pub(crate) fn taken(self, observer: &mut dyn Observer) -> Reading<Taken> {
         discard(self.scratch, observer);
         self.taken
     }

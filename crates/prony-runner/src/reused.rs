@@ -31,7 +31,7 @@ pub struct Tracing(Arc<OnceLock<Tracepoints>>);
 
 impl Tracing {
     /// Those of `experiment`; none where it does not count syncs.
-    pub fn of(experiment: &Experiment) -> Self {
+    pub(crate) fn of(experiment: &Experiment) -> Self {
         let tracing = OnceLock::new();
         if !experiment.counts_syncs() {
             tracing.get_or_init(Tracepoints::unused);
@@ -74,7 +74,7 @@ pub struct Common {
 
 impl Environments {
     /// Begins to make what the first trial needs, in parallel with the other preparations.
-    pub fn begin(&self, near: &Path, launcher: &Arc<dyn Launch>, tracing: &Tracing) {
+    pub(crate) fn begin(&self, near: &Path, launcher: &Arc<dyn Launch>, tracing: &Tracing) {
         let (near, launcher, tracing) = (near.to_path_buf(), Arc::clone(launcher), tracing.clone());
         let make = move || ReusedEnvironment::make(&near, &*launcher, &tracing);
         // If no thread can be started, the first trial makes it.
@@ -85,7 +85,12 @@ impl Environments {
     ///
     /// # Errors
     /// As [`ReusedEnvironment::make`].
-    pub fn take(&self, near: &Path, launcher: &dyn Launch, tracing: &Tracing) -> Result<ReusedEnvironment, Error> {
+    pub(crate) fn take(
+        &self,
+        near: &Path,
+        launcher: &dyn Launch,
+        tracing: &Tracing,
+    ) -> Result<ReusedEnvironment, Error> {
         if let Some(left) = self.left.borrow_mut().take() {
             return Ok(left);
         }
@@ -99,7 +104,7 @@ impl Environments {
     ///
     /// # Errors
     /// Where the machine refuses it.
-    pub fn samplers(&self) -> io::Result<Rc<Samplers>> {
+    pub(crate) fn samplers(&self) -> io::Result<Rc<Samplers>> {
         if let Some(samplers) = self.samplers.get() {
             return Ok(Rc::clone(samplers));
         }
@@ -120,7 +125,7 @@ impl ReusedEnvironment {
     ///
     /// # Errors
     /// Where the machine refuses it.
-    pub fn make(near: &Path, launcher: &dyn Launch, tracepoints: &Tracepoints) -> Result<Self, Error> {
+    pub(crate) fn make(near: &Path, launcher: &dyn Launch, tracepoints: &Tracepoints) -> Result<Self, Error> {
         let scratch = Scratch::create(near)?;
         let group = Group::for_counting();
         let counting = counting(&group);

@@ -16,7 +16,7 @@ use prony_stats::pace::{Budget, Times};
 
 /// The times of a run so far. Times are of one monotonic clock, which the caller reads.
 #[derive(Clone, Debug)]
-pub struct RunTime {
+pub(crate) struct RunTime {
     /// When this session began.
     began: Nanos,
     /// What earlier sessions took.
@@ -41,7 +41,7 @@ pub struct RunTime {
 
 impl RunTime {
     /// For a run that begins, or is resumed, at a time.
-    pub fn new(experiment: &Experiment, plan: &[PlannedTrial], began: Nanos) -> Self {
+    pub(crate) fn new(experiment: &Experiment, plan: &[PlannedTrial], began: Nanos) -> Self {
         let (mut in_block, mut left) = (BTreeMap::new(), BTreeMap::new());
         plan.iter().for_each(|trial| *left.entry(trial.variant).or_default() += 1);
         // The plan of a resumed run may have parts of the first block twice.
@@ -65,7 +65,7 @@ impl RunTime {
     }
 
     /// Adds what an earlier session did of the plan, in its order: the run's time is that of all its sessions.
-    pub fn earlier(&mut self, plan: &[PlannedTrial], trials: &[TrialRecord]) {
+    pub(crate) fn earlier(&mut self, plan: &[PlannedTrial], trials: &[TrialRecord]) {
         for block in trials.chunk_by(|a, b| a.trial.block == b.trial.block) {
             for record in block {
                 let spent = Spent::of(&record.conditions, record.took);
@@ -81,12 +81,12 @@ impl RunTime {
     }
 
     /// The first block begins now: what came before it is done once.
-    pub fn is_set_up(&mut self, now: Nanos) {
+    pub(crate) fn is_set_up(&mut self, now: Nanos) {
         self.setup = now.since(self.began);
     }
 
     /// A trial ended now; `once` is what was done once in this session so far. What it took.
-    pub fn trial_ended(&mut self, variant: usize, now: Nanos, once: Nanos) -> Spent {
+    pub(crate) fn trial_ended(&mut self, variant: usize, now: Nanos, once: Nanos) -> Spent {
         let all = self.setup + once;
         let once = all.since(self.once);
         let spent = Spent { time: now.since(self.marked).since(once), once };
@@ -108,7 +108,7 @@ impl RunTime {
     }
 
     /// A block is complete.
-    pub fn block_ended(&mut self) {
+    pub(crate) fn block_ended(&mut self) {
         if let Some(budget) = &mut self.budget {
             budget.block(self.block);
         }
@@ -117,14 +117,14 @@ impl RunTime {
     }
 
     /// Whether another block begins now, as far as time is concerned.
-    pub fn goes_on(&self, now: Nanos) -> bool {
+    pub(crate) fn goes_on(&self, now: Nanos) -> bool {
         let trials: u32 = self.in_block.values().sum();
         let after = f64::from(self.profiles) / f64::from(trials.max(1));
         self.budget.is_none_or(|budget| budget.holds_another(self.elapsed(now), after))
     }
 
     /// About how long the rest takes, at most: the plan and its profiles, or what the budget leaves.
-    pub fn left(&self, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn left(&self, now: Nanos) -> Option<Nanos> {
         let profiled = self.times.count().min(1) * self.profiles;
         let each = profiled / self.in_block.len().max(1) as u32;
         let with_profiles = self.left.iter().map(|(variant, left)| (*variant, left + each));
@@ -133,17 +133,17 @@ impl RunTime {
     }
 
     /// About how long a block takes.
-    pub fn of_a_block(&self) -> Option<Nanos> {
+    pub(crate) fn of_a_block(&self) -> Option<Nanos> {
         self.times.expected(self.in_block.iter().map(|(variant, count)| (*variant, *count)))
     }
 
     /// Blocks that have run.
-    pub const fn blocks(&self) -> u32 {
+    pub(crate) const fn blocks(&self) -> u32 {
         self.blocks
     }
 
     /// Trials of the plan, or, with a budget, about as many as fit; `None` while that is unknown.
-    pub fn trials(&self, now: Nanos) -> Option<u32> {
+    pub(crate) fn trials(&self, now: Nanos) -> Option<u32> {
         let left: u32 = self.left.values().sum();
         let Some(budget) = &self.budget else { return Some(self.times.count() + left) };
         let block = self.of_a_block()?.as_nanos().max(1);
@@ -153,7 +153,7 @@ impl RunTime {
     }
 
     /// About how many blocks the budget holds in all.
-    pub fn blocks_in_budget(&self, now: Nanos) -> Option<u32> {
+    pub(crate) fn blocks_in_budget(&self, now: Nanos) -> Option<u32> {
         let budget = self.budget.as_ref()?;
         let more = budget.left(self.elapsed(now)).as_nanos() / self.of_a_block()?.as_nanos().max(1);
         Some(self.blocks.saturating_add(u32::try_from(more).unwrap_or(u32::MAX)))

@@ -36,7 +36,7 @@ const LAST_TURNS: usize = 256;
 ///
 /// # Errors
 /// Where it cannot be executed, or its supervisor has ended.
-pub fn watch(
+pub(crate) fn watch(
     suspended: Suspended,
     ends: Ends,
     mut observation: Observation<'_>,

@@ -3,7 +3,7 @@
 use super::special::{beta_cdf, beta_quantile};
 
 /// `P(B <= at_most)` of a binomial variable with `trials` fair tosses.
-pub fn fair_tail(at_most: u32, trials: u32) -> f64 {
+pub(crate) fn fair_tail(at_most: u32, trials: u32) -> f64 {
     if at_most >= trials {
         return 1.0;
     }

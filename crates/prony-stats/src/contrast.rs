@@ -84,7 +84,7 @@ impl Block {
 
     /// The block's value in logarithms of cost (a rate's is inverted, an unfinished trial is worse than any); `None`
     /// where a trial of it has no result.
-    pub fn bracket(&self, better: Better) -> Option<Bracket> {
+    pub(crate) fn bracket(&self, better: Better) -> Option<Bracket> {
         let costs = self.trials.iter().map(|trial| trial.log_cost(better));
         let (least, most): (Vec<f64>, Vec<f64>) = costs.collect::<Option<_>>()?;
         let sum = |weights: &[f64], sign: f64, logs: &[f64]| -> f64 {

@@ -109,7 +109,7 @@ impl InterimAnalyses {
     }
 
     /// The first interim analysis at or after `blocks`, with its share; the last where there is none.
-    pub fn at_or_after(&self, blocks: u32) -> Option<(u32, f64)> {
+    pub(crate) fn at_or_after(&self, blocks: u32) -> Option<(u32, f64)> {
         let index = self.at.iter().position(|at| *at >= blocks).or(self.at.len().checked_sub(1))?;
         Some((self.at[index], self.share(index)))
     }

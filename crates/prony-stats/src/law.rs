@@ -22,7 +22,7 @@ const GRID: u32 = 100;
 /// same level, since the number outside no longer has to be large by itself. Both are smallest where all are above,
 /// at `2^-n`.
 #[derive(Clone, Debug)]
-pub struct Law {
+pub(crate) struct Law {
     blocks: u32,
     /// By `above * (blocks + 1) + below`; 1 where not more are above than below.
     table: Option<Arc<[f64]>>,
@@ -30,23 +30,23 @@ pub struct Law {
 
 impl Law {
     /// The binomial of those outside.
-    pub const fn conditional(blocks: u32) -> Self {
+    pub(crate) const fn conditional(blocks: u32) -> Self {
         Self { blocks, table: None }
     }
 
     /// The worst case over the probability of lying outside; the conditional law above 100 blocks.
-    pub fn tabulated(blocks: u32) -> Self {
+    pub(crate) fn tabulated(blocks: u32) -> Self {
         let Some(known) = TABLES.get(blocks as usize) else { return Self::conditional(blocks) };
         Self { blocks, table: Some(known.get_or_init(|| table(blocks)).clone()) }
     }
 
     /// Blocks.
-    pub const fn blocks(&self) -> u32 {
+    pub(crate) const fn blocks(&self) -> u32 {
         self.blocks
     }
 
     /// The one-sided p-value. Never falls as `above` falls or `below` rises.
-    pub fn tail(&self, above: u32, below: u32) -> f64 {
+    pub(crate) fn tail(&self, above: u32, below: u32) -> f64 {
         match &self.table {
             Some(table) => table[(above * (self.blocks + 1) + below) as usize],
             None => fair_tail(below, above + below),

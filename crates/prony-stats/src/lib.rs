@@ -26,7 +26,7 @@ pub use contrast::{Block, Contrast, Estimate, Estimated};
 pub use growth::{Growth, growth};
 pub use interim::{CLOSING, InterimAnalyses, MIN_BLOCKS, blocks_before_any_verdict};
 pub use observe::{Counts, Observation};
-pub use power::{blocks_for_effect, smallest_effect};
+pub use power::smallest_effect;
 pub use series::{Drift, autocorrelation, drift};
 pub use summary::{Summary, median_interval, summary};
 pub use verdict::{RatioInterval, Verdict};

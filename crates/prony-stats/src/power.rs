@@ -6,9 +6,6 @@ use super::special::normal_quantile;
 /// The probability with which the smallest effect is found.
 pub const POWER: f64 = 0.8;
 
-/// More blocks than this are not worth stating.
-const MOST_BLOCKS: u32 = 100_000;
-
 /// The minimum detectable effect, as a share (0.12 is 12 %): a comparison would have found it with probability 0.8.
 ///
 /// From its own interval: `half_width` is the longer arm of the interval of the log-ratio at error `alpha`, from
@@ -46,16 +43,8 @@ pub(crate) fn least_blocks(low: u32, most: u32, mut enough: impl FnMut(u32) -> b
     Some(high)
 }
 
-/// The least number of blocks, from 6 on, with which an effect (0.05 is 5 %) is found with probability 0.8 in a family
-/// of `comparisons` at family-wise error `alpha`; `spread` is the standard deviation of the logarithm of one trial
-/// within a block. For roughly normal noise; `None` above 100,000 blocks.
-pub fn blocks_for_effect(effect: f64, spread: f64, comparisons: usize, alpha: f64) -> Option<u32> {
-    let each = alpha / comparisons.max(1) as f64;
-    least_blocks(super::interim::MIN_BLOCKS - 1, MOST_BLOCKS, |n| effect_of_blocks(n, spread, each) <= effect)
-}
-
 /// The effect that so many blocks find with probability 0.8 at an error `alpha` of this comparison and this analysis,
-/// for roughly normal noise; `spread` as in [`blocks_for_effect`].
+/// for roughly normal noise; `spread` is the standard deviation of the logarithm of one trial within a block.
 pub fn effect_of_blocks(blocks: u32, spread: f64, alpha: f64) -> f64 {
     smallest_effect(expected_half_width(blocks, spread, alpha), alpha, blocks)
 }
@@ -80,6 +69,14 @@ mod tests {
     use super::super::law::Law;
     use super::super::sign::{Bracket, SignTest};
     use super::*;
+    use crate::MIN_BLOCKS;
+
+    /// The least number of blocks with which an effect (0.05 is 5 %) is found with probability 0.8 in a family of
+    /// `comparisons` at family-wise error `alpha`; `None` above 100,000 blocks.
+    fn blocks_for_effect(effect: f64, spread: f64, comparisons: usize, alpha: f64) -> Option<u32> {
+        let each = alpha / comparisons as f64;
+        least_blocks(MIN_BLOCKS - 1, 100_000, |n| effect_of_blocks(n, spread, each) <= effect)
+    }
 
     #[test]
     fn wider_intervals_and_stricter_levels_see_less() {

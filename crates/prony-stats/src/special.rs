@@ -18,12 +18,12 @@ pub fn normal_cdf(x: f64) -> f64 {
 }
 
 /// The `p`-quantile of a standard normal variable, within -8 to 8.
-pub fn normal_quantile(p: f64) -> f64 {
+pub(crate) fn normal_quantile(p: f64) -> f64 {
     bisect(-8.0, 8.0, |x| normal_cdf(x) < p)
 }
 
 /// `ln Gamma(x)` for `x > 0`.
-pub fn ln_gamma(x: f64) -> f64 {
+pub(crate) fn ln_gamma(x: f64) -> f64 {
     let (mut x, mut shift) = (x, 0.0);
     while x < 15.0 {
         shift += x.ln();
@@ -34,7 +34,7 @@ pub fn ln_gamma(x: f64) -> f64 {
 }
 
 /// The regularised incomplete beta function `I_x(a, b)`, that is `P(B <= x)` of a beta variable.
-pub fn beta_cdf(a: f64, b: f64, x: f64) -> f64 {
+pub(crate) fn beta_cdf(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
@@ -72,7 +72,7 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
 }
 
 /// The `p`-quantile of a beta variable.
-pub fn beta_quantile(p: f64, a: f64, b: f64) -> f64 {
+pub(crate) fn beta_quantile(p: f64, a: f64, b: f64) -> f64 {
     bisect(0.0, 1.0, |x| beta_cdf(a, b, x) < p)
 }
 
@@ -82,7 +82,7 @@ pub fn t_two_sided(t: f64, df: f64) -> f64 {
 }
 
 /// The `t >= 0` with `P(|T| >= t) = p`.
-pub fn t_critical(p: f64, df: f64) -> f64 {
+pub(crate) fn t_critical(p: f64, df: f64) -> f64 {
     // t = tan(u) maps the half-line to an interval.
     bisect(0.0, std::f64::consts::FRAC_PI_2, |u| t_two_sided(u.tan(), df) > p).tan()
 }

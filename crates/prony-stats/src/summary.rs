@@ -105,6 +105,7 @@ mod tests {
         assert_eq!(summary(&[]), None);
         assert_eq!(summary(&[1.0, f64::NAN]), None);
         assert_eq!(summary(&[f64::INFINITY]), None);
+        assert_eq!((median(&[]), median(&[4.0, 1.0, 2.0, 3.0])), (None, Some(2.5)));
     }
 
     #[test]

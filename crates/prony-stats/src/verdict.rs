@@ -19,14 +19,14 @@ pub struct RatioInterval {
 
 impl RatioInterval {
     /// From an interval of the logarithm of cost; turned round where more is better.
-    pub fn from_log_cost((low, high): (f64, f64), better: Better) -> Self {
+    pub(crate) fn from_log_cost((low, high): (f64, f64), better: Better) -> Self {
         let (low, high) = if better == Better::Higher { (-high, -low) } else { (low, high) };
         let (low, high) = (low.exp(), high.exp());
         Self { low: if low < 1.0 / NO_BOUND { 0.0 } else { low }, high: (high <= NO_BOUND).then_some(high) }
     }
 
     /// As [`Self::from_log_cost`]; `None` where the interval contains no number.
-    pub fn with_numbers(interval: (f64, f64), better: Better) -> Option<Self> {
+    pub(crate) fn with_numbers(interval: (f64, f64), better: Better) -> Option<Self> {
         Some(Self::from_log_cost(interval, better)).filter(|found| found.low.is_finite() && found.high != Some(0.0))
     }
 

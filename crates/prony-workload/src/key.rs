@@ -5,19 +5,8 @@ use super::permutation::Feistel;
 use prony_model::random::{GOLDEN, Purpose, derive, mix, unmix};
 use prony_model::spec::KeySpec;
 
-/// How many numbers, from 0, have keys of their own; `None` where all 64-bit numbers have.
-///
-/// A template without a gap for the number has one key only.
-pub fn key_capacity(spec: &KeySpec) -> Option<u64> {
-    match spec {
-        KeySpec::Template { parts, .. } => (parts.len() < 2).then_some(1),
-        KeySpec::Integer { bytes } => 1u64.checked_shl(8 * u32::from(*bytes)),
-        KeySpec::Hashed { prefix, bytes, hex } => 1u64.checked_shl(hash_bits(prefix.len(), *bytes, *hex)),
-    }
-}
-
 /// Bits of the key that a bijection of the number fills: all there are up to 64, an even count.
-fn hash_bits(prefix: usize, bytes: u16, hex: bool) -> u32 {
+pub(super) fn hash_bits(prefix: usize, bytes: u16, hex: bool) -> u32 {
     let rest = usize::from(bytes).saturating_sub(prefix).min(16) as u32;
     (rest * if hex { 4 } else { 8 }).min(64)
 }
@@ -125,6 +114,7 @@ fn hexadecimal(word: u64) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::key_capacity;
     use proptest::prelude::*;
 
     fn key(spec: &KeySpec, seed: u64, number: u64) -> Vec<u8> {

@@ -5,8 +5,6 @@
 //! logarithms or powers (zipfian, log-normal, Poisson) use the platform's mathematics library and
 //! may differ in a rare last place between platforms.
 
-#[cfg(test)]
-mod chi;
 mod client_share;
 mod digest;
 mod distinct;
@@ -19,15 +17,16 @@ mod positions;
 mod records;
 mod schedule;
 mod size;
+#[cfg(test)]
+mod tests;
 mod value;
 mod zipf;
 
 pub use client_share::Share;
 pub use digest::{Digest, touch};
 pub use distinct::Distinct;
-pub use key::key_capacity;
 pub use mix::{Mix, Operation};
 pub use positions::Positions;
 pub use records::Records;
 pub use schedule::Schedule;
-pub use zipf::{Zipfian, theta_is_valid, zeta};
+pub use zipf::Zipfian;

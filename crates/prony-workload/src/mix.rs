@@ -166,8 +166,8 @@ fn room(spec: &MixSpec, records: u64, inserts: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chi::deviation;
-    use crate::zipf::{SCRAMBLED_RANKS, fnv, gray};
+    use crate::tests::{deviation, gray};
+    use crate::zipf::{SCRAMBLED_RANKS, fnv};
     use prony_model::spec::{DataSpec, Grouping, KeySpec, Ops, Order, Sampling, Size, ValueSpec};
     use prony_model::units::{Bytes, Fraction, Nanos};
     use std::collections::HashSet;

@@ -1,7 +1,5 @@
 //! Keys and values of records, by number.
 
-use std::cmp::Ordering;
-
 use super::key::Keys;
 use super::key_order::KeyOrder;
 use super::value::Values;
@@ -26,7 +24,7 @@ impl Records {
         self.count
     }
 
-    /// Replaces `out` by the key of a record; distinct numbers below [`super::key_capacity`] have distinct keys.
+    /// Replaces `out` by the key of a record; distinct numbers have distinct keys, as far as the key has room for them.
     #[inline]
     pub fn key(&self, number: u64, out: &mut Vec<u8>) {
         out.clear();
@@ -37,19 +35,6 @@ impl Records {
     #[inline]
     pub fn value(&self, number: u64, version: u32, out: &mut Vec<u8>) {
         self.values.write(number, version, out);
-    }
-
-    /// Bytes of a version of a record's value.
-    pub fn value_len(&self, number: u64, version: u32) -> usize {
-        self.values.len(number, version)
-    }
-
-    /// Two records in the byte order of their keys.
-    pub fn key_cmp(&self, a: u64, b: u64) -> Ordering {
-        let (mut left, mut right) = (Vec::new(), Vec::new());
-        self.key(a, &mut left);
-        self.key(b, &mut right);
-        left.cmp(&right)
     }
 
     /// Every record once, in the byte order of the keys; memory is bounded (8 MB for hashed keys, else little).
@@ -65,7 +50,7 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key_capacity;
+    use crate::tests::{key, key_capacity};
     use prony_model::spec::{KeySpec, Size, ValueSpec};
     use prony_model::units::{Bytes, Fraction};
     use proptest::prelude::*;
@@ -99,7 +84,6 @@ mod tests {
             records.key(a, &mut left);
             records.key(b, &mut right);
             prop_assert_eq!(a == b, left == right);
-            prop_assert_eq!(records.key_cmp(a, b), left.cmp(&right));
         }
     }
 
@@ -112,7 +96,6 @@ mod tests {
             for number in 0..records.count() {
                 records.key(number, &mut key);
                 records.value(number, 1, &mut value);
-                assert_eq!(value.len(), records.value_len(number, 1));
                 all.extend_from_slice(&key);
                 all.extend_from_slice(&value);
             }
@@ -143,6 +126,6 @@ mod tests {
         let order: Vec<u64> = records.in_key_order().collect();
         assert_eq!(order.len(), 500);
         assert_eq!(order[..5], [0, 1, 10, 100, 101]);
-        assert!(order.is_sorted_by(|a, b| records.key_cmp(*a, *b).is_lt()));
+        assert!(order.is_sorted_by(|a, b| key(&records, *a) < key(&records, *b)));
     }
 }

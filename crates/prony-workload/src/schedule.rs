@@ -47,7 +47,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chi::deviation;
+    use crate::tests::deviation;
     use prony_model::units::PerSecond;
 
     fn starts(rate: f64, poisson: bool, share: Share, n: usize) -> Vec<u64> {

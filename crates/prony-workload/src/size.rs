@@ -62,8 +62,7 @@ fn normal(seed: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chi::deviation;
-    use crate::zipf::gray;
+    use crate::tests::{deviation, gray};
     use prony_model::random::mix;
     use prony_model::units::Bytes;
 

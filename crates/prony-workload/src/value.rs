@@ -42,19 +42,10 @@ impl Values {
         mix(mix(self.seed ^ number) ^ u64::from(version) << 32)
     }
 
-    #[inline]
-    fn length(&self, number: u64, start: u64) -> usize {
-        self.size.draw(mix(!start)).max(self.prefix.len(number))
-    }
-
-    pub(super) fn len(&self, number: u64, version: u32) -> usize {
-        self.length(number, self.start(number, version))
-    }
-
     /// Replaces `out` by the value.
     pub(super) fn write(&self, number: u64, version: u32, out: &mut Vec<u8>) {
         let start = self.start(number, version);
-        let length = self.length(number, start);
+        let length = self.size.draw(mix(!start)).max(self.prefix.len(number));
         out.clear();
         self.prefix.write(number, out);
         let from = out.len();
@@ -188,7 +179,6 @@ mod tests {
             let values = values(bytes, share);
             let once = value(&values, number, version);
             prop_assert_eq!(once.len() as u64, bytes);
-            prop_assert_eq!(values.len(number, version) as u64, bytes);
             prop_assert_eq!(&value(&values.clone(), number, version), &once);
             if bytes >= 64 && share <= 0.5 {
                 prop_assert_ne!(&value(&values, number.wrapping_add(1), version), &once);
@@ -197,10 +187,10 @@ mod tests {
         }
 
         #[test]
-        fn drawn_lengths_are_known_beforehand(number: u64, version: u32) {
+        fn drawn_lengths_lie_between_their_ends(number: u64, version: u32) {
             let size = Size::Uniform { min: Bytes::from_bytes(1), max: Bytes::from_bytes(900) };
             let values = values_with(size, 0.3, &["n", ""]);
-            prop_assert_eq!(value(&values, number, version).len(), values.len(number, version));
+            prop_assert!((1..=900).contains(&value(&values, number, version).len()));
         }
     }
 

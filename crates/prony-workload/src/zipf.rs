@@ -4,7 +4,7 @@
 const HEAD: u64 = 64;
 
 /// Whether the algorithm works for this exponent: from 0 (uniform), below 1.
-pub fn theta_is_valid(theta: f64) -> bool {
+pub(crate) fn theta_is_valid(theta: f64) -> bool {
     (0.0..1.0).contains(&theta)
 }
 
@@ -12,7 +12,7 @@ pub fn theta_is_valid(theta: f64) -> bool {
 ///
 /// Small sums are exact to rounding. Of larger ones the first 64 terms are added and the rest taken from the
 /// Euler-Maclaurin formula with three correction terms, whose error there is below 1e-15.
-pub fn zeta(n: u64, theta: f64) -> f64 {
+pub(crate) fn zeta(n: u64, theta: f64) -> f64 {
     let head: f64 = (1..=n.min(HEAD)).rev().map(|i| (i as f64).powf(-theta)).sum();
     if n <= HEAD { head } else { head + tail(HEAD as f64, n as f64, theta) }
 }
@@ -131,26 +131,10 @@ pub(super) fn fnv(word: u64) -> u64 {
     (hash as i64).unsigned_abs()
 }
 
-/// Probabilities of the first ranks under the algorithm of [`Zipfian`]: the first two exact, all further ones from the
-/// inverse of its continuous part.
-#[cfg(test)]
-pub(super) fn gray(n: u64, theta: f64, ranks: u64) -> Vec<f64> {
-    let exact = |n: u64| (1..=n).map(|i| (i as f64).powf(-theta)).sum::<f64>();
-    let zeta_n = if n <= 10_000_000 { exact(n) } else { zeta(n, theta) };
-    let eta = (1.0 - (2.0 / n as f64).powf(1.0 - theta)) / (1.0 - exact(2) / zeta_n);
-    let below = |rank: u64| ((rank as f64 / n as f64).powf(1.0 - theta) - 1.0 + eta) / eta;
-    let probability = |rank| match rank {
-        0 => 1.0 / zeta_n,
-        1 => 0.5f64.powf(theta) / zeta_n,
-        _ => below(rank + 1) - below(rank),
-    };
-    (0..ranks).map(probability).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chi::{count, deviation};
+    use crate::tests::{count, deviation, gray};
     use prony_model::random::Stream;
     use proptest::prelude::*;
 

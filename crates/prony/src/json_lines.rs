@@ -5,13 +5,13 @@ use std::io::Write;
 use prony_model::event::{Event, Observer};
 
 /// Prints each event as one line of JSON.
-pub struct JsonLines<W: Write> {
+pub(crate) struct JsonLines<W: Write> {
     out: W,
 }
 
 impl<W: Write> JsonLines<W> {
     /// Prints to `out`.
-    pub fn new(out: W) -> Self {
+    pub(crate) fn new(out: W) -> Self {
         Self { out }
     }
 }

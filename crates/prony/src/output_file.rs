@@ -17,7 +17,7 @@ use crate::error::Error;
 
 /// How an existing file with content is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Present {
+pub(crate) enum Present {
     /// It is overwritten.
     Replaced,
     /// New content is appended.
@@ -38,7 +38,7 @@ pub struct OutputFiles {
 
 impl OutputFiles {
     /// Of a command that uses this database and reads these files.
-    pub fn of<'p>(database: Option<&Path>, read: impl IntoIterator<Item = &'p PathBuf>) -> Self {
+    pub(crate) fn of<'p>(database: Option<&Path>, read: impl IntoIterator<Item = &'p PathBuf>) -> Self {
         Self { protected: Protected::of(database, read), ..Self::default() }
     }
 
@@ -46,7 +46,7 @@ impl OutputFiles {
     ///
     /// # Errors
     /// [`Error::Arguments`] where the command must not write it, [`Error::Write`] where it cannot.
-    pub fn open(&mut self, path: &Path, present: Present) -> Result<OutputFile, Error> {
+    pub(crate) fn open(&mut self, path: &Path, present: Present) -> Result<OutputFile, Error> {
         self.claim(path)?;
         let there = fs::metadata(path).ok();
         if let (Present::Refused(hint), Some(about)) = (present, there)
@@ -68,7 +68,7 @@ impl OutputFiles {
     ///
     /// # Errors
     /// [`Error::Arguments`] where one must not be written.
-    pub fn claim_of_programs(&mut self, variants: &[Variant]) -> Result<(), Error> {
+    pub(crate) fn claim_of_programs(&mut self, variants: &[Variant]) -> Result<(), Error> {
         let programs = || variants.iter().filter_map(|variant| variant.spec.subject.program());
         programs().for_each(|program| self.protected.add_read_by(program));
         self.written.iter().try_for_each(|path| allowed(path, self.protected.refusal(path)))?;
@@ -113,7 +113,7 @@ pub struct OutputFile {
 
 impl OutputFile {
     /// Its path, as it was given.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -121,7 +121,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// [`Error::Write`].
-    pub fn begin(&self) -> Result<(), Error> {
+    pub(crate) fn begin(&self) -> Result<(), Error> {
         self.empty().map_err(|source| self.unwritten(source))
     }
 
@@ -134,7 +134,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// [`Error::Write`], and those of `content`.
-    pub fn write(&self, content: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
+    pub(crate) fn write(&self, content: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
         let mut out = BufWriter::new(Replacing { file: self, begun: false });
         content(&mut out)?;
         let written = out.into_inner().map_err(|stopped| self.unwritten(stopped.into_error()))?;
@@ -145,7 +145,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// [`Error::Write`].
-    pub fn write_bytes(&self, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn write_bytes(&self, bytes: &[u8]) -> Result<(), Error> {
         self.begin()?;
         self.append(bytes)
     }
@@ -154,7 +154,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// [`Error::Write`].
-    pub fn append(&self, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn append(&self, bytes: &[u8]) -> Result<(), Error> {
         (&self.file).write_all(bytes).map_err(|source| self.unwritten(source))
     }
 

@@ -2,11 +2,11 @@
 //! trial. Failed trials and notices always get a line of their own.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use prony_model::event::{Event, Observer};
+use prony_model::number::count;
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::Reading;
 use prony_model::units::Nanos;
@@ -214,11 +214,6 @@ impl<W: Write> Observer for Terminal<W> {
             }
         }
     }
-}
-
-fn count<N: Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
-    let ending = if n == N::from(1) { "" } else { "s" };
-    format!("{n} {noun}{ending}")
 }
 
 fn trial_line(block: u32, variant: &str, ending: &Ending, took: Nanos, phases: &[(String, Nanos)]) -> String {

@@ -32,7 +32,7 @@ const CANARIES: [(&str, Took); 3] = [
 
 /// Measurements from a record's `conditions`; `None` where one was not made.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Disturbances {
+pub(crate) struct Disturbances {
     /// Time of each reference workload by name in nanoseconds: the longer of the two, before and after the trial.
     pub canaries: Vec<(String, f64)>,
     /// Share of the CPU time given to other virtual machines (steal time).
@@ -49,7 +49,7 @@ pub struct Disturbances {
 
 impl Disturbances {
     /// From a trial's conditions; what is not there is `None`.
-    pub fn of(conditions: &Conditions) -> Self {
+    pub(crate) fn of(conditions: &Conditions) -> Self {
         let Reading::Measured(machine) = &conditions.machine else { return Self::default() };
         let canary = |(name, took): (&str, Took)| {
             let slower = took(&machine.canary_before).max(took(&machine.canary_after))?;
@@ -99,12 +99,12 @@ fn marked(trials: &[&TrialRecord]) -> Vec<(u32, Vec<String>)> {
 }
 
 /// Positions of the trials that are marked as disturbed.
-pub fn disturbed(trials: &[&TrialRecord]) -> BTreeSet<u32> {
+pub(crate) fn disturbed(trials: &[&TrialRecord]) -> BTreeSet<u32> {
     marked(trials).into_iter().map(|(position, _)| position).collect()
 }
 
 /// Trials during which the machine was disturbed. They are marked and kept: the verdict uses all trials.
-pub fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
+pub(crate) fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
     let marked = marked(trials);
     let (first, why) = marked.first()?;
     let message = format!(

@@ -32,7 +32,7 @@ fn names(copies: &[Replica], is: impl Fn(&Replica) -> bool) -> Option<String> {
 }
 
 /// Replicas were still running when the program ended, and prony killed them.
-pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
+pub(crate) fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
     let names = names(copies, |copy| copy.end == ReplicaEnd::CutOff).filter(|_| record.ending.outcome.is_ok())?;
     let message = format!("the program ended while replicas were still running, and prony killed them: {names}");
     let hint = "let the program wait for its replicas, and end the phase with `end = { replicas = \"ended\" }`";
@@ -40,7 +40,7 @@ pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
 }
 
 /// No output line of a replica matched `read`.
-pub fn without_report(copies: &[Replica]) -> Option<Finding> {
+pub(crate) fn without_report(copies: &[Replica]) -> Option<Finding> {
     let names = names(copies, |copy| copy.end == ReplicaEnd::Ended && copy.heard_nothing)?;
     let message = format!("no output line of {names} matched `read`: the metrics that `read` names are missing");
     let hint = "compare the pattern with the output of the replicas, which is in the record";
@@ -48,7 +48,7 @@ pub fn without_report(copies: &[Replica]) -> Option<Finding> {
 }
 
 /// Processes of replicas continued to run after the replicas' main processes.
-pub fn left_behind(copies: &[Replica]) -> Option<Finding> {
+pub(crate) fn left_behind(copies: &[Replica]) -> Option<Finding> {
     let names = names(copies, |copy| copy.left_behind.is_some_and(|left| left > 0))?;
     let message = format!("processes were still running after {names} had ended; prony killed them");
     let hint = "what these processes did after that is not included in the measurements of any replica";
@@ -56,7 +56,7 @@ pub fn left_behind(copies: &[Replica]) -> Option<Finding> {
 }
 
 /// Replicas were released so far apart in time that the first ran alone for a considerable part of the makespan.
-pub fn released_apart(record: &TrialRecord, phase: &str, within: Option<Nanos>) -> Option<Finding> {
+pub(crate) fn released_apart(record: &TrialRecord, phase: &str, within: Option<Nanos>) -> Option<Finding> {
     let phase = record.phases.iter().find(|found| found.name == phase)?;
     let (apart, makespan) = (within?, amount(phase, Metric::Makespan)?);
     let within = apart.as_nanos() as f64;

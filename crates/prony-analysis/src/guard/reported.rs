@@ -17,7 +17,7 @@ const EXCESS: f64 = 0.1;
 /// Phases that took less wall time than the program reported: the program reported the time of something else, in
 /// another unit, or as a sum over threads. Function calls and replicas are excluded: their times do not come from the
 /// program's report.
-pub fn too_long(record: &TrialRecord) -> Vec<Finding> {
+pub(crate) fn too_long(record: &TrialRecord) -> Vec<Finding> {
     let Some(program) = record.program() else { return Vec::new() };
     let watched = record.phases.iter().filter(|phase| phase.action == "observe" && phase.timed);
     let own = watched.filter(|phase| !program.calls.contains_key(&phase.name) && program.replicas.is_none());
@@ -62,7 +62,7 @@ fn share(digits: Option<(f64, f64)>) -> f64 {
 
 /// The largest rounding error of a weighted sum of logarithms of printed values. Each term is the weight of a value and
 /// its rounding error as a share.
-pub fn combined(terms: impl IntoIterator<Item = (f64, f64)>) -> f64 {
+pub(crate) fn combined(terms: impl IntoIterator<Item = (f64, f64)>) -> f64 {
     let (mut above, mut below) = (0.0f64, 0.0f64);
     for (weight, share) in terms.into_iter().filter(|(weight, _)| *weight != 0.0) {
         let (more, less) = (weight.abs() * share.ln_1p(), -weight.abs() * (-share).ln_1p());
@@ -93,7 +93,7 @@ fn half_a_digit(of: &VariantTrials<'_>, metric: &MetricName) -> Option<(f64, f64
 }
 
 /// A program prints a metric with so few digits that a difference as large as the margin cannot be detected.
-pub fn coarse_digits(
+pub(crate) fn coarse_digits(
     baseline: &VariantTrials<'_>,
     variant: &VariantTrials<'_>,
     metric: &MetricName,

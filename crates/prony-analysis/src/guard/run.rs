@@ -20,7 +20,7 @@ const TREND: f64 = 0.01;
 /// its trials ran; `margin` is that of the comparison.
 ///
 /// Verdicts compare within blocks, and drift does not affect them; it does affect medians over the run, and growth.
-pub fn drifting(values: &[f64], margin: f64) -> Option<Finding> {
+pub(crate) fn drifting(values: &[f64], margin: f64) -> Option<Finding> {
     let found = drift(values)?;
     if found.p > TREND || found.ratio.ln().abs() <= margin.ln_1p() {
         return None;

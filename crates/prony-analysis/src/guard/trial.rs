@@ -58,7 +58,7 @@ fn gauge(phase: &PhaseRecord, metric: Metric, stat: Stat) -> Option<f64> {
 }
 
 /// Operations failed: the throughput looks better than it is (METHOD 1.4).
-pub fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
+pub(crate) fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
     let counted = amount(phase, Metric::Errors).unwrap_or(0.0);
     let errors = counted.max(phase.errors.values().sum::<u64>() as f64);
     if errors == 0.0 {
@@ -74,7 +74,7 @@ pub fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
 }
 
 /// The limit on processes and threads was reached: the program behaved differently because of it, or failed.
-pub fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Option<Finding> {
+pub(crate) fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Option<Finding> {
     let refused = record.conditions.memory.as_ref()?.forks_refused.measured().filter(|refused| **refused > 0)?;
     let limit = spec.limits.pids.map_or_else(|| "the limit".to_owned(), |limit| format!("`pids = {limit}`"));
     let message = format!("the kernel refused {refused} new processes or threads because of {limit}");
@@ -83,7 +83,7 @@ pub fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Option<Findi
 }
 
 /// No read found a record: the phase measured only unsuccessful lookups.
-pub fn nothing_found(phase: &PhaseRecord) -> Option<Finding> {
+pub(crate) fn nothing_found(phase: &PhaseRecord) -> Option<Finding> {
     let (rows, done) = (amount(phase, Metric::Rows)?, amount(phase, Metric::Operations)?);
     if rows > 0.0 || done == 0.0 || !matches!(phase.action.as_str(), "get" | "scan") {
         return None;
@@ -112,7 +112,7 @@ pub fn gaps_between_batches(phase: &PhaseRecord) -> Option<Finding> {
 }
 
 /// A timed phase was too short for the resolution of the clock.
-pub fn phase_too_short(phase: &PhaseRecord, clock: Nanos) -> Option<Finding> {
+pub(crate) fn phase_too_short(phase: &PhaseRecord, clock: Nanos) -> Option<Finding> {
     let time = amount(phase, Metric::Time)?;
     let least = CLOCK_READINGS * clock.as_nanos() as f64;
     // A phase that did nothing at all (a commit with nothing open) has no rate to be wrong about.
@@ -133,7 +133,7 @@ pub fn phase_too_short(phase: &PhaseRecord, clock: Nanos) -> Option<Finding> {
 }
 
 /// The store or the program was still at work when `settle` gave up.
-pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
+pub(crate) fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
     let reading = phase.reading(MetricKey::amount(Metric::SettleTime))?;
     let Reading::Missing(why) = reading else { return unsettled_beside(phase) };
     let what = match (phase.action.as_str(), phase.completion) {
@@ -169,7 +169,7 @@ fn unsettled_beside(phase: &PhaseRecord) -> Option<Finding> {
 
 /// The kernel's own peak of resident memory is far above the largest sample: other sampled maxima may be too low as
 /// well.
-pub fn kernel_peak(phase: &PhaseRecord) -> Option<Finding> {
+pub(crate) fn kernel_peak(phase: &PhaseRecord) -> Option<Finding> {
     let (peak, sampled) = (gauge(phase, Metric::Rss, Stat::Peak)?, gauge(phase, Metric::Rss, Stat::Max)?);
     if peak <= sampled * (1.0 + PEAK_SHARE) + PEAK_BYTES.as_bytes() as f64 {
         return None;
@@ -184,7 +184,7 @@ pub fn kernel_peak(phase: &PhaseRecord) -> Option<Finding> {
 }
 
 /// A store that was evicted is still in the page cache when the next phase begins.
-pub fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
+pub(crate) fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let after_evict = spec.phases.windows(2).filter(|pair| matches!(pair[0].action, Action::Evict));
     let findings = after_evict.filter_map(|pair| {
         let phase = record.phases.iter().find(|p| p.name == pair[1].name)?;
@@ -240,7 +240,7 @@ pub fn conclude_failed(failed: String) -> Finding {
 }
 
 /// The processor or the control group throttled the trial.
-pub fn throttled(disturbances: &Disturbances) -> Option<Finding> {
+pub(crate) fn throttled(disturbances: &Disturbances) -> Option<Finding> {
     let (thermal, limit) = (disturbances.throttled_thermal.unwrap_or(0.0), disturbances.throttled_limit.unwrap_or(0.0));
     if thermal + limit == 0.0 {
         return None;

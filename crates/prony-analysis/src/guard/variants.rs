@@ -92,7 +92,11 @@ fn is_stored_by_speed(spec: &TrialSpec, phase: &str) -> bool {
 /// bounded by time does as much as it can, so that its time says nothing. For a program that reports its failed
 /// operations, the rate is per operation, and only its time needs equal work. For calls of a function, equally many
 /// must have thrown, or for a rate an equal share, since a call that throws does other work.
-pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
+pub(crate) fn unequal_offer(
+    baseline: &VariantTrials<'_>,
+    variant: &VariantTrials<'_>,
+    name: &MetricName,
+) -> Option<String> {
     let metric = name.key.metric;
     let planned = |variant: &'_ VariantTrials<'_>| variant.spec.phases.iter().find(|p| p.name == name.phase).cloned();
     let (a, b) = (planned(baseline)?, planned(variant)?);
@@ -208,7 +212,7 @@ fn disagreement(
 ///
 /// Operations, transactions, bytes handed over and distinct keys follow from data and phases only; syncs and bytes
 /// written also from the store and its settings, so these are compared only where the stores are the same.
-pub fn work_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
+pub(crate) fn work_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let same_data = baseline.spec.data == variant.spec.data;
     let same_subject = baseline.spec.subject == variant.spec.subject;
@@ -272,7 +276,7 @@ fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f
 }
 
 /// The two variants give different durability guarantees: a slower one may just be safer (METHOD 5.2).
-pub fn durability_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<Finding> {
+pub(crate) fn durability_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<Finding> {
     let class = |variant: &VariantTrials<'_>| variant.trials.iter().find_map(|t| Some(t.store()?.durability.name()));
     let (a, b) = (class(baseline)?, class(variant)?);
     if a == b {

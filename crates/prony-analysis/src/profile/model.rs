@@ -88,7 +88,7 @@ impl Profile {
     }
 
     /// The frames of a stack from its innermost call outwards.
-    pub fn outwards(&self, frame: usize) -> impl Iterator<Item = usize> {
+    pub(crate) fn outwards(&self, frame: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(frame), |frame| self.frames[*frame].parent)
     }
 

@@ -80,7 +80,7 @@ impl Selection<'_> {
     }
 
     /// Own time of each innermost frame of a thread, in nanoseconds.
-    pub fn own_of(&self, thread: usize) -> impl Iterator<Item = (usize, u64)> {
+    pub(crate) fn own_of(&self, thread: usize) -> impl Iterator<Item = (usize, u64)> {
         self.own.range((thread, 0)..=(thread, usize::MAX)).map(|((_, frame), time)| (*frame, *time))
     }
 

@@ -67,7 +67,7 @@ impl Builder {
     ///
     /// # Errors
     /// [`Damaged`] where the text is not such a file.
-    pub fn add_cpuprofile(&mut self, text: &str) -> Result<(), Damaged> {
+    pub(crate) fn add_cpuprofile(&mut self, text: &str) -> Result<(), Damaged> {
         let file: File = serde_json::from_str(text).map_err(|error| Damaged(error.to_string()))?;
         let (name, pid, tid) = match &file.prony {
             Some(info) => (info.name.clone(), info.pid, info.thread),

@@ -14,7 +14,7 @@ const MOST: usize = 32;
 
 /// Points on each axis of the coarse grid, by the number of axes: 7 settings in all on one axis, 16 on two, 27 on
 /// three, and 32 randomly chosen ones on more.
-pub fn per_axis(axes: usize) -> u32 {
+pub(crate) fn per_axis(axes: usize) -> u32 {
     match axes {
         0 | 1 => 7,
         2 => 4,
@@ -24,7 +24,7 @@ pub fn per_axis(axes: usize) -> u32 {
 
 /// Every combination of `points` values on each axis, the bounds among them; thinned out by the seed where there are
 /// too many.
-pub fn coarse(ranges: &[Range], points: u32, seed: u64) -> Vec<Point> {
+pub(crate) fn coarse(ranges: &[Range], points: u32, seed: u64) -> Vec<Point> {
     let axis = |range: &Range| {
         let last = f64::from(points.max(2) - 1);
         distinct((0..points.max(2)).map(|at| range.at(f64::from(at) / last)))
@@ -35,7 +35,7 @@ pub fn coarse(ranges: &[Range], points: u32, seed: u64) -> Vec<Point> {
 
 /// The neighbours of a point at a step, given as a share of each range: with one or two axes in all directions, with
 /// more along each axis only. The point itself is not among them.
-pub fn neighbours(ranges: &[Range], centre: &[f64], step: f64) -> Vec<Point> {
+pub(crate) fn neighbours(ranges: &[Range], centre: &[f64], step: f64) -> Vec<Point> {
     let beside = |(range, value): (&Range, &f64)| {
         let share = range.share(*value);
         distinct([*value, range.at(share - step), range.at(share + step)].into_iter())

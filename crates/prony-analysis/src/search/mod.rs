@@ -9,7 +9,7 @@ pub mod grid;
 pub mod grow;
 mod race;
 pub mod range;
-pub mod trial_end;
+pub(crate) mod trial_end;
 pub mod tune;
 
 pub use constraint::{Constraint, ConstraintError};

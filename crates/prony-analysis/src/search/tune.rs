@@ -9,10 +9,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::grid::{self, Point};
-use super::race::{Lane, RaceResult, median, race_result};
+use super::race::{Lane, RaceResult, race_result};
 use super::range::Range;
 use prony_experiment::plan::lone_block;
 use prony_model::units::Nanos;
+use prony_stats::summary::median;
 
 /// Blocks of a grid before a setting is dropped for being slow.
 const LEAST_BLOCKS: u32 = 2;
@@ -233,7 +234,7 @@ impl Tune {
         let ratio = |(block, value): &(u32, f64)| {
             default.iter().find(|(at, _)| at == block).map(|(_, default)| value - default)
         };
-        let log = median(self.candidates[candidate].values.iter().filter_map(ratio).collect())?;
+        let log = median(&self.candidates[candidate].values.iter().filter_map(ratio).collect::<Vec<_>>())?;
         Some(if self.settings.maximize { -log } else { log }.exp())
     }
 

@@ -228,7 +228,7 @@ mod tests {
     use prony_model::spec::{MixSpec, ScanLength};
 
     use super::*;
-    use crate::phases::fake::{ops, records};
+    use crate::phases::tests::fake::{ops, records};
 
     fn note(ledger: &mut Ledger, action: Action, counts: &[u64]) {
         ledger.note(&Done { action: &action, counts, inserted: &vec![0; counts.len()], errors: false }, &records(10));

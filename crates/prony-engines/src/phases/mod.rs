@@ -9,10 +9,6 @@
 
 mod chunk;
 mod client;
-#[cfg(test)]
-mod failures;
-#[cfg(test)]
-mod fake;
 mod ledger;
 mod operate;
 mod sampling;

@@ -83,11 +83,6 @@ pub struct HostError {
 }
 
 impl HostError {
-    /// Whether the connection to the runner failed.
-    pub fn is_link(&self) -> bool {
-        matches!(self.cause, Stop::Link(_))
-    }
-
     /// The message to the runner.
     pub fn to_message(&self) -> FromWorker {
         FromWorker::Failed { index: self.phase, failure: self.cause.failure(), message: chain(&self.cause) }

@@ -1,5 +1,8 @@
 //! Tests whole trials on the store of `fake`, led by a scripted runner.
 
+mod failures;
+pub(super) mod fake;
+
 use prony_model::latency::Recorder;
 use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION, Verified};
 use prony_model::record::LatencyKind;
@@ -9,8 +12,8 @@ use prony_model::spec::{
 };
 use prony_model::units::{Nanos, PerSecond};
 
-use super::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_on};
-use super::{HostError, Progress, host};
+use self::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_on};
+use super::{HostError, Progress, Stop, host};
 use crate::driver::Driver;
 use crate::registry::{KNOWN, Visitor, describe, dispatch};
 
@@ -40,8 +43,12 @@ fn failure(ended: &Result<(), HostError>) -> (Option<usize>, Failure, String) {
 }
 
 fn user_bytes() -> u64 {
-    let records = records(N);
-    (0..N).map(|n| 8 + records.value_len(n, 0) as u64).sum()
+    let (records, mut value) = (records(N), Vec::new());
+    let mut length = |n| {
+        records.value(n, 0, &mut value);
+        value.len() as u64
+    };
+    (0..N).map(|n| 8 + length(n)).sum()
 }
 
 #[test]
@@ -168,7 +175,7 @@ fn uncommitted_records_are_lost() {
     let open = Ops { transaction: Grouping::Open, ..ops(Order::Record) };
     let plan = plan(N, [Action::Put(open)]);
     reports(&plan);
-    let again = super::Plan { spec: super::fake::plan(N, [get(Order::Record)]).spec, ..plan };
+    let again = super::Plan { spec: fake::plan(N, [get(Order::Record)]).spec, ..plan };
     assert_eq!(reports(&again)[0].misses, Some(N));
 }
 
@@ -413,7 +420,8 @@ fn the_runner_leads() {
         [("ready", VERSION as usize), ("began", 1), ("ended", 1), ("began", 0), ("ended", 0)]
     );
     let mut link = Script::default();
-    assert!(host::<Fake<true>>(&mut link, &Still, &plan, &Progress::default()).unwrap_err().is_link());
+    let ended = host::<Fake<true>>(&mut link, &Still, &plan, &Progress::default());
+    assert!(matches!(ended.unwrap_err().cause, Stop::Link(_)));
 }
 
 /// Runs a plan on a real engine.

@@ -117,7 +117,7 @@ fn virtual_kind(cpuinfo: &str, vendor: Option<&str>) -> String {
 }
 
 fn cgroups(mountinfo: &str) -> String {
-    let mounted = |kind: &str| mountinfo.lines().any(|line| line.contains(&format!(" - {kind} ")));
+    let mounted = |kind: &str| mount::lines(mountinfo).any(|mount| mount.kind == kind);
     match (mounted("cgroup"), mounted("cgroup2")) {
         (true, true) => "v1 and v2",
         (true, false) => "v1",

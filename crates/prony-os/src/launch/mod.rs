@@ -27,4 +27,5 @@ pub use prony_model::record::{Captured, Status};
 pub use scratch::{Scratch, Swept, remove_tree};
 pub use spec::{Input, LaunchSpec, Output};
 pub use supervise::{supervise, supervise_stdin};
+pub use texts::DEFAULT_PATH;
 pub use wire::{CpuTime, End, Finished, KilledFor, Usage};

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Where programs are searched for when the subject's environment has no `PATH`.
-const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Every text that exec needs.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Texts {
         directory: Vec<u8>,
     ) -> Result<Self, Cut> {
         let env: Vec<(Vec<u8>, Vec<u8>)> = env.collect();
-        let path = env.iter().find(|(name, _)| name == b"PATH").map_or(DEFAULT_PATH, |(_, value)| value);
+        let path = env.iter().find(|(name, _)| name == b"PATH").map_or(DEFAULT_PATH.as_bytes(), |(_, value)| value);
         let candidates = candidates(&command, path);
         // The command comes before what is derived from it, so that an error names what was written.
         let args = [command].into_iter().chain(args).map(c_string).collect::<Result<_, _>>()?;

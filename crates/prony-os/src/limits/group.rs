@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Why;
 use prony_model::spec::Limits;
 use prony_model::units::Bytes;
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getpid, pidfd_open, pidfd_send_signal};
@@ -271,21 +271,6 @@ impl Group {
         figures
     }
 
-    /// Resets the peak of memory, for a peak per phase. Version 1 only.
-    pub fn reset_peak(&self) -> Reading<()> {
-        let missing = |why| Reading::Missing(Why::NotSupported(why));
-        match self.place("memory") {
-            Some(Place::V1(dir)) => match write(dir, "memory.max_usage_in_bytes", "0") {
-                Ok(()) => Reading::Measured(()),
-                Err(error) => Reading::Missing(Why::Failed(error.to_string().into())),
-            },
-            Some(Place::V2(_)) => {
-                missing("control groups of version 2 keep one peak for the group's whole lifetime".into())
-            }
-            None => missing("there is no memory controller".into()),
-        }
-    }
-
     /// Processes in the group and below, without this process.
     pub fn members(&self) -> Vec<i32> {
         let me = getpid().as_raw_nonzero().get();
@@ -314,7 +299,7 @@ impl Group {
     }
 
     /// Sends SIGKILL to all members except one, one by one: children that they fork meanwhile have to be killed again.
-    pub fn kill_but(&self, spared: i32) {
+    pub(crate) fn kill_but(&self, spared: i32) {
         for pid in self.members().into_iter().filter(|pid| *pid != spared) {
             self.kill_member(pid);
         }
@@ -371,6 +356,8 @@ fn remove_dirs(dir: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::reading::Reading;
+
     use super::*;
 
     /// Files that a kernel creates in a new version 2 group.

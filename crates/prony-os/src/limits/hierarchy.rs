@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::mount::{Line, lines};
 use crate::owner::{ProcessId, is_name};
 
 /// This process's group in each hierarchy; new groups are made below it.
@@ -26,13 +27,13 @@ impl Hierarchies {
     fn parse(mountinfo: &str, cgroup: &str) -> Self {
         let places: Vec<(Vec<&str>, &str)> = cgroup.lines().filter_map(parse_place).collect();
         let mut found = Self::default();
-        for mount in mountinfo.lines().filter_map(Mount::parse) {
+        for mount in lines(mountinfo) {
             for (controllers, path) in &places {
-                let own = || mount.own_directory(path);
+                let own = || own_directory(&mount, path);
                 if mount.kind == "cgroup2" && controllers.is_empty() {
                     found.v2.get_or_insert_with(|| outside_our_leaf(own()));
                 } else if mount.kind == "cgroup" {
-                    for controller in controllers.iter().filter(|c| mount.options.contains(c)) {
+                    for controller in controllers.iter().filter(|c| mount.options.split(',').any(|o| o == **c)) {
                         found.v1.entry((*controller).to_owned()).or_insert_with(own);
                     }
                 }
@@ -63,41 +64,10 @@ fn outside_our_leaf(own: PathBuf) -> PathBuf {
     }
 }
 
-/// A mounted file system.
-struct Mount<'a> {
-    root: String,
-    point: PathBuf,
-    kind: &'a str,
-    options: Vec<&'a str>,
-}
-
-impl<'a> Mount<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
-        let (place, what) = line.split_once(" - ")?;
-        let mut place = place.split(' ').skip(3);
-        let mut what = what.split(' ');
-        Some(Self {
-            root: unescape(place.next()?),
-            point: unescape(place.next()?).into(),
-            kind: what.next()?,
-            options: what.nth(1)?.split(',').collect(),
-        })
-    }
-
-    /// Our group's directory under this mount; the mount's top where our path lies outside of it.
-    fn own_directory(&self, path: &str) -> PathBuf {
-        let below = Path::new(path).strip_prefix(&self.root).unwrap_or_else(|_| Path::new(""));
-        if below.as_os_str().is_empty() || below.starts_with("..") {
-            self.point.clone()
-        } else {
-            self.point.join(below)
-        }
-    }
-}
-
-/// Undoes the octal escapes of blanks in mount points.
-fn unescape(text: &str) -> String {
-    text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+/// Our group's directory under this mount; the mount's top where our path lies outside of it.
+fn own_directory(mount: &Line<'_>, path: &str) -> PathBuf {
+    let below = Path::new(path).strip_prefix(&mount.root).unwrap_or_else(|_| Path::new(""));
+    if below.as_os_str().is_empty() || below.starts_with("..") { mount.point.clone() } else { mount.point.join(below) }
 }
 
 #[cfg(test)]

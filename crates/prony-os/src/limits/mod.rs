@@ -11,6 +11,8 @@ mod group_files;
 mod hierarchy;
 mod oom;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod v1;
 mod v2;
 

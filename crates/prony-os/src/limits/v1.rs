@@ -85,22 +85,8 @@ fn read_memory(dir: &Path, figures: &mut Figures) {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
+    use super::super::tests::{content, fake};
     use super::*;
-
-    /// A directory with files as the kernel makes them.
-    fn fake(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            fs::write(dir.path().join(name), text).unwrap();
-        }
-        dir
-    }
-
-    fn content(dir: &tempfile::TempDir, file: &str) -> String {
-        fs::read_to_string(dir.path().join(file)).unwrap()
-    }
 
     #[test]
     fn memory_and_swap_share_the_limit_where_swap_is_accounted() {

@@ -119,19 +119,8 @@ fn read_memory(dir: &Path, figures: &mut Figures) {
 mod tests {
     use prony_model::reading::{Reading, Why};
 
+    use super::super::tests::{content, fake};
     use super::*;
-
-    fn fake(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            fs::write(dir.path().join(name), text).unwrap();
-        }
-        dir
-    }
-
-    fn content(dir: &tempfile::TempDir, file: &str) -> String {
-        fs::read_to_string(dir.path().join(file)).unwrap()
-    }
 
     #[test]
     fn memory_is_limited_without_swap_and_killed_together() {

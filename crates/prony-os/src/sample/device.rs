@@ -28,7 +28,7 @@ pub struct DeviceCounters {
 
 impl DeviceCounters {
     /// What it did since `earlier`.
-    pub fn since(&self, earlier: &Self) -> Self {
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
         let bytes = |a: Bytes, b: Bytes| Bytes::from_bytes(a.as_bytes().saturating_sub(b.as_bytes()));
         Self {
             flushes: self.flushes.saturating_sub(earlier.flushes),
@@ -43,13 +43,13 @@ impl DeviceCounters {
 /// Flushes are counted on whole disks only, not on partitions or mapped devices, so these are resolved to the disks
 /// that hold them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
+pub(crate) struct Device {
     disks: Vec<String>,
 }
 
 impl Device {
     /// The disks that hold `path`.
-    pub fn of(path: &Path) -> Reading<Self> {
+    pub(crate) fn of(path: &Path) -> Reading<Self> {
         let device = match fs::metadata(path) {
             Ok(metadata) => metadata.dev(),
             Err(error) => return Reading::Missing(why(&format!("`{}`", path.display()), &error)),
@@ -68,12 +68,12 @@ impl Device {
     }
 
     /// The disks' names, as `/proc/diskstats` writes them.
-    pub fn names(&self) -> &[String] {
+    pub(crate) fn names(&self) -> &[String] {
         &self.disks
     }
 
     /// What they have done so far, added up.
-    pub fn read(&self) -> Reading<DeviceCounters> {
+    pub(crate) fn read(&self) -> Reading<DeviceCounters> {
         parse_with(read_text("/proc/diskstats"), "`/proc/diskstats`", |text| sum(text, &self.disks))
     }
 }

@@ -93,7 +93,7 @@ pub fn memory(text: &str) -> Option<Memory> {
 
 /// Resident memory of a process by `/proc/PID/statm`, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pages {
+pub(crate) struct Pages {
     /// Anonymous.
     pub anon: u64,
     /// File-backed and shared.
@@ -101,7 +101,7 @@ pub struct Pages {
 }
 
 /// Reads `/proc/PID/statm`; of zombies all is zero.
-pub fn statm(text: &str) -> Option<Pages> {
+pub(crate) fn statm(text: &str) -> Option<Pages> {
     let mut numbers = text.split_ascii_whitespace().skip(1).map(|word| word.parse::<u64>().ok());
     let (resident, file_and_shared) = (numbers.next()??, numbers.next()??);
     Some(Pages { anon: resident.checked_sub(file_and_shared)?, file_and_shared })
@@ -117,7 +117,7 @@ pub struct Ids {
 }
 
 /// Reads a task's identity from its `status`.
-pub fn ids(text: &str) -> Option<Ids> {
+pub(crate) fn ids(text: &str) -> Option<Ids> {
     let number = |key| line(text, key)?.parse().ok();
     Some(Ids { process: number("Tgid:")?, parent: number("PPid:")? })
 }
@@ -172,7 +172,7 @@ pub fn pids(text: &str) -> Vec<u32> {
 
 /// Reads the last process id that the machine gave out from `/proc/loadavg`: unchanged means that
 /// no process and no thread began.
-pub fn last_pid(loadavg: &str) -> Option<u32> {
+pub(crate) fn last_pid(loadavg: &str) -> Option<u32> {
     loadavg.split_ascii_whitespace().nth(4)?.parse().ok()
 }
 
@@ -195,7 +195,7 @@ impl GroupCpu {
 }
 
 /// Reads `cpu.stat` of cgroup v2.
-pub fn cpu_stat_v2(text: &str) -> Option<GroupCpu> {
+pub(crate) fn cpu_stat_v2(text: &str) -> Option<GroupCpu> {
     let micros = |key| line(text, key)?.parse().ok().map(Nanos::from_micros);
     Some(GroupCpu { total: micros("usage_usec ")?, user: micros("user_usec ")?, system: micros("system_usec ")? })
 }

@@ -107,7 +107,7 @@ pub fn pressure() -> Pressure {
 }
 
 /// CPU time of a control group, v1 (`cpuacct`) or v2, by its directory.
-pub fn group_cpu(directory: &Path) -> Reading<GroupCpu> {
+pub(crate) fn group_cpu(directory: &Path) -> Reading<GroupCpu> {
     if directory.join("cpuacct.usage").exists() {
         return group_cpu_v1(directory);
     }

@@ -52,12 +52,12 @@ impl SyncCounts {
     }
 
     /// Both together.
-    pub fn plus(&self, other: &Self) -> Self {
+    pub(crate) fn plus(&self, other: &Self) -> Self {
         self.combine(other, u64::saturating_add)
     }
 
     /// Calls since `earlier`.
-    pub fn since(&self, earlier: &Self) -> Self {
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
         self.combine(earlier, u64::saturating_sub)
     }
 

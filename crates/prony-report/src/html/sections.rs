@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use super::text::{breakable, html, sentence};
 use crate::model::{Align, Cell, Column, FindingLine, Label, Remarks, Table};
 use crate::render::terminal::Terminal;
-use crate::words::count;
 use prony_analysis::verdicts::{Line, Verdicts, interval_text, without};
-use prony_model::number::{effect, percent, ratio};
+use prony_model::number::{count, effect, percent, ratio};
 use prony_model::reading::Reading;
 use prony_stats::Verdict;
 

@@ -1,28 +1,6 @@
-//! Escapes texts that do not come from prony for HTML.
+//! Writes names and sentences in HTML.
 
-use crate::screen::is_unsafe;
-
-/// What turns text around or hides in it is shown by its number instead.
-fn is_invisible(c: char) -> bool {
-    is_unsafe(c) && !matches!(c, '\n' | '\t')
-}
-
-/// For text and for attributes in double quotes.
-pub(super) fn html(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c if is_invisible(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out
-}
+pub(super) use crate::escape::html;
 
 /// A name, which a line may break after the signs that join its words and nowhere else.
 pub(super) fn breakable(name: &str) -> String {
@@ -45,12 +23,6 @@ pub(super) fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn markup_becomes_text() {
-        assert_eq!(html("</script><img onerror='x'>&\""), "&lt;/script&gt;&lt;img onerror=&#39;x&#39;&gt;&amp;&quot;");
-        assert_eq!(html("a\u{202e}b\u{0}c\nd"), "a\\u{202e}b\\u{0}c\nd");
-    }
 
     #[test]
     fn a_name_breaks_behind_what_joins_its_words() {

@@ -99,13 +99,13 @@ pub struct Section {
 
 impl Section {
     /// Adds a control and gives back its place, which [`When`] refers to.
-    pub fn control(&mut self, control: Control) -> usize {
+    pub(crate) fn control(&mut self, control: Control) -> usize {
         self.controls.push(control);
         self.controls.len() - 1
     }
 
     /// The variants that are shown at first, with what they share, where it is not all of them.
-    pub fn restricted(&self) -> Option<&Choice> {
+    pub(crate) fn restricted(&self) -> Option<&Choice> {
         let control = self.controls.iter().find(|control| control.does == Does::Restrict)?;
         Some(&control.options[control.chosen])
     }
@@ -186,7 +186,7 @@ pub struct Choice {
 
 impl Choice {
     /// An option that is about all variants.
-    pub fn new(text: impl Into<String>) -> Self {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 }

@@ -23,7 +23,7 @@ const HELPERS: u64 = 8;
 
 /// Whether anything but the suspended thread worked during a suspension, by the CPU time at its snapshots; where that
 /// was not read, whether any other process was alive.
-pub fn went_on(watched: &Watched, suspension: &Suspension) -> bool {
+pub(crate) fn went_on(watched: &Watched, suspension: &Suspension) -> bool {
     let Some(rest) = suspension.rest else { return lived(watched, suspension).next().is_some() };
     let (from, to) = (&watched.snapshots[suspension.snapshot], &watched.snapshots[rest]);
     let slack = SLACK.max(Nanos::from_nanos(to.at.since(from.at).as_nanos() / RESTS));

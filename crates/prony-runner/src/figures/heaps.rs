@@ -19,7 +19,7 @@ use crate::figures::readings::{Readings, set};
 const FRESH: Nanos = Nanos::from_millis(250);
 
 /// How far a reading may lie from an instant of a phase of this length and still be that of the instant.
-pub fn fresh(phase: Nanos) -> Nanos {
+pub(crate) fn fresh(phase: Nanos) -> Nanos {
     FRESH.max(Nanos::from_nanos(phase.as_nanos() / 10))
 }
 
@@ -47,7 +47,7 @@ fn bytes(reading: &Reading<Bytes>) -> Reading<f64> {
 
 /// The part of a trial for which metrics are requested.
 #[derive(Clone, Copy, Debug)]
-pub struct Span<'a> {
+pub(crate) struct Span<'a> {
     /// Its begin.
     pub begin: Nanos,
     /// Its end.
@@ -60,7 +60,7 @@ pub struct Span<'a> {
 
 /// Figures of all threads under `""`, and of each role where there are several threads. `silent` is the reason where no
 /// probe reported anything.
-pub fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTreeMap<String, Readings> {
+pub(crate) fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTreeMap<String, Readings> {
     let all: Vec<&Thread> = threads.all().iter().collect();
     if all.is_empty() {
         return BTreeMap::from([(String::new(), missing(silent))]);
@@ -82,7 +82,7 @@ pub fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTreeMap<Str
 
 /// The longest time of a span in which the main thread's heap was not read, suspensions excluded. `None` where no probe
 /// reported anything.
-pub fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, suspended: &Suspensions) -> Option<Nanos> {
+pub(crate) fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, suspended: &Suspensions) -> Option<Nanos> {
     let main: Vec<&Thread> = threads.all().iter().filter(|thread| thread.role == Role::Main).collect();
     let end = end.min(threads.end_of_main()?);
     let inside = |at: &Nanos| begin <= *at && *at <= end;

@@ -1,13 +1,13 @@
 //! Computes the records of a trial's phases from what was observed. Pure functions.
 
-pub mod concurrent;
-pub mod heaps;
+pub(crate) mod concurrent;
+pub(crate) mod heaps;
 mod peak;
 pub mod readings;
 pub mod replicas;
 pub mod report;
 pub mod span;
-pub mod suspended;
+pub(crate) mod suspended;
 
 use std::collections::BTreeMap;
 

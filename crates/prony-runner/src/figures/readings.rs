@@ -9,10 +9,10 @@ use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
 
 /// Readings by metric.
-pub type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
+pub(crate) type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
 
 /// The record of a phase that never began.
-pub fn not_reached(spec: &PhaseSpec) -> PhaseRecord {
+pub(crate) fn not_reached(spec: &PhaseSpec) -> PhaseRecord {
     PhaseRecord {
         name: spec.name.clone(),
         action: spec.action.name().to_owned(),
@@ -31,7 +31,7 @@ pub fn not_reached(spec: &PhaseSpec) -> PhaseRecord {
 
 /// When signs of activity were last observed in a phase that waits for quiet; `from_begin` takes a time of the watch to
 /// one from the phase's begin. The quiet time is only in `wall`.
-pub fn settled(
+pub(crate) fn settled(
     found: &SettleResult,
     from_begin: impl Fn(&Reading<Nanos>) -> Reading<Nanos>,
     readings: &mut BTreeMap<String, Readings>,
@@ -48,7 +48,7 @@ pub fn settled(
 }
 
 /// Phases that wait for quiet: how long it must be, and what was found, where the watch came to an end.
-pub fn watched<'a>(
+pub(crate) fn watched<'a>(
     phases: impl Iterator<Item = (&'a PhaseSpec, Option<&'a SettleResult>)>,
 ) -> BTreeMap<String, Settled> {
     let settled = phases.filter_map(|(phase, result)| {
@@ -59,7 +59,7 @@ pub fn watched<'a>(
 }
 
 /// Operations that a program reported, a second, unless it reported its rate itself; missing where one of the two is.
-pub fn rate_of_reported(readings: &mut Readings) {
+pub(crate) fn rate_of_reported(readings: &mut Readings) {
     let of = |metric| readings.get(&MetricKeyText(MetricKey::amount(metric)));
     let known = of(Metric::Rate);
     let (has_rate, has_reason) = (known.is_some_and(|rate| rate.measured().is_some()), known.is_some());

@@ -43,7 +43,7 @@ fn nanos(time: Nanos) -> Reading<f64> {
 
 /// What was observed beside the replicas.
 #[derive(Clone, Copy)]
-pub struct Inputs<'a> {
+pub(crate) struct Inputs<'a> {
     /// Every snapshot of the trial.
     pub snapshots: &'a [Snapshot],
     /// Samples of all processes.
@@ -53,7 +53,7 @@ pub struct Inputs<'a> {
 }
 
 /// Adds observations of replicas to those of the main `role`: their heaps, and aborts at a heap's limit.
-pub fn take_in(watched: &mut Watched, role: &str, series: &[ProcessSeries], deaths: &mut Vec<ProbeLine>) {
+pub(crate) fn take_in(watched: &mut Watched, role: &str, series: &[ProcessSeries], deaths: &mut Vec<ProbeLine>) {
     let last = |process: &ProcessSeries| Some((process.pid, process.samples.last()?.at));
     let last_sampled: BTreeMap<u32, Nanos> = series.iter().filter_map(last).collect();
     watched.threads.finish(watched.ended.at, deaths, &last_sampled);
@@ -185,7 +185,7 @@ pub fn answer(all: &[Ran]) -> Option<Answer> {
 }
 
 /// The metrics of each replica, of the roles in it, and of all replicas together.
-pub fn instances(all: &[Ran], inputs: Inputs<'_>) -> BTreeMap<String, Readings> {
+pub(crate) fn instances(all: &[Ran], inputs: Inputs<'_>) -> BTreeMap<String, Readings> {
     let mut found = BTreeMap::new();
     for ran in all.iter().filter(|ran| ran.end().is_some()) {
         for (role, heap) in heaps_of(&ran.threads, ran.released, ended(ran), &ran.silent) {

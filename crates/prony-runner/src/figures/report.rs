@@ -38,7 +38,7 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
 
 /// Findings of a store's trial beside those of guards: notes of the worker, a disk that is nearly full, and work at the
 /// close that belongs to no phase.
-pub fn remarks(near: &Path, record: &TrialRecord, watched: &Watched, worker: &Report) -> Vec<Finding> {
+pub(crate) fn remarks(near: &Path, record: &TrialRecord, watched: &Watched, worker: &Report) -> Vec<Finding> {
     let reports = record.phases.iter().zip(&watched.tracker.phases);
     let notes = reports.filter_map(|(phase, tracked)| Some(notes(&phase.name, tracked.report.as_ref()?)));
     let closing = worker.asked_to_stop.map(|asked| watched.ended.at.since(asked));
@@ -67,7 +67,7 @@ fn nearly_full(near: &Path, record: &TrialRecord) -> Option<Finding> {
 }
 
 /// Figures that the worker measured itself.
-pub fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Readings) {
+pub(crate) fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Readings) {
     if let Some(resident) = &report.resident {
         set(readings, Metric::Cached, resident.clone());
     }

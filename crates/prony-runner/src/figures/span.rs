@@ -17,7 +17,7 @@ use crate::figures::readings::{Readings, set};
 use crate::watched::Watched;
 
 /// From one snapshot to another.
-pub struct Span<'a> {
+pub(crate) struct Span<'a> {
     /// All observations of the trial.
     pub watched: &'a Watched,
     /// When the program was suspended.
@@ -54,7 +54,7 @@ pub fn amounts() -> impl Iterator<Item = Metric> {
 }
 
 /// Makes these metrics missing for a reason, where they are present.
-pub fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metric>, why: &Why) {
+pub(crate) fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metric>, why: &Why) {
     for metric in metrics {
         let reading = readings.get_mut(&MetricKeyText(MetricKey::amount(metric)));
         if let Some(reading) = reading.filter(|reading| reading.measured().is_some()) {
@@ -65,7 +65,7 @@ pub fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metr
 
 impl Span<'_> {
     /// The operating system's metrics.
-    pub fn readings(&self, series: &[ProcessSeries]) -> Readings {
+    pub(crate) fn readings(&self, series: &[ProcessSeries]) -> Readings {
         let (mut begin, mut end) =
             (self.watched.snapshots[self.first].clone(), self.watched.snapshots[self.until].clone());
         self.inner_holds().iter().for_each(|(from, to)| begin.credit(from, to));
@@ -164,7 +164,7 @@ impl Span<'_> {
     }
 
     /// Whether a metric includes all processes of the trial already, replicas too.
-    pub fn is_of_all(&self, metric: Metric) -> bool {
+    pub(crate) fn is_of_all(&self, metric: Metric) -> bool {
         let parts = !self.to_the_end || self.watched.ended.cpu.measured().is_none();
         self.grouped() && (metric == Metric::Cpu || (parts && of_group(metric)))
     }
@@ -197,7 +197,7 @@ impl Span<'_> {
     }
 
     /// Figures of each process, of which the whole tree used `cpu`.
-    pub fn processes(&self, series: &[ProcessSeries], cpu: &Reading<f64>) -> BTreeMap<String, Readings> {
+    pub(crate) fn processes(&self, series: &[ProcessSeries], cpu: &Reading<f64>) -> BTreeMap<String, Readings> {
         let (begin, end) = (&self.watched.snapshots[self.first], &self.watched.snapshots[self.until]);
         let rest = self.after_suspension();
         let at_rest = &rest.as_ref().unwrap_or(end).processes;

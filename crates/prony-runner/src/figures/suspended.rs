@@ -10,7 +10,7 @@ use prony_model::spec::PhaseSpec;
 use crate::watched::Watched;
 
 /// The first phase whose `at_end` suspended the program while the phase at an index was running.
-pub fn inside<'p>(phases: &'p [PhaseSpec], watched: &Watched, index: usize) -> Option<&'p str> {
+pub(crate) fn inside<'p>(phases: &'p [PhaseSpec], watched: &Watched, index: usize) -> Option<&'p str> {
     let tracked = &watched.tracker.phases[index];
     let other_suspensions =
         watched.suspensions.iter().filter(|suspension| suspension.phase != index && !suspension.passed);
@@ -26,7 +26,7 @@ fn suspends(phase: &PhaseSpec) -> bool {
 }
 
 /// Why the metrics of such a phase are missing.
-pub fn why(by: &str) -> Why {
+pub(crate) fn why(by: &str) -> Why {
     Why::NotSupported(format!("`at_end` of phase `{by}` suspended the program while this phase was running").into())
 }
 

@@ -14,7 +14,7 @@ use crate::record::replicas;
 use crate::watched::Watched;
 
 /// A program with what was observed of it. Command lines are included only where `commands` are recorded.
-pub fn of_program(
+pub(crate) fn of_program(
     setting: &Setting<'_>,
     mut effective: EffectiveProgram,
     spec: &TrialSpec,

@@ -18,7 +18,7 @@ use crate::watched::replicas::{Ran, ReplicaEnd};
 const LAST_LINES: usize = 3;
 
 /// A program that could not be executed, named only where `commands` are recorded.
-pub fn not_begun(error: &prony_os::Error, commands: bool) -> Ending {
+pub(crate) fn not_begun(error: &prony_os::Error, commands: bool) -> Ending {
     let evidence = vec![why_not_executed(error, commands)];
     Ending { outcome: Outcome::Failed { code: None }, phase: None, after: Nanos::ZERO, evidence }
 }

@@ -2,5 +2,5 @@
 
 pub mod effective;
 pub mod ending;
-pub mod probes;
+pub(crate) mod probes;
 pub mod replicas;

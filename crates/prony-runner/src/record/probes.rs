@@ -17,7 +17,7 @@ use crate::watched::Watched;
 
 /// Each phase that is a function, or begins or ends with one: which one, where it was found, and why it was never called,
 /// where it was not. Of two functions it is the one that the phase waited for last.
-pub fn calls(phases: &[PhaseSpec], watched: &Watched, silent: &Why) -> BTreeMap<String, Call> {
+pub(crate) fn calls(phases: &[PhaseSpec], watched: &Watched, silent: &Why) -> BTreeMap<String, Call> {
     let mut all = BTreeMap::new();
     for (phase, tracked) in phases.iter().zip(&watched.tracker.phases) {
         let mut parts = functions::parts(phase);
@@ -61,7 +61,7 @@ fn never(id: &str, watched: &Watched, silent: &Why) -> String {
 
 /// Threads, costs, suspensions and aborts, where a probe was to be loaded. Threads name their scripts only
 /// where `commands` are recorded.
-pub fn probe(phases: &[PhaseSpec], watched: &Watched, deaths: &[ProbeLine], commands: bool) -> ProbeReport {
+pub(crate) fn probe(phases: &[PhaseSpec], watched: &Watched, deaths: &[ProbeLine], commands: bool) -> ProbeReport {
     let name = |index: usize| phases.get(index).map_or("", |phase| phase.name.as_str());
     let inside = |index| Some((name(index).to_owned(), suspended::inside(phases, watched, index)?.to_owned()));
     let suspended = watched.suspended_times(|_| true);

@@ -19,7 +19,7 @@ const LIGHT: &str = "with light care, the disk is not read when phases begin and
 
 /// What snapshots read of the disk, or why they do not.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OnDisk {
+pub(crate) struct OnDisk {
     /// The program's data.
     pub store: Reading<PathBuf>,
     /// A path on the device that holds them; the directory it works in where it declares none.
@@ -28,13 +28,13 @@ pub struct OnDisk {
 
 impl OnDisk {
     /// For a store in its directory.
-    pub fn at(directory: &Path) -> Self {
+    pub(crate) fn at(directory: &Path) -> Self {
         let path = || Reading::Measured(directory.to_path_buf());
         Self { store: path(), device: path() }
     }
 
     /// For a program in its place.
-    pub fn of(setting: &Setting<'_>, care: Care) -> Self {
+    pub(crate) fn of(setting: &Setting<'_>, care: Care) -> Self {
         let missing = |why: &str| Reading::Missing(Why::NotSupported(why.into()));
         if care == Care::Light {
             return Self { store: missing(LIGHT), device: missing(LIGHT) };
@@ -56,7 +56,7 @@ fn existing(path: &Path) -> Option<&Path> {
 }
 
 /// The path of the data, for the record; `None` where they are not read. Call it while the scratch exists.
-pub fn place(setting: &Setting<'_>, care: Care) -> Option<ProgramStore> {
+pub(crate) fn place(setting: &Setting<'_>, care: Care) -> Option<ProgramStore> {
     let path = resolved(setting).filter(|_| care == Care::Full)?;
     // Files made for this trial only lie in its scratch. A path may lead out of it, by `..` or by a link.
     let real = path.canonicalize().unwrap_or_else(|_| normal(&path));

@@ -35,7 +35,7 @@ use crate::scratch::discard;
 const FIRST: Nanos = Nanos::from_millis(2);
 
 /// The environment of one trial.
-pub struct Environment {
+pub(crate) struct Environment {
     scratch: Scratch,
     /// The reused supervisor, until the program is prepared.
     supervisor: Option<Box<dyn Reusable>>,
@@ -52,7 +52,7 @@ impl Environment {
     ///
     /// # Errors
     /// Where the machine refuses it.
-    pub fn set(lab: &Lab<'_>, spec: &TrialSpec, reusable: bool) -> Result<Self, Error> {
+    pub(crate) fn set(lab: &Lab<'_>, spec: &TrialSpec, reusable: bool) -> Result<Self, Error> {
         let light = lab.experiment.observe().care == Care::Light && !starts_replicas(lab.experiment);
         if !reusable || !light || is_confined(&spec.limits) {
             let scratch = Scratch::create(&lab.near)?;
@@ -64,12 +64,12 @@ impl Environment {
     }
 
     /// The trial's scratch directory.
-    pub fn scratch(&self) -> &Path {
+    pub(crate) fn scratch(&self) -> &Path {
         self.scratch.path()
     }
 
     /// The control group of the suspended process, if the trial has one of its own.
-    pub const fn group(&self) -> Option<&Group> {
+    pub(crate) const fn group(&self) -> Option<&Group> {
         self.group.as_ref()
     }
 
@@ -78,7 +78,7 @@ impl Environment {
     ///
     /// # Errors
     /// Where it cannot be prepared, or the machine refuses what observes it.
-    pub fn suspend(
+    pub(crate) fn suspend(
         &mut self,
         lab: &Lab<'_>,
         spec: &TrialSpec,
@@ -118,7 +118,7 @@ impl Environment {
     ///
     /// # Errors
     /// Where the supervisor has ended.
-    pub fn clear(
+    pub(crate) fn clear(
         self,
         lab: &Lab<'_>,
         process: Box<dyn Process>,
@@ -140,7 +140,7 @@ impl Environment {
 }
 
 /// A role's first process, and the sampler that starts when it is released.
-pub struct Suspended {
+pub(crate) struct Suspended {
     process: Box<dyn Process>,
     /// The thread that samples it from its release on.
     samplers: Rc<Samplers>,
@@ -150,7 +150,7 @@ pub struct Suspended {
 
 impl Suspended {
     /// Its pid; `None` where it is made when it is released.
-    pub fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.process.suspended()
     }
 
@@ -158,7 +158,7 @@ impl Suspended {
     ///
     /// # Errors
     /// Where it cannot be executed, or its supervisor has ended.
-    pub fn release(
+    pub(crate) fn release(
         self,
         sampler: &Sampler,
         ends: &Ends,

@@ -1,10 +1,10 @@
 //! The roles (observed process trees) of a trial: a store's worker, a program, its replicas. How each is launched.
 
-pub mod data;
-pub mod environment;
-pub mod probe;
-pub mod replicas;
-pub mod worker;
+pub(crate) mod data;
+pub(crate) mod environment;
+pub(crate) mod probe;
+pub(crate) mod replicas;
+pub(crate) mod worker;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ use replicas::{Ground, Replicas};
 use worker::Worker;
 
 /// How the main role of a trial is launched and observed.
-pub struct MainRole<'a> {
+pub(crate) struct MainRole<'a> {
     /// The role of its processes.
     pub role: &'a str,
     /// What is executed, where, and with which environment.
@@ -54,7 +54,12 @@ impl<'a> MainRole<'a> {
     ///
     /// # Errors
     /// Where no socket can be made.
-    pub fn of_store(lab: &Lab<'_>, trial: &PlannedTrial, spec: &'a TrialSpec, directory: &Path) -> Result<Self, Error> {
+    pub(crate) fn of_store(
+        lab: &Lab<'_>,
+        trial: &PlannedTrial,
+        spec: &'a TrialSpec,
+        directory: &Path,
+    ) -> Result<Self, Error> {
         let (launch, worker) = Worker::prepare(lab, trial, spec, directory)?;
         let (ends, probing) = (Ends::default(), Probing::default());
         let on_disk = OnDisk::at(directory);
@@ -63,7 +68,7 @@ impl<'a> MainRole<'a> {
 }
 
 /// A program in its place, ready to be launched.
-pub struct Prepared<'a> {
+pub(crate) struct Prepared<'a> {
     /// Its directory, input and environment.
     pub setting: Setting<'a>,
     /// What is recorded of it.
@@ -75,7 +80,7 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     /// Where its copy cannot be made, or `prepare` fails.
-    pub fn new(
+    pub(crate) fn new(
         lab: &Lab<'_>,
         program: &'a ProgramSpec,
         place: &Place,
@@ -94,7 +99,12 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     /// Where a pipe, a terminal or a file that it needs cannot be made or opened.
-    pub fn launch(&self, lab: &Lab<'_>, spec: &TrialSpec, recorder: Option<&Recorder>) -> Result<MainRole<'_>, Error> {
+    pub(crate) fn launch(
+        &self,
+        lab: &Lab<'_>,
+        spec: &TrialSpec,
+        recorder: Option<&Recorder>,
+    ) -> Result<MainRole<'_>, Error> {
         let program = self.setting.program;
         let (mut launch, ends) = self.setting.launch()?;
         if let Some(recorder) = recorder {
@@ -109,7 +119,7 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     /// Where one cannot be prepared, or the machine refuses what observes it.
-    pub fn replicas(
+    pub(crate) fn replicas(
         &self,
         lab: &Lab<'_>,
         spec: &TrialSpec,
@@ -125,7 +135,7 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     /// Where there is such a call.
-    pub fn unambiguous(&self, phases: &[PhaseSpec], threads: &Threads) -> Result<(), Error> {
+    pub(crate) fn unambiguous(&self, phases: &[PhaseSpec], threads: &Threads) -> Result<(), Error> {
         let Some((id, files)) = threads.ambiguous() else { return Ok(()) };
         let all = phases.iter().flat_map(|phase| functions::parts(phase).into_iter().map(move |part| (phase, part)));
         let called = all.into_iter().find(|(phase, (part, _))| functions::id(&phase.name, *part) == id);
@@ -136,14 +146,14 @@ impl<'a> Prepared<'a> {
 
     /// Does its `conclude`, which may end what the program left running; what is found where that fails, since the trial is
     /// what it is. It is done also where the user asked to stop: asking again ends it too.
-    pub fn conclude(&self, lab: &Lab<'_>, observer: &mut dyn Observer) -> Option<Finding> {
+    pub(crate) fn conclude(&self, lab: &Lab<'_>, observer: &mut dyn Observer) -> Option<Finding> {
         let conclude = self.setting.program.conclude.as_ref()?;
         let done = place::finally(lab.means(), &self.setting, "conclude", conclude, observer);
         done.err().map(|error| guard::trial::conclude_failed(error.to_string()))
     }
 
     /// Finds the path of its data, while the trial's scratch exists.
-    pub fn find_data(&mut self, lab: &Lab<'_>) {
+    pub(crate) fn find_data(&mut self, lab: &Lab<'_>) {
         self.effective.store = data::place(&self.setting, lab.experiment.observe().care);
     }
 }

@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// What was added to a program's environment.
 #[derive(Clone, Debug, Default)]
-pub struct Probing {
+pub(crate) struct Probing {
     prepared: Option<Prepared>,
     /// Where suspended threads wait.
     pub commands: PathBuf,
@@ -27,7 +27,7 @@ pub struct Probing {
 ///
 /// # Errors
 /// Where the probe's files cannot be written, or a path cannot be passed to the runtime.
-pub fn install(
+pub(crate) fn install(
     launch: &mut LaunchSpec,
     program: &ProgramSpec,
     phases: &[PhaseSpec],
@@ -68,14 +68,14 @@ fn is_the_runtime(runtime: Runtime, command: &OsStr) -> bool {
 
 impl Probing {
     /// Why the heap metrics are missing if no probe reported anything.
-    pub fn silent(&self) -> Why {
+    pub(crate) fn silent(&self) -> Why {
         let silent = "no probe reported that it was loaded: the program does not use the `runtime` that the experiment file \
                       sets, that runtime is older than Node 8.10 or CPython 3.9, or the program had ended before";
         self.unprobed.clone().unwrap_or_else(|| Why::Failed(silent.into()))
     }
 
     /// Whether a probe was to be loaded.
-    pub const fn is_there(&self) -> bool {
+    pub(crate) const fn is_there(&self) -> bool {
         self.prepared.is_some()
     }
 
@@ -83,7 +83,7 @@ impl Probing {
     ///
     /// # Errors
     /// Where what they left cannot be read.
-    pub fn deaths(&self) -> Result<Vec<ProbeLine>, Error> {
+    pub(crate) fn deaths(&self) -> Result<Vec<ProbeLine>, Error> {
         Ok(self.prepared.as_ref().map_or_else(|| Ok(Vec::new()), Prepared::deaths)?)
     }
 }

@@ -41,7 +41,7 @@ const LAST_TURNS: usize = 256;
 const WINDING_UP: Duration = Duration::from_millis(100);
 
 /// The environment of replicas: all that the program itself has.
-pub struct Ground<'a> {
+pub(crate) struct Ground<'a> {
     /// What all trials share.
     pub lab: &'a Lab<'a>,
     /// What the program is given.
@@ -56,7 +56,7 @@ pub struct Ground<'a> {
 
 /// The replicas of a trial; there may be none.
 #[derive(Default)]
-pub struct Replicas {
+pub(crate) struct Replicas {
     /// Index of the phase with which they start.
     phase: usize,
     suspended: Vec<Replica>,
@@ -98,7 +98,7 @@ impl Replicas {
     ///
     /// # Errors
     /// Where one cannot be prepared.
-    pub fn suspend(ground: &Ground<'_>, phases: &[PhaseSpec]) -> Result<Self, Error> {
+    pub(crate) fn suspend(ground: &Ground<'_>, phases: &[PhaseSpec]) -> Result<Self, Error> {
         let Some(spec) = &ground.setting.program.replicas else { return Ok(Self::default()) };
         // The checker has found it among them.
         let phase = phases.iter().position(|phase| phase.name == spec.phase).unwrap_or_default();
@@ -109,12 +109,12 @@ impl Replicas {
     }
 
     /// The processes that are suspended.
-    pub fn pids(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
         self.suspended.iter().filter_map(|replica| replica.process.as_ref()?.suspended())
     }
 
     /// What to wait for.
-    pub fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.begun.iter().filter(|replica| replica.end.is_none()).flat_map(|replica| {
             let streams = replica.streams.iter().filter_map(Stream::source).map(File::as_fd);
             replica.process.iter().map(AsFd::as_fd).chain(streams)
@@ -125,7 +125,7 @@ impl Replicas {
     ///
     /// # Errors
     /// Where a supervisor has ended or cannot be understood; a replica that cannot be executed is a result.
-    pub fn begin(&mut self, observation: &Observation<'_>) -> Result<(), Error> {
+    pub(crate) fn begin(&mut self, observation: &Observation<'_>) -> Result<(), Error> {
         if self.suspended.is_empty() || observation.tracker.phases[self.phase].began.is_none() {
             return Ok(());
         }
@@ -144,7 +144,7 @@ impl Replicas {
     ///
     /// # Errors
     /// As [`Replicas::begin`].
-    pub fn turn(&mut self, observation: &mut Observation<'_>, buffer: &mut [u8]) -> Result<(), Error> {
+    pub(crate) fn turn(&mut self, observation: &mut Observation<'_>, buffer: &mut [u8]) -> Result<(), Error> {
         self.begin(observation)?;
         if self.over || self.begun.is_empty() {
             return Ok(());
@@ -160,7 +160,7 @@ impl Replicas {
     }
 
     /// When memory that is due may be read.
-    pub fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         let due = self.memory_due()?;
         Some(Instant::now() + due.since(monotonic()).to_duration())
     }
@@ -220,7 +220,7 @@ impl Replicas {
     ///
     /// # Errors
     /// Where a supervisor cannot be understood.
-    pub fn wind_up(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
+    pub(crate) fn wind_up(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
         let until = Instant::now() + WINDING_UP;
         loop {
             for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
@@ -244,7 +244,7 @@ impl Replicas {
     ///
     /// # Errors
     /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
-    pub fn finish(self, buffer: &mut [u8]) -> Result<Replicated, Error> {
+    pub(crate) fn finish(self, buffer: &mut [u8]) -> Result<Replicated, Error> {
         let MemoryReadings { read: memory, pss, .. } = self.memory;
         let mut replicated = Replicated { phase: self.phase, memory, pss, ..Replicated::default() };
         let mut begun = self.begun;

@@ -32,7 +32,7 @@ const FAILING: Duration = Duration::from_millis(500);
 const MESSAGES: usize = 256;
 
 /// A worker under way.
-pub struct Worker<'a> {
+pub(crate) struct Worker<'a> {
     spec: &'a TrialSpec,
     channel: Channel,
     /// What it is to open and run.
@@ -54,7 +54,7 @@ impl<'a> Worker<'a> {
     ///
     /// # Errors
     /// Where no socket can be made.
-    pub fn prepare(
+    pub(crate) fn prepare(
         lab: &Lab<'_>,
         trial: &PlannedTrial,
         spec: &'a TrialSpec,
@@ -82,37 +82,37 @@ impl<'a> Worker<'a> {
     }
 
     /// Sends it the plan: it opens its store from here on.
-    pub fn plan(&mut self) {
+    pub(crate) fn plan(&mut self) {
         self.channel.send(&self.plan);
     }
 
     /// The descriptor to wait for; nothing once nothing more is read from it.
-    pub fn source(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         (!self.closed).then(|| self.channel.as_fd())
     }
 
     /// Whether there may be more to read at once.
-    pub const fn has_more(&self) -> bool {
+    pub(crate) const fn has_more(&self) -> bool {
         self.more && !self.closed
     }
 
     /// Reads nothing more from the worker: the trial is over, and what the worker writes later is not part of it.
-    pub const fn leave(&mut self) {
+    pub(crate) const fn leave(&mut self) {
         self.closed = true;
     }
 
     /// Until when it must have ended, if it is to end.
-    pub const fn until(&self) -> Option<Instant> {
+    pub(crate) const fn until(&self) -> Option<Instant> {
         self.until
     }
 
     /// Whether it was asked to close its store and end.
-    pub const fn is_stopping(&self) -> bool {
+    pub(crate) const fn is_stopping(&self) -> bool {
         self.report.asked_to_stop.is_some()
     }
 
     /// Reads what it has written, and sends the next commands.
-    pub fn turn(&mut self, observation: &mut Observation<'_>) {
+    pub(crate) fn turn(&mut self, observation: &mut Observation<'_>) {
         self.more = true;
         for _ in 0..MESSAGES {
             if self.closed {
@@ -146,7 +146,7 @@ impl<'a> Worker<'a> {
     }
 
     /// What is known of it in the end, while its store is still there.
-    pub fn ended(mut self, status: Status) -> Report {
+    pub(crate) fn ended(mut self, status: Status) -> Report {
         if let (ToWorker::Plan { dir, .. }, None | Some(Fault::Closed)) = (&self.plan, &self.report.fault) {
             self.report.fault = disk_full(status, Path::new(dir)).or(self.report.fault);
         }
@@ -191,7 +191,7 @@ impl<'a> Worker<'a> {
 
     /// Begins the next phase if none is running, or ends the worker if there is none. A phase that waits for quiet ends
     /// without the worker, which is idle meanwhile.
-    pub fn lead(&mut self, observation: &mut Observation<'_>) {
+    pub(crate) fn lead(&mut self, observation: &mut Observation<'_>) {
         let open = self.next.checked_sub(1).is_some_and(|index| observation.tracker.phases[index].is_open());
         if self.report.effective.is_none() || self.report.fault.is_some() || self.is_stopping() || open {
             return;

@@ -1,7 +1,7 @@
 //! All observations of a trial from its release to its end; its metrics and its record are derived from them.
 
-pub mod replicas;
-pub mod report;
+pub(crate) mod replicas;
+pub(crate) mod report;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -59,18 +59,18 @@ pub struct Watched {
 
 impl Watched {
     /// When it was over, and the index of the snapshot then: when it was cut short, else when the main process ended.
-    pub fn over(&self) -> (Nanos, usize) {
+    pub(crate) fn over(&self) -> (Nanos, usize) {
         self.cut.unwrap_or((self.ended.at, self.snapshots.len() - 1))
     }
 
     /// When the program was suspended, by those of its suspensions of which `which` is true.
-    pub fn suspended_times(&self, which: impl Fn(&Suspension) -> bool) -> Suspensions {
+    pub(crate) fn suspended_times(&self, which: impl Fn(&Suspension) -> bool) -> Suspensions {
         let all = self.suspensions.iter().filter(|suspension| which(suspension));
         Suspensions::new(all.map(|suspension| (suspension.from, self.suspension_ended(suspension))).collect())
     }
 
     /// When a suspension ended: as the thread reported, else when its thread or the program ended.
-    pub fn suspension_ended(&self, suspension: &Suspension) -> Nanos {
+    pub(crate) fn suspension_ended(&self, suspension: &Suspension) -> Nanos {
         let thread = self.threads.all().iter().rev().find(|thread| thread.source == suspension.source);
         suspension.until.or(thread.map(|thread| thread.ended)).unwrap_or(self.ended.at)
     }

@@ -43,7 +43,7 @@ pub struct LargestPss {
 
 impl LargestPss {
     /// Adds what was read of these processes in one go; those that had ended by then count for nothing.
-    pub fn add<'a>(&mut self, processes: impl Iterator<Item = &'a ProcessSnapshot>) {
+    pub(crate) fn add<'a>(&mut self, processes: impl Iterator<Item = &'a ProcessSnapshot>) {
         let alive: Vec<&ProcessSnapshot> = processes.filter(|process| !process.had_ended()).collect();
         let roles: BTreeSet<&str> = alive.iter().map(|process| process.role.as_str()).collect();
         let sum = alive.iter().map(|process| process.pss.clone()).reduce(|sum, one| sum.and(one, |sum, one| sum + one));
@@ -100,14 +100,14 @@ pub enum ReplicaEnd {
 }
 
 /// Why a replica that was ended while it was suspended has no time and no amounts.
-pub const NEVER_BEGAN: &str = "the replica was ended before it executed its program";
+pub(crate) const NEVER_BEGAN: &str = "the replica was ended before it executed its program";
 
 /// Why metrics that only samples have are missing for ended processes.
-pub const NOT_INHERITED: &str =
+pub(crate) const NOT_INHERITED: &str =
     "some processes ended after their last sample, so this value would be too low; `cpu` includes all CPU time";
 
 /// When the last of those that were executed ended, where all of them ended by themselves.
-pub fn last_end<'f>(fates: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<Nanos> {
+pub(crate) fn last_end<'f>(fates: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<Nanos> {
     let mut last = None;
     for end in fates {
         match end {
@@ -121,7 +121,7 @@ pub fn last_end<'f>(fates: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<N
 
 impl Ran {
     /// The instance under which its metrics are listed, which is its role in samples.
-    pub fn role(&self) -> String {
+    pub(crate) fn role(&self) -> String {
         replica_instance(self.number)
     }
 

@@ -38,7 +38,7 @@ pub struct Report {
 
 impl Report {
     /// How the worker ended, and the evidence; `stopped` is why the runner ended it, if it did.
-    pub fn outcome(&self, end: &End, stopped: Option<Stopped>) -> (Outcome, Vec<String>) {
+    pub(crate) fn outcome(&self, end: &End, stopped: Option<Stopped>) -> (Outcome, Vec<String>) {
         let classified = |by_us| classify(&Evidence::of(end, by_us));
         match (&self.fault, stopped.and_then(Stopped::decided)) {
             (None, None) if self.asked_to_stop.is_some() && stopped == Some(Stopped::Overdue) => {

@@ -50,7 +50,7 @@ pub enum Promise {
 
 impl Promise {
     /// Whether the exact bounds of a rate leave it possible. Nothing tried is nothing shown.
-    pub fn is_met(self, rate: Rate) -> bool {
+    pub(crate) fn is_met(self, rate: Rate) -> bool {
         let (low, high) = rate.bounds();
         rate.of > 0
             && match self {
@@ -119,7 +119,7 @@ pub enum Judgement {
 
 impl Judgement {
     /// In tables and machine output.
-    pub const fn name(&self) -> &'static str {
+    pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Pass => "pass",
             Self::Fail => "FAIL",

@@ -99,7 +99,7 @@ pub struct Calibration {
 
 impl Calibration {
     /// Fails where one of its lines does; not run where nothing failed and something could not be read.
-    pub fn judge(&self) -> Judgement {
+    pub(crate) fn judge(&self) -> Judgement {
         let lines = match &self.ran {
             Err(_) => return Judgement::Fail,
             Ok(Ran::NotRun(why)) => return Judgement::NotRun(why.clone()),
@@ -114,7 +114,7 @@ impl Calibration {
     }
 
     /// Its lines; none where it did not run.
-    pub fn lines(&self) -> &[Line] {
+    pub(crate) fn lines(&self) -> &[Line] {
         match &self.ran {
             Ok(Ran::Lines(lines)) => lines,
             _ => &[],
@@ -122,7 +122,7 @@ impl Calibration {
     }
 
     /// Why it did not run, or what went wrong.
-    pub fn why(&self) -> Option<String> {
+    pub(crate) fn why(&self) -> Option<String> {
         match (&self.ran, self.judge()) {
             (Err(error), _) => Some(error.text().trim_end().to_owned()),
             (_, Judgement::NotRun(why)) => Some(why),
@@ -131,7 +131,7 @@ impl Calibration {
     }
 
     /// For machines.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         json!({
             "fixture": self.fixture.name(),
             "result": self.judge().name().to_lowercase(),

@@ -47,7 +47,7 @@ pub struct SharedArg {
 
 impl SharedArg {
     /// Holds from now on.
-    pub fn apply(self) {
+    pub(crate) fn apply(self) {
         if self.shared {
             prony_os::file_modes::open_to_other_users();
         }
@@ -87,7 +87,7 @@ impl RunChoice {
     ///
     /// # Errors
     /// Those of the database.
-    pub fn find(self, database: &Database) -> Result<RunId, Error> {
+    pub(crate) fn find(self, database: &Database) -> Result<RunId, Error> {
         let runs = database.runs()?;
         let found = match self {
             Self::Latest => runs.last(),
@@ -116,7 +116,7 @@ impl RunChoice {
 ///
 /// # Errors
 /// [`Error::Arguments`] with the phases that there are.
-pub fn known_metric(metric: &MetricName, data: &RunData) -> Result<(), Error> {
+pub(crate) fn known_metric(metric: &MetricName, data: &RunData) -> Result<(), Error> {
     known_phase(&metric.phase, data)
 }
 
@@ -124,7 +124,7 @@ pub fn known_metric(metric: &MetricName, data: &RunData) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Arguments`].
-pub fn measured_metric(metric: &MetricName, data: &RunData, other: Option<&RunData>) -> Result<(), Error> {
+pub(crate) fn measured_metric(metric: &MetricName, data: &RunData, other: Option<&RunData>) -> Result<(), Error> {
     let runs = || [Some(data), other].into_iter().flatten();
     let phases = runs().flat_map(|data| &data.trials).flat_map(|trial| &trial.phases);
     let of_phase = phases.filter(|phase| phase.name == metric.phase && !phase.readings.is_empty());
@@ -144,7 +144,7 @@ pub fn measured_metric(metric: &MetricName, data: &RunData, other: Option<&RunDa
 ///
 /// # Errors
 /// As [`known_metric`].
-pub fn known_phase(phase: &str, data: &RunData) -> Result<(), Error> {
+pub(crate) fn known_phase(phase: &str, data: &RunData) -> Result<(), Error> {
     let planned = data.experiment.variants().iter().flat_map(|variant| &variant.spec.phases).map(|phase| &phase.name);
     let recorded = data.trials.iter().flat_map(|trial| &trial.phases).map(|phase| &phase.name);
     let mut names: Vec<&str> = planned.chain(recorded).map(String::as_str).collect();

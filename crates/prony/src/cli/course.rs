@@ -37,7 +37,7 @@ struct Course {
 ///
 /// # Errors
 /// Those of the database.
-pub fn remarks(database: &Database, data: &RunData, width: Option<usize>) -> Result<Remarks, Error> {
+pub(crate) fn remarks(database: &Database, data: &RunData, width: Option<usize>) -> Result<Remarks, Error> {
     let width = width.map_or(WIDEST, |width| width.saturating_sub(50).clamp(10, WIDEST));
     let experiment = &data.experiment;
     let mut lines = Vec::new();

@@ -14,7 +14,7 @@ use crate::search::grow;
 use crate::search::journal::Asked;
 
 /// Examples of `prony grow --help`.
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   prony grow sourcing.toml --raise documents=1_000..
       doubles `documents` from 1,000 until the experiment's limits end a trial, then bisects

@@ -17,7 +17,7 @@ pub mod check;
 pub mod choice;
 pub mod compare;
 pub mod completions;
-pub mod course;
+pub(crate) mod course;
 pub mod data;
 pub mod doctor;
 pub mod engines;
@@ -37,7 +37,7 @@ pub mod report;
 pub mod rm;
 pub mod run;
 pub mod schema;
-pub mod searching;
+pub(crate) mod searching;
 pub mod show;
 pub mod tune;
 

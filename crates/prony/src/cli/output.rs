@@ -31,7 +31,7 @@ impl<'a> Output<'a> {
     }
 
     /// Whether colour may be used from now on.
-    pub fn set_colour(&mut self, colour: bool) {
+    pub(crate) fn set_colour(&mut self, colour: bool) {
         self.colour = colour;
     }
 
@@ -70,7 +70,7 @@ impl<'a> Output<'a> {
     ///
     /// # Errors
     /// As [`Output::print`].
-    pub fn print_data(&mut self, text: &str) -> Result<(), Error> {
+    pub(crate) fn print_data(&mut self, text: &str) -> Result<(), Error> {
         self.data().write_all(text.as_bytes()).map_err(unwritten)
     }
 

@@ -79,7 +79,7 @@ pub struct Arguments {
 
 /// What the command line changes in an experiment.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct OverrideArguments {
+pub(crate) struct OverrideArguments {
     /// Replace the levels of a factor, as `chunk=10,100`; with FACTOR.KEY, replace the values of one setting in its
     /// levels, as `store.batch=10,100`
     #[arg(long, value_name = "FACTOR[.KEY]=A,B")]
@@ -111,7 +111,7 @@ impl OverrideArguments {
     ///
     /// # Errors
     /// Where one is not `factor=levels`.
-    pub fn read(&self) -> Result<Overrides, Error> {
+    pub(crate) fn read(&self) -> Result<Overrides, Error> {
         let pairs = |option: &str, texts: &[String]| {
             texts.iter().map(|text| pair(option, text)).collect::<Result<Vec<_>, Error>>()
         };

@@ -15,7 +15,7 @@ use prony_runner::scratch;
 
 /// What every search takes.
 #[derive(Debug, clap::Args)]
-pub struct SearchArguments {
+pub(crate) struct SearchArguments {
     /// Resume an interrupted search: the latest, or the run with this number
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "0")]
     pub resume: Option<i64>,
@@ -42,7 +42,7 @@ impl SearchArguments {
     ///
     /// # Errors
     /// Where there is none to go on with, what was asked is at fault, or the search fails.
-    pub fn open<T: Wanted, F>(
+    pub(crate) fn open<T: Wanted, F>(
         &self,
         kind: &str,
         of_kind: fn(Asked) -> Option<T>,
@@ -80,7 +80,7 @@ impl SearchArguments {
 ///
 /// # Errors
 /// Where none is named.
-pub fn named(file: Option<&PathBuf>) -> Result<PathBuf, Error> {
+pub(crate) fn named(file: Option<&PathBuf>) -> Result<PathBuf, Error> {
     let none = || Error::Arguments {
         message: "no experiment file is given".to_owned(),
         hint: "write the name of the file after the command".to_owned(),

@@ -18,7 +18,7 @@ use crate::search::journal::Asked;
 use crate::search::tune;
 
 /// Examples of `prony tune --help`.
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   prony tune sourcing.toml --minimize source.time --subject-to 'source.rss.peak < 600 MB' \\
       --over chunk=10..10000,log --over pause=0..10

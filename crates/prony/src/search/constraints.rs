@@ -84,7 +84,7 @@ impl Bound {
 
 impl ConstraintResults {
     /// Counts these trials.
-    pub fn of<'t>(constraints: &[Constraint], trials: impl Iterator<Item = &'t TrialRecord>) -> Self {
+    pub(crate) fn of<'t>(constraints: &[Constraint], trials: impl Iterator<Item = &'t TrialRecord>) -> Self {
         let mut results = Self { bounds: vec![Bound::default(); constraints.len()], ..Self::default() };
         for trial in trials {
             results.trials += 1;
@@ -95,7 +95,7 @@ impl ConstraintResults {
     }
 
     /// Whether no trial failed by itself and every constraint holds.
-    pub fn holds(&self) -> Holds {
+    pub(crate) fn holds(&self) -> Holds {
         let any = |wanted| self.bounds.iter().any(|bound| bound.holds() == wanted);
         match (self.died > 0 || any(Holds::No), any(Holds::Unknown)) {
             (true, _) => Holds::No,

@@ -29,7 +29,7 @@ pub struct Grown {
 }
 
 /// The arguments of a search.
-pub trait Wanted {
+pub(crate) trait Wanted {
     /// The experiment's file, as typed.
     fn file(&self) -> &PathBuf;
     /// What the command line changes in it.

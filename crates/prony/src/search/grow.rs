@@ -32,7 +32,7 @@ pub struct Found {
 
 impl Found {
     /// Whether a value succeeds in every combination.
-    pub fn all_live(&self) -> bool {
+    pub(crate) fn all_live(&self) -> bool {
         self.grown.iter().all(|grown| grown.growth.lives.is_some())
     }
 }

@@ -13,7 +13,7 @@ use super::found::{GrowWanted, TuneWanted};
 use crate::error::Error;
 
 /// Levels or settings by the names of their factors, as the experiment has them.
-pub type ByFactor = BTreeMap<String, String>;
+pub(crate) type ByFactor = BTreeMap<String, String>;
 
 /// The arguments of a search: the first entry of its journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

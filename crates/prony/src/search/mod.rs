@@ -2,7 +2,7 @@
 //! `prony_analysis::search` decides what to try; this module runs the trials and stores them.
 
 mod base;
-pub mod constraints;
+pub(crate) mod constraints;
 mod experiments;
 pub mod found;
 pub mod grow;

@@ -44,7 +44,7 @@ pub struct Means<'a> {
 
 impl Means<'_> {
     /// The same for a part of the time: several runs of one search share them.
-    pub fn lend(&mut self) -> Means<'_> {
+    pub(crate) fn lend(&mut self) -> Means<'_> {
         let Means { database, near, interrupt, journal, files, observer } = self;
         Means { database, near, interrupt: interrupt.clone(), journal: *journal, files, observer: &mut **observer }
     }

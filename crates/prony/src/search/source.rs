@@ -42,7 +42,7 @@ impl Source {
     }
 
     /// Of the factors' levels, only these from now on.
-    pub fn pin(&mut self, levels: &[(String, String)]) {
+    pub(crate) fn pin(&mut self, levels: &[(String, String)]) {
         self.overrides.only.extend(levels.iter().map(|(factor, label)| (factor.clone(), vec![label.clone()])));
     }
 

@@ -49,7 +49,7 @@ impl Tuned {
     ///
     /// # Errors
     /// [`prony_runner::Error::CleanUp`].
-    pub fn cleaned(&self) -> Result<(), Error> {
+    pub(crate) fn cleaned(&self) -> Result<(), Error> {
         self.summary.cleaned()?;
         if let Some(confirmed) = &self.confirmed {
             confirmed.summary.cleaned()?;
@@ -58,7 +58,7 @@ impl Tuned {
     }
 
     /// Whether the search found a setting that satisfies the constraints and is not worse than the default.
-    pub fn is_good(&self) -> bool {
+    pub(crate) fn is_good(&self) -> bool {
         let stands = |confirmed: &Confirmed| {
             confirmed.constraints.holds() == Holds::Yes && !confirmed.summary.interrupted && !confirmed.is_worse
         };

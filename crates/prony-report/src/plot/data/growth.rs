@@ -7,6 +7,7 @@ use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::units::Bytes;
 use prony_stats::growth::{FARTHEST, Reach};
+use prony_stats::summary::median;
 use prony_stats::{Growth as Fit, growth};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -130,7 +131,7 @@ pub fn of(data: &RunData, metric: &MetricName, factor: usize) -> Option<Growth> 
 }
 
 /// Whether `grow` chose the values.
-pub fn grew(data: &RunData) -> bool {
+pub(crate) fn grew(data: &RunData) -> bool {
     data.head.search.as_deref() == Some("grow")
 }
 
@@ -259,13 +260,6 @@ struct Level {
     ended: String,
 }
 
-impl Level {
-    fn median(&self) -> Option<f64> {
-        let middle = |at: usize| self.ys.get(at).copied();
-        Some((middle(self.ys.len().checked_sub(1)? / 2)? + middle(self.ys.len() / 2)?) / 2.0)
-    }
-}
-
 /// Every variant's level, by series and value.
 fn levels(source: Source<'_>, factor: usize, figures: &[Option<f64>]) -> Vec<Level> {
     let trials = &source.data.trials;
@@ -295,7 +289,7 @@ fn chart(source: Source<'_>, columns: &mut Columns, metric: &MetricName, of: (us
     let x_of = |variant| number(experiment, factor, variant).unwrap_or(f64::NAN);
     let mut marks = limits(columns, growth, &levels);
     marks.extend(growth.series.iter().flat_map(|series| fitted(columns, series)));
-    let medians: Vec<(&Level, f64)> = levels.iter().filter_map(|level| Some((level, level.median()?))).collect();
+    let medians: Vec<(&Level, f64)> = levels.iter().filter_map(|level| Some((level, median(&level.ys)?))).collect();
     marks.push(Mark {
         of: Of::Each(medians.iter().map(|(level, _)| level.variant).collect()),
         x: columns.add(medians.iter().map(|(level, _)| level.x)),
@@ -408,7 +402,7 @@ fn table(growth: &Growth, metric: &MetricName, levels: &[Level]) -> Table {
     let row = |level: &Level| {
         let cells = [
             level.x.to_string(),
-            level.median().map_or_else(|| "-".to_owned(), |median| unit.text(median)),
+            median(&level.ys).map_or_else(|| "-".to_owned(), |median| unit.text(median)),
             level.ys.len().to_string(),
             if level.ended.is_empty() { "0".to_owned() } else { level.ended.clone() },
         ];

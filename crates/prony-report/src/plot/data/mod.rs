@@ -6,7 +6,7 @@ pub mod latency;
 pub mod samples;
 pub mod series;
 pub mod spread;
-pub mod thin;
+pub(crate) mod thin;
 pub mod throughput;
 pub mod timeline;
 
@@ -37,7 +37,7 @@ pub struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// The trials of a variant, by index in the run.
-    pub fn trials_of(self, variant: usize) -> impl Iterator<Item = usize> + 'a {
+    pub(crate) fn trials_of(self, variant: usize) -> impl Iterator<Item = usize> + 'a {
         let trials = &self.data.trials;
         (0..trials.len()).filter(move |at| trials[*at].trial.variant == variant)
     }
@@ -213,7 +213,7 @@ fn primary(source: Source<'_>) -> Option<MetricName> {
 
 /// At most `limit` trials that represent their variants, as indices into the run's trials: of each variant in turn the
 /// one whose primary metric is nearest to the variant's median, then the next nearest.
-pub fn representatives(source: Source<'_>, limit: usize) -> Vec<usize> {
+pub(crate) fn representatives(source: Source<'_>, limit: usize) -> Vec<usize> {
     let primary = primary(source);
     let mut ranked: Vec<Vec<usize>> =
         source.variants().into_iter().map(|v| by_nearness(source, v, primary.as_ref())).collect();

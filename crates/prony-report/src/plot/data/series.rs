@@ -73,7 +73,7 @@ pub fn among(experiment: &Experiment, variants: impl IntoIterator<Item = usize>)
 }
 
 /// Names of some variants, by the levels in which they differ.
-pub fn short_names(experiment: &Experiment, shown: &[usize]) -> Vec<String> {
+pub(crate) fn short_names(experiment: &Experiment, shown: &[usize]) -> Vec<String> {
     let variants = experiment.variants();
     let differs = |f: &usize| shown.iter().any(|v| variants[*v].levels[*f] != variants[shown[0]].levels[*f]);
     let factors: Vec<usize> = names::varying(experiment).into_iter().filter(differs).collect();

@@ -53,7 +53,7 @@ pub struct Bins {
 impl Bins {
     /// The share of the values in each bin; the shares below and above all bins are the first and the last value
     /// returned.
-    pub fn shares(self, values: impl Iterator<Item = f64>) -> (f64, Vec<f64>, f64) {
+    pub(crate) fn shares(self, values: impl Iterator<Item = f64>) -> (f64, Vec<f64>, f64) {
         let (mut below, mut above, mut all) = (0u64, 0u64, 0u64);
         let mut counts = vec![0u64; self.count];
         let scale = self.count as f64 / (self.high / self.low).ln();
@@ -72,7 +72,7 @@ impl Bins {
 }
 
 /// The value that a share of the sorted values does not exceed.
-pub fn quantile(sorted: &[u64], share: f64) -> u64 {
+pub(crate) fn quantile(sorted: &[u64], share: f64) -> u64 {
     let at = (share * sorted.len() as f64) as usize;
     sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 /// Cumulative counters and levels of one process tree, in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub(crate) struct Point {
     /// Nanoseconds since the origin.
     pub at: u64,
     /// Value at that instant.
@@ -11,7 +11,7 @@ pub struct Point {
 
 /// The largest value in each of `steps` equal parts of `0..span`; a part without a point keeps the last value, and a
 /// part before the first point has none.
-pub fn largest(points: &[Point], span: u64, steps: usize) -> Vec<Option<f64>> {
+pub(crate) fn largest(points: &[Point], span: u64, steps: usize) -> Vec<Option<f64>> {
     let mut out = vec![None; steps];
     for point in points {
         let cell: &mut Option<f64> = &mut out[step_of(point.at, span, steps)];
@@ -33,7 +33,7 @@ pub fn largest(points: &[Point], span: u64, steps: usize) -> Vec<Option<f64>> {
 
 /// The mean rate per second of a cumulative counter in each of `steps` equal parts of `0..span`: the counter is taken
 /// to rise evenly between two points, so that the sum over all parts is its whole rise. None outside the points.
-pub fn rates(points: &[Point], span: u64, steps: usize) -> Vec<Option<f64>> {
+pub(crate) fn rates(points: &[Point], span: u64, steps: usize) -> Vec<Option<f64>> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return vec![None; steps] };
     let mut from = 0;
     let mut at_instant = |instant: f64| {
@@ -63,7 +63,7 @@ fn step_of(at: u64, span: u64, steps: usize) -> usize {
 }
 
 /// Means of groups of neighbours, so that at most `most` are left; also how many go into each but the last.
-pub fn means(values: &[u64], most: usize) -> (Vec<f64>, usize) {
+pub(crate) fn means(values: &[u64], most: usize) -> (Vec<f64>, usize) {
     let each = values.len().div_ceil(most.max(1)).max(1);
     let mean = |chunk: &[u64]| chunk.iter().sum::<u64>() as f64 / chunk.len() as f64;
     (values.chunks(each).map(mean).collect(), each)

@@ -57,7 +57,7 @@ struct Span {
 }
 
 /// What a timeline shows.
-pub struct Quantity {
+pub(crate) struct Quantity {
     /// As a column of numbers is called.
     column: &'static str,
     title: &'static str,
@@ -67,7 +67,7 @@ pub struct Quantity {
 }
 
 /// Everything that a timeline shows.
-pub const QUANTITIES: [Quantity; 5] = [
+pub(crate) const QUANTITIES: [Quantity; 5] = [
     Quantity {
         column: "cpu [cores]",
         title: "CPU of the process tree, cores",

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::escape::xml;
 use crate::screen::is_unsafe;
 
 /// Colour of text.
@@ -174,17 +175,7 @@ fn n(value: f64) -> f64 {
 
 /// A text for XML; what XML cannot hold is left out.
 fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars().filter_map(shown) {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
+    xml(&text.chars().filter_map(shown).collect::<String>())
 }
 
 /// A character as pictures show it; `None` for those that XML does not allow or that change the direction of text.

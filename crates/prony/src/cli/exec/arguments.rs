@@ -207,7 +207,7 @@ pub enum TimeUnit {
 
 impl TimeUnit {
     /// As tables name it.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Microsecond => "us",
             Self::Millisecond => "ms",
@@ -273,7 +273,7 @@ pub enum Style {
 
 impl Style {
     /// Whether a line of progress is rewritten, where `auto` would or would not.
-    pub const fn is_live(self, auto: bool) -> bool {
+    pub(crate) const fn is_live(self, auto: bool) -> bool {
         match self {
             Self::Auto => auto,
             Self::Full | Self::Nocolor => true,
@@ -282,7 +282,7 @@ impl Style {
     }
 
     /// Whether there is colour; `None` as for any other command.
-    pub const fn colour(self) -> Option<bool> {
+    pub(crate) const fn colour(self) -> Option<bool> {
         match self {
             Self::Auto => None,
             Self::Full | Self::Color => Some(true),

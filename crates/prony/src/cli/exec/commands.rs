@@ -13,10 +13,10 @@ use super::arguments::Arguments;
 use crate::error::Error;
 
 /// What stands between two commands.
-pub const BETWEEN: &str = "--vs";
+pub(crate) const BETWEEN: &str = "--vs";
 
 /// Whether `--` stands before the last `words` of what was typed: the parser takes it out.
-pub fn is_literal(typed: &[OsString], words: usize) -> bool {
+pub(crate) fn is_literal(typed: &[OsString], words: usize) -> bool {
     typed.len().checked_sub(words + 1).and_then(|at| typed.get(at)).is_some_and(|word| word == "--")
 }
 

@@ -53,7 +53,7 @@ impl Export {
     ///
     /// # Errors
     /// Where they cannot be read or written.
-    pub fn write(self, database: &DatabaseArg, data: &RunData, output: &mut Output<'_>) -> Result<(), Error> {
+    pub(crate) fn write(self, database: &DatabaseArg, data: &RunData, output: &mut Output<'_>) -> Result<(), Error> {
         match &self.file {
             None => self.format.write(database, data, &mut output.data()),
             Some(file) => file.write(|out| self.format.write(database, data, out)),

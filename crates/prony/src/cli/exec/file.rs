@@ -95,14 +95,14 @@ impl Command {
     }
 
     /// One word with blanks in it is a text, as in `prony exec 'sleep 1'`.
-    pub fn is_text(&self) -> bool {
+    pub(crate) fn is_text(&self) -> bool {
         matches!(self.words.as_slice(), [only] if only.contains(char::is_whitespace))
     }
 }
 
 impl Typed {
     /// The file.
-    pub fn to_toml(&self) -> String {
+    pub(crate) fn to_toml(&self) -> String {
         let labels = self.labels();
         let mut file = Table::new();
         let mut put = |name: &str, table: Table| {
@@ -125,7 +125,7 @@ impl Typed {
     }
 
     /// Each command's name, no two alike.
-    pub fn labels(&self) -> Vec<String> {
+    pub(crate) fn labels(&self) -> Vec<String> {
         let mut labels: Vec<String> = Vec::new();
         for (at, command) in self.commands.iter().enumerate() {
             let unnamed = self.omit && command.name.is_none();

@@ -18,13 +18,13 @@ pub struct Parameter {
 
 impl Parameter {
     /// Whether it makes several variants of a command.
-    pub const fn varies(&self) -> bool {
+    pub(crate) const fn varies(&self) -> bool {
         self.values.len() > 1
     }
 
     /// The factor's levels. Texts with braces stand under themselves: their own name is what is shown of them, and the
     /// file doubles the braces of a value.
-    pub fn levels(&self) -> Value {
+    pub(crate) fn levels(&self) -> Value {
         let texts: Vec<&str> = self.values.iter().filter_map(Value::as_str).collect();
         if !texts.iter().any(|text| text.contains(['{', '}'])) {
             return self.values.clone().into();

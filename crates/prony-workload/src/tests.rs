@@ -1,4 +1,10 @@
-//! Chi-square statistic for the tests of distributions.
+//! For tests of distributions the chi-square statistic, for those of keys and orders what keys there are.
+
+use prony_model::spec::KeySpec;
+
+use crate::Records;
+use crate::key::hash_bits;
+use crate::zipf::zeta;
 
 /// How far observed counts lie from probabilities (which sum to 1), as a standard normal deviate: the chi-square
 /// statistic by the cube-root approximation of Wilson and Hilferty (1931). Cells expected below 5 are pooled.
@@ -30,6 +36,39 @@ pub(super) fn count(n: usize, draws: usize, mut draw: impl FnMut() -> u64) -> Ve
         counts[draw() as usize] += 1;
     }
     counts
+}
+
+/// Probabilities of the first ranks under the algorithm of `Zipfian`: the first two exact, all further ones from the
+/// inverse of its continuous part.
+pub(super) fn gray(n: u64, theta: f64, ranks: u64) -> Vec<f64> {
+    let exact = |n: u64| (1..=n).map(|i| (i as f64).powf(-theta)).sum::<f64>();
+    let zeta_n = if n <= 10_000_000 { exact(n) } else { zeta(n, theta) };
+    let eta = (1.0 - (2.0 / n as f64).powf(1.0 - theta)) / (1.0 - exact(2) / zeta_n);
+    let below = |rank: u64| ((rank as f64 / n as f64).powf(1.0 - theta) - 1.0 + eta) / eta;
+    let probability = |rank| match rank {
+        0 => 1.0 / zeta_n,
+        1 => 0.5f64.powf(theta) / zeta_n,
+        _ => below(rank + 1) - below(rank),
+    };
+    (0..ranks).map(probability).collect()
+}
+
+/// How many numbers, from 0, have keys of their own; `None` where all 64-bit numbers have.
+///
+/// A template without a gap for the number has one key only.
+pub(super) fn key_capacity(spec: &KeySpec) -> Option<u64> {
+    match spec {
+        KeySpec::Template { parts, .. } => (parts.len() < 2).then_some(1),
+        KeySpec::Integer { bytes } => 1u64.checked_shl(8 * u32::from(*bytes)),
+        KeySpec::Hashed { prefix, bytes, hex } => 1u64.checked_shl(hash_bits(prefix.len(), *bytes, *hex)),
+    }
+}
+
+/// The key of a record.
+pub(super) fn key(records: &Records, number: u64) -> Vec<u8> {
+    let mut key = Vec::new();
+    records.key(number, &mut key);
+    key
 }
 
 #[test]

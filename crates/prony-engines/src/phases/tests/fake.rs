@@ -15,10 +15,10 @@ use prony_model::spec::{
 use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_workload::Records;
 
-use super::{HostError, Link, LinkError, Machine, Plan, Progress, host};
 use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Write,
 };
+use crate::phases::{HostError, Link, LinkError, Machine, Plan, Progress, host};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -269,12 +269,12 @@ pub(super) fn data(records: u64) -> DataSpec {
     }
 }
 
-pub(super) fn records(count: u64) -> Records {
+pub(in crate::phases) fn records(count: u64) -> Records {
     Records::new(&data(count), 7)
 }
 
 /// One pass over the records, each in a transaction of its own.
-pub(super) fn ops(order: Order) -> Ops {
+pub(in crate::phases) fn ops(order: Order) -> Ops {
     Ops {
         amount: Amount::Records,
         transaction: Grouping::Each,

@@ -1,0 +1,172 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::*;
+use prony_model::metric::MetricKey;
+use prony_model::outcome::{Ending, Outcome};
+use prony_model::program::{ObserveSpec, ProgramSpec};
+use prony_model::reading::Reading;
+use prony_model::record::effective::Output;
+use prony_model::record::{Captured, Conditions, DiskUsage, Effective, EffectiveProgram, MetricKeyText, SettleResult};
+use prony_model::spec::{Action, Limits, PhaseSpec, Subject};
+use prony_model::trial::{Label, PlannedTrial};
+
+/// A program whose phases `b` and `c` begin and end so.
+pub(in crate::guard) fn spec(begin_c: Option<Trigger>, end_b: Option<Trigger>) -> TrialSpec {
+    let phase = |name: &str, begin, end| {
+        let observe = ObserveSpec { begin, end, ..ObserveSpec::WHOLE };
+        PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
+    };
+    let program = r#"{"name":"x","command":{"words":["run"]},"directory":null,"copy":"none","links":"refuse",
+        "store":null,"env":{},"inherit":[],"input":"null","output":"capture","pty":false,"runtime":null,
+        "success":[0],"build":null,"prepare":null,"cleanup":null,"warmup":0,"changes":[]}"#;
+    let program: ProgramSpec = serde_json::from_str(program).unwrap();
+    let phases = vec![phase("a", None, None), phase("b", None, end_b), phase("c", begin_c, None)];
+    TrialSpec { subject: Subject::Program(Box::new(program)), data: None, phases, limits: Limits::default() }
+}
+
+fn check(record: &TrialRecord) -> Vec<Finding> {
+    super::check(&spec(None, None), record)
+}
+
+pub(in crate::guard) fn phase(name: &str, completion: Completion) -> PhaseRecord {
+    PhaseRecord {
+        name: name.into(),
+        action: "observe".into(),
+        timed: true,
+        completion,
+        begin: None,
+        end: None,
+        readings: BTreeMap::new(),
+        histograms: vec![],
+        groups: None,
+        throughput: None,
+        answer: None,
+        errors: BTreeMap::new(),
+    }
+}
+
+/// Of three phases, `a` was complete, `b` began and `c` did not.
+pub(in crate::guard) fn record(outcome: Outcome, effective: EffectiveProgram) -> TrialRecord {
+    let completions = [Completion::Complete, Completion::Partial, Completion::NotReached];
+    TrialRecord {
+        trial: PlannedTrial { block: 0, sub_block: 0, position: 0, variant: 0, label: Label::A, seed: 1 },
+        started_unix_ms: 0,
+        took: Nanos::from_secs(1),
+        ending: Ending { outcome, phase: None, after: Nanos::ZERO, evidence: vec![] },
+        phases: ["a", "b", "c"].into_iter().zip(completions).map(|(name, how)| phase(name, how)).collect(),
+        effective: Some(Effective::Program(Arc::new(effective))),
+        conditions: Conditions::default(),
+        series: vec![],
+        sampler_cpu: Reading::Measured(Nanos::ZERO),
+        findings: vec![],
+    }
+}
+
+#[test]
+fn quiet_not_observed_completely_is_reported() {
+    let settled = |blind: &[&str]| {
+        let blind = blind.iter().map(|sign| (*sign).to_owned()).collect();
+        let result = Some(SettleResult { blind, ..SettleResult::default() });
+        let settled = BTreeMap::from([("a".to_owned(), Settled { quiet: Nanos::from_nanos(1), result })]);
+        let conditions = Conditions { settled, ..Conditions::default() };
+        check(&TrialRecord { conditions, ..record(Outcome::Ok, EffectiveProgram::default()) })
+    };
+    assert_eq!(settled(&[]), []);
+    let [found] = settled(&["bytes written: not permitted: `/proc/7/io`"]).try_into().unwrap();
+    assert_eq!((found.guard.as_str(), found.phase.as_deref()), ("settled_unseen", Some("a")));
+    assert!(found.message.ends_with("measured: bytes written: not permitted: `/proc/7/io`"), "{}", found.message);
+}
+
+#[test]
+fn cpu_time_of_short_phases_inside_a_program_is_noted() {
+    let found = |begin: Option<Trigger>, wall: f64| {
+        let mut record = record(Outcome::Ok, EffectiveProgram::default());
+        let set = |(metric, number)| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(number));
+        let values = [(Metric::Wall, wall), (Metric::Cpu, 5e6)].map(set);
+        record.phases[2].readings.insert(String::new(), values.into_iter().collect());
+        coarse_cpu(&spec(begin, None), &record).len()
+    };
+    let mark = || Some(Trigger::Mark("a begin".into()));
+    assert_eq!([found(mark(), 50e6), found(mark(), 500e6), found(None, 50e6)], [1, 0, 0]);
+}
+
+#[test]
+fn counters_that_were_read_late_are_named() {
+    let mut record = record(Outcome::Ok, EffectiveProgram::default());
+    let mut set = |phase: usize, lag: f64, wall: f64| {
+        let reading = |metric, value| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(value));
+        let readings = BTreeMap::from([reading(Metric::Lag, lag), reading(Metric::Wall, wall)]);
+        record.phases[phase].readings = BTreeMap::from([(String::new(), readings)]);
+    };
+    set(0, 1e6, 100e6);
+    set(1, 20e6, 6e6);
+    set(2, 20e6, 6e6);
+    record.phases[2].timed = false;
+    let found = late(&spec(None, None), &record);
+    assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("b")]);
+    assert!(found[0].message.contains("up to 20.00 ms after"), "{}", found[0].message);
+    // Its hint is one for the source that begins it.
+    record.phases.swap(1, 2);
+    record.phases[1].timed = false;
+    record.phases[2].name = "c".into();
+    let hint = |begin: Trigger| late(&spec(Some(begin), None), &record).remove(0).hint;
+    let of_line = hint(Trigger::Line("x".into()));
+    assert!(of_line.contains("after it writes the line that begins the phase"), "{of_line}");
+    assert!(hint(Trigger::Mark("x".into())).contains("after the mark that begins"));
+    for begin in [Trigger::Call("a#b".into()), Trigger::Invocation("a#b".into())] {
+        let hint = hint(begin);
+        assert!(hint.contains("longer") && !hint.contains("wait") && !hint.contains("line"), "{hint}");
+    }
+    assert!(hint(Trigger::After("a".into())).starts_with("make the phase longer"));
+}
+
+#[test]
+fn a_store_that_is_not_there_or_was_there_before_or_takes_long_is_named() {
+    let of = |outcome, store: Option<ProgramStore>| {
+        let mut trial = record(outcome, EffectiveProgram { store, ..EffectiveProgram::default() });
+        trial.phases.truncate(1);
+        (trial.phases[0].begin, trial.phases[0].end) = (Some(Nanos::ZERO), Some(Nanos::from_secs(1)));
+        check(&trial).into_iter().map(|finding| finding.guard).collect::<Vec<_>>()
+    };
+    let store = |found, blocks: Option<u64>, of_the_trial, reading| {
+        let usage = |blocks| DiskUsage { blocks: Bytes::from_bytes(blocks), ..DiskUsage::default() };
+        let (at_begin, reading) = (blocks.map(usage), Nanos::from_nanos(reading));
+        Some(ProgramStore { path: "/x".into(), of_the_trial, at_begin, found, reading, settling: Nanos::ZERO })
+    };
+    let some = Some(4096);
+    assert_eq!(of(Outcome::Ok, store(false, None, false, 0)), ["store_not_found"]);
+    assert_eq!(of(Outcome::TimedOut, store(false, None, false, 0)), [""; 0], "it may not have come so far");
+    assert_eq!(of(Outcome::Ok, store(true, some, false, 0)), ["store_carried_over"]);
+    assert_eq!(of(Outcome::Ok, store(true, some, true, 50_000_000)), [""; 0], "it began with a copy of its own");
+    assert_eq!(of(Outcome::Ok, store(true, Some(0), false, 50_000_001)), ["store_read_long"]);
+    assert_eq!(of(Outcome::Ok, None), [""; 0]);
+}
+
+#[test]
+fn floods_leftovers_and_strange_marks_are_counted() {
+    let wrote = |mib: u64| Captured { total: mib << 20, ..Captured::default() };
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let effective = EffectiveProgram {
+        output: Output { stdout: wrote(60), stderr: wrote(4) },
+        left_behind: 2,
+        strange_marks: texts(&["x begin"]),
+        strange_marks_in_all: 1,
+        heard_nothing: texts(&["a", "b"]),
+        read_by_several: texts(&["b", "c"]),
+        ..EffectiveProgram::default()
+    };
+    let found = check(&record(Outcome::TimedOut, effective));
+    let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
+    assert_eq!(guards, ["read_nothing", "read_by_several", "output_flooded", "left_behind", "strange_marks"]);
+    assert_eq!(found[0].phase.as_deref(), Some("a"));
+    assert!(found[1].message.contains("several phases, `b`, `c`:"), "{}", found[1].message);
+    assert!(found[2].message.contains("67.1 MB"), "{}", found[2].message);
+    let marks = texts(&["x begin", "y end"]);
+    let many = EffectiveProgram { strange_marks: marks, strange_marks_in_all: 10_000, ..Default::default() };
+    let found = check(&record(Outcome::TimedOut, many));
+    assert!(found[0].message.starts_with("10000 marks"), "those that were not stored count: {}", found[0].message);
+    let output = Output { stdout: wrote(1), ..Output::default() };
+    let quiet = EffectiveProgram { output, ..EffectiveProgram::default() };
+    assert_eq!(check(&record(Outcome::TimedOut, quiet)), []);
+}
