@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 
 use prony_boundaries::calls::Calls;
 use prony_boundaries::marks::Mark;
+use prony_boundaries::probe_reports::Threads;
 use prony_boundaries::stream::Stream;
 use prony_boundaries::suspensions::Suspensions;
-use prony_boundaries::threads::Threads;
 use prony_model::units::Nanos;
 use prony_runtime::{Line, ProbeEvent, ProbeLine, Tallies, parse};
 

@@ -13,16 +13,16 @@ pub use prony_model::finding::{Finding, Severity};
 pub mod copies;
 pub(crate) mod disturbances;
 pub mod findings;
+pub mod phases_not_observed;
 pub mod probe;
 pub mod processes;
 pub mod program;
 pub mod replicas;
-pub mod reported;
+pub mod reported_values;
 pub mod run;
 #[cfg(test)]
 mod tests;
 pub mod trial;
-pub mod unseen;
 pub mod variants;
 
 /// The value of an amount over the phase.

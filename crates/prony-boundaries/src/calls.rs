@@ -114,7 +114,7 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::threads::tests::line;
+    use crate::probe_reports::tests::line;
 
     fn time(calls: &Calls, end: Nanos) -> Reading<Nanos> {
         calls.time("p", end, &Suspensions::default())

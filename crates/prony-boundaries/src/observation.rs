@@ -18,10 +18,10 @@ use prony_runtime::{Because, Line, ProbeEvent, ProbeLine, Source, parse};
 use crate::functions::{Functions, Part, observed};
 use crate::limits::Deadlines;
 use crate::marks::{self, Known, Mark};
+use crate::phase_state::{Called, Happened};
+use crate::probe_reports::Threads;
 use crate::settling::Settling;
 use crate::suspending::{Asked, SuspensionControl};
-use crate::threads::Threads;
-use crate::tracked::{Called, Happened};
 use crate::tracker::{Change, Tracker};
 
 /// Snapshots at the ends of a function that is called often take at most this part of the time.

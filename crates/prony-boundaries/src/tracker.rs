@@ -7,7 +7,7 @@ use prony_runtime::{ProbeEvent, ProbeLine};
 
 use crate::functions::{Part, observed};
 use crate::marks::{Boundary, Mark};
-use crate::tracked::{Event, Happened, Tracked};
+use crate::phase_state::{Event, Happened, Tracked};
 
 /// What an event changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -203,8 +203,8 @@ mod tests {
     use prony_model::spec::Action;
 
     use super::*;
-    use crate::threads::tests::line as line_of;
-    use crate::tracked::{Called, Ending};
+    use crate::phase_state::{Called, Ending};
+    use crate::probe_reports::tests::line as line_of;
     use prony_model::reading::{Reading, Why};
 
     fn line(pattern: &str) -> Option<Trigger> {

@@ -13,8 +13,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::copy::{Progress, close};
 use crate::dependency::{Run, install, installed, installer};
 use crate::error::Error;
+use crate::launch_setting::open_whole;
 use crate::paths::FROM_FILE;
-use crate::setting::open_whole;
 use crate::{digest, revision, startable};
 
 /// The kernel stamps files with the time of the last clock tick, which is at most so long ago (100 Hz).

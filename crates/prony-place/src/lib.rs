@@ -1,19 +1,19 @@
 //! The directories in which programs work: copied, changed, built and reused. The user's own files are never changed.
 
 mod build_cache;
+pub mod call_matches;
 pub mod change;
 mod copy;
 mod dependency;
 mod digest;
 pub mod error;
-pub mod files;
+pub mod external_files;
+pub mod launch_setting;
 mod links;
-pub mod named;
+pub mod output_targets;
 pub mod paths;
 pub mod place;
-pub mod protected;
 mod revision;
-pub mod setting;
 pub mod sources;
 pub mod startable;
 #[cfg(test)]

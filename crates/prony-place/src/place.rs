@@ -19,11 +19,11 @@ use prony_os::limits::Group;
 
 use crate::copy::{Progress, close, copy_plan, copy_tree};
 use crate::error::Error;
+use crate::launch_setting::Setting;
 use crate::links::Manifest;
 use crate::paths::utf8;
-use crate::setting::Setting;
 use crate::sources::{Copying, Sources};
-use crate::{build_cache, change, digest, named, revision, sources};
+use crate::{build_cache, call_matches, change, digest, revision, sources};
 
 /// How often a wait checks whether the user asked to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -130,7 +130,7 @@ impl Places {
         }
         place.miss_submodules();
         if let Some(directory) = &place.directory {
-            named::unambiguous(program, &spec.phases, directory)?;
+            call_matches::unambiguous(program, &spec.phases, directory)?;
         }
         let place = Rc::new(place);
         self.made.borrow_mut().insert(variant, Rc::clone(&place));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use prony_analysis::guard::{Finding, copies as guard};
-use prony_experiment::left_out::LEFT_OUT;
+use prony_experiment::redacted::LEFT_OUT;
 use prony_model::event::{Event, Observer};
 use prony_model::program::{Care, Change, CopyOf, OutwardLinks, ProgramSpec};
 use prony_model::units::Bytes;

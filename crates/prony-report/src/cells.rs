@@ -7,10 +7,10 @@ use prony_model::reading::Why;
 use prony_model::record::TrialRecord;
 use prony_model::units::Unit;
 
-use super::figure::{Summary, in_phase};
+use super::cell_value::{Summary, in_phase};
 use super::model::{Align, Cell, Figure};
 use super::notes::Notes;
-use super::scale::Scale;
+use super::unit_format::Scale;
 use super::words::{ended, evidence, short};
 
 /// The trials from which one cell is made.

@@ -8,8 +8,8 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::units::Unit;
 
+use super::cell_value::Summary;
 use super::cells::{Plan, Said, Source, fill, planned, scales};
-use super::figure::Summary;
 use super::model::{Align, Cell, Column, Figure, Label, Row, Table, Topic};
 use super::notes::Notes;
 use super::words::ended;

@@ -2,15 +2,15 @@
 //!
 //! [`build`] makes a [`Report`] from a run's data; each file under `render` prints a report in one format.
 
-mod answers;
-mod build;
+mod assemble;
+mod cell_value;
 mod cells;
 mod columns;
 mod cpu_modes;
+mod disagreements;
 pub mod error;
 mod escape;
 pub mod export;
-mod figure;
 mod floor;
 pub mod html;
 mod last_activity;
@@ -26,13 +26,13 @@ pub mod profile;
 pub mod profiles;
 mod remarks;
 pub mod render;
-mod scale;
 pub mod screen;
+mod unit_format;
 mod words;
 
-pub use build::{Options, build};
+pub use assemble::{Options, build};
+pub use cell_value::least_memory;
 pub use error::Error;
-pub use figure::least_memory;
 pub use machine::facts_lines;
 pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Remarks, Report, Row, Table, Topic};
 pub use words::{bytes, ended, instant as when, shown, time};

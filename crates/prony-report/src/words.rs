@@ -6,7 +6,7 @@ use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::{Bytes, Nanos};
 
-use super::figure::least_memory;
+use super::cell_value::least_memory;
 
 /// Each of them once, where it first occurs.
 pub(super) fn once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {

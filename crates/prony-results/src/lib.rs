@@ -6,19 +6,19 @@
 mod codec;
 mod error;
 mod journal;
-mod live;
 mod names;
 mod open;
 mod profiles;
 mod read;
 mod run;
+mod run_lock;
 mod schema;
 mod trial_parts;
 mod write;
 
 pub use error::Error;
-pub use live::is_file_of;
 pub use open::Database;
 pub use run::{RunData, RunHead, RunId, RunStart, RunStatus};
+pub use run_lock::is_file_of;
 pub use schema::{VERSION as SCHEMA_VERSION, is_results};
 pub use trial_parts::Part;

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use prony_os::file_modes::file_mode;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-use super::live::Live;
 use super::names::Names;
 use super::run::RunId;
+use super::run_lock::Live;
 use super::schema::{self, Fault, Holds, VERSION};
 use crate::Error;
 

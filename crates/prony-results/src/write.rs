@@ -12,10 +12,10 @@ use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::codec::{pack, pack_samples};
-use super::live::Live;
 use super::names::{Names, intern, json};
 use super::open::Database;
 use super::run::{RunId, RunStart, RunStatus};
+use super::run_lock::Live;
 use crate::Error;
 
 impl Database {

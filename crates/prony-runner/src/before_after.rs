@@ -7,7 +7,7 @@ use prony_model::units::Nanos;
 use prony_os::clock::SystemClock;
 use prony_os::host::{moment, quiesce};
 
-use crate::lab::Lab;
+use crate::run_context::Lab;
 
 /// The longest wait for a quiet disk before a trial: other processes may write to it all the time.
 const QUIET_CAP: Nanos = Nanos::from_secs(10);

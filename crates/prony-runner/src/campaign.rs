@@ -11,7 +11,7 @@ use prony_os::clock::monotonic;
 use prony_results::{Database, RunId};
 
 use crate::error::Error;
-use crate::warned::Warned;
+use crate::new_warnings::Warned;
 
 /// Trials that are shorter are stored several at once where care is light.
 const SHORT: Nanos = Nanos::from_millis(5);

@@ -12,8 +12,8 @@ use prony_model::program::Care;
 use prony_model::record::Spent;
 use prony_model::spec::{Action, Amount, Durability, Grouping, Ops, PhaseSpec, TrialSpec};
 use prony_model::units::Nanos;
-use prony_stats::pace::Times;
 use prony_stats::summary::median;
+use prony_stats::time_budget::Times;
 
 use prony_analysis::verdicts;
 use prony_results::{Database, RunData};

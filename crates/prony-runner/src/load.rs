@@ -8,7 +8,7 @@ use prony_engines::catalog::Catalog;
 use prony_experiment::Problem;
 use prony_experiment::design::Experiment;
 use prony_model::catalog::{Overrides, Surroundings};
-use prony_place::named;
+use prony_place::call_matches;
 use prony_place::paths::utf8;
 
 use crate::error::Error;
@@ -23,7 +23,7 @@ const LONGEST: u64 = 4 << 20;
 pub fn experiment(file: &Path, overrides: &Overrides, surroundings: &dyn Surroundings) -> Result<Experiment, Error> {
     let (text, name) = read(file)?;
     let experiment = self::text(text, &name, overrides, surroundings)?;
-    match named::problems(&experiment) {
+    match call_matches::problems(&experiment) {
         problems if problems.is_empty() => Ok(experiment),
         problems => Err(Error::Experiment { file: name, text: experiment.source().to_owned(), problems }),
     }

@@ -24,13 +24,13 @@ use crate::error::Error;
 use crate::figures;
 use crate::figures::readings;
 use crate::figures::report::remarks;
-use crate::lab::Lab;
-use crate::record::{effective, ending, probes};
+use crate::record::{effective_settings, ending, probes};
 use crate::recorder::Recorder;
 use crate::roles::environment::Environment;
 use crate::roles::probe::Probing;
 use crate::roles::replicas::Replicas;
 use crate::roles::{MainRole, Prepared};
+use crate::run_context::Lab;
 use crate::watch::watch;
 use crate::watched::Watched;
 
@@ -119,7 +119,8 @@ fn attempt(
             let commands = lab.experiment.records_commands();
             record.ending = ending::not_begun(&error, commands);
             record.phases = spec.phases.iter().map(readings::not_reached).collect();
-            record.effective = Some(Effective::Program(Arc::new(effective::recorded(program.effective, commands))));
+            record.effective =
+                Some(Effective::Program(Arc::new(effective_settings::recorded(program.effective, commands))));
         }
         (watched, program) => {
             let (watched, process) = watched?;
@@ -204,7 +205,7 @@ fn conclude_from(
     record.effective = match program {
         Some(Prepared { setting, mut effective }) => {
             effective.calls = probes::calls(&spec.phases, &watched, &probing.silent());
-            let program = effective::of_program(&setting, effective, spec, &watched, commands);
+            let program = effective_settings::of_program(&setting, effective, spec, &watched, commands);
             Some(Effective::Program(Arc::new(program)))
         }
         None => watched

@@ -14,7 +14,7 @@ use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
 use prony_os::interrupt::Interrupt;
 use prony_os::launch::{End, Process, Started};
-use prony_place::setting::Ends;
+use prony_place::launch_setting::Ends;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::Error;

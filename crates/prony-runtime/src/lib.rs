@@ -7,16 +7,16 @@
 //! lines to the channel named in `PRONY_MARKS` ([`parse`]) and opens it for each of them, so it keeps no descriptor, no
 //! port and no event loop alive. What it cannot observe is reported by [`unprobed`] or by the probe itself.
 
-mod deaths;
+mod call_counts;
 pub mod error;
 mod figures;
+mod heap_aborts;
 mod matches;
 mod node;
 pub mod profile;
 mod protocol;
 mod python;
 mod suspend;
-mod tally;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+pub use call_counts::{Bucket, CallTotals, Roles, Tallies};
 pub use error::Error;
 pub use figures::{GcFigures, HeapFigures};
 pub use matches::{matches, names};
@@ -32,7 +33,6 @@ pub use prony_model::program::Runtime;
 pub use prony_model::record::probe::{Because, Role};
 pub use protocol::{Boundary, Hello, Line, Mark, Occasion, ProbeEvent, ProbeLine, Source, Tallied, Unsupported, parse};
 pub use suspend::{SuspendedThread, SuspensionCommand};
-pub use tally::{Bucket, CallTotals, Roles, Tallies};
 
 use prony_os::file_modes;
 
@@ -87,7 +87,7 @@ impl Prepared {
     /// # Errors
     /// When the reports cannot be read; a truncated one is left out.
     pub fn deaths(&self) -> Result<Vec<ProbeLine>, Error> {
-        deaths::read(&self.reports)
+        heap_aborts::read(&self.reports)
     }
 }
 

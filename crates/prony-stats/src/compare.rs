@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::contrast::{Block, Contrast, Estimate, UNCORRECTED, unless};
 use super::interim::{InterimAnalyses, blocks_by_counts};
-use super::law::Law;
 use super::observe::{Counts, Observation};
+use super::p_values::Law;
 use super::power::{least_blocks, smallest_effect};
 use super::sign::{Bracket, SignTest, gap_needed};
 use super::verdict::{RatioInterval, Verdict, judge};

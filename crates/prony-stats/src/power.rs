@@ -66,7 +66,7 @@ fn expected_half_width(n: u32, spread: f64, alpha: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::binomial::binomial_interval;
-    use super::super::law::Law;
+    use super::super::p_values::Law;
     use super::super::sign::{Bracket, SignTest};
     use super::*;
     use crate::MIN_BLOCKS;

@@ -12,7 +12,7 @@
 //! at a distance of at least `c` times their own range with probability at most `(2 (1 + c))^(1 - n)`
 //! (equality for the uniform distribution).
 
-use super::law::Law;
+use super::p_values::Law;
 
 /// The result of one block: the variant's least and greatest log-ratio to its baselines.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -193,7 +193,7 @@ mod tests {
     use super::super::binomial::fair_tail;
     use super::super::simulation::Rng;
     use super::*;
-    use crate::pace::Budget;
+    use crate::time_budget::Budget;
     use prony_model::units::Nanos;
     use proptest::prelude::*;
 

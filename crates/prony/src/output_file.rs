@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use prony_experiment::design::Variant;
 use prony_model::program::OutputTo;
-use prony_place::protected::{NAME_ANOTHER, Protected, is_same_file};
+use prony_place::output_targets::{NAME_ANOTHER, Protected, is_same_file};
 
 use crate::error::Error;
 

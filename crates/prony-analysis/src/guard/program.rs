@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::unseen::observed;
+use super::phases_not_observed::observed;
 use super::{Finding, Severity, amount, probe};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::Trigger;

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use serde_json::json;
 
 use super::disturbances::Disturbances;
-use super::{Finding, Severity, amount, percent, processes, program, replicas, reported, unseen};
+use super::{Finding, Severity, amount, percent, phases_not_observed, processes, program, replicas, reported_values};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
@@ -42,9 +42,9 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
         findings.extend(kernel_peak(phase));
     }
     findings.extend(cache_state(spec, record));
-    findings.extend(unseen::check(spec, record));
+    findings.extend(phases_not_observed::check(spec, record));
     findings.extend(program::check(spec, record));
-    findings.extend(reported::too_long(record));
+    findings.extend(reported_values::too_long(record));
     findings.extend(replicas::check(record));
     findings.extend(processes::check(record));
     findings.extend(swapped(record));

@@ -2,7 +2,7 @@
 //! verdicts and are not verdicts.
 
 mod cells;
-mod cross;
+mod corners;
 
 use prony_model::metric::MetricName;
 use prony_model::number::{percent_with, ratio};
@@ -14,7 +14,7 @@ use prony_stats::{Contrast, Estimate, MIN_BLOCKS, Verdict};
 use super::sentence::interval_text;
 use super::{Verdicts, declared};
 use cells::Cells;
-use cross::{Roles, contexts, roles};
+use corners::{Roles, contexts, roles};
 use prony_results::RunData;
 
 /// The pairs of effects that were compared, and where they differ by more than the margin.
@@ -223,7 +223,7 @@ fn interaction(
         factor_of.levels[experiment.variants()[variant].levels[factor]].label.clone()
     };
     let (of, on) = (roles.of, roles.on);
-    let pairs = cross::pairs(experiment, *roles, corners[0], corners[1]);
+    let pairs = corners::pairs(experiment, *roles, corners[0], corners[1]);
     let effects = pairs.into_iter().filter_map(|(reference, variant)| {
         Some((label(variant, on), cells.effect(variant, reference, roles.relative)?))
     });
@@ -233,7 +233,7 @@ fn interaction(
         level: label(corners[1], of),
         reference: label(corners[0], of),
         on: experiment.factors()[on].name.clone(),
-        at: cross::other_levels(experiment, *roles, corners[0]),
+        at: corners::other_levels(experiment, *roles, corners[0]),
         effects: effects.collect(),
         between: (label(corners[0], on), label(corners[2], on)),
         change,

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::guard::findings::variant_trials;
 use crate::guard::variants::{self, VariantTrials};
-use crate::guard::{Severity, reported};
+use crate::guard::{Severity, reported_values};
 use prony_experiment::design::{Blocks, Experiment};
 use prony_model::metric::MetricName;
 use prony_model::reading::Reading;
@@ -127,8 +127,8 @@ impl<'a> Index<'a> {
         };
         let (baseline, variant) = (&self.variants[pair.baseline], &self.variants[pair.variant]);
         Contrast {
-            resolution: reported::apart(baseline, variant, &pair.metric),
-            baseline_resolution: reported::apart(baseline, baseline, &pair.metric),
+            resolution: reported_values::apart(baseline, variant, &pair.metric),
+            baseline_resolution: reported_values::apart(baseline, baseline, &pair.metric),
             ..Contrast::described(pair.metric.key.metric.better(), blocks.iter().map(block).collect())
         }
     }

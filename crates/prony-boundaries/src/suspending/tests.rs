@@ -7,7 +7,7 @@ use prony_model::units::{Bytes, Fraction};
 use prony_os::settle::Activity;
 
 use super::*;
-use crate::threads::tests::{heap, line};
+use crate::probe_reports::tests::{heap, line};
 
 /// A tree without activity.
 struct Idle;
@@ -245,7 +245,7 @@ fn one_that_is_killed_holds_nobody_up() {
     assert_eq!(suspension.until, Some(Nanos::from_millis(50)));
     assert!(suspension.fault.as_ref().unwrap().contains("while prony had suspended it"));
     scene.stands(2, wait(), false);
-    scene.says(&crate::threads::tests::bye(7, 0, 60));
+    scene.says(&crate::probe_reports::tests::bye(7, 0, 60));
     assert!(!scene.suspensions.any(), "a worker that is ended says so");
     assert_eq!(scene.suspensions.all[1].until, Some(Nanos::from_millis(60)));
 }

@@ -16,10 +16,10 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 
 use super::channel::Channel;
+use super::exec_strings::Texts;
 use super::link::{Link, SILENCE, reap_lingering};
 use super::spawner::{self, Fds};
 use super::spec::{LaunchSpec, Parts, Reader, Unprepared};
-use super::texts::Texts;
 use super::wire::{Begin, Bounds, CpuTime, End, Finished, FromSupervisor, Text, ToSupervisor, Usage, refusal};
 use crate::error::Error;
 use crate::limits::Group;

@@ -8,24 +8,24 @@
 //! Its spawner starts the subjects, for which the runner asks it directly; the supervisor wakes when a subject has ended, and
 //! finds on the page that it shares with the spawner whose end that was.
 
-mod capture;
 mod channel;
 pub mod classify;
+mod exec_strings;
 mod handle;
 mod link;
+mod output_capture;
+mod process_tree;
 mod scratch;
 mod spawner;
 mod spec;
 mod supervise;
-mod texts;
-mod tree;
 mod wire;
 
-pub use capture::Capture;
+pub use exec_strings::DEFAULT_PATH;
 pub use handle::{Launch, Launcher, Process, Reusable, Started};
+pub use output_capture::Capture;
 pub use prony_model::record::{Captured, Status};
 pub use scratch::{Scratch, Swept, remove_tree};
 pub use spec::{Input, LaunchSpec, Output};
 pub use supervise::{supervise, supervise_stdin};
-pub use texts::DEFAULT_PATH;
 pub use wire::{CpuTime, End, Finished, KilledFor, Usage};

@@ -21,8 +21,8 @@ use rustix::net::{
 };
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, waitid, waitpid};
 
+use super::exec_strings::{Cut, Texts};
 use super::spec::TARGETS_END;
-use super::texts::{Cut, Texts};
 use crate::sys::memory::wait_for_own_memory;
 use crate::sys::process::{
     ChildPlan, ChildStack, SpawnPage, Step, SuspendPipes, altered_signals, clone_child, enter_groups, forget_code,

@@ -12,7 +12,7 @@ use prony_model::units::Bytes;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::texts::{Cut, Texts};
+use super::exec_strings::{Cut, Texts};
 use super::wire::Bounds;
 use crate::limits::Group;
 

@@ -18,11 +18,11 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe::register;
 
 use super::Status;
-use super::capture::Stream;
 use super::channel::{Channel, Received};
+use super::output_capture::Stream;
+use super::process_tree::{self, Children, Leftover};
 use super::scratch::remove_tree;
 use super::spawner::Spawner;
-use super::tree::{self, Children, Leftover};
 use super::wire::{
     Begin, CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Text, ToSupervisor, Usage, number, refusal,
     status,
@@ -56,7 +56,7 @@ const WATCH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Why processes that are still there after this time are not waited for.
 fn unending(pids: &[i32], waited: Duration) -> Option<String> {
     // A process that became another user by a set-user-ID program cannot be killed by us, however long we wait.
-    if waited >= MOST_SPARING && pids.iter().all(|pid| tree::is_out_of_reach(*pid)) {
+    if waited >= MOST_SPARING && pids.iter().all(|pid| process_tree::is_out_of_reach(*pid)) {
         return Some(format!("processes {pids:?} run as another user, so prony could not end them; they still run"));
     }
     (waited >= MOST_PATIENCE).then(|| format!("processes {pids:?} cannot be ended"))
@@ -431,10 +431,10 @@ impl Supervisor {
         if self.children.none_but(self.spawner.pid) {
             return Leftover::NONE;
         }
-        let left = Leftover::of(&tree::descendants(self.spawner.pid));
+        let left = Leftover::of(&process_tree::descendants(self.spawner.pid));
         if left.ended > 0 {
             self.reap_all();
-            return Leftover::of(&tree::descendants(self.spawner.pid));
+            return Leftover::of(&process_tree::descendants(self.spawner.pid));
         }
         left
     }
@@ -465,7 +465,7 @@ impl Supervisor {
                 Some(group) => group.kill(),
                 None => {}
             }
-            tree::kill_all(self.spawner.pid);
+            process_tree::kill_all(self.spawner.pid);
             if let Some(problem) = unending(&pids, began.elapsed()) {
                 // It may be ended twice: after its deadline and at the end.
                 self.finished.problems.retain(|known| *known != problem);
@@ -478,7 +478,8 @@ impl Supervisor {
 
     /// Processes of the tree and of the group, ended ones that nobody reaped included; not the spawner.
     fn left(&self) -> Vec<i32> {
-        let mut pids: Vec<i32> = tree::descendants(self.spawner.pid).into_iter().map(|place| place.id.pid).collect();
+        let mut pids: Vec<i32> =
+            process_tree::descendants(self.spawner.pid).into_iter().map(|place| place.id.pid).collect();
         pids.extend(self.members());
         pids.sort_unstable();
         pids.dedup();
@@ -494,7 +495,7 @@ impl Supervisor {
 
     /// Kills what is left, removes what was made, and reports that.
     fn finish(&mut self) {
-        self.finished.killed = tree::living(self.spawner.pid).count() as u64;
+        self.finished.killed = process_tree::living(self.spawner.pid).count() as u64;
         // Before the group is killed, which may contain the spawner.
         self.spawner.end();
         self.kill(KilledFor::Asked);

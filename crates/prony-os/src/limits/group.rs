@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::figures::{Figures, Version};
 use super::group_files::{processes, subgroups, write};
 use super::hierarchy::Hierarchies;
-use super::{v1, v2};
+use super::{cgroup_v1, cgroup_v2};
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::owner::ProcessId;
@@ -90,7 +90,7 @@ impl Group {
             group.add_v1(controller, parent, &|dir| fs::create_dir(dir));
         }
         if let Some(parent) = &v2 {
-            group.add_v2(parent, v2::hand_down(parent, &[]), &|dir| fs::create_dir(dir));
+            group.add_v2(parent, cgroup_v2::hand_down(parent, &[]), &|dir| fs::create_dir(dir));
         }
         group
     }
@@ -111,14 +111,14 @@ impl Group {
         // A group with the cpu controller competes with others as one unit, so that a subject of many threads would get
         // the share of one thread on a busy machine: we use it only if a limit is requested.
         let wanted = |controller: &str| controller != "cpu" || limits.cpus.is_some();
-        for controller in v1::CONTROLLERS.into_iter().filter(|controller| wanted(controller)) {
+        for controller in cgroup_v1::CONTROLLERS.into_iter().filter(|controller| wanted(controller)) {
             if let Some(parent) = hierarchies.v1.get(controller) {
                 group.add_v1(controller, parent, make);
             }
         }
         if let Some(parent) = &hierarchies.v2 {
-            let controllers: Vec<&str> = v2::CONTROLLERS.into_iter().filter(|name| wanted(name)).collect();
-            let handed = v2::hand_down(parent, &controllers);
+            let controllers: Vec<&str> = cgroup_v2::CONTROLLERS.into_iter().filter(|name| wanted(name)).collect();
+            let handed = cgroup_v2::hand_down(parent, &controllers);
             // Where version 1 counts CPU time and freezes, one of version 2 without controllers would only cost: moving a
             // process there stops all forks for an RCU grace period, 5 to 17 ms (`cgroup_attach_lock` in the kernel).
             let suffices = ["cpuacct", "freezer"].iter().all(|name| group.v1.contains_key(*name));
@@ -178,16 +178,16 @@ impl Group {
     fn limit(&mut self, limits: &Limits) -> Result<(), Error> {
         if let Some(memory) = limits.memory {
             let how = self.set("memory", "memory", |place| match place {
-                Place::V1(dir) => v1::limit_memory(dir, memory),
-                Place::V2(dir) => v2::limit_memory(dir, memory),
+                Place::V1(dir) => cgroup_v1::limit_memory(dir, memory),
+                Place::V2(dir) => cgroup_v2::limit_memory(dir, memory),
             })?;
             self.memory = Some(memory);
             self.notes.push(format!("swap cannot extend the memory limit: {how}"));
         }
         if let Some(cpus) = limits.cpus {
             self.set("cpus", "cpu", |place| match place {
-                Place::V1(dir) => v1::limit_cpus(dir, cpus),
-                Place::V2(dir) => v2::limit_cpus(dir, cpus),
+                Place::V1(dir) => cgroup_v1::limit_cpus(dir, cpus),
+                Place::V2(dir) => cgroup_v2::limit_cpus(dir, cpus),
             })?;
         }
         if let Some(pids) = limits.pids {
@@ -264,9 +264,9 @@ impl Group {
             None => Why::NotSupported("there is no control group that counts this".into()),
         };
         let mut figures = Figures::missing(&why);
-        v1::read(&self.v1, &mut figures);
+        cgroup_v1::read(&self.v1, &mut figures);
         if let Some(dir) = &self.v2 {
-            v2::read(dir, &self.v2_controllers, &mut figures);
+            cgroup_v2::read(dir, &self.v2_controllers, &mut figures);
         }
         figures
     }

@@ -5,6 +5,8 @@
 //! version 2 is used where version 1 lacks something. Figures of the two are never compared: they count differently.
 
 mod capability;
+mod cgroup_v1;
+mod cgroup_v2;
 mod figures;
 mod group;
 mod group_files;
@@ -13,8 +15,6 @@ mod oom;
 mod sweep;
 #[cfg(test)]
 mod tests;
-mod v1;
-mod v2;
 
 pub use capability::{Ability, Capability, Limit, capability};
 pub use figures::{Figures, Version};

@@ -6,7 +6,6 @@
 
 pub mod counters;
 pub mod device;
-mod missed;
 pub mod parse;
 mod proc_file;
 mod process;
@@ -18,6 +17,7 @@ mod state;
 pub mod sync;
 mod threads;
 mod tree;
+mod unsampled;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,13 +29,13 @@ use prony_model::reading::Reading;
 use prony_model::record::ProcessSeries;
 use prony_model::units::Nanos;
 
-pub use missed::{Ended, Ends};
 pub use processes::Processes;
 pub use readings::{Readings, phase_readings, readings_of_roles, readings_with_ends};
 pub use snapshot::{GroupFiles, Snapshot};
 pub use state::{ForeignProcess, Settings};
 pub use sync::{SyncCounters, Tracepoints};
 pub use tree::Root;
+pub use unsampled::{Ended, Ends};
 
 use crate::clock::{monotonic, thread_cpu};
 use counters::Counters;

@@ -13,9 +13,9 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 
-use super::missed::{Ended, Ends, Missed, Sampled};
 use super::readings::Readings;
 use super::snapshot::{ProcessSnapshot, Snapshot};
+use super::unsampled::{Ended, Ends, Missed, Sampled};
 
 /// What the processes of a phase are read from.
 #[derive(Clone, Copy, Debug)]
@@ -173,7 +173,7 @@ impl Found {
 mod tests {
     use super::*;
     use crate::sample::counters::Counters;
-    use crate::sample::missed::SPARSE;
+    use crate::sample::unsampled::SPARSE;
 
     const MIB: f64 = 1_048_576.0;
 

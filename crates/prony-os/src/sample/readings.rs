@@ -8,9 +8,9 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 
-use super::missed::{Ends, Missed, Sampled};
 use super::snapshot::{ProcessSnapshot, Snapshot};
 use super::sync::SyncCounts;
+use super::unsampled::{Ends, Missed, Sampled};
 
 /// Readings by metric.
 pub type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
@@ -300,7 +300,7 @@ fn pss(end: &Snapshot, within: Within<'_>, readings: &mut Readings) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::missed::{Ended, SPARSE, UNSEEN};
+    use super::super::unsampled::{Ended, SPARSE, UNSEEN};
     use super::*;
     use crate::cache::DiskUsage;
     use crate::sample::counters::Counters;

@@ -1,7 +1,7 @@
 //! Writes a run's report as one self-contained HTML page: verdicts, tables and findings are plain HTML; an embedded
 //! script draws the charts from embedded data. The page needs no network, and its content security policy allows none.
 
-mod pack;
+mod encode;
 mod page;
 mod payload;
 mod profile;
@@ -10,7 +10,7 @@ mod text;
 
 use std::io::Write;
 
-use super::build::answer;
+use super::assemble::answer;
 use super::{Options, build};
 use crate::error::Error;
 use crate::plot::data::Source;

@@ -1,6 +1,6 @@
 //! Assembles the HTML page from its parts.
 
-use super::pack::deflated;
+use super::encode::deflated;
 use super::sections;
 use super::text::{html, sentence};
 use crate::model::{Report, Table};

@@ -9,7 +9,7 @@ use prony_model::trial::Label;
 use prony_model::units::Unit;
 use serde::Serialize;
 
-use super::pack::Packed;
+use super::encode::Packed;
 use super::profile::{ProfileOf, profiles};
 use crate::error::Error;
 use crate::plot::chart::{Column, ColumnId, Columns, Section, Series};

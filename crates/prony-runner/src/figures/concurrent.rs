@@ -1,8 +1,8 @@
 //! Decides whether other threads or processes worked while one was suspended: such work belongs neither to the
 //! suspension nor to a phase. Pure functions.
 
+use prony_boundaries::probe_reports::Thread;
 use prony_boundaries::suspending::Suspension;
-use prony_boundaries::threads::Thread;
 use prony_model::record::ProcessSample;
 use prony_model::units::Nanos;
 use prony_os::sample::Snapshot;

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use prony_boundaries::probe_reports::{MOST_SAMPLES, Thread, Threads};
 use prony_boundaries::suspensions::Suspensions;
-use prony_boundaries::threads::{MOST_SAMPLES, Thread, Threads};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::MetricKeyText;

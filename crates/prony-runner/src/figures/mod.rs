@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 
 use prony_analysis::conclude::{Observed, Reached};
 use prony_boundaries::calls::Calls;
+use prony_boundaries::phase_state::Tracked;
 use prony_boundaries::suspending::{MOST_SUSPENSIONS, Suspension};
 use prony_boundaries::suspensions::Suspensions;
-use prony_boundaries::tracked::Tracked;
 use prony_boundaries::{functions, settling};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::Trigger;

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use prony_boundaries::probe_reports::Threads;
 use prony_boundaries::suspensions::Suspensions;
-use prony_boundaries::threads::Threads;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::REPLICAS;
 use prony_model::reading::{Reading, Why};

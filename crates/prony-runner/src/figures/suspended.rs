@@ -33,8 +33,8 @@ pub(crate) fn why(by: &str) -> Why {
 #[cfg(test)]
 mod tests {
     use prony_boundaries::marks::Mark;
+    use prony_boundaries::phase_state::Happened;
     use prony_boundaries::suspending::Suspension;
-    use prony_boundaries::tracked::Happened;
     use prony_boundaries::tracker::Tracker;
     use prony_model::program::{AtEndSpec, ObserveSpec, Trigger};
     use prony_model::spec::Action;

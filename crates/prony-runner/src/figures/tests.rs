@@ -2,8 +2,8 @@ pub(crate) mod lines;
 
 use prony_boundaries::functions::Part;
 use prony_boundaries::marks::Mark;
+use prony_boundaries::phase_state::Happened;
 use prony_boundaries::settling::Settled;
-use prony_boundaries::tracked::Happened;
 use prony_boundaries::tracker::Tracker;
 use prony_model::program::{AtEndSpec, ObserveSpec, Trigger};
 use prony_model::spec::{Action, SettleSpec};

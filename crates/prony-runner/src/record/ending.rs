@@ -1,14 +1,14 @@
 //! Determines how a trial ended, and in which phase. Pure functions.
 
 use prony_boundaries::limits::Stopped;
-use prony_boundaries::tracked::Tracked;
+use prony_boundaries::phase_state::Tracked;
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::Reading;
 use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::classify::{Evidence, classify};
 use prony_os::launch::{Captured, Finished};
-use prony_place::setting::why_not_executed;
+use prony_place::launch_setting::why_not_executed;
 use prony_runtime::{ProbeEvent, ProbeLine, Role};
 
 use crate::watched::Watched;

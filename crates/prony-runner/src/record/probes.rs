@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_boundaries::functions::{self, Part};
-use prony_boundaries::tracked::Ending;
+use prony_boundaries::phase_state::Ending;
 use prony_model::reading::Why;
 use prony_model::record::ProbeReport;
 use prony_model::record::effective::Call;

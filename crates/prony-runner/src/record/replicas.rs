@@ -2,7 +2,7 @@
 
 use prony_model::record::effective::{self, Replica, Replicas};
 use prony_model::units::Nanos;
-use prony_place::setting::Setting;
+use prony_place::launch_setting::Setting;
 
 use crate::watched::replicas::{Ran, ReplicaEnd, Replicated};
 

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use prony_model::program::Care;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::ProgramStore;
-use prony_place::setting::Setting;
+use prony_place::launch_setting::Setting;
 
 /// Why the size of a program's data is missing.
 const UNDECLARED: &str = "the program does not declare where it keeps its data; set `store = \"PATH\"`";

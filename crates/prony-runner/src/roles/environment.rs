@@ -22,12 +22,12 @@ use prony_os::limits::Group;
 use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
 use prony_os::sample::{Root, Sampler, Samplers, Settings, Snapshot};
-use prony_place::setting::Ends;
+use prony_place::launch_setting::Ends;
 
 use crate::error::Error;
-use crate::lab::{Lab, starts_replicas};
 use crate::reused::{Common, ReusedEnvironment, counting};
 use crate::roles::data::OnDisk;
+use crate::run_context::{Lab, starts_replicas};
 use crate::scratch::discard;
 
 /// How long after its begin a program's first sample is taken: shorter programs are not sampled. A store's worker is not

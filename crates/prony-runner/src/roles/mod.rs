@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use prony_analysis::guard;
 use prony_boundaries::functions;
-use prony_boundaries::threads::Threads;
+use prony_boundaries::probe_reports::Threads;
 use prony_model::event::Observer;
 use prony_model::finding::Finding;
 use prony_model::program::{CommandLine, ProgramSpec};
@@ -20,13 +20,13 @@ use prony_model::spec::{PhaseSpec, TrialSpec};
 use prony_model::trial::PlannedTrial;
 use prony_os::launch::LaunchSpec;
 use prony_os::sample::Sampler;
-use prony_place::named;
+use prony_place::call_matches;
+use prony_place::launch_setting::{Ends, Setting};
 use prony_place::place::{self, Place, progress};
-use prony_place::setting::{Ends, Setting};
 
 use crate::error::Error;
-use crate::lab::Lab;
 use crate::recorder::Recorder;
+use crate::run_context::Lab;
 use data::OnDisk;
 use environment::Environment;
 use probe::Probing;
@@ -141,7 +141,7 @@ impl<'a> Prepared<'a> {
         let called = all.into_iter().find(|(phase, (part, _))| functions::id(&phase.name, *part) == id);
         let (phase, call) = called.map_or((id, ""), |(phase, (_, call))| (phase.name.as_str(), call));
         let files: BTreeSet<PathBuf> = files.iter().map(PathBuf::from).collect();
-        Err(named::ambiguous(self.setting.program, phase, call, &files, &self.setting.directory).into())
+        Err(call_matches::ambiguous(self.setting.program, phase, call, &files, &self.setting.directory).into())
     }
 
     /// Does its `conclude`, which may end what the program left running; what is found where that fails, since the trial is

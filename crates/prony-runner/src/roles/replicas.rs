@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use prony_boundaries::functions::observed;
 use prony_boundaries::observation::{Observation, probed};
+use prony_boundaries::phase_state::Happened;
+use prony_boundaries::probe_reports::Threads;
 use prony_boundaries::stream::{Stream, Taken};
-use prony_boundaries::threads::Threads;
-use prony_boundaries::tracked::Happened;
 use prony_boundaries::tracker::Tracker;
 use prony_model::program::{ObserveSpec, ReplicasSpec, replica_instance};
 use prony_model::spec::{Action, PhaseSpec};
@@ -21,15 +21,15 @@ use prony_os::clock::{monotonic, thread_cpu};
 use prony_os::launch::{End, Finished, Process, Started, Status};
 use prony_os::limits::Group;
 use prony_os::sample::{Root, Sampler, Snapshot};
-use prony_place::setting::{Ends, Setting, why_not_executed};
+use prony_place::launch_setting::{Ends, Setting, why_not_executed};
 use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use crate::error::Error;
-use crate::lab::Lab;
 use crate::recorder::Recorder;
 use crate::roles::probe::{self, Probing};
+use crate::run_context::Lab;
 use crate::watched::replicas::{Ran, ReplicaEnd, Replicated, last_end};
 use memory::MemoryReadings;
 

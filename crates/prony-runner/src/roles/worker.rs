@@ -19,7 +19,7 @@ use rustix::param::page_size;
 use rustix::process::Signal;
 
 use crate::error::Error;
-use crate::lab::Lab;
+use crate::run_context::Lab;
 use crate::watched::report::{Fault, Report};
 
 /// How long a worker may take to close its store and end, if no `close` phase limits it.

@@ -19,8 +19,8 @@ use prony_stats::summary::median;
 
 use crate::campaign::{Campaign, count};
 use crate::error::Error;
-use crate::lab::Lab;
 use crate::recorder::Recorder;
+use crate::run_context::Lab;
 use crate::trial;
 
 /// What is assumed of variants none of whose trials ended well.

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use prony_boundaries::limits::Stopped;
+use prony_boundaries::probe_reports::Threads;
 use prony_boundaries::settling::Settled;
 use prony_boundaries::suspending::Suspension;
 use prony_boundaries::suspensions::Suspensions;
-use prony_boundaries::threads::Threads;
 use prony_boundaries::tracker::Tracker;
 use prony_model::units::Nanos;
 use prony_os::launch::{Captured, End};

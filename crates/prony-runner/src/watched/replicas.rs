@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use prony_boundaries::threads::Threads;
-use prony_boundaries::tracked::Tracked;
+use prony_boundaries::phase_state::Tracked;
+use prony_boundaries::probe_reports::Threads;
 use prony_model::program::replica_instance;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::MemoryRead;

@@ -16,7 +16,7 @@ use super::contrast::{Block, Contrast};
 use super::interim::InterimAnalyses;
 use super::observe::Observation;
 use super::summary::median;
-use crate::pace::Budget;
+use crate::time_budget::Budget;
 use prony_model::metric::Better;
 use prony_model::units::Nanos;
 

@@ -18,7 +18,7 @@ use prony_os::settle::SettleResult;
 
 use super::Ran;
 use super::bench::{Bench, Watched};
-use super::line::{Line, Unit};
+use super::check_line::{Line, Unit};
 use crate::error::Error;
 
 /// CPU time of the burst.
@@ -147,7 +147,7 @@ fn sync_lines(made: u64, phase: &Readings) -> Vec<Line> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::line::Judgement;
+    use super::super::check_line::Judgement;
     use super::*;
     use prony_os::fixture::Done;
 

@@ -15,7 +15,7 @@ use prony_stats::simulation::{ALPHA, Noise, Rate, Rng, Setting, Simulation, Vari
 
 use super::Ran;
 use super::bench::{Bench, Observed};
-use super::line::{Line, Promise};
+use super::check_line::{Line, Promise};
 use crate::error::Error;
 
 /// Runs recorded: some six times what the longest campaign needs.
@@ -118,7 +118,7 @@ mod tests {
     use prony_stats::simulation::{MARGIN, Rule};
     use prony_stats::{Comparison, Family, Verdict, compare_family};
 
-    use super::super::line::{Check, Judgement};
+    use super::super::check_line::{Check, Judgement};
     use super::*;
 
     /// Runs of 5 ms with some per cent of noise, each twentieth much longer, and a level that wanders.

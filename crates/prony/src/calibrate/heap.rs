@@ -17,9 +17,9 @@ use prony_os::launch::Scratch;
 
 use super::Ran;
 use super::bench::Bench;
-use super::line::{Line, Unit};
+use super::check_line::{Line, Unit};
 use crate::error::Error;
-use prony_runner::lab::Lab;
+use prony_runner::run_context::Lab;
 use prony_runner::trial;
 
 const FILE: &str = "weak_cache.toml";

@@ -15,9 +15,9 @@ use prony_os::limits::{Ability, Limit};
 
 use super::Ran;
 use super::bench::Bench;
-use super::line::{Line, Unit};
+use super::check_line::{Line, Unit};
 use crate::error::Error;
-use prony_runner::lab::Lab;
+use prony_runner::run_context::Lab;
 use prony_runner::trial;
 
 const FILE: &str = "out_of_memory.toml";
@@ -97,7 +97,7 @@ mod tests {
     use prony_model::record::{Conditions, MemoryEvidence, MetricKeyText};
     use prony_model::trial::{Label, PlannedTrial};
 
-    use super::super::line::Judgement;
+    use super::super::check_line::Judgement;
     use super::*;
 
     fn phase(name: &str, completion: Completion) -> PhaseRecord {

@@ -16,7 +16,7 @@ use prony_os::sample::{Readings, phase_readings};
 
 use super::Ran;
 use super::bench::Bench;
-use super::line::{Line, Unit};
+use super::check_line::{Line, Unit};
 use crate::error::Error;
 
 const MB: f64 = 1e6;
@@ -152,7 +152,7 @@ fn mapped_lines(who: &str, readers: f64, read: &Phases) -> Vec<Line> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::Judgement;
+    use super::super::check_line::Judgement;
     use super::*;
 
     fn readings(values: &[(Metric, Stat, f64)]) -> Readings {

@@ -3,17 +3,17 @@
 
 mod activity;
 pub mod bench;
+pub mod check_line;
 mod false_verdicts;
 mod heap;
 mod limit;
-pub mod line;
 mod memory;
 
 use serde_json::{Value, json};
 
 use crate::error::Error;
 use bench::Bench;
-use line::{Judgement, Line};
+use check_line::{Judgement, Line};
 
 /// A subject of known truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -146,7 +146,7 @@ mod tests {
     use clap::ValueEnum;
     use prony_model::reading::{Reading, Why};
 
-    use super::line::Unit;
+    use super::check_line::Unit;
     use super::*;
 
     fn calibration(readings: &[Reading<f64>]) -> Calibration {

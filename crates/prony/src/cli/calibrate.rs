@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Output, say, table};
 use crate::calibrate::bench::Bench;
-use crate::calibrate::line::Judgement;
+use crate::calibrate::check_line::Judgement;
 use crate::calibrate::{Calibration, Fixture};
 use crate::error::Error;
 use prony_report::screen::shows_messages;
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
     use crate::calibrate::Ran;
-    use crate::calibrate::line::{Line, Unit};
+    use crate::calibrate::check_line::{Line, Unit};
 
     fn calibration(fixture: Fixture, reading: f64) -> Calibration {
         let line = Line::figure("memory", Unit::Bytes, 300e6, Reading::Measured(reading), 8e6);

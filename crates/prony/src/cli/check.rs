@@ -11,17 +11,17 @@ use prony_model::number::percent;
 use prony_model::units::{Bytes, Nanos, parse_span};
 use prony_stats::blocks_before_any_verdict;
 
-use super::choice::DatabaseArg;
 use super::run::OverrideArguments;
+use super::run_selection::DatabaseArg;
 use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::output_file::OutputFiles;
 use prony_analysis::verdicts::floor as floors;
-use prony_place::protected::Protected;
+use prony_place::output_targets::Protected;
 use prony_report::screen::one_line;
 use prony_runner::budget::Bought;
 use prony_runner::estimate::{self, Estimate, span};
-use prony_runner::surroundings::Here;
+use prony_runner::preflight::Here;
 use prony_runner::{load, scratch};
 
 /// Which file.

@@ -13,7 +13,7 @@ use prony_stats::verdict::RatioInterval;
 use prony_stats::{Summary, summary};
 use serde_json::{Value, json};
 
-use super::choice::{DatabaseArg, RunChoice, known_metric, measured_metric};
+use super::run_selection::{DatabaseArg, RunChoice, known_metric, measured_metric};
 use super::{Answer, Output, table};
 use crate::error::Error;
 use prony_analysis::guard::variants::disagreements;

@@ -1,7 +1,7 @@
 //! `prony ls`: the runs in a database.
 
 use super::Output;
-use super::choice::DatabaseArg;
+use super::run_selection::DatabaseArg;
 use crate::error::Error;
 use prony_report::when;
 use prony_results::{Database, RunHead, RunStatus};

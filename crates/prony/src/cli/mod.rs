@@ -14,10 +14,8 @@ use prony_report::screen::{self, Screen};
 
 pub mod calibrate;
 pub mod check;
-pub mod choice;
 pub mod compare;
 pub mod completions;
-pub(crate) mod course;
 pub mod data;
 pub mod doctor;
 pub mod engines;
@@ -31,14 +29,16 @@ pub mod mark;
 pub mod new;
 mod output;
 pub mod plot;
-mod printed;
+mod print_report;
 pub mod profile;
 pub mod report;
 pub mod rm;
 pub mod run;
+pub mod run_selection;
 pub mod schema;
 pub(crate) mod searching;
 pub mod show;
+pub(crate) mod sparklines;
 pub mod tune;
 
 /// Measures data stores and the programs built on them, and refuses to mislead.

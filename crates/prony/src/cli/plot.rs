@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use prony_model::metric::MetricName;
 
 use super::Output;
-use super::choice::{DatabaseArg, RunChoice};
+use super::run_selection::{DatabaseArg, RunChoice};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 use prony_report::plot::{Figure, Options, draw, figures};

@@ -7,7 +7,7 @@ use prony_analysis::profile::{Selection, folded, speedscope};
 use prony_model::profile::ProfileFile;
 
 use super::Output;
-use super::choice::{DatabaseArg, RunChoice};
+use super::run_selection::{DatabaseArg, RunChoice};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 use prony_report::profile::text;

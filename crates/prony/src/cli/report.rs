@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::choice::{DatabaseArg, RunChoice};
+use super::run_selection::{DatabaseArg, RunChoice};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 use prony_report::export::document::document;

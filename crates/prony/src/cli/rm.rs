@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Write};
 
-use super::choice::{DatabaseArg, RunChoice};
+use super::run_selection::{DatabaseArg, RunChoice};
 use crate::error::Error;
 use prony_report::screen::{Screen, one_line};
 use prony_report::when;

@@ -14,7 +14,7 @@ use prony_model::units::{Nanos, parse_span};
 use prony_os::clock::{monotonic, unix_ms};
 use prony_os::interrupt::Interrupt;
 
-use super::choice::{DatabaseArg, SharedArg};
+use super::run_selection::{DatabaseArg, SharedArg};
 use super::show;
 use super::{Answer, Output, after_cleanup};
 use crate::error::Error;
@@ -24,16 +24,16 @@ use crate::progress::{Manner, Terminal};
 use crate::search::journal::{self, Asked};
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::gate::{self, Gate, Verdicted};
-use prony_place::protected::Protected;
+use prony_place::output_targets::Protected;
 use prony_report::Options;
 use prony_report::render::Render;
 use prony_report::render::markdown::Markdown;
 use prony_report::screen::{self, Data, Screen};
 use prony_results::{Database, RunData, RunHead, RunId, RunStatus};
 use prony_runner::campaign::{Campaign, planned};
-use prony_runner::lab::Lab;
+use prony_runner::preflight::Here;
 use prony_runner::run::{self, Summary};
-use prony_runner::surroundings::Here;
+use prony_runner::run_context::Lab;
 use prony_runner::{load, scratch};
 use prony_stats::MIN_BLOCKS;
 

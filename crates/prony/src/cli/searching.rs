@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::choice::{DatabaseArg, SharedArg};
 use super::run::{observer, variables};
+use super::run_selection::{DatabaseArg, SharedArg};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 use crate::search::Means;

@@ -3,9 +3,9 @@
 use prony_model::metric::MetricName;
 
 use super::Output;
-use super::choice::{DatabaseArg, RunChoice, known_metric, known_phase};
-use super::exec::file;
-use super::printed;
+use super::exec::experiment_file;
+use super::print_report;
+use super::run_selection::{DatabaseArg, RunChoice, known_metric, known_phase};
 use crate::error::Error;
 use crate::search::journal;
 use prony_report::Options;
@@ -76,7 +76,7 @@ pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
         processes: args.processes,
         brief: !args.all,
         programs: args.all,
-        commands: file::names(&data.experiment),
+        commands: experiment_file::names(&data.experiment),
         database: args.database.option(),
         ..Options::default()
     };
@@ -84,7 +84,7 @@ pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
         0 => String::new(),
         _ => format!("\nwhere the time goes: `prony profile {}{}`\n", data.head.id, args.database.option()),
     };
-    printed::print(&database, &data, &options, args.width, output)?;
+    print_report::print(&database, &data, &options, args.width, output)?;
     output.print(&concluded)?;
     output.print(&profiles)
 }

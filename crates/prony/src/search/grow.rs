@@ -6,13 +6,13 @@ use prony_analysis::search::{Ask, Grow, GrowSettings, TrialEnd};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::record::TrialRecord;
 
-use super::base::one_level;
+use super::default_setting::one_level;
 use super::experiments::Experiments;
 use super::found::{GrowWanted, Grown};
 use super::grow_text;
 use super::journal::{Asked, Entry};
-use super::prober::{Means, Prober};
 use super::source::{Source, other_levels};
+use super::trial_runner::{Means, Prober};
 use crate::error::Error;
 use prony_results::RunId;
 use prony_runner::run::Summary;

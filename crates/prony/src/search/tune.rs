@@ -15,13 +15,13 @@ use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 
-use super::base::Base;
 use super::constraints::{ConstraintResults, Holds};
+use super::default_setting::Base;
 use super::experiments::Experiments;
 use super::found::{Confirmed, Setting, TuneWanted};
 use super::journal::{Asked, Entry};
-use super::prober::{Means, Prober};
 use super::source::Source;
+use super::trial_runner::{Means, Prober};
 use super::tune_text;
 use crate::error::Error;
 use prony_analysis::verdicts;

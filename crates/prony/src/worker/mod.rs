@@ -2,7 +2,7 @@
 //! and reports what it measured. It is a separate process so that its memory is that of the store and not of the
 //! runner.
 
-mod line;
+mod socket;
 
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::spec::Subject;
 use prony_os::cache;
 
-use line::{Line, tell_progress};
+use socket::{Line, tell_progress};
 
 /// Runs a worker over this socket until the runner says stop: exit code 0. Where the trial failed, and the runner was
 /// told, it is 1; where nobody could be told, 2.

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use prony::cli::Output;
-use prony::cli::choice::DatabaseArg;
 use prony::cli::ls::{LsArgs, ls};
 use prony::cli::report::{ReportArgs, report};
 use prony::cli::rm::{RmArgs, rm};
+use prony::cli::run_selection::DatabaseArg;
 use prony::cli::show::{ShowArgs, show};
 use prony::error::Error;
 use prony_model::outcome::Outcome;

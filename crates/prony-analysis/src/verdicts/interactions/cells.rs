@@ -8,7 +8,7 @@ use prony_stats::contrast::UNCORRECTED;
 use prony_stats::{Block, Contrast, Estimate, MIN_BLOCKS, Observation};
 
 use crate::guard::findings::variant_trials;
-use crate::guard::reported;
+use crate::guard::reported_values;
 use crate::verdicts::observe::{figure, is_of_one_session};
 use prony_results::RunData;
 
@@ -37,7 +37,7 @@ pub(super) struct Cells<'a> {
 impl<'a> Cells<'a> {
     /// Of all blocks; without some variants.
     pub(super) fn of(data: &'a RunData, metric: &MetricName, without: &[usize]) -> Self {
-        let of = |variant| reported::hidden(&variant_trials(&data.experiment, &data.trials, variant), metric);
+        let of = |variant| reported_values::hidden(&variant_trials(&data.experiment, &data.trials, variant), metric);
         let hidden = data.experiment.variants().iter().map(of).collect();
         let mut by_block: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
         data.trials.iter().for_each(|trial| by_block.entry(trial.trial.block).or_default().push(trial));
@@ -126,7 +126,8 @@ impl<'a> Cells<'a> {
     /// Of the combinations of each block.
     fn contrast(&self, blocks: Vec<Vec<Weights>>) -> Contrast {
         let hidden = |trial: &usize| self.hidden[self.data.trials[*trial].trial.variant];
-        let apart = |weights: &Weights| reported::combined(weights.iter().map(|(trial, by)| (*by, hidden(trial))));
+        let apart =
+            |weights: &Weights| reported_values::combined(weights.iter().map(|(trial, by)| (*by, hidden(trial))));
         let resolution = blocks.iter().flatten().map(apart).fold(0.0, f64::max);
         let blocks = blocks.iter().map(|combinations| self.block(combinations)).collect();
         Contrast { resolution, ..Contrast::described(Better::Lower, blocks) }

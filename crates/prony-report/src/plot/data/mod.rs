@@ -1,12 +1,12 @@
 //! Describes the content of charts; the HTML page and the static pictures are drawn from these descriptions.
 
+pub mod distribution;
+pub(crate) mod downsample;
 pub mod effects;
 pub mod growth;
 pub mod latency;
 pub mod samples;
 pub mod series;
-pub mod spread;
-pub(crate) mod thin;
 pub mod throughput;
 pub mod timeline;
 

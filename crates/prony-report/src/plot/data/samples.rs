@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prony_model::metric::Metric;
 
-use super::spread::{Bins, Range, names, quantile, split};
+use super::distribution::{Bins, Range, names, quantile, split};
 use super::{Source, counts, left_out, series};
 use crate::error::Error;
 use crate::plot::chart::{

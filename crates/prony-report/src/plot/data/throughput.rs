@@ -2,7 +2,7 @@
 
 use prony_model::metric::Metric;
 
-use super::thin::means;
+use super::downsample::means;
 use super::{STEPS, Source, counts, left_out, series, steps, time_axis};
 use crate::error::Error;
 use crate::plot::chart::{Axis, Chart, Columns, Mark, Of, Row, Said, Section, Table};

@@ -8,7 +8,7 @@ use prony_model::reading::Why;
 use prony_model::record::{Completion, ProcessSample, ProcessSeries, TICK, TrialRecord};
 use prony_model::units::Bytes;
 
-use super::thin::{Point, largest, rates};
+use super::downsample::{Point, largest, rates};
 use super::{STEPS, Source, ended, not_nearest, series, steps, time_axis};
 use crate::error::Error;
 use crate::plot::chart::{

@@ -1,4 +1,4 @@
-use prony_boundaries::tracked::{Happened, Tracked};
+use prony_boundaries::phase_state::{Happened, Tracked};
 use prony_boundaries::tracker::Tracker;
 use prony_model::program::ObserveSpec;
 use prony_model::record::ProcessSample;

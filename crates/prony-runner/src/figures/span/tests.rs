@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_boundaries::threads::Threads;
+use prony_boundaries::probe_reports::Threads;
 use prony_boundaries::tracker::Tracker;
 use prony_model::record::Pressure;
 use prony_model::record::ProcessSample;

@@ -1,6 +1,6 @@
 //! Lines of probes, `at` in milliseconds, and what is known of threads after them.
 
-use prony_boundaries::threads::{MOST_SAMPLES, Threads};
+use prony_boundaries::probe_reports::{MOST_SAMPLES, Threads};
 use prony_runtime::{Line, ProbeLine, parse};
 
 /// With the rest of its JSON object.

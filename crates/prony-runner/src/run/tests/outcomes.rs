@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use super::Bench;
 use super::scripted::{Act, Fault, Scripted};
-use crate::lab::Lab;
+use crate::run_context::Lab;
 use crate::trial;
 
 const KILLED: Status = Status::Signalled(Signal::KILL.as_raw());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use prony_model::program::Runtime;
 
-use crate::cli::choice::{DatabaseArg, SharedArg};
+use crate::cli::run_selection::{DatabaseArg, SharedArg};
 
 /// Trials of a command: at least one, and no more than a file may ask for.
 fn count() -> clap::builder::RangedI64ValueParser<u32> {

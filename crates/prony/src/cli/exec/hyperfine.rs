@@ -9,7 +9,7 @@ use prony_results::RunData;
 use prony_stats::summary::summary;
 use serde::{Deserialize, Serialize};
 
-use super::file::{label, levels};
+use super::experiment_file::{label, levels};
 
 /// A file of hyperfine.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -3,11 +3,11 @@
 
 pub mod arguments;
 pub mod commands;
+pub mod experiment_file;
 pub mod exports;
-pub mod file;
+pub mod from_options;
 pub mod hyperfine;
 pub mod parameters;
-pub mod typed;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,13 +22,13 @@ use prony_model::program::BASE_ENV;
 use prony_model::record::TrialRecord;
 use prony_os::interrupt::Interrupt;
 
-use super::{Answer, Output, after_cleanup, printed};
+use super::{Answer, Output, after_cleanup, print_report};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
 pub use arguments::Arguments;
 use arguments::{Sort, Style, TimeUnit};
-use file::Typed;
+use experiment_file::Typed;
 use prony_place::startable;
 use prony_report::Options;
 use prony_report::profiles;
@@ -77,7 +77,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     arguments.style.colour().into_iter().for_each(|colour| output.set_colour(colour));
     if arguments.style != Style::None {
         output.print(&said(&database, &data, arguments)?)?;
-        printed::print(&database, &data, &options(arguments, &experiment), None, output)?;
+        print_report::print(&database, &data, &options(arguments, &experiment), None, output)?;
     }
     exports.into_iter().try_for_each(|export| export.write(&arguments.database, &data, output))?;
     let answer = if summary.failed > 0 || summary.interrupted { Answer::No } else { Answer::Yes };
@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 /// # Errors
 /// Where an option or a command is at fault.
 pub fn experiment(arguments: &Arguments, words: &[OsString], file: &Path) -> Result<(Typed, Experiment), Error> {
-    let typed = typed::typed(arguments, commands::is_literal(words, arguments.command.len()))?;
+    let typed = from_options::typed(arguments, commands::is_literal(words, arguments.command.len()))?;
     // The run itself reports what is missing: there is no file of the user's that `check` could show.
     let experiment = load::text(typed.to_toml(), &file.display().to_string(), &Overrides::default(), &Anywhere)?;
     Ok((typed, experiment))
@@ -103,7 +103,7 @@ fn is_quiet(arguments: &Arguments) -> bool {
 
 fn observer(arguments: &Arguments, typed: &Typed) -> Box<dyn Observer> {
     // A line that is rewritten would mix with what commands print.
-    let shows = typed.commands.iter().any(|command| command.output == file::Output::Word("inherit"));
+    let shows = typed.commands.iter().any(|command| command.output == experiment_file::Output::Word("inherit"));
     let live = arguments.style.is_live(screen::shows_messages() && !shows);
     let manner = Manner { live, quiet: is_quiet(arguments), width: screen::columns(), every: EVERY };
     Box::new(Terminal::new(Screen::messages(), manner))
@@ -159,7 +159,7 @@ fn options(arguments: &Arguments, experiment: &Experiment) -> Options {
         brief: !arguments.all,
         programs: arguments.all,
         time_unit: arguments.time_unit.map(TimeUnit::name),
-        commands: file::names(experiment),
+        commands: experiment_file::names(experiment),
         by_mean: arguments.sort == Sort::MeanTime,
         database: arguments.database.option(),
         ..Options::default()

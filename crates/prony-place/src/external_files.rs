@@ -8,14 +8,14 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use prony_experiment::left_out;
+use prony_experiment::redacted;
 use prony_model::program::InputSpec;
 use prony_model::units::Bytes;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::digest::content;
+use crate::launch_setting::Setting;
 use crate::place::Place;
-use crate::setting::Setting;
 use crate::startable::find;
 
 /// Of a larger file only the first and the last half of this size are read: its time of change stands for the rest.
@@ -45,7 +45,7 @@ impl Files {
         let outside = |path: &Path| !path.starts_with(setting.scratch) && !place.made(path);
         let files = executable.map(|path| (command, path)).into_iter().chain(input).filter(|(_, path)| outside(path));
         let states = files.filter_map(|(name, path)| Some((name, self.state(&path)?)));
-        let name = |name: String| if commands { name } else { left_out::hidden(&name) };
+        let name = |name: String| if commands { name } else { redacted::hidden(&name) };
         states.map(|(called, state)| (name(called), state)).collect()
     }
 

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use prony_model::units::{Bytes, Nanos};
 
+use super::cgroup_v1::{PERIOD, quota};
 use super::figures::{Figures, Version};
 use super::group_files::{entry, number, processes, sum_of_fields, table, write};
 use super::hierarchy::leaf_name;
-use super::v1::{PERIOD, quota};
 use crate::lock::Lock;
 use crate::owner::ProcessId;
 

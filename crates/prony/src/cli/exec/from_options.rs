@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::arguments::Arguments;
 use super::commands;
-use super::file::{Command, Output, Typed};
+use super::experiment_file::{Command, Output, Typed};
 use super::parameters::{self, Parameter};
 use crate::error::Error;
 use prony_place::paths::utf8;

@@ -16,7 +16,7 @@ use prony_os::interrupt::Interrupt;
 use prony_os::launch::{Launch, Launcher};
 use prony_os::limits::{Ability, Limit};
 use prony_os::runs::{self, Announced};
-use prony_place::files::Files;
+use prony_place::external_files::Files;
 use prony_place::paths::for_scratch;
 use prony_place::place::{Means, Places};
 use prony_place::startable::startable;

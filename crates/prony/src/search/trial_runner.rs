@@ -20,11 +20,11 @@ use super::journal::Entry;
 use crate::error::Error;
 use crate::output_file::{OutputFile, OutputFiles};
 use prony_results::{Database, RunId, RunStart, RunStatus};
-use prony_runner::lab::Lab;
+use prony_runner::new_warnings::Warned;
 use prony_runner::run::{Summary, phase_times};
+use prony_runner::run_context::Lab;
 use prony_runner::scratch::elsewhere;
 use prony_runner::trial;
-use prony_runner::warned::Warned;
 
 /// What every search needs beside its file.
 pub struct Means<'a> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_experiment::left_out::LEFT_OUT;
+use prony_experiment::redacted::LEFT_OUT;
 use prony_model::record::probe::{ProbeCost, ProbeReport, ThreadReport};
 use prony_model::units::Nanos;
 use prony_runtime::{Because, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source};

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use prony_experiment::left_out::{LEFT_OUT, hidden};
+use prony_experiment::redacted::{LEFT_OUT, hidden};
 use prony_model::record::EffectiveProgram;
 use prony_model::record::effective::ProgramStore;
 use prony_model::spec::TrialSpec;
 use prony_model::units::Nanos;
 use prony_os::sample::Snapshot;
-use prony_place::setting::Setting;
+use prony_place::launch_setting::Setting;
 
 use crate::record::replicas;
 use crate::watched::Watched;

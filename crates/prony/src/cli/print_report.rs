@@ -1,6 +1,6 @@
 //! A run's report on the terminal, whichever command prints it.
 
-use super::{Output, course};
+use super::{Output, sparklines};
 use crate::error::Error;
 use prony_report::{Options, build};
 use prony_results::{Database, RunData};
@@ -18,7 +18,7 @@ pub(super) fn print(
 ) -> Result<(), Error> {
     let mut report = build(data, options);
     if options.programs {
-        let courses = course::remarks(database, data, width.or(output.width))?;
+        let courses = sparklines::remarks(database, data, width.or(output.width))?;
         report.remarks.extend(Some(courses).filter(|courses| !courses.lines.is_empty()));
     }
     output.report(&report, width)

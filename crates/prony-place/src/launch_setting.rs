@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use prony_experiment::left_out::LEFT_OUT;
+use prony_experiment::redacted::LEFT_OUT;
 use prony_model::program::{BASE_ENV, CommandLine, DIR, InputSpec, OutputTo, ProgramSpec, TMP};
 use prony_model::units::Bytes;
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};

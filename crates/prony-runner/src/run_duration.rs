@@ -12,7 +12,7 @@ use prony_experiment::plan::{self, profiles};
 use prony_model::record::{Spent, TrialRecord};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
-use prony_stats::pace::{Budget, Times};
+use prony_stats::time_budget::{Budget, Times};
 
 /// The times of a run so far. Times are of one monotonic clock, which the caller reads.
 #[derive(Clone, Debug)]
