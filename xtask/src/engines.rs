@@ -30,7 +30,7 @@ impl Need {
     /// Where the library is, if it is anywhere.
     fn found(self, dirs: &[PathBuf]) -> Option<PathBuf> {
         let asked = env::var_os(self.variable()).map(PathBuf::from);
-        asked.into_iter().chain(dirs.iter().cloned()).find(|dir| holds(dir, self.library()))
+        asked.into_iter().chain(dirs.iter().cloned()).find(|dir| contains(dir, self.library()))
     }
 
     /// The start of the library's file name.
@@ -58,7 +58,7 @@ impl Need {
     }
 }
 
-fn holds(dir: &Path, library: &str) -> bool {
+fn contains(dir: &Path, library: &str) -> bool {
     let names = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.filter_map(|name| name.into_string().ok()).any(|name| is_library(&name, library))
 }

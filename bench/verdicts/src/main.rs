@@ -83,7 +83,7 @@ fn budget_margin(noises: &[Noise], many: u32) {
 }
 
 /// All variants of a recording together, and the one with the most.
-fn budgeted(noises: &[Noise], many: u32, arms: fn(&Noise) -> Vec<Null>, wrong: fn(&Campaigns) -> Rate) {
+fn budgeted(noises: &[Noise], many: u32, variants: fn(&Noise) -> Vec<Null>, wrong: fn(&Campaigns) -> Rate) {
     println!(
         "| noise | budget, blocks | family of 1 | the most | of 5 | the most | mean blocks |\n|---|---|---|---|---|---|---|"
     );
@@ -93,7 +93,7 @@ fn budgeted(noises: &[Noise], many: u32, arms: fn(&Noise) -> Vec<Null>, wrong: f
             let mut blocks = Vec::new();
             for size in [1, 5] {
                 let of = |null: Null| measure::budgeted(noise, &null.setting(size), lasting, many, &mut Rng::new(53));
-                let found: Vec<Campaigns> = arms(noise).into_iter().map(of).collect();
+                let found: Vec<Campaigns> = variants(noise).into_iter().map(of).collect();
                 let rates: Vec<Rate> = found.iter().map(wrong).collect();
                 let all = rates.iter().fold(Rate::default(), |a, b| Rate { hits: a.hits + b.hits, of: a.of + b.of });
                 let most = rates.iter().map(|rate| rate.share()).fold(0.0, f64::max);

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_are_centred_as_asked() {
+    fn variants_are_centred_as_requested() {
         for noise in recorded() {
             let variant = centred(&noise, Variant::spread(-3.0));
             let values: Vec<f64> = noise.rest().iter().map(|e| variant.bend(*e)).collect();

@@ -68,11 +68,11 @@ pub fn deferred(phase: &PhaseSpec, returned: &BTreeMap<String, String>) -> Optio
 
 /// The functions that a probe must find.
 pub fn specs(phase: &PhaseSpec) -> Vec<CallSpec> {
-    let holds = observed(phase).is_some_and(ObserveSpec::holds);
+    let suspends = observed(phase).is_some_and(ObserveSpec::suspends);
     let spec = |(part, call): (Part, &str)| CallSpec {
         id: id(&phase.name, part),
         call: call.to_owned(),
-        suspend_at_end: holds && part != Part::Begin,
+        suspend_at_end: suspends && part != Part::Begin,
     };
     parts(phase).into_iter().map(spec).collect()
 }

@@ -263,7 +263,7 @@ impl<'a> Observation<'a> {
     /// No invocation is running now.
     fn ended(&mut self, index: usize, line: &ProbeLine, now: Nanos) {
         self.deadlines.pause(index, self.suspensions.running(now));
-        if self.holds_after(index, line) || self.end[index].is_none() || !self.is_dear() {
+        if self.suspends_after(index, line) || self.end[index].is_none() || !self.is_dear() {
             let first = self.end[index].is_none();
             self.end[index] = Some(self.snapshot());
             if first {
@@ -276,14 +276,14 @@ impl<'a> Observation<'a> {
     }
 
     /// Whether the program is suspended after this line.
-    fn holds_after(&self, index: usize, line: &ProbeLine) -> bool {
-        let suspends = observed(&self.spec.phases[index]).is_some_and(ObserveSpec::holds);
+    fn suspends_after(&self, index: usize, line: &ProbeLine) -> bool {
+        let suspends = observed(&self.spec.phases[index]).is_some_and(ObserveSpec::suspends);
         suspends && matches!(line.event, ProbeEvent::End { .. })
     }
 
     /// An invocation that ends a phase has returned, and the program may be suspended there, or end.
     fn returns(&mut self, index: usize, line: &ProbeLine) {
-        if let (true, Some(snapshot)) = (self.holds_after(index, line), self.end[index]) {
+        if let (true, Some(snapshot)) = (self.suspends_after(index, line), self.end[index]) {
             self.returned.insert(line.source, (index, line.at, snapshot));
         }
         if observed(&self.spec.phases[index]).is_some_and(|observe| observe.stop) {
@@ -344,8 +344,8 @@ impl<'a> Observation<'a> {
 
     /// When the next action is due.
     pub fn next(&self) -> Option<Instant> {
-        let of_rest = self.stop_at.filter(|_| !self.stop);
-        self.suspensions.next().into_iter().chain(self.settling.next()).chain(of_rest).min()
+        let of_stop = self.stop_at.filter(|_| !self.stop);
+        self.suspensions.next().into_iter().chain(self.settling.next()).chain(of_stop).min()
     }
 
     /// When the first phase must be over; none while the program is suspended, since that time belongs to no phase.

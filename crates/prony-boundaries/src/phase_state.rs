@@ -28,7 +28,7 @@ pub enum Happened<'a> {
 
 /// The state of one phase.
 #[derive(Clone, Debug)]
-pub struct Tracked {
+pub struct PhaseState {
     /// What begins the phase; `None` is the program's own begin.
     pub(super) begin: Option<Event>,
     /// What ends the phase; `None` is the program's own end.
@@ -37,7 +37,7 @@ pub struct Tracked {
     pub(super) read: Option<Regex>,
     /// The program is to be ended when the phase ends.
     pub(super) stop: bool,
-    holds: bool,
+    suspends: bool,
     /// A mark or a call begins or ends it, which come by another way than lines.
     pub(super) marked: bool,
     /// A line matched its `read` and that of another phase, so its lines report no metrics.
@@ -126,7 +126,7 @@ fn compiled(pattern: &str) -> Option<Regex> {
     Regex::new(pattern).ok()
 }
 
-impl Tracked {
+impl PhaseState {
     /// A phase that has not begun; `specs` are all phases.
     pub(super) fn new(observe: &ObserveSpec, specs: &[PhaseSpec]) -> Self {
         let event = |trigger: &Option<Trigger>| trigger.as_ref().map(|trigger| Event::of(trigger, specs));
@@ -135,7 +135,7 @@ impl Tracked {
             end: event(&observe.end),
             read: observe.read.as_deref().and_then(compiled),
             stop: observe.stop,
-            holds: observe.holds(),
+            suspends: observe.suspends(),
             marked: observe.is_marked(),
             ambiguous: false,
             repeats: 0,
@@ -197,7 +197,7 @@ impl Tracked {
                 let inside = self.is_open() && line.at >= self.not_before;
                 self.ending.early |= self.ended.is_none() && !inside;
                 // A thread is suspended where no invocation of the function is running in it any more.
-                return inside && (open == 0 || !self.holds);
+                return inside && (open == 0 || !self.suspends);
             }
             _ => {}
         }

@@ -144,12 +144,12 @@ impl Threads {
     }
 
     /// The program has ended: `seen` is when each process was last observed alive.
-    pub fn finish(&mut self, at: Nanos, deaths: &[ProbeLine], last_sampled: &BTreeMap<u32, Nanos>) {
-        for death in deaths {
-            let thread = self.current.get(&death.source).map(|index| &mut self.list[*index]);
-            if let (Some(thread), ProbeEvent::Dying { heap, .. }) = (thread, &death.event) {
-                thread.bye = Some(death.at.max(thread.last));
-                thread.samples.push(Sample { at: death.at.max(thread.last), heap: heap.clone(), suspended: false });
+    pub fn finish(&mut self, at: Nanos, heap_aborts: &[ProbeLine], last_sampled: &BTreeMap<u32, Nanos>) {
+        for abort in heap_aborts {
+            let thread = self.current.get(&abort.source).map(|index| &mut self.list[*index]);
+            if let (Some(thread), ProbeEvent::HeapAbort { heap, .. }) = (thread, &abort.event) {
+                thread.bye = Some(abort.at.max(thread.last));
+                thread.samples.push(Sample { at: abort.at.max(thread.last), heap: heap.clone(), suspended: false });
             }
         }
         let main = |thread: &Thread| thread.role == Role::Main;

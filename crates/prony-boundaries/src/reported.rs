@@ -186,7 +186,7 @@ mod tests {
 
     /// A decimal comma was taken for a separator of thousands: 0,020 ms for 20.
     #[test]
-    fn separators_stand_between_groups_of_three_digits() {
+    fn separators_are_between_groups_of_three_digits() {
         let of = |group: &str, text: &str| {
             let pattern = Regex::new(&format!("^(?<{group}>.*)$")).unwrap();
             let mut all = Lines::default();

@@ -40,7 +40,7 @@ pub struct Suspension {
     /// Index of the snapshot at its begin: that at the invocation's end, except for a later begin.
     pub snapshot: usize,
     /// Index of the snapshot after the requested actions.
-    pub rest: Option<usize>,
+    pub after_actions: Option<usize>,
     /// It ends no phase, and was released at once: its function ends a phase elsewhere.
     pub passed: bool,
     /// The thread continued, to be collected at the next turn of its event loop.
@@ -66,7 +66,7 @@ impl Suspension {
             until: None,
             end: snapshot,
             snapshot,
-            rest: None,
+            after_actions: None,
             passed: false,
             put_off: false,
             late: None,
@@ -209,11 +209,11 @@ impl SuspensionControl {
         let suspension = Suspension::new(phase, line.source, line.at, line.at, snapshot);
         if self.answer(
             number,
-            Suspension { rest: Some(snapshot), passed: true, ..suspension },
+            Suspension { after_actions: Some(snapshot), passed: true, ..suspension },
             AtEndSpec::default(),
             false,
         ) {
-            self.tell(line.source, if again { SuspensionCommand::Go } else { SuspensionCommand::Release });
+            self.send(line.source, if again { SuspensionCommand::Go } else { SuspensionCommand::Release });
         }
     }
 
@@ -242,14 +242,14 @@ impl SuspensionControl {
         }
         active.step = Step::Collecting;
         let now = active.plan.weak == Weak::Clear;
-        self.tell(source, if now { SuspensionCommand::Collect } else { SuspensionCommand::CollectLater });
+        self.send(source, if now { SuspensionCommand::Collect } else { SuspensionCommand::CollectLater });
     }
 
     /// A thread continues to the next turn of its event loop.
     fn put_off(&mut self, source: Source, plan: AtEndSpec, stop: bool) {
         let Some(index) = self.all.iter().rposition(|suspension| suspension.source == source) else { return };
         let suspension = &mut self.all[index];
-        (suspension.put_off, suspension.rest) = (true, Some(suspension.snapshot));
+        (suspension.put_off, suspension.after_actions) = (true, Some(suspension.snapshot));
         suspension.fault = Some(
             "the program ended before the next turn of its event loop, so no garbage was \
             collected"
@@ -279,7 +279,7 @@ impl SuspensionControl {
         if let Some(active) = self.active.get_mut(&source) {
             active.step = Step::Reading;
         }
-        self.tell(source, SuspensionCommand::Read);
+        self.send(source, SuspensionCommand::Read);
     }
 
     /// Does what is due.
@@ -352,7 +352,7 @@ impl SuspensionControl {
                 self.wait(line.source, probe);
             }
             (Step::Reading, ProbeEvent::Heap { why: Occasion::Read, .. }) => {
-                (suspension.read, suspension.rest) = (Some(line.at), Some(snapshot()));
+                (suspension.read, suspension.after_actions) = (Some(line.at), Some(snapshot()));
                 active.step = Step::Leaving;
                 let phase = suspension.phase;
                 let suspended = self
@@ -365,15 +365,15 @@ impl SuspensionControl {
                     false if suspended < MOST_SUSPENSIONS => SuspensionCommand::Go,
                     false => SuspensionCommand::Release,
                 };
-                self.tell(line.source, command);
+                self.send(line.source, command);
             }
             _ => {}
         }
     }
 
-    fn tell(&mut self, source: Source, command: SuspensionCommand) {
+    fn send(&mut self, source: Source, command: SuspensionCommand) {
         let Some(active) = self.active.get_mut(&source) else { return };
-        if let Err(error) = active.thread.tell(command) {
+        if let Err(error) = active.thread.send(command) {
             self.all[active.index].fault = Some(error.to_string());
             // After its release it continues by itself and reports that.
             self.active.remove(&source);

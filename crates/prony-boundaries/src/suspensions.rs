@@ -8,10 +8,10 @@ pub struct Suspensions(Vec<(Nanos, Nanos)>);
 
 impl Suspensions {
     /// From suspensions of any threads, in any order.
-    pub fn new(mut holds: Vec<(Nanos, Nanos)>) -> Self {
-        holds.sort_unstable();
+    pub fn new(mut suspensions: Vec<(Nanos, Nanos)>) -> Self {
+        suspensions.sort_unstable();
         let mut merged: Vec<(Nanos, Nanos)> = Vec::new();
-        for (from, to) in holds {
+        for (from, to) in suspensions {
             match merged.last_mut() {
                 Some(last) if from <= last.1 => last.1 = last.1.max(to),
                 _ => merged.push((from, to)),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_is_found_by_the_clock_that_stands_still() {
+    fn an_instant_is_found_by_the_clock_that_stops_in_suspensions() {
         let suspended = Suspensions::new(vec![(ms(10), ms(30)), (ms(50), ms(60))]);
         assert_eq!([5, 10, 11, 30, 31, 70].map(|n| suspended.instant(ms(n))), [5, 10, 31, 50, 61, 100].map(ms));
         assert!((0..200).all(|n| suspended.running(suspended.instant(ms(n))) == ms(n)));

@@ -7,7 +7,7 @@ use prony_runtime::{ProbeEvent, ProbeLine};
 
 use crate::functions::{Part, observed};
 use crate::marks::{Boundary, Mark};
-use crate::phase_state::{Event, Happened, Tracked};
+use crate::phase_state::{Event, Happened, PhaseState};
 
 /// What an event changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Change {
 #[derive(Clone, Debug)]
 pub struct Tracker {
     /// In the experiment's order.
-    pub phases: Vec<Tracked>,
+    pub phases: Vec<PhaseState>,
     /// Marks that belong to no phase or are malformed, the first few.
     pub strange: Vec<String>,
     /// How many there were.
@@ -44,7 +44,7 @@ const MOST_STRANGE: usize = 20;
 impl Tracker {
     /// Nothing has begun.
     pub fn new(specs: &[PhaseSpec]) -> Self {
-        let tracked = |spec| observed(spec).map_or_else(Tracked::led, |observe| Tracked::new(observe, specs));
+        let tracked = |spec| observed(spec).map_or_else(PhaseState::led, |observe| PhaseState::new(observe, specs));
         Self { phases: specs.iter().map(tracked).collect(), strange: Vec::new(), unknown_marks: 0 }
     }
 
@@ -156,7 +156,7 @@ impl Tracker {
 
     /// Before which instant a mark cannot have been made: it ends a phase that had not begun.
     pub(crate) fn not_before(&self, mark: &Mark) -> Option<Nanos> {
-        let ends = |phase: &&Tracked| {
+        let ends = |phase: &&PhaseState| {
             phase.is_open() && phase.end.as_ref().is_some_and(|end| end.is(Happened::Mark(mark), Boundary::End))
         };
         self.phases.iter().filter(ends).map(|phase| phase.not_before).max()
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_may_be_older_than_what_a_probe_tells() {
+    fn a_line_may_be_older_than_a_report_of_a_probe() {
         let mut tracker = Tracker::new(&[phase(line("go"), single("g"), None, false)]);
         tracker.happened(Happened::Line("go"), at(20), at(6));
         assert!(tracker.invoked(0, Part::End, &of_call("end", 13, 0)).is_none(), "before it can have been written");

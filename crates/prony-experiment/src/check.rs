@@ -7,7 +7,7 @@ use super::decode::compare::{self, Named, PhaseNames};
 use super::decode::program::is_observed;
 use super::decode::{View, report};
 use super::design::{Blocks, Compare, Experiment, Variant};
-use super::environment::Outside;
+use super::environment::EnvironmentValues;
 use super::factors::{self, FactorDef, LevelDef};
 use super::floor;
 use super::grammar;
@@ -54,7 +54,7 @@ pub fn check_in(
     overrides: &Overrides,
 ) -> Result<Experiment, Vec<Problem>> {
     let mut problems = Problems::new(&raw.text);
-    let outside = Outside::new(&overrides.variables, &raw.text);
+    let outside = EnvironmentValues::new(&overrides.variables, &raw.text);
     let raw = &outside.fill(&subject::with_names(raw, &mut problems), &mut problems);
     let factors = factors::read(&raw.root, overrides, &mut problems);
     let names: Vec<String> = factors.iter().map(|factor| factor.name.clone()).collect();

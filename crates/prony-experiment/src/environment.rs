@@ -16,7 +16,7 @@ const WITH_INSTANCE: [&str; 2] = ["command", "env"];
 /// Values for texts of programs, and the place of a text. The variables are prony's own: their values are part of the
 /// checked experiment, and so of its record.
 #[derive(Clone, Copy)]
-pub(crate) struct Outside<'a> {
+pub(crate) struct EnvironmentValues<'a> {
     variables: &'a BTreeMap<String, String>,
     file: &'a str,
     dir: bool,
@@ -30,7 +30,7 @@ fn entries(node: &mut Node) -> &mut [Entry] {
     }
 }
 
-impl<'a> Outside<'a> {
+impl<'a> EnvironmentValues<'a> {
     /// For the texts of a file.
     pub(crate) fn new(variables: &'a BTreeMap<String, String>, file: &'a str) -> Self {
         Self { variables, file, dir: false, instance: false }
@@ -58,7 +58,7 @@ impl<'a> Outside<'a> {
             match key.key.as_str() {
                 "replicas" => self.replicas(&mut key.node, problems),
                 "change" => self.change(&mut key.node, problems),
-                name => self.telling(WITH_DIR.contains(&name), false).node(&mut key.node, problems),
+                name => self.with_places(WITH_DIR.contains(&name), false).node(&mut key.node, problems),
             }
         }
     }
@@ -73,7 +73,7 @@ impl<'a> Outside<'a> {
     fn replicas(self, node: &mut Node, problems: &mut Problems<'_>) {
         for key in entries(node).iter_mut().filter(|key| key.key != "read") {
             let with_instance = WITH_INSTANCE.contains(&key.key.as_str());
-            self.telling(with_instance, with_instance).node(&mut key.node, problems);
+            self.with_places(with_instance, with_instance).node(&mut key.node, problems);
         }
     }
 
@@ -81,13 +81,13 @@ impl<'a> Outside<'a> {
         match &mut node.value {
             Value::List(items) => items.iter_mut().for_each(|item| self.change(item, problems)),
             Value::Table(keys) => {
-                keys.iter_mut().for_each(|key| self.telling(key.key == "env", false).node(&mut key.node, problems));
+                keys.iter_mut().for_each(|key| self.with_places(key.key == "env", false).node(&mut key.node, problems));
             }
             _ => self.node(node, problems),
         }
     }
 
-    const fn telling(self, dir: bool, instance: bool) -> Self {
+    const fn with_places(self, dir: bool, instance: bool) -> Self {
         Self { dir, instance, ..self }
     }
 

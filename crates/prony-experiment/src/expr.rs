@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn hyphens_belong_to_names_and_minus_stands_apart() {
+    fn hyphens_belong_to_names_and_minus_is_separate() {
         let name = |text: &str| Expr::Metric(text.parse().unwrap());
         assert_eq!(parse("no-sync write.time"), Ok(name("no-sync write.time")));
         let difference = Expr::Binary(Box::new(name("a.time")), Operator::Sub, Box::new(name("b.time")));

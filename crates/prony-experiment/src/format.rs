@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_format_the_unit_stands_beside() {
+    fn without_a_format_the_unit_follows_the_number() {
         assert_eq!(format_value(1.5e6, Unit::Nanos, None), "1.50 ms");
         assert_eq!(format_value(64e6, Unit::Bytes, None), "64.0 MB");
         assert_eq!(format_value(-64e6, Unit::Bytes, None), "-64.0 MB");

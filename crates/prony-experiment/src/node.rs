@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_knows_where_it_stands() {
+    fn every_value_has_its_place_in_the_file() {
         let text = "[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"write\"\nput = { count = 1_000 }\n";
         let raw = parse(text, "x.toml").unwrap();
         let engine = raw.root.get("store").unwrap().entry("engine").unwrap();

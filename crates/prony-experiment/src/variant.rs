@@ -6,7 +6,7 @@ use super::decode::order::Phases;
 use super::decode::phase::Placed;
 use super::decode::trigger::Frame;
 use super::decode::{data, order, phase, program, store};
-use super::environment::Outside;
+use super::environment::EnvironmentValues;
 use super::factors::{FactorDef, selection};
 use super::grammar;
 use super::node::{Entry, Node, RawExperiment, Value};
@@ -28,7 +28,7 @@ pub(crate) struct Context<'a> {
     /// The names of the factors.
     pub(crate) names: &'a [String],
     /// The values of placeholders in texts of programs.
-    pub(crate) outside: Outside<'a>,
+    pub(crate) outside: EnvironmentValues<'a>,
 }
 
 impl<'a> Context<'a> {

@@ -159,7 +159,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn quantities_stand_in_the_largest_unit_that_they_reach() {
+    fn quantities_have_the_largest_unit_that_they_reach() {
         assert_eq!([812, 1_500, 3_200_000, 4_100_000_000].map(nanos), ["812 ns", "1.50 us", "3.20 ms", "4.100 s"]);
         assert_eq!([119_999_999_999, 723_000_000_000].map(nanos), ["120.000 s", "12 min 3 s"]);
         assert_eq!(

@@ -366,7 +366,7 @@ impl ObserveSpec {
     }
 
     /// Whether the program is suspended where a call ends the phase.
-    pub const fn holds(&self) -> bool {
+    pub const fn suspends(&self) -> bool {
         let called = matches!(self.end, Some(Trigger::Call(_) | Trigger::Invocation(_)));
         called && (self.stop || self.at_end.is_some())
     }

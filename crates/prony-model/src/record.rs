@@ -16,7 +16,7 @@ pub mod process;
 pub use conditions::{Conditions, Settled, Spent};
 pub use effective::{Effective, EffectiveProgram, EffectiveStore};
 pub use host::{Facts, MachineLimits, Mount, Session};
-pub use machine::{Canary, Change, Machine, Moment, Pressure, Quiesced};
+pub use machine::{Change, Machine, Moment, Pressure, Quiesced, ReferenceTimes};
 pub use probe::ProbeReport;
 pub use process::{Captured, DiskUsage, MemoryEvidence, SettleResult, Status};
 

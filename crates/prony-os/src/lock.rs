@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_started_holds_no_lock() {
+    fn a_process_that_is_started_has_no_lock() {
         let dir = tempfile::tempdir().unwrap();
         let lock = Lock::shared(dir.path()).unwrap();
         let mut child = std::process::Command::new("sleep").arg("3600").spawn().unwrap();

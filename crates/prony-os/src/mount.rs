@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deepest_and_last_mount_holds_a_path() {
+    fn the_deepest_and_last_mount_contains_a_path() {
         assert_eq!(kind("/home/user"), "ext4");
         assert_eq!(kind("/mnt/a b/store"), "tmpfs");
         assert_eq!(kind("/mnt/abc"), "btrfs");

@@ -185,14 +185,14 @@ impl Lister<'_> {
             (Some(place), _) => relative(to.parent().unwrap_or(Path::new("")), &place),
             (None, OutwardLinks::Keep) if way.endless => fs::read_link(from)?,
             (None, OutwardLinks::Keep) => way.end,
-            (None, OutwardLinks::Copy) if !self.holds_the_tree(&way.end) => return self.instead(way, to),
+            (None, OutwardLinks::Copy) if !self.contains_the_tree(&way.end) => return self.instead(way, to),
             (None, OutwardLinks::Copy | OutwardLinks::Refuse) => return Ok(Linked::Outward(way.end)),
         };
         self.entries.push(Entry { from: from.to_path_buf(), to: to.to_path_buf(), about, target: Some(target) });
         Ok(Linked::Settled)
     }
 
-    fn holds_the_tree(&self, path: &Path) -> bool {
+    fn contains_the_tree(&self, path: &Path) -> bool {
         self.roots[..1].iter().map(|(top, _)| top).chain(&self.rules.alias).any(|top| top.starts_with(path))
     }
 

@@ -385,7 +385,7 @@ pub fn progress<'p>(
 ) -> impl FnMut(u64, u64) -> Result<(), Error> + use<'p> {
     let mut copying = Copying::new(program.directory.as_deref().unwrap_or_default(), observer);
     move |done, total| {
-        copying.tell(done, total);
+        copying.report(done, total);
         if means.interrupt.asked() {
             let message = "interrupted by the user".to_owned();
             return Err(Error::Step { program: program.name.clone(), step: "copy", message });

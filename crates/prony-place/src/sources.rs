@@ -126,7 +126,7 @@ impl<'a> Copying<'a> {
     }
 
     /// So many bytes of so many are copied.
-    pub(crate) fn tell(&mut self, done: u64, total: u64) {
+    pub(crate) fn report(&mut self, done: u64, total: u64) {
         if Instant::now() >= self.next {
             self.next = Instant::now() + AGAIN;
             let [done, total] = [done, total].map(Bytes::from_bytes);
@@ -144,10 +144,10 @@ mod tests {
     fn a_copy_that_takes_long_is_reported_now_and_then() {
         let mut log = Log::default();
         let mut copying = Copying::new("site", &mut log);
-        copying.tell(1, 9);
+        copying.report(1, 9);
         copying.next = Instant::now();
-        copying.tell(2, 9);
-        copying.tell(3, 9);
+        copying.report(2, 9);
+        copying.report(3, 9);
         let [done, total] = [2, 9].map(Bytes::from_bytes);
         assert_eq!(log.events, [Event::Copying { directory: "site".to_owned(), done, total }]);
     }

@@ -148,7 +148,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn every_link_that_leads_out_is_counted_and_one_that_holds_the_directory_is_never_copied() {
+fn every_link_that_leads_out_is_counted_and_one_that_contains_the_directory_is_never_copied() {
     let top = tempfile::tempdir().unwrap();
     let (site, copy) = (top.path().join("site"), top.path().join("copy"));
     fs::create_dir(&site).unwrap();

@@ -91,7 +91,7 @@ pub(super) struct Summary<'a> {
     /// Why the other trials have no number.
     pub(super) missing: Vec<Why>,
     /// The trials that have a number although they failed in the same phase: `saturated`.
-    pub(super) troubled: Vec<&'a TrialRecord>,
+    pub(super) failed: Vec<&'a TrialRecord>,
 }
 
 impl<'a> Summary<'a> {
@@ -103,7 +103,7 @@ impl<'a> Summary<'a> {
                 Value::Number(number) => {
                     summary.numbers.push(number);
                     if !trial.ending.outcome.is_ok() && ended_in(expr, &trial.ending) {
-                        summary.troubled.push(trial);
+                        summary.failed.push(trial);
                     }
                 }
                 Value::Missing(why) => summary.missing.push(why),

@@ -203,9 +203,9 @@ impl Writer<'_> {
         if summary.value(self.statistic).is_some() && !summary.ended.is_empty() {
             cell.marks.push(notes.mark(format!("trials of this row without a value: {}", ended(&summary.ended))));
         }
-        if !summary.troubled.is_empty() {
-            let (n, all) = (summary.troubled.len(), summary.numbers.len());
-            let said = evidence(&summary.troubled).unwrap_or_else(|| ended(&summary.troubled));
+        if !summary.failed.is_empty() {
+            let (n, all) = (summary.failed.len(), summary.numbers.len());
+            let said = evidence(&summary.failed).unwrap_or_else(|| ended(&summary.failed));
             cell.marks.push(notes.mark(format!("{said} (in {n} of {all} trials)")));
         }
         match summary.missing.first() {

@@ -104,12 +104,12 @@ pub(super) fn of_programs(
         let any = |key: &MetricKey| figures.readings(phase, *key).any(|reading| reading.measured().is_some());
         let judged = declared.iter().filter(|name| name.phase == phase).cloned();
         judged.for_each(|name| add(ColumnPlan { topic: Topic::Time, ..of_metric(name) }));
-        let work = WORK.iter().filter(|key| figures.tells(phase, **key, &phases));
+        let work = WORK.iter().filter(|key| figures.is_informative(phase, **key, &phases));
         work.for_each(|key| add(ColumnPlan { short: true, ..plan(phase, *key, Topic::Time) }));
         if any(&MetricKey::amount(Metric::Cpu)) {
             add(ColumnPlan { short: true, ..plan(phase, MetricKey::amount(Metric::Cpu), Topic::Time) });
         }
-        if trials.iter().any(|trial| cpu_modes::can_tell(trial, phase)) {
+        if trials.iter().any(|trial| cpu_modes::is_long_enough(trial, phase)) {
             add(user_and_system(phase));
         }
         let (peaks, why) = figures.peak(phase);
@@ -199,7 +199,7 @@ fn planned(experiment: &Experiment, trials: &[TrialRecord], shown: &[String]) ->
     let mut absent = Vec::new();
     for (topic, keys) in [(Topic::Time, TIME), (Topic::Memory, MEMORY), (Topic::Storage, STORAGE)] {
         for phase in shown {
-            for key in keys.iter().filter(|key| figures.tells(phase, **key, &phases)) {
+            for key in keys.iter().filter(|key| figures.is_informative(phase, **key, &phases)) {
                 match figures.reason(phase, *key) {
                     None => columns.push(plan(phase, *key, topic)),
                     Some(why) => note_absent(&mut absent, *key, &why),
@@ -338,7 +338,7 @@ impl Figures<'_> {
     }
 
     /// Whether a column for this metric would be informative, even if its value is missing.
-    fn tells(&self, phase: &str, key: MetricKey, phases: &[String]) -> bool {
+    fn is_informative(&self, phase: &str, key: MetricKey, phases: &[String]) -> bool {
         let number = |r: &Reading<f64>| r.measured().copied();
         match key.metric {
             // A time is shown for every timed phase, so that outcomes have their place.

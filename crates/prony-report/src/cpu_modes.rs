@@ -13,7 +13,7 @@ use prony_stats::summary::median;
 const LEAST: f64 = 50e6;
 
 /// Whether the phase of a trial took enough CPU time; `false` where its CPU time does not count.
-pub(super) fn can_tell(trial: &TrialRecord, phase: &str) -> bool {
+pub(super) fn is_long_enough(trial: &TrialRecord, phase: &str) -> bool {
     cpu(trial, phase).is_some_and(|nanos| nanos >= LEAST)
 }
 

@@ -15,7 +15,7 @@ pub(super) fn disagreeing(data: &RunData, trials: &BTreeMap<usize, Vec<&TrialRec
         let of_variant = VariantTrials { name: String::new(), spec: &variant.spec, trials: trials.clone() };
         alike.entry(work(variant)).or_default().push(of_variant);
     }
-    let pairs = alike.values().filter_map(|arms| arms.split_first());
+    let pairs = alike.values().filter_map(|variants| variants.split_first());
     let found = pairs.flat_map(|(first, rest)| rest.iter().flat_map(|other| answers_differ(first, other)));
     found.filter_map(|finding| finding.phase).collect()
 }

@@ -114,10 +114,10 @@ fn by_cpu(records: &[&PhaseRecord]) -> Vec<String> {
 fn ended(records: &[&PhaseRecord], instance: &str) -> bool {
     // What was to be read after a collection that did not come is kept as what was there before.
     let keys = [Stat::End, Stat::Before].map(|stat| MetricKeyText(MetricKey::gauge(Metric::Anon, stat)));
-    let lives = |found: &&BTreeMap<MetricKeyText, Reading<f64>>| {
+    let is_alive = |found: &&BTreeMap<MetricKeyText, Reading<f64>>| {
         keys.iter().any(|key| found.get(key).is_some_and(|r| r.measured().is_some()))
     };
-    records.iter().filter_map(|record| record.readings.get(instance)).any(|found| !lives(&found))
+    records.iter().filter_map(|record| record.readings.get(instance)).any(|found| !is_alive(&found))
 }
 
 fn rows(instances: &[String]) -> Vec<Row> {

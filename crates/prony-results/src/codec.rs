@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn blobs_that_claim_more_than_memory_holds_are_damaged() {
+    fn blobs_that_claim_more_than_fits_in_memory_are_damaged() {
         let run_of_equals = |count: u64, columns: usize| {
             let mut out = Vec::new();
             put(&mut out, count);

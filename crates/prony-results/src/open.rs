@@ -12,8 +12,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::names::Names;
 use super::run::RunId;
-use super::run_lock::Live;
-use super::schema::{self, Fault, Holds, VERSION};
+use super::run_lock::RunLock;
+use super::schema::{self, Content, Fault, VERSION};
 use crate::Error;
 
 /// How long to wait for another process's write.
@@ -32,7 +32,7 @@ pub struct Database {
     /// Names that were written so far, with their numbers.
     pub(super) names: Names,
     /// The runs of this session.
-    pub(super) live: BTreeMap<RunId, Live>,
+    pub(super) locks: BTreeMap<RunId, RunLock>,
 }
 
 impl Database {
@@ -76,7 +76,7 @@ impl Database {
         opened
             .map_err(Fault::Sql)
             .and_then(|connection| {
-                if schema::check(&connection)? == Holds::Nothing {
+                if schema::check(&connection)? == Content::Nothing {
                     return Err(Fault::Foreign);
                 }
                 connection.set_prepared_statement_cache_capacity(64);
@@ -98,7 +98,7 @@ impl Database {
             synced: Instant::now(),
             unsynced: false,
             names: Names::default(),
-            live: BTreeMap::new(),
+            locks: BTreeMap::new(),
         }
     }
 
@@ -110,7 +110,7 @@ impl Database {
                 connection.busy_timeout(BUSY)?;
                 let content = schema::check(&connection)?;
                 prepare(&connection)?;
-                if content == Holds::Nothing {
+                if content == Content::Nothing {
                     schema::create(&mut connection)?;
                 }
                 Ok(Self::of(path, connection))
@@ -310,7 +310,7 @@ mod tests {
     fn a_database_with_a_second_name_is_refused_under_both() {
         let folder = tempfile::tempdir().unwrap();
         let [path, other] = ["x.db", "hard.db"].map(|name| folder.path().join(name));
-        let live = Database::create(&path).unwrap();
+        let database = Database::create(&path).unwrap();
         std::fs::hard_link(&path, &other).unwrap();
         for name in [&path, &other] {
             for opened in [Database::open(name), Database::create(name), Database::read_only(name)] {
@@ -323,11 +323,11 @@ mod tests {
         assert!(!folder.path().join("hard.db-wal").exists());
         std::fs::remove_file(other).unwrap();
         Database::open(&path).unwrap();
-        drop(live);
+        drop(database);
     }
 
     #[test]
-    fn a_file_is_read_as_it_stands_and_never_written() {
+    fn a_file_is_read_unchanged_and_never_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r\u{e9}sult?.db");
         drop(Database::create(&path).unwrap());

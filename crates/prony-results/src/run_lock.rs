@@ -29,12 +29,12 @@ pub fn is_file_of(database: &Path, path: &Path) -> bool {
 
 /// The lock of a run's session.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct RunLock {
     path: PathBuf,
     _lock: Lock,
 }
 
-impl Live {
+impl RunLock {
     /// Locks a run; [`ErrorKind::WouldBlock`] where another session has it.
     pub(super) fn lock(database: &Path, run: RunId) -> io::Result<Self> {
         let mut path = fs::canonicalize(database)?.into_os_string();
@@ -51,7 +51,7 @@ impl Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for RunLock {
     fn drop(&mut self) {
         // While it is locked: a process that opens it now notices that it was removed.
         let _ = fs::remove_file(&self.path);

@@ -36,7 +36,7 @@ impl From<rusqlite::Error> for Fault {
 
 /// The content of a file that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum Content {
     /// Nothing yet.
     Nothing,
     /// The tables.
@@ -44,17 +44,17 @@ pub(super) enum Holds {
 }
 
 /// The content of the file; changes nothing.
-pub(super) fn check(connection: &Connection) -> Result<Holds, Fault> {
+pub(super) fn check(connection: &Connection) -> Result<Content, Fault> {
     // One state of the file: another process may be making its tables right now.
     let snapshot = connection.unchecked_transaction()?;
-    holds(&snapshot)
+    content(&snapshot)
 }
 
 /// Makes the tables where there are none; several processes may try at once.
 pub(super) fn create(connection: &mut Connection) -> Result<(), Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have created them while this one waited.
-    if holds(&transaction)? == Holds::Nothing {
+    if content(&transaction)? == Content::Nothing {
         transaction.execute_batch(TABLES)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
@@ -74,12 +74,12 @@ pub fn is_results(file: &Path) -> bool {
         && header.ends_with(&(APPLICATION_ID as u32).to_be_bytes())
 }
 
-fn holds(connection: &Connection) -> Result<Holds, Fault> {
+fn content(connection: &Connection) -> Result<Content, Fault> {
     let version = pragma(connection, "user_version")?;
     match (pragma(connection, "application_id")? == APPLICATION_ID, version) {
-        (true, VERSION) => Ok(Holds::Tables),
+        (true, VERSION) => Ok(Content::Tables),
         (true, other) => Err(Fault::OtherSchema(other)),
-        (false, 0) if is_empty(connection)? => Ok(Holds::Nothing),
+        (false, 0) if is_empty(connection)? => Ok(Content::Nothing),
         (false, _) => Err(Fault::Foreign),
     }
 }
@@ -99,10 +99,10 @@ mod tests {
     #[test]
     fn tables_are_made_once() {
         let mut connection = Connection::open_in_memory().unwrap();
-        assert_eq!(check(&connection).unwrap(), Holds::Nothing);
+        assert_eq!(check(&connection).unwrap(), Content::Nothing);
         create(&mut connection).unwrap();
         create(&mut connection).unwrap();
-        assert_eq!(check(&connection).unwrap(), Holds::Tables);
+        assert_eq!(check(&connection).unwrap(), Content::Tables);
     }
 
     #[test]

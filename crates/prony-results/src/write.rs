@@ -15,7 +15,7 @@ use super::codec::{pack, pack_samples};
 use super::names::{Names, intern, json};
 use super::open::Database;
 use super::run::{RunId, RunStart, RunStatus};
-use super::run_lock::Live;
+use super::run_lock::RunLock;
 use crate::Error;
 
 impl Database {
@@ -25,7 +25,7 @@ impl Database {
     /// [`Error::Database`].
     pub fn begin_run(&mut self, start: &RunStart<'_>) -> Result<RunId, Error> {
         let path = self.path().to_owned();
-        let (run, live) = self.write("start a run", |tx| {
+        let (run, lock) = self.write("start a run", |tx| {
             let recorded = start.experiment.recorded();
             let experiment = json(recorded.as_ref())?;
             tx.prepare_cached(
@@ -50,10 +50,10 @@ impl Database {
             let run = RunId(tx.last_insert_rowid());
             recorded.variants().iter().try_for_each(|v| insert_variant(tx, run, &recorded, v))?;
             // Before other processes can find it.
-            let locked = Live::lock(&path, run);
+            let locked = RunLock::lock(&path, run);
             Ok((run, locked.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?))
         })?;
-        self.live.insert(run, live);
+        self.locks.insert(run, lock);
         Ok(run)
     }
 
@@ -63,15 +63,15 @@ impl Database {
     /// # Errors
     /// [`Error::RunIsLive`] where another session has it, or where that is not known.
     pub fn take_run(&mut self, run: RunId) -> Result<(), Error> {
-        if self.live.contains_key(&run) {
+        if self.locks.contains_key(&run) {
             return Ok(());
         }
-        let live = Live::lock(self.path(), run).map_err(|source| {
+        let lock = RunLock::lock(self.path(), run).map_err(|source| {
             let (run, path) = (run.0, self.path().to_owned());
             let source = Some(source).filter(|error| error.kind() != ErrorKind::WouldBlock);
             Error::RunIsLive { run, path, source }
         })?;
-        self.live.insert(run, live);
+        self.locks.insert(run, lock);
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Database {
                 params![run.0, status.name(), ended_unix_ms as i64],
             )
         })?;
-        self.live.remove(&run);
+        self.locks.remove(&run);
         self.must_have_run(run, changed)
     }
 
@@ -167,7 +167,7 @@ impl Database {
     pub fn delete_run(&mut self, run: RunId) -> Result<(), Error> {
         self.take_run(run)?;
         let changed = self.write("delete a run", |tx| tx.execute("DELETE FROM runs WHERE id = ?1", [run.0]))?;
-        self.live.remove(&run);
+        self.locks.remove(&run);
         self.must_have_run(run, changed)?;
         self.shrink()
     }

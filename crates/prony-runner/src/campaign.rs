@@ -11,7 +11,7 @@ use prony_os::clock::monotonic;
 use prony_results::{Database, RunId};
 
 use crate::error::Error;
-use crate::new_warnings::Warned;
+use crate::new_warnings::NewWarnings;
 
 /// Trials that are shorter are stored several at once where care is light.
 const SHORT: Nanos = Nanos::from_millis(5);
@@ -36,7 +36,7 @@ pub struct Campaign<'a> {
     pub(crate) session: u32,
     gathered: Gathered,
     /// The warnings that were printed.
-    pub(crate) warned: Warned,
+    pub(crate) new_warnings: NewWarnings,
 }
 
 /// Short trials that wait to be stored together, which costs a fraction of storing each by itself.
@@ -51,8 +51,8 @@ struct Gathered {
 impl<'a> Campaign<'a> {
     /// A run of which earlier sessions finished the first `done` trials of the plan.
     pub fn new(database: &'a mut Database, run: RunId, plan: &'a [PlannedTrial], done: usize) -> Self {
-        let (began, gathered, warned) = (monotonic(), Gathered::default(), Warned::default());
-        Self { database, run, plan, done: count(done), began, session: 0, gathered, warned }
+        let (began, gathered, new_warnings) = (monotonic(), Gathered::default(), NewWarnings::default());
+        Self { database, run, plan, done: count(done), began, session: 0, gathered, new_warnings }
     }
 
     /// The same run with another begin, a time of the monotonic clock: the run's time includes what precedes the first

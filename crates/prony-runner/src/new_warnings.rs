@@ -10,14 +10,14 @@ use prony_model::record::TrialRecord;
 
 /// The guard and phase of each warning that was printed in this run.
 #[derive(Debug, Default)]
-pub struct Warned {
+pub struct NewWarnings {
     reported: BTreeSet<(String, Option<String>)>,
 }
 
-impl Warned {
+impl NewWarnings {
     /// The warnings of a trial that no earlier trial had. With light care there are none: its trials take milliseconds,
     /// and all findings are in the summary that follows.
-    pub fn news(&mut self, record: &TrialRecord, care: Care) -> Vec<Event> {
+    pub fn of_trial(&mut self, record: &TrialRecord, care: Care) -> Vec<Event> {
         let warning = |finding: &&Finding| finding.severity == Severity::Warning && care == Care::Full;
         let warnings = record.findings.iter().filter(warning);
         let new = warnings.filter(|finding| self.reported.insert((finding.guard.clone(), finding.phase.clone())));

@@ -22,8 +22,8 @@ use prony_os::interrupt::Interrupt;
 use crate::budget::Bought;
 use crate::campaign::{Campaign, count, planned};
 use crate::error::Error;
-use crate::run_context::Lab;
-use crate::run_duration::RunTime;
+use crate::run_context::RunContext;
+use crate::run_duration::RunDuration;
 use crate::scratch::elsewhere;
 use crate::{estimate, trial};
 use prony_analysis::verdicts;
@@ -91,22 +91,22 @@ pub fn begin_in(
         observer.event(&Event::Notice { text: bought.to_string(), hint: bought.hint() });
     }
     let elsewhere = elsewhere(near, database.path());
-    let lab = Lab::new(experiment, near, &[database.path()], interrupt, observer)?;
+    let context = RunContext::new(experiment, near, &[database.path()], interrupt, observer)?;
     if experiment.observe().care == Care::Light {
         database.sync_every(LAZY)?;
     }
     let run = database.begin_run(&RunStart {
         experiment,
         seed: experiment.seed(),
-        host: &lab.host,
-        limits: &lab.limits,
+        host: &context.host,
+        limits: &context.limits,
         version: env!("CARGO_PKG_VERSION"),
         started_unix_ms: unix_ms(),
         planned: planned(experiment, &plan, 0),
         scratch: elsewhere.as_deref(),
     })?;
     let campaign = Campaign::new(database, run, &plan, 0).since(began);
-    Ok((run, self::run(campaign, &lab, observer)?))
+    Ok((run, self::run(campaign, &context, observer)?))
 }
 
 /// What the experiment's time budget buys, by what is known before it runs.
@@ -121,28 +121,32 @@ fn bought(experiment: &Experiment, database: &Path) -> Option<Bought> {
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
-pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observer) -> Result<Summary, Error> {
+pub fn run(
+    mut campaign: Campaign<'_>,
+    context: &RunContext<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Summary, Error> {
     let mut summary = Summary::default();
-    observer.event(&began(&campaign, lab.experiment));
-    let analyses = analyses(lab.experiment);
-    let mut course = RunTime::new(lab.experiment, campaign.plan, campaign.began);
+    observer.event(&began(&campaign, context.experiment));
+    let analyses = analyses(context.experiment);
+    let mut course = RunDuration::new(context.experiment, campaign.plan, campaign.began);
     if campaign.done > 0 {
         course.earlier(campaign.plan, &campaign.database.load_run(campaign.run)?.trials);
     }
-    if lab.experiment.observe().care == Care::Light {
+    if context.experiment.observe().care == Care::Light {
         campaign.database.sync_every(LAZY)?;
     }
     course.is_set_up(monotonic());
-    let ran = blocks(&mut campaign, lab, (&analyses, &mut course), &mut summary, observer)
+    let ran = blocks(&mut campaign, context, (&analyses, &mut course), &mut summary, observer)
         .and_then(|()| campaign.keep_gathered())
         .and_then(|()| {
-            summary.interrupted = summary.interrupted || !profile::all(&mut campaign, lab, observer)?;
+            summary.interrupted = summary.interrupted || !profile::all(&mut campaign, context, observer)?;
             Ok(())
         });
     // What a program's `cleanup` does may take long, or be ended.
     let saved = campaign.keep_gathered();
     // Whatever ended it: programs leave the same behind.
-    summary.unclean = trial::clean_up(lab, observer).err().map(|error| error.to_string());
+    summary.unclean = trial::clean_up(context, observer).err().map(|error| error.to_string());
     if let Err(error) = ran.and(saved) {
         summary.unclean.into_iter().for_each(|text| observer.event(&Event::Notice { text, hint: None }));
         // What ended it is the error to tell; the run can be taken up again, as one that the user interrupted.
@@ -152,7 +156,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     }
     campaign.database.sync_every(Duration::ZERO)?;
     let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
-    if lab.experiment.compare().budget.is_some() {
+    if context.experiment.compare().budget.is_some() {
         campaign.database.reopen_run(campaign.run, campaign.done)?;
     }
     campaign.database.end_run(campaign.run, status, unix_ms())?;
@@ -164,8 +168,8 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
 /// Runs block after block, until the user interrupts it, an interim analysis ends it or its time is over.
 fn blocks(
     campaign: &mut Campaign<'_>,
-    lab: &Lab<'_>,
-    (analyses, course): (&[u32], &mut RunTime),
+    context: &RunContext<'_>,
+    (analyses, course): (&[u32], &mut RunDuration),
     summary: &mut Summary,
     observer: &mut dyn Observer,
 ) -> Result<(), Error> {
@@ -177,7 +181,7 @@ fn blocks(
             observer.event(&Event::Notice { text, hint: None });
             break;
         }
-        if !one_block(campaign, lab, (block, course), summary, observer)? {
+        if !one_block(campaign, context, (block, course), summary, observer)? {
             summary.interrupted = true;
             break;
         }
@@ -185,7 +189,7 @@ fn blocks(
             course.block_ended();
         }
         if !done && course.blocks() == 1 {
-            correct(lab.experiment, course, observer);
+            correct(context.experiment, course, observer);
         }
         let blocks = block.first().map_or(0, |trial| trial.block + 1);
         if analyses.contains(&blocks) {
@@ -199,7 +203,7 @@ fn blocks(
 }
 
 /// Reports what the budget suffices for when a block has shown what one takes.
-fn correct(experiment: &Experiment, course: &RunTime, observer: &mut dyn Observer) {
+fn correct(experiment: &Experiment, course: &RunDuration, observer: &mut dyn Observer) {
     let measured = course.of_a_block().zip(course.blocks_in_budget(monotonic()));
     let bought = measured.and_then(|(block, blocks)| Bought::measured(experiment, block, blocks));
     if let Some(bought) = bought {
@@ -215,8 +219,8 @@ fn blocks_text(blocks: u32) -> String {
 /// Runs the rest of a block; `false` where the user interrupted it.
 fn one_block(
     campaign: &mut Campaign<'_>,
-    lab: &Lab<'_>,
-    (block, course): (&[PlannedTrial], &mut RunTime),
+    context: &RunContext<'_>,
+    (block, course): (&[PlannedTrial], &mut RunDuration),
     summary: &mut Summary,
     observer: &mut dyn Observer,
 ) -> Result<bool, Error> {
@@ -224,7 +228,7 @@ fn one_block(
         if trial.position < campaign.done {
             continue;
         }
-        if lab.interrupt.asked() || !one(campaign, lab, (trial, course), summary, observer)? {
+        if context.interrupt.asked() || !one(campaign, context, (trial, course), summary, observer)? {
             return Ok(false);
         }
     }
@@ -255,27 +259,27 @@ fn settled(campaign: &Campaign<'_>, observer: &mut dyn Observer, blocks: u32) ->
 /// Runs and stores one trial; `false` where the user interrupted it, and nothing of it is stored.
 fn one(
     campaign: &mut Campaign<'_>,
-    lab: &Lab<'_>,
-    (trial, course): (&PlannedTrial, &mut RunTime),
+    context: &RunContext<'_>,
+    (trial, course): (&PlannedTrial, &mut RunDuration),
     summary: &mut Summary,
     observer: &mut dyn Observer,
 ) -> Result<bool, Error> {
-    let variant = lab.experiment.levels_text(&lab.experiment.variants()[trial.variant]);
+    let variant = context.experiment.levels_text(&context.experiment.variants()[trial.variant]);
     campaign.expect(trial)?;
     observer.event(&Event::TrialBegan { trial: *trial, variant: variant.clone() });
-    let mut record = trial::run(lab, trial, observer)?;
+    let mut record = trial::run(context, trial, observer)?;
     if record.ending.outcome == Outcome::Interrupted {
         return Ok(false);
     }
     record.conditions.session = campaign.session;
-    record.conditions.spent = Some(course.trial_ended(trial.variant, monotonic(), lab.places.made_in()));
+    record.conditions.spent = Some(course.trial_ended(trial.variant, monotonic(), context.places.made_in()));
     campaign.done = trial.position + 1;
     match record.ending.outcome {
         Outcome::Ok => summary.ok += 1,
         _ => summary.failed += 1,
     }
-    let light = lab.experiment.observe().care == Care::Light;
-    let warnings = campaign.warned.news(&record, lab.experiment.observe().care);
+    let light = context.experiment.observe().care == Care::Light;
+    let warnings = campaign.new_warnings.of_trial(&record, context.experiment.observe().care);
     let event = ended(campaign, course, &record, variant);
     campaign.keep(record, light)?;
     observer.event(&event);
@@ -297,7 +301,7 @@ fn began(campaign: &Campaign<'_>, experiment: &Experiment) -> Event {
     }
 }
 
-fn ended(campaign: &Campaign<'_>, course: &RunTime, record: &TrialRecord, variant: String) -> Event {
+fn ended(campaign: &Campaign<'_>, course: &RunDuration, record: &TrialRecord, variant: String) -> Event {
     Event::TrialEnded {
         trial: record.trial,
         variant,

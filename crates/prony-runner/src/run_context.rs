@@ -8,10 +8,10 @@ use prony_experiment::design::{Experiment, Variant};
 use prony_model::event::{Event, Observer};
 use prony_model::program::{Care, CopyOf, ProgramSpec};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Canary, Facts, MachineLimits};
+use prony_model::record::{Facts, MachineLimits, ReferenceTimes};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::clock::monotonic;
-use prony_os::host::{Canaries, facts, machine_limits, moment, warm_memory};
+use prony_os::host::{ReferenceWorkload, facts, machine_limits, moment, warm_memory};
 use prony_os::interrupt::Interrupt;
 use prony_os::launch::{Launch, Launcher};
 use prony_os::limits::{Ability, Limit};
@@ -29,7 +29,7 @@ use crate::scratch::sweep;
 const WARM: Bytes = Bytes::from_mib(1024);
 
 /// What every trial of a run shares.
-pub struct Lab<'a> {
+pub struct RunContext<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
     /// Starts processes.
@@ -40,9 +40,9 @@ pub struct Lab<'a> {
     /// which has them open too, must be the last to close them, so that their closing delays nobody.
     pub environments: Environments,
     /// The reference workloads beside each trial; their memory is touched when they first run.
-    canaries: OnceCell<Canaries>,
+    reference_workload: OnceCell<ReferenceWorkload>,
     /// Their last results, and when.
-    sung: RefCell<Option<(Nanos, Canary)>>,
+    last_reference: RefCell<Option<(Nanos, ReferenceTimes)>>,
     /// Where scratch directories are made: on the file system of the results.
     pub near: PathBuf,
     /// Whether the user asked to stop.
@@ -61,7 +61,7 @@ pub struct Lab<'a> {
     pub announced: Option<Announced>,
 }
 
-impl<'a> Lab<'a> {
+impl<'a> RunContext<'a> {
     /// Reads the state of the machine, removes what killed runs left, and touches memory. Scratch is made in `near`;
     /// `own` are files of prony's own, such as the database, which no copy of a program's directory takes along.
     ///
@@ -80,7 +80,7 @@ impl<'a> Lab<'a> {
     /// The same, whose processes `launcher` starts.
     ///
     /// # Errors
-    /// As [`Lab::new`].
+    /// As [`RunContext::new`].
     pub(crate) fn launching(
         launcher: Arc<dyn Launch>,
         experiment: &'a Experiment,
@@ -95,7 +95,7 @@ impl<'a> Lab<'a> {
         let places = Places::of_experiment(experiment, own)?;
         sweep(near, observer)?;
         let (environments, tracepoints) = (Environments::default(), Tracing::of(experiment));
-        if experiment.variants().iter().any(|variant| stands(experiment, variant)) {
+        if experiment.variants().iter().any(|variant| reuses(experiment, variant)) {
             environments.begin(near, &launcher, &tracepoints);
         }
         // Before the machine's limits are measured, which disturbs other processes most.
@@ -126,8 +126,8 @@ impl<'a> Lab<'a> {
             launcher,
             environments,
             tracepoints,
-            canaries: OnceCell::new(),
-            sung: RefCell::new(None),
+            reference_workload: OnceCell::new(),
+            last_reference: RefCell::new(None),
             near: near.to_path_buf(),
             interrupt,
             places,
@@ -139,34 +139,34 @@ impl<'a> Lab<'a> {
         })
     }
 
-    /// The same laboratory with an experiment that has grown by variants; known ones keep their places.
+    /// The same context with an experiment that has grown by variants; known ones keep their places.
     ///
     /// # Errors
     /// Where new variants have limits that cannot be enforced here.
-    pub fn with<'b>(self, experiment: &'b Experiment) -> Result<Lab<'b>, Error>
+    pub fn with<'b>(self, experiment: &'b Experiment) -> Result<RunContext<'b>, Error>
     where
         'a: 'b,
     {
         enforceable(experiment)?;
-        Ok(Lab { experiment, ..self })
+        Ok(RunContext { experiment, ..self })
     }
 
     /// The reference workloads before a trial: those after the trial before, where that is less than a second ago.
-    pub(crate) fn canary_before(&self) -> Canary {
-        let recent = |(at, _): &(Nanos, Canary)| monotonic().since(*at) < Nanos::from_secs(1);
-        let last = self.sung.borrow().clone().filter(recent);
-        last.map_or_else(|| self.canary_after(), |(_, canary)| canary)
+    pub(crate) fn reference_before(&self) -> ReferenceTimes {
+        let recent = |(at, _): &(Nanos, ReferenceTimes)| monotonic().since(*at) < Nanos::from_secs(1);
+        let last = self.last_reference.borrow().clone().filter(recent);
+        last.map_or_else(|| self.reference_after(), |(_, times)| times)
     }
 
     /// Runs the reference workloads now.
-    pub(crate) fn canary_after(&self) -> Canary {
-        let canary = self.canaries.get_or_init(Canaries::default).sing(&self.near);
-        *self.sung.borrow_mut() = Some((monotonic(), canary.clone()));
-        canary
+    pub(crate) fn reference_after(&self) -> ReferenceTimes {
+        let times = self.reference_workload.get_or_init(ReferenceWorkload::default).run(&self.near);
+        *self.last_reference.borrow_mut() = Some((monotonic(), times.clone()));
+        times
     }
 }
 
-impl Lab<'_> {
+impl RunContext<'_> {
     /// What launching a program needs.
     pub fn means(&self) -> Means<'_> {
         Means { launcher: &*self.launcher, near: &self.near, interrupt: &self.interrupt }
@@ -181,7 +181,7 @@ pub(crate) fn starts_replicas(experiment: &Experiment) -> bool {
 }
 
 /// Whether a variant's trials reuse what the one before left, as far as that is known beforehand.
-fn stands(experiment: &Experiment, variant: &Variant) -> bool {
+fn reuses(experiment: &Experiment, variant: &Variant) -> bool {
     let itself = |program: &ProgramSpec| program.directory.is_some() && program.copy != CopyOf::Trial;
     experiment.observe().care == Care::Light
         && !starts_replicas(experiment)
@@ -208,17 +208,17 @@ mod tests {
 
     #[test]
     fn one_variant_with_replicas_keeps_all_from_taking_over() {
-        let stand = |counts: &str| {
+        let reusing = |counts: &str| {
             let text = format!(
                 "[factors]\nn = [{counts}]\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\ndirectory = \".\"\n\
                  copy = \"none\"\nreplicas = {{ count = \"{{n}}\", phase = \"run\" }}\n"
             );
             let experiment =
                 crate::load::text(text, "x.toml", &Default::default(), &prony_model::catalog::Anywhere).unwrap();
-            let each = experiment.variants().iter().map(|variant| stands(&experiment, variant));
+            let each = experiment.variants().iter().map(|variant| reuses(&experiment, variant));
             (starts_replicas(&experiment), each.collect::<Vec<_>>())
         };
-        assert_eq!(stand("0, 2"), (true, vec![false, false]));
-        assert_eq!(stand("0"), (false, vec![true]));
+        assert_eq!(reusing("0, 2"), (true, vec![false, false]));
+        assert_eq!(reusing("0"), (false, vec![true]));
     }
 }

@@ -16,7 +16,7 @@ use prony_stats::time_budget::{Budget, Times};
 
 /// The times of a run so far. Times are of one monotonic clock, which the caller reads.
 #[derive(Clone, Debug)]
-pub(crate) struct RunTime {
+pub(crate) struct RunDuration {
     /// When this session began.
     began: Nanos,
     /// What earlier sessions took.
@@ -39,7 +39,7 @@ pub(crate) struct RunTime {
     profiles: u32,
 }
 
-impl RunTime {
+impl RunDuration {
     /// For a run that begins, or is resumed, at a time.
     pub(crate) fn new(experiment: &Experiment, plan: &[PlannedTrial], began: Nanos) -> Self {
         let (mut in_block, mut left) = (BTreeMap::new(), BTreeMap::new());
@@ -120,7 +120,7 @@ impl RunTime {
     pub(crate) fn goes_on(&self, now: Nanos) -> bool {
         let trials: u32 = self.in_block.values().sum();
         let after = f64::from(self.profiles) / f64::from(trials.max(1));
-        self.budget.is_none_or(|budget| budget.holds_another(self.elapsed(now), after))
+        self.budget.is_none_or(|budget| budget.allows_another(self.elapsed(now), after))
     }
 
     /// About how long the rest takes, at most: the plan and its profiles, or what the budget leaves.
@@ -190,10 +190,10 @@ mod tests {
         experiment: &Experiment,
         took: impl Fn(&PlannedTrial) -> f64,
         once: impl Fn(&PlannedTrial) -> f64,
-        mut each: impl FnMut(&RunTime, f64),
+        mut each: impl FnMut(&RunDuration, f64),
     ) -> (f64, u32) {
         let plan = plan(experiment);
-        let mut course = RunTime::new(experiment, &plan, at(1000.0));
+        let mut course = RunDuration::new(experiment, &plan, at(1000.0));
         let (mut clock, mut done_once) = (1015.0, 0.0);
         course.is_set_up(at(clock));
         for block in plan.chunk_by(|a, b| a.block == b.block) {
@@ -265,7 +265,7 @@ mod tests {
     fn a_budget_counts_what_earlier_sessions_took() {
         let experiment = experiment("budget = \"100 s\"");
         let plan = plan(&experiment);
-        let mut course = RunTime::new(&experiment, &plan, at(5000.0));
+        let mut course = RunDuration::new(&experiment, &plan, at(5000.0));
         let record = |trial: &PlannedTrial| {
             let once = if trial.position == 0 { at(20.0) } else { Nanos::ZERO };
             let spent = Some(Spent { time: at(10.0), once });

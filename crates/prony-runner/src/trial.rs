@@ -30,7 +30,7 @@ use crate::roles::environment::Environment;
 use crate::roles::probe::Probing;
 use crate::roles::replicas::Replicas;
 use crate::roles::{MainRole, Prepared};
-use crate::run_context::Lab;
+use crate::run_context::RunContext;
 use crate::watch::watch;
 use crate::watched::Watched;
 
@@ -39,8 +39,8 @@ use crate::watched::Watched;
 /// # Errors
 /// If the machine refuses what every trial needs, or a step beside a program fails. How a subject ends, even before it
 /// began, is an outcome and not an error.
-pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> Result<TrialRecord, Error> {
-    run_with(lab, trial, None, observer)
+pub fn run(context: &RunContext<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> Result<TrialRecord, Error> {
+    run_with(context, trial, None, observer)
 }
 
 /// The same, profiled where there is a recorder.
@@ -48,75 +48,75 @@ pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> 
 /// # Errors
 /// As [`run`].
 pub fn run_with(
-    lab: &Lab<'_>,
+    context: &RunContext<'_>,
     trial: &PlannedTrial,
     mut recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
 ) -> Result<TrialRecord, Error> {
-    let other_runs = || lab.announced.as_ref().map(Announced::other_runs);
+    let other_runs = || context.announced.as_ref().map(Announced::other_runs);
     let before = other_runs();
-    let attempted = match attempt(lab, trial, recorder.as_deref_mut(), observer) {
+    let attempted = match attempt(context, trial, recorder.as_deref_mut(), observer) {
         // A supervisor that was killed before its subject began: nothing was measured, and another takes its place.
         // One that is killed later is an end that says so, or, after an end, a problem: neither comes here.
-        Err(Error::Os(prony_os::Error::SupervisorEnded { .. })) => attempt(lab, trial, recorder, observer),
+        Err(Error::Os(prony_os::Error::SupervisorEnded { .. })) => attempt(context, trial, recorder, observer),
         attempted => attempted,
     };
     let mut record = match attempted {
         // A step before the subject did not fail, but was ended with all else.
-        Err(Error::Place(prony_place::Error::Step { .. })) if lab.interrupt.asked() => interrupted(trial),
+        Err(Error::Place(prony_place::Error::Step { .. })) if context.interrupt.asked() => interrupted(trial),
         attempted => attempted?,
     };
     let beside = before.zip(other_runs()).filter(|(before, after)| after.any_since(before));
     record.findings.extend(beside.map(|(before, after)| guard::trial::other_run(before.count.max(after.count))));
-    let program = lab.experiment.variants()[trial.variant].spec.subject.program();
-    let (care, commands) = (lab.experiment.observe().care, lab.experiment.records_commands());
-    let changed = program.and_then(|program| lab.places.source_changed(program, care, commands));
+    let program = context.experiment.variants()[trial.variant].spec.subject.program();
+    let (care, commands) = (context.experiment.observe().care, context.experiment.records_commands());
+    let changed = program.and_then(|program| context.places.source_changed(program, care, commands));
     record.findings.extend(changed);
     Ok(record)
 }
 
 fn attempt(
-    lab: &Lab<'_>,
+    context: &RunContext<'_>,
     trial: &PlannedTrial,
     mut recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
 ) -> Result<TrialRecord, Error> {
-    let spec = &lab.experiment.variants()[trial.variant].spec;
+    let spec = &context.experiment.variants()[trial.variant].spec;
     let program = spec.subject.program();
-    let place =
-        program.map(|program| lab.places.of(lab.means(), trial.variant, spec, program, observer)).transpose()?;
+    let place = |program| context.places.of(context.means(), trial.variant, spec, program, observer);
+    let place = program.map(place).transpose()?;
     let of_place = place.as_ref().map(|place| place.findings.clone()).unwrap_or_default();
     let placed = program.zip(place);
     let reusable = recorder.is_none() && placed.as_ref().is_some_and(|(program, place)| place.is_itself(program));
-    let mut environment = Environment::set(lab, spec, reusable)?;
+    let mut environment = Environment::set(context, spec, reusable)?;
     let scratch = environment.scratch().to_path_buf();
     let mut program =
-        placed.map(|(program, place)| Prepared::new(lab, program, &place, &scratch, observer)).transpose()?;
-    let before_after = BeforeAfter::before(lab);
+        placed.map(|(program, place)| Prepared::new(context, program, &place, &scratch, observer)).transpose()?;
+    let before_after = BeforeAfter::before(context);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let MainRole { role, launch, ends, on_disk, probing, worker } = match &program {
-        Some(program) => program.launch(lab, spec, recorder.as_deref())?,
-        None => MainRole::of_store(lab, trial, spec, &scratch)?,
+        Some(program) => program.launch(context, spec, recorder.as_deref())?,
+        None => MainRole::of_store(context, trial, spec, &scratch)?,
     };
-    let (suspended, sampler) = environment.suspend(lab, spec, role, on_disk, launch)?;
+    let (suspended, sampler) = environment.suspend(context, spec, role, on_disk, launch)?;
     let replicas = match &program {
-        Some(program) => program.replicas(lab, spec, &environment, &sampler, recorder.as_deref())?,
+        Some(program) => program.replicas(context, spec, &environment, &sampler, recorder.as_deref())?,
         None => Replicas::default(),
     };
     if let Some(recorder) = recorder.as_deref_mut() {
         recorder.attach(&suspended.pid().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
     }
     let observation = Observation::new(spec, &sampler, probing.commands.clone(), trial.position, observer);
-    let watched = watch(suspended, ends, observation, replicas, worker, spec.limits.trial, &lab.interrupt);
+    let watched = watch(suspended, ends, observation, replicas, worker, spec.limits.trial, &context.interrupt);
     let sampled = sampler.finish();
     let mut record = blank(trial, started_unix_ms);
     record.sampler_cpu = sampled.cpu;
     // Files in the scratch are read before that is cleared with the environment.
-    program.iter_mut().for_each(|program| program.find_data(lab));
-    let concluded = program.as_ref().and_then(|program| program.conclude(lab, observer));
+    program.iter_mut().for_each(|program| program.find_data(context));
+    let concluded = program.as_ref().and_then(|program| program.conclude(context, observer));
     match (watched, program) {
         (Err(Error::Os(error @ (NotExecuted { .. } | NotEntered { .. }))), Some(program)) => {
-            let commands = lab.experiment.records_commands();
+            let commands = context.experiment.records_commands();
             record.ending = ending::not_begun(&error, commands);
             record.phases = spec.phases.iter().map(readings::not_reached).collect();
             record.effective =
@@ -125,21 +125,20 @@ fn attempt(
         (watched, program) => {
             let (watched, process) = watched?;
             record.series = sampled.series;
-            let deaths = probing.deaths()?;
-            let finished = environment.clear(lab, process, observer)?;
-            if let Some(recorder) = recorder {
-                recorder.collect();
-            }
+            let heap_aborts = probing.heap_aborts()?;
+            let finished = environment.clear(context, process, observer)?;
+            recorder.into_iter().for_each(Recorder::collect);
             if let Some(program) = &program {
                 program.unambiguous(&spec.phases, &watched.threads)?;
             }
-            conclude_from(&mut record, lab, spec, program, Left { watched, finished, deaths, probing: &probing });
+            let left = Left { watched, finished, heap_aborts, probing: &probing };
+            conclude_from(&mut record, context, spec, program, left);
         }
     }
     record.took = monotonic().since(began);
-    record.conditions.machine = before_after.after(lab);
+    record.conditions.machine = before_after.after(context);
     let remarks = std::mem::take(&mut record.findings);
-    record.findings = guard::trial::check(spec, &record, lab.clock_cost);
+    record.findings = guard::trial::check(spec, &record, context.clock_cost);
     record.findings.extend(remarks.into_iter().chain(concluded).chain(of_place));
     Ok(record)
 }
@@ -172,36 +171,38 @@ struct Left<'a> {
     watched: Watched,
     finished: Finished,
     /// Processes that aborted at their heap's own limit.
-    deaths: Vec<ProbeLine>,
+    heap_aborts: Vec<ProbeLine>,
     probing: &'a Probing,
 }
 
 /// Puts into the record how a trial went: its phases, its end, what ran and under which conditions.
 fn conclude_from(
     record: &mut TrialRecord,
-    lab: &Lab<'_>,
+    context: &RunContext<'_>,
     spec: &TrialSpec,
     program: Option<Prepared<'_>>,
     left: Left<'_>,
 ) {
-    let Left { mut watched, mut finished, mut deaths, probing } = left;
-    let commands = lab.experiment.records_commands();
-    figures::replicas::take_in(&mut watched, spec.subject.role(), &record.series, &mut deaths);
+    let Left { mut watched, mut finished, mut heap_aborts, probing } = left;
+    let commands = context.experiment.records_commands();
+    figures::replicas::take_in(&mut watched, spec.subject.role(), &record.series, &mut heap_aborts);
     finished.killed += watched.replicas.finished.killed;
     finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
     let settled = |(at, phase): (usize, _)| (phase, watched.settled.get(&at).map(|settled| &settled.result));
-    let ending = ending::judge(spec, &watched, &finished, &deaths);
+    let ending = ending::judge(spec, &watched, &finished, &heap_aborts);
     let observed = figures::observed(&spec.phases, &watched, &record.series, &probing.silent());
-    (record.ending, record.phases) = conclude(&spec.phases, lab.experiment.compare().stated_errors(), ending, observed);
+    (record.ending, record.phases) =
+        conclude(&spec.phases, context.experiment.compare().stated_errors(), ending, observed);
     record.conditions = Conditions {
         executed_after: program.is_some().then(|| watched.executed.since(watched.released)),
         killed_at_the_end: finished.killed,
         settled: readings::watched(spec.phases.iter().enumerate().map(settled)),
-        probe: probing.is_there().then(|| probes::probe(&spec.phases, &watched, &deaths, commands)),
+        probe: probing.is_there().then(|| probes::probe(&spec.phases, &watched, &heap_aborts, commands)),
         memory: Some(watched.ended.memory.clone()),
         ..Conditions::default()
     };
-    record.findings = watched.worker.iter().flat_map(|worker| remarks(&lab.near, record, &watched, worker)).collect();
+    record.findings =
+        watched.worker.iter().flat_map(|worker| remarks(&context.near, record, &watched, worker)).collect();
     record.effective = match program {
         Some(Prepared { setting, mut effective }) => {
             effective.calls = probes::calls(&spec.phases, &watched, &probing.silent());
@@ -220,7 +221,7 @@ fn conclude_from(
 ///
 /// # Errors
 /// Where a program's `cleanup` fails.
-pub fn clean_up(lab: &Lab<'_>, observer: &mut dyn Observer) -> Result<(), Error> {
-    let program = |variant: usize| lab.experiment.variants().get(variant)?.spec.subject.program();
-    Ok(lab.places.clean_up(lab.means(), program, observer)?)
+pub fn clean_up(context: &RunContext<'_>, observer: &mut dyn Observer) -> Result<(), Error> {
+    let program = |variant: usize| context.experiment.variants().get(variant)?.spec.subject.program();
+    Ok(context.places.clean_up(context.means(), program, observer)?)
 }

@@ -44,13 +44,13 @@ struct JavascriptHeap {
 
 /// All reports below a directory, in the order of time.
 pub(super) fn read(reports: &Path) -> Result<Vec<ProbeLine>, Error> {
-    let mut deaths = Vec::new();
+    let mut heap_aborts = Vec::new();
     for entry in fs::read_dir(reports).map_err(Error::file("read", reports))?.flatten() {
         let text = fs::read_to_string(entry.path()).map_err(Error::file("read", entry.path()))?;
-        deaths.extend(death(&text, epoch_offset()));
+        heap_aborts.extend(abort(&text, epoch_offset()));
     }
-    deaths.sort_by_key(|line| line.at);
-    Ok(deaths)
+    heap_aborts.sort_by_key(|line| line.at);
+    Ok(heap_aborts)
 }
 
 /// Nanoseconds between the epoch and the start of the monotonic clock: reports are dated by the wall clock.
@@ -60,7 +60,7 @@ fn epoch_offset() -> u64 {
 }
 
 /// The abort in a report; `None` for a truncated one, or one about another event.
-fn death(text: &str, epoch: u64) -> Option<ProbeLine> {
+fn abort(text: &str, epoch: u64) -> Option<ProbeLine> {
     let Report { header, javascript_heap: heap } = serde_json::from_str(text).ok()?;
     if !matches!(header.trigger.as_str(), "FatalError" | "OOMError") {
         return None;
@@ -86,7 +86,7 @@ fn death(text: &str, epoch: u64) -> Option<ProbeLine> {
     Some(ProbeLine {
         at: wall.since(Nanos::from_nanos(epoch)),
         source: Source { pid: header.process_id, thread: header.thread_id.unwrap_or(0) },
-        event: ProbeEvent::Dying { heap, what: header.event },
+        event: ProbeEvent::HeapAbort { heap, what: header.event },
     })
 }
 
@@ -101,10 +101,10 @@ mod tests {
         "javascriptHeap":{"totalCommittedMemory":300,"usedMemory":250,"memoryLimit":280,"heapSpaces":{}}}"#;
 
     #[test]
-    fn a_report_is_a_death_with_its_figures() {
-        let line = death(REPORT, 1_700_000_000_000_000_000).unwrap();
+    fn a_report_is_a_heap_abort_with_the_sizes_of_the_heap() {
+        let line = abort(REPORT, 1_700_000_000_000_000_000).unwrap();
         assert_eq!((line.at, line.source.pid), (Nanos::from_millis(123), 77));
-        let ProbeEvent::Dying { heap, what } = line.event else { panic!("no death") };
+        let ProbeEvent::HeapAbort { heap, what } = line.event else { panic!("no heap abort") };
         assert_eq!(heap.used.measured(), Some(&Bytes::from_bytes(250)));
         assert_eq!(heap.external.measured(), None);
         assert!(what.contains("out of memory"));
@@ -112,16 +112,16 @@ mod tests {
 
     #[test]
     fn a_heap_read_in_the_middle_of_a_collection_is_not_believed() {
-        let line = death(&REPORT.replace(":250", ":7"), 0).unwrap();
-        let ProbeEvent::Dying { heap, .. } = line.event else { panic!("no death") };
+        let line = abort(&REPORT.replace(":250", ":7"), 0).unwrap();
+        let ProbeEvent::HeapAbort { heap, .. } = line.event else { panic!("no heap abort") };
         assert!(matches!(&heap.used, Reading::Missing(Why::Failed(why)) if why.contains("collection")));
         assert_eq!(heap.total.measured(), Some(&Bytes::from_bytes(300)));
     }
 
     #[test]
     fn a_report_that_was_cut_short_is_none() {
-        assert_eq!(death(&REPORT[..REPORT.len() / 2], 0), None);
-        assert_eq!(death("{}", 0), None);
-        assert_eq!(death(&REPORT.replace("OOMError", "API"), 0), None, "one that the program asked for");
+        assert_eq!(abort(&REPORT[..REPORT.len() / 2], 0), None);
+        assert_eq!(abort("{}", 0), None);
+        assert_eq!(abort(&REPORT.replace("OOMError", "API"), 0), None, "one that the program asked for");
     }
 }

@@ -86,7 +86,7 @@ impl Prepared {
     ///
     /// # Errors
     /// When the reports cannot be read; a truncated one is left out.
-    pub fn deaths(&self) -> Result<Vec<ProbeLine>, Error> {
+    pub fn heap_aborts(&self) -> Result<Vec<ProbeLine>, Error> {
         heap_aborts::read(&self.reports)
     }
 }

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_path_a_package_and_a_module_of_python_are_not_looked_for() {
+    fn a_whole_path_a_package_and_a_module_of_python_are_not_searched_for() {
         let top = tree(&["site.js", "a/site.js", "work.py", "a/work.py", "lib/index.js"]);
         for call in ["./site.js#f", "/site.js#f", "../site.js#f", "lib#f"] {
             assert_eq!(names_of(call, top.path()), [""; 0], "{call}");

@@ -174,9 +174,9 @@ pub enum ProbeEvent {
     },
     /// An orderly end of the thread or process; of a worker thread also the report of its parent after its end.
     Bye {},
-    /// An abort at the own heap limit. Never on the channel: see [`super::Prepared::deaths`].
+    /// An abort at the own heap limit. Never on the channel: see [`super::Prepared::heap_aborts`].
     #[serde(skip)]
-    Dying {
+    HeapAbort {
         /// The heap at that moment.
         heap: HeapFigures,
         /// The runtime's message.

@@ -68,7 +68,7 @@ impl SuspendedThread {
     ///
     /// # Errors
     /// When the command cannot be written.
-    pub fn tell(&mut self, command: SuspensionCommand) -> Result<(), Error> {
+    pub fn send(&mut self, command: SuspensionCommand) -> Result<(), Error> {
         self.fifo.write_all(command.line().as_bytes()).map_err(Error::file("write", &self.path))
     }
 }
@@ -93,7 +93,7 @@ mod tests {
         let path = dir.path().join("7-2-3");
         let reader = BufReader::new(File::open(&path).unwrap());
         for command in [SuspensionCommand::Collect, SuspensionCommand::Read, SuspensionCommand::Release] {
-            thread.tell(command).unwrap();
+            thread.send(command).unwrap();
         }
         drop(thread);
         let lines: Vec<_> = reader.lines().map(Result::unwrap).collect();

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn autocorrelation_tells_persistence_from_alternation() {
+    fn autocorrelation_distinguishes_persistence_from_alternation() {
         let slow: Vec<f64> = (0..200).map(|i| (f64::from(i) / 20.0).sin()).collect();
         assert!(autocorrelation(&slow).unwrap() > 0.9);
         let seesaw: Vec<f64> = (0..200).map(|i| f64::from(i % 2)).collect();

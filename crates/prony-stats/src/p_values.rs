@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_level_holds_whatever_the_probability_of_lying_outside() {
+    fn the_error_level_is_valid_for_every_probability_of_lying_outside() {
         for n in [3, 6, 8, 11, 18, 30] {
             for law in [Law::conditional(n), Law::tabulated(n)] {
                 for alpha in [0.025, 0.01, 0.002, 0.000_1] {

@@ -207,7 +207,7 @@ mod tests {
 
     /// Every assignment of three values to variant, baseline and baseline in each block: the law of identical variants.
     #[test]
-    fn identical_arms_are_rejected_no_more_than_promised_by_enumeration() {
+    fn identical_variants_are_rejected_no_more_than_promised_by_enumeration() {
         let n = 8u32;
         // The three values are 0, 1 and 2.5, so that the variants are skewed.
         let bracket = |rank: u32| match rank {
@@ -231,7 +231,7 @@ mod tests {
     /// All sequences of blocks above and below, where those above take other times than those below, so that how many
     /// fit into a budget depends on what is tested. The level holds for any such times, drawn or fixed.
     #[test]
-    fn a_time_budget_keeps_the_level_though_signs_decide_how_many_blocks_it_holds() {
+    fn a_time_budget_keeps_the_level_though_signs_decide_how_many_blocks_it_allows() {
         let most = 14usize;
         let mut rng = Rng::new(11);
         let mut draw = |of: u64| (0..most).map(|_| 1 + rng.below(of as usize) as u64).collect::<Vec<u64>>();
@@ -256,7 +256,7 @@ mod tests {
             let (mut budget, mut clock) = (Budget::new(Nanos::from_nanos(time as u64)), Nanos::ZERO);
             let mut taken = [0usize; 2];
             for block in 0..above.len() {
-                if !budget.holds_another(clock, 0.0) {
+                if !budget.allows_another(clock, 0.0) {
                     break;
                 }
                 let side = (word >> block & 1) as usize;
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_of_unequal_spread_keep_the_level_where_permuting_labels_would_not() {
+    fn variants_of_unequal_spread_keep_the_level_where_permuting_labels_would_not() {
         // A variant that is far above or far below two close baselines, each with 1/2.
         let n = 6u32;
         let (mut permuted, mut signed) = (0u32, 0u32);
@@ -425,7 +425,7 @@ mod tests {
         }
 
         #[test]
-        fn turning_the_arms_round_mirrors_everything(pairs in prop::collection::vec((-3.0..3.0f64, 0.0..2.0f64), 2..20)) {
+        fn swapping_the_variants_mirrors_everything(pairs in prop::collection::vec((-3.0..3.0f64, 0.0..2.0f64), 2..20)) {
             let forth: Vec<_> = pairs.iter().map(|(low, width)| (*low, low + width)).collect();
             let back: Vec<_> = forth.iter().map(|(low, high)| (-high, -low)).collect();
             let (forth, back) = (test_of(&forth), test_of(&back));

@@ -35,7 +35,7 @@ impl Budget {
 
     /// Whether another block fits after so much time, and `after` blocks' worth of what follows the last; the first
     /// always runs.
-    pub fn holds_another(&self, elapsed: Nanos, after: f64) -> bool {
+    pub fn allows_another(&self, elapsed: Nanos, after: f64) -> bool {
         let nanos = |time: Nanos| time.as_nanos() as f64;
         self.longest == Nanos::ZERO || nanos(elapsed) + nanos(self.longest) * (1.0 + after) <= nanos(self.time)
     }
@@ -90,7 +90,7 @@ mod tests {
     fn run(time: u64, blocks: &[u64]) -> (u64, usize) {
         let (mut budget, mut clock) = (Budget::new(Nanos::from_millis(time)), 0);
         for (ran, took) in blocks.iter().enumerate() {
-            if !budget.holds_another(Nanos::from_millis(clock), 0.0) {
+            if !budget.allows_another(Nanos::from_millis(clock), 0.0) {
                 return (clock, ran);
             }
             clock += took;
@@ -111,8 +111,8 @@ mod tests {
     fn what_follows_the_blocks_has_its_time() {
         let mut budget = Budget::new(Nanos::from_secs(100));
         budget.block(Nanos::from_secs(10));
-        assert!(budget.holds_another(Nanos::from_secs(85), 0.5));
-        assert!(!budget.holds_another(Nanos::from_secs(86), 0.5));
+        assert!(budget.allows_another(Nanos::from_secs(85), 0.5));
+        assert!(!budget.allows_another(Nanos::from_secs(86), 0.5));
         assert_eq!(budget.left(Nanos::from_secs(130)), Nanos::ZERO);
     }
 

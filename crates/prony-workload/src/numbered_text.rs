@@ -80,7 +80,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_stand_between_the_parts(number: u64, pad in 0u8..30) {
+        fn numbers_are_between_the_parts(number: u64, pad in 0u8..30) {
             let text = Text::new(&["/a/".into(), "-".into(), "".into()], pad);
             let mut out = Vec::new();
             text.write(number, &mut out);

@@ -72,7 +72,7 @@ pub(super) fn key(records: &Records, number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn the_deviate_tells_fair_from_loaded() {
+fn the_deviate_distinguishes_fair_from_loaded() {
     let fair = [0.25; 4];
     // Chi-square 2 of 3 is the quantile 0.4276, 11.22 is 0.9894: normal deviates -0.18 and 2.30.
     assert!((deviation(&[110, 100, 90, 100], &fair) + 0.18).abs() < 0.05);

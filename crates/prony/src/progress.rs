@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_stands_before_each_trial_and_a_budget_in_the_place_of_blocks() {
+    fn what_is_left_is_printed_before_each_trial_and_a_budget_in_the_place_of_blocks() {
         let later = |left| match ended(Outcome::Ok) {
             Event::TrialEnded { trial, variant, ending, took, phases, done, trials, .. } => {
                 Event::TrialEnded { trial, variant, ending, took, phases, done, trials, left }
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn terminal_shows_what_a_name_holds_escaped() {
+    fn terminal_shows_control_characters_of_a_name_escaped() {
         let name = "a\u{1b}[2J\nrun 9 done\u{202e}";
         let began = |live| said(live, &[Event::TrialBegan { trial: trial(), variant: name.into() }]);
         let shown = "a\\u{1b}[2J\\nrun 9 done\\u{202e}";

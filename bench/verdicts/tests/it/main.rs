@@ -15,7 +15,7 @@ fn bounds(rate: Rate) -> (f64, f64) {
 }
 
 #[test]
-fn whole_campaigns_on_equal_arms_keep_the_promised_error() {
+fn whole_runs_on_equal_variants_keep_the_promised_error() {
     let analyses = InterimAnalyses::new(6, 30);
     let mut all = Vec::new();
     for noise in recorded() {

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{Finding, Severity, percent};
 use prony_model::reading::Reading;
-use prony_model::record::{Canary, Conditions, TrialRecord};
+use prony_model::record::{Conditions, ReferenceTimes, TrialRecord};
 use prony_model::units::Nanos;
 use prony_stats::summary;
 
 /// A trial is marked where a reference workload beside it took more than this multiple of the run's median.
-const CANARY: f64 = 1.25;
+const SLOWER: f64 = 1.25;
 
 /// Share of the CPU time given to other virtual machines (steal time) above which a trial is marked.
 const STEAL: f64 = 0.02;
@@ -21,20 +21,20 @@ const STEAL: f64 = 0.02;
 const MEMORY_PRESSURE: f64 = 0.01;
 
 /// The time that one of the reference workloads took.
-type Took = fn(&Canary) -> Option<Nanos>;
+type Took = fn(&ReferenceTimes) -> Option<Nanos>;
 
 /// The reference workloads by name, each with what it took.
-const CANARIES: [(&str, Took); 3] = [
-    ("cpu", |canary| Some(canary.cpu)),
-    ("memory", |canary| Some(canary.memory)),
-    ("fsync", |canary| canary.fsync.measured().copied()),
+const REFERENCE_LOOPS: [(&str, Took); 3] = [
+    ("cpu", |times| Some(times.cpu)),
+    ("memory", |times| Some(times.memory)),
+    ("fsync", |times| times.fsync.measured().copied()),
 ];
 
 /// Measurements from a record's `conditions`; `None` where one was not made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Disturbances {
     /// Time of each reference workload by name in nanoseconds: the longer of the two, before and after the trial.
-    pub canaries: Vec<(String, f64)>,
+    pub reference_loops: Vec<(String, f64)>,
     /// Share of the CPU time given to other virtual machines (steal time).
     pub steal: Option<f64>,
     /// Share of the time in which some task waited for memory.
@@ -51,15 +51,15 @@ impl Disturbances {
     /// From a trial's conditions; what is not there is `None`.
     pub(crate) fn of(conditions: &Conditions) -> Self {
         let Reading::Measured(machine) = &conditions.machine else { return Self::default() };
-        let canary = |(name, took): (&str, Took)| {
-            let slower = took(&machine.canary_before).max(took(&machine.canary_after))?;
+        let times = |(name, took): (&str, Took)| {
+            let slower = took(&machine.reference_before).max(took(&machine.reference_after))?;
             Some((name.to_owned(), slower.as_nanos() as f64))
         };
         let share = |reading: &Reading<f64>| reading.measured().copied();
         let count = |reading: &Reading<u64>| reading.measured().map(|count| *count as f64);
         let change = &machine.change;
         Self {
-            canaries: CANARIES.into_iter().filter_map(canary).collect(),
+            reference_loops: REFERENCE_LOOPS.into_iter().filter_map(times).collect(),
             steal: share(&change.steal),
             pressure_memory: share(&change.pressure_memory),
             swapped: count(&change.swapped),
@@ -74,10 +74,10 @@ impl Disturbances {
 fn signs(disturbances: &Disturbances, usual: &[(String, f64)]) -> Vec<String> {
     let slow = |(name, took): &(String, f64)| {
         let (_, median) = usual.iter().find(|(other, _)| other == name)?;
-        (*took > CANARY * median)
+        (*took > SLOWER * median)
             .then(|| format!("the {name} reference workload took {:.2} times as long as usual", took / median))
     };
-    let mut signs: Vec<String> = disturbances.canaries.iter().filter_map(slow).collect();
+    let mut signs: Vec<String> = disturbances.reference_loops.iter().filter_map(slow).collect();
     let share = |value: Option<f64>, most: f64, what: &str| {
         value.filter(|v| *v > most).map(|v| format!("{} of the {what}", percent(v)))
     };
@@ -124,9 +124,9 @@ pub(crate) fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
 /// The median of each reference workload over a run.
 fn usual(all_disturbances: &[Disturbances]) -> Vec<(String, f64)> {
     let median = |name: &str| {
-        let all = all_disturbances.iter().flat_map(|w| &w.canaries).filter(|(other, _)| other == name);
+        let all = all_disturbances.iter().flat_map(|w| &w.reference_loops).filter(|(other, _)| other == name);
         let took: Vec<f64> = all.map(|(_, took)| *took).collect();
         Some((name.to_owned(), summary(&took)?.median))
     };
-    CANARIES.into_iter().filter_map(|(name, _)| median(name)).collect()
+    REFERENCE_LOOPS.into_iter().filter_map(|(name, _)| median(name)).collect()
 }

@@ -26,7 +26,7 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
     findings.extend(read_rarely(record, probe));
     findings.extend(went_on(probe));
     findings.extend(suspended_inside(probe));
-    findings.extend(died_aside(record, probe));
+    findings.extend(aborted_aside(record, probe));
     findings.extend(finalizers_not_run(record, probe));
     findings
 }
@@ -99,18 +99,18 @@ fn suspended_inside(probe: &ProbeReport) -> Vec<Finding> {
 }
 
 /// A process of the program aborted at its own heap limit, and the program continued as if nothing had happened.
-fn died_aside(record: &TrialRecord, probe: &ProbeReport) -> Option<Finding> {
-    let deaths = &probe.deaths;
-    if deaths.is_empty() || !record.ending.outcome.is_ok() {
+fn aborted_aside(record: &TrialRecord, probe: &ProbeReport) -> Option<Finding> {
+    let heap_aborts = &probe.heap_aborts;
+    if heap_aborts.is_empty() || !record.ending.outcome.is_ok() {
         return None;
     }
     let message = format!(
         "{} processes or threads of the program ended at their heap limit, and the program went on",
-        deaths.len()
+        heap_aborts.len()
     );
     let hint = "without them the program did different work: raise the heap limit, or find out what fills \
         the heap";
-    Some(Finding::of("heap_full_aside", Severity::Warning, message, hint).with(json!({ "deaths": deaths })))
+    Some(Finding::of("heap_full_aside", Severity::Warning, message, hint).with(json!({ "deaths": heap_aborts })))
 }
 
 /// External memory was read while the program was suspended: it still includes what finalizer callbacks would release.
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use prony_model::outcome::Outcome;
     use prony_model::reading::{Reading, Why};
-    use prony_model::record::probe::{HeapDeath, SuspensionReport};
+    use prony_model::record::probe::{HeapAbort, SuspensionReport};
     use prony_model::record::{Conditions, EffectiveProgram, MetricKeyText};
 
     /// A trial that ended well, with what its probes reported.
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn what_went_wrong_with_a_probe_is_found() {
         let missing = || Reading::Missing(Why::NotApplicable);
-        let death = HeapDeath {
+        let abort = HeapAbort {
             pid: 1,
             thread: 0,
             at: Nanos::ZERO,
@@ -209,7 +209,7 @@ mod tests {
                     suspension("b"),
                     SuspensionReport { went_on: Some(Because::Unanswered), ..suspension("b") },
                 ],
-                deaths: vec![death],
+                heap_aborts: vec![abort],
                 suspended_inside: BTreeMap::from([("whole".to_owned(), "load".to_owned())]),
                 ..ProbeReport::default()
             })

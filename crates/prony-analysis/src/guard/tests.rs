@@ -13,8 +13,8 @@ use prony_model::outcome::{Ending, Outcome};
 use prony_model::program::{ObserveSpec, Trigger};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{
-    Answer, Canary, Change, Completion, Conditions, Effective, EffectiveStore, Machine, MemoryEvidence, MetricKeyText,
-    PhaseRecord, ProcessSample, ProcessSeries, TrialRecord,
+    Answer, Change, Completion, Conditions, Effective, EffectiveStore, Machine, MemoryEvidence, MetricKeyText,
+    PhaseRecord, ProcessSample, ProcessSeries, ReferenceTimes, TrialRecord,
 };
 use prony_model::spec::{
     Action, Amount, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling, SettleSpec, Sign,
@@ -143,7 +143,7 @@ fn work_at_a_close_that_no_phase_times_is_said() {
 }
 
 #[test]
-fn errors_stand_beside_the_throughput() {
+fn errors_are_reported_with_the_throughput() {
     let mut failing = phase("write", &[(Metric::Operations, 990.0), (Metric::Errors, 10.0)]);
     failing.errors = [("busy".into(), 3), ("map full".into(), 7)].into();
     let found = trial::errors_present(&failing).unwrap();
@@ -180,7 +180,7 @@ fn settle(reading: Reading<f64>) -> PhaseRecord {
 }
 
 #[test]
-fn a_store_that_does_not_rest_is_named() {
+fn a_store_that_does_not_settle_is_named() {
     let found = trial::unsettled(&settle(Reading::Missing(Why::NotSettled("within 60 s".into())))).unwrap();
     assert!(found.message.ends_with("not settled within 60 s"), "{}", found.message);
     let program = |reading, completion| PhaseRecord { action: "observe".into(), completion, ..settle(reading) };
@@ -192,11 +192,11 @@ fn a_store_that_does_not_rest_is_named() {
     assert_eq!(trial::unsettled(&program(unclear, Completion::Complete)), None);
     assert_eq!(trial::unsettled(&settle(Reading::Measured(3e9))), None);
     let dirty = |watched| {
-        let mut rested = settle(Reading::Measured(3e9));
+        let mut unsettled = settle(Reading::Measured(3e9));
         let why = not_settled(Sign::Dirty.what(), Nanos::from_secs(watched), Nanos::from_secs(60));
         let key = MetricKeyText(MetricKey::amount(Metric::SettleDirty));
-        rested.readings.get_mut("").unwrap().insert(key, Reading::Missing(why));
-        rested
+        unsettled.readings.get_mut("").unwrap().insert(key, Reading::Missing(why));
+        unsettled
     };
     let found = trial::unsettled(&dirty(60)).unwrap();
     assert_eq!((found.severity, dirty(60).last_sign()), (Severity::Note, Some(Sign::Dirty)));
@@ -318,7 +318,7 @@ fn answers_that_differ_refuse_the_comparison() {
 }
 
 #[test]
-fn answers_that_programs_tell_must_agree_too() {
+fn answers_that_programs_report_must_agree_too() {
     assert_eq!(answers(&answered("reported:aa", None), &answered("reported:aa", None)), []);
     assert_eq!(
         answers(&answered("reported:aa", None), &answered("reported:aa", 7)),
@@ -496,11 +496,11 @@ fn machine_of(machine: Machine) -> Conditions {
 
 /// A machine whose loop of the processor took so long after the trial.
 fn conditions(cpu: u64, steal: Reading<f64>) -> Conditions {
-    let canary = |cpu, fsync| Canary { cpu: Nanos::from_millis(cpu), memory: Nanos::from_millis(9), fsync };
+    let reference = |cpu, fsync| ReferenceTimes { cpu: Nanos::from_millis(cpu), memory: Nanos::from_millis(9), fsync };
     let none = Reading::Measured(0.0);
     machine_of(Machine {
-        canary_before: canary(20, Reading::Measured(Nanos::from_millis(4))),
-        canary_after: canary(cpu, Reading::Missing(Why::NotReached)),
+        reference_before: reference(20, Reading::Measured(Nanos::from_millis(4))),
+        reference_after: reference(cpu, Reading::Missing(Why::NotReached)),
         change: Change { steal, pressure_memory: none, swapped: Reading::Measured(0), ..Change::default() },
         ..Machine::default()
     })
@@ -509,8 +509,8 @@ fn conditions(cpu: u64, steal: Reading<f64>) -> Conditions {
 #[test]
 fn conditions_are_read_as_recorded_and_absence_is_not_zero() {
     let disturbances = Disturbances::of(&conditions(30, Reading::Missing(Why::NotSupported("x".into()))));
-    assert_eq!(disturbances.canaries[0], ("cpu".to_owned(), 3e7));
-    assert_eq!(disturbances.canaries[2], ("fsync".to_owned(), 4e6));
+    assert_eq!(disturbances.reference_loops[0], ("cpu".to_owned(), 3e7));
+    assert_eq!(disturbances.reference_loops[2], ("fsync".to_owned(), 4e6));
     assert_eq!((disturbances.steal, disturbances.swapped), (None, Some(0.0)));
     assert_eq!(Disturbances::of(&Conditions::default()), Disturbances::default());
 }

@@ -364,7 +364,7 @@ proptest! {
     }
 
     #[test]
-    fn folded_stacks_and_speedscope_tell_the_same_time(stacks in stacks()) {
+    fn folded_stacks_and_speedscope_contain_the_same_time(stacks in stacks()) {
         let profile = built(&stacks);
         let selection = profile.during(None);
         let text = folded(&selection, "");

@@ -63,7 +63,7 @@ impl Constraint {
     }
 
     /// Whether a value respects it.
-    pub fn holds(&self, value: f64) -> bool {
+    pub fn is_met(&self, value: f64) -> bool {
         match self.relation {
             Relation::Below => value < self.bound,
             Relation::AtMost => value <= self.bound,
@@ -165,9 +165,9 @@ mod tests {
     #[test]
     fn a_value_keeps_it_or_not_and_a_missing_one_is_neither() {
         let memory = constraint("source.rss.peak < 600 MB");
-        assert!(memory.holds(599e6) && !memory.holds(600e6));
-        assert!(constraint("source.rss.peak <= 600 MB").holds(600e6));
-        assert!(constraint("source.rate > 10").holds(11.0) && !constraint("source.rate >= 10").holds(9.9));
+        assert!(memory.is_met(599e6) && !memory.is_met(600e6));
+        assert!(constraint("source.rss.peak <= 600 MB").is_met(600e6));
+        assert!(constraint("source.rate > 10").is_met(11.0) && !constraint("source.rate >= 10").is_met(9.9));
         assert!(memory.strain(1200e6) == 2.0 && constraint("source.rate >= 10").strain(5.0) == 2.0);
         let missing = memory.value(&mut |_| Reading::Missing(Why::NotReached));
         assert_eq!(missing, Reading::Missing(Why::NotReached));

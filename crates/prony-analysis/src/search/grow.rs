@@ -30,26 +30,28 @@ pub struct Tried {
     /// The value, in the range's unit.
     pub value: f64,
     /// Trials that ended well.
-    pub lived: u32,
+    #[serde(rename = "lived")]
+    pub succeeded: u32,
     /// Trials that failed because of the subject itself.
-    pub died: u32,
+    #[serde(rename = "died")]
+    pub failed: u32,
     /// Trials without a result, since something else may have ended them.
     pub disturbed: u32,
 }
 
 impl Tried {
     /// Whether every trial with a result ended well.
-    pub const fn lives(&self) -> bool {
-        self.lived > 0 && self.died == 0
+    pub const fn succeeds(&self) -> bool {
+        self.succeeded > 0 && self.failed == 0
     }
 
     /// Whether some succeeded and some failed.
     pub const fn is_mixed(&self) -> bool {
-        self.lived > 0 && self.died > 0
+        self.succeeded > 0 && self.failed > 0
     }
 
     const fn concluded(&self) -> u32 {
-        self.lived + self.died
+        self.succeeded + self.failed
     }
 }
 
@@ -68,11 +70,14 @@ pub struct Growth {
     /// How the search ended.
     pub end: End,
     /// The largest value that succeeds, below everything that fails.
-    pub lives: Option<Tried>,
+    #[serde(rename = "lives")]
+    pub largest_success: Option<Tried>,
     /// The smallest value that failed.
-    pub dies: Option<Tried>,
+    #[serde(rename = "dies")]
+    pub smallest_failure: Option<Tried>,
     /// Values above the smallest failure of which every trial succeeded: success is not monotone in the factor.
-    pub lives_above: Vec<f64>,
+    #[serde(rename = "lives_above")]
+    pub succeeds_above: Vec<f64>,
     /// The value that was abandoned because too many of its trials in a row were disturbed.
     pub given_up: Option<f64>,
     /// Every value tried, ascending.
@@ -86,9 +91,11 @@ pub enum End {
     /// Both sides of the limit are known, as close together as requested.
     Bracketed,
     /// The first value fails already.
-    NothingLives,
+    #[serde(rename = "nothing_lives")]
+    NothingSucceeds,
     /// Even the last value of the range succeeds.
-    AllLive,
+    #[serde(rename = "all_live")]
+    AllSucceed,
     /// Too many trials of a value in a row were disturbed from outside.
     Disturbed,
 }
@@ -100,7 +107,7 @@ pub struct Grow {
     /// Ascending.
     tried: Vec<Tried>,
     /// The first value that failed, from below.
-    first_death: Option<f64>,
+    first_failure: Option<f64>,
     /// Whether one value above it was tried.
     tried_above: bool,
     /// The value whose last trials were disturbed, and how many in a row: it is repeated until they are too many.
@@ -110,7 +117,7 @@ pub struct Grow {
 impl Grow {
     /// A search that has tried nothing yet.
     pub const fn new(settings: Settings) -> Self {
-        Self { settings, tried: Vec::new(), first_death: None, tried_above: false, row: None }
+        Self { settings, tried: Vec::new(), first_failure: None, tried_above: false, row: None }
     }
 
     /// The number of results for a value: the block of its next trial.
@@ -122,39 +129,39 @@ impl Grow {
     pub fn ask(&self) -> Ask {
         if let Some(value) = self.given_up() {
             // The trial above the first failure comes last, after both sides of the limit: only it can be lost.
-            let above = self.first_death.is_some_and(|first| value > first);
+            let above = self.first_failure.is_some_and(|first| value > first);
             return self.done(if above { End::Bracketed } else { End::Disturbed });
         }
         // A disturbed trial is repeated before anything is concluded.
         if let Some(tried) = self.tried.iter().find(|tried| tried.concluded() == 0) {
             return Ask::Try(tried.value);
         }
-        match (self.lives(), self.dies()) {
+        match (self.largest_success(), self.smallest_failure()) {
             (None, None) => Ask::Try(self.settings.range.round(self.settings.range.low)),
-            (Some(lives), None) => self.upwards(lives),
-            (None, Some(dies)) if dies.concluded() < self.settings.confirm => Ask::Try(dies.value),
-            (None, Some(_)) => self.done(End::NothingLives),
-            (Some(lives), Some(dies)) => self.between(lives, dies),
+            (Some(success), None) => self.upwards(success),
+            (None, Some(failure)) if failure.concluded() < self.settings.confirm => Ask::Try(failure.value),
+            (None, Some(_)) => self.done(End::NothingSucceeds),
+            (Some(success), Some(failure)) => self.between(success, failure),
         }
     }
 
     /// Records how a trial with this value ended.
-    pub fn tell(&mut self, value: f64, end: TrialEnd) {
+    pub fn record(&mut self, value: f64, end: TrialEnd) {
         let at = self.tried.partition_point(|tried| tried.value < value);
         if self.tried.get(at).is_none_or(|tried| tried.value != value) {
-            self.tried.insert(at, Tried { value, lived: 0, died: 0, disturbed: 0 });
+            self.tried.insert(at, Tried { value, succeeded: 0, failed: 0, disturbed: 0 });
         }
         let tried = &mut self.tried[at];
         match end {
-            TrialEnd::Lived => tried.lived += 1,
-            TrialEnd::Died => tried.died += 1,
+            TrialEnd::Succeeded => tried.succeeded += 1,
+            TrialEnd::Failed => tried.failed += 1,
             TrialEnd::Disturbed => tried.disturbed += 1,
         }
         let before = self.row.filter(|(last, _)| *last == value).map_or(0, |(_, times)| times);
         self.row = (end == TrialEnd::Disturbed).then_some((value, before + 1));
-        self.tried_above |= self.first_death.is_some_and(|first| value > first);
-        if end == TrialEnd::Died && self.first_death.is_none() {
-            self.first_death = Some(value);
+        self.tried_above |= self.first_failure.is_some_and(|first| value > first);
+        if end == TrialEnd::Failed && self.first_failure.is_none() {
+            self.first_failure = Some(value);
         }
     }
 
@@ -164,35 +171,35 @@ impl Grow {
     }
 
     /// The smallest value that failed.
-    fn dies(&self) -> Option<Tried> {
-        self.tried.iter().find(|tried| tried.died > 0).copied()
+    fn smallest_failure(&self) -> Option<Tried> {
+        self.tried.iter().find(|tried| tried.failed > 0).copied()
     }
 
     /// The largest value that succeeds, below everything that failed.
-    fn lives(&self) -> Option<Tried> {
-        self.tried.iter().take_while(|tried| tried.died == 0).filter(|tried| tried.lives()).last().copied()
+    fn largest_success(&self) -> Option<Tried> {
+        self.tried.iter().take_while(|tried| tried.failed == 0).filter(|tried| tried.succeeds()).last().copied()
     }
 
-    fn upwards(&self, lives: Tried) -> Ask {
-        let next = self.settings.range.round(lives.value * 2.0);
-        if next > lives.value {
+    fn upwards(&self, success: Tried) -> Ask {
+        let next = self.settings.range.round(success.value * 2.0);
+        if next > success.value {
             Ask::Try(next)
-        } else if lives.lived < self.settings.confirm {
-            Ask::Try(lives.value)
+        } else if success.succeeded < self.settings.confirm {
+            Ask::Try(success.value)
         } else {
-            self.done(End::AllLive)
+            self.done(End::AllSucceed)
         }
     }
 
-    fn between(&self, lives: Tried, dies: Tried) -> Ask {
-        if let Some(middle) = self.middle(lives.value, dies.value) {
+    fn between(&self, success: Tried, failure: Tried) -> Ask {
+        if let Some(middle) = self.middle(success.value, failure.value) {
             return Ask::Try(middle);
         }
-        if lives.lived < self.settings.confirm {
-            return Ask::Try(lives.value);
+        if success.succeeded < self.settings.confirm {
+            return Ask::Try(success.value);
         }
-        if dies.concluded() < self.settings.confirm {
-            return Ask::Try(dies.value);
+        if failure.concluded() < self.settings.confirm {
+            return Ask::Try(failure.value);
         }
         match self.above() {
             Some(value) => Ask::Try(value),
@@ -201,26 +208,34 @@ impl Grow {
     }
 
     /// The geometric middle, where the gap is wider than asked and has a value in it.
-    fn middle(&self, lives: f64, dies: f64) -> Option<f64> {
+    fn middle(&self, success: f64, failure: f64) -> Option<f64> {
         let range = &self.settings.range;
-        let narrow = dies <= lives * (1.0 + self.settings.resolution);
-        let middle = range.round((lives * dies).sqrt());
+        let narrow = failure <= success * (1.0 + self.settings.resolution);
+        let middle = range.round((success * failure).sqrt());
         // Between 1 and 3 the middle rounds to 2, between 2 and 3 to an end.
-        let inside = middle > lives && middle < dies;
+        let inside = middle > success && middle < failure;
         (!narrow && inside).then_some(middle)
     }
 
     /// One trial above the first failure: if values succeed above a failure, there is no clear limit.
     fn above(&self) -> Option<f64> {
-        let first = self.first_death.filter(|_| !self.tried_above)?;
+        let first = self.first_failure.filter(|_| !self.tried_above)?;
         Some(self.settings.range.round(first * 2.0)).filter(|value| *value > first)
     }
 
     fn done(&self, end: End) -> Ask {
-        let (lives, dies) = (self.lives(), self.dies());
-        let above = |tried: &&Tried| tried.lives() && dies.is_some_and(|dies| tried.value > dies.value);
-        let lives_above = self.tried.iter().filter(above).map(|tried| tried.value).collect();
-        Ask::Done(Growth { end, lives, dies, lives_above, given_up: self.given_up(), tried: self.tried.clone() })
+        let (largest_success, smallest_failure) = (self.largest_success(), self.smallest_failure());
+        let above =
+            |tried: &&Tried| tried.succeeds() && smallest_failure.is_some_and(|failure| tried.value > failure.value);
+        let succeeds_above = self.tried.iter().filter(above).map(|tried| tried.value).collect();
+        Ask::Done(Growth {
+            end,
+            largest_success,
+            smallest_failure,
+            succeeds_above,
+            given_up: self.given_up(),
+            tried: self.tried.clone(),
+        })
     }
 }
 
@@ -243,7 +258,7 @@ mod tests {
                 Ask::Try(value) => {
                     let before = grow.trials_of(value);
                     asked.push(value);
-                    grow.tell(value, end(value, before));
+                    grow.record(value, end(value, before));
                 }
             }
             assert!(asked.len() < 300, "it never ends: {asked:?}");
@@ -251,27 +266,36 @@ mod tests {
     }
 
     fn below(limit: f64) -> impl FnMut(f64, u32) -> TrialEnd {
-        move |value, _| if value <= limit { TrialEnd::Lived } else { TrialEnd::Died }
+        move |value, _| if value <= limit { TrialEnd::Succeeded } else { TrialEnd::Failed }
     }
 
     #[test]
     fn it_doubles_then_bisects_then_asks_both_sides_again() {
         let (growth, asked) = grown(settings("n=1000.."), below(5300.0));
         assert_eq!(asked[..4], [1000.0, 2000.0, 4000.0, 8000.0]);
-        let (lives, dies) = (growth.lives.unwrap(), growth.dies.unwrap());
-        assert!(lives.value <= 5300.0 && dies.value > 5300.0 && dies.value <= lives.value * 1.05, "{growth:?}");
-        assert_eq!((growth.end, lives.lived, dies.died), (End::Bracketed, 3, 3));
+        let (success, failure) = (growth.largest_success.unwrap(), growth.smallest_failure.unwrap());
+        assert!(
+            success.value <= 5300.0 && failure.value > 5300.0 && failure.value <= success.value * 1.05,
+            "{growth:?}"
+        );
+        assert_eq!((growth.end, success.succeeded, failure.failed), (End::Bracketed, 3, 3));
         assert_eq!(asked.last(), Some(&16_000.0), "one look above");
-        assert!(growth.lives_above.is_empty() && asked.len() <= 14, "{asked:?}");
+        assert!(growth.succeeds_above.is_empty() && asked.len() <= 14, "{asked:?}");
     }
 
     #[test]
     fn the_ends_of_the_range_are_said() {
         let (growth, asked) = grown(settings("n=10..100"), below(1e9));
-        assert_eq!((growth.end, growth.lives.unwrap().value, growth.dies), (End::AllLive, 100.0, None));
+        assert_eq!(
+            (growth.end, growth.largest_success.unwrap().value, growth.smallest_failure),
+            (End::AllSucceed, 100.0, None)
+        );
         assert_eq!(asked, [10.0, 20.0, 40.0, 80.0, 100.0, 100.0, 100.0]);
         let (growth, asked) = grown(settings("n=10..100"), below(5.0));
-        assert_eq!((growth.end, growth.lives, growth.dies.unwrap().died), (End::NothingLives, None, 3));
+        assert_eq!(
+            (growth.end, growth.largest_success, growth.smallest_failure.unwrap().failed),
+            (End::NothingSucceeds, None, 3)
+        );
         assert_eq!(asked, [10.0; 3]);
     }
 
@@ -279,51 +303,61 @@ mod tests {
     fn disturbed_trials_are_repeated_and_decide_nothing() {
         let flaky = |value: f64, before: u32| match (value, before) {
             (4.0, 0..2) => TrialEnd::Disturbed,
-            (value, _) if value <= 11.0 => TrialEnd::Lived,
-            _ => TrialEnd::Died,
+            (value, _) if value <= 11.0 => TrialEnd::Succeeded,
+            _ => TrialEnd::Failed,
         };
         let (growth, asked) = grown(settings("n=1.."), flaky);
-        assert_eq!((growth.end, growth.lives.unwrap().value, growth.dies.unwrap().value), (End::Bracketed, 11.0, 12.0));
+        assert_eq!(
+            (growth.end, growth.largest_success.unwrap().value, growth.smallest_failure.unwrap().value),
+            (End::Bracketed, 11.0, 12.0)
+        );
         assert_eq!(asked.iter().filter(|value| **value == 4.0).count(), 3);
         let (growth, asked) =
-            grown(settings("n=1.."), |value, _| if value < 8.0 { TrialEnd::Lived } else { TrialEnd::Disturbed });
-        assert_eq!((growth.end, growth.lives.unwrap().value, growth.dies), (End::Disturbed, 4.0, None));
+            grown(settings("n=1.."), |value, _| if value < 8.0 { TrialEnd::Succeeded } else { TrialEnd::Disturbed });
+        assert_eq!(
+            (growth.end, growth.largest_success.unwrap().value, growth.smallest_failure),
+            (End::Disturbed, 4.0, None)
+        );
         assert_eq!((asked.len(), growth.given_up), (3 + 3, Some(8.0)));
     }
 
     #[test]
-    fn what_lived_once_is_given_up_after_three_disturbances_in_a_row_too() {
+    fn value_that_succeeded_once_is_given_up_after_three_disturbances_in_a_row_too() {
         // 11 succeeds at its first trial; those that should confirm it are all ended from outside.
         let never_again = |value: f64, before: u32| match value {
             11.0 if before > 0 => TrialEnd::Disturbed,
-            value if value <= 11.0 => TrialEnd::Lived,
-            _ => TrialEnd::Died,
+            value if value <= 11.0 => TrialEnd::Succeeded,
+            _ => TrialEnd::Failed,
         };
         let (growth, asked) = grown(settings("n=1.."), never_again);
         assert_eq!((growth.end, growth.given_up), (End::Disturbed, Some(11.0)));
-        assert_eq!((growth.lives.unwrap().lived, growth.dies.unwrap().value), (1, 12.0), "what is known is reported");
+        assert_eq!(
+            (growth.largest_success.unwrap().succeeded, growth.smallest_failure.unwrap().value),
+            (1, 12.0),
+            "what is known is reported"
+        );
         assert_eq!(asked[asked.len() - 4..], [12.0, 11.0, 11.0, 11.0], "{asked:?}");
         // Three in all, but never in a row, end nothing.
         let now_and_then = |value: f64, before: u32| match value {
             11.0 if before % 2 == 1 => TrialEnd::Disturbed,
-            value if value <= 11.0 => TrialEnd::Lived,
-            _ => TrialEnd::Died,
+            value if value <= 11.0 => TrialEnd::Succeeded,
+            _ => TrialEnd::Failed,
         };
         let (growth, _) = grown(Settings { confirm: 5, ..settings("n=1..") }, now_and_then);
-        let lives = growth.lives.unwrap();
-        assert_eq!((growth.end, lives.lived, lives.disturbed, growth.given_up), (End::Bracketed, 5, 4, None));
+        let success = growth.largest_success.unwrap();
+        assert_eq!((growth.end, success.succeeded, success.disturbed, growth.given_up), (End::Bracketed, 5, 4, None));
     }
 
     #[test]
     fn disturbed_trial_above_the_boundary_costs_only_itself() {
         let end = |value: f64, _| match value {
-            value if value <= 11.0 => TrialEnd::Lived,
-            value if value <= 16.0 => TrialEnd::Died,
+            value if value <= 11.0 => TrialEnd::Succeeded,
+            value if value <= 16.0 => TrialEnd::Failed,
             _ => TrialEnd::Disturbed,
         };
         let (growth, asked) = grown(settings("n=1.."), end);
         assert_eq!((growth.end, growth.given_up), (End::Bracketed, Some(32.0)));
-        assert_eq!((growth.lives.unwrap().lived, growth.dies.unwrap().died), (3, 3));
+        assert_eq!((growth.largest_success.unwrap().succeeded, growth.smallest_failure.unwrap().failed), (3, 3));
         assert_eq!(asked[asked.len() - 3..], [32.0; 3]);
     }
 
@@ -331,20 +365,20 @@ mod tests {
     fn value_that_fails_on_confirmation_is_not_the_limit() {
         // 8 succeeds once and fails at the second trial.
         let end = |value: f64, before: u32| {
-            if value < 8.0 || (value < 8.5 && before == 0) { TrialEnd::Lived } else { TrialEnd::Died }
+            if value < 8.0 || (value < 8.5 && before == 0) { TrialEnd::Succeeded } else { TrialEnd::Failed }
         };
         let (growth, _) = grown(settings("n=1.."), end);
-        assert_eq!((growth.lives.unwrap().value, growth.lives.unwrap().lived), (7.0, 3));
-        let dies = growth.dies.unwrap();
-        assert!(dies.value == 8.0 && dies.is_mixed(), "{dies:?}");
+        assert_eq!((growth.largest_success.unwrap().value, growth.largest_success.unwrap().succeeded), (7.0, 3));
+        let failure = growth.smallest_failure.unwrap();
+        assert!(failure.value == 8.0 && failure.is_mixed(), "{failure:?}");
     }
 
     #[test]
-    fn a_larger_one_that_lives_is_noticed() {
-        let hole = |value: f64, _| if (10.0..20.0).contains(&value) { TrialEnd::Died } else { TrialEnd::Lived };
+    fn larger_value_that_succeeds_is_noticed() {
+        let hole = |value: f64, _| if (10.0..20.0).contains(&value) { TrialEnd::Failed } else { TrialEnd::Succeeded };
         let (growth, _) = grown(settings("n=1..100"), hole);
-        assert_eq!((growth.lives.unwrap().value, growth.dies.unwrap().value), (9.0, 10.0));
-        assert_eq!(growth.lives_above, [32.0]);
+        assert_eq!((growth.largest_success.unwrap().value, growth.smallest_failure.unwrap().value), (9.0, 10.0));
+        assert_eq!(growth.succeeds_above, [32.0]);
     }
 
     #[test]
@@ -353,7 +387,7 @@ mod tests {
         let mut again = Grow::new(settings("n=3..9000"));
         for value in asked {
             assert_eq!(again.ask(), Ask::Try(value));
-            again.tell(value, below(777.0)(value, 0));
+            again.record(value, below(777.0)(value, 0));
         }
         assert!(matches!(again.ask(), Ask::Done(_)));
     }
@@ -367,30 +401,30 @@ mod tests {
             let limit = f64::from(limit);
             let (growth, asked) = grown(settings, below(limit));
             if limit < f64::from(start) {
-                prop_assert_eq!(growth.end, End::NothingLives);
+                prop_assert_eq!(growth.end, End::NothingSucceeds);
             } else {
-                let (lives, dies) = (growth.lives.unwrap(), growth.dies.unwrap());
-                prop_assert!(lives.value <= limit && limit < dies.value);
-                prop_assert!(dies.value <= (lives.value * (1.0 + resolution)).max(lives.value + 1.0));
-                prop_assert!(lives.lived >= confirm && dies.died >= confirm);
+                let (success, failure) = (growth.largest_success.unwrap(), growth.smallest_failure.unwrap());
+                prop_assert!(success.value <= limit && limit < failure.value);
+                prop_assert!(failure.value <= (success.value * (1.0 + resolution)).max(success.value + 1.0));
+                prop_assert!(success.succeeded >= confirm && failure.failed >= confirm);
                 let (doublings, halvings) = (26.0, (1.0 / resolution).log2().ceil() + 3.0);
                 prop_assert!((asked.len() as f64) < doublings + halvings + 2.0 * f64::from(confirm) + 2.0, "{}", asked.len());
             }
         }
 
         #[test]
-        fn random_fates_end_and_never_call_a_value_that_died_alive(seed: u64, confirm in 1u32..5) {
+        fn search_ends_for_random_results_and_never_reports_that_a_failed_value_succeeds(seed: u64, confirm in 1u32..5) {
             let mut state = seed;
             let settings = Settings { confirm, ..settings("n=1.0..1000000") };
             let (growth, _) = grown(settings, |_, _| {
                 state = prony_model::random::mix(state.wrapping_add(prony_model::random::GOLDEN));
-                match state % 8 { 0 => TrialEnd::Disturbed, 1..4 => TrialEnd::Died, _ => TrialEnd::Lived }
+                match state % 8 { 0 => TrialEnd::Disturbed, 1..4 => TrialEnd::Failed, _ => TrialEnd::Succeeded }
             });
-            if let Some(lives) = growth.lives {
-                prop_assert!(lives.died == 0);
-                prop_assert!(growth.tried.iter().filter(|tried| tried.value < lives.value).all(|tried| tried.died == 0));
+            if let Some(success) = growth.largest_success {
+                prop_assert!(success.failed == 0);
+                prop_assert!(growth.tried.iter().filter(|tried| tried.value < success.value).all(|tried| tried.failed == 0));
             }
-            prop_assert_eq!(growth.end == End::Bracketed, growth.lives.is_some() && growth.dies.is_some() && growth.end != End::Disturbed);
+            prop_assert_eq!(growth.end == End::Bracketed, growth.largest_success.is_some() && growth.smallest_failure.is_some() && growth.end != End::Disturbed);
         }
     }
 }

@@ -9,10 +9,12 @@ use prony_model::outcome::{OutOfMemory, Outcome};
 #[serde(rename_all = "snake_case")]
 pub enum TrialEnd {
     /// It ended well.
-    Lived,
+    #[serde(rename = "lived")]
+    Succeeded,
     /// It failed because of the subject itself: a declared limit, the runtime's heap, an error, a crash, a wrong
     /// answer.
-    Died,
+    #[serde(rename = "died")]
+    Failed,
     /// Something outside may have ended it: the host ran out of memory, or it was killed for an unknown cause. It shows
     /// nothing about the setting.
     Disturbed,
@@ -22,7 +24,7 @@ impl TrialEnd {
     /// What the outcome means; `None` where the user interrupted the trial, which is not a result.
     pub const fn of(outcome: Outcome) -> Option<Self> {
         match outcome {
-            Outcome::Ok => Some(Self::Lived),
+            Outcome::Ok => Some(Self::Succeeded),
             Outcome::Interrupted => None,
             Outcome::Killed | Outcome::OutOfMemory { by: OutOfMemory::Host } => Some(Self::Disturbed),
             Outcome::OutOfMemory { by: OutOfMemory::Limit | OutOfMemory::Runtime }
@@ -32,7 +34,7 @@ impl TrialEnd {
             | Outcome::DiskFull
             | Outcome::WrongAnswer
             | Outcome::Saturated
-            | Outcome::Unsupported => Some(Self::Died),
+            | Outcome::Unsupported => Some(Self::Failed),
         }
     }
 }
@@ -42,14 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_subject_did_itself_is_its_death() {
+    fn only_what_the_subject_did_itself_is_a_failure() {
         let memory = |by| TrialEnd::of(Outcome::OutOfMemory { by });
-        assert_eq!(memory(OutOfMemory::Limit), Some(TrialEnd::Died));
-        assert_eq!(memory(OutOfMemory::Runtime), Some(TrialEnd::Died));
+        assert_eq!(memory(OutOfMemory::Limit), Some(TrialEnd::Failed));
+        assert_eq!(memory(OutOfMemory::Runtime), Some(TrialEnd::Failed));
         assert_eq!(memory(OutOfMemory::Host), Some(TrialEnd::Disturbed));
         assert_eq!(TrialEnd::of(Outcome::Killed), Some(TrialEnd::Disturbed));
-        assert_eq!(TrialEnd::of(Outcome::TimedOut), Some(TrialEnd::Died));
-        assert_eq!(TrialEnd::of(Outcome::Ok), Some(TrialEnd::Lived));
+        assert_eq!(TrialEnd::of(Outcome::TimedOut), Some(TrialEnd::Failed));
+        assert_eq!(TrialEnd::of(Outcome::Ok), Some(TrialEnd::Succeeded));
         assert_eq!(TrialEnd::of(Outcome::Interrupted), None);
     }
 }

@@ -58,7 +58,7 @@ pub enum TrialResult {
     /// It ended well and violated a constraint.
     Broke(f64),
     /// It failed because of the subject itself.
-    Died,
+    Failed,
     /// Something outside may have ended it.
     Disturbed,
     /// The objective or a constraint could not be read, or a guard refuses the trial.
@@ -74,7 +74,8 @@ pub enum Out {
     /// A trial violated a constraint.
     Broke,
     /// A trial did not end well.
-    Died,
+    #[serde(rename = "died")]
+    Failed,
     /// Trials were ended from outside again and again.
     Disturbed,
     /// The objective could not be read.
@@ -247,7 +248,7 @@ impl Tune {
     }
 
     /// How a trial of a block went, and what it cost.
-    pub fn tell(&mut self, candidate: usize, result: TrialResult, cost: Nanos) {
+    pub fn record(&mut self, candidate: usize, result: TrialResult, cost: Nanos) {
         self.spent += cost;
         if result == TrialResult::Unpaired {
             return;
@@ -265,7 +266,7 @@ impl Tune {
             TrialResult::Good(0.0) => Some(Out::Zero),
             TrialResult::Good(_) | TrialResult::Unread => Some(Out::Unread),
             TrialResult::Broke(_) => Some(Out::Broke),
-            TrialResult::Died => Some(Out::Died),
+            TrialResult::Failed => Some(Out::Failed),
             TrialResult::Unpaired => None,
             TrialResult::Disturbed => {
                 this.disturbed += 1;
@@ -274,12 +275,12 @@ impl Tune {
         };
         this.failed += u32::from(matches!(
             result,
-            TrialResult::Died | TrialResult::Disturbed | TrialResult::Unread | TrialResult::Good(0.0)
+            TrialResult::Failed | TrialResult::Disturbed | TrialResult::Unread | TrialResult::Good(0.0)
         ));
         this.out = this.out.or(out);
     }
 
-    /// The next step, after the result of every trial of the last block was passed to [`Self::tell`].
+    /// The next step, after the result of every trial of the last block was passed to [`Self::record`].
     pub fn step(&mut self) -> Step {
         if self.ran() > 0 {
             self.judge();

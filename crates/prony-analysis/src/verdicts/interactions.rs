@@ -24,7 +24,7 @@ pub struct Interactions {
     /// varies.
     pub found: Vec<Interaction>,
     /// Pairs of effects that were compared; the intervals of [`Interaction::change`] are corrected for so many.
-    pub looked_at: usize,
+    pub examined: usize,
     /// The joint confidence of all these intervals, provided that the run was analysed only once.
     pub confidence: f64,
     /// The number of analyses of the verdicts after which the run could have stopped early because of a result.
@@ -99,8 +99,7 @@ impl Interaction {
 impl Interactions {
     /// How reliable their intervals are, as a sentence without a full stop.
     pub fn note(&self) -> String {
-        let pairs =
-            if self.looked_at == 1 { "the one pair".to_owned() } else { format!("all {} pairs", self.looked_at) };
+        let pairs = if self.examined == 1 { "the one pair".to_owned() } else { format!("all {} pairs", self.examined) };
         let (verb, analyses) = match self.analyses {
             0 | 1 => ("hold", String::new()),
             n => ("would hold for a single analysis", format!(" (this run had up to {n} interim analyses)")),
@@ -138,8 +137,8 @@ pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
     let metrics = declared(&data.experiment);
     let cells: Vec<Cells<'_>> = metrics.iter().map(|m| Cells::of(data, m, &refused(verdicts, m))).collect();
     let candidates = candidates(data, &metrics, &cells);
-    let looked_at = candidates.len();
-    let error = verdicts.alpha / looked_at.max(1) as f64;
+    let examined = candidates.len();
+    let error = verdicts.alpha / examined.max(1) as f64;
     let mut found = Vec::new();
     for candidate in candidates {
         if let Reading::Measured(change) = candidate.contrast.estimate(error).both()
@@ -148,9 +147,9 @@ pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
             found.push((candidate, change));
         }
     }
-    let tell = |(c, change): (Candidate<'_>, Estimate)| interaction(data, &cells[c.cells], &c, (change, error));
-    let found = strongest(found).into_iter().map(tell).collect();
-    Interactions { found, looked_at, confidence, analyses: analyses(data, verdicts) }
+    let described = |(c, change): (Candidate<'_>, Estimate)| interaction(data, &cells[c.cells], &c, (change, error));
+    let found = strongest(found).into_iter().map(described).collect();
+    Interactions { found, examined, confidence, analyses: analyses(data, verdicts) }
 }
 
 /// The most interim analyses of any comparison; where there is none, nothing ends a run but its plan.

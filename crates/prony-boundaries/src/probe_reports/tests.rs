@@ -79,16 +79,16 @@ fn samples_during_a_suspension_are_marked() {
 }
 
 #[test]
-fn a_death_is_the_last_sample_and_costs_are_summed() {
+fn a_heap_abort_is_the_last_sample_and_costs_are_summed() {
     let cost = |pid, time: u64| {
         let rest = format!(r#""probe":"cost","time":{time},"heap":100,"lines":3,"lost":1"#);
         line(pid, 0, 5, &rest)
     };
     let mut threads = threads(&[hello(1, 0, 0), hello(2, 0, 1), cost(1, 40), cost(2, 2), cost(1, 50)]);
     let ProbeEvent::Heap { heap, .. } = heap(1, 0, 90, "read", 77).event else { unreachable!() };
-    let event = ProbeEvent::Dying { heap, what: "heap".into() };
-    let death = ProbeLine { at: ms(90), source: Source { pid: 1, thread: 0 }, event };
-    threads.finish(ms(95), &[death], &BTreeMap::new());
+    let event = ProbeEvent::HeapAbort { heap, what: "heap".into() };
+    let abort = ProbeLine { at: ms(90), source: Source { pid: 1, thread: 0 }, event };
+    threads.finish(ms(95), &[abort], &BTreeMap::new());
     assert_eq!((threads.all()[0].ended, threads.all()[0].samples.len()), (ms(90), 1));
     let report = threads.report(true);
     assert_eq!((report.cost, report.lines_lost), (Nanos::from_nanos(52), 2));

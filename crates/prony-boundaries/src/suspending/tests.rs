@@ -40,11 +40,11 @@ impl Scene {
     }
 
     /// A thread is suspended, for the `number`-th time.
-    fn stands(&mut self, number: u64, plan: AtEndSpec, stop: bool) {
-        self.stands_in(0, number, plan, stop);
+    fn suspends(&mut self, number: u64, plan: AtEndSpec, stop: bool) {
+        self.suspends_in(0, number, plan, stop);
     }
 
-    fn stands_in(&mut self, phase: usize, number: u64, plan: AtEndSpec, stop: bool) {
+    fn suspends_in(&mut self, phase: usize, number: u64, plan: AtEndSpec, stop: bool) {
         let suspended = line(
             7,
             0,
@@ -74,7 +74,7 @@ fn resumed(because: &str) -> ProbeLine {
 #[test]
 fn one_thing_after_the_other_and_then_it_goes_on() {
     let mut scene = Scene::new();
-    scene.stands(1, AtEndSpec { collect: true, ..AtEndSpec::default() }, false);
+    scene.suspends(1, AtEndSpec { collect: true, ..AtEndSpec::default() }, false);
     assert!(scene.suspensions.any());
     assert_eq!(scene.commands_of(1), "collect later\n", "the runtime may collect at once");
     scene.says(&heap(7, 0, 12, "read", 5));
@@ -84,7 +84,10 @@ fn one_thing_after_the_other_and_then_it_goes_on() {
     assert_eq!(scene.commands_of(1), "go\n");
     scene.says(&resumed("go"));
     let suspension = &scene.suspensions.all[0];
-    assert_eq!((suspension.snapshot, suspension.rest, suspension.read), (3, Some(4), Some(Nanos::from_millis(20))));
+    assert_eq!(
+        (suspension.snapshot, suspension.after_actions, suspension.read),
+        (3, Some(4), Some(Nanos::from_millis(20)))
+    );
     assert_eq!((suspension.from, suspension.until), (Nanos::from_millis(10), Some(Nanos::from_millis(40))));
     assert!(!scene.suspensions.any());
     let report = suspension.report("p");
@@ -97,7 +100,7 @@ fn a_collection_that_is_put_off_comes_at_the_next_turn() {
     let mut scene = Scene::new();
     let plan = AtEndSpec { collect: true, ..AtEndSpec::default() };
     for number in [1, 2] {
-        scene.stands(number, plan.clone(), false);
+        scene.suspends(number, plan.clone(), false);
         scene.says(&resumed("later"));
         assert!(!scene.suspensions.any() && scene.suspensions.all[number as usize - 1].put_off);
     }
@@ -111,12 +114,12 @@ fn a_collection_that_is_put_off_comes_at_the_next_turn() {
     scene.says(&heap(7, 0, 70, "read", 5));
     assert_eq!(scene.commands_of(3), "read\ngo\n");
     let [_, first, second] = scene.suspensions.all.as_slice() else { panic!("{:?}", scene.suspensions.all) };
-    assert_eq!((first.fault.as_deref(), first.rest), (None, Some(3)));
+    assert_eq!((first.fault.as_deref(), first.after_actions), (None, Some(3)));
     assert_eq!(
         (second.from, second.stopped, second.late),
         (Nanos::from_millis(60), first.stopped, Some(Nanos::from_millis(20)))
     );
-    assert_eq!((second.end, second.snapshot, second.rest), (3, 9, Some(4)));
+    assert_eq!((second.end, second.snapshot, second.after_actions), (3, 9, Some(4)));
 }
 
 #[test]
@@ -124,7 +127,7 @@ fn phase_whose_collection_another_one_replaced_has_its_own_reason() {
     let mut scene = Scene::new();
     let plan = AtEndSpec { collect: true, ..AtEndSpec::default() };
     for (number, phase) in [(1, 0), (2, 1)] {
-        scene.stands_in(phase, number, plan.clone(), false);
+        scene.suspends_in(phase, number, plan.clone(), false);
         scene.says(&resumed("later"));
     }
     let unread = |scene: &Scene, at: usize| scene.suspensions.all[at].unread().unwrap();
@@ -139,10 +142,10 @@ fn phase_whose_collection_another_one_replaced_has_its_own_reason() {
 #[test]
 fn collection_of_a_phase_that_ends_the_program_comes_when_the_file_says() {
     let mut scene = Scene::new();
-    scene.stands(1, AtEndSpec { collect: true, weak: Weak::Clear, ..AtEndSpec::default() }, true);
+    scene.suspends(1, AtEndSpec { collect: true, weak: Weak::Clear, ..AtEndSpec::default() }, true);
     assert_eq!(scene.commands_of(1), "collect\n");
     scene.says(&resumed("runner_ended"));
-    scene.stands(2, AtEndSpec { collect: true, ..AtEndSpec::default() }, true);
+    scene.suspends(2, AtEndSpec { collect: true, ..AtEndSpec::default() }, true);
     assert_eq!(scene.commands_of(2), "collect later\n");
     scene.says(&resumed("later"));
     let suspended =
@@ -156,14 +159,14 @@ fn collection_of_a_phase_that_ends_the_program_comes_when_the_file_says() {
 #[test]
 fn a_wait_and_a_settling_end_in_a_reading() {
     let mut scene = Scene::new();
-    scene.stands(1, AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() }, false);
+    scene.suspends(1, AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() }, false);
     assert!(scene.suspensions.next().is_some_and(|at| at > Instant::now()));
     scene.suspensions.due(&mut Idle);
     scene.says(&resumed("runner_ended"));
     assert!(scene.suspensions.all[0].report("p").by_itself());
     let quiet = Nanos::from_nanos(1);
     let settle = SettleSpec { quiet, cpu: Fraction::default(), bytes: Bytes::default(), ..SettleSpec::default() };
-    scene.stands(2, AtEndSpec { settle: Some(settle), ..AtEndSpec::default() }, true);
+    scene.suspends(2, AtEndSpec { settle: Some(settle), ..AtEndSpec::default() }, true);
     while scene.suspensions.all[1].settled.is_none() {
         let next = scene.suspensions.next().unwrap();
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
@@ -178,7 +181,7 @@ fn a_wait_and_a_settling_end_in_a_reading() {
 fn function_is_not_suspended_after_the_most_suspensions() {
     let mut scene = Scene::new();
     for number in 1..=MOST_SUSPENSIONS as u64 {
-        scene.stands(number, AtEndSpec::default(), false);
+        scene.suspends(number, AtEndSpec::default(), false);
         scene.says(&heap(7, 0, 20, "read", 5));
         let last = if number < MOST_SUSPENSIONS as u64 { "go" } else { "release" };
         assert_eq!(scene.commands_of(number), format!("read\n{last}\n"));
@@ -188,7 +191,7 @@ fn function_is_not_suspended_after_the_most_suspensions() {
 }
 
 /// A thread of process 7 that is suspended from `from` on.
-fn stands_too(scene: &mut Scene, thread: u32, from: u64) {
+fn suspends_too(scene: &mut Scene, thread: u32, from: u64) {
     let suspended = line(7, thread, from, r#""probe":"suspended","call":"p","n":1,"suspension":1,"heap":{"used":9}"#);
     let wait = AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() };
     let asked = Asked { phase: 0, ended: Nanos::from_millis(from), snapshot: 3, plan: wait, stop: false };
@@ -200,15 +203,15 @@ fn two_threads_at_once_stop_the_clock_once() {
     let ms = Nanos::from_millis;
     let mut scene = Scene::new();
     let goes = |scene: &mut Scene, thread, at| scene.says(&line(7, thread, at, r#""probe":"resumed","because":"go""#));
-    stands_too(&mut scene, 1, 100);
-    stands_too(&mut scene, 2, 150);
+    suspends_too(&mut scene, 1, 100);
+    suspends_too(&mut scene, 2, 150);
     assert_eq!([50, 120, 500].map(|at| scene.suspensions.running(ms(at))), [50, 100, 100].map(ms));
     goes(&mut scene, 1, 200);
     assert!(scene.suspensions.any());
     assert_eq!(scene.suspensions.running(ms(220)), ms(100), "the other one stands");
     goes(&mut scene, 2, 300);
     assert_eq!(scene.suspensions.running(ms(400)), ms(200), "200 ms were suspended in all, not 100 and 150");
-    stands_too(&mut scene, 1, 500);
+    suspends_too(&mut scene, 1, 500);
     assert_eq!(scene.suspensions.running(ms(900)), ms(300));
 }
 
@@ -223,17 +226,17 @@ fn one_that_ends_no_phase_is_let_go() {
     }
     let suspension = &scene.suspensions.all[0];
     assert_eq!(
-        (suspension.from, suspension.until, suspension.rest),
+        (suspension.from, suspension.until, suspension.after_actions),
         (Nanos::from_millis(11), Some(Nanos::from_millis(40)), Some(3))
     );
     assert!(!scene.suspensions.any() && suspension.passed);
 }
 
 #[test]
-fn one_that_is_killed_holds_nobody_up() {
+fn one_that_is_killed_delays_no_other() {
     let wait = || AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() };
     let mut scene = Scene::new();
-    scene.stands(1, wait(), false);
+    scene.suspends(1, wait(), false);
     scene.suspensions.bury(&|pid| pid == 7, Nanos::from_millis(20));
     scene.suspensions.bury(&|_| false, Nanos::from_millis(40));
     assert!(scene.suspensions.any(), "its last words may be on their way");
@@ -244,7 +247,7 @@ fn one_that_is_killed_holds_nobody_up() {
     let suspension = &scene.suspensions.all[0];
     assert_eq!(suspension.until, Some(Nanos::from_millis(50)));
     assert!(suspension.fault.as_ref().unwrap().contains("while prony had suspended it"));
-    scene.stands(2, wait(), false);
+    scene.suspends(2, wait(), false);
     scene.says(&crate::probe_reports::tests::bye(7, 0, 60));
     assert!(!scene.suspensions.any(), "a worker that is ended says so");
     assert_eq!(scene.suspensions.all[1].until, Some(Nanos::from_millis(60)));
@@ -254,7 +257,7 @@ fn one_that_is_killed_holds_nobody_up() {
 fn one_that_cannot_be_answered_goes_on_by_itself() {
     let mut scene = Scene::new();
     scene.suspensions = SuspensionControl::new("/nowhere".into());
-    scene.stands(1, AtEndSpec::default(), false);
+    scene.suspends(1, AtEndSpec::default(), false);
     assert!(!scene.suspensions.any() && scene.suspensions.next().is_none());
     scene.says(&resumed("unanswered"));
     let report = scene.suspensions.all[0].report("p");

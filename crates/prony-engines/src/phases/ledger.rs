@@ -68,7 +68,7 @@ impl Touched {
     }
 
     /// `None` where it cannot be determined.
-    fn holds(&self, number: u64) -> Option<bool> {
+    fn contains(&self, number: u64) -> Option<bool> {
         match self {
             Self::All => Some(true),
             Self::Stripes(counts) => {
@@ -120,7 +120,7 @@ impl Layer {
     fn apply(&self, number: u64, records: u64, before: State) -> State {
         match self {
             Self::Plain(..) if number >= records => before,
-            Self::Plain(change, touched) => match touched.holds(number) {
+            Self::Plain(change, touched) => match touched.contains(number) {
                 Some(true) => change.apply(before),
                 Some(false) => before,
                 None => before.or(change.apply(before)),

@@ -280,12 +280,12 @@ impl Job<'_> {
     fn sampled(&self, way: &mut impl Way, client: Client<'_>) -> Result<End, EngineError> {
         // In a transaction that stays open over phases, an operation counts once the engine has accepted it.
         let shared = matches!(self.ops.transaction, Grouping::Batch(_) | Grouping::Single);
-        let holds = shared && writes(self.action);
+        let buffers = shared && writes(self.action);
         match (self.ops.rate, self.ops.sample) {
-            (Some(_), _) => self.driven(way, client, Paced::new(holds)),
+            (Some(_), _) => self.driven(way, client, Paced::new(buffers)),
             (None, Sampling::None) => self.driven(way, client, Untimed),
-            (None, Sampling::Every) => self.driven(way, client, Every::new(holds)),
-            (None, Sampling::OneIn(every)) => self.driven(way, client, OneIn::new(every.max(1), holds)),
+            (None, Sampling::Every) => self.driven(way, client, Every::new(buffers)),
+            (None, Sampling::OneIn(every)) => self.driven(way, client, OneIn::new(every.max(1), buffers)),
             (None, Sampling::Group(size)) => {
                 self.driven(way, client, Grouped::new(size.max(1), self.ops.threads.max(1)))
             }

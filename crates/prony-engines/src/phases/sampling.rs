@@ -34,9 +34,9 @@ pub(super) struct Every {
 }
 
 impl Every {
-    /// `holds` where operations succeed only with their transaction.
-    pub(super) fn new(holds: bool) -> Self {
-        Self { last: 0, timestamps: Timestamps::new(LatencyKind::Service, holds), ends: room_for_ends() }
+    /// `buffers` where operations succeed only with their transaction.
+    pub(super) fn new(buffers: bool) -> Self {
+        Self { last: 0, timestamps: Timestamps::new(LatencyKind::Service, buffers), ends: room_for_ends() }
     }
 }
 
@@ -88,9 +88,9 @@ pub(super) struct OneIn {
 }
 
 impl OneIn {
-    /// `holds` where operations succeed only with their transaction.
-    pub(super) fn new(every: u64, holds: bool) -> Self {
-        let timestamps = Timestamps::new(LatencyKind::Service, holds);
+    /// `buffers` where operations succeed only with their transaction.
+    pub(super) fn new(every: u64, buffers: bool) -> Self {
+        let timestamps = Timestamps::new(LatencyKind::Service, buffers);
         Self { every, left: 0, started: None, timestamps, ends: room_for_ends() }
     }
 }
@@ -220,14 +220,14 @@ pub(super) struct Paced {
 }
 
 impl Paced {
-    /// `holds` where operations succeed only with their transaction.
-    pub(super) fn new(holds: bool) -> Self {
+    /// `buffers` where operations succeed only with their transaction.
+    pub(super) fn new(buffers: bool) -> Self {
         Self {
             intended: Vec::new(),
             started: None,
             last: 0,
-            from_intended: Timestamps::new(LatencyKind::Intended, holds),
-            from_actual: Timestamps::new(LatencyKind::Actual, holds),
+            from_intended: Timestamps::new(LatencyKind::Intended, buffers),
+            from_actual: Timestamps::new(LatencyKind::Actual, buffers),
             ends: room_for_ends(),
             lag: 0,
             last_lag: 0,

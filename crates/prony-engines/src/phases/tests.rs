@@ -85,7 +85,7 @@ fn every_grouping_thread_count_and_sampling_does_the_same_work() {
 }
 
 #[test]
-fn digests_tell_other_contents_and_other_kinds_of_digest_apart() {
+fn digests_distinguish_contents_and_kinds_of_digest() {
     let untouched = Ops { touch: false, ..ops(Order::Record) };
     let plan = plan(
         N,
@@ -340,7 +340,7 @@ fn a_commit_after_the_last_chunk_is_recorded_too() {
 }
 
 #[test]
-fn the_schedule_of_an_open_loop_does_not_stand_still_in_gaps() {
+fn the_schedule_of_an_open_loop_continues_in_gaps() {
     for threads in [1, 2] {
         let with = Ops { rate: rate(20_000.0), threads, amount: Amount::Count(2000), ..ops(Order::Record) };
         let [put] = reports(&plan(2000, [Action::Put(with)])).try_into().unwrap();

@@ -83,15 +83,15 @@ pub(super) struct Timestamps {
     /// One for each operation of the chunk.
     pub(super) of: Vec<u64>,
     /// Whether operations succeed only with their transaction.
-    holds: bool,
+    buffers: bool,
     few: Vec<(Label, u64)>,
     many: Vec<(Label, Recorder)>,
 }
 
 impl Timestamps {
-    pub(super) fn new(kind: LatencyKind, holds: bool) -> Self {
-        let few = Vec::with_capacity(if holds { FEW } else { 0 });
-        Self { kind, of: vec![NONE; MOST_OPERATIONS], holds, few, many: Vec::new() }
+    pub(super) fn new(kind: LatencyKind, buffers: bool) -> Self {
+        let few = Vec::with_capacity(if buffers { FEW } else { 0 });
+        Self { kind, of: vec![NONE; MOST_OPERATIONS], buffers, few, many: Vec::new() }
     }
 
     /// Records the operations of the chunk whose result is known, and stores the rest.
@@ -108,7 +108,7 @@ impl Timestamps {
         }
         for index in from..chunk.len() {
             let stamp = std::mem::replace(&mut self.of[index], NONE);
-            if self.holds {
+            if self.buffers {
                 self.buffer(chunk.label(index), stamp);
             } else {
                 samples.latency(chunk.label(index), self.kind, stamp);

@@ -47,12 +47,12 @@ fn a_phase_may_go_from_one_function_to_another() {
     assert_eq!(load.begin, invocation("lib/store.js#load"));
     assert_eq!(load.end, invocation("lib/store.js#Store.prototype.flush"));
     assert_eq!(
-        (load.call(), load.holds()),
+        (load.call(), load.suspends()),
         (None, true),
         "it is no function of its own, and is held where one ends it"
     );
     let mixed = observe(&phases[4]);
-    assert_eq!((&mixed.begin, mixed.holds()), (&Some(Trigger::Mark("warm".into())), false));
+    assert_eq!((&mixed.begin, mixed.suspends()), (&Some(Trigger::Mark("warm".into())), false));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_phase_may_end_when_the_program_is_quiet() {
         let quiet = settle.settle().unwrap();
         assert_eq!((quiet.quiet, quiet.within), (Nanos::from_secs(5), Nanos::from_secs(120)));
         assert_eq!(quiet.bytes, prony_model::units::Bytes::from_bytes(1_000_000), "what is not said is as for a store");
-        assert!(settle.stop && !settle.holds());
+        assert!(settle.stop && !settle.suspends());
         assert_eq!(
             (&observe(&phases[3]).begin, &observe(&phases[3]).end),
             (&Some(Trigger::After("settle".into())), &None)
@@ -175,7 +175,7 @@ fn a_suspension_inside_a_phase_that_ends_with_the_program_is_refused() {
 }
 
 #[test]
-fn a_rest_that_cannot_come_is_refused() {
+fn an_idle_boundary_that_cannot_come_is_refused() {
     let program = |keys: &str, settle: &str| {
         let phase = format!("[[phase]]\nname = \"a\"\n{keys}\nend = {{ settle = {{ {settle} }} }}\n");
         faults(&format!("[program.x]\ncommand = \"x\"\n{phase}"))

@@ -225,7 +225,7 @@ call = "lodash#debounce"
     let experiment = sound(text);
     let phases = &experiment.variants()[0].spec.phases;
     let first = observe(&phases[0]);
-    assert_eq!((first.call(), first.holds()), (Some("gatsby/dist/utils/source-nodes.js#default"), true));
+    assert_eq!((first.call(), first.suspends()), (Some("gatsby/dist/utils/source-nodes.js#default"), true));
     let wait = Some(prony_model::units::Nanos::from_secs(5));
     assert_eq!(first.at_end, Some(AtEndSpec { collect: true, weak: Weak::Clear, wait, settle: None }));
     let second = observe(&phases[1]).at_end.as_ref().unwrap();
@@ -235,7 +235,7 @@ call = "lodash#debounce"
         (settle.quiet, settle.within),
         (prony_model::units::Nanos::from_secs(1), prony_model::units::Nanos::from_secs(600))
     );
-    assert_eq!((observe(&phases[2]).holds(), observe(&phases[2]).stop), (false, false));
+    assert_eq!((observe(&phases[2]).suspends(), observe(&phases[2]).stop), (false, false));
     assert_eq!(experiment.compare().primary.as_ref().unwrap().to_string(), "source nodes.time");
 }
 

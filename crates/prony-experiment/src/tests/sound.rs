@@ -282,7 +282,7 @@ fn tables_are_read_in_order() {
 }
 
 #[test]
-fn an_experiment_travels_as_json() {
+fn an_experiment_is_read_back_from_json() {
     let experiment = sound(SOURCING);
     let json = serde_json::to_string(&experiment).unwrap();
     assert_eq!(serde_json::from_str::<Experiment>(&json).unwrap(), experiment);

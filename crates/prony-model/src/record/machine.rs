@@ -14,9 +14,11 @@ pub struct Machine {
     /// When it had ended.
     pub after: Moment,
     /// The reference workloads before it.
-    pub canary_before: Canary,
+    #[serde(rename = "canary_before")]
+    pub reference_before: ReferenceTimes,
     /// The reference workloads after it.
-    pub canary_after: Canary,
+    #[serde(rename = "canary_after")]
+    pub reference_after: ReferenceTimes,
     /// What changed in between.
     pub change: Change,
     /// The flush of dirty pages before the trial.
@@ -25,10 +27,14 @@ pub struct Machine {
 
 impl Machine {
     /// Combines the states before and after, each with its reference workloads.
-    pub fn between(quiesced: Quiesced, (before, canary_before): (Moment, Canary), after: (Moment, Canary)) -> Self {
-        let (after, canary_after) = after;
+    pub fn between(
+        quiesced: Quiesced,
+        (before, reference_before): (Moment, ReferenceTimes),
+        after: (Moment, ReferenceTimes),
+    ) -> Self {
+        let (after, reference_after) = after;
         let change = Change::between(&before, &after);
-        Self { before, after, canary_before, canary_after, change, quiesced }
+        Self { before, after, reference_before, reference_after, change, quiesced }
     }
 }
 
@@ -149,7 +155,8 @@ fn share(parts: Reading<(u64, u64)>) -> Reading<f64> {
 
 /// How long each reference workload took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Canary {
+#[schemars(rename = "Canary")]
+pub struct ReferenceTimes {
     /// A fixed loop in registers.
     pub cpu: Nanos,
     /// Reading 48 MiB of touched memory.

@@ -28,7 +28,8 @@ pub struct ProbeReport {
     /// The longest time in each phase without a heap sample.
     pub unread: BTreeMap<String, Nanos>,
     /// Processes and threads that ended at their own heap limit.
-    pub deaths: Vec<HeapDeath>,
+    #[serde(rename = "deaths")]
+    pub heap_aborts: Vec<HeapAbort>,
 }
 
 /// A process of the runtime, or a thread with a heap of its own.
@@ -173,7 +174,8 @@ impl Because {
 
 /// A process or thread that ended at its own heap limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct HeapDeath {
+#[schemars(rename = "HeapDeath")]
+pub struct HeapAbort {
     /// The process.
     pub pid: u32,
     /// The runtime's own number of the thread.

@@ -1,17 +1,17 @@
 //! The machine: facts about it, its state before and after a trial, and its own limits.
 
-pub mod canary;
 pub mod capability;
 pub mod conditions;
 pub mod facts;
 pub mod limits;
 mod memory;
 pub mod quiesce;
+pub mod reference_workload;
 
-pub use canary::Canaries;
 pub use capability::{Capability, State, capabilities};
 pub use conditions::moment;
 pub use facts::facts;
 pub use limits::machine_limits;
 pub use memory::warm_memory;
 pub use quiesce::quiesce;
+pub use reference_workload::ReferenceWorkload;

@@ -9,7 +9,7 @@ pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Every text that exec needs.
 #[derive(Debug, Default)]
-pub(super) struct Texts {
+pub(super) struct ExecStrings {
     /// Working directory.
     pub(super) directory: CString,
     /// Files by which a process moves itself into control groups ([`crate::limits::Group::entrances`]).
@@ -26,7 +26,7 @@ pub(super) struct Texts {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cut(pub(super) String);
 
-impl Texts {
+impl ExecStrings {
     /// Of a command, its arguments without its name, its environment, and the directory in which it works.
     pub(super) fn new(
         command: Vec<u8>,
@@ -86,13 +86,13 @@ fn candidates(command: &[u8], path: &[u8]) -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn texts(command: &str, env: &[(&str, &str)]) -> Result<Texts, Cut> {
+    fn texts(command: &str, env: &[(&str, &str)]) -> Result<ExecStrings, Cut> {
         let env = env.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
-        Texts::new(command.into(), [b"-x".to_vec()].into_iter(), env, b"/dir".to_vec())
+        ExecStrings::new(command.into(), [b"-x".to_vec()].into_iter(), env, b"/dir".to_vec())
     }
 
     #[test]
-    fn names_are_looked_up_and_paths_are_not() {
+    fn names_are_searched_for_and_paths_are_not() {
         let found = |command: &str, path: &str| -> Vec<String> {
             let all = candidates(command.as_bytes(), path.as_bytes());
             all.into_iter().map(|candidate| String::from_utf8(candidate).unwrap()).collect()

@@ -16,7 +16,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 
 use super::channel::Channel;
-use super::exec_strings::Texts;
+use super::exec_strings::ExecStrings;
 use super::link::{Link, SILENCE, reap_lingering};
 use super::spawner::{self, Fds};
 use super::spec::{LaunchSpec, Parts, Reader, Unprepared};
@@ -228,7 +228,7 @@ fn is_readable(file: &File) -> bool {
 fn suspend(
     link: &mut Link,
     client: &mut SpawnerClient,
-    texts: &Texts,
+    texts: &ExecStrings,
     fds: Vec<(Option<OwnedFd>, u8)>,
 ) -> Result<Suspended, Error> {
     let piped = |errno: Errno| prepare(&link.program, Unprepared("making a pipe".to_owned(), errno.into()));
@@ -293,7 +293,7 @@ impl SpawnerClient {
     /// Has a subject made, which executes its program at once where it has no pipes on which it waits and reports.
     fn launch(
         &mut self,
-        texts: &Texts,
+        texts: &ExecStrings,
         fds: &[(Option<OwnedFd>, u8)],
         suspended: Option<(BorrowedFd<'_>, BorrowedFd<'_>)>,
     ) -> io::Result<()> {
@@ -351,7 +351,7 @@ struct Suspended {
 struct Supervised {
     link: Link,
     client: SpawnerClient,
-    texts: Texts,
+    texts: ExecStrings,
     way: Way,
     end: Option<End>,
     /// The supervisor waits for another subject.
@@ -379,7 +379,7 @@ impl Supervised {
             }
         }
         // If the supervisor has ended, its answer shows that.
-        let _ = self.link.send(&ToSupervisor::Tell { nth: self.client.launched() }, &[]);
+        let _ = self.link.send(&ToSupervisor::ReportExec { nth: self.client.launched() }, &[]);
         self.link.receive(None)
     }
 }

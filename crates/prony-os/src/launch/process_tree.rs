@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_holds_all_generations_and_nobody_else() {
+    fn the_tree_contains_all_generations_and_no_other_process() {
         let places =
             [place(1, 0), place(10, 1), place(11, 10), place(12, 11), place(13, 10), place(20, 1), place(21, 20)];
         let mut pids: Vec<i32> = below(10, &places).iter().map(|place| place.id.pid).collect();

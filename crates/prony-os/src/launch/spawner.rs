@@ -21,7 +21,7 @@ use rustix::net::{
 };
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, waitid, waitpid};
 
-use super::exec_strings::{Cut, Texts};
+use super::exec_strings::{Cut, ExecStrings};
 use super::spec::TARGETS_END;
 use crate::sys::memory::wait_for_own_memory;
 use crate::sys::process::{
@@ -96,9 +96,9 @@ impl Spawner {
 
     /// Asks it to enter groups by these files.
     pub(super) fn enter(&self, entrances: &[PathBuf]) -> io::Result<()> {
-        let texts = Texts::default().entering(entrances.iter().cloned());
+        let texts = ExecStrings::default().entering(entrances.iter().cloned());
         let texts = texts.map_err(|Cut(what)| io::Error::new(io::ErrorKind::InvalidInput, what))?;
-        tell(&self.socket, ENTER, &texts, &Fds { suspended: None, given: Vec::new() })?;
+        request(&self.socket, ENTER, &texts, &Fds { suspended: None, given: Vec::new() })?;
         let mut errno = [0; 4];
         let got = retry_on_intr(|| read(&self.socket, &mut errno))?;
         match (got, c_int::from_ne_bytes(errno)) {
@@ -115,11 +115,11 @@ impl Spawner {
 }
 
 /// Asks the spawner behind a socket for a child.
-pub(super) fn launch(socket: &OwnedFd, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
-    tell(socket, if fds.suspended.is_some() { SUSPENDED } else { AT_ONCE }, texts, fds)
+pub(super) fn launch(socket: &OwnedFd, texts: &ExecStrings, fds: &Fds<'_>) -> io::Result<()> {
+    request(socket, if fds.suspended.is_some() { SUSPENDED } else { AT_ONCE }, texts, fds)
 }
 
-fn tell(socket: &OwnedFd, what: usize, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
+fn request(socket: &OwnedFd, what: usize, texts: &ExecStrings, fds: &Fds<'_>) -> io::Result<()> {
     let mut message = vec![0; HEAD];
     let lists = [&texts.entrances, &texts.candidates, &texts.args, &texts.env];
     message.extend(fds.given.iter().map(|(_, target)| *target));
@@ -306,7 +306,7 @@ impl Spawning<'_> {
         clone_child(&plan, &mut self.stack).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
         if self.spawn.failed().is_none() {
             self.spawn.pid().into_iter().for_each(wait_for_own_memory);
-            self.spawn.tell_executed();
+            self.spawn.report_executed();
         }
         Ok(())
     }
@@ -364,10 +364,10 @@ mod tests {
 
     use super::*;
 
-    fn texts(env: Vec<CString>) -> Texts {
+    fn texts(env: Vec<CString>) -> ExecStrings {
         let text = |text: &str| CString::new(text).unwrap();
         let (candidates, args) = (vec![text("/a"), text("/b")], vec![text("a"), text("")]);
-        Texts { directory: text("/"), entrances: vec![text("/g/tasks")], candidates, args, env }
+        ExecStrings { directory: text("/"), entrances: vec![text("/g/tasks")], candidates, args, env }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use prony_model::units::Bytes;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::exec_strings::{Cut, Texts};
+use super::exec_strings::{Cut, ExecStrings};
 use super::wire::Bounds;
 use crate::limits::Group;
 
@@ -97,7 +97,7 @@ pub enum Output {
 #[derive(Debug)]
 pub(super) struct Parts {
     /// What is executed.
-    pub(super) texts: Texts,
+    pub(super) texts: ExecStrings,
     /// The subject's descriptors, and the numbers under which it finds them; `None` is nothing.
     pub(super) fds: Vec<(Option<OwnedFd>, u8)>,
     /// Captured standard output and error.
@@ -123,7 +123,7 @@ impl LaunchSpec {
         let bytes = |text: OsString| text.into_vec();
         let args = self.args.into_iter().map(bytes);
         let env = self.env.into_iter().map(|(name, value)| (bytes(name), bytes(value)));
-        let texts = Texts::new(bytes(self.command), args, env, bytes(self.directory.into_os_string()))?;
+        let texts = ExecStrings::new(bytes(self.command), args, env, bytes(self.directory.into_os_string()))?;
         let texts = texts.entering(self.group.iter().chain(&self.beside).flat_map(Group::entrances))?;
         check_targets(&self.fds.iter().map(|(_, target)| *target).collect::<Vec<_>>())
             .map_err(|what| Unprepared(what, io::ErrorKind::InvalidInput.into()))?;

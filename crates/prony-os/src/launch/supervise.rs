@@ -222,7 +222,7 @@ impl Supervisor {
         self.reap_all();
         self.read_spawn_report();
         self.check_memory();
-        self.tell_end();
+        self.report_end();
         self.say_unsaid();
         if self.terminate.load(Ordering::Relaxed) {
             return self.finish();
@@ -239,7 +239,7 @@ impl Supervisor {
     fn obey(&mut self, message: ToSupervisor) {
         match message {
             ToSupervisor::Begin { begin } => self.begin(*begin),
-            ToSupervisor::Tell { nth } => {
+            ToSupervisor::ReportExec { nth } => {
                 // Its end may just have been reported.
                 self.asked = Some(nth).filter(|nth| *nth > self.ended);
                 self.read_spawn_report();
@@ -388,7 +388,7 @@ impl Supervisor {
     }
 
     /// Reports how the subject ended, once.
-    fn tell_end(&mut self) {
+    fn report_end(&mut self) {
         let Some((status, at)) = self.status.take() else { return };
         if let Some(FromSupervisor::Running { at: executed_at, .. }) = &mut self.unsaid {
             // Its end was noticed first; it was executed before that.
@@ -446,7 +446,7 @@ impl Supervisor {
             self.killed = self.killed.or(Some(why));
         }
         self.end_tree();
-        self.tell_end();
+        self.report_end();
     }
 
     /// Kills until nothing is left except, where subjects are spawned one after another, the spawner.

@@ -21,7 +21,8 @@ pub(super) enum ToSupervisor {
     /// from which captured output is read, and descriptors that stay open until the runner has ended.
     Begin { begin: Box<Begin> },
     /// Report when the `nth` subject executes its program.
-    Tell { nth: u64 },
+    #[serde(rename = "tell")]
+    ReportExec { nth: u64 },
     /// Send a signal to the process group of the `nth` subject: when this is read it may have ended by itself, and a
     /// later one may run.
     Signal { signal: i32, nth: u64 },

@@ -106,12 +106,12 @@ pub fn capability() -> Capability {
 }
 
 fn attempt(limits: &Limits, notes: &mut Vec<String>, test: impl FnOnce(&Group) -> Ability) -> Ability {
-    let looked = Group::create(limits).and_then(|group| {
+    let tried = Group::create(limits).and_then(|group| {
         notes.extend(group.notes().iter().cloned());
         let ability = test(&group);
         group.remove().map(|()| ability)
     });
-    looked.unwrap_or_else(|error| Ability::Missing { why: explain(&error) })
+    tried.unwrap_or_else(|error| Ability::Missing { why: explain(&error) })
 }
 
 fn explain(error: &Error) -> String {

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_tell_kills_from_hits_of_the_limit() {
+    fn counters_distinguish_kills_from_hits_of_the_limit() {
         let dir = fake(&[
             ("memory.current", "10"),
             ("memory.peak", "20"),

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_the_version_and_missing_stays_missing() {
+    fn names_show_the_version_and_missing_stays_missing() {
         let mut figures = Figures::missing(&Why::NotApplicable);
         figures.memory_from = Some(Version::V1);
         figures.peak = Reading::Measured(Bytes::from_bytes(7));

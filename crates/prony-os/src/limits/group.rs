@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_travels_to_its_supervisor() {
+    fn a_group_is_sent_to_its_supervisor() {
         let (_top, hierarchies) = v2_machine("memory cpu pids");
         let group = Group::create_in(&hierarchies, "g".into(), &all_limits(), &make_v2).unwrap();
         let text = serde_json::to_string(&group).unwrap();

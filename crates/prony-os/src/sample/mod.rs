@@ -251,12 +251,12 @@ mod tests {
     use super::*;
 
     /// Polls until a condition holds; whether it did before a time that no healthy machine needs.
-    fn in_time(holds: impl Fn() -> bool) -> bool {
+    fn in_time(condition: impl Fn() -> bool) -> bool {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while !holds() && Instant::now() < deadline {
+        while !condition() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(3));
         }
-        holds()
+        condition()
     }
 
     #[test]

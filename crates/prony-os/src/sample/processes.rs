@@ -27,7 +27,7 @@ pub struct Processes<'a> {
     /// The time between which memory counts, by the clock of `series`.
     pub between: (Nanos, Nanos),
     /// Processes at the phase's end, or after the actions there that precede the reading of memory.
-    pub at_rest: &'a [ProcessSnapshot],
+    pub at_end: &'a [ProcessSnapshot],
     /// Snapshots between which nothing counts.
     pub left_out: &'a [(&'a Snapshot, &'a Snapshot)],
     /// Samples of all processes of the trial.
@@ -47,7 +47,7 @@ struct Found {
     /// How many were sampled.
     count: usize,
     /// Those that lived at the end.
-    at_rest: Vec<ProcessSnapshot>,
+    at_end: Vec<ProcessSnapshot>,
     /// What samples may have missed of the others.
     missed: Missed,
 }
@@ -91,12 +91,12 @@ impl Processes<'_> {
         let series = &self.series[at];
         let (from, to) = self.between;
         let inside: Vec<&ProcessSample> = series.samples.iter().filter(|s| from <= s.at && s.at <= to).collect();
-        let at_rest = self.of(at, self.at_rest, to);
-        if inside.is_empty() && at_rest.is_none() {
+        let at_end = self.of(at, self.at_end, to);
+        if inside.is_empty() && at_end.is_none() {
             return;
         }
         found.count += 1;
-        if at_rest.is_none() {
+        if at_end.is_none() {
             let at = inside.iter().map(|sample| sample.at).collect();
             let sampled = Sampled { at, ..Sampled::default() };
             // The role's largest process may be another one.
@@ -108,7 +108,7 @@ impl Processes<'_> {
             *sum = (sum.0 + sample.anon.as_bytes(), sum.1 + sample.rss().as_bytes());
         }
         found.cpu += self.used(at) as f64;
-        found.at_rest.extend(at_rest.cloned());
+        found.at_end.extend(at_end.cloned());
     }
 
     /// CPU time in the phase: from its begin, or that of the process, to its end, or the last sample of the process.
@@ -158,13 +158,13 @@ impl Found {
         put(Metric::Rss, Some(Stat::Max), most(|sum| sum.1));
         let ended = || Reading::Missing(Why::Failed("the process had ended before the phase's end".into()));
         let sum = |of: fn(&ProcessSnapshot) -> Reading<Bytes>| {
-            let parts = self.at_rest.iter().map(|process| of(process).map(|bytes| bytes.as_bytes() as f64));
+            let parts = self.at_end.iter().map(|process| of(process).map(|bytes| bytes.as_bytes() as f64));
             parts.reduce(|sum, part| sum.and(part, |sum, part| sum + part)).unwrap_or_else(ended)
         };
         put(Metric::Anon, Some(Stat::End), sum(|process| Reading::Measured(process.sample.anon)));
         put(Metric::Rss, Some(Stat::End), sum(|process| Reading::Measured(process.sample.rss())));
         put(Metric::Pss, Some(Stat::End), sum(|process| process.pss.clone()));
-        put(Metric::Processes, Some(Stat::End), Reading::Measured(self.at_rest.len() as f64));
+        put(Metric::Processes, Some(Stat::End), Reading::Measured(self.at_end.len() as f64));
         readings
     }
 }
@@ -230,7 +230,7 @@ mod tests {
         ends: &Ends,
     ) -> BTreeMap<String, Readings> {
         let (cpu, between) = (&Reading::Measured(900e6), (begin.at, end.at));
-        Processes { begin, end, between, at_rest: &end.processes, left_out: &[], series, ends, cpu }.readings()
+        Processes { begin, end, between, at_end: &end.processes, left_out: &[], series, ends, cpu }.readings()
     }
 
     #[track_caller]
@@ -305,9 +305,9 @@ mod tests {
         let (from, to) = (snapshot(300, &[(1, 100, 1), (2, 100, 1)]), snapshot(400, &[(1, 350, 1), (2, 100, 1)]));
         let sampled = [series(1, "node", &[(100, 0, 1)]), series(2, "node", &[(100, 0, 1)])];
         let (cpu, between, left_out) = (&Reading::Measured(550e6), (begin.at, end.at), &[(&from, &to)]);
-        let (begin, end, at_rest) = (&begin, &end, &end.processes[..]);
+        let (begin, end, at_end) = (&begin, &end, &end.processes[..]);
         let all =
-            Processes { begin, end, between, at_rest, left_out, series: &sampled, ends: &Ends::new(), cpu }.readings();
+            Processes { begin, end, between, at_end, left_out, series: &sampled, ends: &Ends::new(), cpu }.readings();
         is(&all, "process.site.node", "cpu", 250e6);
         is(&all, "process.site.node.2", "cpu", 300e6);
         is(&all, NOT_ATTRIBUTED, "cpu", 0.0);

@@ -188,9 +188,9 @@ fn gauges(
         let sums: Vec<(Nanos, f64)> = sums.filter(|(at, _)| !instants[at].is_empty()).collect();
         for (stat, reading) in statistics(&sums, !instants[&end.at].is_empty()) {
             let resident = matches!(metric, Metric::Rss | Metric::Anon | Metric::File | Metric::Shared);
-            let stands = |value: &f64| stat == Stat::End || missed.leaves(*value, resident);
+            let suffices = |value: &f64| stat == Stat::End || missed.leaves(*value, resident);
             let sparse = || Reading::Missing(Why::Failed(missed.why().into()));
-            let reading = if reading.measured().is_none_or(stands) { reading } else { sparse() };
+            let reading = if reading.measured().is_none_or(suffices) { reading } else { sparse() };
             readings.insert(MetricKeyText(MetricKey::gauge(metric, stat)), reading);
         }
     }

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_read_less_often_the_longer_it_lives() {
+    fn a_thread_is_read_less_often_the_older_it_is() {
         let mut thread = Thread {
             schedstat: ProcFile::new("/proc/self/schedstat".to_owned()),
             first: Nanos::ZERO,

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn pids_given_out_since_are_looked_at_unless_too_many() {
+    fn pids_given_out_since_are_read_unless_too_many() {
         let among =
             |again: &[u32], new: std::ops::Range<u32>| News::Among { again: again.to_vec(), new: new.collect() };
         assert!(news(Some(10), Some(10), vec![], 4).none());

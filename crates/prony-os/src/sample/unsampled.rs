@@ -57,8 +57,8 @@ pub(super) struct Sampled {
 impl Sampled {
     /// Whether the samples lie close together, of what had ended when the phase did.
     fn is_dense(&self, rounds: &BTreeSet<Nanos>, ended: Option<&Ended>) -> bool {
-        let lived = lived(rounds, &self.at, ended.map(|ended| ended.at));
-        let gaps = || lived.iter().map(|(from, to)| to.since(*from).as_nanos());
+        let alive_spans = alive_spans(rounds, &self.at, ended.map(|ended| ended.at));
+        let gaps = || alive_spans.iter().map(|(from, to)| to.since(*from).as_nanos());
         gaps().max().is_none_or(|longest| longest.saturating_mul(LONGEST_GAP) <= gaps().sum())
     }
 
@@ -106,14 +106,14 @@ impl Missed {
 }
 
 /// The times between rounds in which it lived, for as much as is known: between two rounds that did not find it, it did not.
-fn lived(rounds: &BTreeSet<Nanos>, own: &BTreeSet<Nanos>, ended: Option<Nanos>) -> Vec<(Nanos, Nanos)> {
+fn alive_spans(rounds: &BTreeSet<Nanos>, own: &BTreeSet<Nanos>, ended: Option<Nanos>) -> Vec<(Nanos, Nanos)> {
     let (Some(first), Some(last)) = (own.first(), own.last()) else { return Vec::new() };
     let before = rounds.range(..first).next_back();
     let after = rounds.range((Excluded(last), Unbounded)).next();
     let after = after.map(|after| ended.map_or(*after, |ended| ended.clamp(*last, *after)));
     let all: Vec<Nanos> = before.into_iter().chain(rounds.range(first..=last)).copied().chain(after).collect();
-    let lived = all.windows(2).filter(|pair| pair.iter().any(|at| own.contains(at)));
-    lived.map(|pair| (pair[0], pair[1])).collect()
+    let alive_spans = all.windows(2).filter(|pair| pair.iter().any(|at| own.contains(at)));
+    alive_spans.map(|pair| (pair[0], pair[1])).collect()
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ fn a_timer_that_ticks_does_not_keep_it_awake() {
 }
 
 #[test]
-fn a_tree_that_never_rests_is_not_settled() {
+fn a_tree_that_is_never_idle_is_not_settled() {
     let result = found(|ms| cpu(ms / 10));
     assert!(!result.settled && matches!(result.time, Reading::Missing(Why::NotSettled(_))));
     assert_eq!(result.watched, Nanos::from_secs(20));
@@ -117,7 +117,7 @@ fn signs(result: &SettleResult) -> [u64; 4] {
 }
 
 #[test]
-fn settle_time_is_of_the_processes_and_dirty_pages_stand_beside_it() {
+fn settle_time_is_of_the_processes_and_dirty_pages_are_reported_separately() {
     let result = found(flushed_later);
     near(&result, 1000);
     assert_eq!(signs(&result), [800, 1000, 0, 8900], "each sign has its own last activity");
@@ -234,7 +234,7 @@ fn paused(from: u64, to: u64, activity: impl Fn(u64) -> Activity) -> SettleResul
 }
 
 #[test]
-fn a_rest_that_is_forced_is_no_rest() {
+fn a_suspension_is_not_idle_time() {
     // One second of work, a suspension of five in which a collection takes 400 ms, and another second of work.
     let working = |ms: u64| cpu(ms.min(1000) + (ms.clamp(2000, 2400) - 2000) + (ms.clamp(6000, 7000) - 6000));
     let result = paused(1000, 6000, working);

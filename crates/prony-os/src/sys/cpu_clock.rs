@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_clock_holds_ended_threads_and_agrees_with_the_kernels() {
+    fn our_own_clock_counts_ended_threads_and_agrees_with_the_kernels() {
         let used = std::thread::spawn(|| crate::fixture::burst(Nanos::from_millis(20))).join().unwrap();
         let by_pid = process_cpu(std::process::id()).unwrap();
         let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

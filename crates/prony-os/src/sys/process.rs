@@ -178,17 +178,17 @@ impl SpawnPage {
     }
 
     /// Reports that the child executes its program.
-    pub(crate) fn tell_executed(&self) {
+    pub(crate) fn report_executed(&self) {
         self.fields().2[2].store(monotonic().as_nanos(), Ordering::Release);
     }
 
     /// Reports which candidate is tried.
-    fn tell_candidate(&self, candidate: u32) {
+    fn report_candidate(&self, candidate: u32) {
         self.fields().1.store(candidate, Ordering::Release);
     }
 
     /// Reports the instant before executing. Calls nothing that a forked child may not call.
-    fn tell(&self) {
+    fn report_instant(&self) {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the calls fill what they are given; the page is mapped in the child too, and nobody else writes it.
         unsafe {
@@ -338,7 +338,7 @@ unsafe fn run_child(plan: &ChildPlan<'_>) -> ! {
             wait_for_release(wait);
         }
         let first = absent(plan.candidates);
-        plan.spawn.tell();
+        plan.spawn.report_instant();
         fail(plan, Step::Exec, execute(plan, first))
     }
 }
@@ -442,7 +442,7 @@ unsafe fn absent(candidates: &[*const c_char]) -> usize {
 unsafe fn execute(plan: &ChildPlan<'_>, first: usize) -> c_int {
     let mut best = libc::ENOENT;
     for (at, program) in plan.candidates.iter().enumerate().skip(first).take_while(|(_, program)| !program.is_null()) {
-        plan.spawn.tell_candidate(at as u32);
+        plan.spawn.report_candidate(at as u32);
         // SAFETY: by this function's contract.
         unsafe { libc::execve(*program, plan.args.as_ptr(), plan.env.as_ptr()) };
         match errno() {
@@ -564,12 +564,12 @@ mod tests {
         let page = SpawnPage::new().unwrap();
         assert!(page.get().is_none() && page.pid().is_none() && page.failed().is_none());
         // A late report, of the previous child.
-        page.tell_executed();
-        page.tell_candidate(3);
-        page.tell();
+        page.report_executed();
+        page.report_candidate(3);
+        page.report_instant();
         let spawn = page.get().unwrap();
         assert_eq!((spawn.candidate, spawn.executed), (3, None), "a report from before the spawn is not its own");
-        page.tell_executed();
+        page.report_executed();
         assert!(page.get().unwrap().executed.unwrap() >= spawn.at);
         page.fail(Step::Exec, libc::ENOEXEC);
         assert_eq!(page.failed(), Some((Step::Exec, libc::ENOEXEC)));

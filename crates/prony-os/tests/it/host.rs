@@ -7,7 +7,9 @@ use prony_model::record::{Change, Facts, Machine};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::cache;
 use prony_os::clock::SystemClock;
-use prony_os::host::{Canaries, Capability, State, capabilities, facts, machine_limits, moment, quiesce, warm_memory};
+use prony_os::host::{
+    Capability, ReferenceWorkload, State, capabilities, facts, machine_limits, moment, quiesce, warm_memory,
+};
 use prony_os::sample::Tracepoints;
 
 use crate::subject::skipped;
@@ -31,9 +33,9 @@ fn facts_survive_json_and_know_the_essentials() {
 #[test]
 fn machine_beside_a_trial_survives_json_and_say_what_changed() {
     let dir = on_disk();
-    let canaries = Canaries::default();
-    let (before, first) = (moment(None), canaries.sing(dir.path()));
-    let (second, after) = (canaries.sing(dir.path()), moment(None));
+    let workload = ReferenceWorkload::default();
+    let (before, first) = (moment(None), workload.run(dir.path()));
+    let (second, after) = (workload.run(dir.path()), moment(None));
     let quiesced = quiesce(dir.path(), Nanos::ZERO, &SystemClock);
     let machine = Machine::between(quiesced, (before, first), (after, second));
     assert_eq!(machine.change, Change::between(&machine.before, &machine.after));

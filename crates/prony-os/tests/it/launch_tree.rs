@@ -159,8 +159,8 @@ fn a_supervisor_that_is_killed_after_its_subject_leaves_the_end_as_it_was() {
 
 /// Fails where something blocks that must not.
 fn in_time<T: Send + 'static>(what: &str, does: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, answer) = mpsc::channel();
-    std::thread::spawn(move || tell.send(does()));
+    let (sender, answer) = mpsc::channel();
+    std::thread::spawn(move || sender.send(does()));
     answer.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("hangs: {what}"))
 }
 

@@ -149,7 +149,8 @@ pub(super) struct InteractionOut {
     /// Whether the interval of the change assumes unimodal noise, which is needed with few blocks.
     unimodal: bool,
     /// Pairs of effects examined.
-    looked_at: usize,
+    #[serde(rename = "looked_at")]
+    examined: usize,
     /// The most interim analyses of any comparison.
     analyses: usize,
 }
@@ -268,7 +269,7 @@ pub(super) fn interactions(data: &RunData, verdicts: &Verdicts) -> Vec<Interacti
         blocks: i.blocks,
         of_blocks: i.of,
         unimodal: i.unimodal,
-        looked_at: all.looked_at,
+        examined: all.examined,
         analyses: all.analyses,
     };
     all.found.into_iter().map(one).collect()

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_stand_under_each_other() {
+    fn decimals_are_aligned() {
         let laid = lay("time, s", &[figure("1.5", "[1.4..1.6]"), figure("110.0", "")], false, 0, WHOLE);
         assert_eq!(laid.fields, [["  1.5 [1.4..1.6]"], ["110.0           "]]);
         assert_eq!((laid.width, laid.heading.as_str()), (16, "         time, s"));

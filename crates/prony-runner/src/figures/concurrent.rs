@@ -10,7 +10,7 @@ use prony_os::sample::Snapshot;
 use crate::watched::Watched;
 
 /// A process that uses less than this part of a processor meanwhile counts as idle.
-const RESTS: u64 = 50;
+const IDLE: u64 = 50;
 
 /// CPU time that a snapshot, a timer and a probe's own reading may use in a suspension.
 const SLACK: Nanos = Nanos::from_millis(1);
@@ -24,9 +24,9 @@ const HELPERS: u64 = 8;
 /// Whether anything but the suspended thread worked during a suspension, by the CPU time at its snapshots; where that
 /// was not read, whether any other process was alive.
 pub(crate) fn went_on(watched: &Watched, suspension: &Suspension) -> bool {
-    let Some(rest) = suspension.rest else { return lived(watched, suspension).next().is_some() };
-    let (from, to) = (&watched.snapshots[suspension.snapshot], &watched.snapshots[rest]);
-    let slack = SLACK.max(Nanos::from_nanos(to.at.since(from.at).as_nanos() / RESTS));
+    let Some(after) = suspension.after_actions else { return alive_meanwhile(watched, suspension).next().is_some() };
+    let (from, to) = (&watched.snapshots[suspension.snapshot], &watched.snapshots[after]);
+    let slack = SLACK.max(Nanos::from_nanos(to.at.since(from.at).as_nanos() / IDLE));
     let at = |snapshot: &Snapshot, pid| {
         snapshot.processes.iter().find(|process| process.pid == pid).map(|process| on_cpu(&process.sample))
     };
@@ -43,12 +43,12 @@ pub(crate) fn went_on(watched: &Watched, suspension: &Suspension) -> bool {
 /// helpers'.
 fn allowed(watched: &Watched, suspension: &Suspension, pid: u32) -> Nanos {
     let Some(took) = suspension.collected.filter(|_| pid == suspension.source.pid) else { return Nanos::ZERO };
-    let beside = lived(watched, suspension).any(|thread| thread.source.pid == pid);
+    let beside = alive_meanwhile(watched, suspension).any(|thread| thread.source.pid == pid);
     Nanos::from_nanos(took.as_nanos().saturating_mul(if beside { 1 } else { HELPERS })) + PREPARING
 }
 
 /// Other probed threads that existed during a suspension.
-fn lived<'w>(watched: &'w Watched, suspension: &'w Suspension) -> impl Iterator<Item = &'w Thread> {
+fn alive_meanwhile<'w>(watched: &'w Watched, suspension: &'w Suspension) -> impl Iterator<Item = &'w Thread> {
     let until = watched.suspension_ended(suspension);
     let there = move |thread: &&Thread| thread.began < until && suspension.from < thread.ended;
     watched.threads.all().iter().filter(|thread| thread.source != suspension.source).filter(there)
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_is_the_holds_own() {
+    fn a_collection_belongs_to_its_suspension() {
         let collected = |used: u64, hellos: &[(u32, u32)]| {
             let mut all = suspended(&[(7, used)], hellos);
             all.suspensions[0].collected = Some(ms(100));
@@ -118,16 +118,16 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_read_whoever_lived_may_have_worked() {
+    fn where_nothing_was_read_whatever_was_alive_may_have_worked() {
         let without = |hellos: &[(u32, u32)]| {
             let mut all = suspended(&[(7, 0)], hellos);
-            all.suspensions[0].rest = None;
+            all.suspensions[0].after_actions = None;
             worked(&all)
         };
         assert!(!without(&[(7, 0)]));
         assert!(without(&[(7, 0), (8, 0)]));
         let mut over = suspended(&[(7, 0)], &[]);
-        over.suspensions[0].rest = None;
+        over.suspensions[0].after_actions = None;
         over.threads = threads(&[hello(7, 0, 5), hello(8, 0, 6), line(8, 0, 50, r#""probe":"bye""#)]);
         over.threads.finish(ms(1_200), &[], &BTreeMap::new());
         assert!(!worked(&over), "it had ended before");

@@ -53,7 +53,7 @@ pub(crate) struct Span<'a> {
     /// Its end.
     pub end: Nanos,
     /// If the program was suspended at the end: when that began, and when its memory was read after that.
-    pub rest: Option<(Nanos, Nanos)>,
+    pub suspension: Option<(Nanos, Nanos)>,
     /// When the program was suspended.
     pub suspended: &'a Suspensions,
 }
@@ -117,12 +117,12 @@ impl Span<'_> {
 
 fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, readings: &mut Readings) {
     let mut put = |stat, reading| drop(readings.insert(MetricKeyText(MetricKey::gauge(metric, stat)), reading));
-    let last = span.rest.map_or(span.end, |(_, after)| after);
+    let last = span.suspension.map_or(span.end, |(_, after)| after);
     put(Stat::End, sum_at(threads, gauge, last, span.fresh()));
-    if let Some((before, _)) = span.rest {
+    if let Some((before, _)) = span.suspension {
         put(Stat::Before, sum_at(threads, gauge, before, span.fresh()));
     }
-    let until = span.rest.map_or(span.end, |(before, _)| before);
+    let until = span.suspension.map_or(span.end, |(before, _)| before);
     let full = full(threads, span.begin, until);
     let course = match &full {
         Some(_) => Vec::new(),
@@ -363,10 +363,14 @@ mod tests {
         threads
     }
 
-    fn read(threads: &Threads, begin: u64, end: u64, rest: Option<(u64, u64)>) -> BTreeMap<String, Readings> {
-        let suspended = Suspensions::new(rest.map(|(from, to)| (ms(from), ms(to))).into_iter().collect());
-        let rest = rest.map(|(from, to)| (ms(from), ms(to)));
-        readings(threads, Span { begin: ms(begin), end: ms(end), rest, suspended: &suspended }, &Why::NotApplicable)
+    fn read(threads: &Threads, begin: u64, end: u64, suspension: Option<(u64, u64)>) -> BTreeMap<String, Readings> {
+        let suspended = Suspensions::new(suspension.map(|(from, to)| (ms(from), ms(to))).into_iter().collect());
+        let suspension = suspension.map(|(from, to)| (ms(from), ms(to)));
+        readings(
+            threads,
+            Span { begin: ms(begin), end: ms(end), suspension, suspended: &suspended },
+            &Why::NotApplicable,
+        )
     }
 
     fn of(all: &BTreeMap<String, Readings>, instance: &str, name: &str) -> Reading<f64> {
@@ -557,7 +561,7 @@ mod tests {
         let lines = [hello(1, 0, 0), ends(300, 1, &[100, 125, 126, 200]), gc(300, 4, 300)];
         let threads = finished(&lines, 310);
         let suspended = Suspensions::new(vec![(ms(120), ms(130))]);
-        let span = Span { begin: ms(0), end: ms(240), rest: None, suspended: &suspended };
+        let span = Span { begin: ms(0), end: ms(240), suspension: None, suspended: &suspended };
         let all = readings(&threads, span, &Why::NotApplicable);
         assert_eq!(
             (number(&all, "", "gc.count"), number(&all, "", "gc.time")),

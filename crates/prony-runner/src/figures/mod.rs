@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use prony_analysis::conclude::{Observed, Reached};
 use prony_boundaries::calls::Calls;
-use prony_boundaries::phase_state::Tracked;
+use prony_boundaries::phase_state::PhaseState;
 use prony_boundaries::suspending::{MOST_SUSPENSIONS, Suspension};
 use prony_boundaries::suspensions::Suspensions;
 use prony_boundaries::{functions, settling};
@@ -35,7 +35,7 @@ use span::Span;
 /// Every phase of the variant. `silent` is why no probe reported anything, where none did.
 pub fn observed(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries], silent: &Why) -> Vec<Observed> {
     let suspended = watched.suspended_times(|_| true);
-    let running = series.iter().map(|process| without_holds(process, &suspended)).collect::<Vec<_>>();
+    let running = series.iter().map(|process| without_suspensions(process, &suspended)).collect::<Vec<_>>();
     let shared = watched.suspended_times(|suspension| concurrent::went_on(watched, suspension));
     let trial =
         Trial { specs, watched, series: &running, sampled: series, suspended: &suspended, shared: &shared, silent };
@@ -43,7 +43,7 @@ pub fn observed(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries]
 }
 
 /// A process by a clock that stops while the program is suspended, without its samples in that time.
-fn without_holds(process: &ProcessSeries, suspended: &Suspensions) -> ProcessSeries {
+fn without_suspensions(process: &ProcessSeries, suspended: &Suspensions) -> ProcessSeries {
     let shown = process.samples.iter().filter(|sample| !suspended.at(sample.at));
     let samples = shown.map(|sample| ProcessSample { at: suspended.running(sample.at), ..*sample }).collect();
     ProcessSeries { samples, ..process.clone() }
@@ -80,11 +80,11 @@ impl Trial<'_> {
         let until = watched.end[index].filter(|_| complete).unwrap_or(watched.over().1);
         let ended = tracked.ended.filter(|_| complete).unwrap_or(watched.over().0);
         let suspension = self.suspension_at_end(index, until);
-        let asked = functions::observed(spec).is_some_and(|observe| observe.holds() && observe.at_end.is_some());
+        let asked = functions::observed(spec).is_some_and(|observe| observe.suspends() && observe.at_end.is_some());
         let unread = if asked && complete { uncollected(suspension, ended.since(began)) } else { None };
-        let rest = suspension.filter(|_| unread.is_none());
+        let at_end = suspension.filter(|_| unread.is_none());
         let (from_the_start, to_the_end) = (first == 0, until == last || self.outlived(spec, until, ended));
-        let span = Span { watched, suspended: self.suspended, first, until, rest, to_the_end, from_the_start };
+        let span = Span { watched, suspended: self.suspended, first, until, at_end, to_the_end, from_the_start };
         let took = ended.since(began).since(self.suspended.between(began, ended));
         let late = self.late(tracked, (first, until), (began, ended));
         let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (tracked, took, late));
@@ -108,8 +108,8 @@ impl Trial<'_> {
             parts.chain([&mut readings]).for_each(|readings| without(readings, is_of_boundaries, why));
         }
         let started = self.started_with(index);
-        let stand_in = started.iter().any(|ran| tracked.is_reported_by(&ran.lines));
-        own_account(tracked, started, stand_in, &mut readings);
+        let replicas_report = started.iter().any(|ran| tracked.is_reported_by(&ran.lines));
+        own_account(tracked, started, replicas_report, &mut readings);
         tracked.report.iter().for_each(|report| report::inside(spec, report, &mut readings));
         rate_of_reported(&mut readings);
         instances.entry(String::new()).or_default().extend(readings);
@@ -126,7 +126,7 @@ impl Trial<'_> {
             readings: instances,
             histograms: histograms.into_iter().flatten().filter(|_| ruled_out.is_none()).collect(),
             answer: answer(tracked)
-                .or_else(|| replicas::answer(started).filter(|_| stand_in || !tracked.reads_answer())),
+                .or_else(|| replicas::answer(started).filter(|_| replicas_report || !tracked.reads_answer())),
             ..not_reached(spec)
         };
         reported(Observed::new(phase, reached(tracked)), tracked)
@@ -159,7 +159,7 @@ impl Trial<'_> {
         &self,
         span: &Span<'_>,
         unread: Option<&Why>,
-        (tracked, took, late): (&Tracked, Nanos, Nanos),
+        (tracked, took, late): (&PhaseState, Nanos, Nanos),
     ) -> (Readings, BTreeMap<String, Readings>) {
         let mut readings = span.readings(self.series);
         unread.iter().for_each(|why| only_before(&mut readings, why));
@@ -169,16 +169,17 @@ impl Trial<'_> {
         let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu)));
         let mut processes = cpu.map(|cpu| span.processes(self.series, cpu)).unwrap_or_default();
         unread.iter().for_each(|why| processes.values_mut().for_each(|found| only_before(found, why)));
-        let is_exact = tracked.led || (span.from_the_start && (span.to_the_end || span.rest.is_some()));
+        let is_exact = tracked.led || (span.from_the_start && (span.to_the_end || span.at_end.is_some()));
         if !is_exact && took < TICK {
             let is_other = |key: MetricKey| !matches!(key.metric, Metric::Cpu | Metric::CpuUser | Metric::CpuSystem);
             let all = std::iter::once(&mut readings).chain(processes.values_mut());
             all.for_each(|readings| without(readings, is_other, &coarse(took)));
         }
         if tracked.least(took) < late {
-            let at_rest = |key: MetricKey| span.rest.is_some() && matches!(key.stat, Some(Stat::End | Stat::Before));
+            let is_after_suspension =
+                |key: MetricKey| span.at_end.is_some() && matches!(key.stat, Some(Stat::End | Stat::Before));
             let all = std::iter::once(&mut readings).chain(processes.values_mut());
-            all.for_each(|readings| without(readings, at_rest, &shorter(took, late)));
+            all.for_each(|readings| without(readings, is_after_suspension, &shorter(took, late)));
         }
         (readings, processes)
     }
@@ -186,7 +187,7 @@ impl Trial<'_> {
     /// The heap metrics of a phase; `unread` is why readings from the suspension at its end do not count.
     fn heaps(
         &self,
-        tracked: &Tracked,
+        tracked: &PhaseState,
         (begin, end): (Nanos, Nanos),
         suspension: Option<&Suspension>,
         unread: Option<&Why>,
@@ -194,11 +195,11 @@ impl Trial<'_> {
         if tracked.led {
             return BTreeMap::new();
         }
-        let rest = match (suspension, unread) {
+        let suspension = match (suspension, unread) {
             (Some(suspension), Some(_)) => Some((suspension.stopped, suspension.stopped)),
             (suspension, _) => suspension.and_then(|suspension| Some((suspension.stopped, suspension.read?))),
         };
-        let span = heaps::Span { begin, end, rest, suspended: self.suspended };
+        let span = heaps::Span { begin, end, suspension, suspended: self.suspended };
         let mut instances = heaps::readings(&self.watched.threads, span, self.silent);
         instances.values_mut().for_each(|found| unread.iter().for_each(|why| only_before(found, why)));
         instances
@@ -206,7 +207,7 @@ impl Trial<'_> {
 
     /// How late after its begin or its end the counters of a phase were read, at most; for calls that come often the
     /// last reading may be as much before the end.
-    fn late(&self, tracked: &Tracked, snapshots: (usize, usize), at: (Nanos, Nanos)) -> Nanos {
+    fn late(&self, tracked: &PhaseState, snapshots: (usize, usize), at: (Nanos, Nanos)) -> Nanos {
         let apart = |snapshot: usize, at: Nanos| self.watched.snapshots[snapshot].at.as_nanos().abs_diff(at.as_nanos());
         // A worker does nothing between the phases that the runner leads.
         if tracked.led {
@@ -265,18 +266,18 @@ const fn is_of_boundaries(key: MetricKey) -> bool {
 }
 
 /// What the replicas that started with a phase tell of it, and the program's lines: what these are to report is the program's
-/// or missing, but where its replicas `stand_in` for it.
-fn own_account(tracked: &Tracked, started: &[Ran], stand_in: bool, readings: &mut Readings) {
+/// or missing, unless `replicas_report` in its place.
+fn own_account(tracked: &PhaseState, started: &[Ran], replicas_report: bool, readings: &mut Readings) {
     if !started.is_empty() {
         replicas::whole(readings, started);
     }
-    if !stand_in {
+    if !replicas_report {
         readings.extend(tracked.reported().into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));
     }
 }
 
 /// A phase with only those metrics that its worker measured itself.
-fn reported(observed: Observed, tracked: &Tracked) -> Observed {
+fn reported(observed: Observed, tracked: &PhaseState) -> Observed {
     let Some(report) = &tracked.report else { return observed };
     let phase = PhaseRecord {
         histograms: report.histograms.clone(),
@@ -290,7 +291,7 @@ fn reported(observed: Observed, tracked: &Tracked) -> Observed {
 }
 
 /// How far a phase came.
-fn reached(tracked: &Tracked) -> Reached {
+fn reached(tracked: &PhaseState) -> Reached {
     match (tracked.is_complete(), tracked.ends_with_subject()) {
         (false, _) => Reached::Begin,
         (true, false) => Reached::OwnEnd,
@@ -386,7 +387,7 @@ fn called(
 }
 
 /// What the program reports as its answer: rows, or a digest, or both.
-fn answer(tracked: &Tracked) -> Option<Answer> {
+fn answer(tracked: &PhaseState) -> Option<Answer> {
     let rows = tracked.lines.reading(MetricKey::amount(Metric::Rows)).and_then(Reading::measured).map(|n| *n as u64);
     let digest = match (tracked.lines.digest(), rows) {
         (Some(digest), _) => format!("reported:{digest}"),

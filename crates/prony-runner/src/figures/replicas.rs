@@ -53,19 +53,19 @@ pub(crate) struct Inputs<'a> {
 }
 
 /// Adds observations of replicas to those of the main `role`: their heaps, and aborts at a heap's limit.
-pub(crate) fn take_in(watched: &mut Watched, role: &str, series: &[ProcessSeries], deaths: &mut Vec<ProbeLine>) {
+pub(crate) fn take_in(watched: &mut Watched, role: &str, series: &[ProcessSeries], heap_aborts: &mut Vec<ProbeLine>) {
     let last = |process: &ProcessSeries| Some((process.pid, process.samples.last()?.at));
     let last_sampled: BTreeMap<u32, Nanos> = series.iter().filter_map(last).collect();
-    watched.threads.finish(watched.ended.at, deaths, &last_sampled);
+    watched.threads.finish(watched.ended.at, heap_aborts, &last_sampled);
     leave_out(&mut watched.snapshots, role, &watched.replicas.all);
     for ran in &mut watched.replicas.all {
         let Some(at) = ran.end().map(|end| end.at) else { continue };
-        ran.threads.finish(at, &ran.deaths, &last_sampled);
+        ran.threads.finish(at, &ran.heap_aborts, &last_sampled);
         // If the program's own probe reported nothing, sums over the replicas would look like those of all.
         if !watched.threads.all().is_empty() {
             watched.threads.join(&ran.threads);
         }
-        deaths.extend(ran.deaths.iter().cloned());
+        heap_aborts.extend(ran.heap_aborts.iter().cloned());
     }
 }
 
@@ -205,7 +205,7 @@ fn ended(ran: &Ran) -> Nanos {
 }
 
 fn heaps_of(threads: &Threads, begin: Nanos, end: Nanos, silent: &Why) -> BTreeMap<String, Readings> {
-    heaps::readings(threads, heaps::Span { begin, end, rest: None, suspended: &Suspensions::default() }, silent)
+    heaps::readings(threads, heaps::Span { begin, end, suspension: None, suspended: &Suspensions::default() }, silent)
 }
 
 fn one(ran: &Ran, inputs: Inputs<'_>) -> Readings {

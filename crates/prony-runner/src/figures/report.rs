@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_from_inside_and_from_the_clock_stand_together() {
+    fn metrics_from_inside_and_from_the_clock_are_both_recorded() {
         let Observed { phase: record, reached, .. } = observed(Some(report(1000, &[500; 1000])));
         assert_eq!(reached, Reached::OwnEnd);
         assert_eq!(of(&record, Metric::Wall), Some(Reading::Measured(3e9)));

@@ -27,7 +27,7 @@ pub(crate) struct Span<'a> {
     /// Index of the last snapshot.
     pub until: usize,
     /// The suspension at its end.
-    pub rest: Option<&'a Suspension>,
+    pub at_end: Option<&'a Suspension>,
     /// It ends with the program, or with a replica that outlived it.
     pub to_the_end: bool,
     /// It begins with the program.
@@ -68,7 +68,7 @@ impl Span<'_> {
     pub(crate) fn readings(&self, series: &[ProcessSeries]) -> Readings {
         let (mut begin, mut end) =
             (self.watched.snapshots[self.first].clone(), self.watched.snapshots[self.until].clone());
-        self.inner_holds().iter().for_each(|(from, to)| begin.credit(from, to));
+        self.inner_suspensions().iter().for_each(|(from, to)| begin.credit(from, to));
         if self.from_the_start {
             // A suspended process shares its spawner's memory: none of it is the program's.
             begin.processes.clear();
@@ -87,7 +87,7 @@ impl Span<'_> {
             );
             take_away(&mut readings, [Metric::PressureCpu, Metric::PressureIo, Metric::PressureMemory], &why);
         }
-        self.at_rest(&mut readings);
+        self.memory_after_suspension(&mut readings);
         match self.missing_counters() {
             Some(why) => self.without_counters(&mut readings, &why),
             None if self.to_the_end => self.to_the_very_end(&mut readings),
@@ -122,9 +122,10 @@ impl Span<'_> {
     }
 
     /// The snapshots of suspensions inside the span, those that overlap as one: what was used between them is prony's.
-    fn inner_holds(&self) -> Vec<(&Snapshot, &Snapshot)> {
-        let inside =
-            |suspension: &Suspension| Some((suspension.snapshot.max(self.first), suspension.rest?.min(self.until)));
+    fn inner_suspensions(&self) -> Vec<(&Snapshot, &Snapshot)> {
+        let inside = |suspension: &Suspension| {
+            Some((suspension.snapshot.max(self.first), suspension.after_actions?.min(self.until)))
+        };
         let mut suspensions: Vec<_> =
             self.watched.suspensions.iter().filter_map(inside).filter(|(from, to)| from < to).collect();
         suspensions.sort_unstable();
@@ -172,41 +173,41 @@ impl Span<'_> {
     /// Memory at the end is that after what `at_end` asks for, for the suspended process; for others that of the end
     /// itself, since what they allocated meanwhile comes after the phase. The memory before the suspension is recorded
     /// too.
-    fn at_rest(&self, readings: &mut Readings) {
-        let Some(rest) = self.after_suspension() else { return };
+    fn memory_after_suspension(&self, readings: &mut Readings) {
+        let Some(end) = self.after_suspension() else { return };
         let before: Vec<_> = readings
             .iter()
             .filter(|(key, _)| key.0.stat == Some(Stat::End))
             .map(|(key, reading)| (MetricKeyText(MetricKey::gauge(key.0.metric, Stat::Before)), reading.clone()))
             .collect();
         readings.extend(before);
-        let after = phase_readings(&self.watched.snapshots[self.until], &rest, &[], "");
+        let after = phase_readings(&self.watched.snapshots[self.until], &end, &[], "");
         readings.extend(after.into_iter().filter(|(key, _)| key.0.stat == Some(Stat::End)));
     }
 
     /// The snapshot after what `at_end` asks for, with the suspended process as then and the rest as at the phase's
     /// end.
     fn after_suspension(&self) -> Option<Snapshot> {
-        let (suspension, rest) = self.rest.and_then(|suspension| Some((suspension, suspension.rest?)))?;
-        let mut rest = self.watched.snapshots[rest].clone();
+        let (suspension, after) = self.at_end.and_then(|suspension| Some((suspension, suspension.after_actions?)))?;
+        let mut snapshot = self.watched.snapshots[after].clone();
         let was_suspended = |process: &ProcessSnapshot| process.pid == suspension.source.pid;
-        rest.processes.retain(was_suspended);
+        snapshot.processes.retain(was_suspended);
         let end = &self.watched.snapshots[self.until];
-        rest.processes.extend(end.processes.iter().filter(|process| !was_suspended(process)).cloned());
-        Some(rest)
+        snapshot.processes.extend(end.processes.iter().filter(|process| !was_suspended(process)).cloned());
+        Some(snapshot)
     }
 
     /// Figures of each process, of which the whole tree used `cpu`.
     pub(crate) fn processes(&self, series: &[ProcessSeries], cpu: &Reading<f64>) -> BTreeMap<String, Readings> {
         let (begin, end) = (&self.watched.snapshots[self.first], &self.watched.snapshots[self.until]);
-        let rest = self.after_suspension();
-        let at_rest = &rest.as_ref().unwrap_or(end).processes;
+        let after = self.after_suspension();
+        let at_end = &after.as_ref().unwrap_or(end).processes;
         // Until its program is executed a process shares its spawner's memory: none of it is the program's.
         let from = if self.from_the_start { self.watched.executed.max(begin.at) } else { begin.at };
         let between = (self.suspended.running(from), self.suspended.running(end.at));
-        let left_out = &self.inner_holds();
+        let left_out = &self.inner_suspensions();
         let ends = &self.ends(series, false);
-        Processes { begin, end, between, at_rest, left_out, series, ends, cpu }.readings()
+        Processes { begin, end, between, at_end, left_out, series, ends, cpu }.readings()
     }
 
     /// Samples miss what a process did between the last one and its end; the kernel's report at its reaping includes
@@ -271,7 +272,7 @@ impl Span<'_> {
             first => between(&self.watched.snapshots[0], &self.watched.snapshots[first]),
         };
         let used = self
-            .inner_holds()
+            .inner_suspensions()
             .into_iter()
             .fold(used, |sum, (from, to)| sum.and(between(from, to), |sum, suspended| sum.plus(&suspended)));
         // The suspended process was not read: it had only waited.

@@ -170,7 +170,7 @@ fn phase_shorter_than_its_lag_has_only_reported_figures() {
 }
 
 #[test]
-fn counters_that_were_read_later_than_the_phase_is_long_are_missing_and_its_exact_time_stands() {
+fn counters_that_were_read_later_than_the_phase_is_long_are_missing_and_its_exact_time_is_reported() {
     let spec = spec("p");
     let mut watched = watched(
         vec![snapshot(0, 0, &[7]), snapshot(130, 10, &[7]), snapshot(140, 50, &[7]), snapshot(500, 0, &[])],
@@ -298,7 +298,7 @@ fn memory_that_was_not_read_after_its_collection_is_missing_in_all_and_by_proces
     assert_eq!([whole, own].map(|of| get(&read, of, Stat::End)), [mib(0), mib(0)]);
     let unread = |until: Option<u64>, late: Option<u64>| {
         let mut suspension = suspension(7, 0, (2, 3), (500, 700));
-        (suspension.rest, suspension.read, suspension.until, suspension.late) =
+        (suspension.after_actions, suspension.read, suspension.until, suspension.late) =
             (None, None, until.map(ms), late.map(ms));
         (Some(suspension), "the program ended before")
     };

@@ -1,7 +1,7 @@
 //! Determines how a trial ended, and in which phase. Pure functions.
 
 use prony_boundaries::limits::Stopped;
-use prony_boundaries::phase_state::Tracked;
+use prony_boundaries::phase_state::PhaseState;
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::Reading;
 use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
@@ -24,9 +24,9 @@ pub(crate) fn not_begun(error: &prony_os::Error, commands: bool) -> Ending {
 }
 
 /// The outcome and the evidence for it: the program's, or that of the first of its replicas that failed.
-pub fn judge(spec: &TrialSpec, watched: &Watched, finished: &Finished, deaths: &[ProbeLine]) -> Ending {
+pub fn judge(spec: &TrialSpec, watched: &Watched, finished: &Finished, heap_aborts: &[ProbeLine]) -> Ending {
     let phases = &spec.phases;
-    let own = own(spec, watched, finished, deaths);
+    let own = own(spec, watched, finished, heap_aborts);
     let success = success(&spec.subject);
     // What ended all of them at once comes before how each ended.
     let of_all = matches!(own.outcome, Outcome::OutOfMemory { .. } | Outcome::Interrupted | Outcome::TimedOut);
@@ -95,10 +95,10 @@ fn still_there(all: &[Ran]) -> Option<String> {
 }
 
 /// How the main role ended.
-fn own(spec: &TrialSpec, watched: &Watched, finished: &Finished, deaths: &[ProbeLine]) -> Ending {
+fn own(spec: &TrialSpec, watched: &Watched, finished: &Finished, heap_aborts: &[ProbeLine]) -> Ending {
     let (outcome, mut shown) = match &watched.worker {
         Some(worker) => worker.outcome(&watched.ended, watched.stopped),
-        None => of_program(success(&spec.subject), watched, deaths),
+        None => of_program(success(&spec.subject), watched, heap_aborts),
     };
     if outcome.is_ok() {
         return saturated(&spec.phases, watched).unwrap_or_else(|| Ending {
@@ -121,10 +121,10 @@ fn own(spec: &TrialSpec, watched: &Watched, finished: &Finished, deaths: &[Probe
 }
 
 /// The outcome of a program, and the evidence for it.
-fn of_program(success: &[i32], watched: &Watched, deaths: &[ProbeLine]) -> (Outcome, Vec<String>) {
+fn of_program(success: &[i32], watched: &Watched, heap_aborts: &[ProbeLine]) -> (Outcome, Vec<String>) {
     // If its output is not captured, the runtime's own report still says why it aborted.
-    let reported = deaths.iter().filter_map(|death| match &death.event {
-        ProbeEvent::Dying { what, .. } => Some(what.clone()),
+    let reported = heap_aborts.iter().filter_map(|abort| match &abort.event {
+        ProbeEvent::HeapAbort { what, .. } => Some(what.clone()),
         _ => None,
     });
     let texts: Vec<String> = watched.output.iter().rev().map(Captured::text).chain(reported).collect();
@@ -137,14 +137,14 @@ fn of_program(success: &[i32], watched: &Watched, deaths: &[ProbeLine]) -> (Outc
         outcome => allowed(outcome, success, &mut shown),
     };
     if outcome == (Outcome::OutOfMemory { by: OutOfMemory::Runtime }) {
-        shown.extend(deaths.iter().filter_map(|death| heap_at_death(death, watched)));
+        shown.extend(heap_aborts.iter().filter_map(|abort| heap_at_abort(abort, watched)));
     }
     (outcome, shown)
 }
 
 /// The ending of a trial that ended well, except that a phase did not sustain the requested rate; the first such phase.
 fn saturated(phases: &[PhaseSpec], watched: &Watched) -> Option<Ending> {
-    let saturated = |tracked: &Tracked| tracked.report.as_ref().is_some_and(|report| report.saturated);
+    let saturated = |tracked: &PhaseState| tracked.report.as_ref().is_some_and(|report| report.saturated);
     let (phase, tracked) = phases.iter().zip(&watched.tracker.phases).find(|(_, tracked)| saturated(tracked))?;
     Some(Ending {
         outcome: Outcome::Saturated,
@@ -184,8 +184,8 @@ fn place(phases: &[PhaseSpec], watched: &Watched) -> (Option<String>, Nanos) {
 }
 
 /// The sizes of the heap when it was full.
-fn heap_at_death(death: &ProbeLine, watched: &Watched) -> Option<String> {
-    let ProbeEvent::Dying { heap, .. } = &death.event else { return None };
+fn heap_at_abort(abort: &ProbeLine, watched: &Watched) -> Option<String> {
+    let ProbeEvent::HeapAbort { heap, .. } = &abort.event else { return None };
     let named = |name: &str, reading: &Reading<Bytes>| Some(format!("{name} {}", reading.measured()?));
     let figures = [
         named("used", &heap.used),
@@ -193,12 +193,12 @@ fn heap_at_death(death: &ProbeLine, watched: &Watched) -> Option<String> {
         named("limit", &heap.limit),
         named("external", &heap.external),
     ];
-    let role = watched.threads.all().iter().rev().find(|thread| thread.source == death.source).map(|found| found.role);
+    let role = watched.threads.all().iter().rev().find(|thread| thread.source == abort.source).map(|found| found.role);
     let who = match role {
         Some(Role::Main) | None => String::new(),
-        Some(role) => format!(" of the {} process {}", role.name(), death.source.pid),
+        Some(role) => format!(" of the {} process {}", role.name(), abort.source.pid),
     };
-    let after = death.at.since(watched.released);
+    let after = abort.at.since(watched.released);
     let figures = figures.into_iter().flatten().collect::<Vec<_>>().join(", ");
     Some(format!("the heap{who} when it was full, {after} after the start: {figures}"))
 }

@@ -7,7 +7,7 @@ use prony_boundaries::phase_state::Ending;
 use prony_model::reading::Why;
 use prony_model::record::ProbeReport;
 use prony_model::record::effective::Call;
-use prony_model::record::probe::HeapDeath;
+use prony_model::record::probe::HeapAbort;
 use prony_model::spec::PhaseSpec;
 use prony_runtime::{DETAIL, ProbeEvent, ProbeLine};
 
@@ -61,7 +61,7 @@ fn never(id: &str, watched: &Watched, silent: &Why) -> String {
 
 /// Threads, costs, suspensions and aborts, where a probe was to be loaded. Threads name their scripts only
 /// where `commands` are recorded.
-pub(crate) fn probe(phases: &[PhaseSpec], watched: &Watched, deaths: &[ProbeLine], commands: bool) -> ProbeReport {
+pub(crate) fn probe(phases: &[PhaseSpec], watched: &Watched, heap_aborts: &[ProbeLine], commands: bool) -> ProbeReport {
     let name = |index: usize| phases.get(index).map_or("", |phase| phase.name.as_str());
     let inside = |index| Some((name(index).to_owned(), suspended::inside(phases, watched, index)?.to_owned()));
     let suspended = watched.suspended_times(|_| true);
@@ -74,14 +74,14 @@ pub(crate) fn probe(phases: &[PhaseSpec], watched: &Watched, deaths: &[ProbeLine
         suspensions: watched.suspensions.iter().map(|suspension| suspension.report(name(suspension.phase))).collect(),
         suspended_inside: (0..phases.len()).filter_map(inside).collect(),
         unread: unread.collect(),
-        deaths: deaths.iter().filter_map(death).collect(),
+        heap_aborts: heap_aborts.iter().filter_map(abort).collect(),
         ..watched.threads.report(commands)
     }
 }
 
-fn death(line: &ProbeLine) -> Option<HeapDeath> {
-    let ProbeEvent::Dying { heap, what } = &line.event else { return None };
-    Some(HeapDeath {
+fn abort(line: &ProbeLine) -> Option<HeapAbort> {
+    let ProbeEvent::HeapAbort { heap, what } = &line.event else { return None };
+    Some(HeapAbort {
         pid: line.source.pid,
         thread: line.source.thread,
         at: line.at,

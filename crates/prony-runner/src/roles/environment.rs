@@ -27,7 +27,7 @@ use prony_place::launch_setting::Ends;
 use crate::error::Error;
 use crate::reused::{Common, ReusedEnvironment, counting};
 use crate::roles::data::OnDisk;
-use crate::run_context::{Lab, starts_replicas};
+use crate::run_context::{RunContext, starts_replicas};
 use crate::scratch::discard;
 
 /// How long after its begin a program's first sample is taken: shorter programs are not sampled. A store's worker is not
@@ -52,14 +52,14 @@ impl Environment {
     ///
     /// # Errors
     /// Where the machine refuses it.
-    pub(crate) fn set(lab: &Lab<'_>, spec: &TrialSpec, reusable: bool) -> Result<Self, Error> {
-        let light = lab.experiment.observe().care == Care::Light && !starts_replicas(lab.experiment);
+    pub(crate) fn set(context: &RunContext<'_>, spec: &TrialSpec, reusable: bool) -> Result<Self, Error> {
+        let light = context.experiment.observe().care == Care::Light && !starts_replicas(context.experiment);
         if !reusable || !light || is_confined(&spec.limits) {
-            let scratch = Scratch::create(&lab.near)?;
+            let scratch = Scratch::create(&context.near)?;
             return Ok(Self { scratch, supervisor: None, common: None, group: None });
         }
         let ReusedEnvironment { supervisor, common, scratch } =
-            lab.environments.take(&lab.near, &*lab.launcher, &lab.tracepoints)?;
+            context.environments.take(&context.near, &*context.launcher, &context.tracepoints)?;
         Ok(Self { scratch, supervisor: Some(supervisor), common: Some(common), group: None })
     }
 
@@ -80,28 +80,28 @@ impl Environment {
     /// Where it cannot be prepared, or the machine refuses what observes it.
     pub(crate) fn suspend(
         &mut self,
-        lab: &Lab<'_>,
+        context: &RunContext<'_>,
         spec: &TrialSpec,
         role: &str,
         OnDisk { store, device }: OnDisk,
         mut launch: LaunchSpec,
     ) -> Result<(Suspended, Sampler), Error> {
         let samplers = || {
-            let started = lab.environments.samplers();
+            let started = context.environments.samplers();
             started.map_err(|source| Error::Setup { doing: "start the sampler", source })
         };
-        let settings = Settings { hertz: lab.experiment.observe().hertz, store, device, ..Settings::default() };
+        let settings = Settings { hertz: context.experiment.observe().hertz, store, device, ..Settings::default() };
         let (Some(supervisor), Some(common)) = (self.supervisor.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
             let first = if spec.subject.program().is_some() { FIRST } else { Nanos::ZERO };
             let settings = Settings { group: counting(&group), first, ..settings };
             self.group = Some(group.clone());
             launch.group = Some(group);
-            let process = lab.launcher.start(launch)?;
+            let process = context.launcher.start(launch)?;
             let roots = process.suspended().map(|pid| Root::subject(pid, role));
             let sampler = Sampler::idle(roots.into_iter().collect(), settings);
             if let Some(pid) = process.suspended() {
-                sampler.count_syncs(role, lab.tracepoints.follow(pid));
+                sampler.count_syncs(role, context.tracepoints.follow(pid));
             }
             return Ok((Suspended { process, samplers: samplers()?, late: None }, sampler));
         };
@@ -120,14 +120,14 @@ impl Environment {
     /// Where the supervisor has ended.
     pub(crate) fn clear(
         self,
-        lab: &Lab<'_>,
+        context: &RunContext<'_>,
         process: Box<dyn Process>,
         observer: &mut dyn Observer,
     ) -> Result<Finished, Error> {
         let (finished, supervisor) = process.finish()?;
         match (supervisor, self.common) {
             (Some(supervisor), Some(common)) if empty(self.scratch.path()).is_ok() => {
-                *lab.environments.left.borrow_mut() =
+                *context.environments.left.borrow_mut() =
                     Some(ReusedEnvironment { supervisor, common, scratch: self.scratch });
             }
             (supervisor, _) => {

@@ -26,7 +26,7 @@ use prony_place::place::{self, Place, progress};
 
 use crate::error::Error;
 use crate::recorder::Recorder;
-use crate::run_context::Lab;
+use crate::run_context::RunContext;
 use data::OnDisk;
 use environment::Environment;
 use probe::Probing;
@@ -55,12 +55,12 @@ impl<'a> MainRole<'a> {
     /// # Errors
     /// Where no socket can be made.
     pub(crate) fn of_store(
-        lab: &Lab<'_>,
+        context: &RunContext<'_>,
         trial: &PlannedTrial,
         spec: &'a TrialSpec,
         directory: &Path,
     ) -> Result<Self, Error> {
-        let (launch, worker) = Worker::prepare(lab, trial, spec, directory)?;
+        let (launch, worker) = Worker::prepare(context, trial, spec, directory)?;
         let (ends, probing) = (Ends::default(), Probing::default());
         let on_disk = OnDisk::at(directory);
         Ok(Self { role: spec.subject.role(), launch, ends, on_disk, probing, worker: Some(worker) })
@@ -81,17 +81,17 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// Where its copy cannot be made, or `prepare` fails.
     pub(crate) fn new(
-        lab: &Lab<'_>,
+        context: &RunContext<'_>,
         program: &'a ProgramSpec,
         place: &Place,
         scratch: &'a Path,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
-        let directory = place.directory(program, scratch, &mut progress(lab.means(), program, observer))?;
+        let directory = place.directory(program, scratch, &mut progress(context.means(), program, observer))?;
         let setting = Setting::new(program, scratch, directory);
         // Read before `prepare`, which may evict from memory what is read.
-        let effective = declared(lab, &setting, place);
-        place.prepare(lab.means(), &setting, observer)?;
+        let effective = declared(context, &setting, place);
+        place.prepare(context.means(), &setting, observer)?;
         Ok(Self { setting, effective })
     }
 
@@ -101,7 +101,7 @@ impl<'a> Prepared<'a> {
     /// Where a pipe, a terminal or a file that it needs cannot be made or opened.
     pub(crate) fn launch(
         &self,
-        lab: &Lab<'_>,
+        context: &RunContext<'_>,
         spec: &TrialSpec,
         recorder: Option<&Recorder>,
     ) -> Result<MainRole<'_>, Error> {
@@ -111,7 +111,7 @@ impl<'a> Prepared<'a> {
             recorder.environment(&mut launch.env)?;
         }
         let probing = probe::install(&mut launch, program, &spec.phases, self.setting.scratch)?;
-        let on_disk = OnDisk::of(&self.setting, lab.experiment.observe().care);
+        let on_disk = OnDisk::of(&self.setting, context.experiment.observe().care);
         Ok(MainRole { role: &program.name, launch, ends, on_disk, probing, worker: None })
     }
 
@@ -121,13 +121,13 @@ impl<'a> Prepared<'a> {
     /// Where one cannot be prepared, or the machine refuses what observes it.
     pub(crate) fn replicas(
         &self,
-        lab: &Lab<'_>,
+        context: &RunContext<'_>,
         spec: &TrialSpec,
         environment: &Environment,
         sampler: &Sampler,
         recorder: Option<&Recorder>,
     ) -> Result<Replicas, Error> {
-        let ground = Ground { lab, setting: &self.setting, group: environment.group(), sampler, recorder };
+        let ground = Ground { context, setting: &self.setting, group: environment.group(), sampler, recorder };
         Replicas::suspend(&ground, &spec.phases)
     }
 
@@ -146,21 +146,21 @@ impl<'a> Prepared<'a> {
 
     /// Does its `conclude`, which may end what the program left running; what is found where that fails, since the trial is
     /// what it is. It is done also where the user asked to stop: asking again ends it too.
-    pub(crate) fn conclude(&self, lab: &Lab<'_>, observer: &mut dyn Observer) -> Option<Finding> {
+    pub(crate) fn conclude(&self, context: &RunContext<'_>, observer: &mut dyn Observer) -> Option<Finding> {
         let conclude = self.setting.program.conclude.as_ref()?;
-        let done = place::finally(lab.means(), &self.setting, "conclude", conclude, observer);
+        let done = place::finally(context.means(), &self.setting, "conclude", conclude, observer);
         done.err().map(|error| guard::trial::conclude_failed(error.to_string()))
     }
 
     /// Finds the path of its data, while the trial's scratch exists.
-    pub(crate) fn find_data(&mut self, lab: &Lab<'_>) {
-        self.effective.store = data::place(&self.setting, lab.experiment.observe().care);
+    pub(crate) fn find_data(&mut self, context: &RunContext<'_>) {
+        self.effective.store = data::place(&self.setting, context.experiment.observe().care);
     }
 }
 
 /// What was asked to run; command lines and values of variables only where `commands` are recorded.
-fn declared(lab: &Lab<'_>, setting: &Setting<'_>, place: &Place) -> EffectiveProgram {
-    let (program, commands) = (setting.program, lab.experiment.records_commands());
+fn declared(context: &RunContext<'_>, setting: &Setting<'_>, place: &Place) -> EffectiveProgram {
+    let (program, commands) = (setting.program, context.experiment.records_commands());
     let variable = |(name, value): (&String, &String)| (name.clone(), setting.recorded(value, commands));
     EffectiveProgram {
         program: program.name.clone(),
@@ -170,7 +170,7 @@ fn declared(lab: &Lab<'_>, setting: &Setting<'_>, place: &Place) -> EffectivePro
         copy: program.copy,
         changes: place.changed.clone(),
         remarks: place.remarks.clone(),
-        files: lab.files.of(setting, place, commands),
+        files: context.files.of(setting, place, commands),
         source: place.source.clone(),
         env: program.env.iter().map(variable).collect(),
         inherit: program.inherit.clone(),

@@ -83,8 +83,8 @@ impl Probing {
     ///
     /// # Errors
     /// Where what they left cannot be read.
-    pub(crate) fn deaths(&self) -> Result<Vec<ProbeLine>, Error> {
-        Ok(self.prepared.as_ref().map_or_else(|| Ok(Vec::new()), Prepared::deaths)?)
+    pub(crate) fn heap_aborts(&self) -> Result<Vec<ProbeLine>, Error> {
+        Ok(self.prepared.as_ref().map_or_else(|| Ok(Vec::new()), Prepared::heap_aborts)?)
     }
 }
 
@@ -160,8 +160,8 @@ mod tests {
         let probing = install(&mut spec, &program(Some(Runtime::Node)), &[phase], dir.path()).unwrap();
         let options = spec.env.iter().find(|(name, _)| name == "NODE_OPTIONS").unwrap().1.to_str().unwrap();
         assert!(options.starts_with("--own --require "), "{options}");
-        assert_eq!(probing.deaths().unwrap(), []);
+        assert_eq!(probing.heap_aborts().unwrap(), []);
         let none = install(&mut launch(&["x"]), &program(None), &[], dir.path()).unwrap();
-        assert!(!none.is_there() && none.deaths().unwrap().is_empty());
+        assert!(!none.is_there() && none.heap_aborts().unwrap().is_empty());
     }
 }

@@ -29,7 +29,7 @@ use rustix::process::Signal;
 use crate::error::Error;
 use crate::recorder::Recorder;
 use crate::roles::probe::{self, Probing};
-use crate::run_context::Lab;
+use crate::run_context::RunContext;
 use crate::watched::replicas::{Ran, ReplicaEnd, Replicated, last_end};
 use memory::MemoryReadings;
 
@@ -43,7 +43,7 @@ const WINDING_UP: Duration = Duration::from_millis(100);
 /// The environment of replicas: all that the program itself has.
 pub(crate) struct Ground<'a> {
     /// What all trials share.
-    pub lab: &'a Lab<'a>,
+    pub context: &'a RunContext<'a>,
     /// What the program is given.
     pub setting: &'a Setting<'a>,
     /// The program's control group.
@@ -252,8 +252,8 @@ impl Replicas {
             replica.cut_off()?;
             replica.take(true, buffer);
         }
-        let fates = begun.iter().filter_map(|replica| replica.end.as_ref());
-        replicated.ended = last_end(fates).filter(|_| !self.over);
+        let ends = begun.iter().filter_map(|replica| replica.end.as_ref());
+        replicated.ended = last_end(ends).filter(|_| !self.over);
         for mut replica in begun {
             if let Some(process) = replica.process.take() {
                 let (Finished { killed, problems }, _) = process.finish()?;
@@ -269,7 +269,7 @@ impl Replicas {
 
 /// Has one made and suspended.
 fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u32) -> Result<Replica, Error> {
-    let (lab, outer) = (ground.lab, ground.setting);
+    let (context, outer) = (ground.context, ground.setting);
     let program = outer.program.replica(spec, number);
     let scratch = outer.scratch.join(&program.name);
     fs::create_dir(&scratch).map_err(|source| Error::Setup { doing: "make a replica's directory", source })?;
@@ -283,9 +283,9 @@ fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number:
         recorder.environment(&mut launch.env)?;
     }
     let probing = probe::install(&mut launch, &program, &[], &scratch)?;
-    let process = lab.launcher.start(launch)?;
+    let process = context.launcher.start(launch)?;
     if let Some(pid) = process.suspended() {
-        ground.sampler.count_syncs(&program.name, lab.tracepoints.follow(pid));
+        ground.sampler.count_syncs(&program.name, context.tracepoints.follow(pid));
     }
     let listens = read.is_some();
     let streams = [Stream::new(stdout, listens), Stream::new(stderr, listens), Stream::new(marks, true)];
@@ -293,7 +293,7 @@ fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number:
     let phase = PhaseSpec { name: program.name.clone(), timed: true, action: Action::Observe(observe), limit: None };
     Ok(Replica {
         number,
-        commands: lab.experiment.records_commands(),
+        commands: context.experiment.records_commands(),
         process: Some(process),
         started: Started::default(),
         end: None,
@@ -413,7 +413,7 @@ impl Replica {
 
     /// What was observed of it.
     fn ran(self) -> Result<Option<Ran>, Error> {
-        let deaths = self.probing.deaths()?;
+        let heap_aborts = self.probing.heap_aborts()?;
         let [stdout, stderr, _] = self.streams;
         let marks = self.lines.unknown_marks;
         let (Some(end), Some(lines)) = (self.end, self.lines.phases.into_iter().next()) else { return Ok(None) };
@@ -431,7 +431,7 @@ impl Replica {
             marks,
             threads: self.threads,
             silent: self.probing.silent(),
-            deaths,
+            heap_aborts,
             output: [stdout.captured(), stderr.captured()],
         }))
     }

@@ -19,7 +19,7 @@ use rustix::param::page_size;
 use rustix::process::Signal;
 
 use crate::error::Error;
-use crate::run_context::Lab;
+use crate::run_context::RunContext;
 use crate::watched::report::{Fault, Report};
 
 /// How long a worker may take to close its store and end, if no `close` phase limits it.
@@ -55,7 +55,7 @@ impl<'a> Worker<'a> {
     /// # Errors
     /// Where no socket can be made.
     pub(crate) fn prepare(
-        lab: &Lab<'_>,
+        context: &RunContext<'_>,
         trial: &PlannedTrial,
         spec: &'a TrialSpec,
         directory: &Path,
@@ -73,7 +73,7 @@ impl<'a> Worker<'a> {
             spec: Box::new(spec.clone()),
             seed: trial.seed,
             dir: directory.to_string_lossy().into_owned(),
-            throughput: lab.experiment.observe().throughput,
+            throughput: context.experiment.observe().throughput,
         };
         let channel = Channel::new(ours);
         let worker =

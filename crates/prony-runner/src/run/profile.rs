@@ -20,7 +20,7 @@ use prony_stats::summary::median;
 use crate::campaign::{Campaign, count};
 use crate::error::Error;
 use crate::recorder::Recorder;
-use crate::run_context::Lab;
+use crate::run_context::RunContext;
 use crate::trial;
 
 /// What is assumed of variants none of whose trials ended well.
@@ -30,8 +30,12 @@ const TYPICAL: Nanos = Nanos::from_secs(10);
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
-pub(super) fn all(campaign: &mut Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observer) -> Result<bool, Error> {
-    let planned = profiles(lab.experiment);
+pub(super) fn all(
+    campaign: &mut Campaign<'_>,
+    context: &RunContext<'_>,
+    observer: &mut dyn Observer,
+) -> Result<bool, Error> {
+    let planned = profiles(context.experiment);
     if planned.is_empty() {
         return Ok(true);
     }
@@ -42,33 +46,33 @@ pub(super) fn all(campaign: &mut Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn
         if done.contains(&trial.variant) {
             continue;
         }
-        if lab.interrupt.asked() {
+        if context.interrupt.asked() {
             return Ok(false);
         }
-        let spec = &lab.experiment.variants()[trial.variant].spec;
-        let (variant, all) = (text(lab, trial), count(planned.len()));
+        let spec = &context.experiment.variants()[trial.variant].spec;
+        let (variant, all) = (text(context, trial), count(planned.len()));
         observer.event(&Event::ProfileBegan { trial: *trial, variant, profiles: all, done: count(done.len()) });
         let profiler = profiler(spec);
         let interval = interval(profiler, typical.get(&trial.variant).copied().unwrap_or(TYPICAL));
         let refused = match profiler {
             Profiler::V8 => None,
-            Profiler::Perf => usable.get_or_insert_with(|| perf_is_usable(lab)).clone(),
+            Profiler::Perf => usable.get_or_insert_with(|| perf_is_usable(context)).clone(),
         };
         let (record, files) = match refused {
             Some(why) => (none(trial, profiler, why), Vec::new()),
-            None => one(lab, trial, (profiler, interval), observer)?,
+            None => one(context, trial, (profiler, interval), observer)?,
         };
         if record.trial.as_ref().is_some_and(|trial| trial.ending.outcome == Outcome::Interrupted) {
             return Ok(false);
         }
         campaign.database.append_profile(campaign.run, &record, &files)?;
-        observer.event(&ended(lab, trial, record, &files, (count(done.len() + 1), all)));
+        observer.event(&ended(context, trial, record, &files, (count(done.len() + 1), all)));
     }
     Ok(true)
 }
 
-fn text(lab: &Lab<'_>, trial: &PlannedTrial) -> String {
-    lab.experiment.levels_text(&lab.experiment.variants()[trial.variant])
+fn text(context: &RunContext<'_>, trial: &PlannedTrial) -> String {
+    context.experiment.levels_text(&context.experiment.variants()[trial.variant])
 }
 
 /// V8's own profiler is for JavaScript, `perf` for everything else.
@@ -102,8 +106,8 @@ fn interval(profiler: Profiler, took: Nanos) -> Nanos {
 }
 
 /// Why `perf` cannot be used here, where it cannot.
-fn perf_is_usable(lab: &Lab<'_>) -> Option<Why> {
-    let scratch = match Scratch::create(&lab.near) {
+fn perf_is_usable(context: &RunContext<'_>) -> Option<Why> {
+    let scratch = match Scratch::create(&context.near) {
         Ok(scratch) => scratch,
         Err(error) => return Some(Why::Failed(error.to_string().into())),
     };
@@ -120,14 +124,14 @@ fn none(trial: &PlannedTrial, profiler: Profiler, why: Why) -> ProfileRecord {
 
 /// Runs the trial; the caller stores what its profiler left.
 fn one(
-    lab: &Lab<'_>,
+    context: &RunContext<'_>,
     planned: &PlannedTrial,
     (profiler, interval): (Profiler, Nanos),
     observer: &mut dyn Observer,
 ) -> Result<(ProfileRecord, Vec<ProfileFile>), Error> {
-    let mut recorder = Recorder::new(profiler, interval, &lab.near)?;
-    let record = trial::run_with(lab, planned, Some(&mut recorder), observer)?;
-    let spec = &lab.experiment.variants()[planned.variant].spec;
+    let mut recorder = Recorder::new(profiler, interval, &context.near)?;
+    let record = trial::run_with(context, planned, Some(&mut recorder), observer)?;
+    let spec = &context.experiment.variants()[planned.variant].spec;
     let (interval, Taken { files, mut notes }) = match recorder.taken(observer) {
         Reading::Missing(why) => (Reading::Missing(why), Taken::default()),
         Reading::Measured(taken) if taken.files.is_empty() => {
@@ -176,7 +180,7 @@ fn names_machine_code(program: &ProgramSpec) -> bool {
 const NODE_OPTIONS: &str = "NODE_OPTIONS";
 
 fn ended(
-    lab: &Lab<'_>,
+    context: &RunContext<'_>,
     trial: &PlannedTrial,
     record: ProfileRecord,
     files: &[ProfileFile],
@@ -190,7 +194,7 @@ fn ended(
         },
     };
     let ending = record.trial.map(|trial| trial.ending);
-    Event::ProfileEnded { variant: text(lab, trial), ending, samples, notes: record.notes, done, profiles }
+    Event::ProfileEnded { variant: text(context, trial), ending, samples, notes: record.notes, done, profiles }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use prony_boundaries::phase_state::Tracked;
+use prony_boundaries::phase_state::PhaseState;
 use prony_boundaries::probe_reports::Threads;
 use prony_model::program::replica_instance;
 use prony_model::reading::{Reading, Why};
@@ -75,7 +75,7 @@ pub struct Ran {
     /// It reported something after that.
     pub unread: bool,
     /// Values from its lines.
-    pub lines: Tracked,
+    pub lines: PhaseState,
     /// Marks that it made, which belong to no phase.
     pub marks: u64,
     /// Reports of its probes.
@@ -83,7 +83,7 @@ pub struct Ran {
     /// Why they reported nothing, where they did not.
     pub silent: Why,
     /// Processes of it that aborted at their heap's own limit.
-    pub deaths: Vec<ProbeLine>,
+    pub heap_aborts: Vec<ProbeLine>,
     /// Standard output and error.
     pub output: [Captured; 2],
 }
@@ -107,9 +107,9 @@ pub(crate) const NOT_INHERITED: &str =
     "some processes ended after their last sample, so this value would be too low; `cpu` includes all CPU time";
 
 /// When the last of those that were executed ended, where all of them ended by themselves.
-pub(crate) fn last_end<'f>(fates: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<Nanos> {
+pub(crate) fn last_end<'f>(ends: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<Nanos> {
     let mut last = None;
-    for end in fates {
+    for end in ends {
         match end {
             ReplicaEnd::NotBegun(_) => {}
             ReplicaEnd::Ended(end) => last = last.max(Some(end.at)),

@@ -14,9 +14,9 @@ use prony_runtime::{
 };
 
 /// Waits for a condition; panics after a time that no healthy machine needs.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds() {
+    while !condition() {
         assert!(Instant::now() < deadline, "never came: {what}");
         std::thread::sleep(Duration::from_millis(3));
     }
@@ -180,9 +180,9 @@ impl Environment {
     }
 
     /// Sends a command to a thread that is suspended for the `n`-th time.
-    pub(crate) fn tell(&self, n: usize, command: SuspensionCommand) -> SuspendedThread {
+    pub(crate) fn send(&self, n: usize, command: SuspensionCommand) -> SuspendedThread {
         let mut thread = self.thread(n);
-        thread.tell(command).unwrap();
+        thread.send(command).unwrap();
         thread
     }
 }

@@ -348,7 +348,7 @@ fn suspended_node_program_collects_reads_and_resumes() {
     };
     let child = environment.start(&["main.js"]);
     let mut thread = environment.thread(0);
-    thread.tell(SuspensionCommand::Collect).unwrap();
+    thread.send(SuspensionCommand::Collect).unwrap();
     let collected = environment.wait(0, "collected", |line| match &line.event {
         ProbeEvent::Collected { heap, took } => Some((*heap.used.measured().unwrap(), *took)),
         _ => None,
@@ -358,11 +358,11 @@ fn suspended_node_program_collects_reads_and_resumes() {
         _ => None,
     });
     assert!(collected.0.as_bytes() + 2_000_000 < was.as_bytes(), "{was} -> {}", collected.0);
-    thread.tell(SuspensionCommand::Read).unwrap();
+    thread.send(SuspensionCommand::Read).unwrap();
     environment.wait(0, "read", |line| is_read(&line.event).then_some(()));
-    thread.tell(SuspensionCommand::Go).unwrap();
+    thread.send(SuspensionCommand::Go).unwrap();
     // Suspended once more, by a runner that ends without a last command.
-    let thread = environment.tell(1, SuspensionCommand::Read);
+    let thread = environment.send(1, SuspensionCommand::Read);
     environment.wait(1, "read again", |line| is_read(&line.event).then_some(()));
     drop(thread);
     let output = child.wait_with_output().unwrap();
@@ -387,7 +387,7 @@ fn suspended_node_program_can_be_stopped() {
         return;
     };
     let child = environment.start(&["main.js"]);
-    let _thread = environment.tell(0, SuspensionCommand::Stop);
+    let _thread = environment.send(0, SuspensionCommand::Stop);
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
     assert!(all_said_bye(&environment.lines()));
@@ -437,23 +437,23 @@ fn user_node_options_stay_in_force() {
 }
 
 #[test]
-fn a_death_by_the_heaps_own_limit_leaves_its_figures() {
+fn an_abort_at_the_heap_limit_reports_the_heap() {
     let main = "const keep = []; for (;;) keep.push(Array.from({ length: 1e4 }, (_, i) => ({ i })));";
     let Some(environment) = environment(&[], main) else { return };
     let output = environment.run(&["--max-old-space-size=40", "main.js"]);
     assert!(!output.status.success());
-    let deaths = environment.prepared.deaths().unwrap();
+    let heap_aborts = environment.prepared.heap_aborts().unwrap();
     if environment.version < (12, 17) {
         return; // It writes no report.
     }
-    let [death] = deaths.as_slice() else { panic!("{deaths:?}") };
-    let ProbeEvent::Dying { heap, .. } = &death.event else { panic!("{death:?}") };
+    let [abort] = heap_aborts.as_slice() else { panic!("{heap_aborts:?}") };
+    let ProbeEvent::HeapAbort { heap, .. } = &abort.event else { panic!("{abort:?}") };
     let plausible = |bytes: &Bytes| (20_000_000..120_000_000).contains(&bytes.as_bytes());
     assert!(heap.total.measured().is_some_and(plausible), "{:?}", heap.total);
     // Node 14 may abort with a heap that is not counted again yet.
     assert!(heap.used.measured().map_or(environment.version.0 < 16, plausible), "{:?}", heap.used);
     let began = environment.lines()[0].at;
-    assert!(death.at > began && death.source == environment.lines()[0].source);
+    assert!(abort.at > began && abort.source == environment.lines()[0].source);
 }
 
 #[test]

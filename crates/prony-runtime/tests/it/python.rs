@@ -246,7 +246,7 @@ print('never', flush=True)
     let Some(environment) = Environment::new(Runtime::Python, &calls, &files) else { return };
     let child = environment.start(&["main.py"]);
     let mut thread = environment.thread(0);
-    thread.tell(SuspensionCommand::Collect).unwrap();
+    thread.send(SuspensionCommand::Collect).unwrap();
     let blocks = |event: &ProbeEvent| match event {
         ProbeEvent::Suspended { heap, .. } | ProbeEvent::Collected { heap, .. } => heap.blocks.measured().copied(),
         _ => None,
@@ -254,9 +254,9 @@ print('never', flush=True)
     let was = environment.wait(0, "suspended", |line| blocks(&line.event));
     let is = environment.wait(1, "collected", |line| blocks(&line.event));
     assert!(is + 1000 < was, "{was} -> {is}");
-    thread.tell(SuspensionCommand::Go).unwrap();
-    let _second = environment.tell(1, SuspensionCommand::Release);
-    let _third = environment.tell(2, SuspensionCommand::Stop);
+    thread.send(SuspensionCommand::Go).unwrap();
+    let _second = environment.send(1, SuspensionCommand::Release);
+    let _third = environment.send(2, SuspensionCommand::Stop);
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).as_ref()), (Some(0), "went on\n"));
 }

@@ -208,7 +208,7 @@ fn large_family_finds_a_tenfold_difference_at_the_first_interim_analysis() {
 }
 
 #[test]
-fn too_few_blocks_tell_nothing_and_say_how_many_more() {
+fn too_few_blocks_decide_nothing_and_say_how_many_more() {
     let c = one_comparison(blocks(4, 2.0));
     assert_eq!(c.verdict, Verdict::CantTell { more_blocks: Reading::Measured(2) });
     assert_eq!(c.p_adjusted, Reading::Missing(Why::TooFew { have: 4, need: 6 }));
@@ -344,7 +344,7 @@ fn mostly_above(above: u32, log: f64) -> Vec<Block> {
 }
 
 #[test]
-fn holm_cuts_an_interval_that_still_holds_one() {
+fn holm_cuts_an_interval_that_still_contains_one() {
     // Nine comparisons that are clearly decided leave nearly the whole error to the tenth.
     let one_analysis = |blocks| Contrast { analyses: InterimAnalyses::new(12, 12), ..contrast(blocks) };
     let mut members = vec![one_analysis(mostly_above(12, 1.0)); 9];
@@ -402,7 +402,7 @@ fn crashed_beside_crashed_says_nothing_of_the_block() {
 }
 
 #[test]
-fn unsupported_arms_are_not_compared() {
+fn unsupported_variants_are_not_compared() {
     let mut some = blocks(8, 1.0);
     some[0].trials[0] = Observation::Unsupported;
     assert_eq!(
@@ -462,7 +462,7 @@ proptest! {
     }
 
     #[test]
-    fn swapping_the_arms_inverts_the_ratio(values in prop::collection::vec((1.0..50.0f64, 1.0..50.0f64), 6..30)) {
+    fn swapping_the_variants_inverts_the_ratio(values in prop::collection::vec((1.0..50.0f64, 1.0..50.0f64), 6..30)) {
         let block = |(b, v): &(f64, f64)| Block::pair(Observation::Value(*v), &[Observation::Value(*b)]);
         let forth = one_comparison(values.iter().map(block).collect());
         let back = one_comparison(values.iter().map(|(b, v)| block(&(*v, *b))).collect());

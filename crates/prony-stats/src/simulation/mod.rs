@@ -175,7 +175,7 @@ impl<'a> Simulation<'a> {
         let nanos = |milliseconds: f64| Nanos::from_nanos((milliseconds * 1e6) as u64);
         let (mut budget, mut clock) = (Budget::new(nanos(lasting * block)), Nanos::ZERO);
         for (ran, block) in values.iter().enumerate() {
-            if !budget.holds_another(clock, 0.0) {
+            if !budget.allows_another(clock, 0.0) {
                 return ran;
             }
             let took = nanos(block.iter().map(|ln| ln.exp()).sum());
@@ -273,10 +273,10 @@ mod tests {
             compare_family(&Family { alpha: 1e-12, ..family.clone() })
         }
         let (noise, analyses) = (noise(200), InterimAnalyses::new(6, 6));
-        let honest = Simulation::new(&noise, &analyses);
-        let blind = Simulation { rule: nothing, ..honest };
+        let usual = Simulation::new(&noise, &analyses);
+        let blind = Simulation { rule: nothing, ..usual };
         let setting = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(0.5), 1);
         let worse = |simulation: Simulation<'_>| simulation.campaigns(&setting, 10, &mut Rng::new(1)).worse.hits;
-        assert_eq!((worse(honest), worse(blind)), (10, 0));
+        assert_eq!((worse(usual), worse(blind)), (10, 0));
     }
 }

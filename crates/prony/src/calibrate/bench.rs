@@ -117,7 +117,7 @@ impl Child {
         }
     }
 
-    fn tell(&mut self, step: &Step) -> Result<(), Error> {
+    fn send(&mut self, step: &Step) -> Result<(), Error> {
         let line = serde_json::to_string(step).map_err(|source| Error::Json { what: "a step", source })?;
         writeln!(self.said.get_mut(), "{line}").map_err(setup("send a step to a fixture"))
     }
@@ -176,7 +176,7 @@ impl Observed {
     /// # Errors
     /// Where one cannot.
     pub fn step(&mut self, step: &Step) -> Result<Vec<Done>, Error> {
-        self.children.iter_mut().try_for_each(|child| child.tell(step))?;
+        self.children.iter_mut().try_for_each(|child| child.send(step))?;
         self.children.iter_mut().map(Child::done).collect()
     }
 
@@ -193,7 +193,7 @@ impl Observed {
         let mut tree = TreeProbe::new(sampler, Some(store.to_path_buf()));
         let mut settling = Settling::default();
         settling.begin(0, *spec, &mut tree);
-        child.tell(step)?;
+        child.send(step)?;
         while let Some(next) = settling.next() {
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
             settling.due(false, &mut tree);

@@ -19,7 +19,7 @@ use super::Ran;
 use super::bench::Bench;
 use super::check_line::{Line, Unit};
 use crate::error::Error;
-use prony_runner::run_context::Lab;
+use prony_runner::run_context::RunContext;
 use prony_runner::trial;
 
 const FILE: &str = "weak_cache.toml";
@@ -82,11 +82,11 @@ fn used(bench: &Bench, directory: &Path, kind: &str, then: &str) -> Result<Readi
     let experiment =
         experiment.map_err(|problems| prony_runner::Error::Experiment { file: FILE.to_owned(), text, problems })?;
     let mut log = Log::default();
-    let lab = Lab::new(&experiment, &bench.near, &[], Interrupt::default(), &mut log)?;
+    let context = RunContext::new(&experiment, &bench.near, &[], Interrupt::default(), &mut log)?;
     let plan = plan::plan(&experiment);
     let missing = |why: &str| Reading::Missing(Why::Failed(why.into()));
     let Some(planned) = plan.first() else { return Ok(missing("the plan is empty")) };
-    let record = trial::run(&lab, planned, &mut log)?;
+    let record = trial::run(&context, planned, &mut log)?;
     let reading = record.phases.first().and_then(|phase| phase.reading(MetricKey::gauge(Metric::HeapUsed, Stat::End)));
     Ok(reading.cloned().unwrap_or_else(|| missing("the phase has no such reading")))
 }

@@ -17,7 +17,7 @@ use super::Ran;
 use super::bench::Bench;
 use super::check_line::{Line, Unit};
 use crate::error::Error;
-use prony_runner::run_context::Lab;
+use prony_runner::run_context::RunContext;
 use prony_runner::trial;
 
 const FILE: &str = "out_of_memory.toml";
@@ -41,10 +41,10 @@ pub(super) fn out_of_memory(bench: &Bench) -> Result<Ran, Error> {
         problems,
     })?;
     let mut log = Log::default();
-    let lab = Lab::new(&experiment, &bench.near, &[], Interrupt::default(), &mut log)?;
+    let context = RunContext::new(&experiment, &bench.near, &[], Interrupt::default(), &mut log)?;
     let plan = plan::plan(&experiment);
     let Some(planned) = plan.first() else { return Ok(Ran::NotRun("the plan is empty".to_owned())) };
-    Ok(Ran::Lines(lines(&trial::run(&lab, planned, &mut log)?)))
+    Ok(Ran::Lines(lines(&trial::run(&context, planned, &mut log)?)))
 }
 
 fn lines(record: &TrialRecord) -> Vec<Line> {

@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let found = arguments.search.open("grow", of_kind, || asked(arguments), grow::run)?;
     output.print(&found.said)?;
     output.print(&format!("every trial: `prony show {}`\n", found.run))?;
-    let yes = !found.summary.interrupted && found.all_live();
+    let yes = !found.summary.interrupted && found.all_succeed();
     after_cleanup(if yes { Answer::Yes } else { Answer::No }, found.summary.cleaned())
 }
 

@@ -33,7 +33,7 @@ use prony_results::{Database, RunData, RunHead, RunId, RunStatus};
 use prony_runner::campaign::{Campaign, planned};
 use prony_runner::preflight::Here;
 use prony_runner::run::{self, Summary};
-use prony_runner::run_context::Lab;
+use prony_runner::run_context::RunContext;
 use prony_runner::{load, scratch};
 use prony_stats::MIN_BLOCKS;
 
@@ -314,10 +314,10 @@ fn resume(
     database.reopen_run(head.id, planned(&experiment, &plan, done.len()))?;
     let near = scratch::folder(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
     let began = monotonic();
-    let lab = Lab::new(&experiment, &near, &[path], interrupt, observer)?;
-    let session = database.begin_session(head.id, &lab.host, env!("CARGO_PKG_VERSION"), unix_ms())?;
+    let context = RunContext::new(&experiment, &near, &[path], interrupt, observer)?;
+    let session = database.begin_session(head.id, &context.host, env!("CARGO_PKG_VERSION"), unix_ms())?;
     let campaign = Campaign::new(&mut database, head.id, &plan, done.len()).since(began).in_session(session);
-    Ok((head.id, run::run(campaign, &lab, observer)?))
+    Ok((head.id, run::run(campaign, &context, observer)?))
 }
 
 /// The run that was asked for, or the latest that is not done; a search plans as it goes and resumes by itself.

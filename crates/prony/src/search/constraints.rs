@@ -14,7 +14,7 @@ pub struct ConstraintResults {
     /// Number of trials.
     pub trials: u32,
     /// How many of the trials failed by themselves; these satisfy no constraint.
-    pub died: u32,
+    pub failed: u32,
 }
 
 /// How trials satisfy one constraint.
@@ -35,7 +35,7 @@ pub struct Bound {
 
 /// Whether a constraint holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum Met {
     /// No trial violated it, and more trials satisfied it than have no usable reading.
     Yes,
     /// A trial violated it.
@@ -46,27 +46,27 @@ pub enum Holds {
 
 impl Bound {
     /// Whether the constraint holds.
-    pub const fn holds(&self) -> Holds {
+    pub const fn is_met(&self) -> Met {
         match (self.broke, self.satisfied > self.silent) {
-            (1.., _) => Holds::No,
-            (0, true) => Holds::Yes,
-            (0, false) => Holds::Unknown,
+            (1.., _) => Met::No,
+            (0, true) => Met::Yes,
+            (0, false) => Met::Unknown,
         }
     }
 
     fn see(&mut self, constraint: &Constraint, trial: &TrialRecord) {
         let value = match (TrialEnd::of(trial.ending.outcome), refusal(trial)) {
-            (Some(TrialEnd::Died), _) => return self.broke += 1,
+            (Some(TrialEnd::Failed), _) => return self.broke += 1,
             (Some(TrialEnd::Disturbed) | None, _) => Err(format!("ended from outside: {}", trial.ending.outcome)),
-            (Some(TrialEnd::Lived), Some(refusal)) => Err(refusal),
-            (Some(TrialEnd::Lived), None) => match constraint.value(&mut |name| trial.figure(name)) {
+            (Some(TrialEnd::Succeeded), Some(refusal)) => Err(refusal),
+            (Some(TrialEnd::Succeeded), None) => match constraint.value(&mut |name| trial.figure(name)) {
                 Reading::Measured(value) => Ok(value),
                 Reading::Missing(why) => Err(why.to_string()),
             },
         };
         match value {
             Ok(value) => {
-                if constraint.holds(value) {
+                if constraint.is_met(value) {
                     self.satisfied += 1;
                 } else {
                     self.broke += 1;
@@ -88,19 +88,19 @@ impl ConstraintResults {
         let mut results = Self { bounds: vec![Bound::default(); constraints.len()], ..Self::default() };
         for trial in trials {
             results.trials += 1;
-            results.died += u32::from(TrialEnd::of(trial.ending.outcome) == Some(TrialEnd::Died));
+            results.failed += u32::from(TrialEnd::of(trial.ending.outcome) == Some(TrialEnd::Failed));
             results.bounds.iter_mut().zip(constraints).for_each(|(bound, constraint)| bound.see(constraint, trial));
         }
         results
     }
 
     /// Whether no trial failed by itself and every constraint holds.
-    pub(crate) fn holds(&self) -> Holds {
-        let any = |wanted| self.bounds.iter().any(|bound| bound.holds() == wanted);
-        match (self.died > 0 || any(Holds::No), any(Holds::Unknown)) {
-            (true, _) => Holds::No,
-            (false, true) => Holds::Unknown,
-            (false, false) => Holds::Yes,
+    pub(crate) fn is_met(&self) -> Met {
+        let any = |wanted| self.bounds.iter().any(|bound| bound.is_met() == wanted);
+        match (self.failed > 0 || any(Met::No), any(Met::Unknown)) {
+            (true, _) => Met::No,
+            (false, true) => Met::Unknown,
+            (false, false) => Met::Yes,
         }
     }
 }
@@ -151,22 +151,22 @@ mod tests {
         let bound = &mostly.bounds[0];
         assert_eq!((bound.satisfied, bound.broke, bound.silent, bound.worst), (4, 0, 2, Some(5e7)));
         assert!(bound.why.as_ref().unwrap().starts_with("ended from outside: "), "{bound:?}");
-        assert_eq!((mostly.holds(), mostly.died), (Holds::Yes, 0));
-        assert_eq!(results(&[good(), disturbed(), good(), unread()]).holds(), Holds::Unknown);
-        assert_eq!(results(&[]).holds(), Holds::Unknown, "no trial, no word");
+        assert_eq!((mostly.is_met(), mostly.failed), (Met::Yes, 0));
+        assert_eq!(results(&[good(), disturbed(), good(), unread()]).is_met(), Met::Unknown);
+        assert_eq!(results(&[]).is_met(), Met::Unknown, "no trial, no word");
         let none = ConstraintResults::of(&[], [disturbed()].iter());
-        assert_eq!(none.holds(), Holds::Yes, "no constraint, no death");
+        assert_eq!(none.is_met(), Met::Yes, "no constraint, no death");
     }
 
     #[test]
-    fn a_breach_and_a_death_of_its_own_break_it() {
+    fn violated_bound_and_failed_trial_break_it() {
         let good = || trial(Outcome::Ok, Reading::Measured(5e7));
         let over = results(&[good(), trial(Outcome::Ok, Reading::Measured(1.5e8)), good()]);
-        assert_eq!((over.holds(), over.bounds[0].worst, over.died), (Holds::No, Some(1.5e8), 0));
+        assert_eq!((over.is_met(), over.bounds[0].worst, over.failed), (Met::No, Some(1.5e8), 0));
         let dead = results(&[good(), trial(Outcome::TimedOut, Reading::Measured(5e7))]);
-        assert_eq!((dead.holds(), dead.bounds[0].broke, dead.died), (Holds::No, 1, 1));
-        let nothing_asked = [trial(Outcome::WrongAnswer, Reading::Measured(5e7))];
-        assert_eq!(ConstraintResults::of(&[], nothing_asked.iter()).holds(), Holds::No);
+        assert_eq!((dead.is_met(), dead.bounds[0].broke, dead.failed), (Met::No, 1, 1));
+        let unconstrained = [trial(Outcome::WrongAnswer, Reading::Measured(5e7))];
+        assert_eq!(ConstraintResults::of(&[], unconstrained.iter()).is_met(), Met::No);
     }
 
     #[test]

@@ -23,9 +23,9 @@ pub struct Grown {
     /// What was found.
     pub growth: Growth,
     /// The trials of the largest value that succeeds.
-    pub lived: Vec<TrialRecord>,
+    pub succeeded: Vec<TrialRecord>,
     /// The failed trials of the smallest value that fails.
-    pub died: Vec<TrialRecord>,
+    pub failed: Vec<TrialRecord>,
 }
 
 /// The arguments of a search.

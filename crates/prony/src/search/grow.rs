@@ -12,7 +12,7 @@ use super::found::{GrowWanted, Grown};
 use super::grow_text;
 use super::journal::{Asked, Entry};
 use super::source::{Source, other_levels};
-use super::trial_runner::{Means, Prober};
+use super::trial_runner::{Means, TrialRunner};
 use crate::error::Error;
 use prony_results::RunId;
 use prony_runner::run::Summary;
@@ -32,8 +32,8 @@ pub struct Found {
 
 impl Found {
     /// Whether a value succeeds in every combination.
-    pub(crate) fn all_live(&self) -> bool {
-        self.grown.iter().all(|grown| grown.growth.lives.is_some())
+    pub(crate) fn all_succeed(&self) -> bool {
+        self.grown.iter().all(|grown| grown.growth.largest_success.is_some())
     }
 }
 
@@ -53,26 +53,26 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
     let experiments = Experiments::default();
     let mut experiment = first.emptied(format!("{}: how far `{}` grows", first.title(), wanted.settings.range.name));
     experiment.admit(&first, 0);
-    let mut prober = match resume {
-        Some(run) => Prober::resume(&experiments, run, experiment, &wanted.file, means.lend())?,
-        None => Prober::begin(&experiments, experiment, means.lend())?,
+    let mut runner = match resume {
+        Some(run) => TrialRunner::resume(&experiments, run, experiment, &wanted.file, means.lend())?,
+        None => TrialRunner::begin(&experiments, experiment, means.lend())?,
     };
-    prober.note(&Entry::Asked(Asked::Grow(wanted.clone())))?;
+    runner.note(&Entry::Asked(Asked::Grow(wanted.clone())))?;
     let mut grown = Vec::new();
     for variant in first.variants() {
-        match one(&mut prober, &mut checked, &first, variant)? {
+        match one(&mut runner, &mut checked, &first, variant)? {
             Some(done) => grown.push(done),
             None => break,
         }
     }
-    let run = prober.run();
+    let run = runner.run();
     let mut said = grow_text::grown(&wanted.settings, &grown);
     if grown.len() == first.variants().len() {
-        prober.note(&Entry::Concluded { confirmation: None, said: said.clone() })?;
+        runner.note(&Entry::Concluded { confirmation: None, said: said.clone() })?;
     } else {
         said += &format!("interrupted; finished trials are saved\nhint: to resume: `prony grow --resume {run}`\n");
     }
-    Ok(Found { run, grown, summary: prober.end()?, said })
+    Ok(Found { run, grown, summary: runner.end()?, said })
 }
 
 /// Without a limit and without an end, the search would raise the factor until the machine runs out of memory.
@@ -117,7 +117,7 @@ impl CheckedValues {
 
 /// One combination of the other factors, to its end; `None` where the user interrupted it.
 fn one(
-    prober: &mut Prober<'_>,
+    runner: &mut TrialRunner<'_>,
     checked: &mut CheckedValues,
     first: &Experiment,
     like: &Variant,
@@ -133,11 +133,11 @@ fn one(
         };
         let experiment = checked.at(value)?;
         let variant = same(experiment, &other_levels, &settings.range.name)?;
-        let variant = prober.admit(experiment, variant)?;
-        let Some(record) = prober.probe(variant, grow.trials_of(value))? else { return Ok(None) };
+        let variant = runner.admit(experiment, variant)?;
+        let Some(record) = runner.run_trial(variant, grow.trials_of(value))? else { return Ok(None) };
         let Some(end) = TrialEnd::of(record.ending.outcome) else { return Ok(None) };
-        grow.tell(value, end);
-        prober.note(&Entry::Raised {
+        grow.record(value, end);
+        runner.note(&Entry::Raised {
             trial: record.trial.position,
             value: settings.range.text(value),
             levels: other_levels.iter().cloned().collect(),
@@ -146,7 +146,7 @@ fn one(
         })?;
         records.push((value, record));
     };
-    prober.note(&Entry::Grown { levels: other_levels.iter().cloned().collect(), grown: growth.clone() })?;
+    runner.note(&Entry::Grown { levels: other_levels.iter().cloned().collect(), grown: growth.clone() })?;
     let of = |value: Option<f64>, ok: bool| {
         let wanted = |(tried, record): &&(f64, TrialRecord)| {
             Some(*tried) == value
@@ -155,9 +155,9 @@ fn one(
         };
         records.iter().filter(wanted).map(|(_, record)| record.clone()).collect()
     };
-    let lived = of(growth.lives.map(|tried| tried.value), true);
-    let died = of(growth.dies.map(|tried| tried.value), false);
-    Ok(Some(Grown { other_levels, growth, lived, died }))
+    let succeeded = of(growth.largest_success.map(|tried| tried.value), true);
+    let failed = of(growth.smallest_failure.map(|tried| tried.value), false);
+    Ok(Some(Grown { other_levels, growth, succeeded, failed }))
 }
 
 /// The variant with the same other factors: a `when` or `skip` may take it out at some values.

@@ -37,23 +37,29 @@ pub(super) fn grown(settings: &GrowSettings, grown: &[Grown]) -> String {
 fn row(settings: &GrowSettings, one: &Grown) -> Vec<String> {
     let value = |tried: Option<Tried>| tried.map_or("none".to_owned(), |tried| settings.range.text(tried.value));
     let whose = if one.other_levels.is_empty() { settings.range.name.clone() } else { levels(&one.other_levels) };
-    let died: Vec<&TrialRecord> = one.died.iter().collect();
-    vec![whose, value(one.growth.lives), with(&one.lived), value(one.growth.dies), ended(&died)]
+    let failed: Vec<&TrialRecord> = one.failed.iter().collect();
+    vec![
+        whose,
+        value(one.growth.largest_success),
+        with(&one.succeeded),
+        value(one.growth.smallest_failure),
+        ended(&failed),
+    ]
 }
 
 /// What the trials that succeeded needed at most: the time of each phase, and memory. A trial takes longer than its phases:
 /// it is prepared, and waits for a machine at rest. Phases may overlap, so that their times add up to nothing.
-fn with(lived: &[TrialRecord]) -> String {
-    let Some(first) = lived.first() else { return String::new() };
+fn with(succeeded: &[TrialRecord]) -> String {
+    let Some(first) = succeeded.first() else { return String::new() };
     let longest = |at: usize| {
         let key = MetricKey::amount(Metric::Time);
-        lived.iter().filter_map(|trial| trial.phases.get(at)?.reading(key)?.measured().copied()).reduce(f64::max)
+        succeeded.iter().filter_map(|trial| trial.phases.get(at)?.reading(key)?.measured().copied()).reduce(f64::max)
     };
     let phases = first.phases.iter().enumerate().filter(|(_, phase)| phase.timed);
     let mut needed: Vec<String> = phases
         .filter_map(|(at, phase)| Some(format!("{} {}", phase.name, time(Nanos::from_nanos(longest(at)? as u64)))))
         .collect();
-    needed.extend(lived.iter().filter_map(most_memory).reduce(f64::max).map(bytes));
+    needed.extend(succeeded.iter().filter_map(most_memory).reduce(f64::max).map(bytes));
     needed.join(", ")
 }
 
@@ -71,9 +77,10 @@ fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
     let mut notes = Vec::new();
     match growth.end {
         End::Bracketed => {}
-        End::NothingLives => notes.push(format!("no value succeeds: {} fails already", text(settings.range.low))),
-        End::AllLive => {
-            let up_to = growth.lives.map(|tried| format!(", up to {}", text(tried.value))).unwrap_or_default();
+        End::NothingSucceeds => notes.push(format!("no value succeeds: {} fails already", text(settings.range.low))),
+        End::AllSucceed => {
+            let up_to =
+                growth.largest_success.map(|tried| format!(", up to {}", text(tried.value))).unwrap_or_default();
             notes.push(format!("every value that was tried succeeds{up_to}; the largest that succeeds is not known"));
         }
         End::Disturbed => {}
@@ -88,16 +95,16 @@ fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
         notes.push(format!(
             "{} succeeded {} and failed {} of {} times: no sharp limit",
             text(mixed.value),
-            mixed.lived,
-            mixed.died,
-            mixed.lived + mixed.died
+            mixed.succeeded,
+            mixed.failed,
+            mixed.succeeded + mixed.failed
         ));
     }
-    if let (Some(above), Some(dies)) = (growth.lives_above.first(), growth.dies) {
+    if let (Some(above), Some(smallest_failure)) = (growth.succeeds_above.first(), growth.smallest_failure) {
         notes.push(format!(
             "{} succeeds though {} failed: success is not monotone in the factor",
             text(*above),
-            text(dies.value)
+            text(smallest_failure.value)
         ));
     }
     notes

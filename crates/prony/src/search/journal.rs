@@ -136,7 +136,7 @@ mod tests {
         let ending = Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() };
         let levels = ByFactor::from([("kind".to_owned(), "wide".to_owned())]);
         let entries = [
-            Entry::Raised { trial: 3, value: "37".to_owned(), levels, end: TrialEnd::Lived, ending },
+            Entry::Raised { trial: 3, value: "37".to_owned(), levels, end: TrialEnd::Succeeded, ending },
             Entry::Tried {
                 trial: 4,
                 round: 0,

@@ -15,4 +15,4 @@ mod tune_text;
 
 pub use experiments::Experiments;
 pub use source::Source;
-pub use trial_runner::{Means, Prober};
+pub use trial_runner::{Means, TrialRunner};

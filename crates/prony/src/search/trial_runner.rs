@@ -20,9 +20,9 @@ use super::journal::Entry;
 use crate::error::Error;
 use crate::output_file::{OutputFile, OutputFiles};
 use prony_results::{Database, RunId, RunStart, RunStatus};
-use prony_runner::new_warnings::Warned;
+use prony_runner::new_warnings::NewWarnings;
 use prony_runner::run::{Summary, phase_times};
-use prony_runner::run_context::Lab;
+use prony_runner::run_context::RunContext;
 use prony_runner::scratch::elsewhere;
 use prony_runner::trial;
 
@@ -56,9 +56,9 @@ fn own<'a>(database: &'a Path, journal: Option<&'a OutputFile>) -> Vec<&'a Path>
 }
 
 /// A search's run.
-pub struct Prober<'a> {
+pub struct TrialRunner<'a> {
     experiments: &'a Experiments,
-    lab: Option<Lab<'a>>,
+    context: Option<RunContext<'a>>,
     database: Database,
     run: RunId,
     experiment: Experiment,
@@ -73,11 +73,11 @@ pub struct Prober<'a> {
     observer: &'a mut dyn Observer,
     interrupt: Interrupt,
     summary: Summary,
-    warned: Warned,
+    new_warnings: NewWarnings,
     session: u32,
 }
 
-impl<'a> Prober<'a> {
+impl<'a> TrialRunner<'a> {
     /// Begins a run of an experiment that has a variant at least.
     ///
     /// # Errors
@@ -85,20 +85,25 @@ impl<'a> Prober<'a> {
     pub fn begin(experiments: &'a Experiments, experiment: Experiment, means: Means<'a>) -> Result<Self, Error> {
         let mut database = Database::create(means.database)?;
         let stored = experiments.put(experiment.clone());
-        let lab =
-            Lab::new(stored, means.near, &own(means.database, means.journal), means.interrupt.clone(), means.observer)?;
+        let context = RunContext::new(
+            stored,
+            means.near,
+            &own(means.database, means.journal),
+            means.interrupt.clone(),
+            means.observer,
+        )?;
         let asked = elsewhere(means.near, means.database);
         let run = database.begin_run(&RunStart {
             experiment: stored,
             seed: stored.seed(),
-            host: &lab.host,
-            limits: &lab.limits,
+            host: &context.host,
+            limits: &context.limits,
             version: env!("CARGO_PKG_VERSION"),
             started_unix_ms: unix_ms(),
             planned: 0,
             scratch: asked.as_deref(),
         })?;
-        Self::ready(experiments, lab, database, run, experiment, means)
+        Self::ready(experiments, context, database, run, experiment, means)
     }
 
     /// Goes on with a run that was interrupted; `experiment` is what it would begin with now, since the record may lack
@@ -127,20 +132,26 @@ impl<'a> Prober<'a> {
         // Where it was, unless the command line says otherwise.
         let elsewhere_asked = elsewhere(means.near, means.database).is_some();
         let near = data.head.scratch.as_deref().filter(|_| !elsewhere_asked).unwrap_or(means.near);
-        let lab = Lab::new(stored, near, &own(means.database, means.journal), means.interrupt.clone(), means.observer)?;
+        let context = RunContext::new(
+            stored,
+            near,
+            &own(means.database, means.journal),
+            means.interrupt.clone(),
+            means.observer,
+        )?;
         let experiment = experiment.continuing(&data.experiment);
-        let host = lab.host.clone();
-        let lab = lab.with(experiments.put(experiment.clone()))?;
-        let mut prober = Self::ready(experiments, lab, database, run, experiment, means)?;
-        prober.session = prober.database.begin_session(run, &host, env!("CARGO_PKG_VERSION"), unix_ms())?;
-        prober.stored = data.trials.into_iter().map(|trial| (trial.trial.position, trial)).collect();
-        prober.known = prober.database.journal::<Entry>(run)?.len();
-        Ok(prober)
+        let host = context.host.clone();
+        let context = context.with(experiments.put(experiment.clone()))?;
+        let mut runner = Self::ready(experiments, context, database, run, experiment, means)?;
+        runner.session = runner.database.begin_session(run, &host, env!("CARGO_PKG_VERSION"), unix_ms())?;
+        runner.stored = data.trials.into_iter().map(|trial| (trial.trial.position, trial)).collect();
+        runner.known = runner.database.journal::<Entry>(run)?.len();
+        Ok(runner)
     }
 
     fn ready(
         experiments: &'a Experiments,
-        lab: Lab<'a>,
+        context: RunContext<'a>,
         mut database: Database,
         run: RunId,
         experiment: Experiment,
@@ -154,7 +165,7 @@ impl<'a> Prober<'a> {
         means.observer.event(&Event::Notice { text, hint: None });
         Ok(Self {
             experiments,
-            lab: Some(lab),
+            context: Some(context),
             database,
             run,
             experiment,
@@ -167,7 +178,7 @@ impl<'a> Prober<'a> {
             observer: means.observer,
             interrupt: means.interrupt,
             summary: Summary::default(),
-            warned: Warned::default(),
+            new_warnings: NewWarnings::default(),
             session: 0,
         })
     }
@@ -195,7 +206,7 @@ impl<'a> Prober<'a> {
         }
         if self.experiment != before {
             let stored = self.experiments.put(self.experiment.clone());
-            self.lab = self.lab.take().map(|lab| lab.with(stored)).transpose()?;
+            self.context = self.context.take().map(|context| context.with(stored)).transpose()?;
         }
         Ok(id)
     }
@@ -211,12 +222,12 @@ impl<'a> Prober<'a> {
     ///
     /// # Errors
     /// Where the machine refuses what every trial needs, or an earlier session's trial is another one.
-    pub fn probe(&mut self, variant: usize, block: u32) -> Result<Option<TrialRecord>, Error> {
+    pub fn run_trial(&mut self, variant: usize, block: u32) -> Result<Option<TrialRecord>, Error> {
         let position = self.position;
         if let Some(stored) = self.stored.remove(&position) {
             return self.again(stored, variant, block).map(Some);
         }
-        let Some(lab) = self.lab.as_ref().filter(|_| !self.interrupt.asked()) else {
+        let Some(context) = self.context.as_ref().filter(|_| !self.interrupt.asked()) else {
             self.summary.interrupted = true;
             return Ok(None);
         };
@@ -224,7 +235,7 @@ impl<'a> Prober<'a> {
         let planned = PlannedTrial { block, sub_block: 0, position, variant, label: Label::A, seed };
         let text = self.experiment.levels_text(&self.experiment.variants()[variant]);
         self.observer.event(&Event::TrialBegan { trial: planned, variant: text.clone() });
-        let mut record = trial::run(lab, &planned, self.observer)?;
+        let mut record = trial::run(context, &planned, self.observer)?;
         record.conditions.session = self.session;
         if record.ending.outcome == Outcome::Interrupted {
             self.summary.interrupted = true;
@@ -246,7 +257,7 @@ impl<'a> Prober<'a> {
             trials: self.position,
             left: None,
         });
-        let warnings = self.warned.news(&record, self.experiment.observe().care);
+        let warnings = self.new_warnings.of_trial(&record, self.experiment.observe().care);
         warnings.iter().for_each(|warning| self.observer.event(warning));
         Ok(Some(record))
     }
@@ -281,7 +292,7 @@ impl<'a> Prober<'a> {
     /// # Errors
     /// Where the database refuses.
     pub fn end(mut self) -> Result<Summary, Error> {
-        let cleaned = self.lab.as_ref().map_or(Ok(()), |lab| trial::clean_up(lab, self.observer));
+        let cleaned = self.context.as_ref().map_or(Ok(()), |context| trial::clean_up(context, self.observer));
         self.summary.unclean = cleaned.err().map(|error| error.to_string());
         self.database.sync_every(Duration::ZERO)?;
         self.database.extend_run(self.run, &self.experiment, self.position)?;

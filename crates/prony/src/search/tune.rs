@@ -15,13 +15,13 @@ use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 
-use super::constraints::{ConstraintResults, Holds};
+use super::constraints::{ConstraintResults, Met};
 use super::default_setting::Base;
 use super::experiments::Experiments;
 use super::found::{Confirmed, Setting, TuneWanted};
 use super::journal::{Asked, Entry};
 use super::source::Source;
-use super::trial_runner::{Means, Prober};
+use super::trial_runner::{Means, TrialRunner};
 use super::tune_text;
 use crate::error::Error;
 use prony_analysis::verdicts;
@@ -59,10 +59,11 @@ impl Tuned {
 
     /// Whether the search found a setting that satisfies the constraints and is not worse than the default.
     pub(crate) fn is_good(&self) -> bool {
-        let stands = |confirmed: &Confirmed| {
-            confirmed.constraints.holds() == Holds::Yes && !confirmed.summary.interrupted && !confirmed.is_worse
+        let is_confirmed = |confirmed: &Confirmed| {
+            confirmed.constraints.is_met() == Met::Yes && !confirmed.summary.interrupted && !confirmed.is_worse
         };
-        self.found.as_ref().is_some_and(|found| found.winner.is_some()) && self.confirmed.as_ref().is_none_or(stands)
+        self.found.as_ref().is_some_and(|found| found.winner.is_some())
+            && self.confirmed.as_ref().is_none_or(is_confirmed)
     }
 }
 
@@ -79,12 +80,12 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     means.files.claim_of_programs(first.variants())?;
     let experiments = Experiments::default();
     let empty = empty(&first, &base, &wanted);
-    let prober = match resume {
-        Some(run) => Prober::resume(&experiments, run, empty, &wanted.file, means.lend())?,
-        None => Prober::begin(&experiments, empty, means.lend())?,
+    let runner = match resume {
+        Some(run) => TrialRunner::resume(&experiments, run, empty, &wanted.file, means.lend())?,
+        None => TrialRunner::begin(&experiments, empty, means.lend())?,
     };
     let confirm = blocks_of_confirmation(&wanted, &first);
-    let arms = if first.compare().twice { 3 } else { 2 };
+    let compared = if first.compare().twice { 3 } else { 2 };
     let tune = Tune::new(Settings {
         ranges: base.ranges.clone(),
         default: base.default.clone(),
@@ -93,22 +94,22 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         maximize: wanted.maximize,
         max_trials: wanted.max_trials,
         budget: wanted.budget,
-        reserve: confirm.min * arms,
+        reserve: confirm.min * compared,
         seed: first.seed(),
     });
     let mut search =
-        Search { wanted: &wanted, source: &source, base: &base, tune, prober, variants: BTreeMap::new(), unread: None };
-    search.prober.note(&Entry::Asked(Asked::Tune(wanted.clone())))?;
+        Search { wanted: &wanted, source: &source, base: &base, tune, runner, variants: BTreeMap::new(), unread: None };
+    search.runner.note(&Entry::Asked(Asked::Tune(wanted.clone())))?;
     let found = search.until_done()?;
     let settings = search.settings();
-    let Search { tune, prober, variants, unread, .. } = search;
-    let (run, experiment) = (prober.run(), prober.experiment().clone());
-    let summary = prober.end()?;
+    let Search { tune, runner, variants, unread, .. } = search;
+    let (run, experiment) = (runner.run(), runner.experiment().clone());
+    let summary = runner.end()?;
     let rival = found.as_ref().and_then(|found| found.winner).filter(|winner| *winner != 0);
     let confirmed = match rival.and_then(|winner| Some((*variants.get(&0)?, *variants.get(&winner)?, winner))) {
         Some((default, rival, winner)) => {
             let title = format!("{}: {} against the default", first.title(), settings[winner].text);
-            let (blocks, text) = within_budget(confirm, tune.trials_left(), arms);
+            let (blocks, text) = within_budget(confirm, tune.trials_left(), compared);
             let duel = experiment.duel(default, rival, &wanted.objective, blocks).titled(title);
             Some(duelled(&duel, &wanted, text, means.lend())?)
         }
@@ -185,9 +186,9 @@ fn blocks_of_confirmation(wanted: &TuneWanted, first: &Experiment) -> Blocks {
 
 /// Of the blocks, as many as the trials that the budget leaves make up, at least the fewest; and what is said of it. The
 /// number is fixed before the first of them, so that the interim analyses are those of the plan.
-fn within_budget(blocks: Blocks, trials_left: Option<u32>, arms: u32) -> (Blocks, String) {
+fn within_budget(blocks: Blocks, trials_left: Option<u32>, compared: u32) -> (Blocks, String) {
     let text = "the winner is compared with the default in fresh blocks".to_owned();
-    let Some(fit) = trials_left.map(|trials| trials / arms) else { return (blocks, text) };
+    let Some(fit) = trials_left.map(|trials| trials / compared) else { return (blocks, text) };
     let Blocks { min, max } = blocks;
     let most = Blocks { min, max: fit.clamp(min, max) };
     if fit < min {
@@ -230,7 +231,7 @@ struct Search<'a> {
     source: &'a Source,
     base: &'a Base,
     tune: Tune,
-    prober: Prober<'a>,
+    runner: TrialRunner<'a>,
     /// The variants of the candidates that ran.
     variants: BTreeMap<usize, usize>,
     /// The first reason for which something could not be read.
@@ -243,16 +244,16 @@ impl Search<'_> {
         loop {
             let step = self.tune.step();
             for decision in self.tune.take_decisions() {
-                self.prober.note(&Entry::Decided { decision })?;
+                self.runner.note(&Entry::Decided { decision })?;
             }
             match step {
                 Step::Done(found) => {
-                    self.prober.note(&Entry::Found { found: found.clone(), settings: self.texts() })?;
+                    self.runner.note(&Entry::Found { found: found.clone(), settings: self.texts() })?;
                     return Ok(Some(found));
                 }
                 Step::Run(block) => {
                     // What sessions before left incomplete remains in the journal, and the block runs again whole.
-                    for ran in self.prober.interrupted(block.number, block.order.len()) {
+                    for ran in self.runner.interrupted(block.number, block.order.len()) {
                         for candidate in &block.order[..ran] {
                             self.one(&block, *candidate, false)?;
                         }
@@ -275,17 +276,17 @@ impl Search<'_> {
             Some(known) => *known,
             None => {
                 let experiment = self.base.at(self.source, &point)?;
-                let variant = self.prober.admit(&experiment, 0)?;
+                let variant = self.runner.admit(&experiment, 0)?;
                 self.variants.insert(candidate, variant);
                 variant
             }
         };
-        let Some(record) = self.prober.probe(variant, block.number)? else { return Ok(false) };
+        let Some(record) = self.runner.run_trial(variant, block.number)? else { return Ok(false) };
         let spent = Nanos::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let (result, figures) = self.result(&record);
         let result = if paired { result } else { TrialResult::Unpaired };
-        self.tune.tell(candidate, result, spent.max(record.took));
-        self.prober.note(&Entry::Tried {
+        self.tune.record(candidate, result, spent.max(record.took));
+        self.runner.note(&Entry::Tried {
             trial: record.trial.position,
             round: block.round,
             block: block.number,
@@ -301,9 +302,9 @@ impl Search<'_> {
     /// The result of a trial for its setting, and the values from which it follows.
     fn result(&mut self, record: &TrialRecord) -> (TrialResult, Option<BTreeMap<String, Reading<f64>>>) {
         match TrialEnd::of(record.ending.outcome) {
-            Some(TrialEnd::Died) => return (TrialResult::Died, None),
+            Some(TrialEnd::Failed) => return (TrialResult::Failed, None),
             Some(TrialEnd::Disturbed) | None => return (TrialResult::Disturbed, None),
-            Some(TrialEnd::Lived) => {}
+            Some(TrialEnd::Succeeded) => {}
         }
         let mut figures = BTreeMap::new();
         let objective = record.figure(&self.wanted.objective);
@@ -317,7 +318,7 @@ impl Search<'_> {
             let value = constraint.value(&mut |name| record.figure(name));
             figures.insert(constraint.to_string(), value.clone());
             match value {
-                Reading::Measured(value) => broke |= !constraint.holds(value),
+                Reading::Measured(value) => broke |= !constraint.is_met(value),
                 Reading::Missing(why) => unread = unread.or(Some(format!("`{constraint}`: {why}"))),
             }
         }
@@ -347,7 +348,7 @@ const fn name_of(result: TrialResult) -> &'static str {
         TrialResult::Good(0.0) => "zero",
         TrialResult::Good(_) => "good",
         TrialResult::Broke(_) => "broke a constraint",
-        TrialResult::Died => "died",
+        TrialResult::Failed => "died",
         TrialResult::Disturbed => "disturbed",
         TrialResult::Unread => "not read",
         TrialResult::Unpaired => "not paired",

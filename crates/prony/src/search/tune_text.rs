@@ -6,7 +6,7 @@ use prony_model::metric::MetricName;
 use prony_model::units::{Nanos, Unit};
 use prony_stats::summary::median;
 
-use super::constraints::{Bound, ConstraintResults, Holds};
+use super::constraints::{Bound, ConstraintResults, Met};
 use super::found::{Confirmed, Setting, TuneWanted};
 use prony_report::screen::one_line;
 use prony_report::{bytes, time};
@@ -84,7 +84,7 @@ fn end(end: End) -> &'static str {
 fn out(why: Out) -> &'static str {
     match why {
         Out::Broke => "setting breaks a constraint",
-        Out::Died => "setting does not finish",
+        Out::Failed => "setting does not finish",
         Out::Disturbed => "setting was repeatedly ended from outside",
         Out::Unread => "setting has no readings",
         Out::Zero => "setting has the value 0, so that no ratio can be computed",
@@ -98,7 +98,7 @@ fn nothing(found: &Found, tune: &Tune) -> String {
     }
     let all = [
         (Out::Broke, "broke a constraint"),
-        (Out::Died, "did not finish"),
+        (Out::Failed, "did not finish"),
         (Out::Disturbed, "were ended from outside"),
         (Out::Unread, "had no readings"),
         (Out::Zero, "had the value 0, so that no ratio can be computed"),
@@ -122,9 +122,9 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
         lines.push(format!("  {}", line.detail));
     }
     lines.extend(confirmed.verdicts.silent.map(|why| format!("no verdict: {why}")));
-    let ConstraintResults { bounds, trials, died } = &confirmed.constraints;
-    if *died > 0 {
-        lines.push(format!("the winner did not finish in {died} of {trials} fresh trials"));
+    let ConstraintResults { bounds, trials, failed } = &confirmed.constraints;
+    if *failed > 0 {
+        lines.push(format!("the winner did not finish in {failed} of {trials} fresh trials"));
     }
     lines.extend(wanted.constraints.iter().zip(bounds).map(|(constraint, bound)| constraint_line(constraint, bound)));
     if confirmed.summary.interrupted {
@@ -142,10 +142,10 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
 fn constraint_line(constraint: &Constraint, bound: &Bound) -> String {
     let Bound { satisfied, broke, silent, why, worst } = bound;
     let decided = satisfied + broke;
-    let mut text = match bound.holds() {
-        Holds::Yes => format!("`{constraint}` holds: in {satisfied} of {decided} fresh trials"),
-        Holds::No => format!("`{constraint}` DOES NOT HOLD: in {satisfied} of {decided} fresh trials"),
-        Holds::Unknown => {
+    let mut text = match bound.is_met() {
+        Met::Yes => format!("`{constraint}` holds: in {satisfied} of {decided} fresh trials"),
+        Met::No => format!("`{constraint}` DOES NOT HOLD: in {satisfied} of {decided} fresh trials"),
+        Met::Unknown => {
             format!("whether `{constraint}` holds is not known: it held in {satisfied} of {decided} fresh trials")
         }
     };

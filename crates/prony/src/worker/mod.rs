@@ -20,12 +20,12 @@ use prony_model::reading::{Reading, Why};
 use prony_model::spec::Subject;
 use prony_os::cache;
 
-use socket::{Line, tell_progress};
+use socket::{Socket, report_progress};
 
 /// Runs a worker over this socket until the runner says stop: exit code 0. Where the trial failed, and the runner was
 /// told, it is 1; where nobody could be told, 2.
 pub fn main(socket: OwnedFd) -> ExitCode {
-    let served = Line::new(UnixStream::from(socket)).and_then(|mut line| serve(&mut line));
+    let served = Socket::new(UnixStream::from(socket)).and_then(|mut line| serve(&mut line));
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(Unserved::Reported) => ExitCode::from(1),
@@ -44,7 +44,7 @@ enum Unserved {
     Link(#[from] LinkError),
 }
 
-fn serve(line: &mut Line) -> Result<(), Unserved> {
+fn serve(line: &mut Socket) -> Result<(), Unserved> {
     let plan = match line.next()? {
         ToWorker::Plan { version: VERSION, spec, seed, dir, throughput } => {
             Plan { spec: *spec, seed, dir: PathBuf::from(dir), throughput }
@@ -59,15 +59,15 @@ fn serve(line: &mut Line) -> Result<(), Unserved> {
         }
     };
     let progress = Progress::default();
-    let (teller, progress) = (line.teller(), &progress);
-    match tell_progress(&teller, progress, || hosted(line, &plan, progress)) {
+    let (sender, progress) = (line.sender(), &progress);
+    match report_progress(&sender, progress, || hosted(line, &plan, progress)) {
         None => Ok(()),
         Some(message) => fail(line, message),
     }
 }
 
 /// Hosts the trial; what to tell the runner, where it failed.
-fn hosted(line: &mut Line, plan: &Plan, progress: &Progress) -> Option<FromWorker> {
+fn hosted(line: &mut Socket, plan: &Plan, progress: &Progress) -> Option<FromWorker> {
     let Subject::Store(store) = &plan.spec.subject else {
         return Some(failed(None, "a program needs no worker".to_owned()));
     };
@@ -84,7 +84,7 @@ fn hosted(line: &mut Line, plan: &Plan, progress: &Progress) -> Option<FromWorke
 }
 
 struct Hosting<'a> {
-    line: &'a mut Line,
+    line: &'a mut Socket,
     plan: &'a Plan,
     progress: &'a Progress,
 }
@@ -109,7 +109,7 @@ impl Machine for ThisMachine {
     }
 }
 
-fn fail(line: &mut Line, message: FromWorker) -> Result<(), Unserved> {
+fn fail(line: &mut Socket, message: FromWorker) -> Result<(), Unserved> {
     line.send(message)?;
     Err(Unserved::Reported)
 }

@@ -14,29 +14,29 @@ use prony_model::protocol::{FromWorker, ToWorker};
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The worker's end of the socket.
-pub(super) struct Line {
+pub(super) struct Socket {
     reader: BufReader<UnixStream>,
-    teller: Teller,
+    sender: Sender,
     text: String,
 }
 
 /// The sending half; whole lines, whichever thread sends.
 #[derive(Clone)]
-pub(super) struct Teller(Arc<Mutex<BufWriter<UnixStream>>>);
+pub(super) struct Sender(Arc<Mutex<BufWriter<UnixStream>>>);
 
-impl Line {
+impl Socket {
     pub(super) fn new<E: From<LinkError>>(stream: UnixStream) -> Result<Self, E> {
         let writer = stream.try_clone().map_err(broken)?;
-        let teller = Teller(Arc::new(Mutex::new(BufWriter::new(writer))));
-        Ok(Self { reader: BufReader::new(stream), teller, text: String::new() })
+        let sender = Sender(Arc::new(Mutex::new(BufWriter::new(writer))));
+        Ok(Self { reader: BufReader::new(stream), sender, text: String::new() })
     }
 
-    pub(super) fn teller(&self) -> Teller {
-        self.teller.clone()
+    pub(super) fn sender(&self) -> Sender {
+        self.sender.clone()
     }
 }
 
-impl Link for Line {
+impl Link for Socket {
     fn next(&mut self) -> Result<ToWorker, LinkError> {
         self.text.clear();
         match self.reader.read_line(&mut self.text).map_err(broken)? {
@@ -46,18 +46,18 @@ impl Link for Line {
     }
 
     fn send(&mut self, message: FromWorker) -> Result<(), LinkError> {
-        self.teller.tell(&message)
+        self.sender.send(&message)
     }
 }
 
-impl Teller {
-    fn tell(&self, message: &FromWorker) -> Result<(), LinkError> {
+impl Sender {
+    fn send(&self, message: &FromWorker) -> Result<(), LinkError> {
         write(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), message)
     }
 
     /// Reports the progress of the current phase to the runner. Sent only while no other message can be sent: after a phase's end there
     /// is no more of its progress.
-    fn tell_progress(&self, progress: &Progress, last: &mut u64) {
+    fn report_progress(&self, progress: &Progress, last: &mut u64) {
         let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let operations = progress.operations();
         if let (Some(index), true) = (progress.phase(), operations > 0 && operations != *last) {
@@ -75,13 +75,13 @@ fn write(writer: &mut BufWriter<UnixStream>, message: &FromWorker) -> Result<(),
 }
 
 /// Does `work` while another thread tells how far it is.
-pub(super) fn tell_progress<T>(teller: &Teller, progress: &Progress, work: impl FnOnce() -> T) -> T {
+pub(super) fn report_progress<T>(sender: &Sender, progress: &Progress, work: impl FnOnce() -> T) -> T {
     let (done, wait) = channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut last = 0;
             while wait.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                teller.tell_progress(progress, &mut last);
+                sender.report_progress(progress, &mut last);
             }
         });
         let result = work();
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_message_is_one_line_and_a_closed_line_says_so() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut line = Line::new::<LinkError>(theirs).unwrap();
+        let mut line = Socket::new::<LinkError>(theirs).unwrap();
         line.send(FromWorker::Progress { index: 1, operations: 5 }).unwrap();
         let mut text = String::new();
         let mut reader = BufReader::new(ours);
@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn no_progress_is_reported_between_phases() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let line = Line::new::<LinkError>(theirs).unwrap();
-        line.teller().tell_progress(&Progress::default(), &mut 7);
+        let line = Socket::new::<LinkError>(theirs).unwrap();
+        line.sender().report_progress(&Progress::default(), &mut 7);
         ours.set_nonblocking(true).unwrap();
         let mut text = String::new();
         assert_eq!(BufReader::new(ours).read_line(&mut text).unwrap_err().kind(), ErrorKind::WouldBlock);

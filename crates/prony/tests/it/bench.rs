@@ -199,9 +199,9 @@ pub(crate) fn scratches(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Waits for a condition; panics after a time that no healthy machine needs.
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds() {
+    while !condition() {
         assert!(Instant::now() < deadline, "never came: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -308,9 +308,9 @@ fn failed_trial_has_no_figure_in_its_record_and_is_no_success_of_a_search() {
                 assert_eq!(trial.figure(&metric.parse().unwrap()).measured().is_none(), failed, "{metric}: {what}");
             }
             let end = match failed {
-                false => TrialEnd::Lived,
+                false => TrialEnd::Succeeded,
                 true if outcome.is_disturbance() => TrialEnd::Disturbed,
-                true => TrialEnd::Died,
+                true => TrialEnd::Failed,
             };
             assert_eq!(TrialEnd::of(trial.ending.outcome), Some(end), "{what}");
         }

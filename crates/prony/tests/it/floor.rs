@@ -218,7 +218,7 @@ fn fewer_blocks_than_an_interval_takes_leave_the_figure() {
 }
 
 #[test]
-fn arms_that_did_not_finish_are_missing_with_the_reason() {
+fn variants_that_did_not_finish_are_missing_with_the_reason() {
     let experiment = plan(&["small"], 6);
     let mut data = run(&experiment, 6);
     data.trials.iter_mut().filter(|t| t.trial.variant == 1).for_each(ends_by_memory);

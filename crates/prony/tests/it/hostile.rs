@@ -392,7 +392,7 @@ fn own_colours_stay(place: &Place) {
 }
 
 #[test]
-fn csv_of_results_holds_no_formulas() {
+fn csv_of_results_contains_no_formulas() {
     let place = Place::new();
     let body = "[factors]\nlevel = [\"=1+1\", \"@x\", \"-x\", -1.5]\n[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n\
                 [program.x]\ncommand = [\"true\", \"{level}\"]\n";

@@ -54,7 +54,7 @@ fn interaction_is_reported_with_both_levels() {
     );
     let interval = one.change.interval;
     assert!(interval.low < 0.5 && interval.high.unwrap() > 0.5 && interval.high.unwrap() < 0.52, "{interval:?}");
-    assert_eq!(found.looked_at, 1);
+    assert_eq!(found.examined, 1);
     assert!(found.note().starts_with("interactions are exploratory and are not verdicts"));
 }
 
@@ -62,7 +62,7 @@ fn interaction_is_reported_with_both_levels() {
 fn multiplicative_factors_and_differences_below_the_margin_are_no_interactions() {
     assert!(found(&run(&engines(&["each", "batch"]), |e, w| [1.0, 6.0][e] * [1.0, 0.2][w])).found.is_empty());
     let little = found(&run(&engines(&["each", "batch"]), |e, w| [1.0, 6.0][e] * [1.0, 0.2][w] * [1.0, 1.02][e * w]));
-    assert!(little.found.is_empty() && little.looked_at == 1, "{little:?}");
+    assert!(little.found.is_empty() && little.examined == 1, "{little:?}");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn largest_change_of_many_levels_is_reported_with_all_effects() {
     let [one] = found.found.as_slice() else { panic!("{found:?}") };
     assert_eq!((one.between.0.as_str(), one.between.1.as_str()), ("each", "hundred"));
     assert_eq!(one.effects.iter().map(|(at, _)| at.as_str()).collect::<Vec<_>>(), ["each", "ten", "hundred"]);
-    assert_eq!(found.looked_at, 2);
+    assert_eq!(found.examined, 2);
 }
 
 #[test]
@@ -129,11 +129,11 @@ fn interaction_fixes_and_names_other_factors() {
     assert_eq!(at("engine", "way"), ["documents=1_000"]);
     assert_eq!(at("engine", "documents"), ["way=batch"]);
     assert_eq!(at("documents", "way"), ["engine=lmdb"]);
-    assert_eq!(found.looked_at, 6);
+    assert_eq!(found.examined, 6);
 }
 
 #[test]
-fn what_an_interaction_rests_on_is_said() {
+fn the_basis_of_an_interaction_is_printed() {
     let engines = engines(&["each", "batch"]);
     let mut data = run(&engines, |e, w| [[1.0, 1.0], [6.0, 3.0]][e][w]);
     let basis = |data: &RunData| {
@@ -189,10 +189,10 @@ fn few_blocks_stars_and_refused_comparisons_say_nothing() {
     let time = |e: usize, w: usize| [[1.0, 1.0], [6.0, 3.0]][e][w];
     let mut few = run(&engines, time);
     few.trials.retain(|t| t.trial.block < 5);
-    assert_eq!(found(&few).looked_at, 0);
+    assert_eq!(found(&few).examined, 0);
     let mut star = run(&engines, time);
     star.trials.retain(|t| t.trial.variant != 3);
-    assert_eq!(found(&star).looked_at, 0);
+    assert_eq!(found(&star).examined, 0);
     let mut wrong = run(&engines, time);
     let answer = |digest: &str| Some(Answer { rows: Some(1), digest: digest.to_owned(), comparable: true });
     let lmdb = |t: &TrialRecord| t.trial.variant >= 2;
@@ -201,7 +201,7 @@ fn few_blocks_stars_and_refused_comparisons_say_nothing() {
 }
 
 #[test]
-fn identical_arms_rarely_interact() {
+fn identical_variants_rarely_interact() {
     let mut hits = 0;
     for seed in 0..60u64 {
         let engines = engines(&["each", "batch", "all"]);
@@ -216,7 +216,7 @@ fn identical_arms_rarely_interact() {
 }
 
 #[test]
-fn the_document_holds_the_figures_and_growth_is_marked_as_extrapolated() {
+fn the_document_contains_the_values_and_growth_is_marked_as_extrapolated() {
     let (of_pages, records) = pages::sourcing();
     let data = run_data(of_pages, records.len() as u32, records);
     let report = build(&data, &Options::default());

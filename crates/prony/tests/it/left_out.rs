@@ -114,7 +114,7 @@ fn where_more_is_better_the_direction_turns_round() {
 }
 
 #[test]
-fn other_factors_stand_beside_the_change() {
+fn other_factors_are_shown_with_the_change() {
     let data = run(&plan(&["few", "many"]));
     let [table] = effects(&data).try_into().unwrap();
     assert_eq!(table.labels, ["pages", "change"]);

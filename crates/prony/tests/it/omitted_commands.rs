@@ -15,7 +15,7 @@ fn results(place: &Place) -> Vec<u8> {
     files.concat()
 }
 
-fn holds(bytes: &[u8], text: &str) -> bool {
+fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
@@ -28,7 +28,7 @@ fn command_lines_can_be_omitted_from_the_record() {
     let place = Place::new();
     fs::write(place.path("s.toml"), body.replace("record_commands = false\n", "")).unwrap();
     assert_eq!(sound(&place.run(&words("run s.toml -q")), &"run"), 0);
-    assert!((1..=6).all(|n| holds(&results(&place), &format!("TOPSECRET{n}"))), "without the key all of it is kept");
+    assert!((1..=6).all(|n| contains(&results(&place), &format!("TOPSECRET{n}"))), "without the key all of it is kept");
 
     let place = Place::new();
     fs::write(place.path("s.toml"), body).unwrap();
@@ -37,7 +37,9 @@ fn command_lines_can_be_omitted_from_the_record() {
     assert_eq!(sound(&place.run(&[exec, words("TOPSECRET1")].concat()), &"exec"), 0);
     // What programs print is not left out.
     let results = results(&place);
-    assert!(holds(&results, "left out of the record") && (2..=6).all(|n| !holds(&results, &format!("TOPSECRET{n}"))));
+    assert!(
+        contains(&results, "left out of the record") && (2..=6).all(|n| !contains(&results, &format!("TOPSECRET{n}")))
+    );
     for line in
         ["show 1", "report 1", "report 1 --html", "report 1 --format json", "report 1 --format csv", "compare 1"]
     {
@@ -86,9 +88,12 @@ fn paths_changes_and_values_of_levels_are_left_out_with_command_lines() {
         assert_eq!(sound(&place.run(&words(&exec)), &exec), 0);
         place
     };
-    assert!((1..=7).all(|n| holds(&results(&record(true)), &format!("TOPSECRET{n}"))), "otherwise all of it is kept");
+    assert!(
+        (1..=7).all(|n| contains(&results(&record(true)), &format!("TOPSECRET{n}"))),
+        "otherwise all of it is kept"
+    );
     let place = record(false);
-    let recorded: Vec<u32> = (1..=7).filter(|n| holds(&results(&place), &format!("TOPSECRET{n}"))).collect();
+    let recorded: Vec<u32> = (1..=7).filter(|n| contains(&results(&place), &format!("TOPSECRET{n}"))).collect();
     assert!(recorded.is_empty(), "{recorded:?}");
     for line in ["show 1 --all", "report 1", "report 1 --html", "report 1 --format json"] {
         let output = place.run(&words(line));
@@ -106,7 +111,7 @@ fn omitted_commands_are_in_no_evidence_and_no_probe_script() {
         let output = place.run(&words("run x.toml -q"));
         sound(&output, &body);
         assert!(!text(&output.stdout).contains("TOPSECRET"), "{}", text(&output.stdout));
-        assert!(!holds(&results(&place), "TOPSECRET"), "{body}");
+        assert!(!contains(&results(&place), "TOPSECRET"), "{body}");
         let database = Database::open(&place.path("prony.db")).unwrap();
         database.load_run(database.runs().unwrap().last().unwrap().id).unwrap().trials.remove(0)
     };

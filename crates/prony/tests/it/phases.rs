@@ -49,7 +49,7 @@ fn a_program_settles_after_it_says_that_it_is_ready() {
 }
 
 #[test]
-fn a_program_that_never_rests_is_a_finding() {
+fn a_program_that_is_never_idle_is_a_finding() {
     let trial = trial("echo listening; while :; do :; done", &settle("300 ms", "1 s"));
     assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["unsettled"]));
     assert!(message(&trial).contains("the program did not become quiet: not settled within 1"));
@@ -60,7 +60,7 @@ fn a_program_that_never_rests_is_a_finding() {
 }
 
 #[test]
-fn a_program_that_ends_before_it_rests_is_a_finding() {
+fn a_program_that_ends_before_it_is_idle_is_a_finding() {
     let trial = trial("echo listening; sleep 0.3", &settle("60 s", "600 s"));
     assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["phase_never_ended"]));
     assert!(message(&trial).contains("the program ended before it had been quiet for"), "{}", message(&trial));
@@ -70,7 +70,7 @@ fn a_program_that_ends_before_it_rests_is_a_finding() {
 
 /// What a program writes while it is watched for rest is read as it comes, and one phase begins where another ends.
 #[test]
-fn a_watch_for_rest_blocks_nothing() {
+fn waiting_for_an_idle_program_blocks_nothing() {
     let script = "echo begin; sleep 0.1; echo loaded; sleep 0.3; echo late; sleep 600";
     let phases = "[[phase]]\nname = \"load\"\nbegin = { line = '^begin' }\nend = { line = '^loaded' }\n\
                   [[phase]]\nname = \"settle\"\nbegin = { after = \"load\" }\nend = { settle = { quiet = \"2 s\" } }\nthen = \"stop\"\n\

@@ -286,7 +286,7 @@ fn replicas_are_profiled_with_their_program() {
 }
 
 #[test]
-fn where_perf_is_missing_the_reason_stands_in_every_report() {
+fn where_perf_is_missing_the_reason_is_in_every_report() {
     let bench = Bench::new(&[("e.toml", STORE)]);
     let nowhere = bench.path("nowhere");
     let output = bench.command(&["run", "e.toml"]).env("PATH", nowhere).output().unwrap();

@@ -135,7 +135,7 @@ fn a_declared_store_has_its_size_and_its_device_flushes() {
 }
 
 #[test]
-fn a_terminal_lets_lines_through_that_a_pipe_holds_back() {
+fn a_terminal_passes_lines_that_a_pipe_buffers() {
     let bench = Bench::new();
     let body = "[[phase]]\nname = \"start\"\nend = { line = '^tty ready$' }\nthen = \"stop\"\n";
     let script = "test -t 1 && echo tty ready; sleep 600";
@@ -235,7 +235,7 @@ fn a_large_child_leaves_nothing_to_a_small_one() {
 }
 
 #[test]
-fn the_record_tells_which_file_a_name_was_found_as() {
+fn the_record_says_which_file_a_name_was_found_as() {
     let bench = Bench::new();
     bench.script("mine", "true");
     let path = format!("PATH=/nowhere:{}:/usr/bin:/bin", bench.dir.path().display());

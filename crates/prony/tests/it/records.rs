@@ -12,10 +12,10 @@ use prony_model::record::effective::{
 };
 use prony_model::record::host::{Disk, Facts, Processor};
 use prony_model::record::machine::CpuTicks;
-use prony_model::record::probe::{Because, HeapDeath, ProbeCost, Role, SuspensionReport, ThreadReport};
+use prony_model::record::probe::{Because, HeapAbort, ProbeCost, Role, SuspensionReport, ThreadReport};
 use prony_model::record::{
-    Canary, Captured, Change, Conditions, DiskUsage, Effective, EffectiveProgram, EffectiveStore, Machine,
-    MemoryEvidence, MetricKeyText, Moment, Mount, Pressure, ProbeReport, Quiesced, SettleResult, Settled, Spent,
+    Captured, Change, Conditions, DiskUsage, Effective, EffectiveProgram, EffectiveStore, Machine, MemoryEvidence,
+    MetricKeyText, Moment, Mount, Pressure, ProbeReport, Quiesced, ReferenceTimes, SettleResult, Settled, Spent,
     Status,
 };
 use prony_model::spec::{Durability, Sign};
@@ -65,10 +65,10 @@ fn machine() -> Machine {
         writeback: mib(1),
         megahertz: Reading::Measured(2400.5),
     };
-    let canary = |n| Canary { cpu: Nanos::from_millis(n), memory: Nanos::from_millis(n + 1), fsync: ms(7) };
+    let reference = |n| ReferenceTimes { cpu: Nanos::from_millis(n), memory: Nanos::from_millis(n + 1), fsync: ms(7) };
     let quiesced =
         Quiesced { quiet: true, waited: Nanos::from_millis(40), unwritten: mib(3), synced: Reading::Measured(()) };
-    let machine = Machine::between(quiesced, (moment(10), canary(20)), (moment(20), canary(21)));
+    let machine = Machine::between(quiesced, (moment(10), reference(20)), (moment(20), reference(21)));
     assert_ne!(machine.change, Change::default());
     machine
 }
@@ -123,7 +123,7 @@ fn probe() -> ProbeReport {
         went_on: Some(Because::Unanswered),
         fault: Some("the runner did not answer".into()),
     };
-    let death = HeapDeath {
+    let abort = HeapAbort {
         pid: 8,
         thread: 0,
         at: Nanos::from_millis(1900),
@@ -141,7 +141,7 @@ fn probe() -> ProbeReport {
         suspensions: vec![suspension],
         suspended_inside: BTreeMap::from([("whole".into(), "load".into())]),
         unread: BTreeMap::from([("load".into(), Nanos::from_millis(300))]),
-        deaths: vec![death],
+        heap_aborts: vec![abort],
     }
 }
 

@@ -55,7 +55,7 @@ fn copies(trial: &TrialRecord) -> &[Replica] {
     &trial.program().unwrap().replicas.as_ref().unwrap().copies
 }
 
-fn fates(trial: &TrialRecord) -> Vec<ReplicaEnd> {
+fn ends(trial: &TrialRecord) -> Vec<ReplicaEnd> {
     copies(trial).iter().map(|copy| copy.end).collect()
 }
 
@@ -107,7 +107,7 @@ fn each_replica_has_its_own_env_output_and_figures() {
     ));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     assert_eq!((trial.phases[0].completion, found(&trial)), (Completion::Complete, vec![]));
-    assert_eq!(fates(&trial), [ReplicaEnd::Ended; 3]);
+    assert_eq!(ends(&trial), [ReplicaEnd::Ended; 3]);
     let wall = amount(&trial, "queries", Metric::Wall);
     let makespan = amount(&trial, "queries", Metric::Makespan);
     assert!(makespan <= wall && amount(&trial, "queries", Metric::Skew) <= makespan, "{makespan} of {wall}");
@@ -160,7 +160,7 @@ fn a_replica_that_fails_is_the_trials_outcome_and_is_named() {
     let bench = Bench::new();
     let ending = |script: &str| {
         let trial = bench.trial(&format!("{}{QUERIES}", waiting("2", script, "")));
-        assert_eq!(fates(&trial), [ReplicaEnd::Ended; 2], "the others go on");
+        assert_eq!(ends(&trial), [ReplicaEnd::Ended; 2], "the others go on");
         trial.ending
     };
     let failed = ending("[ $N = 1 ] || { echo what went wrong >&2; exit 3; }");
@@ -179,7 +179,7 @@ fn a_replica_that_cannot_be_executed_is_a_result() {
                 replicas = { count = 2, phase = \"queries\", command = [\"./replica-{instance}\"] }\n";
     let trial = bench.trial(&format!("{body}{QUERIES}"));
     assert_eq!(trial.ending.outcome, Outcome::Failed { code: None });
-    assert_eq!(fates(&trial), [ReplicaEnd::NotBegun; 2]);
+    assert_eq!(ends(&trial), [ReplicaEnd::NotBegun; 2]);
     let shown = trial.ending.evidence.join("\n");
     assert!(shown.contains("`replica.1`: ") && shown.contains("./replica-1"), "{shown}");
     assert_eq!(trial.phases[0].readings.keys().collect::<Vec<_>>(), [""], "nothing ran that could have figures");
@@ -198,7 +198,7 @@ fn a_replica_that_never_ends_runs_into_the_phases_time() {
         "{:?}",
         trial.ending
     );
-    assert_eq!(fates(&trial), [ReplicaEnd::Ended, ReplicaEnd::CutOff]);
+    assert_eq!(ends(&trial), [ReplicaEnd::Ended, ReplicaEnd::CutOff]);
     assert!(why(&trial, "replica.2", "wall").contains("had not ended when the program ended"));
     assert!(number(&trial, "replica.1", "wall") > 0.0);
     let daemon = fs::read_to_string(bench.path("site/left")).unwrap();
@@ -212,7 +212,7 @@ fn program_end_ends_its_replicas() {
     let phases = "[[phase]]\nname = \"queries\"\nbegin = { line = '^ready$' }\n[[phase]]\nname = \"other\"\n";
     let trial = bench.trial(&format!("{}{phases}", body.replace("exec sleep 600\"", "sleep 0.3\"")));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
-    assert_eq!(fates(&trial), [ReplicaEnd::CutOff; 2]);
+    assert_eq!(ends(&trial), [ReplicaEnd::CutOff; 2]);
     assert_eq!(found(&trial), ["phase_never_began", "replicas_cut_off"], "marks of replicas begin no phase");
     assert_eq!(copies(&trial)[1].marks, 1);
     assert!(why(&trial, "", "makespan").contains("`replica.1` had not ended"));
@@ -228,7 +228,7 @@ fn replicas_that_end_beside_the_program_are_not_cut_off() {
         .replace("exec sleep 600\"", "sleep 1\"");
     let trial = bench.trial(&format!("{body}{}", QUERIES.replace("then = \"stop\"\n", "")));
     assert_eq!((trial.ending.outcome, found(&trial)), (Outcome::Ok, vec![]), "{:?}", trial.ending);
-    assert_eq!((fates(&trial), trial.phases[0].completion), (vec![ReplicaEnd::Ended; 2], Completion::Complete));
+    assert_eq!((ends(&trial), trial.phases[0].completion), (vec![ReplicaEnd::Ended; 2], Completion::Complete));
     let (wall, makespan) = (number(&trial, "", "wall"), number(&trial, "", "makespan"));
     assert!(makespan > 0.0 && makespan <= wall, "{makespan} of {wall}");
     // Also where the last replica ends after the program, and no process is left to read from.
@@ -264,7 +264,7 @@ fn none_of_them_is_a_level_and_the_plan_shows_them() {
 
 /// A trial that takes over what the one before left reads no pressure.
 #[test]
-fn arms_with_and_without_replicas_are_observed_alike() {
+fn variants_with_and_without_replicas_are_observed_alike() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
     let body = "[factors]\nworkers = [0, 1]\n[program.x]\ncommand = \"true\"\ndirectory = \"site\"\ncopy = \"none\"\n\
@@ -317,7 +317,7 @@ fn a_replica_whose_supervisor_is_killed_after_it_has_ended_keeps_its_figures() {
     let place = "shell = true\ndirectory = \"site\"\ncopy = \"none\"\nprepare = \"echo x >> ../prepared\"";
     let body = format!("{}{QUERIES}", waiting("2", script, "")).replace("shell = true", place);
     let trial = bench.trial(&body);
-    assert_eq!((trial.ending.outcome, fates(&trial)), (Outcome::Ok, vec![ReplicaEnd::Ended; 2]), "{:?}", trial.ending);
+    assert_eq!((trial.ending.outcome, ends(&trial)), (Outcome::Ok, vec![ReplicaEnd::Ended; 2]), "{:?}", trial.ending);
     assert_eq!(fs::read_to_string(bench.path("prepared")).unwrap(), "x\n", "the trial was run once");
     assert!(number(&trial, "replica.1", "wall") > 0.0 && number(&trial, "replica.1", "cpu") > 0.0);
     let shown = trial.ending.evidence.join("\n");
@@ -340,7 +340,7 @@ fn memory_that_runs_out_in_a_replica_has_run_out_for_all() {
 }
 
 #[test]
-fn heaps_of_replicas_stand_apart_and_are_summed() {
+fn heaps_of_replicas_are_separate_and_summed() {
     let Some(_) = version("node") else { return };
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();

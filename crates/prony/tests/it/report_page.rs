@@ -67,7 +67,7 @@ fn texts<'a>(all: &'a Value, key: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn the_page_holds_verdicts_tables_and_data_for_every_figure() {
+fn the_page_contains_verdicts_tables_and_data_for_every_chart() {
     let text = page("cache", &pages::cache(200));
     assert!(text.contains("times faster than <code>store=lmdb-sync</code> in <code>write.time</code>"), "no verdict");
     assert!(text.contains("<table class=\"sortable\">") && text.contains("12 % of the phase waited for a CPU"));
@@ -115,7 +115,7 @@ fn growth_has_its_fits_and_latency_both_kinds() {
 }
 
 #[test]
-fn a_long_list_of_verdicts_is_folded_and_interactions_stand_beside_it() {
+fn a_long_list_of_verdicts_is_folded_and_interactions_are_shown_beside_it() {
     let text = page("many", &pages::many());
     let (open, folded) = text.split_once("<details class=\"more\">").unwrap();
     assert!(open.contains("<p>12 comparisons: "), "{:.3000}", &open[open.find("id=\"verdicts\"").unwrap()..]);

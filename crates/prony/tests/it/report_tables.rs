@@ -189,7 +189,7 @@ fn four_factors_find_their_places_at_any_width() {
 }
 
 #[test]
-fn without_a_numeric_factor_one_table_holds_all() {
+fn without_a_numeric_factor_one_table_contains_all() {
     let factors =
         [texts("store", &["lmdb-sync", "lmdb-nosync", "sqlite-wal"]), texts("transaction", &["each", "single"])];
     let experiment = experiment("Cache", &factors, &[("write", true)], 1);
@@ -244,13 +244,13 @@ fn spoil(record: &mut TrialRecord, position: u32) {
 }
 
 #[test]
-fn outcomes_stand_in_their_cells_with_their_counts() {
+fn outcomes_are_in_their_cells_with_their_counts() {
     insta::assert_snapshot!("outcomes", terminal(&outcomes(), 200));
 }
 
 /// A program that becomes quiet beside a store that does: one column has both.
 #[test]
-fn programs_and_stores_that_settle_stand_in_one_column() {
+fn programs_and_stores_that_settle_share_one_column() {
     let experiment = experiment("Rest", &[texts("subject", &["program", "store"])], &[("settle", true)], 1);
     let of = |store: &[(&str, f64)]| {
         let [mut program, mut bare] = [trial(0, 0, 0), trial(1, 0, 1)];
@@ -319,7 +319,7 @@ fn settle_time_names_all_signs_that_came_last_in_each_variant() {
 }
 
 #[test]
-fn missing_readings_say_why_and_errors_stand_in_the_row() {
+fn missing_readings_say_why_and_errors_are_in_the_row() {
     let experiment = experiment("Missing", &[texts("engine", &["a", "b"])], &[("write", true)], 2);
     let missing = |record: &mut TrialRecord, name: &str, why: Why| {
         record.phases[0].readings.get_mut("").unwrap().insert(key(name), Reading::Missing(why));

@@ -60,7 +60,7 @@ fn a_trial_comes_back_as_it_was() {
 }
 
 #[test]
-fn a_run_knows_where_it_stands() {
+fn a_run_reports_its_progress() {
     let f = fixture();
     let mut database = Database::create(&f.path).unwrap();
     let run = begin(&mut database);
@@ -84,7 +84,7 @@ fn hash(experiment: &Experiment) -> String {
 }
 
 #[test]
-fn the_experiment_comes_back_and_its_hash_tells_it_apart() {
+fn the_experiment_is_read_back_and_its_hash_identifies_it() {
     let f = fixture();
     let mut database = Database::create(&f.path).unwrap();
     let one = experiment("One", &[texts("engine", &["a", "b"])], &[("write", true)], 3);

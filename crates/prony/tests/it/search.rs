@@ -100,8 +100,8 @@ fn each_combination_grows_to_its_own_limit() {
         bench.prony(&["grow", "x.toml", "--raise", "n=1..100_000", "--resolution", "1%", "--journal", "j.jsonl"]);
     assert_eq!(code, Some(0), "{errors}");
     let row = |kind: &str| said.lines().find(|line| line.starts_with(kind)).unwrap().to_owned();
-    for (kind, lives, dies) in [("kind=narrow", " 37 ", " 38 "), ("kind=wide", "", "")] {
-        assert!(row(kind).contains(lives) && row(kind).contains(dies), "{said}");
+    for (kind, largest, next) in [("kind=narrow", " 37 ", " 38 "), ("kind=wide", "", "")] {
+        assert!(row(kind).contains(largest) && row(kind).contains(next), "{said}");
         assert!(row(kind).contains("failed (exit code 1) in run at"), "{said}");
     }
     let run = bench.run(1);
@@ -122,8 +122,8 @@ fn each_combination_grows_to_its_own_limit() {
     assert_eq!(journal[0]["search"], "grow");
     assert_eq!(journal.iter().filter(|entry| entry["trial"].is_number()).count(), run.trials.len());
     let wide = journal.iter().filter_map(|entry| entry["grown"].as_object()).nth(1).unwrap();
-    let (lives, dies) = (wide["lives"]["value"].as_f64().unwrap(), wide["dies"]["value"].as_f64().unwrap());
-    assert!(lives <= 700.0 && 700.0 < dies && dies <= lives * 1.01, "{lives} {dies}");
+    let (largest, next) = (wide["lives"]["value"].as_f64().unwrap(), wide["dies"]["value"].as_f64().unwrap());
+    assert!(largest <= 700.0 && 700.0 < next && next <= largest * 1.01, "{largest} {next}");
     let (code, shown, _) = bench.prony(&["show"]);
     assert_eq!(code, Some(0));
     assert!(shown.contains("a search chose these variants"), "{shown}");
@@ -152,7 +152,7 @@ fn warning_is_printed_once_with_its_first_trial() {
 }
 
 #[test]
-fn nothing_that_lives_is_answered_with_no() {
+fn a_search_where_no_value_succeeds_is_answered_with_no() {
     let bench = Bench::new(GROWING);
     let (code, said, _) = bench.prony(&["grow", "x.toml", "--raise", "n=40..100", "--only", "kind=narrow"]);
     assert_eq!(code, Some(1));
@@ -227,7 +227,7 @@ fn a_key_grows_at_one_level_of_its_factor() {
 }
 
 #[test]
-fn growing_under_a_memory_limit_finds_what_it_holds() {
+fn growing_under_a_memory_limit_finds_the_largest_value_that_fits() {
     let bench = Bench::new(
         "[limits]\nmemory = \"96 MiB\"\n[factors]\nrecords = [10]\n[store]\nengine = \"memory\"\n[observe]\ncare = \"light\"\n\
          [data]\nrecords = \"{records}\"\nkey = \"k{i}\"\nvalue = { bytes = \"1 MB\" }\n[[phase]]\nname = \"fill\"\nput = {}\n",
@@ -242,18 +242,18 @@ fn growing_under_a_memory_limit_finds_what_it_holds() {
     assert_eq!(code, Some(0), "{errors}");
     assert!(said.contains("OOM in fill at") && said.contains(">= "), "{said}");
     let grown = bench.journal(1).into_iter().find_map(|entry| entry["grown"].as_object().cloned()).unwrap();
-    let (lives, dies) = (grown["lives"]["value"].as_f64().unwrap(), grown["dies"]["value"].as_f64().unwrap());
+    let (largest, next) = (grown["lives"]["value"].as_f64().unwrap(), grown["dies"]["value"].as_f64().unwrap());
     let run = bench.run(1);
     let of = |trial: &&TrialRecord| {
         let level = run.experiment.level_of(&run.experiment.variants()[trial.trial.variant], 0);
-        trial.ending.outcome.is_ok() && level.number == Some(lives)
+        trial.ending.outcome.is_ok() && level.number == Some(largest)
     };
     let (fill, row) = ("fill.time".parse().unwrap(), said.lines().find(|line| line.starts_with("records ")).unwrap());
     let times = run.trials.iter().filter(of).map(|trial| *trial.figure(&fill).measured().unwrap());
     let longest = prony_report::time(Nanos::from_nanos(times.reduce(f64::max).unwrap() as u64));
     assert!(row.contains(&format!(" fill {longest}, ")), "of the phase, and not of the whole trial: {said}");
     // A record of 1 MB needs at least that, and prony's worker a few MB beside.
-    assert!((40.0..=100.7).contains(&lives) && dies <= 101.0 * 1.2, "{lives} {dies}");
+    assert!((40.0..=100.7).contains(&largest) && next <= 101.0 * 1.2, "{largest} {next}");
 }
 
 #[test]
@@ -519,7 +519,7 @@ fn fresh_blocks_of_a_store_go_on_without_command_lines() {
 }
 
 #[test]
-fn the_default_stands_where_nothing_is_better() {
+fn the_default_is_returned_where_nothing_is_better() {
     let bench = Bench::new(BOWL);
     let best = ["--default", "chunking.batch=300", "--default", "chunking.pause=0 ms"];
     let (code, said, errors) =

@@ -50,7 +50,7 @@ fn data_in_the_temporary_directory_are_read_and_are_the_trials_own() {
 
 /// The program is quiet when it has written its data; the pages are written to the disk 1.5 s later.
 #[test]
-fn settle_time_is_of_the_processes_and_dirty_pages_stand_beside_it() {
+fn settle_time_is_of_the_processes_and_dirty_pages_are_reported_separately() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
     let script = "head -c 8000000 /dev/zero > $DATA; echo one; sleep 1.5; sync $DATA; exec sleep 600";

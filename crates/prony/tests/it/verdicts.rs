@@ -392,7 +392,7 @@ fn stolen(much: bool) -> Conditions {
 }
 
 #[test]
-fn a_verdict_stands_beside_its_figure_without_disturbed_trials() {
+fn a_verdict_is_shown_with_its_value_without_disturbed_trials() {
     let experiment = two_stores(12);
     // In three blocks the machine was slow, and the variant more so.
     let storm = |t: &TrialRecord| t.trial.block % 4 == 1;
@@ -414,7 +414,7 @@ fn a_verdict_stands_beside_its_figure_without_disturbed_trials() {
 /// Figures of 1 and 2 s that were printed in steps of 0.4 s had a verdict that counted with it, and beside it intervals that
 /// did not.
 #[test]
-fn digits_that_are_printed_widen_all_that_stands_beside_a_verdict() {
+fn digits_that_are_printed_widen_all_numbers_of_a_verdict() {
     let experiment = two_stores(12);
     let spans = |half: f64| {
         let data = data(&experiment, 12, |t| {
@@ -436,20 +436,20 @@ fn digits_that_are_printed_widen_all_that_stands_beside_a_verdict() {
 
 #[test]
 fn without_disturbed_trials_those_that_did_not_finish_still_count() {
-    let died = |t: &mut TrialRecord| {
+    let failed = |t: &mut TrialRecord| {
         t.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Limit };
         t.phases = vec![not_reached("write")];
     };
     // The variant is as fast where it lives; it dies in so many of twelve blocks, and the machine took one trial.
-    let run = |deaths: u32, host: bool| {
+    let run = |failures: u32, host: bool| {
         data(&two_stores(12), 12, |t| {
             write(t, 1.0);
             t.conditions = stolen(t.trial.block == 1);
-            if t.trial.variant == 1 && t.trial.block >= 12 - deaths {
-                died(t);
+            if t.trial.variant == 1 && t.trial.block >= 12 - failures {
+                failed(t);
             }
             if host && t.trial.variant == 1 && t.trial.block == 2 {
-                died(t);
+                failed(t);
                 t.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Host };
             }
         })

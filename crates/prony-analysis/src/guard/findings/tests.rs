@@ -140,7 +140,7 @@ fn variants_that_are_compared_with_nothing_are_named() {
 }
 
 #[test]
-fn arms_are_looked_at_inside_their_stratum() {
+fn variants_are_compared_inside_their_stratum() {
     let experiment = experiment(6);
     let mut all = trials(&experiment);
     let odd = of(&experiment, "2000, redb");

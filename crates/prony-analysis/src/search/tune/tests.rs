@@ -40,7 +40,7 @@ fn search(settings: Settings, mut subject: impl FnMut(&[f64], u32) -> TrialResul
             Step::Run(block) => {
                 for id in &block.order {
                     let point = tune.candidates()[*id].point.clone();
-                    tune.tell(*id, subject(&point, block.number), Nanos::from_secs(1));
+                    tune.record(*id, subject(&point, block.number), Nanos::from_secs(1));
                 }
                 blocks.push(block);
             }
@@ -104,7 +104,8 @@ fn tune_respects_a_binding_constraint() {
     assert_eq!(found.tune.candidates()[0].out, Some(Out::Broke), "the default breaks it");
     assert!(found.tune.ratio(found.found.winner.unwrap()).unwrap() > 1.0, "and is faster, which is said");
     // A default that fails is left out after two tries.
-    let deadly = |point: &[f64], block: u32| if point[0] > 5000.0 { TrialResult::Died } else { subject(point, block) };
+    let deadly =
+        |point: &[f64], block: u32| if point[0] > 5000.0 { TrialResult::Failed } else { subject(point, block) };
     let found = search(settings(&["chunk=10..10000,log"], &[10_000.0]), deadly);
     assert_eq!(found.tune.candidates()[0].trials, 2);
     assert!(found.tune.ratio(found.found.winner.unwrap()).is_none());
@@ -112,7 +113,7 @@ fn tune_respects_a_binding_constraint() {
 
 #[test]
 fn nothing_feasible_is_said_at_once() {
-    for result in [TrialResult::Died, TrialResult::Broke(1.0), TrialResult::Unread, TrialResult::Good(0.0)] {
+    for result in [TrialResult::Failed, TrialResult::Broke(1.0), TrialResult::Unread, TrialResult::Good(0.0)] {
         let found = search(settings(&["chunk=10..10000,log"], &[100.0]), |_, _| result);
         assert_eq!((found.found.winner, found.found.end), (None, End::NothingFeasible), "{result:?}");
         assert_eq!(found.blocks.len(), 1, "{result:?}");
@@ -140,10 +141,10 @@ fn what_the_budget_leaves_is_counted_in_trials() {
     let mut tune = Tune::new(Settings { budget: Some(Nanos::from_secs(100)), ..settings(&["chunk=1..9"], &[1.0]) });
     assert_eq!(tune.trials_left(), None, "no trial yet");
     assert!(matches!(tune.step(), Step::Run(_)));
-    tune.tell(0, TrialResult::Good(1.0), Nanos::from_secs(3));
-    tune.tell(1, TrialResult::Good(1.0), Nanos::from_secs(5));
+    tune.record(0, TrialResult::Good(1.0), Nanos::from_secs(3));
+    tune.record(1, TrialResult::Good(1.0), Nanos::from_secs(5));
     assert_eq!(tune.trials_left(), Some(23), "92 s of 4 s each");
-    tune.tell(2, TrialResult::Good(1.0), Nanos::from_secs(200));
+    tune.record(2, TrialResult::Good(1.0), Nanos::from_secs(200));
     assert_eq!(tune.trials_left(), Some(0));
 }
 
@@ -204,7 +205,7 @@ proptest! {
             state = prony_model::random::mix(state.wrapping_add(prony_model::random::GOLDEN));
             match state % 20 {
                 n if n < failures => [
-                    TrialResult::Died,
+                    TrialResult::Failed,
                     TrialResult::Broke(value),
                     TrialResult::Disturbed,
                     TrialResult::Unread,

@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_processes_is_added_while_they_live() {
+    fn memory_of_processes_is_added_while_they_are_alive() {
         let series = [process(1, 0, 11, 100), process(2, 301, 3, 50)];
         let points = total(&series, 0, TAKES[1], true);
         let values: Vec<f64> = points.iter().map(|p| p.value).collect();

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn points_stand_at_their_values() {
+    fn points_are_at_their_values() {
         let mut columns = Columns::default();
         let x = columns.add([1.0, 10.0, 100.0]);
         let dots = Mark { kind: Kind::Dots, of: Of::Trials, x, y: x, ..Mark::default() };
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_stand_by_rank_and_an_open_interval_reaches_the_end() {
+    fn lanes_are_ordered_by_rank_and_an_open_interval_reaches_the_end() {
         let mut columns = Columns::default();
         let (low, high) = (columns.add([2.0, 3.0]), columns.add([f64::NAN, 5.0]));
         let (y, z) = (columns.add([0.5, 1.5]), columns.add([4.0, 4.0]));

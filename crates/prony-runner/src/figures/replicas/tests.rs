@@ -1,4 +1,4 @@
-use prony_boundaries::phase_state::{Happened, Tracked};
+use prony_boundaries::phase_state::{Happened, PhaseState};
 use prony_boundaries::tracker::Tracker;
 use prony_model::program::ObserveSpec;
 use prony_model::record::ProcessSample;
@@ -13,7 +13,7 @@ use crate::watched::replicas::last_end;
 const READ: &str = r"(?<operations>\d+) ops(, (?<rows>\d+) rows)?(, digest (?<digest>\w+))?";
 
 /// A phase from the program's begin to its end whose `read` was applied to these lines.
-fn heard(read: &str, from: u64, lines: &[&str]) -> Tracked {
+fn heard(read: &str, from: u64, lines: &[&str]) -> PhaseState {
     let observe = ObserveSpec { read: Some(read.into()), ..ObserveSpec::WHOLE };
     let phase = PhaseSpec { name: "r".into(), timed: true, action: Action::Observe(observe), limit: None };
     let mut tracker = Tracker::new(&[phase]);
@@ -45,7 +45,7 @@ fn ran(number: u32, (from, to): (u64, u64), spent: u64, lines: &[&str]) -> Ran {
         marks: 0,
         threads: Threads::default(),
         silent: Why::NotApplicable,
-        deaths: vec![],
+        heap_aborts: vec![],
         output: [Captured::default(), Captured::default()],
     }
 }
@@ -161,9 +161,9 @@ fn replica_reports_are_summed() {
 fn what_the_programs_own_lines_are_to_report_is_never_the_replicas() {
     let of = |read: &str, lines: &[&str]| {
         let (tracked, replicas) = (heard(read, 0, lines), [ran(1, (0, 9), 5, &["30 ops, 4 rows"])]);
-        let stand_in = replicas.iter().any(|ran| tracked.is_reported_by(&ran.lines));
+        let replicas_report = replicas.iter().any(|ran| tracked.is_reported_by(&ran.lines));
         let mut readings = Readings::new();
-        crate::figures::own_account(&tracked, &replicas, stand_in, &mut readings);
+        crate::figures::own_account(&tracked, &replicas, replicas_report, &mut readings);
         ["operations", "rows"].map(|name| get(&readings, name).measured().copied())
     };
     assert_eq!(of(READ, &[]), [Some(30.0), Some(4.0)], "they share the pattern");

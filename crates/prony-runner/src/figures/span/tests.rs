@@ -104,7 +104,7 @@ pub(crate) fn watched(snapshots: Vec<Snapshot>, suspensions: Vec<Suspension>) ->
 pub(crate) fn suspension(pid: u32, thread: u32, snapshots: (usize, usize), at: (u64, u64)) -> Suspension {
     let source = Source { pid, thread };
     let mut suspension = Suspension::new(0, source, ms(at.0), ms(at.0), snapshots.0);
-    (suspension.rest, suspension.read, suspension.until) = (Some(snapshots.1), Some(ms(at.1)), Some(ms(at.1)));
+    (suspension.after_actions, suspension.read, suspension.until) = (Some(snapshots.1), Some(ms(at.1)), Some(ms(at.1)));
     suspension
 }
 
@@ -115,7 +115,7 @@ fn between(watched: &Watched, first: usize, until: usize, series: &[ProcessSerie
     );
     let last = watched.snapshots.len() - 1;
     let (to_the_end, from_the_start) = (until == last, first == 0);
-    Span { watched, suspended: &suspended, first, until, rest: None, to_the_end, from_the_start }.readings(series)
+    Span { watched, suspended: &suspended, first, until, at_end: None, to_the_end, from_the_start }.readings(series)
 }
 
 fn get(readings: &Readings, name: &str) -> Reading<f64> {
@@ -196,7 +196,7 @@ fn what_comes_after_the_programs_end_is_no_gap_between_its_samples() {
 }
 
 #[test]
-fn holds_that_overlap_are_taken_away_once() {
+fn suspensions_that_overlap_are_deducted_once() {
     let snapshots = (0..=6).map(|n| snapshot(n * 100, n * 10, &[7])).chain([snapshot(700, 70, &[])]).collect();
     let suspensions = vec![suspension(7, 2, (2, 4), (200, 400)), suspension(7, 1, (1, 3), (100, 300))];
     let all = watched(snapshots, suspensions);
@@ -222,13 +222,13 @@ fn memory_after_a_suspension_is_of_the_suspended_process() {
     }
     let all = watched(snapshots, vec![suspension(7, 0, (1, 2), (100, 900))]);
     let suspended = Suspensions::new(vec![(ms(100), ms(900))]);
-    let rest = Some(&all.suspensions[0]);
+    let at_end = Some(&all.suspensions[0]);
     let span = Span {
         watched: &all,
         suspended: &suspended,
         first: 0,
         until: 1,
-        rest,
+        at_end,
         to_the_end: false,
         from_the_start: true,
     };
@@ -241,7 +241,7 @@ fn memory_after_a_suspension_is_of_the_suspended_process() {
 }
 
 #[test]
-fn the_machines_waits_do_not_stand_still() {
+fn the_machines_waits_continue_in_a_suspension() {
     let snapshots =
         vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(200, 20, &[7]), snapshot(400, 40, &[7])];
     let suspended = watched(snapshots, vec![suspension(7, 0, (1, 2), (100, 200))]);

@@ -92,19 +92,20 @@ impl Bench {
         let mut database = Database::create(&path).unwrap();
         let launch = Arc::new(launcher.clone());
         let near = self.directory.path();
-        let lab = Lab::launching(launch, &self.experiment, near, &[], self.interrupt.clone(), &mut log).unwrap();
+        let context =
+            RunContext::launching(launch, &self.experiment, near, &[], self.interrupt.clone(), &mut log).unwrap();
         let earlier = database.runs().unwrap().first().map(|head| head.id);
         let done: Vec<PlannedTrial> = earlier.map_or_else(Vec::new, |run| {
             database.load_run(run).unwrap().trials.iter().map(|trial| trial.trial).collect()
         });
         let plan = plan::resumed(&self.experiment, &done);
-        let session = earlier.map_or(0, |run| database.begin_session(run, &lab.host, "0", 0).unwrap());
+        let session = earlier.map_or(0, |run| database.begin_session(run, &context.host, "0", 0).unwrap());
         let run = earlier.unwrap_or_else(|| {
             let start = RunStart {
                 experiment: &self.experiment,
                 seed: self.experiment.seed(),
-                host: &lab.host,
-                limits: &lab.limits,
+                host: &context.host,
+                limits: &context.limits,
                 version: "0",
                 started_unix_ms: 0,
                 planned: planned(&self.experiment, &plan, 0),
@@ -114,7 +115,7 @@ impl Bench {
         });
         let result = super::run(
             Campaign::new(&mut database, run, &plan, done.len()).since(began).in_session(session),
-            &lab,
+            &context,
             &mut log,
         );
         let notices = log.log.events.iter().filter_map(|event| match event {
@@ -183,7 +184,7 @@ fn run_without_a_decision_goes_on_to_its_last_block() {
 }
 
 #[test]
-fn run_stops_where_its_budget_holds_no_further_block() {
+fn run_stops_where_its_budget_allows_no_further_block() {
     let bench = Bench::new("budget = \"1 s\"", "");
     let launcher = Scripted::new(|_, _| Act::default());
     // Since the machine was started: all of the budget is used.
@@ -257,7 +258,7 @@ fn trial_that_fails_is_a_result_and_the_run_goes_on() {
 }
 
 #[test]
-fn supervisor_that_dies_before_the_program_begins_is_replaced_once() {
+fn supervisor_that_ends_before_the_program_begins_is_replaced_once() {
     for fault in [Fault::LostBefore, Fault::LostSuspended] {
         let bench = Bench::new("blocks = 1", "");
         let session = bench.session(&Scripted::new(move |nth, _| match nth {
@@ -272,7 +273,7 @@ fn supervisor_that_dies_before_the_program_begins_is_replaced_once() {
 }
 
 #[test]
-fn supervisor_that_dies_during_prepare_is_replaced_too() {
+fn supervisor_that_ends_during_prepare_is_replaced_too() {
     let bench = Bench::new("blocks = 1", "prepare = \"make ready\"");
     let session = bench.session(&Scripted::new(|nth, _| match nth {
         2 => Act::fails(Fault::LostBefore),
@@ -285,7 +286,7 @@ fn supervisor_that_dies_during_prepare_is_replaced_too() {
 }
 
 #[test]
-fn supervisor_that_dies_twice_ends_the_run_which_can_be_resumed() {
+fn supervisor_that_ends_twice_ends_the_run_which_can_be_resumed() {
     let bench = Bench::new("blocks = 2", "");
     let session = bench.session(&Scripted::new(|nth, _| match nth {
         2 | 3 => Act::fails(Fault::LostBefore),

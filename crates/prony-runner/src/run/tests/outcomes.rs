@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use super::Bench;
 use super::scripted::{Act, Fault, Scripted};
-use crate::run_context::Lab;
+use crate::run_context::RunContext;
 use crate::trial;
 
 const KILLED: Status = Status::Signalled(Signal::KILL.as_raw());
@@ -20,8 +20,9 @@ fn trial_of(program: &str, act: Act) -> TrialRecord {
     let bench = Bench::new("blocks = 1", program);
     let launcher = std::sync::Arc::new(Scripted::new(move |_, _| act.clone()));
     let (near, mut log) = (bench.directory.path(), Log::default());
-    let lab = Lab::launching(launcher, &bench.experiment, near, &[], bench.interrupt.clone(), &mut log).unwrap();
-    trial::run(&lab, &bench.plan()[0], &mut log).unwrap()
+    let context =
+        RunContext::launching(launcher, &bench.experiment, near, &[], bench.interrupt.clone(), &mut log).unwrap();
+    trial::run(&context, &bench.plan()[0], &mut log).unwrap()
 }
 
 fn outcome(act: Act) -> (Outcome, String) {
@@ -90,7 +91,7 @@ fn program_that_cannot_be_executed_is_an_outcome_without_phases() {
 }
 
 #[test]
-fn supervisor_that_dies_after_the_begin_is_no_retry_but_an_outcome() {
+fn supervisor_that_ends_after_the_begin_is_no_retry_but_an_outcome() {
     let (killed, shown) = outcome(Act { lost: Some("signal: 9 (SIGKILL)"), ..Act::ends_by(KILLED) });
     assert_eq!(killed, Outcome::Killed);
     assert!(shown.contains("supervisor process was ended from outside (signal: 9 (SIGKILL))"), "{shown}");
@@ -125,10 +126,16 @@ fn interrupt_goes_before_how_the_program_ended() {
         asks.ask();
         Act::ends_by(Status::Exited(3))
     }));
-    let lab =
-        Lab::launching(launcher, &bench.experiment, bench.directory.path(), &[], bench.interrupt.clone(), &mut log)
-            .unwrap();
-    assert_eq!(trial::run(&lab, &bench.plan()[0], &mut log).unwrap().ending.outcome, Outcome::Interrupted);
+    let context = RunContext::launching(
+        launcher,
+        &bench.experiment,
+        bench.directory.path(),
+        &[],
+        bench.interrupt.clone(),
+        &mut log,
+    )
+    .unwrap();
+    assert_eq!(trial::run(&context, &bench.plan()[0], &mut log).unwrap().ending.outcome, Outcome::Interrupted);
 }
 
 #[test]

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn options_behind_the_command_are_refused_unless_two_dashes_stand_before_it() {
+    fn options_behind_the_command_are_refused_unless_two_dashes_precede_it() {
         for option in ["--export-markdown", "--runs=3", "-r", "-r3", "-N", "--command-name", "--color"] {
             let line = format!("sleep|0.06|{option}|x.md");
             assert_eq!(refused(&line), format!("`{option}` is an option of prony and comes after the first command"));

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_stands_in_the_file_in_place_of_a_number_of_blocks() {
+    fn a_budget_replaces_the_number_of_blocks_in_the_file() {
         let mut two = typed(&[&["true"], &["false"]]);
         two.budget = Some("4 min".into());
         let experiment = checked(&two);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_factors_and_stand_in_texts_and_words() {
+    fn parameters_are_factors_and_are_replaced_in_texts_and_words() {
         let two: &[(&str, &[i64])] = &[("x", &[1, 2]), ("y", &[7])];
         let one = with_parameters(&[&["echo {x} {y} {z}"]], two);
         assert_eq!(lines(&one), ["echo 1 7 {z}", "echo 2 7 {z}"]);

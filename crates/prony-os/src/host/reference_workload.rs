@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use prony_model::reading::Reading;
-use prony_model::record::Canary;
+use prony_model::record::ReferenceTimes;
 use prony_model::units::{Bytes, Nanos};
 
 use super::memory;
@@ -20,20 +20,20 @@ const FILE: &str = ".prony-canary";
 
 /// The buffer is reused by all trials, so that its pages are touched for the first time only once.
 #[derive(Debug)]
-pub struct Canaries {
+pub struct ReferenceWorkload {
     buffer: Vec<u64>,
 }
 
-impl Default for Canaries {
+impl Default for ReferenceWorkload {
     fn default() -> Self {
         Self { buffer: memory::touched(BUFFER) }
     }
 }
 
-impl Canaries {
+impl ReferenceWorkload {
     /// Runs them once; `directory` is where the store will be. Takes some tens of milliseconds.
-    pub fn sing(&self, directory: &Path) -> Canary {
-        Canary { cpu: timed(spin), memory: timed(|| memory::sum(&self.buffer)), fsync: fsync(directory) }
+    pub fn run(&self, directory: &Path) -> ReferenceTimes {
+        ReferenceTimes { cpu: timed(spin), memory: timed(|| memory::sum(&self.buffer)), fsync: fsync(directory) }
     }
 }
 
@@ -78,10 +78,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn canaries_sing_and_leave_nothing_behind() {
+    fn reference_workload_leaves_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
-        let canary = Canaries { buffer: memory::touched(Bytes::from_kib(64)) }.sing(dir.path());
-        assert!(canary.cpu > Nanos::ZERO && canary.fsync.measured().is_some());
+        let times = ReferenceWorkload { buffer: memory::touched(Bytes::from_kib(64)) }.run(dir.path());
+        assert!(times.cpu > Nanos::ZERO && times.fsync.measured().is_some());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
