@@ -6,44 +6,47 @@ use crate::names::names;
 use crate::source::Text;
 
 /// The words, and what to write.
-const BANNED: [(&str, &str); 36] = [
-    ("nursery", "spawner"),
-    ("cradle", "spawner"),
-    ("crib", "spawner"),
-    ("bear", "spawn"),
-    ("born", "spawned"),
-    ("birth", "spawn"),
-    ("told", "reported"),
-    ("stranger", "foreign process"),
-    ("strangers", "foreign processes"),
-    ("standing", "reused"),
-    ("stage", "environment"),
-    ("stages", "environments"),
-    ("edge", "snapshot or boundary"),
-    ("edges", "snapshots or boundaries"),
-    ("look", "interim analysis, poll or reading"),
-    ("looks", "interim analyses, polls or readings"),
-    ("hold", "suspend"),
-    ("held", "suspended"),
-    ("seen", "what it really contains"),
-    ("kept", "what it really contains"),
-    ("stood", "what it really contains"),
-    ("gone", "what it really contains"),
-    ("alone", "what it really contains"),
-    ("along", "what it really contains"),
-    ("around", "what it really contains"),
-    ("others", "what it really contains"),
-    ("fate", "what it really contains"),
-    ("travel", "what it really contains"),
-    ("weather", "what it really contains"),
-    ("trouble", "what it really contains"),
-    ("honesty", "what it really contains"),
-    ("shelf", "what it really contains"),
-    ("stamps", "what it really contains"),
-    ("luck", "a plain word"),
-    ("house", "architecture"),
-    ("arm", "variant"),
+const BANNED: &[(&[&str], &str)] = &[
+    (&["nursery", "cradle", "crib"], "spawner"),
+    (&["bear", "birth"], "spawn"),
+    (&["born"], "spawned"),
+    (&["told"], "reported"),
+    (&["tell", "tells", "telling"], "report or send"),
+    (&["teller"], "sender"),
+    (&["stranger"], "foreign process"),
+    (&["strangers"], "foreign processes"),
+    (&["standing"], "reused"),
+    (&["stand", "stands"], "what it really does"),
+    (&["stage"], "environment"),
+    (&["stages"], "environments"),
+    (&["edge"], "snapshot or boundary"),
+    (&["edges"], "snapshots or boundaries"),
+    (&["look"], "interim analysis, poll or reading"),
+    (&["looks"], "interim analyses, polls or readings"),
+    (&["looked"], "read, searched or examined"),
+    (&["hold"], "suspend"),
+    (&["holds", "holding"], "suspends, contains or satisfies"),
+    (&["held"], "suspended"),
+    (&["canary", "canaries"], "reference workload"),
+    (&["sing", "sings", "sung"], "run"),
+    (&["lives", "lived"], "succeeds or is alive"),
+    (&["dies", "died", "deaths"], "fails, ends or aborts"),
+    (&["rests", "rested"], "is idle or settled"),
+    (&["luck"], "a plain word"),
+    (&["house"], "architecture"),
+    (&["arm"], "variant"),
+    (&["arms"], "variants"),
+    (&UNCLEAR, "what it really contains"),
 ];
+
+/// Words that hide what a name stands for.
+const UNCLEAR: [&str; 18] = [
+    "seen", "kept", "stood", "gone", "alone", "along", "around", "others", "fate", "fates", "travel", "travels",
+    "weather", "trouble", "troubled", "honesty", "shelf", "stamps",
+];
+
+/// A name with a banned word that is a term: the verdict *can't tell*.
+const TERM: &str = "CantTell";
 
 /// Names and file stems with a banned word, each at the place where it is met first.
 pub(crate) fn check(files: &[Text]) -> Vec<String> {
@@ -66,7 +69,9 @@ pub(crate) fn check(files: &[Text]) -> Vec<String> {
 
 /// The first banned word of a name, and what to write.
 fn banned(name: &str) -> Option<(&'static str, &'static str)> {
-    BANNED.into_iter().find(|(word, _)| parts(name).any(|part| part.eq_ignore_ascii_case(word)))
+    let is_in = |word: &&str| parts(name).any(|part| part.eq_ignore_ascii_case(word));
+    let found = |(words, instead): &(&[&'static str], _)| Some((words.iter().copied().find(is_in)?, *instead));
+    if name == TERM { None } else { BANNED.iter().find_map(found) }
 }
 
 /// The words of a name in any of Rust's three styles.
@@ -105,5 +110,7 @@ mod tests {
         }
         assert_eq!(check_one("a.rs", "fn shelter() {} // held\nlet a = \"held\";"), [""; 0]);
         assert_eq!(check_one("src/weather.rs", "").len(), 1, "a file name is a name");
+        assert_eq!(check_one("a.rs", "let lives = 1; let arms = 2; let tells = 3;").len(), 3, "inflected forms");
+        assert_eq!(check_one("a.rs", "let a = Verdict::CantTell;"), [""; 0], "a term");
     }
 }
