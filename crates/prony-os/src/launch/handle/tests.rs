@@ -14,9 +14,9 @@ fn supervisor() {
 }
 
 /// Waits for a condition; panics after a time that no healthy machine needs.
-fn eventually(what: &str, holds: impl Fn() -> bool) {
+fn eventually(what: &str, is_true: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds() {
+    while !is_true() {
         assert!(Instant::now() < deadline, "never came: {what}");
         std::thread::sleep(Duration::from_millis(3));
     }
