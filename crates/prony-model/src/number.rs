@@ -76,15 +76,19 @@ pub fn percent_with(share: f64, decimals: usize) -> String {
     with_decimals(100.0 * share, decimals) + " %"
 }
 
-/// An effect as a share; from 100 % on as a factor, since `41607.57 %` is hard to read.
+/// An effect as a share; from 100 % as a factor, since `41607.57 %` is hard to read.
 pub fn effect(share: f64) -> String {
     match share {
-        share if share < 0.01 => percent(share),
-        share if share < 0.0995 => format!("{:.1} %", 100.0 * share),
-        share if share < 1.0 => format!("{:.0} %", 100.0 * share),
+        share if share < 1.0 => percent(share),
         share if share < 99.0 => format!("a factor of {:.1}", 1.0 + share),
         share => format!("a factor of {:.0}", 1.0 + share),
     }
+}
+
+/// An estimated bound of effects, with two digits, rounded up: `13 %`, `4.1 %`.
+pub fn effect_bound(share: f64) -> String {
+    let unit = if share < 0.1 { 1e-3 } else { 1e-2 };
+    if share < 0.01 || share > 0.99 { effect(share) } else { effect((share / unit - 1e-9).ceil() * unit) }
 }
 
 /// An interval of bounds that are formatted already, with the text to put behind the numbers: `2.1 to 7.0 %`, `at most
@@ -183,6 +187,12 @@ mod tests {
         assert_eq!(texts, ["1.000", "1.84", "12.3", "184", "0.543", "0.988", "1.000", "0.0123", "0.100"]);
         assert_eq!([1.0041, 1.0994, 1.0996, 0.9961].map(ratio), ["1.004", "1.099", "1.10", "0.996"]);
         assert_eq!((ratio(0.0), ratio(2.5e-9)), ("0".to_owned(), "2.5e-9".to_owned()));
+    }
+
+    #[test]
+    fn bounds_of_effects_are_rounded_up() {
+        let shown = [0.1249, 0.13, 0.0304, 0.04, 0.099, 0.0052, 0.995, 41.7].map(effect_bound);
+        assert_eq!(shown, ["13 %", "13 %", "3.1 %", "4 %", "9.9 %", "0.52 %", "99.5 %", "a factor of 42.7"]);
     }
 
     #[test]

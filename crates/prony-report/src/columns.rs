@@ -64,6 +64,9 @@ const PROGRAM: &[(Topic, MetricKey)] = &[
     (Topic::Storage, MetricKey::amount(Metric::Read)),
 ];
 
+/// A trial that is shorter may have no sample, and no peak of memory above that of the process in which it was prepared.
+const OVER_AT_ONCE: Nanos = Nanos::from_millis(50);
+
 /// Metrics of a program's work that a pattern may read from its output.
 const WORK: &[MetricKey] =
     &[MetricKey::amount(Metric::Rate), MetricKey::amount(Metric::LatencyP50), MetricKey::amount(Metric::LatencyP99)];
@@ -122,9 +125,10 @@ pub(super) fn of_programs(
             }
         }
     }
-    // Another phase may have it; memory, which nobody requested, is measured of no very short command.
+    // Another phase may have it; memory, which nobody requested, is not measured of commands that are over at once.
+    let is_brief = brief && trials.iter().all(|trial| trial.took < OVER_AT_ONCE);
     let is_shown = |key: &MetricKey| columns.iter().any(|column| column.heading == key.to_string());
-    let is_noted = |key: &MetricKey| !(is_shown(key) || brief && matches!(key.metric, Metric::Rss | Metric::Anon));
+    let is_noted = |key: &MetricKey| !(is_shown(key) || is_brief && matches!(key.metric, Metric::Rss | Metric::Anon));
     absent.iter_mut().for_each(|(_, keys)| keys.retain(&is_noted));
     notes.extend(absent.iter().filter(|(_, keys)| !keys.is_empty()).map(absent_text));
     (columns, notes)

@@ -55,13 +55,13 @@ impl Scale {
     }
 
     /// The same for a number of which trials lie so far apart, in the stored unit: two digits of the distance are shown and no
-    /// more, since further ones are noise, but at least one digit of the number.
+    /// more, since further ones are noise, but at least three digits of the number: one outlier makes the distance large.
     pub(super) fn within(&self, number: f64, distance: f64) -> Self {
         let digits = |of: f64, count: i64| usize::try_from(count - 1 - (of / self.factor).abs().log10().floor() as i64);
         let decimals = if self.fixed || distance.is_nan() || distance <= 0.0 {
             self.decimals
         } else {
-            let of_number = if number == 0.0 { 0 } else { digits(number, 1).unwrap_or(0) };
+            let of_number = if number == 0.0 { 0 } else { digits(number, 3).unwrap_or(0) };
             self.decimals.min(digits(distance, 2).unwrap_or(0).max(of_number))
         };
         Self { decimals, ..self.clone() }
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(shown(1598.507, 7.36), "1598.5");
         assert_eq!(shown(1598.507, 0.0), "1598.51", "one trial, or trials that agree");
         assert_eq!(shown(2.345, 0.2), "2.35");
-        assert_eq!(shown(0.4, 20.0), "0.4", "never less than a digit");
+        assert_eq!((shown(1.49, 11.0), shown(59.4, 1000.0)), ("1.49".into(), "59.4".into()), "beside an outlier");
         let asked = Scale::choose(Some(Dimension::Unit(Unit::Bytes)), Some("MB.1"), &[1.0]);
         assert_eq!(asked.within(1_598.5e6, 73e6).print(1_598.5e6), "1598.5");
     }

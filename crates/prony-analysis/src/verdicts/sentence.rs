@@ -1,6 +1,6 @@
 //! Words a comparison as a sentence.
 
-use prony_model::number::{self, effect, ratio, shares, thousands};
+use prony_model::number::{self, effect, effect_bound, ratio, shares, thousands};
 use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Unit;
@@ -136,16 +136,16 @@ impl End {
     }
 }
 
-/// `12 blocks; minimum detectable effect: 4.1 %; A/A check, the baseline against itself: no difference, ratio 1.010 (0.970 to 1.05)`
+/// `12 blocks; minimum detectable effect: 4.1 %; A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05), which includes 1`
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
     let blocks = comparison.blocks;
     let mut parts = vec![format!("{blocks} {}", if blocks == 1 { "block" } else { "blocks" })];
     parts.push(match &comparison.smallest_effect {
         // As a factor it would be taken for what was found.
         Reading::Measured(share) if *share >= 1.0 => {
-            format!("this run could only have found differences above {}", effect(*share))
+            format!("this run could only have found differences above {}", effect_bound(*share))
         }
-        Reading::Measured(share) => format!("minimum detectable effect: {}", effect(*share)),
+        Reading::Measured(share) => format!("minimum detectable effect: {}", effect_bound(*share)),
         Reading::Missing(why) => format!("minimum detectable effect: - ({why})"),
     });
     if let Reading::Measured(aa) = &comparison.aa {
@@ -156,16 +156,12 @@ pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>)
     parts.join("; ")
 }
 
-/// `no difference, ratio 0.984 (0.957 to 1.001)`
+/// `ratio 0.984 (0.957 to 1.001), which includes 1`
 fn itself(aa: &Estimate) -> String {
     let RatioInterval { low, high } = aa.interval;
     let agrees = low <= 1.0 && high.is_none_or(|high| high >= 1.0);
     let ratio = ratio_text(aa.ratio, Some(aa.interval));
-    if agrees {
-        format!("no difference, {ratio}")
-    } else {
-        format!("a difference, {ratio}, as one check in 20 shows by chance")
-    }
+    format!("{ratio}, which {} 1", if agrees { "includes" } else { "excludes" })
 }
 
 /// `without disturbed trials (9 of 12 blocks are left): ratio 1.82 (1.61 to 2.02)`

@@ -6,7 +6,7 @@ use super::text::{breakable, html, sentence};
 use crate::model::{Align, Cell, Column, FindingLine, Label, Remarks, Table};
 use crate::render::terminal::Terminal;
 use prony_analysis::verdicts::{Line, Verdicts, interval_text, without};
-use prony_model::number::{count, effect, percent, ratio};
+use prony_model::number::{count, effect_bound, percent, ratio};
 use prony_model::reading::Reading;
 use prony_stats::Verdict;
 
@@ -99,7 +99,7 @@ fn line(line: &Line) -> String {
     }
     match &comparison.smallest_effect {
         Reading::Measured(share) => {
-            details.push(format!("Minimum detectable effect, in 4 of 5 runs: {}.", effect(*share)));
+            details.push(format!("Minimum detectable effect, in 4 of 5 runs: {}.", effect_bound(*share)));
         }
         Reading::Missing(why) => details.push(format!("Minimum detectable effect: - ({why}).")),
     }

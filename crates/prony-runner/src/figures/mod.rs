@@ -21,7 +21,7 @@ use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::Trigger;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{
-    Answer, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries, TICK,
+    Answer, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
 };
 use prony_model::spec::{PhaseSpec, Sign};
 use prony_model::units::Nanos;
@@ -169,12 +169,6 @@ impl Trial<'_> {
         let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu)));
         let mut processes = cpu.map(|cpu| span.processes(self.series, cpu)).unwrap_or_default();
         unread.iter().for_each(|why| processes.values_mut().for_each(|found| only_before(found, why)));
-        let is_exact = tracked.led || (span.from_the_start && (span.to_the_end || span.at_end.is_some()));
-        if !is_exact && took < TICK {
-            let is_other = |key: MetricKey| !matches!(key.metric, Metric::Cpu | Metric::CpuUser | Metric::CpuSystem);
-            let all = std::iter::once(&mut readings).chain(processes.values_mut());
-            all.for_each(|readings| without(readings, is_other, &coarse(took)));
-        }
         if tracked.least(took) < late {
             let is_after_suspension =
                 |key: MetricKey| span.at_end.is_some() && matches!(key.stat, Some(Stat::End | Stat::Before));
@@ -335,16 +329,6 @@ fn only_before(readings: &mut Readings, why: &Why) {
 /// Why a phase has no values of counters that prony read: the phase may have been over before its begin was noticed.
 fn shorter(took: Nanos, late: Nanos) -> Why {
     Why::Failed(format!("the phase took only {took}, and prony may have read its counters up to {late} late").into())
-}
-
-/// Why a phase has no CPU time that began or ended while the program ran on.
-fn coarse(took: Nanos) -> Why {
-    Why::Failed(
-        format!(
-            "the phase took only {took}, and the kernel updates the CPU time of a running thread up to {TICK} late"
-        )
-        .into(),
-    )
 }
 
 /// Removes all values except those for which `but` is true.

@@ -187,29 +187,6 @@ fn counters_that_were_read_later_than_the_phase_is_long_are_missing_and_its_exac
     assert!(matches!(of(Metric::Cpu), Reading::Missing(Why::Failed(why)) if why.contains("took only 20")));
 }
 
-/// The kernel adds to the CPU time of a running thread once a tick: between two marks of a program that runs on it may be off by
-/// as much at each.
-#[test]
-fn phases_within_a_scheduler_tick_have_no_cpu_time_unless_they_are_the_whole_program() {
-    let cpu = |bounds: (u64, u64), (begin, end): (usize, usize)| {
-        let spec = spec("p");
-        let snapshots = [0, bounds.0, bounds.1, 500].map(|at| snapshot(at, at, if at < 500 { &[7] } else { &[] }));
-        let mut watched = watched(snapshots.to_vec(), vec![]);
-        watched.tracker = Tracker::new(std::slice::from_ref(&spec));
-        for (text, at) in [("p begin", bounds.0), ("p end", bounds.1)] {
-            watched.tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), ms(at), Nanos::ZERO);
-        }
-        (watched.begin, watched.end) = (vec![Some(begin)], vec![Some(end)]);
-        let record = super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0).phase;
-        [Metric::Cpu, Metric::MinorFaults].map(|metric| record.reading(MetricKey::amount(metric)).cloned().unwrap())
-    };
-    let [short, faults] = cpu((100, 109), (1, 2));
-    assert!(matches!(short, Reading::Missing(why) if why.to_string().contains("updates the CPU time")));
-    assert!(faults.measured().is_some(), "other counters are exact");
-    assert!(cpu((100, 111), (1, 2))[0].measured().is_some());
-    assert!(cpu((100, 109), (0, 3))[0].measured().is_some(), "from the program's start to its end");
-}
-
 fn amounts(record: &PhaseRecord) -> BTreeMap<&'static str, Option<f64>> {
     let metrics = [Metric::Wall, Metric::Time, Metric::Cpu, Metric::Written, Metric::Suspended];
     let of = |metric: Metric| record.reading(MetricKey::amount(metric)).and_then(|found| found.measured().copied());

@@ -50,7 +50,7 @@ pub(crate) fn remarks(database: &Database, data: &RunData, width: Option<usize>)
             1 => String::new(),
             _ => format!(", `{}`", experiment.labels(variant)),
         };
-        if cpu.highest >= LEAST_CPU {
+        if let Some(cpu) = cpu.filter(|cpu| cpu.highest >= LEAST_CPU) {
             lines.push(format!("{}  CPU, at most {:.2} cores{whose}", cpu.text, cpu.highest));
         }
         let most = Bytes::from_bytes(memory.highest as u64);
@@ -69,18 +69,20 @@ fn median_trial(data: &RunData, variant: usize) -> Option<&TrialRecord> {
 
 /// CPU in cores and anonymous memory in bytes since a trial's program was released at `begin`; `None` where it was too
 /// short to be sampled often enough. Memory of samples up to `begin` is none of the program's.
-fn of(series: &[ProcessSeries], begin: Nanos, width: usize) -> Option<(Course, Course)> {
+fn of(series: &[ProcessSeries], begin: Nanos, width: usize) -> Option<(Option<Course>, Course)> {
     let cut = |process: &ProcessSeries| process.samples.partition_point(|sample| sample.at <= begin);
     let mut instants: BTreeMap<Nanos, f64> = BTreeMap::new();
     for sample in series.iter().flat_map(|process| &process.samples[cut(process)..]) {
         *instants.entry(sample.at).or_default() += bytes(sample.anon);
     }
-    let length = instants.keys().next_back()?.since(begin).as_nanos();
-    let most = instants.len().min((length / SHORTEST) as usize);
-    if most < FEWEST {
+    if instants.len() < FEWEST {
         return None;
     }
-    let slices = Slices { first: begin, length: length as f64, count: width.clamp(FEWEST, most) };
+    let length = instants.keys().next_back()?.since(begin).as_nanos();
+    let slices = |count| Slices { first: begin, length: length.max(1) as f64, count };
+    let most = instants.len().min((length / SHORTEST) as usize);
+    let of_cpu = (most >= FEWEST).then(|| slices(width.clamp(FEWEST, most)));
+    let slices = slices(width.clamp(FEWEST, instants.len()));
     let mut memory: Vec<Option<f64>> = vec![None; slices.count];
     for (at, anon) in &instants {
         let slot = &mut memory[slices.of(*at)];
@@ -89,9 +91,14 @@ fn of(series: &[ProcessSeries], begin: Nanos, width: usize) -> Option<(Course, C
     // Where no sample fell into a slice, memory is what it was.
     let mut before = 0.0;
     let memory: Vec<f64> = memory.into_iter().map(|slot| *before_or(slot, &mut before)).collect();
+    Some((of_cpu.map(|slices| of_cores(series, begin, &instants, &slices)), course(&memory)))
+}
+
+/// The cores that were busy, over slices that are long enough.
+fn of_cores(series: &[ProcessSeries], begin: Nanos, instants: &BTreeMap<Nanos, f64>, slices: &Slices) -> Course {
     let mut cpu = vec![0.0; slices.count];
     for process in series {
-        let (before, since) = process.samples.split_at(cut(process));
+        let (before, since) = process.samples.split_at(process.samples.partition_point(|sample| sample.at <= begin));
         let Some(one) = since.first() else { continue };
         // Counters begin with the process: one that was not there at the instant before has used all of it since.
         let instant = instants.range(..one.at).next_back().map_or(begin, |(at, _)| *at);
@@ -102,7 +109,7 @@ fn of(series: &[ProcessSeries], begin: Nanos, width: usize) -> Option<(Course, C
         slices.spread(&from, one, &mut cpu);
         since.windows(2).for_each(|pair| slices.spread(&pair[0], &pair[1], &mut cpu));
     }
-    Some((course(&cpu), course(&memory)))
+    course(&cpu)
 }
 
 fn before_or(slot: Option<f64>, before: &mut f64) -> &f64 {
@@ -170,10 +177,23 @@ mod tests {
         ProcessSeries { pid: 1, role: "x".into(), command: "x".into(), samples: samples.iter().map(sample).collect() }
     }
 
+    fn both(series: &[ProcessSeries], begin: Nanos, width: usize) -> (Course, Course) {
+        let (cpu, memory) = of(series, begin, width).unwrap();
+        (cpu.unwrap(), memory)
+    }
+
+    #[test]
+    fn a_short_trial_has_a_course_of_memory_only() {
+        let mut short = process(&[(1, 1, 5), (2, 1, 5), (3, 1, 5), (4, 2, 9)]);
+        short.samples.iter_mut().for_each(|sample| sample.at = Nanos::from_nanos(sample.at.as_nanos() / 10));
+        let (cpu, memory) = of(&[short], Nanos::ZERO, 9).unwrap();
+        assert_eq!((cpu, memory.highest), (None, 9.0));
+    }
+
     #[test]
     fn a_burst_and_growth_show_where_they_were() {
         let one = process(&[(0, 0, 0), (10, 10, 100), (20, 20, 200), (30, 20, 300), (40, 20, 700)]);
-        let (cpu, memory) = of(&[one], Nanos::ZERO, 4).unwrap();
+        let (cpu, memory) = both(&[one], Nanos::ZERO, 4);
         assert_eq!(cpu.text, "██▁▁");
         assert!((cpu.highest - 1.0).abs() < 1e-9);
         assert_eq!((memory.text.as_str(), memory.highest), ("▂▃▄█", 700.0));
@@ -182,7 +202,7 @@ mod tests {
     #[test]
     fn processes_add_up_at_each_instant() {
         let flat = || process(&[(10, 10, 5), (20, 20, 5), (30, 30, 5), (40, 40, 5)]);
-        let (cpu, memory) = of(&[flat(), flat()], Nanos::ZERO, 9).unwrap();
+        let (cpu, memory) = both(&[flat(), flat()], Nanos::ZERO, 9);
         assert_eq!((memory.text.as_str(), memory.highest), ("████", 10.0));
         assert!((cpu.highest - 2.0).abs() < 1e-9);
     }
@@ -203,11 +223,11 @@ mod tests {
     fn cpu_before_the_first_sample_is_where_it_was_used() {
         let begin = Nanos::from_millis(1_000);
         let one = process(&[(110, 10, 5), (120, 10, 5), (130, 10, 5), (140, 10, 5)]);
-        assert_eq!(of(&[one], begin, 4).unwrap().0, Course { text: "█▁▁▁".into(), highest: 1.0 });
+        assert_eq!(both(&[one], begin, 4).0, Course { text: "█▁▁▁".into(), highest: 1.0 });
         // Of this one, 30 ms were used before the program was released; a second one began after the second sample.
         let released = process(&[(90, 30, 900), (110, 40, 5), (120, 40, 5), (130, 40, 5), (140, 40, 5)]);
         let later = process(&[(130, 5, 5), (140, 5, 5)]);
-        let (cpu, memory) = of(&[released, later], begin, 4).unwrap();
+        let (cpu, memory) = both(&[released, later], begin, 4);
         assert_eq!((cpu.text.as_str(), memory.highest), ("█▁▅▁", 10.0));
         assert!((cpu.highest - 1.0).abs() < 1e-9);
     }

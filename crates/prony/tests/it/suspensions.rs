@@ -302,9 +302,8 @@ fn suspension_with_a_running_worker_makes_the_enclosing_phase_time_missing() {
     assert!(amount(&trial, "load", Metric::Suspended) >= 1e9 && amount(&trial, "load", Metric::Operations) == 2.0);
     for metric in [Metric::Wall, Metric::Cpu, Metric::MinorFaults] {
         let why = why(&trial, "load", MetricKey::amount(metric));
-        // On a busy machine the boundaries of a phase this short are read too late for any figure, and a quick one runs it in
-        // less than a scheduler tick.
-        let known = ["while others continued", "may have read its counters up to", "updates the CPU time"];
+        // On a busy machine the boundaries of a phase this short are read too late for any figure.
+        let known = ["while others continued", "may have read its counters up to"];
         assert!(known.iter().any(|text| why.contains(text)), "{why}");
     }
 }

@@ -487,12 +487,12 @@ mod tests {
     #[test]
     fn cores_are_not_computed_of_samples_nearer_than_the_kernel_counts() {
         let counted = |ms: u64| Point { at: ms * 1_000_000, value: (ms / 10 * 10) as f64 / 1e3 };
-        let points: Vec<Point> = (0..200).step_by(2).map(counted).collect();
+        let points: Vec<Point> = (1..200).step_by(2).map(counted).collect();
         let most = |points: &[Point]| rates(points, 200_000_000, 100).into_iter().flatten().fold(0.0, f64::max);
-        assert!(most(&points) > 4.0, "a tick within a step");
+        assert!(most(&points) > 2.0, "a tick within a step");
         let spaced = spaced(points, CPU_APART);
-        assert_eq!(spaced.iter().map(|point| point.at / 1_000_000).collect::<Vec<_>>(), [0, 50, 100, 198]);
-        assert!(most(&spaced) < 1.1);
+        assert_eq!(spaced.iter().map(|point| point.at / 1_000_000).collect::<Vec<_>>(), [1, 51, 101, 199]);
+        assert!(most(&spaced) < 1.25, "a tick more or less in 50 ms");
         assert_eq!(super::spaced(vec![counted(0), counted(2)], CPU_APART).len(), 2, "a short trial has its mean");
     }
 }
