@@ -60,13 +60,20 @@ fn limits_are_measured_and_leave_nothing_behind() {
 #[test]
 fn pages_are_cached_after_writing_and_dropped_after_eviction() {
     let dir = on_disk();
-    std::fs::write(dir.path().join("store"), vec![3u8; 8 << 20]).unwrap();
-    let written = cache::resident(dir.path()).measured().cloned().unwrap();
-    assert_eq!((written.share(), written.pages), (Some(1.0), (8 << 20) / rustix::param::page_size() as u64));
-    match &written.dirty {
-        Reading::Measured(dirty) => assert!(*dirty + written.writeback.measured().unwrap() > 0, "{written:?}"),
-        Reading::Missing(why) => skipped("dirty pages", why),
-    }
+    // Whoever syncs on this machine may have the pages written before they are counted, but not each time.
+    let unwritten = (0..5).any(|_| {
+        std::fs::write(dir.path().join("store"), vec![3u8; 8 << 20]).unwrap();
+        let written = cache::resident(dir.path()).measured().cloned().unwrap();
+        assert_eq!((written.share(), written.pages), (Some(1.0), (8 << 20) / rustix::param::page_size() as u64));
+        match &written.dirty {
+            Reading::Measured(dirty) => *dirty + written.writeback.measured().unwrap() > 0,
+            Reading::Missing(why) => {
+                skipped("dirty pages", why);
+                true
+            }
+        }
+    });
+    assert!(unwritten, "no page was dirty or under way to the disk");
     let left = cache::evict(dir.path()).measured().cloned().unwrap();
     assert_eq!((left.cached, left.share()), (0, Some(0.0)));
 }

@@ -18,7 +18,9 @@ use prony_runtime::profile as node;
 
 use crate::environment::program;
 
-const BURN: &str = "function burn(ms) { const end = Date.now() + ms; while (Date.now() < end) Math.sqrt(2); }\n";
+/// Work and not time, which a busy machine may take away whole.
+const BURN: &str =
+    "function burn(millions) { let x = 0; for (let i = 0; i < millions * 1e6; i++) x += Math.sqrt(i); return x; }\n";
 
 /// Prints that a test cannot run here; where everything is required, that is a failure.
 fn skipped(what: &str, why: &dyn std::fmt::Display) {
@@ -70,10 +72,7 @@ fn hot_functions_of_node_are_found_with_their_shares_and_instants() {
         |name: &str| profile.samples.iter().filter(|sample| profile.function_of(sample.frame).name == name).count();
     let (three, one) = (count("three"), count("one"));
     assert!((one * 9 / 5..one * 5).contains(&three), "{three} and {one}");
-    // By time one may be ahead where the other waited for a processor; nothing else is compared.
-    let mut most: Vec<&str> = times.functions[..2].iter().map(|f| profile.functions[f.of].name.as_str()).collect();
-    most.sort_unstable();
-    assert_eq!(most, ["one", "three"]);
+    assert!(three + one > profile.samples.len() / 2, "{three} and {one} of {}", profile.samples.len());
     assert_eq!(profile.packages[times.packages[0].of], "the program");
     let inside = profile.samples.iter().filter(|sample| begin <= sample.at && sample.at <= end).count();
     assert_eq!(inside, profile.samples.len(), "V8's clock is ours");

@@ -46,6 +46,7 @@ impl Bench {
             .current_dir(self.dir.path())
             .env("NO_COLOR", "1")
             .env("PRONY_CACHE", self.path("cache"))
+            .env("PRONY_RUNS", self.path("runs"))
             .envs(self.shared.then_some(("PRONY_SHARED", "1")))
             .output()
             .unwrap()
@@ -54,7 +55,8 @@ impl Bench {
     /// Begins `prony exec`, which may hang where it should not.
     pub(crate) fn begin(&self, args: &[&str]) -> Child {
         let mut command = Command::new(PRONY);
-        command.arg("exec").args(args).current_dir(self.dir.path()).env("PRONY_CACHE", self.path("cache"));
+        command.arg("exec").args(args).current_dir(self.dir.path());
+        command.env("PRONY_CACHE", self.path("cache")).env("PRONY_RUNS", self.path("runs"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
@@ -171,11 +173,36 @@ pub(crate) fn amount(trial: &TrialRecord, phase: &str, metric: Metric) -> f64 {
     reading(trial, phase, MetricKey::amount(metric)).unwrap_or_else(|| panic!("no {}", metric.name()))
 }
 
-/// All but those that depend on how busy the machine is, and the note on processes with a good part (`processes.rs`).
+/// Findings that depend on the machine, on how busy it is and on an optimised build. A test that is about one of them
+/// asks for it by its name ([`finding`]).
+pub(crate) const MACHINE: [&str; 16] = [
+    "coarse_cpu",
+    "disk_nearly_full",
+    "disturbed_trials",
+    "drift",
+    "gaps_between_batches",
+    "heap_read_rarely",
+    "kernel_peak_above_sampled",
+    "late_counters",
+    "other_run",
+    "phase_too_short",
+    "replicas_released_apart",
+    "store_read_long",
+    "swapped",
+    "throttled",
+    "unsettled",
+    "untimed_close",
+];
+
+/// All but those that depend on the machine, and the note on processes with a good part (`processes.rs`).
 pub(crate) fn guards(trial: &TrialRecord) -> Vec<&str> {
     let all = trial.findings.iter().map(|finding| finding.guard.as_str());
-    all.filter(|guard| !matches!(*guard, "late_counters" | "coarse_cpu" | "heap_read_rarely" | "process_share"))
-        .collect()
+    all.filter(|guard| !MACHINE.contains(guard) && *guard != "process_share").collect()
+}
+
+/// What the first finding of this guard says.
+pub(crate) fn finding<'t>(trial: &'t TrialRecord, guard: &str) -> Option<&'t str> {
+    trial.findings.iter().find(|finding| finding.guard == guard).map(|finding| finding.message.as_str())
 }
 
 pub(crate) fn said(trial: &TrialRecord) -> &str {
@@ -213,6 +240,21 @@ pub(crate) fn phase<'t>(trial: &'t TrialRecord, name: &str) -> &'t PhaseRecord {
 
 pub(crate) fn gauge(trial: &TrialRecord, phase: &str, metric: Metric, stat: Stat) -> f64 {
     reading(trial, phase, MetricKey::gauge(metric, stat)).unwrap_or_else(|| panic!("no {}: {trial:?}", metric.name()))
+}
+
+/// A figure; `None` where a busy machine let prony notice a boundary of the phase too late for it, or a quick one let the
+/// phase run in less than a scheduler tick.
+pub(crate) fn unless_late(trial: &TrialRecord, phase_name: &str, key: MetricKey) -> Option<f64> {
+    match phase(trial, phase_name).reading(key) {
+        Some(Reading::Measured(value)) => Some(*value),
+        Some(Reading::Missing(why)) => {
+            let why = why.to_string();
+            let known = ["may have read its counters up to", "before its begin was noticed", "updates the CPU time"];
+            assert!(known.iter().any(|text| why.contains(text)), "{key}: {why}");
+            None
+        }
+        None => panic!("no {key}"),
+    }
 }
 
 pub(crate) fn why(trial: &TrialRecord, phase_name: &str, key: MetricKey) -> String {

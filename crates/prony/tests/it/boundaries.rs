@@ -7,7 +7,7 @@ use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
 use prony_model::record::Completion;
 
-use crate::bench::{Bench, PRONY, amount, guards, reading, said, shell};
+use crate::bench::{Bench, PRONY, amount, finding, guards, reading, said, shell};
 
 #[test]
 fn lines_and_marks_make_phases() {
@@ -31,7 +31,7 @@ fn lines_and_marks_make_phases() {
     let wall = reading(&trial, "load", MetricKey::amount(Metric::Wall));
     assert!(lag > 0.0 && wall.is_none_or(|wall| wall + lag >= 25e6), "{wall:?} and {lag}");
     // Where they were read late, which is a finding, counters may be the neighbour's.
-    if !trial.findings.iter().any(|finding| finding.guard == "late_counters") {
+    if finding(&trial, "late_counters").is_none() {
         assert!(amount(&trial, "work", Metric::Cpu) > amount(&trial, "load", Metric::Cpu), "the work is in its phase");
     }
     // Its script writes any time; where the phase has no figure, there is nothing that it exceeds.

@@ -9,7 +9,7 @@ use prony_model::finding::Severity;
 use prony_model::record::TrialRecord;
 use prony_results::{Database, RunId};
 
-use crate::bench::{PRONY, eventually, guards, said};
+use crate::bench::{PRONY, eventually, finding, guards, said};
 
 /// A folder with a program's directory `site` and something of the user's beside it, `shared`.
 struct Home {
@@ -435,11 +435,11 @@ fn two_runs_at_once_are_a_finding_in_both() {
     for (database, what) in [("prony.db", "another run of prony was in progress"), ("first.db", "another run of prony")]
     {
         let trials = home.trials(database, 1);
-        let found = trials[0].findings.iter().find(|finding| finding.guard == "other_run");
-        assert!(found.is_some_and(|found| found.message.starts_with(what)), "{database}: {:?}", trials[0].findings);
+        let found = finding(&trials[0], "other_run");
+        assert!(found.is_some_and(|message| message.starts_with(what)), "{database}: {:?}", trials[0].findings);
     }
     let (_, text) = home.run("[program.x]\ncommand = \"true\"\n");
-    assert!(!guards(&home.trials("prony.db", 2)[0]).contains(&"other_run"), "{text}");
+    assert_eq!(finding(&home.trials("prony.db", 2)[0], "other_run"), None, "{text}");
 }
 
 /// Whether a prony can be started as the first process of a PID namespace, and limit memory.
@@ -478,6 +478,6 @@ fn run_in_another_pid_namespace_spares_groups_and_scratch_of_a_live_run() {
     for database in ["first.db", "second.db"] {
         let trials = home.trials(database, 1);
         assert!(trials[0].ending.outcome.is_ok(), "{database}: {:?}", trials[0].ending);
-        assert!(guards(&trials[0]).contains(&"other_run"), "{database}: {:?}", trials[0].findings);
+        assert!(finding(&trials[0], "other_run").is_some(), "{database}: {:?}", trials[0].findings);
     }
 }

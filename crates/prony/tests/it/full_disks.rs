@@ -30,14 +30,14 @@ impl Drop for SmallDisk {
     }
 }
 
-/// What running an experiment prints whose trials work on a small disk, and its trials; `code` is its exit code.
-fn on_a_small_disk(code: i32, body: &str) -> Option<(String, Vec<TrialRecord>)> {
+/// What running an experiment prints whose trials work on a small disk, and its trials; it ends with one of these exit codes.
+fn on_a_small_disk(codes: &[i32], body: &str) -> Option<(String, Vec<TrialRecord>)> {
     let disk = SmallDisk::new()?;
     let bench = Bench::new();
     bench.write("full.toml", body);
     let output = bench.prony(&["run", "full.toml", "--quiet", "--scratch", disk.0.path().to_str().unwrap()]);
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(output.status.code().is_some_and(|code| codes.contains(&code)), "{said}");
     Some((said, bench.data().trials))
 }
 
@@ -47,7 +47,7 @@ fn full_disk_is_named_and_gives_no_verdict_of_speed() {
     let body = "[factors]\nengine = [\"lmdb\", \"sqlite\"]\n[compare]\nbaseline = { engine = \"lmdb\" }\nblocks = 3\n\
                 [store]\nengine = \"{engine}\"\n[data]\nrecords = 3_500\nvalue = { bytes = 2_100 }\n\
                 [[phase]]\nname = \"write\"\nput = {}\n[[phase]]\nname = \"read\"\nget = {}\n";
-    let Some((said, trials)) = on_a_small_disk(1, body) else { return };
+    let Some((said, trials)) = on_a_small_disk(&[1], body) else { return };
     assert!(said.contains("9 of 9 trials failed: 6 disk full of `lmdb`; 3 disk full of `sqlite`"), "{said}");
     assert!(!said.contains("faster") && !said.contains("slower"), "{said}");
     assert!(said.contains("neither `engine=sqlite` nor `engine=lmdb` finishes"), "{said}");
@@ -62,18 +62,18 @@ fn full_disk_is_named_and_gives_no_verdict_of_speed() {
 /// Both ended after 100 failures in a row, whatever was allowed: partial phases, without a count.
 #[test]
 fn counts_of_a_full_disk_stay_and_are_compared() {
-    let run = |code: i32, allowed: &str, amount: &str| {
+    let run = |codes: &[i32], allowed: &str, amount: &str| {
         let body = format!(
             "[factors]\nengine = [\"lmdb\", \"sqlite\"]\n[observe]\ncare = \"light\"\n[compare]\n\
              baseline = {{ engine = \"lmdb\" }}\nblocks = 1\nmetric = \"write.errors\"\nmetrics = [\"write.operations\"]\n\
              errors = {allowed}\n[store]\nengine = \"{{engine}}\"\n[data]\nrecords = 3_500\nvalue = {{ bytes = 2_100 }}\n\
              [[phase]]\nname = \"write\"\nput = {{ {amount} }}\n"
         );
-        on_a_small_disk(code, &body).map(|(_, trials)| trials)
+        on_a_small_disk(codes, &body).map(|(_, trials)| trials)
     };
     let figure = |trial: &TrialRecord, name: &str| trial.figure(&name.parse().unwrap()).measured().copied();
     for (code, allowed, all_may_fail) in [(0, "\"100%\"", true), (1, "0", false)] {
-        let Some(trials) = run(code, allowed, "") else { return };
+        let Some(trials) = run(&[code], allowed, "") else { return };
         assert_eq!(trials.len(), 3);
         for trial in &trials {
             let [errors, done] = ["write.errors", "write.operations"].map(|name| figure(trial, name).unwrap());
@@ -82,9 +82,13 @@ fn counts_of_a_full_disk_stay_and_are_compared() {
             assert_eq!(figure(trial, "write.time").is_some(), all_may_fail, "{:?}", trial.phases);
         }
     }
-    for trial in run(1, "0", "duration = \"1 s\"").unwrap() {
-        assert_eq!(trial.ending.outcome, Outcome::DiskFull, "{:?}", trial.ending);
-        assert!(figure(&trial, "write.errors") > Some(0.0) && figure(&trial, "write.rate") > Some(0.0));
+    // On a busy machine the disk may not be full after the first of these times.
+    let full = |trial: &TrialRecord| trial.ending.outcome == Outcome::DiskFull;
+    let timed = ["1 s", "5 s", "25 s"].map(|time| format!("duration = \"{time}\"")).into_iter();
+    let trials =
+        timed.map(|amount| run(&[0, 1], "0", &amount).unwrap()).find(|trials| trials.iter().all(full)).unwrap();
+    for trial in &trials {
+        assert!(figure(trial, "write.errors") > Some(0.0) && figure(trial, "write.rate") > Some(0.0));
     }
 }
 
@@ -94,7 +98,7 @@ fn full_disk_is_named_where_one_large_commit_of_lmdb_meets_it() {
     let body = "[observe]\ncare = \"light\"\n[store]\nengine = \"lmdb\"\n[compare]\nblocks = 1\n\
                 [data]\nrecords = 3_500\nvalue = { bytes = 2_100 }\n\
                 [[phase]]\nname = \"write\"\nput = { transaction = \"single\" }\n";
-    let Some((_, trials)) = on_a_small_disk(1, body) else { return };
+    let Some((_, trials)) = on_a_small_disk(&[1], body) else { return };
     let ending = &trials[0].ending;
     assert_eq!(ending.outcome, Outcome::DiskFull, "{ending:?}");
     assert!(ending.evidence.iter().any(|line| line.contains("committing: Input/output error")), "{ending:?}");
@@ -106,7 +110,7 @@ fn full_disk_is_named_where_lmdb_writes_through_its_map() {
     let body = "[observe]\ncare = \"light\"\n[store]\nengine = \"lmdb\"\noptions = { write_map = true }\n\
                 [compare]\nblocks = 1\n[data]\nrecords = 3_500\nvalue = { bytes = 2_100 }\n\
                 [[phase]]\nname = \"write\"\nput = { transaction = \"single\" }\n";
-    let Some((_, trials)) = on_a_small_disk(1, body) else { return };
+    let Some((_, trials)) = on_a_small_disk(&[1], body) else { return };
     let ending = &trials[0].ending;
     assert_eq!((ending.outcome, ending.phase.as_deref()), (Outcome::DiskFull, Some("write")), "{ending:?}");
     assert!(ending.evidence.iter().any(|line| line.contains("ended by signal 7")), "{ending:?}");

@@ -107,19 +107,19 @@ fn hot() -> Bench {
     bench
 }
 
-/// Own and total seconds by function in a phase of a variant's profile.
-fn seconds(bench: &Bench, variant: usize, phase: &str) -> BTreeMap<String, (f64, f64)> {
+/// How many samples found each function at work in a phase of a variant's profile: each is taken while the thread runs,
+/// however long it waited for a processor before.
+fn samples(bench: &Bench, variant: usize, phase: &str) -> BTreeMap<String, f64> {
     let (data, records) = bench.results();
     let trial = records[variant].trial.as_ref().unwrap();
     let phase = trial.phases.iter().find(|found| found.name == phase).unwrap();
     let profile = Profile::from_files(&bench.database().profile_files(data.head.id, variant).unwrap()).unwrap();
     let span = phase.begin.unwrap()..phase.end.unwrap();
-    let mut times = BTreeMap::new();
-    for share in profile.during(Some(&span)).times().functions {
-        let of: &mut (f64, f64) = times.entry(profile.functions[share.of].name.clone()).or_default();
-        *of = (of.0 + share.own.as_secs_f64(), of.1 + share.total.as_secs_f64());
+    let mut counts = BTreeMap::new();
+    for sample in profile.samples.iter().filter(|sample| span.contains(&sample.at)) {
+        *counts.entry(profile.function_of(sample.frame).name.clone()).or_default() += 1.0;
     }
-    times
+    counts
 }
 
 #[test]
@@ -135,13 +135,12 @@ fn hot_functions_are_found_in_their_phases_and_count_in_no_figure() {
     assert_eq!((data.trials.len(), data.head.planned, data.head.finished, data.head.ok), (4, 4, 4, 4));
     assert_eq!(records.iter().map(|record| record.variant).collect::<Vec<_>>(), [0, 1]);
     assert!(records.iter().all(|record| record.profiler == Profiler::V8 && record.interval.measured().is_some()));
-    let times = seconds(&bench, 1, "B");
-    let ratio = times["three"].0 / times["one"].0;
+    let counts = samples(&bench, 1, "B");
+    let ratio = counts["three"] / counts["one"];
     assert!((1.8..5.0).contains(&ratio), "{ratio}");
-    assert!(!times.contains_key("early"), "it belongs to the other phase");
-    let times = seconds(&bench, 1, "A");
-    let share = times["early"].0 / times.values().map(|(own, _)| own).sum::<f64>();
-    assert!(share > 0.5 && !times.contains_key("one"), "{times:?}");
+    assert!(!counts.contains_key("early"), "it belongs to the other phase");
+    let counts = samples(&bench, 1, "A");
+    assert!(counts["early"] > 0.5 * counts.values().sum::<f64>() && !counts.contains_key("one"), "{counts:?}");
 
     let shown = bench.says(&["show"]);
     assert!(shown.ends_with("where the time goes: `prony profile 1`\n"), "{shown}");

@@ -281,7 +281,7 @@ fn a_killed_runner_leaves_no_orphan_no_half_trial_and_can_be_resumed() {
     let bench = Bench::new(&long());
     let (mut child, mut lines) = start(&bench, &["run", "x.toml", "--json"]);
     until_phase(&mut lines, "rest", 2);
-    assert!(bench.processes() > 0 && !bench.scratch().is_empty(), "a trial is under way");
+    bench.wait_until("a trial under way", |bench| bench.processes() > 0 && !bench.scratch().is_empty());
     send(&child, Signal::KILL);
     child.wait().unwrap();
     bench.wait_until("a folder without scratch", |bench| bench.scratch().is_empty());
@@ -309,7 +309,7 @@ fn a_resumed_run_goes_on_where_its_scratch_was() {
     std::fs::create_dir(&elsewhere).unwrap();
     let (mut child, mut lines) = start(&bench, &["run", "x.toml", "--json", "--scratch", "elsewhere"]);
     until_phase(&mut lines, "rest", 1);
-    assert!(std::fs::read_dir(&elsewhere).unwrap().count() > 0, "the store lies there");
+    bench.wait_until("a store there", |_| std::fs::read_dir(&elsewhere).unwrap().count() > 0);
     send(&child, Signal::INT);
     child.wait().unwrap();
     std::fs::remove_dir_all(&elsewhere).unwrap();
@@ -348,7 +348,7 @@ fn resume_refuses_another_experiment() {
 #[test]
 fn hint_of_another_experiment_leaves_out_no_file_that_the_run_needs() {
     let program = "[observe]\nrecord_commands = false\n[compare]\nblocks = 2\n[program.p]\n\
-                   command = [\"sh\", \"-c\", \"echo rest; sleep 0.4\"]\n\
+                   command = [\"sh\", \"-c\", \"echo rest; exec sleep 600\"]\n\
                    [[phase]]\nname = \"rest\"\nbegin = { line = \"rest\" }\n";
     let bench = Bench::new(program);
     let (mut child, mut lines) = start(&bench, &["run", "x.toml", "--json"]);

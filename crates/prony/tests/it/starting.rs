@@ -4,26 +4,11 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use crate::bench::{Bench, scratches};
+use crate::bench::{Bench, MACHINE, scratches};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
-
-/// Findings that depend on the machine, on how busy it is and on an optimised build.
-const MACHINE: [&str; 11] = [
-    "disk_nearly_full",
-    "disturbed_trials",
-    "drift",
-    "gaps_between_batches",
-    "late_counters",
-    "coarse_cpu",
-    "other_run",
-    "swapped",
-    "throttled",
-    "unsettled",
-    "untimed_close",
-];
 
 /// Writes the starting file of this kind, checks it, and runs one block of it.
 fn runs_without_a_finding_about_the_file(bench: &Bench, kind: &str) {

@@ -12,8 +12,8 @@ use prony_model::record::probe::Because;
 use prony_model::units::Nanos;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{PRONY, Site, alive, amount, eventually, gauge, guards, phase, probe, said, version, why};
-use crate::runtimes::{USED, WORK};
+use crate::bench::{PRONY, Site, alive, amount, eventually, finding, gauge, phase, probe, said, version, why};
+use crate::runtimes::WORK;
 
 /// Collections came late from the event loop: they were missing where it had not turned, and in half of the runs of a
 /// program that idles at its end.
@@ -90,15 +90,26 @@ fn has_weak_references() -> bool {
 fn cached(main: &str, at_end: &str) -> (f64, TrialRecord) {
     let site = Site::new(&[("cache.js", CACHE), ("main.js", main)]);
     let phases = format!("[[phase]]\nname = \"fill\"\ncall = \"cache.js#fill\"\n{at_end}");
-    let trial = site.trial("node", "node main.js", &phases);
-    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
-    assert!(!guards(&trial).contains(&"hold_failed"), "{:?}", trial.findings);
-    let used = *phase_of(&trial, "fill").measured().unwrap_or_else(|| panic!("{:?}", phase(&trial, "fill").readings));
-    (used / 1e6, trial)
+    let tried = (0..5).find_map(|_| {
+        let trial = site.trial("node", "node main.js", &phases);
+        assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+        assert_eq!(finding(&trial, "hold_failed"), None);
+        Some((collected(&trial, "fill", Metric::HeapUsed)? / 1e6, trial))
+    });
+    tried.unwrap()
 }
 
-fn phase_of(trial: &TrialRecord, name: &str) -> Reading<f64> {
-    phase(trial, name).reading(USED).cloned().unwrap()
+/// What was read after the collection at a phase's end; `None` where a busy machine let the event loop turn too late for it.
+fn collected(trial: &TrialRecord, name: &str, metric: Metric) -> Option<f64> {
+    let late = probe(trial).suspensions.last().unwrap().late;
+    match phase(trial, name).reading(MetricKey::gauge(metric, Stat::End)) {
+        Some(Reading::Measured(value)) => Some(*value),
+        Some(Reading::Missing(why)) if late > Some(Nanos::from_millis(250)) => {
+            assert!(why.to_string().contains("after the phase's end"), "{why}");
+            None
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// V8 keeps what a `WeakRef` was made of or dereferenced to until the current job ends, so that a collection forced at
@@ -153,29 +164,32 @@ fn collection_at_the_next_turn_leaves_the_boundary_and_the_time_in_place() {
         return;
     }
     let main = "
-        const { fill } = require('./cache.js');
+        const { fill, done } = require('./cache.js');
         fill('weak');
-        for (const until = Date.now() + 100; Date.now() < until; );
-        setTimeout(() => console.log('done'), 20);
+        for (const until = Date.now() + 20; Date.now() < until; );
+        setTimeout(done, 20);
     ";
     let phases = "[[phase]]\nname = \"fill\"\ncall = \"cache.js#fill\"\nat_end = { collect = true, wait = \"300 ms\" }\n\
-                  [[phase]]\nname = \"rest\"\nbegin = { after = \"fill\" }\nend = { line = 'done' }\n";
-    let site = Site::new(&[("cache.js", CACHE), ("main.js", main)]);
+                  [[phase]]\nname = \"rest\"\nbegin = { after = \"fill\" }\nend = { call = \"cache.js#done\" }\n";
+    let cache = format!("{CACHE}exports.done = () => 1;");
+    let site = Site::new(&[("cache.js", &cache), ("main.js", main)]);
     let trial = site.trial("node", "node main.js", phases);
     let suspensions = &probe(&trial).suspensions;
     let [first, second] = suspensions.as_slice() else { panic!("{suspensions:?}") };
     assert_eq!(first.went_on, Some(Because::Later));
-    assert!(second.late >= Some(Nanos::from_millis(100)) && second.collected > Some(Nanos::ZERO));
+    assert!(second.late >= Some(Nanos::from_millis(19)) && second.collected > Some(Nanos::ZERO));
     let suspended: f64 = suspensions.iter().map(|suspension| suspension.suspended.unwrap().as_nanos() as f64).sum();
     assert!(suspended >= 300e6 && (amount(&trial, "fill", Metric::Suspended) - suspended).abs() < 1e6, "{suspended}");
-    // The second phase has the 100 ms in which the program ran, and none of the wait.
+    // The second phase has the 20 ms in which the program ran, and none of the wait.
     let (fill, rest) = (phase(&trial, "fill"), phase(&trial, "rest"));
     assert_eq!(fill.end, rest.begin, "the boundary is the function's return");
     let real = rest.end.unwrap().since(rest.begin.unwrap()).as_nanos() as f64;
     let wall = amount(&trial, "rest", Metric::Wall);
-    assert!(wall >= 95e6 && (real - wall - suspended).abs() < 1e6, "{real} is {wall} and {suspended}");
+    assert!(wall >= 19e6 && (real - wall - suspended).abs() < 1e6, "{real} is {wall} and {suspended}");
     let before = gauge(&trial, "fill", Metric::HeapUsed, Stat::Before);
-    assert!(before > 40e6 && gauge(&trial, "fill", Metric::HeapUsed, Stat::End) < before - 38e6);
+    assert!(before > 40e6);
+    let end = collected(&trial, "fill", Metric::HeapUsed);
+    assert!(end.is_none_or(|end| end < before - 38e6), "{end:?} of {before}");
 }
 
 /// A turn that comes long after the phase's end shows what the program did since, and not the phase.
@@ -217,7 +231,7 @@ fn phase_whose_collection_another_call_replaced_has_its_own_reason() {
         said.contains("another phase returned later in the same turn") && !said.contains("program ended"),
         "{said}"
     );
-    assert!(gauge(&trial, "second", Metric::HeapUsed, Stat::End) > 0.0);
+    assert!(collected(&trial, "second", Metric::HeapUsed).is_none_or(|used| used > 0.0));
 }
 
 /// Python has no such promise: a weakly referenced object goes with its last reference, or with the cycle that it is in.
@@ -265,12 +279,9 @@ fn forced_collection_counts_freed_buffers_out_of_external_memory() {
         let site = Site::new(&[("work.js", work), ("main.js", "require('./work.js').fill();")]);
         let phases = format!("[[phase]]\nname = \"fill\"\ncall = \"work.js#fill\"\n{at_end}");
         let trial = site.trial("node", "node main.js", &phases);
-        let external = |stat| gauge(&trial, "fill", Metric::External, stat);
-        assert!(
-            external(Stat::Before) > 100e6 && (10e6..14e6).contains(&external(Stat::End)),
-            "{}",
-            external(Stat::End)
-        );
+        assert!(gauge(&trial, "fill", Metric::External, Stat::Before) > 100e6);
+        let external = collected(&trial, "fill", Metric::External);
+        assert!(external.is_none_or(|left| (10e6..14e6).contains(&left)), "{external:?}");
     }
 }
 
@@ -280,10 +291,13 @@ fn phase_limit_excludes_suspensions() {
     let main = "const w = require('./work.js'); w.load(10); w.load(10);";
     let site = Site::new(&[("work.js", WORK), ("main.js", main)]);
     let phases = "[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nlimit = \"2 s\"\nat_end = { wait = \"1200 ms\" }\n\
-                  [[phase]]\nname = \"whole\"\nlimit = \"2 s\"\nend = { line = 'x' }\n";
+                  [[phase]]\nname = \"whole\"\nlimit = \"2 s\"\nbegin = { call = \"work.js#load\" }\nend = { line = 'x' }\n";
     let trial = site.trial("node", "node main.js", phases);
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
-    assert!(amount(&trial, "load", Metric::Suspended) >= 2.4e9 && amount(&trial, "load", Metric::Wall) < 1.2e9);
+    let [suspended, wall] = [Metric::Suspended, Metric::Wall].map(|metric| amount(&trial, "load", metric));
+    let load = phase(&trial, "load");
+    let real = load.end.unwrap().since(load.begin.unwrap()).as_nanos() as f64;
+    assert!(suspended >= 2.4e9 && wall <= real - 1.2e9, "{wall} of {real}, {suspended} suspended");
     assert_eq!(probe(&trial).suspensions.len(), 2);
 }
 
@@ -291,10 +305,12 @@ fn phase_limit_excludes_suspensions() {
 fn suspension_with_a_running_worker_makes_the_enclosing_phase_time_missing() {
     let Some(_) = version("node") else { return };
     let main = "
-        const { Worker, isMainThread, parentPort } = require('worker_threads');
-        const twice = (load) => { load(10); setTimeout(() => load(10), 1); };
-        if (isMainThread) new Worker(__filename).once('message', () => twice(require('./work.js').load));
-        else { parentPort.postMessage('go'); const until = Date.now() + 2000; while (Date.now() < until); }
+        const { Worker, isMainThread, parentPort, workerData } = require('worker_threads');
+        const flag = new Int32Array(isMainThread ? new SharedArrayBuffer(4) : workerData);
+        const twice = (load) => { load(10); setTimeout(() => { load(10); Atomics.store(flag, 0, 1); }, 1); };
+        if (isMainThread)
+            new Worker(__filename, { workerData: flag.buffer }).once('message', () => twice(require('./work.js').load));
+        else { parentPort.postMessage('go'); while (Atomics.load(flag, 0) === 0); }
     ";
     let site = Site::new(&[("work.js", WORK), ("main.js", main)]);
     let phases = "[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nat_end = { wait = \"500 ms\" }\n";
@@ -311,24 +327,29 @@ fn suspension_with_a_running_worker_makes_the_enclosing_phase_time_missing() {
 #[test]
 fn killed_suspended_process_leaves_limits_in_force() {
     let Some(_) = version("node") else { return };
-    let main = "process.send('now'); require('./work.js').load(10);";
-    let parent = "const child = require('child_process').fork('./main.js'); setInterval(() => {}, 1e6); \
-                  child.once('message', () => setTimeout(() => child.kill('SIGKILL'), 700));";
-    let site = Site::new(&[("work.js", WORK), ("main.js", main), ("parent.js", parent)]);
-    let phases = "[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nat_end = { wait = \"600 s\" }\n\
-                  [[phase]]\nname = \"whole\"\nlimit = \"2 s\"\nend = { line = 'x' }\n";
-    let trial = site.trial("node", "node parent.js", phases);
+    let parent = "require('child_process').fork('./main.js'); setInterval(() => {}, 1e6);";
+    let site = Site::new(&[("work.js", WORK), ("main.js", MAIN), ("parent.js", parent)]);
+    let whole =
+        "[[phase]]\nname = \"whole\"\nlimit = \"2 s\"\nbegin = { call = \"work.js#load\" }\nend = { line = 'x' }\n";
+    let (mut runner, pid) = suspended_for_long(&site, "node parent.js", whole);
+    kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    runner.wait().unwrap();
+    let trial = site.bench.data().trials.remove(0);
     assert_eq!(trial.ending.outcome, Outcome::TimedOut, "{:?}", trial.ending);
-    assert!(guards(&trial).contains(&"hold_failed"), "{:?}", trial.findings);
+    assert!(finding(&trial, "hold_failed").is_some(), "{:?}", trial.findings);
     let suspension = &probe(&trial).suspensions[0];
     assert!(suspension.fault.as_ref().unwrap().contains("ended while prony had suspended it"), "{suspension:?}");
 }
 
-/// A program held for ten minutes: the runner, and the program's own process.
-fn suspended_for_long(site: &Site) -> (Child, String) {
+/// Writes its process to a file and calls the function at whose end it is suspended.
+const MAIN: &str =
+    "require('fs').writeFileSync(process.env.PIDFILE, String(process.pid)); require('./work.js').load(10);";
+
+/// A program held for ten minutes: the runner, and the process in which [`MAIN`] runs.
+fn suspended_for_long(site: &Site, command: &str, more: &str) -> (Child, String) {
     let phase = "[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nat_end = { wait = \"600 s\" }\n";
     let head = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n";
-    let body = format!("{head}{}inherit = [\"PIDFILE\"]\n{phase}", Site::program("node", "node main.js"));
+    let body = format!("{head}{}inherit = [\"PIDFILE\"]\n{phase}{more}", Site::program("node", command));
     fs::write(site.bench.path("e.toml"), body).unwrap();
     let mut run = Command::new(PRONY);
     run.args(["run", "e.toml", "--quiet"]).current_dir(site.bench.path("")).env("PIDFILE", site.bench.path("pid"));
@@ -347,12 +368,11 @@ fn suspensions(site: &Site) -> Vec<PathBuf> {
 #[test]
 fn suspended_program_ends_with_its_runner() {
     let Some(_) = version("node") else { return };
-    let main = "require('fs').writeFileSync(process.env.PIDFILE, String(process.pid)); require('./work.js').load(10);";
     for (signal, code) in [(Signal::INT, Some(1)), (Signal::KILL, None)] {
-        let site = Site::new(&[("work.js", WORK), ("main.js", main)]);
-        let (mut runner, pid) = suspended_for_long(&site);
+        let site = Site::new(&[("work.js", WORK), ("main.js", MAIN)]);
+        let (mut runner, pid) = suspended_for_long(&site, "node main.js", "");
         assert!(alive(&pid));
-        kill_process(Pid::from_raw(i32::try_from(runner.id()).unwrap()).unwrap(), signal).unwrap();
+        kill_process(Pid::from_child(&runner), signal).unwrap();
         assert_eq!(runner.wait().unwrap().code(), code);
         eventually("the program is gone", || !alive(&pid));
         eventually("no scratch is left", || suspensions(&site).is_empty());
