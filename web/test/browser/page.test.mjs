@@ -32,8 +32,8 @@ test("growth shows what ran out of memory", options, () =>
     assert.match(await page.locator("#growth .canvas").first().innerHTML(), /✕ 16 out of memory \(limit\)/);
     const captions = (await page.locator("#growth figcaption").allInnerTexts()).join(" ");
     assert.match(captions, /source\.anon\.max against documents/, "limited memory stands below what was chosen");
-    assert.match(captions, /left out for want of a figure: 16 of 80 trials/);
-    assert.match(captions, /extrapolated, not measured: it would meet the limit of 16\.00\sGB at about/);
+    assert.match(captions, /left out, since they have no value: 16 of 80 trials/);
+    assert.match(captions, /extrapolated, not measured: it would reach the memory limit of 16\.00\sGB at about/);
     assert.match((await page.locator("#growth .canvas").last().textContent()) ?? "", /limit 16\sGB/);
     assert.match(await page.locator("#latency figcaption").first().innerText(), /Solid: intended; dashed: actual/);
   }),

@@ -316,6 +316,15 @@ mod tests {
         );
     }
 
+    /// Whether the baseline differs from itself is not tested: an interval around 1 may be a wide one.
+    #[test]
+    fn a_check_of_the_baseline_says_only_whether_its_interval_includes_one() {
+        let text = |low, high| itself(&Estimate { ratio: 1.019, interval: RatioInterval { low, high } });
+        assert_eq!(text(0.213, Some(1.25)), "ratio 1.019 (0.213 to 1.25), which includes 1");
+        assert!(text(1.4, Some(1.6)).ends_with("which excludes 1") && text(1.4, None).ends_with("which excludes 1"));
+        assert!(text(0.0, Some(0.9)).ends_with("which excludes 1") && text(0.9, None).ends_with("which includes 1"));
+    }
+
     #[test]
     fn intervals_say_where_they_are_open() {
         let text = |low, high| interval_text(RatioInterval { low, high });
