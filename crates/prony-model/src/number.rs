@@ -88,7 +88,7 @@ pub fn effect(share: f64) -> String {
 /// An estimated bound of effects, with two digits, rounded up: `13 %`, `4.1 %`.
 pub fn effect_bound(share: f64) -> String {
     let unit = if share < 0.1 { 1e-3 } else { 1e-2 };
-    if share < 0.01 || share > 0.99 { effect(share) } else { effect((share / unit - 1e-9).ceil() * unit) }
+    if (0.01..=0.99).contains(&share) { effect((share / unit - 1e-9).ceil() * unit) } else { effect(share) }
 }
 
 /// An interval of bounds that are formatted already, with the text to put behind the numbers: `2.1 to 7.0 %`, `at most
