@@ -201,7 +201,7 @@ mod tests {
             [burst_lines(&watched, &Readings::new()).remove(0), dirty_line(&watched, at(13_000))]
                 .map(|line| line.judge())
         };
-        assert_eq!((judged(400), judged(1_000)), ([Fail; 2], [Pass; 2]));
+        assert_eq!((judged(400), judged(1_000)), ([Fail, Fail], [Pass, Pass]));
     }
 
     #[test]
