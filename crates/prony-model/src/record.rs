@@ -82,14 +82,30 @@ impl TrialRecord {
         reading.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
     }
 
-    /// How far the true value may lie above [`figure`](Self::figure), in its unit. The largest sample of memory is a
-    /// lower bound; the kernel's own peak of resident memory, mapped files included, shows how much the samples of the
-    /// phase missed. 0 for other metrics, and where the kernel has no such peak.
-    pub fn missed_by_samples(&self, name: &MetricName) -> f64 {
-        let is_sampled = matches!(name.key.metric, Metric::Anon | Metric::Rss) && name.key.stat == Some(Stat::Max);
-        let rss = |stat| self.figure(&MetricName { key: MetricKey::gauge(Metric::Rss, stat), ..name.clone() });
-        let missed = || Some(rss(Stat::Peak).measured()? - rss(Stat::Max).measured()?);
-        is_sampled.then(missed).flatten().map_or(0.0, |missed| missed.max(0.0))
+    /// How far the true value may lie below and above [`figure`](Self::figure), in its unit; 0 where nothing else is known.
+    ///
+    /// The largest sample of memory is a lower bound; the kernel's own peak of resident memory, mapped files included,
+    /// shows how much the samples of the phase missed. The CPU time of threads that ran at a boundary is known to a
+    /// scheduler tick ([`Metric::CpuOver`]), and its parts, where the kernel counts them so, to a tick of procfs.
+    pub fn uncertainty(&self, name: &MetricName) -> (f64, f64) {
+        let of = |key| self.figure(&MetricName { key, ..name.clone() });
+        let of_phase = |metric| MetricName { instance: None, key: MetricKey::amount(metric), ..name.clone() };
+        let error = |metric| self.figure(&of_phase(metric)).measured().copied().unwrap_or(0.0);
+        match (name.key.metric, name.key.stat) {
+            (Metric::Anon | Metric::Rss, Some(Stat::Max)) => {
+                let rss = |stat| of(MetricKey::gauge(Metric::Rss, stat));
+                let missed = || Some(rss(Stat::Peak).measured()? - rss(Stat::Max).measured()?);
+                (0.0, missed().map_or(0.0, |missed| missed.max(0.0)))
+            }
+            (Metric::Cpu | Metric::OnCpu, _) => (error(Metric::CpuOver), error(Metric::CpuUnder)),
+            (Metric::CpuUser | Metric::CpuSystem, _) => {
+                let tick = TICK.as_nanos() as f64;
+                let in_ticks = of(name.key).measured().is_some_and(|time| time % tick == 0.0);
+                let parts = if in_ticks { tick } else { 0.0 };
+                (error(Metric::CpuOver) + parts, error(Metric::CpuUnder) + parts)
+            }
+            _ => (0.0, 0.0),
+        }
     }
 
     /// Why the reading of a metric in a phase of the trial does not count; `None` where it does.
@@ -319,7 +335,7 @@ pub struct ProcessSeries {
     pub samples: Vec<ProcessSample>,
 }
 
-/// The longest period of the kernel's scheduler tick (CONFIG_HZ is 100 to 1000). The kernel adds to the CPU time of a thread
+/// The longest period of the kernel's scheduler tick (CONFIG_HZ is 100 to 1000), and the unit of CPU times in procfs. The kernel adds to the CPU time of a thread
 /// that runs without a break only once a tick (`update_curr` in kernel/sched/fair.c), so that the CPU time of another process
 /// is exact once its threads sleep or have ended, and up to a tick per running thread too small before.
 pub const TICK: Nanos = Nanos::from_millis(10);

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prony_model::units::Nanos;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 /// Reads the time and waits: the machine's clock, or a scripted clock in tests.
 pub trait Clock {
@@ -42,6 +42,11 @@ pub fn unix_ms() -> u64 {
 /// CPU time of the calling thread.
 pub fn thread_cpu() -> Nanos {
     nanos(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+/// The period of the kernel's scheduler tick: the resolution of its coarse clocks.
+pub(crate) fn scheduler_tick() -> Nanos {
+    nanos(clock_getres(ClockId::MonotonicCoarse))
 }
 
 fn nanos(time: Timespec) -> Nanos {

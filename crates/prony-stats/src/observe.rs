@@ -13,8 +13,7 @@ use prony_model::reading::{Reading, Why};
 pub enum Observation {
     /// Measured: the phase that yields it was completed.
     Value(f64),
-    /// Measured by samples: the true value lies between the two, which are the largest sample and an upper bound from
-    /// another source.
+    /// Measured with a known error: the true value lies between the two.
     Between(f64, f64),
     /// Did not finish, because of a limit of the experiment, the runtime's heap or the subject's own failure: worse
     /// than any value.
@@ -52,11 +51,11 @@ impl Observation {
         }
     }
 
-    /// The observation where the true value may be greater by this amount, at least 0 and in the metric's unit.
+    /// The observation where the true value may be less or greater by these amounts, at least 0 and in the metric's unit.
     #[must_use]
-    pub fn or_more(self, by: f64) -> Self {
+    pub fn within(self, (less, more): (f64, f64)) -> Self {
         match self {
-            Self::Value(value) if by > 0.0 => Self::Between(value, value + by),
+            Self::Value(value) if less > 0.0 || more > 0.0 => Self::Between((value - less).max(0.0), value + more),
             other => other,
         }
     }
@@ -169,7 +168,7 @@ mod tests {
         let cost = |o: Observation, better| o.log_cost(better);
         assert_eq!(cost(Observation::Value(2.0), Better::Lower), Some((2f64.ln(), 2f64.ln())));
         assert_eq!(cost(Observation::Value(2.0), Better::Higher), Some((-(2f64.ln()), -(2f64.ln()))));
-        let more = Observation::Value(2.0).or_more(1.0);
+        let more = Observation::Value(2.0).within((0.0, 1.0));
         assert_eq!(cost(more, Better::Lower), Some((2f64.ln(), 3f64.ln())));
         assert_eq!(cost(more, Better::Higher), Some((-(3f64.ln()), -(2f64.ln()))));
         assert_eq!(cost(Observation::Unfinished, Better::Higher), Some((f64::INFINITY, f64::INFINITY)));

@@ -8,7 +8,7 @@ use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::Trigger;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::{Call, ProgramStore};
-use prony_model::record::{Completion, PhaseRecord, Settled, TICK, TrialRecord};
+use prony_model::record::{Completion, PhaseRecord, Settled, TrialRecord};
 use prony_model::spec::TrialSpec;
 use prony_model::units::{Bytes, Nanos};
 
@@ -19,7 +19,7 @@ const FLOOD: Bytes = Bytes::from_mib(16);
 /// activity of neighbouring phases.
 const LATE: f64 = 0.25;
 
-/// A scheduler tick may be this share of a phase's wall time without a finding.
+/// The error of CPU time may be this share of it without a finding.
 const COARSE: f64 = 0.1;
 
 /// Reading the size of a program's store may take this share of the phases' time without a finding.
@@ -34,7 +34,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     findings.extend(repeated(record));
     findings.extend(settled_unseen(record));
     findings.extend(late(spec, record));
-    findings.extend(coarse_cpu(spec, record));
+    findings.extend(coarse_cpu(record));
     findings.extend(flooded(record));
     findings.extend(left_behind(record));
     findings.extend(strange_marks(record));
@@ -161,27 +161,23 @@ pub fn late(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     found.collect()
 }
 
-/// Phases that may have begun or ended while the program ran on, and that are so short that the kernel's tick matters in their CPU
-/// time. It is not removed: the error is random, and phases of one variant that are sometimes shorter than a tick would lose their
-/// small values only.
-fn coarse_cpu(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
-    let open = |phase: &&PhaseRecord| {
-        let bounds = observed(spec, phase).map(|observe| (observe.begin.is_some(), observe.end.is_some()));
-        phase.timed && bounds.is_some_and(|(begins, ends)| begins || ends)
-    };
+/// Phases at whose begin or end threads ran on, and that used so little CPU time that the kernel's tick matters in it.
+fn coarse_cpu(record: &TrialRecord) -> Vec<Finding> {
     let finding = |phase: &PhaseRecord| {
-        let wall = amount(phase, Metric::Cpu).and_then(|_| amount(phase, Metric::Wall))?;
-        let [tick, took] = [TICK, Nanos::from_nanos(wall as u64)];
+        let error =
+            amount(phase, Metric::CpuOver).into_iter().chain(amount(phase, Metric::CpuUnder)).fold(0.0, f64::max);
+        let cpu = amount(phase, Metric::Cpu).filter(|cpu| phase.timed && COARSE * cpu < error)?;
+        let [shown, used] = [error, cpu].map(|nanos| Nanos::from_nanos(nanos as u64));
         let message = format!(
-            "CPU time may be off by up to {tick} for each thread that ran when the phase began or ended: the kernel updates \
-             it once a scheduler tick, and the phase took only {took}"
+            "CPU time may be off by up to {shown}, and the phase used {used}: the kernel counts the time of a thread that runs \
+             on when a phase begins or ends only once a scheduler tick"
         );
-        let hint = "compare its wall time, make the phase longer, or compare more blocks: the error is random";
-        let severity = if took < tick { Severity::Warning } else { Severity::Note };
+        let hint = "compare its wall time, or make the phase longer: a verdict on its CPU time allows for this error";
+        let severity = if cpu < error { Severity::Warning } else { Severity::Note };
         let found = Finding::of("coarse_cpu", severity, message, hint).in_phase(&phase.name);
-        (wall * COARSE < tick.as_nanos() as f64).then(|| found.with(json!({ "wall": wall })))
+        Some(found.with(json!({ "error": error, "cpu": cpu })))
     };
-    record.phases.iter().filter(open).filter_map(finding).collect()
+    record.phases.iter().filter_map(finding).collect()
 }
 
 /// A hint how to have counters read closer to the boundaries of a phase; it depends on what begins the phase.
@@ -223,7 +219,7 @@ fn store_carried_over(store: &ProgramStore) -> Option<Finding> {
         return None;
     }
     let message = format!(
-        "the program's `store` already held {before} when the trial began, in a directory that all trials share"
+        "the program's `store` already held {before} when the trial began, in a directory that it shares with other trials"
     );
     let hint = "if earlier trials left this data, remove it in `prepare`, or give each trial its own copy with `copy = \
         \"trial\"`";

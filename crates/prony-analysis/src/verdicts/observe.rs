@@ -119,7 +119,7 @@ impl<'a> Index<'a> {
         let figures = self.figures(&pair.metric);
         let observation = |at: usize| {
             let trial = &self.all[at];
-            Observation::of(trial.ending.outcome, &figures[at]).or_more(trial.missed_by_samples(&pair.metric))
+            Observation::of(trial.ending.outcome, &figures[at]).within(trial.uncertainty(&pair.metric))
         };
         let block = |block: &Pairing| {
             let all: Vec<Observation> = block.trials().map(observation).collect();

@@ -121,11 +121,26 @@ pub(crate) fn ids(text: &str) -> Option<Ids> {
     Some(Ids { process: number("Tgid:")?, parent: number("PPid:")? })
 }
 
-/// Reads voluntary and forced context switches of one thread from its `status`.
-pub fn switches(text: &str) -> Option<(u64, u64)> {
+/// One thread by its `status`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadStatus {
+    /// On a CPU, or waiting for one.
+    pub runnable: bool,
+    /// Context switches by waiting.
+    pub voluntary: u64,
+    /// Context switches by preemption.
+    pub forced: u64,
+}
+
+/// Reads state and context switches of one thread from its `status`.
+pub fn thread_status(text: &str) -> Option<ThreadStatus> {
     // They are the last of some sixty lines.
     let number = |key| text.lines().rev().find_map(|line| line.strip_prefix(key))?.trim().parse().ok();
-    Some((number("voluntary_ctxt_switches:")?, number("nonvoluntary_ctxt_switches:")?))
+    Some(ThreadStatus {
+        runnable: line(text, "State:")?.starts_with('R'),
+        voluntary: number("voluntary_ctxt_switches:")?,
+        forced: number("nonvoluntary_ctxt_switches:")?,
+    })
 }
 
 fn line<'a>(text: &'a str, key: &str) -> Option<&'a str> {
@@ -300,9 +315,10 @@ mod tests {
 
     #[test]
     fn thread_figures_read() {
-        let status = "Threads:\t1\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
-        assert_eq!(switches(status), Some((12, 3)));
-        assert_eq!(switches("Threads:\t1\n"), None);
+        let status = "State:\tR (running)\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
+        assert_eq!(thread_status(status), Some(ThreadStatus { runnable: true, voluntary: 12, forced: 3 }));
+        assert!(thread_status(&status.replace('R', "S")).is_some_and(|status| !status.runnable));
+        assert_eq!(thread_status("State:\tR (running)\n"), None);
         let read = SchedStat { on_cpu: Nanos::from_nanos(64_786), wait: Nanos::from_nanos(41_072), slices: 2 };
         assert_eq!(schedstat("64786 41072 2\n"), Some(read));
         assert_eq!(schedstat("64786 41072"), None);
@@ -343,7 +359,7 @@ mod tests {
 
         #[test]
         fn no_text_makes_a_parser_fall(text in "\\PC{0,200}") {
-            let _ = (stat(text.as_bytes()), memory(&text), statm(&text), switches(&text), schedstat(&text), io(&text));
+            let _ = (stat(text.as_bytes()), memory(&text), statm(&text), thread_status(&text), schedstat(&text), io(&text));
             let _ = (pss(&text), ids(&text), pids(&text), last_pid(&text), cpu_stat_v2(&text), pressure(&text));
         }
     }

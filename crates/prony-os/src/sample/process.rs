@@ -183,6 +183,8 @@ impl Process {
         let unexpected = || io::Error::other("`/proc/PID/stat` has an unexpected form");
         let stat = parse::stat(self.stat.read(buffer)?).ok_or_else(unexpected)?;
         self.read_threads(ask, buffer);
+        // Exact where all threads were found asleep before it is read.
+        let clock = if ask.detail == Detail::All { cpu_clock::process_cpu(self.pid) } else { clock };
         self.counters_at = clock.as_ref().ok().map(|clock| (*clock, ask.at));
         let clock = clock.map_or_else(|e| Reading::Missing(why("CPU clock", &e)), Reading::Measured);
         let inherited = inherited(&stat, ask.tick);

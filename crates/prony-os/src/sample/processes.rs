@@ -202,6 +202,7 @@ mod tests {
             at: ms(at),
             took: Nanos::ZERO,
             store_took: Nanos::ZERO,
+            cpu_lacks: Nanos::ZERO,
             processes: processes.iter().map(process).collect(),
             totals: BTreeMap::new(),
             group: unread(),

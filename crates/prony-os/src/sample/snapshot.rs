@@ -30,6 +30,9 @@ pub struct Snapshot {
     pub processes: Vec<ProcessSnapshot>,
     /// Counters of each role, and of the whole tree under `""`, since the sampler began.
     pub totals: BTreeMap<String, Counters>,
+    /// How much CPU time may be missing in `totals` and `group`: a scheduler tick for each thread that was on a CPU or
+    /// waited for one ([`CpuError`](prony_model::record::CpuError)).
+    pub cpu_lacks: Nanos,
     /// CPU time of the trial's control group.
     pub group: Reading<GroupCpu>,
     /// Sync calls of each role whose processes are followed.
@@ -195,6 +198,7 @@ mod tests {
                 at: cpu,
                 took: Nanos::ZERO,
                 store_took: Nanos::ZERO,
+                cpu_lacks: Nanos::ZERO,
                 processes: Vec::new(),
                 totals: BTreeMap::from([(String::new(), counters)]),
                 group: Reading::Measured(GroupCpu { total: cpu, user: cpu, system: Nanos::ZERO }),

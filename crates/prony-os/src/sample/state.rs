@@ -17,7 +17,7 @@ use super::snapshot::{GroupFiles, ProcessSnapshot, Snapshot, group_cpu, pressure
 use super::sync::{SyncCounters, SyncCounts};
 use super::tree::{Finder, Root};
 use crate::cache;
-use crate::clock::{monotonic, thread_cpu};
+use crate::clock::{monotonic, scheduler_tick, thread_cpu};
 use crate::sys::cpu_clock::process_cpu;
 use crate::why::why;
 
@@ -286,9 +286,12 @@ impl State {
         let (disk, cached) = if roles.is_some() { unread } else { self.read_store() };
         let store_took = monotonic().since(began_store);
         let totals = self.totals();
+        let subjects = self.processes.values().filter(|process| process.itself);
+        let runnable: u64 = subjects.map(|process| process.threads.were_runnable()).sum();
+        let cpu_lacks = Nanos::from_nanos(runnable * scheduler_tick().as_nanos());
         self.snapshots_cpu += thread_cpu().since(cpu);
         let took = monotonic().since(at);
-        Snapshot { at, took, store_took, processes, totals, group, syncs, pressure, device, disk, cached }
+        Snapshot { at, took, store_took, processes, totals, cpu_lacks, group, syncs, pressure, device, disk, cached }
     }
 
     /// Whether a lean trial has nothing to read: its program has not begun, or has ended already.
@@ -418,6 +421,24 @@ mod tests {
 
     use super::*;
     use crate::sample::parse;
+
+    #[test]
+    fn cpu_time_of_threads_that_run_lacks_up_to_a_tick() {
+        let lacks = |script: &str| {
+            let mut shell = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+            let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+            lines.next().unwrap().unwrap();
+            let mut state = State::new(vec![Root::subject(shell.id(), "worker")], Settings::default());
+            // The shell may take a moment until it sleeps.
+            let all: Vec<Nanos> =
+                (0..200).map(|_| state.snapshot().cpu_lacks).take_while(|lacks| *lacks > Nanos::ZERO).collect();
+            shell.kill().unwrap();
+            shell.wait().unwrap();
+            (all.len(), all.first().copied())
+        };
+        assert_eq!(lacks("echo; while :; do :; done"), (200, Some(scheduler_tick())));
+        assert!(lacks("echo; exec sleep 1000").0 < 200);
+    }
 
     /// A shell whose counters a round need not read, as it uses little CPU time, has inherited those of a child.
     #[test]

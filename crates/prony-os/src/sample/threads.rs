@@ -37,6 +37,8 @@ struct Thread {
     due: Nanos,
     /// How often it had been put on a CPU when its switches were last read.
     slices: u64,
+    /// Whether it was on a CPU, or waited for one, then.
+    was_runnable: bool,
     /// When it was last found runnable, and how often it had slept by then; `None` where it was not.
     runnable: Option<(Nanos, u64)>,
     done: Done,
@@ -75,6 +77,7 @@ impl Threads {
                 first: Nanos::ZERO,
                 due: Nanos::ZERO,
                 slices: 0,
+                was_runnable: false,
                 runnable: None,
                 done: Done::default(),
             });
@@ -82,12 +85,12 @@ impl Threads {
     }
 
     /// Updates the threads that are due, or `all`: always the time waited; switches where requested and where the
-    /// thread has run, since `status` costs six times as much as `schedstat`.
+    /// thread has run, or of `all`, since `status` costs six times as much as `schedstat`.
     pub(crate) fn read(&mut self, now: Nanos, (all, switches): (bool, bool), buffer: &mut Vec<u8>) {
         let mut vanished = Vec::new();
         for (tid, thread) in self.live.iter_mut().filter(|(_, thread)| all || switches || thread.due <= now) {
             thread.reads_at(now);
-            match thread.read(switches.then_some((self.pid, *tid)), buffer) {
+            match thread.read(switches.then_some((self.pid, *tid)), all, buffer) {
                 Ok(()) => {}
                 Err(error) if ended(&error) => vanished.push(*tid),
                 Err(error) => self.blind = Some(why("`schedstat`", &error)),
@@ -113,6 +116,11 @@ impl Threads {
         sum
     }
 
+    /// How many threads were on a CPU, or waited for one, when all were last read.
+    pub(crate) fn were_runnable(&self) -> u64 {
+        self.live.values().filter(|thread| thread.was_runnable).count() as u64
+    }
+
     /// Time waited, voluntary and forced switches of all threads seen.
     pub(crate) fn totals(&self) -> (Reading<Nanos>, u64, u64) {
         let all = self.live.values().fold(self.ended, |all, thread| all.plus(thread.done));
@@ -126,7 +134,7 @@ impl Threads {
 fn slept_if_runnable((pid, tid): (u32, u32), buffer: &mut Vec<u8>) -> Option<u64> {
     let file = |name: &str| ProcFile::new(format!("/proc/{pid}/task/{tid}/{name}"));
     parse::stat(file("stat").read(buffer).ok()?).filter(|stat| stat.state == 'R')?;
-    parse::switches(&file("status").text(buffer).ok()?).map(|(voluntary, _)| voluntary)
+    parse::thread_status(&file("status").text(buffer).ok()?).map(|status| status.voluntary)
 }
 
 impl Thread {
@@ -137,14 +145,14 @@ impl Thread {
         self.due = now + Nanos::from_nanos(now.since(self.first).as_nanos() / PART).min(STALE);
     }
 
-    fn read(&mut self, switches: Option<(u32, u32)>, buffer: &mut Vec<u8>) -> std::io::Result<()> {
+    fn read(&mut self, switches: Option<(u32, u32)>, all: bool, buffer: &mut Vec<u8>) -> std::io::Result<()> {
         let Some(stat) = parse::schedstat(&self.schedstat.text(buffer)?) else { return Ok(()) };
         self.done.wait = stat.wait;
-        let Some((pid, tid)) = switches.filter(|_| stat.slices != self.slices) else { return Ok(()) };
+        let Some((pid, tid)) = switches.filter(|_| all || stat.slices != self.slices) else { return Ok(()) };
         let status = ProcFile::new(format!("/proc/{pid}/task/{tid}/status"));
-        if let Some((voluntary, forced)) = parse::switches(&status.text(buffer)?) {
-            (self.done.voluntary, self.done.forced) = (voluntary, forced);
-            self.slices = stat.slices;
+        if let Some(status) = parse::thread_status(&status.text(buffer)?) {
+            (self.done.voluntary, self.done.forced) = (status.voluntary, status.forced);
+            (self.slices, self.was_runnable) = (stat.slices, status.runnable);
         }
         Ok(())
     }
@@ -182,6 +190,7 @@ mod tests {
             first: Nanos::ZERO,
             due: Nanos::ZERO,
             slices: 0,
+            was_runnable: false,
             runnable: None,
             done: Done::default(),
         };

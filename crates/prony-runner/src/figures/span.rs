@@ -97,6 +97,19 @@ impl Span<'_> {
         readings
     }
 
+    /// By how much CPU time may be too large and too small: see [`Snapshot::cpu_lacks`]. All is counted of a process that
+    /// has ended.
+    pub(crate) fn cpu_error(&self) -> [(Metric, Nanos); 2] {
+        let lacks = |snapshot: usize| self.watched.snapshots[snapshot].cpu_lacks;
+        let begin = if self.from_the_start { Nanos::ZERO } else { lacks(self.first) };
+        let end = if self.to_the_end { Nanos::ZERO } else { lacks(self.until) };
+        // What was used during a suspension is deducted.
+        let inner = self.inner_suspensions().into_iter();
+        let (over, under) =
+            inner.fold((begin, end), |(over, under), (from, to)| (over + to.cpu_lacks, under + from.cpu_lacks));
+        [(Metric::CpuOver, over), (Metric::CpuUnder, under)]
+    }
+
     /// What the kernel told of the program and of its replicas at their ends. Of a store's trial it told this of its worker
     /// only, and not of its services. `several` says whether the program was of several processes.
     fn ends(&self, series: &[ProcessSeries], several: bool) -> Ends {

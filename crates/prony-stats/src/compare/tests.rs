@@ -168,10 +168,24 @@ fn ratio_to_a_figure_of_nothing_is_missing_for_that_reason() {
 /// Two equal programs, of which one shows its largest extent to the sampler less often.
 #[test]
 fn maximum_of_samples_is_compared_with_what_the_kernel_saw() {
-    let block = |by: f64| Block::pair(Observation::Value(36.0).or_more(by), &[Observation::Value(43.0); 2]);
+    let block = |by: f64| Block::pair(Observation::Value(36.0).within((0.0, by)), &[Observation::Value(43.0); 2]);
     let verdict = |by: f64| one_comparison(vec![block(by); 12]).verdict;
     assert!(verdict(0.0).is_better() && verdict(2.0).is_better());
     assert!(matches!(verdict(7.1), Verdict::CantTell { .. }));
+}
+
+/// CPU time between two marks, of which the kernel's clock shows multiples of 4 ms only: 4.4 against 4.8 ms.
+#[test]
+fn values_of_a_coarse_clock_show_no_difference_only_beyond_its_step() {
+    let block = |n: usize, step: f64| {
+        let [ours, first, second] =
+            [n % 5, n % 10, (n + 3) % 10].map(|n| Observation::Value(if n == 0 { 8.0 } else { 4.0 }));
+        let [ours, first, second] = [ours, first, second].map(|one| one.within((step, step)));
+        Block::pair(ours, &[first, second])
+    };
+    let verdict = |step: f64| one_comparison((0..30).map(|n| block(n, step)).collect()).verdict;
+    assert_eq!(verdict(0.0), Verdict::NoDifference, "as if the clock were fine");
+    assert!(matches!(verdict(4.0), Verdict::CantTell { .. }));
 }
 
 #[test]

@@ -79,17 +79,32 @@ fn quiet_not_observed_completely_is_reported() {
 }
 
 #[test]
-fn cpu_time_of_short_phases_inside_a_program_is_noted() {
-    let found = |begin: Option<Trigger>, wall: f64| {
+fn cpu_time_with_an_error_that_matters_is_noted() {
+    let found = |cpu: f64, over: f64, under: f64, timed: bool| {
         let mut record = record(Outcome::Ok, EffectiveProgram::default());
         let set = |(metric, number)| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(number));
-        let values = [(Metric::Wall, wall), (Metric::Cpu, 5e6)].map(set);
+        let values = [(Metric::Cpu, cpu), (Metric::CpuOver, over), (Metric::CpuUnder, under)].map(set);
         record.phases[2].readings.insert(String::new(), values.into_iter().collect());
-        coarse_cpu(&spec(begin, None), &record).first().map(|finding| finding.severity)
+        record.phases[2].timed = timed;
+        coarse_cpu(&record).first().map(|finding| finding.severity)
     };
-    let mark = || Some(Trigger::Mark("a begin".into()));
-    let all = [found(mark(), 5e6), found(mark(), 50e6), found(mark(), 500e6), found(None, 50e6)];
-    assert_eq!(all, [Some(Severity::Warning), Some(Severity::Note), None, None]);
+    let noted = [found(5e6, 0.0, 8e6, true), found(50e6, 8e6, 4e6, true)];
+    assert_eq!(noted, [Some(Severity::Warning), Some(Severity::Note)]);
+    let not_noted = [found(500e6, 8e6, 8e6, true), found(50e6, 0.0, 0.0, true), found(50e6, 8e6, 8e6, false)];
+    assert_eq!(not_noted, [None; 3]);
+}
+
+#[test]
+fn values_are_known_as_exactly_as_their_clocks() {
+    let mut record = record(Outcome::Ok, EffectiveProgram::default());
+    let set = |(metric, number)| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(number));
+    let error = [(Metric::CpuOver, 4e6), (Metric::CpuUnder, 8e6)];
+    let of_cpu = [(Metric::Cpu, 50e6), (Metric::CpuUser, 40e6), (Metric::CpuSystem, 10.3e6), (Metric::Wall, 60e6)];
+    record.phases[0].readings.insert(String::new(), error.into_iter().chain(of_cpu).map(set).collect());
+    let uncertainty = |name: &str| record.uncertainty(&name.parse().unwrap());
+    assert_eq!((uncertainty("a.cpu"), uncertainty("a.wall")), ((4e6, 8e6), (0.0, 0.0)));
+    // Whole ticks of procfs, and what the kernel counts in smaller units.
+    assert_eq!((uncertainty("a.cpu.user"), uncertainty("a.cpu.system")), ((14e6, 18e6), (4e6, 8e6)));
 }
 
 #[test]

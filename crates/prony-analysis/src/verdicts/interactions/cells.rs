@@ -47,7 +47,7 @@ impl<'a> Cells<'a> {
         let mut cells = Self { data, figures, by_variant, hidden, baselines, split };
         for (at, trial) in data.trials.iter().enumerate() {
             let figure = figure(trial, metric).filter(|value| *value > 0.0 && value.is_finite());
-            let observed = figure.map(|figure| Observation::Value(figure).or_more(trial.missed_by_samples(metric)));
+            let observed = figure.map(|figure| Observation::Value(figure).within(trial.uncertainty(metric)));
             cells.figures.extend(observed.map(|observed| (at, observed)));
             if figure.is_some() && data.experiment.variants()[trial.trial.variant].baseline {
                 cells.baselines.entry(cells.place(at)).or_default().push(at);

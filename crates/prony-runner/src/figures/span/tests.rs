@@ -44,6 +44,7 @@ pub(crate) fn snapshot(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
         at: ms(at),
         took: Nanos::ZERO,
         store_took: Nanos::ZERO,
+        cpu_lacks: Nanos::ZERO,
         processes: pids.iter().map(process).collect(),
         totals: BTreeMap::from([(String::new(), counters)]),
         group: Reading::Missing(Why::NotApplicable),
@@ -116,6 +117,31 @@ fn between(watched: &Watched, first: usize, until: usize, series: &[ProcessSerie
     let last = watched.snapshots.len() - 1;
     let (to_the_end, from_the_start) = (until == last, first == 0);
     Span { watched, suspended: &suspended, first, until, at_end: None, to_the_end, from_the_start }.readings(series)
+}
+
+#[test]
+fn cpu_time_lacks_a_tick_of_what_ran_at_boundaries_only() {
+    let mut all = watched(
+        vec![
+            snapshot(0, 0, &[7]),
+            snapshot(100, 10, &[7]),
+            snapshot(200, 20, &[7]),
+            snapshot(300, 30, &[7]),
+            snapshot(400, 40, &[]),
+        ],
+        vec![suspension(7, 0, (2, 3), (200, 300))],
+    );
+    all.snapshots.iter_mut().zip([1, 4, 8, 16, 32]).for_each(|(snapshot, lacks)| snapshot.cpu_lacks = ms(lacks));
+    let none = Suspensions::new(Vec::new());
+    let error = |first, until, (from_the_start, to_the_end)| {
+        let span = Span { watched: &all, suspended: &none, first, until, at_end: None, to_the_end, from_the_start };
+        span.cpu_error()
+    };
+    let of = |over: u64, under: u64| [(Metric::CpuOver, ms(over)), (Metric::CpuUnder, ms(under))];
+    assert_eq!(error(1, 2, (false, false)), of(4, 8));
+    assert_eq!(error(0, 1, (true, false)), of(0, 4), "nothing had run at the begin");
+    assert_eq!(error(3, 4, (false, true)), of(16, 0), "all is counted of what has ended");
+    assert_eq!(error(1, 4, (false, true)), of(4 + 16, 8), "what a suspension used is deducted");
 }
 
 fn get(readings: &Readings, name: &str) -> Reading<f64> {
