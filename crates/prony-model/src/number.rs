@@ -85,10 +85,16 @@ pub fn effect(share: f64) -> String {
     }
 }
 
-/// An estimated bound of effects, with two digits, rounded up: `13 %`, `4.1 %`.
+/// An estimated bound of effects, with two digits or more, rounded up: `13 %`, `4.1 %`, `a factor of 2.1`.
 pub fn effect_bound(share: f64) -> String {
-    let unit = if share < 0.1 { 1e-3 } else { 1e-2 };
-    if (0.01..=0.99).contains(&share) { effect((share / unit - 1e-9).ceil() * unit) } else { effect(share) }
+    let unit = match share {
+        share if share < 0.01 => 1e-4,
+        share if share < 0.1 => 1e-3,
+        share if share < 0.99 => 1e-2,
+        share if share < 99.0 => 0.1,
+        _ => 1.0,
+    };
+    effect((share / unit - 1e-9).ceil() * unit)
 }
 
 /// An interval of bounds that are formatted already, with the text to put behind the numbers: `2.1 to 7.0 %`, `at most
@@ -191,8 +197,8 @@ mod tests {
 
     #[test]
     fn bounds_of_effects_are_rounded_up() {
-        let shown = [0.1249, 0.13, 0.0304, 0.04, 0.099, 0.0052, 0.995, 41.7].map(effect_bound);
-        assert_eq!(shown, ["13 %", "13 %", "3.1 %", "4 %", "9.9 %", "0.52 %", "99.5 %", "a factor of 42.7"]);
+        let shown = [0.1249, 0.13, 0.0304, 0.04, 0.099, 0.00524, 1.04, 41.7].map(effect_bound);
+        assert_eq!(shown, ["13 %", "13 %", "3.1 %", "4 %", "9.9 %", "0.53 %", "a factor of 2.1", "a factor of 42.7"]);
     }
 
     #[test]

@@ -129,6 +129,12 @@ impl<'a> Summary<'a> {
         })
     }
 
+    /// How far the middle half of the numbers reaches: between the quartiles.
+    pub(super) fn quartile_distance(&self) -> Option<f64> {
+        let quarter = self.numbers.len() / 4;
+        Some(self.numbers.iter().rev().nth(quarter)? - self.numbers.get(quarter)?)
+    }
+
     /// The least number.
     pub(super) fn low(&self) -> Option<f64> {
         self.numbers.first().copied()

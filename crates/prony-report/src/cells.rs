@@ -240,10 +240,10 @@ impl Writer<'_> {
         if self.single || formatted || scale.name.is_empty() { number } else { format!("{number} {}", scale.name) }
     }
 
-    /// The scale with as many digits as the trials agree in.
+    /// The scale with as many digits as the middle half of the trials agrees in: an outlier says nothing of the others.
     fn digits(&self, summary: &Summary<'_>, scale: &Scale) -> Scale {
-        match (summary.value(self.statistic), summary.low(), summary.high()) {
-            (Some(value), Some(low), Some(high)) => scale.within(value, high - low),
+        match (summary.value(self.statistic), summary.quartile_distance()) {
+            (Some(value), Some(distance)) => scale.within(value, distance),
             _ => scale.clone(),
         }
     }
