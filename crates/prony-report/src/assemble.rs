@@ -122,11 +122,11 @@ fn judged(verdicts: &Verdicts) -> Option<String> {
     let shown = verdicts.lines.iter().filter(|line| !reached || line.comparison.p.measured().is_some());
     let methods = once(shown.map(|line| line.comparison.method.as_str()));
     Some(format!(
-        "How the verdicts were reached: {}; all verdicts hold jointly with probability {}; differences below {} count \
-         as no difference.",
+        "How the verdicts were reached: {}; all verdicts hold jointly with probability {}; differences below {} are \
+         not called faster or slower.",
         methods.join("; or by: "),
         percent(1.0 - verdicts.alpha),
-        percent_with(verdicts.margin, 1),
+        percent(verdicts.margin),
     ))
 }
 
@@ -202,7 +202,7 @@ impl<'a> Maker<'a> {
             Options { phase: Some(phase), .. } => columns::derived(experiment, trials, std::slice::from_ref(phase)),
             _ if asked => (options.metrics.iter().cloned().map(columns::of_metric).collect(), vec![]),
             _ if by_phase => columns::per_phase(experiment, trials),
-            _ if is_one => columns::of_programs(experiment, trials, options.brief),
+            _ if is_one => columns::of_programs(experiment, trials),
             Options { brief: true, .. } => (columns::judged(experiment, trials), vec![]),
             _ => columns::derived(experiment, trials, &phases),
         };

@@ -86,17 +86,13 @@ pub(super) fn judged(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<Col
 
 /// The columns of a brief report on programs, with notes: the metrics that get verdicts, those that a pattern reads
 /// from the output, and for their phases CPU time, peak resident memory, anonymous memory, the heap of a language
-/// runtime and counted syncs. `brief` leaves out how samples differ from the kernel's peak, which nearly every short program
-/// would be told.
-pub(super) fn of_programs(
-    experiment: &Experiment,
-    trials: &[TrialRecord],
-    brief: bool,
-) -> (Vec<ColumnPlan>, Vec<String>) {
+/// runtime and counted syncs. Of commands that are over at once it is not noted that memory was not measured well.
+pub(super) fn of_programs(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
     let figures = Figures { trials };
     let declared = verdicts::declared(experiment);
     let mut columns: Vec<ColumnPlan> = Vec::new();
     let (mut notes, mut absent) = (Vec::new(), Vec::new());
+    let is_brief = trials.iter().all(|trial| trial.took < OVER_AT_ONCE);
     let phases = timed_phases(experiment, trials);
     let mut add = |column: ColumnPlan| {
         if !columns.iter().any(|known| known.parts == column.parts) {
@@ -116,20 +112,20 @@ pub(super) fn of_programs(
             add(user_and_system(phase));
         }
         let (peaks, why) = figures.peak(phase);
-        notes.extend(why.filter(|_| !brief));
+        let several = || figures.readings(phase, MetricKey::gauge(Metric::Processes, Stat::Max));
+        let several = several().any(|reading| reading.measured().is_some_and(|count| *count > 1.0));
+        notes.extend(why.filter(|_| !is_brief || several));
         for (topic, key) in peaks.into_iter().map(|key| (Topic::Memory, key)).chain(requested(experiment)) {
             match figures.reason(phase, key) {
                 _ if any(&key) => add(ColumnPlan { short: true, ..plan(phase, key, topic) }),
-                Some(why) => note_absent(&mut absent, key, &why),
+                Some(why) => note_absent(&mut absent, key, &why, is_brief),
                 None => {}
             }
         }
     }
-    // Another phase may have it; memory, which nobody requested, is not measured of commands that are over at once.
-    let is_brief = brief && trials.iter().all(|trial| trial.took < OVER_AT_ONCE);
+    // Another phase may have it.
     let is_shown = |key: &MetricKey| columns.iter().any(|column| column.heading == key.to_string());
-    let is_noted = |key: &MetricKey| !(is_shown(key) || is_brief && matches!(key.metric, Metric::Rss | Metric::Anon));
-    absent.iter_mut().for_each(|(_, keys)| keys.retain(&is_noted));
+    absent.iter_mut().for_each(|(_, keys)| keys.retain(|key| !is_shown(key)));
     notes.extend(absent.iter().filter(|(_, keys)| !keys.is_empty()).map(absent_text));
     (columns, notes)
 }
@@ -206,7 +202,7 @@ fn planned(experiment: &Experiment, trials: &[TrialRecord], shown: &[String]) ->
             for key in keys.iter().filter(|key| figures.is_informative(phase, **key, &phases)) {
                 match figures.reason(phase, *key) {
                     None => columns.push(plan(phase, *key, topic)),
-                    Some(why) => note_absent(&mut absent, *key, &why),
+                    Some(why) => note_absent(&mut absent, *key, &why, false),
                 }
             }
         }
@@ -400,8 +396,12 @@ impl Figures<'_> {
 /// Metrics that are not shown for one reason.
 type Absent = (String, Vec<MetricKey>);
 
-fn note_absent(absent: &mut Vec<Absent>, key: MetricKey, why: &Why) {
-    if matches!(why, Why::NotApplicable | Why::NotReached) {
+/// `is_brief` leaves out memory that was measured badly, as nearly always of a command that is over at once, but not memory
+/// that could not be measured.
+fn note_absent(absent: &mut Vec<Absent>, key: MetricKey, why: &Why, is_brief: bool) {
+    let is_memory = matches!(key.metric, Metric::Rss | Metric::Anon);
+    let is_bad = is_brief && is_memory && matches!(why, Why::Failed(_) | Why::TooFew { .. });
+    if is_bad || matches!(why, Why::NotApplicable | Why::NotReached) {
         return;
     }
     let why = why.to_string();
@@ -431,9 +431,20 @@ mod tests {
         let mut absent = Vec::new();
         let keys = ["cpu", "anon.max", "cpu", "fsyncs", "file.end", "written"].map(|key| key.parse().unwrap());
         let whys = [short(), short(), short(), Why::NotPermitted("tracefs".into()), short(), Why::NotReached];
-        keys.into_iter().zip(whys).for_each(|(key, why)| note_absent(&mut absent, key, &why));
+        keys.into_iter().zip(whys).for_each(|(key, why)| note_absent(&mut absent, key, &why, false));
         let texts: Vec<String> = absent.iter().map(absent_text).collect();
         let together = "`cpu`, `anon.max` and `file.end` are not shown: the phase took 5.00 ms";
         assert_eq!(texts, [together, "`fsyncs` is not shown: not permitted: tracefs"]);
+    }
+
+    #[test]
+    fn memory_of_short_commands_is_noted_where_it_could_not_be_read() {
+        let anon = "anon.max".parse().unwrap();
+        let noted = |why: Why| {
+            let mut absent = Vec::new();
+            note_absent(&mut absent, anon, &why, true);
+            absent.len()
+        };
+        assert_eq!((noted(Why::Failed("too short".into())), noted(Why::NotPermitted("`status`".into()))), (0, 1));
     }
 }
