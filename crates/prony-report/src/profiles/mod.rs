@@ -141,9 +141,11 @@ fn name(experiment: &Experiment, variant: usize) -> String {
 /// Whether a variant is the one that a text names: some of its levels, as `store=lmdb, documents=1000`, or the one level
 /// by which reports call it.
 pub fn is_named(experiment: &Experiment, variant: &Variant, text: &str) -> bool {
-    let all: Vec<usize> = (0..experiment.factors().len()).collect();
-    let levels = names::levels(experiment, variant.id, &all);
-    let has = |part: &str| levels.split(", ").any(|level| level == part);
+    let levels = || {
+        experiment.factors().iter().zip(&variant.levels).map(|(factor, at)| (&factor.name, &factor.levels[*at].label))
+    };
+    let has =
+        |part: &str| levels().any(|(factor, label)| part == label || part.split_once('=') == Some((factor, label)));
     names::variant(experiment, variant.id) == text || text.split(',').map(str::trim).all(has)
 }
 
