@@ -37,7 +37,7 @@ pub use node::{RawExperiment, not_utf8, parse};
 pub use problem::{Label, Problem, render};
 pub use reference::reference;
 pub use schema::schema;
-pub use shell_syntax::shell_syntax;
+pub use shell_syntax::{ShellSyntax, shell_syntax};
 pub use warnings::warnings;
 
 /// Commented example files, which pass [`check`] where the engines `lmdb` and `sqlite` are built in.

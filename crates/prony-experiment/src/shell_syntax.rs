@@ -3,17 +3,39 @@
 //! A text without `shell` is cut into words as a shell does it, and nothing more: in `echo hi > f` the program `echo` gets the
 //! words `>` and `f`. That is no fault, since a program may want such words, but hardly ever what was meant.
 
+use std::fmt;
+
+/// Syntax of a shell in a command that no shell reads; as text, what becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShellSyntax {
+    /// A sign, such as `|`.
+    Sign(char),
+    /// `NAME=VALUE` before the command.
+    Variable,
+}
+
+impl fmt::Display for ShellSyntax {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sign(sign) => write!(f, "`{sign}` is passed to the program literally"),
+            Self::Variable => {
+                f.write_str("its first word, which sets a variable in a shell, is taken for the program's name")
+            }
+        }
+    }
+}
+
 /// The first sign in a text that means something to a shell and nothing where words are cut only; `None` where it has none.
 /// Signs in quotes or behind a backslash are words of the command.
 ///
 /// ```
-/// use prony_experiment::shell_syntax;
-/// assert_eq!(shell_syntax("sort a | uniq"), Some('|'));
+/// use prony_experiment::{ShellSyntax, shell_syntax};
+/// assert_eq!(shell_syntax("sort a | uniq"), Some(ShellSyntax::Sign('|')));
 /// assert_eq!(shell_syntax("grep 'a|b' f"), None);
 /// ```
-pub fn shell_syntax(text: &str) -> Option<char> {
+pub fn shell_syntax(text: &str) -> Option<ShellSyntax> {
     if sets_variable(text) {
-        return Some('=');
+        return Some(ShellSyntax::Variable);
     }
     let (mut quote, mut before) = (None, ' ');
     let mut characters = text.chars().peekable();
@@ -25,10 +47,12 @@ pub fn shell_syntax(text: &str) -> Option<char> {
             (c, Some(open)) if c == open => quote = None,
             (_, Some('\'')) => {}
             ('\\', _) => before = characters.next().unwrap_or(c),
-            ('`', _) => return Some(c),
-            ('$', _) if characters.peek().is_some_and(|next| !next.is_whitespace() && *next != '"') => return Some(c),
-            ('>' | '<' | '|' | '&' | ';' | '*' | '?', None) => return Some(c),
-            ('~', None) if starts_word => return Some(c),
+            ('`', _) => return Some(ShellSyntax::Sign(c)),
+            ('$', _) if characters.peek().is_some_and(|next| !next.is_whitespace() && *next != '"') => {
+                return Some(ShellSyntax::Sign(c));
+            }
+            ('>' | '<' | '|' | '&' | ';' | '*' | '?', None) => return Some(ShellSyntax::Sign(c)),
+            ('~', None) if starts_word => return Some(ShellSyntax::Sign(c)),
             ('#', None) if starts_word => return None,
             _ => {}
         }
@@ -62,10 +86,10 @@ mod tests {
             ("ls a?", '?'),
             ("ls ~/x", '~'),
             ("echo 'a' > b", '>'),
-            ("THREADS=4 ./a", '='),
         ] {
-            assert_eq!(shell_syntax(text), Some(sign), "{text}");
+            assert_eq!(shell_syntax(text), Some(ShellSyntax::Sign(sign)), "{text}");
         }
+        assert_eq!(shell_syntax("THREADS=4 ./a"), Some(ShellSyntax::Variable));
         for text in [
             "",
             "sleep 1",

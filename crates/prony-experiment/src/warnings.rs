@@ -5,7 +5,7 @@ use std::path::Path;
 use super::design::{Experiment, Variant};
 use super::node::{Node, Value, parse};
 use super::problem::{Problem, Problems};
-use super::shell_syntax::shell_syntax;
+use super::shell_syntax::{ShellSyntax, shell_syntax};
 use prony_model::program::{CommandLine, ProgramSpec};
 use prony_model::spec::{DataSpec, Size};
 use prony_model::units::{Bytes, parse_bytes};
@@ -27,9 +27,12 @@ fn commands(root: &Node, experiment: &Experiment, is_beside: &dyn Fn(&str) -> bo
         let without = node.get("shell").is_none_or(|shell| matches!(shell.value, Value::Flag(false)));
         let commands = [node.get("command"), node.get("replicas").and_then(|replicas| replicas.get("command"))];
         for command in commands.into_iter().flatten().filter(|_| without) {
-            if let Some(sign) = command.text().and_then(shell_syntax) {
-                let message = format!("no shell reads this command: `{sign}` is passed to the program literally");
-                let hint = "add `shell = true`, or write the command as a list of words";
+            if let Some(syntax) = command.text().and_then(shell_syntax) {
+                let message = format!("no shell reads this command: {syntax}");
+                let hint = match syntax {
+                    ShellSyntax::Variable => "write `env = { NAME = \"value\" }`, or add `shell = true`",
+                    ShellSyntax::Sign(_) => "add `shell = true`, or write the command as a list of words",
+                };
                 problems.add(Problem::new(command.span.clone(), message).hint(hint));
             }
         }

@@ -2,13 +2,12 @@
 
 use prony_experiment::design::Experiment;
 use prony_model::metric::{Better, MetricName};
-use prony_model::number::ratio;
 use prony_model::units::Unit;
 
 use super::model::{Align, Cell, Column, Figure, Label, Row, Table, Topic};
 use super::notes::Notes;
 use prony_analysis::verdicts::left_out::{self, LeftOut, times};
-use prony_analysis::verdicts::{Verdicts, interval_text};
+use prony_analysis::verdicts::{Verdicts, interval_text, ratio_or_fraction};
 
 /// The label in place of a change's name where all changes were left out.
 const EVERYTHING: &str = "all of them";
@@ -84,7 +83,7 @@ fn ratio_cell(one: &LeftOut<'_>, notes: &mut Notes) -> Cell {
     let value = comparison.ratio.measured().copied();
     let counts = comparison.variant;
     Cell {
-        main: value.map_or_else(|| "-".to_owned(), ratio),
+        main: value.map_or_else(|| "-".to_owned(), ratio_or_fraction),
         marks: missing.iter().map(|why| notes.mark(why)).collect(),
         spread: interval.map(|interval| format!("({})", interval_text(interval))).unwrap_or_default(),
         figures: vec![Figure {

@@ -1,5 +1,5 @@
 //! Shows the progress of a run to the user: on a terminal one line that is rewritten, elsewhere one line per finished
-//! trial. Failed trials and notices always get a line of their own.
+//! trial, or one line now and then. Failed trials and notices get a line of their own; trials that fail alike share it then.
 
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -5,13 +5,13 @@ mod cells;
 mod corners;
 
 use prony_model::metric::MetricName;
-use prony_model::number::{percent_with, ratio};
+use prony_model::number::percent_with;
 use prony_model::reading::Reading;
 use prony_stats::sign::gap_needed;
 use prony_stats::verdict::RatioInterval;
 use prony_stats::{Contrast, Estimate, MIN_BLOCKS, Verdict};
 
-use super::sentence::interval_text;
+use super::sentence::{interval_text, ratio_or_fraction};
 use super::{Verdicts, declared};
 use cells::Cells;
 use corners::{Roles, contexts, roles};
@@ -79,7 +79,7 @@ impl Interaction {
             effects.join(", "),
             self.between.0,
             self.between.1,
-            ratio(self.change.ratio),
+            ratio_or_fraction(self.change.ratio),
             interval_text(self.change.interval),
             if self.unimodal { ", assuming unimodal noise" } else { "" },
             self.basis(),
@@ -114,7 +114,7 @@ impl Interactions {
 }
 
 fn times(effect: Estimate) -> String {
-    format!("{} times ({})", ratio(effect.ratio), interval_text(effect.interval))
+    format!("{} times ({})", ratio_or_fraction(effect.ratio), interval_text(effect.interval))
 }
 
 /// A pair of effects to be compared.

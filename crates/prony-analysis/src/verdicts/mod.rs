@@ -25,7 +25,7 @@ use names::Names;
 pub use observe::figure;
 use observe::{Index, Within};
 use prony_results::{RunData, RunStatus};
-pub use sentence::{interval_text, without};
+pub use sentence::{interval_text, ratio_or_fraction, without};
 
 /// The verdicts of a run's comparisons.
 #[derive(Clone, Debug, Default, PartialEq)]

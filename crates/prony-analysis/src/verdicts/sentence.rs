@@ -160,8 +160,15 @@ pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>)
 fn itself(aa: &Estimate) -> String {
     let RatioInterval { low, high } = aa.interval;
     let agrees = low <= 1.0 && high.is_none_or(|high| high >= 1.0);
-    let ratio = ratio_text(aa.ratio, Some(aa.interval));
-    format!("{ratio}, which {} 1", if agrees { "includes" } else { "excludes" })
+    let text = ratio_text(aa.ratio, Some(aa.interval));
+    let looks_equal = |bound: f64| ratio(bound) == ratio(1.0);
+    match agrees {
+        true => format!("{text}, which includes 1"),
+        false if looks_equal(low) || high.is_some_and(looks_equal) => {
+            format!("{text}, which excludes 1 before rounding")
+        }
+        false => format!("{text}, which excludes 1"),
+    }
 }
 
 /// `without disturbed trials (9 of 12 blocks are left): ratio 1.82 (1.61 to 2.02)`
@@ -252,11 +259,11 @@ fn estimate(comparison: &Comparison) -> Option<String> {
 
 fn ratio_text(middle: f64, interval: Option<RatioInterval>) -> String {
     let interval = interval.map(|interval| format!(" ({})", interval_text(interval))).unwrap_or_default();
-    format!("ratio {}{interval}", number(middle))
+    format!("ratio {}{interval}", ratio_or_fraction(middle))
 }
 
 /// A ratio; far below 1 as a fraction, since nobody reads `0.0000532`: `1/18,800`.
-fn number(value: f64) -> String {
+pub fn ratio_or_fraction(value: f64) -> String {
     let text = |value: f64| thousands(&ratio(value));
     if value > 0.0 && value < 0.1 { format!("1/{}", text(1.0 / value)) } else { text(value) }
 }
@@ -268,8 +275,8 @@ fn place(pair: &Pair) -> String {
 
 /// `1.71 to 1.98`, `at most 1.98`, `1.50 or more`.
 pub fn interval_text(interval: RatioInterval) -> String {
-    let low = (interval.low > 0.0).then(|| number(interval.low));
-    number::interval(low, interval.high.map(number), "")
+    let low = (interval.low > 0.0).then(|| ratio_or_fraction(interval.low));
+    number::interval(low, interval.high.map(ratio_or_fraction), "")
 }
 
 /// Where some trials of either did not finish, how many did: `; 11 of 12 trials finished (61 to 100 %), ...`.
@@ -321,6 +328,7 @@ mod tests {
     fn a_check_of_the_baseline_says_only_whether_its_interval_includes_one() {
         let text = |low, high| itself(&Estimate { ratio: 1.019, interval: RatioInterval { low, high } });
         assert_eq!(text(0.213, Some(1.25)), "ratio 1.019 (0.213 to 1.25), which includes 1");
+        assert!(text(1.0003, Some(1.02)).ends_with("(1.000 to 1.020), which excludes 1 before rounding"));
         assert!(text(1.4, Some(1.6)).ends_with("which excludes 1") && text(1.4, None).ends_with("which excludes 1"));
         assert!(text(0.0, Some(0.9)).ends_with("which excludes 1") && text(0.9, None).ends_with("which includes 1"));
     }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::text::{breakable, html, sentence};
 use crate::model::{Align, Cell, Column, FindingLine, Label, Remarks, Table};
 use crate::render::terminal::Terminal;
-use prony_analysis::verdicts::{Line, Verdicts, interval_text, without};
-use prony_model::number::{count, effect_bound, percent, ratio};
+use prony_analysis::verdicts::{Line, Verdicts, interval_text, ratio_or_fraction, without};
+use prony_model::number::{count, effect_bound, percent};
 use prony_model::reading::Reading;
 use prony_stats::Verdict;
 
@@ -42,7 +42,7 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
     };
     format!(
         "{summary}<ul class=\"verdicts\">{}</ul>{rest}<p class=\"fine\">All verdicts hold jointly with probability {}; \
-         differences below {} count as no difference. Intervals are corrected for interim analyses and for the {} \
+         differences below {} are not called faster or slower. Intervals are corrected for interim analyses and for the {} \
          here.</p>",
         list(&open),
         html(&percent(1.0 - verdicts.alpha)),
@@ -94,7 +94,7 @@ fn line(line: &Line) -> String {
         let interval = interval_text(aa.interval);
         details.push(format!(
             "A/A check, the baseline against itself: ratio {} ({interval}, 95 %, uncorrected).",
-            ratio(aa.ratio)
+            ratio_or_fraction(aa.ratio)
         ));
     }
     match &comparison.smallest_effect {

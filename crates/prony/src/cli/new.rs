@@ -74,10 +74,11 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 
 /// The file of the commands in `line`.
 fn from(line: &str, arguments: &Arguments, files: &mut OutputFiles) -> Result<String, Error> {
-    if let Some(sign) = shell_syntax(line) {
-        let message =
-            format!("no shell reads the words of `--from`: `{sign}` would be passed to the program literally");
-        return Err(wrong(message, "quote the command and name its shell: `--from \"-S sh 'sort a | uniq'\"`"));
+    if let Some(syntax) = shell_syntax(line) {
+        return Err(wrong(
+            format!("no shell reads the words of `--from`: {syntax}"),
+            "quote the command and name its shell: `--from \"-S sh 'sort a | uniq'\"`",
+        ));
     }
     let words = shell_words::split(line).map_err(|error| wrong(format!("`--from`: {error}"), "close each quote"))?;
     let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();

@@ -55,13 +55,13 @@ fn what_programs_answer_must_agree() {
     let (data, text) = shown("hits 5 digest ab", pattern);
     let answer = data.trials[0].phases[0].answer.clone().unwrap();
     assert_eq!((answer.rows, answer.digest.as_str()), (Some(5), "reported:ab"));
-    assert!(!text.contains("answered differently"), "{text}");
+    assert!(!text.contains("reported different answers"), "{text}");
     let (_, text) = shown("hits 5 digest cd", pattern);
     assert!(text.contains("reported different answers: `ab` and `cd`"), "{text}");
     let (data, text) = shown("hits 5 digest ab", "digest (?<digest>[0-9a-f]+)");
     let answer = data.trials[0].phases[0].answer.clone().unwrap();
     assert_eq!((answer.rows, answer.digest.as_str()), (None, "reported:ab"), "it told no number, and has none");
-    assert!(!text.contains("answered differently"), "{text}");
+    assert!(!text.contains("reported different answers"), "{text}");
     // What could not be read was no answer, which agreed with any.
     let (data, text) = shown("hits five digest ab", "hits (?<rows>\\S+) digest");
     let unknown = |variant| {

@@ -93,7 +93,7 @@ fn file_of_commands_is_the_one_that_exec_saves() {
 fn lines_of_commands_that_are_at_fault_write_nothing() {
     let bench = Bench::new();
     for (line, message) in [
-        ("sort a | uniq", "no shell reads the words of `--from`: `|` would be passed to the program literally"),
+        ("sort a | uniq", "no shell reads the words of `--from`: `|` is passed to the program literally"),
         ("a 'b", "`--from`: missing closing quote"),
         ("", "`--from`: the following required arguments were not provided: <CMD>..."),
         ("--nosuch a", "`--from`: unexpected argument '--nosuch' found"),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use prony_experiment::design::Experiment;
-use prony_experiment::shell_syntax;
+use prony_experiment::{ShellSyntax, shell_syntax};
 use prony_model::catalog::{Anywhere, Overrides};
 use prony_model::event::{Event, Observer};
 use prony_model::outcome::Outcome;
@@ -121,9 +121,15 @@ fn warnings(typed: &Typed) -> Vec<Event> {
     });
     let texts = all.filter(|command| typed.shell.is_empty() && command.is_text());
     let warning = |text: &String| {
-        let sign = shell_syntax(text)?;
-        let text = format!("warning: no shell reads `{text}`: `{sign}` is passed to the program literally");
-        Some(Event::Notice { text, hint: Some("`-S sh` before the commands runs them in a shell".to_owned()) })
+        let syntax = shell_syntax(text)?;
+        let hint = match syntax {
+            ShellSyntax::Variable => {
+                "`--env NAME=VALUE` sets a variable; `-S sh` before the commands runs them in a shell"
+            }
+            ShellSyntax::Sign(_) => "`-S sh` before the commands runs them in a shell",
+        };
+        let text = format!("warning: no shell reads `{text}`: {syntax}");
+        Some(Event::Notice { text, hint: Some(hint.to_owned()) })
     };
     texts.flat_map(|command| &command.words).filter_map(warning).chain(unset).collect()
 }
