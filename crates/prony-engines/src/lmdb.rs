@@ -93,7 +93,7 @@ fn option_specs() -> Vec<OptionSpec> {
     }
     specs.push(option("map_size", OptionKind::Bytes, "64 GiB", "size of the map: address space, not memory or disk"));
     let readers = OptionKind::Int { min: 1, max: 65_536 };
-    specs.push(option("max_readers", readers, "126", "most read transactions open at once, over all processes"));
+    specs.push(option("max_readers", readers, "126", "maximum number of open read transactions, over all processes"));
     specs.push(option("append", OptionKind::Bool, "false", "puts in key order go to the last page (MDB_APPEND)"));
     specs
 }
