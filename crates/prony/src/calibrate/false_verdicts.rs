@@ -95,13 +95,17 @@ fn rounds(took: Nanos) -> u64 {
 fn same_line(simulation: &Simulation<'_>) -> Line {
     let same = Setting::of(Variant::PLAIN, Variant::PLAIN, 1);
     let found = simulation.campaigns(&same, CAMPAIGNS, &mut Rng::new(SEED));
-    Line::share("the same twice, 2 runs to 1: a difference claimed", Promise::AtMost(ALPHA), all(found.any_difference))
+    Line::share(
+        "the same work twice, 2 runs to 1: difference claimed",
+        Promise::AtMost(ALPHA),
+        all(found.any_difference),
+    )
 }
 
 fn smallest_line(simulation: &Simulation<'_>) -> Line {
     let found = simulation.advertised(1, true, CAMPAIGNS, &mut Rng::new(SEED));
     let by = found.effect.map_or_else(String::new, |share| format!(" ({})", percent_with(share, 1)));
-    let what = format!("slower by the smallest effect{by}: seen as slower");
+    let what = format!("slower by the minimum detectable effect{by}: detected");
     Line::share(what, Promise::AtLeast(POWER), all(found.detected))
 }
 
@@ -176,7 +180,9 @@ mod tests {
         let (same, smallest) = (judged(same_line, compare_family), judged(smallest_line, compare_family));
         assert_eq!((same.judge(), smallest.judge()), (Judgement::Pass, Judgement::Pass), "{same:?} {smallest:?}");
         assert_eq!((rate(&same).of, rate(&smallest).of), (CAMPAIGNS, CAMPAIGNS));
-        assert!(smallest.what.starts_with("slower by the smallest effect (") && smallest.what.contains(" %)"));
+        assert!(
+            smallest.what.starts_with("slower by the minimum detectable effect (") && smallest.what.contains(" %)")
+        );
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn advertised_effect_is_found_on_the_noise_of_this_machine() {
     let Some(lines) = calibrated("smallest-effect") else { return };
     assert_eq!((lines.len(), number(&lines[0], "truth"), number(&lines[0], "tries")), (1, 0.8, 400.0));
     let what = lines[0]["what"].as_str().unwrap();
-    assert!(what.contains(" %): seen"), "it says how much: {what}");
+    assert!(what.contains(" %): detected"), "it says how much: {what}");
 }
 
 #[test]
