@@ -1,4 +1,4 @@
-//! Fresh processes in interleaved blocks, and what their ratios say.
+//! Runs trials as fresh processes in interleaved blocks, and prints their ratios.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! Prints the tables of `docs/verdicts.md`: `[CAMPAIGNS [TABLE [NOISE]]]`, with `all` for every table. With `record [RUNS]` it records noise instead, as JSON
-//! on standard output; the file that it syncs lies in the working folder.
+//! Prints the tables of `docs/verdicts.md`: `[CAMPAIGNS [TABLE [NOISE]]]`, with `all` for every table. With `record
+//! [RUNS]` it records noise instead and writes it as JSON to standard output; the file that it syncs is in the working
+//! directory.
 #![allow(clippy::print_stdout)]
 
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What is counted over many campaigns.
+//! Counts false verdicts and detected differences over many simulated campaigns.
 
 use prony_stats::sign::{Bracket, SignTest};
 use prony_stats::simulation::{

@@ -1,4 +1,4 @@
-//! The recordings, and variants that are equal though bent.
+//! The recorded noise, and variants of equal speed whose noise has another spread or skew.
 
 use prony_stats::simulation::{Noise, Variant};
 use serde::Deserialize;

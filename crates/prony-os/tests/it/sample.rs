@@ -1,4 +1,4 @@
-//! What the sampler reports of processes whose true figures are known.
+//! Tests what the sampler reports of processes whose true values are known.
 
 use std::path::Path;
 

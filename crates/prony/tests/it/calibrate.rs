@@ -1,4 +1,4 @@
-//! `prony calibrate` as a user runs it: the real binary, every fixture, on this machine.
+//! Tests `prony calibrate` through the real binary: every fixture, on this machine.
 
 use std::io::Write;
 use std::path::Path;

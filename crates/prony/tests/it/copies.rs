@@ -1,4 +1,5 @@
-//! What is the user's stays as it is: directories with links of all kinds, other runs, the results database.
+//! Tests that prony does not change the user's files: directories with links of all kinds, other runs, the results
+//! database.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Documents that are made from code say what the code says. `PRONY_BLESS=1 cargo test` writes them anew.
+//! Tests that documents which are generated from code agree with the code. `PRONY_BLESS=1 cargo test` regenerates them.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! How trials of programs end, whatever a program leaves running or is ended by.
+//! Tests how trials of programs end: processes that a program leaves running, and signals that end it.
 
 use std::fs;
 use std::path::PathBuf;

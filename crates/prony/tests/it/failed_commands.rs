@@ -1,4 +1,4 @@
-//! Failed trials of programs at the command line: what is printed of them, and the exit code (METHOD 1.3, 4.9, 8.1).
+//! Tests failed trials of programs at the command line: the output and the exit code (METHOD 1.3, 4.9, 8.1).
 
 use prony_analysis::verdicts;
 use prony_results::{Database, RunId, RunStatus};

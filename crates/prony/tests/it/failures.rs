@@ -1,5 +1,5 @@
-//! A failure is never fast (METHOD 1.3, 4.9, 8.1): no trial that failed before the end of a phase yields a number that
-//! counts, a ratio, or the word *faster*, in whatever form a run is written.
+//! Tests that a failure is never fast (METHOD 1.3, 4.9, 8.1): a trial that failed before the end of a phase yields no
+//! value that counts, no ratio, and never the word *faster*, in any output format.
 //!
 //! Until 2026 programs had a rule of their own: a phase that ends with the program was complete whatever the outcome, so
 //! that a segmentation fault was *faster, 0.0186 times*, and a gate passed with every trial crashed.

@@ -1,4 +1,4 @@
-//! What share of each variant's time lies above its floor: the figures, their gaps, and every medium.
+//! Tests the share of each variant's time above its floor: its values, missing values, and every output format.
 
 use prony_analysis::verdicts::floor::{self, Above, NoShare};
 use prony_analysis::verdicts::{self, names};

@@ -1,4 +1,4 @@
-//! Interactions of factors and growth: found where they are, and not where they are not.
+//! Tests interactions of factors, and growth: reported where they exist, and not where they do not.
 
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::interactions::{self, Interactions};

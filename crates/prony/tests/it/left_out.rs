@@ -1,4 +1,4 @@
-//! Leave-one-out effects: what each change does where the others are there, in every medium.
+//! Tests leave-one-out effects (the effect of each change when all others are applied), in every output format.
 
 use prony_experiment::design::Experiment;
 use prony_model::outcome::{OutOfMemory, Outcome};

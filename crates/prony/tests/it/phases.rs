@@ -1,5 +1,5 @@
-//! What begins and ends phases of programs beside lines and marks, through the real binary: functions, other phases, and
-//! rest.
+//! Tests the other boundaries of phases of programs, through the real binary: function calls, other phases, and a quiet
+//! process tree.
 
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::Outcome;

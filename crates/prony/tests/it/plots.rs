@@ -1,4 +1,4 @@
-//! The static pictures: what runs offer, and that nothing from outside is markup in them.
+//! Tests the static pictures: which charts a run offers, and that no text from outside is read as markup in them.
 
 use std::collections::BTreeSet;
 

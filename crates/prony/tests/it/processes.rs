@@ -1,4 +1,4 @@
-//! Figures of each process of a program, in the record and in what shows it.
+//! Tests the metrics of each process of a program, in the record and in all reports of it.
 
 use prony_analysis::guard::Severity;
 use prony_model::metric::{Metric, MetricKey, Stat};

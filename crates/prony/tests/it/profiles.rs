@@ -1,4 +1,5 @@
-//! Profiles through the real binary: what is sampled, where it is kept, and that it counts nowhere.
+//! Tests profiles through the real binary: what is sampled, where the profile is stored, and that no result includes
+//! it.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Programs through the real binary: what they are given, what they write, and what is measured of them.
+//! Tests programs through the real binary: the environment that they get, their output, and their measurements.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a command refuses before it runs or changes anything, and what it leaves as it was.
+//! Tests what commands refuse before they run or change anything, and that a refusal changes nothing.
 
 use std::fs::{self, File};
 use std::process::Command;

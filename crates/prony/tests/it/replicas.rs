@@ -1,4 +1,4 @@
-//! Replicas of a program through the real binary: started together, seen apart, ended whatever happens.
+//! Tests replicas of a program through the real binary: started together, measured separately, ended in every case.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The HTML page: what it holds, what it cannot be made to do, how large and how fast it is.
+//! Tests the HTML page: its content, its security against texts from outside, its size and its speed.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `prony run` as a user meets it: the real binary, real processes, real ends.
+//! Tests `prony run` through the real binary: real processes, real ends of trials.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Programs of Node and CPython, probed through the real binary.
+//! Tests probes in programs of Node and CPython, through the real binary.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Searches through the real binary: what is tried, what is found, what is kept.
+//! Tests searches through the real binary: the values that are tried, the result, and what is stored.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! Where programs keep their data: what a trial's own place is, and what reading it takes.
+//! Tests where programs keep their data: which place belongs to a trial, and what reading its size costs.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! Programs of Node and CPython that `at_end` of a phase suspends, and forced collections, through the real binary.
+//! Tests programs of Node and CPython that `at_end` of a phase suspends, and forced garbage collections, through the
+//! real binary.
 
 use std::fs;
 use std::path::PathBuf;

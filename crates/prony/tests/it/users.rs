@@ -1,4 +1,4 @@
-//! Subjects that run as another user, or become one.
+//! Tests subjects that run as another user, or change their user.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

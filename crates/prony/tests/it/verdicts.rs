@@ -1,4 +1,4 @@
-//! From a run's trials to verdicts and their sentences.
+//! Tests the way from a run's trials to verdicts and their sentences.
 
 use prony_analysis::guard::{Finding, Severity};
 use prony_analysis::verdicts::{self, Verdicts};
