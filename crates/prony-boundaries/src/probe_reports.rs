@@ -143,7 +143,7 @@ impl Threads {
         });
     }
 
-    /// The program has ended: `seen` is when each process was last observed alive.
+    /// The program has ended: `last_sampled` is when each process was last observed running.
     pub fn finish(&mut self, at: Nanos, heap_aborts: &[ProbeLine], last_sampled: &BTreeMap<u32, Nanos>) {
         for abort in heap_aborts {
             let thread = self.current.get(&abort.source).map(|index| &mut self.list[*index]);
