@@ -29,7 +29,8 @@ use crate::sys::process::{
     fork_into, report,
 };
 
-/// Descriptors sent with one plan: hold, report, three streams, and all that a subject may be given.
+/// Descriptors sent with one plan: the two of the suspension (release and report), three streams, and all that a
+/// subject may be given.
 const MOST_FDS: usize = TARGETS_END as usize + 2;
 
 /// Bytes before a message's texts: its length, the numbers of its entrances, candidates, arguments, variables and targets,

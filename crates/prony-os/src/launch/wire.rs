@@ -211,7 +211,7 @@ pub struct Usage {
     /// Context switches by preemption.
     pub switches_forced: u64,
     /// Largest resident memory of one process among them since its peak was last reset (`clear_refs`); exact, but
-    /// never below what the held process had before its program was executed: compare with that.
+    /// never below the memory of the suspended process before its program was executed: compare with that.
     pub peak: Bytes,
 }
 

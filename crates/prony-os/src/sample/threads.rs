@@ -113,7 +113,7 @@ impl Threads {
         sum
     }
 
-    /// Time waited, voluntary and forced switches of all threads seen.
+    /// Time waited, voluntary and forced switches of all threads that were sampled.
     pub(crate) fn totals(&self) -> (Reading<Nanos>, u64, u64) {
         let all = self.live.values().fold(self.ended, |all, thread| all.plus(thread.done));
         let wait = self.blind.clone().map_or(Reading::Measured(all.wait), Reading::Missing);
