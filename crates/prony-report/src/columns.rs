@@ -86,8 +86,8 @@ pub(super) fn judged(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<Col
 
 /// The columns of a brief report on programs, with notes: the metrics that get verdicts, those that a pattern reads
 /// from the output, and for their phases CPU time, peak resident memory, anonymous memory, the heap of a language
-/// runtime and counted syncs. `brief` leaves out how samples differ from the kernel's peak, which nearly every short program
-/// would be told.
+/// runtime and counted syncs. `brief` leaves out how samples differ from the kernel's peak, a note that
+/// nearly every short program would get.
 pub(super) fn of_programs(
     experiment: &Experiment,
     trials: &[TrialRecord],
