@@ -127,7 +127,7 @@ struct Evidence {
     sequential_p: f64,
     /// The side of the interim analysis that rejected most strongly: below 0 is better.
     side: f64,
-    /// Blocks at that look.
+    /// Blocks at that interim analysis.
     decided_at: u32,
     /// The interval of the blocks in which all trials finished, the others lying on neither side; where one did not.
     of_finished: Option<(f64, f64)>,

@@ -111,8 +111,8 @@ impl<'a> Simulation<'a> {
         Self { noise, analyses, rule: compare_family, lasting: None }
     }
 
-    /// With a time budget that holds about so many blocks; `looks` are those of such a run. Trials take what they are
-    /// compared in, and nothing else takes time: the worst case.
+    /// With a time budget that suffices for about so many blocks; `analyses` must be those of such a run. The compared
+    /// value is the duration of a trial, and nothing else takes time: the worst case.
     #[must_use]
     pub const fn lasting(self, blocks: f64) -> Self {
         Self { lasting: Some(blocks), ..self }
