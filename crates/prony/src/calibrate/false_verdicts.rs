@@ -30,7 +30,7 @@ const TRIED: u64 = 2_000_000;
 /// Campaigns simulated for each rate.
 const CAMPAIGNS: u32 = 400;
 
-/// The least and the most blocks of a campaign; between them it is looked at.
+/// The least and the most blocks of a campaign; interim analyses lie between them.
 const BLOCKS: (u32, u32) = (6, 30);
 
 /// What happens in a campaign's order of trials is the same in every calibration; the noise is not.
@@ -45,7 +45,7 @@ pub(super) fn same_command(bench: &Bench) -> Result<Ran, Error> {
     with_noise(bench, |simulation| vec![same_line(simulation)])
 }
 
-/// The variant made slower by what a campaign without a difference, on the same runs, says it would see.
+/// The variant is slower by the minimum detectable effect that a campaign without a difference has on the same runs.
 ///
 /// # Errors
 /// Where the machine refuses what every subject needs.
@@ -68,7 +68,7 @@ fn with_noise(bench: &Bench, lines: impl Fn(&Simulation<'_>) -> Vec<Line>) -> Re
     Ok(Ran::Lines(lines(&Simulation::new(&noise, &analyses))))
 }
 
-/// Wall times of the runs in nanoseconds, in their order, as whoever waits for each sees them.
+/// Wall times of the runs in nanoseconds, in their order, as measured by the process that waits for them.
 fn record(bench: &Bench) -> Result<Vec<f64>, Error> {
     let scratch = Scratch::create(&bench.near)?;
     let mut observed = bench.observe(1, &scratch)?;

@@ -193,7 +193,8 @@ fn answer(interrupted: bool, failed: u32, gates: &[Verdicted], fail_unsure: bool
     }
 }
 
-/// What the conditions say of the run, and how it is told; a condition on a metric that gets no verdict is a mistake.
+/// The answers of the conditions for the run, and their texts; a condition on a metric that gets no verdict is an
+/// error.
 fn gates(arguments: &Arguments, run: RunId) -> Result<(Vec<Verdicted>, Vec<String>), Error> {
     if arguments.fail_if.is_empty() {
         return Ok(Default::default());
@@ -241,7 +242,7 @@ fn append_summary(arguments: &Arguments, run: RunId, gates: &[String], file: &Ou
     file.write_bytes(&text)
 }
 
-/// Tells people, on the standard error stream.
+/// Reports to people, on the standard error stream.
 pub fn observer(quiet: bool) -> Box<dyn Observer> {
     Box::new(Terminal::new(
         Screen::messages(),
