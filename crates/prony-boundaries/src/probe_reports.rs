@@ -47,7 +47,7 @@ pub struct Thread {
     cost: Option<ProbeCost>,
     bye: Option<Nanos>,
     /// It read its heap for the last time and reported its end itself: it sent nothing after that. The end of a thread
-    /// that was killed may be reported by a parent or the runner; its last figures are older.
+    /// that was killed may be reported by a parent or the runner; its last values are older.
     pub orderly: bool,
     last: Nanos,
     /// Whether it is suspended, and whether its next delay is that of a suspension.
