@@ -142,7 +142,7 @@ mod tests {
         chunk
     }
 
-    /// The figures of a client that runs chunks of ten operations in a millisecond each.
+    /// The counts of a client that runs chunks of ten operations in a millisecond each.
     struct Books {
         undoing: Undoing,
         series: Series,
