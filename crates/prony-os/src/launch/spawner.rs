@@ -205,7 +205,7 @@ fn close_all_but(keep: &[RawFd], theirs: RawFd) {
 fn become_small() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     forget_code(&maps.lines().filter_map(code).collect::<Vec<_>>());
-    // If the file cannot be written, the peak stays, and figures that are not above it are missing.
+    // If the file cannot be written, the peak stays, and values that are not above it are missing.
     drop(std::fs::write("/proc/self/clear_refs", "5"));
 }
 

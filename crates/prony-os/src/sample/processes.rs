@@ -54,7 +54,7 @@ struct Found {
 }
 
 impl Processes<'_> {
-    /// Figures by instance, [`NOT_ATTRIBUTED`] included; nothing where one process is the whole tree. A single sampled
+    /// Metrics by instance, [`NOT_ATTRIBUTED`] included; nothing where one process is the whole tree. A single sampled
     /// process is not the whole if it waited for children between two samples and much CPU time is not its own.
     pub fn readings(&self) -> BTreeMap<String, Readings> {
         let single = self.series.len() < 2;
@@ -219,7 +219,7 @@ mod tests {
         ProcessSeries { pid, role: "site".into(), command: command.into(), samples }
     }
 
-    /// Figures of a phase from 100 to 1,000 ms in which the tree used 900 ms.
+    /// Metrics of a phase from 100 to 1,000 ms in which the tree used 900 ms.
     fn readings(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries]) -> BTreeMap<String, Readings> {
         with_ends(begin, end, series, &Ends::new())
     }

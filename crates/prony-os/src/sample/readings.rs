@@ -467,7 +467,8 @@ mod tests {
         is(&of(&begin), "anon.max", 5.0);
     }
 
-    /// A tree's figures were measured where any process of it lived at the end, whatever ended unsampled beside that one.
+    /// A tree's values were measured where any process of it lived at the end, whatever ended unsampled beside that
+    /// one.
     #[test]
     fn a_tree_has_no_memory_where_one_of_its_roles_may_have_had_any() {
         let alive = |at| snapshot(at, 0, vec![process(1, "main", at, 4_000)]);

@@ -39,7 +39,7 @@ pub struct Ended {
     /// No process of them ever had more resident memory, by the kernel's count.
     pub peak: Bytes,
     /// Whether one of several had as much in the phase. It may have been before, or in the process that launched them; and of
-    /// one process the peak is a figure beside those of samples.
+    /// one process the peak is a value beside those of samples.
     pub reached: bool,
 }
 
