@@ -153,7 +153,7 @@ impl Trial<'_> {
         self.watched.suspensions.iter().rfind(ends)
     }
 
-    /// Figures of the operating system in a phase, in all and by process. A phase that may have taken less time than
+    /// Metrics of the operating system in a phase, in all and by process. A phase that may have taken less time than
     /// its boundaries were read `late` has none, except those read while the program was suspended at the end.
     fn counted(
         &self,

@@ -197,7 +197,7 @@ impl Span<'_> {
         Some(snapshot)
     }
 
-    /// Figures of each process, of which the whole tree used `cpu`.
+    /// Metrics of each process, of which the whole tree used `cpu`.
     pub(crate) fn processes(&self, series: &[ProcessSeries], cpu: &Reading<f64>) -> BTreeMap<String, Readings> {
         let (begin, end) = (&self.watched.snapshots[self.first], &self.watched.snapshots[self.until]);
         let after = self.after_suspension();

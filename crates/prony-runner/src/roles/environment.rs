@@ -218,8 +218,8 @@ fn deduct_preparation(before: &mut Snapshot, started: &Started) {
     }
 }
 
-/// Puts into the snapshot at which a program was suspended what its process reported when it began to execute: figures up to
-/// the last instruction before, instead of those read some time earlier.
+/// Puts into the snapshot at which a program was suspended what its process reported when it began to execute: values
+/// up to the last instruction before, instead of those read some time earlier.
 fn begin_at(before: &mut Snapshot, started: &Started) {
     let Some((cpu, usage)) = &started.before else { return };
     let sample = ProcessSample {
