@@ -59,7 +59,7 @@ def figures():
 
 
 def heap_line(why):
-    """Sends the figures, with the occasion."""
+    """Sends the values, with the occasion."""
     at = now()
     line("heap", at, f',"why":"{why}","heap":{figures()}')
     # Counting blocks walks all pools: a large heap is sampled less often.
@@ -94,7 +94,7 @@ def collect():
 
 
 def report():
-    """The last figures."""
+    """The last values."""
     heap_line("exit")
 
 
