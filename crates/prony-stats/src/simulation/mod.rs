@@ -1,7 +1,8 @@
 //! Whole campaigns simulated on recorded noise: blocks, interim analyses, families, and how often their verdicts are right.
 //!
-//! Runs that were recorded one after the other are cut into blocks whose order is drawn, as a campaign draws it. So
-//! between identical variants everything but the order is real, and a variant is made slower by exactly what is asked.
+//! Runs that were recorded one after the other are divided into blocks with a random order of trials, as in a real
+//! campaign. So everything but the order of identical variants is real, and a slower variant is slower by exactly the
+//! requested share.
 
 mod error_rate;
 mod noise;
