@@ -74,7 +74,7 @@ fn print_case(case: &Case, blocks: &[Block]) {
     }
 }
 
-/// Runs one arm in a fresh process on a fresh store.
+/// Runs one variant in a fresh process on a fresh store.
 fn trial(case: &Case, variant: Variant, c: &Path, scratch: &Path) -> Result<Times> {
     let dir = scratch.join("store");
     std::fs::create_dir(&dir)?;
