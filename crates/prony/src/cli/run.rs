@@ -80,9 +80,9 @@ pub struct Arguments {
 /// What the command line changes in an experiment.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct OverrideArguments {
-    /// Replace the levels of a factor, as `chunk=10,100`; with FACTOR.KEY, replace the values of one setting in its
+    /// Replace the levels of a factor, as `chunk=10,100`; with FACTOR.SETTING, replace the values of one setting in its
     /// levels, as `store.batch=10,100`
-    #[arg(long, value_name = "FACTOR[.KEY]=A,B")]
+    #[arg(long, value_name = "FACTOR[.SETTING]=A,B")]
     set: Vec<String>,
     /// Run only these of the factor's levels
     #[arg(long, value_name = "FACTOR=A,B")]
