@@ -440,7 +440,7 @@ mod tests {
         let lines = [hello(1, 0, 0), heap(1, 0, 100, "sample", 9), heap(1, 0, 1_400, "sample", 9), bye(1, 0, 1_500)];
         let threads = finished(&lines, 1_600);
         let suspended = Suspensions::new(vec![(ms(500), ms(600))]);
-        assert_eq!(longest_gap(&threads, ms(50), ms(1_600), &suspended), Some(ms(1_200)), "it was held meanwhile");
+        assert_eq!(longest_gap(&threads, ms(50), ms(1_600), &suspended), Some(ms(1_200)), "it was suspended meanwhile");
         assert_eq!(longest_gap(&threads, ms(200), ms(300), &suspended), Some(ms(100)));
         assert_eq!(longest_gap(&Threads::default(), ms(0), ms(1), &suspended), None);
     }

@@ -283,7 +283,7 @@ mod tests {
         fs::write(top.path().join("marks"), "no FIFO").unwrap();
         empty(top.path()).unwrap();
         assert!(precious());
-        assert_eq!(fs::read_dir(top.path()).unwrap().count(), 0, "the next trial makes them anew");
+        assert_eq!(fs::read_dir(top.path()).unwrap().count(), 0, "the next trial makes them again");
         link(&top.path().join("marks"));
         fs::write(top.path().join("tmp"), "no directory").unwrap();
         empty(top.path()).unwrap();

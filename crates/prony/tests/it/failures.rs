@@ -261,7 +261,7 @@ fn says_no_figure(name: &str, database: &Path, of: &RunData, what: &str) {
             let failed = failed(trial["trial"]["position"].as_u64().unwrap() + 1);
             for column in columns {
                 assert_eq!(column["values"][at].is_null(), failed, "{what}: {column}");
-                assert_eq!(column["partial"][at].is_number(), failed, "{what}: what was seen is kept: {column}");
+                assert_eq!(column["partial"][at].is_number(), failed, "{what}: what was measured is stored: {column}");
             }
         }
     }
@@ -451,7 +451,7 @@ fn sentence_names_the_failures_of_trials_whose_rate_counts() {
     assert!(lines.iter().all(|line| line.sentence.ends_with(expected)), "{}", lines[0].sentence);
 }
 
-/// Beside a sentence that could not tell, a gate passed or failed by the interval of two blocks.
+/// A gate once passed or failed by the interval of two blocks, beside a sentence that said can't tell.
 #[test]
 fn gate_is_undecided_where_too_few_blocks_are_paired_and_cannot_judge_where_none_is() {
     let gate: Gate = "run.time slower 5%".parse().unwrap();

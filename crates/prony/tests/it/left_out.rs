@@ -213,7 +213,7 @@ fn the_json_document_has_the_effects_as_numbers() {
     assert!(effects.iter().any(|effect| effect["change"].is_null()), "all of them left out");
 }
 
-/// Programs tell their own times, so that the effects are exact.
+/// Programs report their own times, so that the effects are exact.
 #[test]
 fn left_out_file_is_compared_with_all_by_default() {
     let bench = Bench::new();
