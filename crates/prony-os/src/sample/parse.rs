@@ -31,8 +31,6 @@ pub struct Stat {
     pub threads: u32,
     /// Start, in ticks since the machine's boot: with the pid, the process's identity.
     pub started: u64,
-    /// Address space.
-    pub vsz: Bytes,
 }
 
 /// Reads `/proc/PID/stat`. The command ends at the *last* parenthesis of the text.
@@ -59,7 +57,6 @@ pub fn stat(text: &[u8]) -> Option<Stat> {
         system_children: number(17)?,
         threads: number(20)?.try_into().ok()?,
         started: number(22)?,
-        vsz: Bytes::from_bytes(number(23)?),
     })
 }
 
@@ -94,6 +91,8 @@ pub fn memory(text: &str) -> Option<Memory> {
 /// Resident memory of a process by `/proc/PID/statm`, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pages {
+    /// Address space.
+    pub size: u64,
     /// Anonymous.
     pub anon: u64,
     /// File-backed and shared.
@@ -102,9 +101,9 @@ pub(crate) struct Pages {
 
 /// Reads `/proc/PID/statm`; of zombies all is zero.
 pub(crate) fn statm(text: &str) -> Option<Pages> {
-    let mut numbers = text.split_ascii_whitespace().skip(1).map(|word| word.parse::<u64>().ok());
-    let (resident, file_and_shared) = (numbers.next()??, numbers.next()??);
-    Some(Pages { anon: resident.checked_sub(file_and_shared)?, file_and_shared })
+    let mut numbers = text.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
+    let (size, resident, file_and_shared) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    Some(Pages { size, anon: resident.checked_sub(file_and_shared)?, file_and_shared })
 }
 
 /// Which process a task belongs to, and that one's parent.
@@ -230,7 +229,6 @@ mod tests {
             system_children: 90,
             threads: 5,
             started: 136_633,
-            vsz: Bytes::from_bytes(3_133_440),
         };
         assert_eq!(read, expected);
     }
@@ -270,7 +268,7 @@ mod tests {
 
     #[test]
     fn statm_separates_anonymous_from_file_and_shared_pages() {
-        assert_eq!(statm("765 432 404 7 0 124 0\n"), Some(Pages { anon: 28, file_and_shared: 404 }));
+        assert_eq!(statm("765 432 404 7 0 124 0\n"), Some(Pages { size: 765, anon: 28, file_and_shared: 404 }));
         assert_eq!(statm("0 0 0 0 0 0 0\n"), Some(Pages::default()));
         assert_eq!((statm("765 432"), statm("765 4 5"), statm("")), (None, None, None));
     }

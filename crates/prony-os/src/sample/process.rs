@@ -64,13 +64,39 @@ pub(crate) struct Ask {
     pub(crate) tick: Nanos,
     /// The current instant.
     pub(crate) at: Nanos,
-    /// Whether everything must be read, unchanged or not: at snapshots.
-    pub(crate) all: bool,
+    /// How much of it.
+    pub(crate) detail: Detail,
 }
+
+/// How much of a process is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Memory and CPU time; other counters of a process that has used [`LITTLE`] CPU time since they were read may be up to
+    /// [`STALE`] old: for a sample of the series.
+    Series,
+    /// Every counter of a process that has run since they were read.
+    Changed,
+    /// Everything, unchanged or not: at snapshots.
+    All,
+}
+
+/// Half a clock tick of procfs, by which `stat` could show no more CPU time.
+const LITTLE: Nanos = Nanos::from_millis(5);
 
 /// If `statm` says that memory has not changed, `status` is still read again after so long: one kind of pages may have
 /// grown by as much as another shrank.
 const UNCHANGED: Nanos = Nanos::from_secs(5);
+
+impl Ask {
+    /// Whether counters need not be read of a process that has used so much CPU time since they were, so long ago.
+    fn spares(self, used: Nanos, age: Nanos) -> bool {
+        match self.detail {
+            Detail::Series => used == Nanos::ZERO || (used < LITTLE && age < STALE),
+            Detail::Changed => used == Nanos::ZERO,
+            Detail::All => false,
+        }
+    }
+}
 
 /// A process under observation.
 #[derive(Debug)]
@@ -85,8 +111,16 @@ pub(crate) struct Process {
     statm: ProcFile,
     status: ProcFile,
     io: ProcFile,
-    /// Its CPU clock when everything was last read.
-    own_cpu: Option<Nanos>,
+    /// Its CPU clock when its counters were last read, and when that was.
+    counters_at: Option<(Nanos, Nanos)>,
+    /// The last round that read it.
+    pub(crate) observed_at: Nanos,
+    /// Its parent when its counters were last read.
+    pub(crate) parent: u32,
+    /// The minor faults that it inherited, as far as a ledger has them.
+    banked_faults: Option<u64>,
+    /// Its address space when `statm` was last read.
+    vsz: Bytes,
     /// File-backed and shared pages when `status` was last read.
     file_and_shared: u64,
     /// When that was.
@@ -113,7 +147,11 @@ impl Process {
             statm: file("statm"),
             status: file("status"),
             io: file("io"),
-            own_cpu: None,
+            counters_at: None,
+            observed_at: Nanos::ZERO,
+            parent: 0,
+            banked_faults: None,
+            vsz: Bytes::default(),
             file_and_shared: 0,
             status_at: Nanos::ZERO,
             status_anon: Bytes::default(),
@@ -122,30 +160,48 @@ impl Process {
         }
     }
 
-    /// Reads everything that is cheap. If the process has not run since the last round, which its CPU clock shows for a
-    /// tenth of the cost, only its memory can have changed, as the kernel may reclaim pages. That is read again after
-    /// [`STALE`].
+    /// Reads what `ask` says. If the process has not run since its counters were read, which its CPU clock shows for a tenth
+    /// of the cost, only its memory can have changed, as the kernel may reclaim pages. That is read again after [`STALE`].
     ///
     /// # Errors
     /// Where the process has ended; its last counters are then in [`Self::last`].
     pub(crate) fn observe(&mut self, ask: Ask, buffer: &mut Vec<u8>) -> io::Result<&Observation> {
-        let own_cpu = cpu_clock::process_cpu(self.pid);
-        let idle = !ask.all && own_cpu.as_ref().is_ok_and(|now| self.own_cpu == Some(*now));
-        if idle && let Some(last) = self.last.take() {
-            let fresh = ask.at.since(self.statm_at) < STALE;
+        let clock = cpu_clock::process_cpu(self.pid);
+        let read = clock.as_ref().ok().zip(self.counters_at);
+        let serves = read.filter(|(now, (then, at))| ask.spares(now.since(*then), ask.at.since(*at)));
+        if let Some((now, (then, _))) = serves
+            && let Some(last) = self.last.take()
+        {
+            let fresh = *now == then && ask.at.since(self.statm_at) < STALE;
             let memory = if fresh { last.memory } else { self.memory(last.memory, ask, buffer) };
-            return Ok(self.last.insert(Observation { memory, ..last }));
+            let on_cpu = last.inherited.on_cpu.clone().map(|inherited| *now + inherited);
+            self.observed_at = ask.at;
+            let counters = Counters { on_cpu, ..last.counters };
+            return Ok(self.last.insert(Observation { counters, memory, vsz: self.vsz, ..last }));
         }
         let memory = self.memory(self.last.as_ref().and_then(|last| last.memory), ask, buffer);
         let unexpected = || io::Error::other("`/proc/PID/stat` has an unexpected form");
         let stat = parse::stat(self.stat.read(buffer)?).ok_or_else(unexpected)?;
         self.read_threads(ask, buffer);
-        self.own_cpu = own_cpu.as_ref().ok().copied();
-        let own_cpu = own_cpu.map_or_else(|e| Reading::Missing(why("CPU clock", &e)), Reading::Measured);
+        self.counters_at = clock.as_ref().ok().map(|clock| (*clock, ask.at));
+        let clock = clock.map_or_else(|e| Reading::Missing(why("CPU clock", &e)), Reading::Measured);
         let inherited = inherited(&stat, ask.tick);
-        let counters = self.own(&stat, own_cpu, ask.tick, buffer)?.plus(&inherited);
-        self.command = stat.command;
-        Ok(self.last.insert(Observation { counters, inherited, memory, vsz: stat.vsz, threads: stat.threads }))
+        let counters = self.own(&stat, clock, ask.tick, buffer)?.plus(&inherited);
+        (self.observed_at, self.parent, self.command) = (ask.at, stat.parent, stat.command);
+        Ok(self.last.insert(Observation { counters, inherited, memory, vsz: self.vsz, threads: stat.threads }))
+    }
+
+    /// The next round reads its counters, whatever its CPU clock shows: that of a running thread stands still for a
+    /// scheduler tick.
+    pub(crate) fn must_be_read(&mut self) {
+        self.counters_at = None;
+    }
+
+    /// Minor faults that it has inherited since the last call, or since it was found.
+    pub(crate) fn newly_inherited_faults(&mut self) -> u64 {
+        let Some(now) = self.last.as_ref().map(|last| last.inherited.minor_faults) else { return 0 };
+        let before = self.banked_faults.replace(now);
+        before.map_or(0, |before| now.saturating_sub(before))
     }
 
     /// Counters without the waited-for children, but for bytes read and written, which the kernel adds up.
@@ -179,11 +235,12 @@ impl Process {
     }
 
     fn read_threads(&mut self, ask: Ask, buffer: &mut Vec<u8>) {
-        let switches = ask.all || ask.at.since(self.switches_at) >= STALE;
+        let all = ask.detail == Detail::All;
+        let switches = all || ask.at.since(self.switches_at) >= STALE;
         if switches {
             self.switches_at = ask.at;
         }
-        self.threads.read(ask.at, (ask.all, switches), buffer);
+        self.threads.read(ask.at, (all, switches), buffer);
     }
 
     /// Memory by `status`, or by `statm` at a fifth of the price. That separates anonymous memory from all other, exactly as
@@ -192,15 +249,16 @@ impl Process {
     /// where it shrinks, as it would by swapping.
     fn memory(&mut self, known: Option<Memory>, ask: Ask, buffer: &mut Vec<u8>) -> Option<Memory> {
         let pages = self.statm.text(buffer).ok().and_then(|text| parse::statm(&text)).unwrap_or_default();
-        let anon = Bytes::from_bytes(pages.anon * rustix::param::page_size() as u64);
-        self.statm_at = ask.at;
+        let bytes = |pages: u64| Bytes::from_bytes(pages * rustix::param::page_size() as u64);
+        let anon = bytes(pages.anon);
+        (self.statm_at, self.vsz) = (ask.at, bytes(pages.size));
         let lasts = |known: &Memory| match anon.cmp(&known.anon) {
             Ordering::Less => Nanos::ZERO,
             Ordering::Equal if anon == self.status_anon => UNCHANGED,
             Ordering::Equal | Ordering::Greater => STALE,
         };
         let (same, age) = (pages.file_and_shared == self.file_and_shared, ask.at.since(self.status_at));
-        if let Some(known) = known.filter(|known| !ask.all && same && age < lasts(known)) {
+        if let Some(known) = known.filter(|known| ask.detail != Detail::All && same && age < lasts(known)) {
             return Some(Memory { anon, ..known });
         }
         (self.file_and_shared, self.status_anon, self.status_at) = (pages.file_and_shared, anon, ask.at);
@@ -297,7 +355,7 @@ mod tests {
         let mut process = Process::new(child.id(), "worker".into(), true);
         child.wait().unwrap();
         process.stat = ProcFile::new("/proc/self/stat".into());
-        let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, all: true };
+        let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, detail: Detail::All };
         assert!(ended(&process.observe(ask, &mut Vec::new()).unwrap_err()));
     }
 
@@ -305,7 +363,7 @@ mod tests {
     #[test]
     fn status_is_read_anew_only_where_statm_does_not_serve() {
         let mut process = Process::new(std::process::id(), "worker".into(), true);
-        let at = |ms: u64| Ask { tick: Nanos::from_millis(10), at: Nanos::from_millis(ms), all: false };
+        let at = |ms: u64| Ask { tick: Nanos::from_millis(10), at: Nanos::from_millis(ms), detail: Detail::Changed };
         process.observe(at(10_000), &mut Vec::new()).unwrap();
         let known = Memory { anon: Bytes::from_bytes(0), ..process.last.as_ref().unwrap().memory.unwrap() };
         // Other tests of this process may map files meanwhile.
@@ -325,9 +383,39 @@ mod tests {
     }
 
     #[test]
+    fn counters_of_a_process_that_uses_little_are_read_once_a_second() {
+        let ask = |detail| Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, detail };
+        let spares =
+            |detail, used: u64, age: u64| ask(detail).spares(Nanos::from_millis(used), Nanos::from_millis(age));
+        assert!(
+            spares(Detail::Series, 4, 900) && spares(Detail::Series, 0, 9_000) && spares(Detail::Changed, 0, 9_000)
+        );
+        assert!(!spares(Detail::Series, 4, 1_000) && !spares(Detail::Series, 5, 100), "too old, or too much");
+        assert!(!spares(Detail::Changed, 1, 100) && !spares(Detail::All, 0, 0));
+    }
+
+    #[test]
+    fn what_is_spared_keeps_its_counters_but_has_its_cpu_time_and_memory() {
+        let mut process = Process::new(std::process::id(), "worker".into(), true);
+        let mut observe = |ms: u64, detail| {
+            let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::from_millis(ms), detail };
+            let faults = process.last.as_mut().map(|last| std::mem::replace(&mut last.counters.minor_faults, 0));
+            let (faults, cpu) = (faults, process.counters_at.map(|(cpu, _)| cpu));
+            let now = process.observe(ask, &mut Vec::new()).unwrap();
+            (faults, cpu, now.counters.minor_faults, now.counters.on_cpu.clone(), now.vsz)
+        };
+        observe(10_000, Detail::All);
+        // Other tests of this process use CPU time meanwhile: it is spared as soon as they have used little.
+        let spared = (0..10_000).map(|_| observe(10_100, Detail::Series)).find(|(_, _, faults, ..)| *faults == 0);
+        let (_, cpu, _, on_cpu, vsz) = spared.expect("at some time they use little");
+        assert!(on_cpu.measured().copied() >= cpu && vsz > Bytes::default());
+        assert!(observe(10_200, Detail::All).2 > 0, "a boundary reads everything");
+    }
+
+    #[test]
     fn nonexistent_process_is_reported_as_ended() {
         let mut process = Process::new(u32::MAX / 4, "worker".into(), true);
-        let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, all: false };
+        let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, detail: Detail::Changed };
         let error = process.observe(ask, &mut Vec::new()).unwrap_err();
         assert!(super::super::proc_file::ended(&error));
         assert!(process.last.is_none());

@@ -1,6 +1,6 @@
 //! The sampler's state, and one round of sampling.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::counters::{Counters, Ledger, Round};
 use super::device::Device;
 use super::parse::GroupCpu;
 use super::proc_file::ended;
-use super::process::{Ask, Observation, Process};
+use super::process::{Ask, Detail, Observation, Process};
 use super::series::Store;
 use super::snapshot::{GroupFiles, ProcessSnapshot, Snapshot, group_cpu, pressure};
 use super::sync::{SyncCounters, SyncCounts};
@@ -99,6 +99,16 @@ pub(crate) enum RoundKind {
     Closely,
 }
 
+impl RoundKind {
+    const fn detail(self) -> Detail {
+        match self {
+            Self::Round(_) => Detail::Series,
+            Self::Glance => Detail::Changed,
+            Self::Snapshot | Self::Closely => Detail::All,
+        }
+    }
+}
+
 /// All that the sampler's thread and its callers share.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -165,25 +175,21 @@ impl State {
         self.syncs.entry(role).or_default().push(counters);
     }
 
-    /// Reads every process once and returns when it did.
+    /// Reads every process and returns when it did.
     pub(crate) fn round(&mut self, kind: RoundKind) -> Nanos {
         self.find();
         let at = monotonic();
-        let ask = Ask { tick: self.tick, at, all: matches!(kind, RoundKind::Snapshot | RoundKind::Closely) };
+        let ask = Ask { tick: self.tick, at, detail: kind.detail() };
+        let all = self.processes.keys().copied().collect();
+        let vanished = self.observe(all, ask);
         let mut rounds: BTreeMap<String, Round> = BTreeMap::from([(String::new(), Round::default())]);
-        let mut vanished = Vec::new();
-        for (pid, process) in &mut self.processes {
-            let before = process.last.as_ref().map(|last| last.inherited.minor_faults);
-            let observed = process.observe(ask, &mut self.buffer).map(drop);
-            if observed.as_ref().is_err_and(ended) {
-                vanished.push(*pid);
-                continue;
-            }
+        for process in self.processes.values_mut().filter(|process| !vanished.contains(&process.pid)) {
+            let inherited = process.newly_inherited_faults();
             // A process that changed while it was read keeps its last reading; the next round reads it in full.
             let Some(observation) = &process.last else { continue };
-            let inherited = before.map_or(0, |before| observation.inherited.minor_faults.saturating_sub(before));
             add_live(&mut rounds, process, observation, inherited);
-            if observed.is_ok() && process.itself && matches!(kind, RoundKind::Round(_) | RoundKind::Snapshot) {
+            let stored = matches!(kind, RoundKind::Round(_) | RoundKind::Snapshot);
+            if stored && process.observed_at == at && process.itself {
                 keep(&mut self.store, process, observation, kind, at);
             }
         }
@@ -194,6 +200,29 @@ impl State {
             self.ledgers.entry(scope).or_default().take(round);
         }
         at
+    }
+
+    /// Reads processes, and again those that inherited the counters of one that has ended, which may have been read before
+    /// it did: else a ledger would add its counters twice. Returns which have ended.
+    fn observe(&mut self, mut due: BTreeSet<u32>, ask: Ask) -> BTreeSet<u32> {
+        let mut vanished = BTreeSet::new();
+        while !due.is_empty() {
+            let mut heirs = BTreeSet::new();
+            for pid in due {
+                let Some(process) = self.processes.get_mut(&pid) else { continue };
+                if process.observe(ask, &mut self.buffer).is_err_and(|error| ended(&error)) {
+                    vanished.insert(pid);
+                    // That of an orphan is a supervisor, as a rule.
+                    heirs.extend(self.roots.iter().filter(|root| !root.itself).map(|root| root.pid));
+                    heirs.insert(process.parent);
+                }
+            }
+            heirs.retain(|pid| !vanished.contains(pid));
+            let inherited = self.processes.values_mut().filter(|process| heirs.contains(&process.pid));
+            inherited.for_each(Process::must_be_read);
+            due = heirs;
+        }
+        vanished
     }
 
     fn find(&mut self) {
@@ -211,6 +240,7 @@ impl State {
         for pid in arrivals.threaded {
             if let Some(process) = self.processes.get_mut(&pid) {
                 process.threads.find();
+                process.must_be_read();
             }
         }
     }
@@ -379,4 +409,37 @@ fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation
         ..observation.inherited.clone()
     };
     add("", &counters);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::sample::parse;
+
+    /// A shell whose counters a round need not read, as it uses little CPU time, has inherited those of a child.
+    #[test]
+    fn counters_of_a_child_are_in_its_parent_or_on_their_own() {
+        let script = "sh -c 'echo child; read line'; echo reaped; read line";
+        let mut shell =
+            Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut input, mut lines) =
+            (shell.stdin.take().unwrap(), BufReader::new(shell.stdout.take().unwrap()).lines());
+        let mut state = State::new(vec![Root::subject(shell.id(), "worker")], Settings::default());
+        assert_eq!(lines.next().unwrap().unwrap(), "child");
+        state.round(RoundKind::Snapshot);
+        assert_eq!(state.processes.len(), 2);
+        input.write_all(b"go\n").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "reaped");
+        state.round(RoundKind::Round(1));
+        assert_eq!(state.processes.len(), 1);
+        state.round(RoundKind::Snapshot);
+        let stat = parse::stat(&std::fs::read(format!("/proc/{}/stat", shell.id())).unwrap()).unwrap();
+        assert!(stat.minor_faults_children > 0);
+        assert_eq!(state.totals()[""].minor_faults, stat.minor_faults + stat.minor_faults_children);
+        drop(input);
+        shell.wait().unwrap();
+    }
 }
