@@ -49,7 +49,7 @@ const KNOWN: [&str; 24] = [
     "/s", "B/s", "kB/s", "MB/s", "GB/s", "%", ".N",
 ];
 
-/// Every format; `.N` means a number of decimals.
+/// Every format, `.N` standing for a number of decimals.
 pub fn known() -> &'static [&'static str] {
     &KNOWN
 }

@@ -52,7 +52,7 @@ def boundary():
 
 
 def figures():
-    """The figures as one JSON object, after the collections that came before. CPython counts the blocks it has handed out,
+    """The values as one JSON object, after the collections that came before. CPython counts the blocks it has handed out,
     not their bytes."""
     _tell()
     return f'{{"blocks":{sys.getallocatedblocks()},"gc_count":{_State.count},"gc_time":{_State.time},"gc_major":{_State.full},"gc_until":{now()}}}'
