@@ -43,7 +43,7 @@ def run(words, **more):
     return done
 
 
-# Outside instruments: a command in, figures by name out. Times in seconds, memory in bytes.
+# Outside instruments: a command in, values by name out. Times in seconds, memory in bytes.
 
 def hyperfine(command):
     run(["hyperfine", "-N", "--runs", "2", "--style", "none", "--export-json", "hyperfine.json", command_text(command)])

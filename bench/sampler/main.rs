@@ -1,4 +1,4 @@
-//! What the sampler costs: its CPU time as a share of one core, over 20 processes.
+//! Measures what the sampler costs: its CPU time as a share of one core while it samples 20 processes.
 //!
 //! `cargo bench -p prony-os --bench sampler` starts 20 processes of 4 threads each (10 asleep, 10 that
 //! wake a hundred times a second), samples them for five seconds at 10 Hz and at 100 Hz, ten times in turn,

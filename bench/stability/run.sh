@@ -47,7 +47,7 @@ while [ "$pass" -le "$passes" ]; do
     echo "pass $pass of $passes$beside: $(grep -c . "$work/failed") tests failed, exit code $code"
     [ "$code" -eq 0 ] || broken=$((broken + 1))
     grep -A 3 ' panicked at ' "$work/pass"
-    # A process that died, or a test program that did not build, names no test.
+    # A process that aborted, or a test program that did not build, names no test.
     [ "$code" -eq 0 ] || [ -s "$work/failed" ] || { echo "(exit code $code, no test named)" >"$work/failed"; tail -n 20 "$work/pass"; }
     cat "$work/failed" >>"$work/all"
     pass=$((pass + 1))

@@ -4,7 +4,7 @@
 #   bench.pl STORE RECORDS BYTES
 #
 # STORE is `fastmmap`, or `lmdb` with settings after colons: `nosync`, `nometasync`, `single`, `read-only-gets`.
-# Phases are told by marks and their time by a line; groups of ten operations by percentiles of their wall time.
+# Marks report phases, and a line their time; of groups of ten operations, percentiles of their wall time.
 
 use strict;
 use warnings;
@@ -19,7 +19,7 @@ use Time::HiRes qw(clock_gettime sleep CLOCK_MONOTONIC);
 
 use constant SAMPLE => 10;
 
-# The rest after a phase's begin, in which prony reads its counters; it is in `wall` and not in `time`.
+# The pause after a phase's begin, in which prony reads its counters; `wall` includes the pause, `time` does not.
 use constant REST => 0.1;
 
 $| = 1;

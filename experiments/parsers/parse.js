@@ -14,7 +14,7 @@ const file = process.argv[3];
 const library = require(name);
 const marks = process.env.PRONY_MARKS;
 
-// The rest after a phase's begin, in which prony reads its counters; it is in `wall` and not in `time`.
+// The pause after a phase's begin, in which prony reads its counters; `wall` includes the pause, `time` does not.
 const REST = marks ? 100 : 0;
 
 // CLOCK_MONOTONIC in nanoseconds; as text, for they are more than a number holds.

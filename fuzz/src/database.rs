@@ -1,4 +1,4 @@
-//! Columns of the results database: an input replaces one value of a small database, whose run is then read.
+//! Fuzzes columns of the results database: an input replaces one value of a small database, whose run is then read.
 //!
 //! The first byte of an input chooses the column; the rest is its value, compressed first where the column's name is
 //! followed by `DEFLATE` below, so that what is compressed can be varied too.

@@ -1,4 +1,4 @@
-//! TOML text -> checked experiment -> variants, plan.
+//! Fuzzes experiment files: TOML text -> checked experiment -> variants, plan.
 //!
 //! The checker once printed 848 MB for one file, and took 20 s for another.
 

@@ -1,4 +1,4 @@
-//! Lines of the channel to which probes and programs write: cut from a stream, parsed, counted.
+//! Fuzzes the lines of the channel to which probes and programs write: cut from a stream, parsed, counted.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Lines on the socket between the runner and a worker, and what the runner does with the reports in them.
+//! Fuzzes the lines on the socket between runner and worker, and the runner's use of the reports in them.
 
 use std::io::Write;
 use std::net::Shutdown;

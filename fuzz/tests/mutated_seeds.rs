@@ -1,4 +1,5 @@
-//! The fuzz targets without libFuzzer: seeds with a few parts flipped, cut, doubled and mixed, the same ones each time.
+//! Runs the fuzz targets without libFuzzer, on seeds with a few parts flipped, cut, doubled and mixed, the same ones
+//! each time.
 
 use prony_fuzz::{DATABASE, EXPERIMENT, PROBE, TARGETS, Target, WORKER};
 use proptest::prelude::*;

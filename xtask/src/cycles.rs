@@ -1,4 +1,5 @@
-//! Imports between sibling modules run one way, and not through many files; only crate borders would enforce it otherwise.
+//! Checks that imports between sibling modules run in one direction and not through many files; the compiler enforces
+//! this only between crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! `cargo xtask engines`: builds the engines outside the default build and runs the contract suite
-//! over each. Installs nothing; says which of the system's libraries are missing.
+//! `cargo xtask engines`: builds the engines outside the default build and runs the contract suite over each. It
+//! installs nothing; it says which system libraries are missing.
 
 use std::env;
 use std::path::{Path, PathBuf};

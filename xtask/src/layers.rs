@@ -1,4 +1,4 @@
-//! The one direction between crates: who may use whom.
+//! Checks the direction between crates: which crate may use which.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Checks of the sources: `cargo xtask check`, `cargo xtask engines`.
+//! Checks the sources (`cargo xtask check`), and tests the engines outside the default build (`cargo xtask engines`).
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the binary speaks")]
 
 mod cycles;

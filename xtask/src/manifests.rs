@@ -1,4 +1,4 @@
-//! Every crate inherits the workspace's lints.
+//! Checks that every crate inherits the workspace's lints.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The identifiers and keywords of a Rust source; comments, texts and lifetimes are left out.
+//! Lists the identifiers and keywords of a Rust source, without comments, texts and lifetimes.
 
 /// A name, and its line from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! No file above 500 lines of production code.
+//! Checks that no file has more than 500 lines of production code.
 
 use crate::source::SourceFile;
 

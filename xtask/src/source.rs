@@ -1,4 +1,4 @@
-//! The sources as text: read once, tests and comments taken out.
+//! Reads the sources as text, without tests and comments.
 
 use std::io;
 use std::path::{Path, PathBuf};

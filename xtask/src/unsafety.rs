@@ -1,4 +1,5 @@
-//! Unsafe code: in the module of `prony-os` that wraps system calls, and in the call that opens LMDB.
+//! Checks that unsafe code is only in the module of `prony-os` that wraps system calls, and in the call that opens
+//! LMDB.
 
 use crate::names::names;
 use crate::source::Text;

@@ -1,4 +1,4 @@
-//! Words that no identifier or file name has: the field has words of its own for them.
+//! Checks that no identifier or file name contains certain words, for which the field has its own terms.
 
 use std::collections::BTreeMap;
 

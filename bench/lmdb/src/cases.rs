@@ -1,4 +1,4 @@
-//! The cases that are compared, as plans of prony and as files for the C program.
+//! The compared cases, as plans of prony and as input files for the C program.
 
 use std::collections::BTreeMap;
 use std::fs::File;

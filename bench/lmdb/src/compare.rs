@@ -1,4 +1,4 @@
-//! Fresh processes in interleaved blocks, and what their ratios say.
+//! Runs trials as fresh processes in interleaved blocks, and prints their ratios.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ fn print_case(case: &Case, blocks: &[Block]) {
     }
 }
 
-/// Runs one arm in a fresh process on a fresh store.
+/// Runs one variant in a fresh process on a fresh store.
 fn trial(case: &Case, variant: Variant, c: &Path, scratch: &Path) -> Result<Times> {
     let dir = scratch.join("store");
     std::fs::create_dir(&dir)?;

@@ -1,4 +1,4 @@
-//! One trial in this process, by the code that prony's worker runs.
+//! Runs one trial in this process, with the code that prony's worker runs.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

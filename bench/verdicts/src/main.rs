@@ -1,5 +1,6 @@
-//! Prints the tables of `docs/verdicts.md`: `[CAMPAIGNS [TABLE [NOISE]]]`, with `all` for every table. With `record [RUNS]` it records noise instead, as JSON
-//! on standard output; the file that it syncs lies in the working folder.
+//! Prints the tables of `docs/verdicts.md`: `[CAMPAIGNS [TABLE [NOISE]]]`, with `all` for every table. With `record
+//! [RUNS]` it records noise instead and writes it as JSON to standard output; the file that it syncs is in the working
+//! directory.
 #![allow(clippy::print_stdout)]
 
 use std::time::Instant;
@@ -108,9 +109,7 @@ fn budgeted(noises: &[Noise], many: u32, variants: fn(&Noise) -> Vec<Null>, wron
 
 fn injected(noises: &[Noise], many: u32) {
     println!("\n## Injected slowdowns, 6 to 30 blocks with interim analyses ({many} campaigns a cell)\n");
-    println!(
-        "| noise | family | slower by | seen as slower | beyond the margin | mean blocks |\n|---|---|---|---|---|---|"
-    );
+    println!("| noise | family | slower by | detected | beyond the margin | mean blocks |\n|---|---|---|---|---|---|");
     let analyses = InterimAnalyses::new(6, 30);
     for noise in noises {
         for size in FAMILIES {
@@ -128,7 +127,7 @@ fn injected(noises: &[Noise], many: u32) {
 fn smallest(noises: &[Noise], many: u32) {
     println!("\n## Detection at the advertised smallest effect ({many} campaigns a cell)\n");
     println!(
-        "| noise | family | blocks | advertised (median) | seen, same runs | seen, anywhere |\n|---|---|---|---|---|---|"
+        "| noise | family | blocks | advertised (median) | detected, same runs | detected, anywhere |\n|---|---|---|---|---|---|"
     );
     for noise in noises {
         for size in FAMILIES {
@@ -159,7 +158,7 @@ fn candidates(noises: &[Noise], many: u32) {
             }
         }
     }
-    println!("\n## What each sees inside blocks, family of 1\n");
+    println!("\n## Slowdowns that each method detects inside blocks, family of 1\n");
     println!("| noise | slower by | blocks | {} |\n|---|---|---|{}", INSIDE.join(" | "), "---|".repeat(INSIDE.len()));
     for noise in noises {
         for (effect, blocks) in [(0.05, 10), (0.05, 30), (0.2, 10), (0.2, 30), (0.5, 10)] {

@@ -1,4 +1,4 @@
-//! What is counted over many campaigns.
+//! Counts false verdicts and detected differences over many simulated campaigns.
 
 use prony_stats::sign::{Bracket, SignTest};
 use prony_stats::simulation::{
@@ -111,7 +111,7 @@ pub fn inside(noise: &Noise, setting: &Setting, blocks: u32, many: u32, rng: &mu
 pub const SEQUENTIAL: [&str; 4] = ["Welch, 5 %", "Mann-Whitney, 5 %", "bootstrap of means, 95 %", "1 % gate"];
 
 /// Families in which each of [`SEQUENTIAL`] claims a difference between identical commands, or, with a slower
-/// variant, sees it. No correction, as those tools make none.
+/// variant, detects it. No correction, as those tools make none.
 pub fn sequential(noise: &Noise, variant: Variant, size: usize, runs: usize, many: u32, rng: &mut Rng) -> [Rate; 4] {
     let mut rates = [Rate::default(); 4];
     for _ in 0..many {

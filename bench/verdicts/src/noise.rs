@@ -1,4 +1,4 @@
-//! The recordings, and variants that are equal though bent.
+//! The recorded noise, and variants of equal speed whose noise has another spread or skew.
 
 use prony_stats::simulation::{Noise, Variant};
 use serde::Deserialize;
@@ -40,13 +40,13 @@ pub fn recorded() -> Vec<Noise> {
     series.map(|(name, values)| Noise::new(name, values).expect("bench/data holds times above zero")).into()
 }
 
-/// The arm moved so that its median over the recording is the level's.
+/// The variant shifted so that its median over the recording is the level's.
 pub fn centred(noise: &Noise, variant: Variant) -> Variant {
     let values: Vec<f64> = noise.rest().iter().map(|rest| variant.bend(*rest)).collect();
     Variant { shift: variant.shift - median(&values), ..variant }
 }
 
-/// The variant moved so that the median of its log-ratio to the baseline, over near runs, is nought.
+/// The variant shifted so that the median of its log-ratio to the baseline, over nearby runs, is 0.
 pub fn paired(noise: &Noise, baseline: Variant, variant: Variant) -> Variant {
     let rest = noise.rest();
     let gaps = (0..rest.len()).flat_map(|t| (1..=NEAR).map(move |d| (t, d)));

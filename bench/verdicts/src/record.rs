@@ -1,4 +1,4 @@
-//! Records noise: the same small pieces of work again and again, on the machine as it is.
+//! Records noise: repeats the same small pieces of work on the machine in its present state.
 
 use std::fs::File;
 use std::io::{self, Write};

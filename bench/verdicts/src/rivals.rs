@@ -1,4 +1,4 @@
-//! Other ways to judge: what other tools do on sequential runs, and what was tried inside blocks.
+//! Other methods to judge: those of other tools on sequential runs, and those that were tried inside blocks.
 
 use prony_stats::simulation::Rng;
 use prony_stats::special::{normal_cdf, t_two_sided};

@@ -297,7 +297,7 @@ mod tests {
         assert_eq!([found["work"], found["run"]], [Failed, Partial], "its counts are counts of what it did");
     }
 
-    /// The second was `Partial` or `AfterFailure` before, of which not even the number of failures is a figure.
+    /// The second was `Partial` or `AfterFailure` before, of which not even the number of failures counts.
     #[test]
     fn every_phase_that_failed_keeps_its_counts() {
         let failing = |name, reached, seconds| at(seconds, observed(name, reached, Some((90, 10))));

@@ -1,5 +1,5 @@
 //! Sources of boundaries (begins and ends of phases): output lines, marks, function calls, a quiet process tree,
-//! reports of a worker. Also holds what is observed between boundaries.
+//! reports of a worker. Also contains what is observed between boundaries.
 
 pub mod calls;
 pub mod channel;

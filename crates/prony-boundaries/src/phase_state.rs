@@ -60,7 +60,7 @@ pub struct PhaseState {
     pub(super) end_lag: Nanos,
     /// Whether the runner begins it and the worker, or quiet, ends it: both know the instants.
     pub led: bool,
-    /// Figures that the worker measured itself, once the phase has ended.
+    /// Metrics that the worker measured itself, once the phase has ended.
     pub report: Option<Box<PhaseReport>>,
     /// The invocations that it consists of, where it is a function; begin and end are those of the first and the last.
     pub calls: Option<Calls>,

@@ -47,7 +47,7 @@ pub struct Thread {
     cost: Option<ProbeCost>,
     bye: Option<Nanos>,
     /// It read its heap for the last time and reported its end itself: it sent nothing after that. The end of a thread
-    /// that was killed may be reported by a parent or the runner; its last figures are older.
+    /// that was killed may be reported by a parent or the runner; its last values are older.
     pub orderly: bool,
     last: Nanos,
     /// Whether it is suspended, and whether its next delay is that of a suspension.
@@ -143,7 +143,7 @@ impl Threads {
         });
     }
 
-    /// The program has ended: `seen` is when each process was last observed alive.
+    /// The program has ended: `last_sampled` is when each process was last observed running.
     pub fn finish(&mut self, at: Nanos, heap_aborts: &[ProbeLine], last_sampled: &BTreeMap<u32, Nanos>) {
         for abort in heap_aborts {
             let thread = self.current.get(&abort.source).map(|index| &mut self.list[*index]);

@@ -119,7 +119,7 @@ fn amount(meaning: GroupMeaning, text: &str) -> Reading<f64> {
 }
 
 /// Whether a comma may as well be a decimal comma. Two of them can only separate thousands, but are refused too: a program
-/// prints them only where its figure is large, and a metric of which the small figures alone are missing is biased.
+/// prints them only if its value is large, and a metric of which only large values were read would be biased.
 fn is_ambiguous(text: &str) -> bool {
     text.contains(',') && !text.contains('.')
 }

@@ -150,7 +150,7 @@ mod tests {
         let mut settling = Settling::default();
         let mut tree = Tree(Nanos::ZERO);
         settling.begin(3, spec(Nanos::from_nanos(1), Nanos::from_secs(600)), &mut tree);
-        assert_eq!(settling.due(false, &mut tree), [0; 0], "no look is due yet");
+        assert_eq!(settling.due(false, &mut tree), [0; 0], "no poll is due yet");
         wait(&settling);
         assert_eq!(settling.due(false, &mut tree), [3]);
         assert!(settling.over[&3].result.settled && settling.next().is_none());

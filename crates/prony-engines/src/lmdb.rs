@@ -6,9 +6,9 @@
 //! out from the map, without a copy.
 //!
 //! Durability, from `lmdb.h`: without flags a commit returns after data pages and meta page are on
-//! the disk (strict); `MDB_NOMETASYNC` leaves the meta page to the next commit, so that a power cut
-//! loses the last one (bounded); under `MDB_NOSYNC`, and under `MDB_WRITEMAP` with `MDB_MAPASYNC`,
-//! the system may write pages in any order, and a power cut may leave a broken tree (none).
+//! the disk (strict); `MDB_NOMETASYNC` leaves the meta page to the next commit, so that a power
+//! failure loses the last one (bounded); under `MDB_NOSYNC`, and under `MDB_WRITEMAP` with `MDB_MAPASYNC`,
+//! the system may write pages in any order, and a power failure may leave a broken tree (none).
 //! `MDB_NOSYNC` includes what `MDB_NOMETASYNC` leaves out.
 
 use std::collections::BTreeMap;
@@ -93,7 +93,7 @@ fn option_specs() -> Vec<OptionSpec> {
     }
     specs.push(option("map_size", OptionKind::Bytes, "64 GiB", "size of the map: address space, not memory or disk"));
     let readers = OptionKind::Int { min: 1, max: 65_536 };
-    specs.push(option("max_readers", readers, "126", "most read transactions open at once, over all processes"));
+    specs.push(option("max_readers", readers, "126", "maximum number of open read transactions, over all processes"));
     specs.push(option("append", OptionKind::Bool, "false", "puts in key order go to the last page (MDB_APPEND)"));
     specs
 }
@@ -211,7 +211,7 @@ fn open_env(dir: &Path, config: &Config) -> heed::Result<Env<WithoutTls>> {
     options.max_readers(u32::try_from(config.max_readers).unwrap_or(u32::MAX));
     // SAFETY: the directory is the trial's own, so that nothing but LMDB changes the mapped file while it is open,
     // and every process that opens it does so through LMDB's lock file. Of the flags that heed counts as unsafe,
-    // NO_SYNC and NO_META_SYNC risk what is on the disk after a power cut, not memory, and NO_LOCK is not offered.
+    // NO_SYNC and NO_META_SYNC risk what is on the disk after a power failure, not memory, and NO_LOCK is not offered.
     unsafe { options.flags(config.flags).open(dir) }
 }
 

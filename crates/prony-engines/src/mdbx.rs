@@ -6,7 +6,7 @@
 //! quarter of a second for the next; so writers wait here on a lock in front of it. Values are
 //! handed out from the map, without a copy.
 //!
-//! Durability, from `mdbx.h`: `MDBX_SYNC_DURABLE` (strict); `MDBX_NOMETASYNC`, where a power cut may
+//! Durability, from `mdbx.h`: `MDBX_SYNC_DURABLE` (strict); `MDBX_NOMETASYNC`, where a power failure may
 //! undo the last commit (bounded); `MDBX_SAFE_NOSYNC`, where it rolls back to the last steady one
 //! (relaxed); `MDBX_UTTERLY_NOSYNC`, where it may leave a broken tree (none). Under
 //! `MDBX_SAFE_NOSYNC` pages of the last steady commit are not used again, and MDBX makes a new steady

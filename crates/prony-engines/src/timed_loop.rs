@@ -19,7 +19,7 @@ pub fn now() -> u64 {
     read_clock(ClockId::Monotonic)
 }
 
-/// CPU time of the calling thread, user and system, in nanoseconds. A system call: for chunk edges only.
+/// CPU time of the calling thread, user and system, in nanoseconds. A system call: used only between chunks.
 pub(crate) fn thread_cpu() -> u64 {
     read_clock(ClockId::ThreadCPUTime)
 }

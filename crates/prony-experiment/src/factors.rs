@@ -223,8 +223,8 @@ fn set(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut 
     }
 }
 
-/// `--set factor.key=a,b`: each level that runs, once with each value of the key; its label says what differs from the
-/// file.
+/// `--set factor.setting=a,b`: each level that runs, once with each value of the key; its label says what differs from
+/// the file.
 fn set_key(factors: &mut [FactorDef], path: &str, values: &[String], problems: &mut Problems<'_>) {
     let (name, key) = path.split_once('.').unwrap_or((path, ""));
     let Some(factor) = find(factors, name, "--set", problems) else { return };

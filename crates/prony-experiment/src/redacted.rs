@@ -62,7 +62,7 @@ fn recorded_source(text: &str) -> String {
     format!("# {LEFT_OUT}: a text of {} bytes, {}\n", text.len(), digest(text))
 }
 
-/// What tells a text that is not recorded from others, and says nothing of what it holds: FNV-1a.
+/// A hash (FNV-1a) by which texts that are not recorded can be distinguished. It does not reveal their content.
 fn digest(text: &str) -> String {
     let hash = text
         .bytes()
@@ -70,7 +70,7 @@ fn digest(text: &str) -> String {
     format!("{hash:016x}")
 }
 
-/// What stands in the place of a text that is not recorded and is told from others.
+/// The replacement for a text that is not recorded; different texts have different replacements.
 pub fn hidden(text: &str) -> String {
     format!("{LEFT_OUT} {}", digest(text))
 }

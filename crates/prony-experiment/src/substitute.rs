@@ -46,8 +46,8 @@ impl Levels<'_> {
                 Part::Hole(name, at) => match self.level(&name, node, &at, problems) {
                     Some(level) if level.table().is_some() || level.list().is_some() => {
                         let message = format!("`{{{name}}}` is {}, which cannot stand inside a text", level.kind());
-                        let hint =
-                            "name one setting of the level, as `{factor.key}`, or make the placeholder the whole text";
+                        let hint = "name one setting of the level, as `{factor.setting}`, or make the placeholder \
+                            the whole text";
                         problems.add(Problem::new(span_in(node, self.file, &at), message).hint(hint));
                     }
                     Some(level) => filled.push_str(&level.label()),

@@ -71,7 +71,7 @@ fn values(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>) {
     };
     for text in experiment.variants().iter().filter_map(|variant| variant.spec.data.as_ref().and_then(whole)) {
         let message = format!("every value is the text `{text}`, {} bytes long", text.len());
-        let hint = format!("for values of that size write `value = {{ bytes = \"{text}\" }}`");
+        let hint = format!("for values with a size of {text} write `value = {{ bytes = \"{text}\" }}`");
         problems.add(Problem::new(place.span.clone(), message).hint(hint));
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     fn warning(text: &str, length: usize) -> (usize, usize, String, Option<String>) {
-        let hint = format!("for values of that size write `value = {{ bytes = \"{text}\" }}`");
+        let hint = format!("for values with a size of {text} write `value = {{ bytes = \"{text}\" }}`");
         (8, 9, format!("every value is the text `{text}`, {length} bytes long"), Some(hint))
     }
 

@@ -29,7 +29,7 @@ impl Profiler {
     /// The meaning of its time: V8 samples by wall time, `perf` by processor time.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::V8 => "time of threads that run JavaScript, including waiting for a processor but not being idle",
+            Self::V8 => "time of threads that run JavaScript, waiting for a processor included, idle time excluded",
             Self::Perf => "CPU time",
         }
     }

@@ -168,9 +168,9 @@ pub struct PhaseReport {
 /// What a `verify` has checked; every count is of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
-    /// Held exactly what the operations so far leave there: one version, or nothing.
+    /// Contained exactly what the operations so far leave there: one version, or nothing.
     pub exact: u64,
-    /// Held one of several versions that random updates may have left; each is checked byte by byte against them.
+    /// Contained one of several versions that random updates may have left; each is checked byte by byte against them.
     pub one_of_several: u64,
     /// Random or time-bounded writes may or may not have left them there; checked where they are there.
     pub may_be_absent: u64,

@@ -236,7 +236,7 @@ pub enum Action {
     Scan(ScanSpec),
     /// A cache's `compute`: a get, and where it misses a put.
     Compute(Ops),
-    /// Operations drawn by weight, as YCSB.
+    /// Random mix of operations by weight, as in YCSB.
     Mix(MixSpec),
     /// Commits the transaction left open.
     Commit,
@@ -411,7 +411,7 @@ pub enum Order {
     Hotspot {
         /// Share of the records that is hot.
         records: Fraction,
-        /// Share of the operations that goes there.
+        /// Share of the operations that goes to the hot records.
         operations: Fraction,
     },
 }

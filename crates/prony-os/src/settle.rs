@@ -1,15 +1,16 @@
 //! Detects when a store or program is quiet: after its answer it may still flush, merge and collect garbage (METHOD
 //! 2.6).
 //!
-//! The decision is pure: polls go in, a finding comes out. Each sign of activity is judged apart. CPU time, bytes written
-//! and the size of the store are quiet when their change, averaged over the window, stays under the threshold; dirty and
-//! writeback pages are when they stay under it at every look. Time in which a thread is runnable counts as CPU time does: a
-//! process that gets no processor, since others hold them or its limit is used up, is not at rest.
+//! The decision is a pure function of the polls. Each sign of activity is judged separately. CPU time, bytes written
+//! and the size of the store are quiet if their change, averaged over the window, stays under the threshold; dirty and
+//! writeback pages, if they stay under it at every poll. Time in which a thread is runnable counts like CPU time: a
+//! process that gets no processor, because others use them or its limit is used up, is not quiet.
 //!
-//! What processes do and what the kernel does for them afterwards are two figures. On Linux the flusher writes a page about
-//! 30 s after it became dirty (`vm.dirty_expire_centisecs`), or earlier where another page's turn has come: one time for
-//! both reads 1.4 s or 29 s for the same store. The size of the store counts among what processes do: ext4 and XFS count
-//! blocks when a page becomes dirty. File systems that allocate when they write (ZFS, Btrfs with compression) change it later.
+//! The activity of processes and the later work of the kernel for them are two metrics. On Linux the flusher writes a
+//! page about 30 s after it became dirty (`vm.dirty_expire_centisecs`), or earlier where another page's turn has come:
+//! one time for both reads 1.4 s or 29 s for the same store. The size of the store counts among what processes do: ext4
+//! and XFS count blocks when a page becomes dirty. File systems that allocate when they write (ZFS, Btrfs with
+//! compression) change it later.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -17,7 +17,7 @@ use crate::launch_setting::open_whole;
 use crate::paths::FROM_FILE;
 use crate::{digest, revision, startable};
 
-/// The kernel stamps files with the time of the last clock tick, which is at most so long ago (100 Hz).
+/// The kernel gives files the time of the last clock tick, which is at most this long ago (100 Hz).
 const TICK: Duration = Duration::from_millis(10);
 
 /// Makes the program's changes in its directory `copy`, which is `top`, the whole copy, or inside it. Returns what each

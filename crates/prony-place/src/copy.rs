@@ -61,7 +61,7 @@ pub(crate) fn copy_plan(original: &Path, plan: &Plan, copy: &Path, progress: &mu
                 content(&file, &ours, from, &mut |bytes| progress(done + bytes, total))?;
             }
             ours.set_permissions(entry.about.permissions()).map_err(Error::copying(&to))?;
-            // Not as it was listed: then what was written since would look older than it is.
+            // Not the time in the listing: a file written since then would appear older than it is.
             set_modified(&to, &file.metadata().map_err(Error::copying(from))?)?;
             done += entry.about.len();
             progress(done, total)?;

@@ -74,7 +74,7 @@ pub struct Means<'a> {
 }
 
 impl Places {
-    /// Of an experiment; `own` are files of prony's own, which no copy takes along.
+    /// Of an experiment; `own` are files of prony, which no copy contains.
     ///
     /// # Errors
     /// Where a directory cannot be copied, so that nothing is begun.

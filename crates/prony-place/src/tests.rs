@@ -1,4 +1,4 @@
-//! What a copy contains, and that no write into it changes the user's own files.
+//! Tests the content of a copy, and that no write into it changes the user's own files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};

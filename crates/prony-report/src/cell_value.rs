@@ -23,7 +23,7 @@ pub(super) enum Value {
 
 /// What an expression gives in one trial.
 pub(super) fn evaluate(expr: &Expr, trial: &TrialRecord) -> Value {
-    // A figure that the trial never reached decides, whatever else is missing.
+    // A value that the trial never reached decides, whatever else is missing.
     let mut ended = None;
     let reading = expr::evaluate(expr, &mut |name| match metric(name, trial) {
         Value::Number(number) => Reading::Measured(number),

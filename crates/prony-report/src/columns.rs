@@ -222,7 +222,7 @@ pub(super) fn per_phase(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec
             plans.push(plan);
         }
     }
-    // A phase brings figures that the ones before it lack: back into the usual order.
+    // A phase brings metrics that the ones before it lack: back into the usual order.
     let order: Vec<String> = [TIME, MEMORY, STORAGE].concat().iter().map(MetricKey::to_string).collect();
     plans.sort_by_key(|plan| order.iter().position(|key| *key == plan.heading));
     absent.iter_mut().for_each(|(_, keys)| keys.retain(|key| plans.iter().all(|plan| plan.heading != key.to_string())));
@@ -361,7 +361,7 @@ impl Figures<'_> {
             Metric::LatencyP50 | Metric::LatencyP99 | Metric::HeapUsed => {
                 self.readings(phase, key).any(|r| r.measured().is_some())
             }
-            // Figures that every phase has are shown where they are not zero: work on data, or a remarkable figure.
+            // Metrics that every phase has are shown where they are not zero: work on data, or a remarkable value.
             Metric::Fsyncs => {
                 let any = self.readings(phase, key).next().is_some();
                 any && (self.works(phase) || self.readings(phase, key).filter_map(number).any(|n| n > 0.0))

@@ -1,4 +1,4 @@
-//! Splits CPU time into user and system time, where it is long enough for the kernel to tell them apart.
+//! Splits CPU time into user and system time, if it is long enough for the kernel's division to be meaningful.
 
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::record::TrialRecord;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::screen::is_unsafe;
 pub(super) use crate::screen::one_line as terminal;
 
-/// What turns text around or hides in it is shown by its number instead.
+/// Characters that reverse the text direction or are invisible are shown by their number instead.
 fn is_invisible(c: char) -> bool {
     is_unsafe(c) && !matches!(c, '\n' | '\t')
 }

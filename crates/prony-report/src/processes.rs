@@ -112,7 +112,7 @@ fn by_cpu(records: &[&PhaseRecord]) -> Vec<String> {
 
 /// Whether a process had ended at the end of the phase in some trial.
 fn ended(records: &[&PhaseRecord], instance: &str) -> bool {
-    // What was to be read after a collection that did not come is kept as what was there before.
+    // If the garbage collection did not come, the reading that was to follow it is stored as the one before it.
     let keys = [Stat::End, Stat::Before].map(|stat| MetricKeyText(MetricKey::gauge(Metric::Anon, stat)));
     let is_alive = |found: &&BTreeMap<MetricKeyText, Reading<f64>>| {
         keys.iter().any(|key| found.get(key).is_some_and(|r| r.measured().is_some()))

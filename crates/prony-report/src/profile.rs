@@ -125,7 +125,7 @@ fn table(out: &mut String, shares: &[Share], top: usize, busy: Nanos, name: impl
         let _ = writeln!(out, "{:>12} {own:>7} {:>12} {total:>7}  {}", times[0], times[1], name(share));
     }
     if shares.len() > top {
-        let _ = writeln!(out, "{:>12} {:>7} {:>12} {:>7}  and {} more", "", "", "", "", shares.len() - top);
+        let _ = writeln!(out, "{:>12} {:>7} {:>12} {:>7}  and {} more rows", "", "", "", "", shares.len() - top);
     }
 }
 

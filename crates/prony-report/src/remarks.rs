@@ -59,7 +59,8 @@ fn cut(mut lines: Vec<String>) -> Vec<String> {
     if more > 0 {
         lines.truncate(MOST);
         lines.push(format!(
-            "{more} more are not shown here: see `prony report --format json`, or the charts of the HTML report"
+            "{more} more lines of this kind are not shown here: see `prony report --format json`, or the charts of the \
+             HTML report"
         ));
     }
     lines

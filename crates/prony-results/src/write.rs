@@ -332,7 +332,7 @@ fn sorted(tx: &Transaction<'_>, phase: &PhaseRecord, names: &mut Names) -> rusql
             let metric = names.metric(tx, *key)?;
             match reading {
                 Reading::Measured(value) if value.is_finite() => measured.push((instance, metric, *value)),
-                // SQLite has no NaN; a figure that is NaN was not measured.
+                // SQLite has no NaN; a value that is NaN was not measured.
                 Reading::Measured(_) => {
                     absent.push((instance, metric, names.reason(tx, &Why::Failed("not a number".into()))?));
                 }

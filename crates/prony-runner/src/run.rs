@@ -149,7 +149,7 @@ pub fn run(
     summary.unclean = trial::clean_up(context, observer).err().map(|error| error.to_string());
     if let Err(error) = ran.and(saved) {
         summary.unclean.into_iter().for_each(|text| observer.event(&Event::Notice { text, hint: None }));
-        // What ended it is the error to tell; the run can be taken up again, as one that the user interrupted.
+        // The error that ended the run is returned; the run can be resumed, like one that the user interrupted.
         let _ = campaign.database.sync_every(Duration::ZERO);
         let _ = campaign.database.end_run(campaign.run, RunStatus::Interrupted, unix_ms());
         return Err(error);

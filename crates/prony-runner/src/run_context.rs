@@ -63,7 +63,7 @@ pub struct RunContext<'a> {
 
 impl<'a> RunContext<'a> {
     /// Reads the state of the machine, removes what killed runs left, and touches memory. Scratch is made in `near`;
-    /// `own` are files of prony's own, such as the database, which no copy of a program's directory takes along.
+    /// `own` are files of prony, such as the database, which no copy of a program's directory contains.
     ///
     /// # Errors
     /// Where the experiment has limits that cannot be enforced here, or directories that cannot be copied.

@@ -184,8 +184,9 @@ mod tests {
         Nanos::from_nanos((seconds * 1e9) as u64)
     }
 
-    /// Runs a plan by a scripted clock that begins at 1000 s, with 15 s before the first block: `took` says what a trial takes, `once` what is done once
-    /// before it. Calls `seen` after each trial with the clock; when it ended, and the blocks that ran.
+    /// Runs a plan by a scripted clock that begins at 1000 s, with 15 s before the first block: `took` is the time of a
+    /// trial, `once` that of steps done once before it. Calls `each` after each trial with the clock. Returns the time
+    /// until the end, and the number of blocks that ran.
     fn run(
         experiment: &Experiment,
         took: impl Fn(&PlannedTrial) -> f64,

@@ -127,7 +127,7 @@ struct Evidence {
     sequential_p: f64,
     /// The side of the interim analysis that rejected most strongly: below 0 is better.
     side: f64,
-    /// Blocks at that look.
+    /// Blocks at that interim analysis.
     decided_at: u32,
     /// The interval of the blocks in which all trials finished, the others lying on neither side; where one did not.
     of_finished: Option<(f64, f64)>,
@@ -287,7 +287,7 @@ impl Evidence {
     fn more_blocks(&self, contrast: &Contrast, family: &Family, open: usize) -> Reading<u32> {
         let (have, analyses) = (self.brackets.len() as u32, &contrast.analyses);
         let first = analyses.at().first().copied().unwrap_or(super::MIN_BLOCKS);
-        // No block that ran has a result, and further blocks of this kind would have none either. A figure that is not
+        // No block that ran has a result, and further blocks of this kind would have none either. A value that is not
         // measured is no matter of chance.
         if have == 0 && (contrast.blocks.len() as u32 >= first || contrast.is_unmeasured()) {
             return Reading::Missing(Why::NotReached);

@@ -218,8 +218,8 @@ pub(super) fn unless<T>(refused: &Option<Why>, figure: Reading<T>) -> Reading<T>
 mod tests {
     use super::*;
 
-    /// Two levels of each of two factors: `neither` first, then the second level of the first factor, of the second
-    /// factor, of both.
+    /// Two levels of each of two factors: the first levels of both, then the second level of the first factor, of the
+    /// second factor, of both.
     fn cross(values: [f64; 4]) -> Block {
         let trials = values.map(|value| if value > 0.0 { Observation::Value(value) } else { Observation::Disturbed });
         Block { trials: trials.to_vec(), combinations: vec![vec![1.0, -1.0, -1.0, 1.0]] }

@@ -186,7 +186,7 @@ mod tests {
         assert!(low > 0.0 && low < 0.02 && high > 0.98 && high < 1.0);
     }
 
-    /// Half of the trials crashed, and the rest had no measured figure: those were left out, so that the variant did
+    /// Half of the trials crashed, and the rest had no measured value: those were left out, so that the variant did
     /// "not finish" in 0 of 3 trials.
     #[test]
     fn trials_without_a_figure_count_among_those_that_finished() {

@@ -8,7 +8,7 @@ pub const POWER: f64 = 0.8;
 
 /// The minimum detectable effect, as a share (0.12 is 12 %): a comparison would have found it with probability 0.8.
 ///
-/// From its own interval: `half_width` is the longer arm of the interval of the log-ratio at error `alpha`, from
+/// From its own interval: `half_width` is the longer side of the interval of the log-ratio at error `alpha`, from
 /// `blocks`. The estimate scatters too, so the effect must exceed the half-width by `z(0.8) / z(1 - alpha / 2)` of
 /// it; and the half-width of few blocks is itself uncertain, which `caution` covers. `docs/verdicts.md` has the
 /// measured detection rates.
@@ -49,7 +49,7 @@ pub fn effect_of_blocks(blocks: u32, spread: f64, alpha: f64) -> f64 {
     smallest_effect(expected_half_width(blocks, spread, alpha), alpha, blocks)
 }
 
-/// For normal noise: the slope of `P(above both) - P(below both)` at nought is `1 / (spread sqrt(pi))`, its variance 2/3.
+/// For normal noise: the slope of `P(above both) - P(below both)` at 0 is `1 / (spread sqrt(pi))`, its variance 2/3.
 fn expected_half_width(n: u32, spread: f64, alpha: f64) -> f64 {
     let n_f = f64::from(n);
     let gap = gap_needed(n, alpha);

@@ -1,13 +1,13 @@
 //! The exact sign test against both baselines of a block, its estimate and its interval.
 //!
 //! In a block the variant may lie above both baselines, below both, or between them. Where
-//! `P(variant > baseline) = 1/2`, that is, where the median of the within-block log-ratio is nought,
+//! `P(variant > baseline) = 1/2`, that is, where the median of the within-block log-ratio is 0,
 //! `P(above both) - P(below both) = E[F^2] - E[(1 - F)^2] = E[2F - 1] = 0` whatever the variants' spread
 //! and skew: so, of the blocks that lie outside, the number above is binomial with 1/2 (see [`Law`]). Shifting the
 //! variant by `theta` gives the interval, and the value that balances the two counts the estimate
 //! (the principle of Hodges and Lehmann, 1963): the median of all within-block log-ratios.
 //!
-//! With few blocks the binomial cannot go below `2^(1 - n)`. Beyond it the test rests on one
+//! With few blocks the binomial cannot go below `2^(1 - n)`. For smaller p-values the test uses one
 //! assumption: the log-ratio is unimodal about its median. Then all `n` lie on one side of the truth
 //! at a distance of at least `c` times their own range with probability at most `(2 (1 + c))^(1 - n)`
 //! (equality for the uniform distribution).
@@ -351,7 +351,7 @@ mod tests {
                 if c == 0.0 {
                     continue;
                 }
-                // All on one side, and the least at least c ranges from nought: min >= max c / (1 + c).
+                // All on one side, and the least at least c ranges from 0: min >= max c / (1 + c).
                 let q = c / (1.0 + c);
                 let steps = 20_000;
                 let density = |m: f64| f64::from(n) * (m * (1.0 - q)).powi(n as i32 - 1);

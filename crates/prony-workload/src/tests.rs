@@ -1,4 +1,4 @@
-//! For tests of distributions the chi-square statistic, for those of keys and orders what keys there are.
+//! Test support: the chi-square statistic for tests of distributions, and the set of keys for tests of keys and orders.
 
 use prony_model::spec::KeySpec;
 

@@ -117,7 +117,7 @@ impl OutputFile {
         &self.path
     }
 
-    /// Takes out what it held, unless it is continued. Devices and pipes hold nothing.
+    /// Empties the file, unless it is continued. Devices and pipes have no content.
     ///
     /// # Errors
     /// [`Error::Write`].
@@ -130,7 +130,7 @@ impl OutputFile {
         if self.continued || !is_file { Ok(()) } else { self.file.set_len(0) }
     }
 
-    /// Writes all that it is to hold; what it held stays where `content` ends with an error before its first byte.
+    /// Replaces the content of the file; if `content` ends with an error before its first byte, the old content stays.
     ///
     /// # Errors
     /// [`Error::Write`], and those of `content`.
@@ -141,7 +141,7 @@ impl OutputFile {
         if written.begun { Ok(()) } else { self.begin() }
     }
 
-    /// The same, where it is at hand.
+    /// As [`Self::write`], with content that is in memory.
     ///
     /// # Errors
     /// [`Error::Write`].
@@ -150,7 +150,7 @@ impl OutputFile {
         self.append(bytes)
     }
 
-    /// Writes behind what is there.
+    /// Appends to the file.
     ///
     /// # Errors
     /// [`Error::Write`].
@@ -163,7 +163,7 @@ impl OutputFile {
     }
 }
 
-/// Takes out what a file held when the first byte of its new content comes.
+/// Empties a file when the first byte of its new content comes.
 struct Replacing<'f> {
     file: &'f OutputFile,
     begun: bool,

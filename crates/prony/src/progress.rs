@@ -349,7 +349,7 @@ mod tests {
         let live = Manner { live: true, ..PLAIN };
         let began = || Event::TrialBegan { trial: trial(), variant: "engine=lmdb".into() };
         let text = said(live, &[began(), ended(Outcome::Ok), began()]);
-        assert!(text.contains("block 3, engine=lmdb"), "nobody told how many there are: {text}");
+        assert!(text.contains("block 3, engine=lmdb"), "the number of blocks is not known: {text}");
         assert!(!text.contains('\n') && text.rsplit_once('\r').unwrap().1.starts_with("[8/12] block 3"), "{text}");
         let text = said(live, &[began(), ended(Outcome::TimedOut)]);
         assert!(text.rsplit_once('\r').unwrap().1.starts_with("[8/12] block 3 engine=lmdb: timed out"), "{text}");

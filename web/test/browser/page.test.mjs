@@ -20,7 +20,7 @@ test("every figure is drawn and has a table that says the same", options, () =>
     const rows = await page.locator("#effects .alternative tbody tr").allInnerTexts();
     assert.equal(rows.length, 10);
     assert.equal(rows.filter((row) => /A\/A check/.test(row)).length, 2);
-    assert.match(rows[9], /A\/A/, "what equal arms look like stands below the effects");
+    assert.match(rows[9], /A\/A/, "the A/A check stands below the effects");
   }),
 );
 

@@ -69,7 +69,7 @@ test("packages have colours by their time, threads none", () => {
   assert.equal(colour(PHASE, 3), "var(--panel)");
 });
 
-test("a call is told in words", () => {
+test("a call is described in words", () => {
   const put = layout(PHASE.calls).descendants().find((n) => n.data.index === 2)!;
   assert.equal(sentence(PHASE, put.data), "put (lmdb/index.js:3, lmdb): 60\u00a0% total, 60\u00a0% self");
 });

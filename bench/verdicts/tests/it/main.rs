@@ -1,4 +1,4 @@
-//! The reduced proof: fewer campaigns, fixed seeds, binomial bounds as the tolerance.
+//! The benchmark in reduced form: fewer campaigns, fixed seeds, binomial bounds as the tolerance.
 
 use prony_bench_verdicts::measure;
 use prony_bench_verdicts::noise::recorded;

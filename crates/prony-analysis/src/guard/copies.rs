@@ -38,7 +38,7 @@ pub fn build_changed_nothing(changed: bool) -> Finding {
 
 /// `build` overwrote a file that had been changed for the variant.
 pub fn build_rewrote_change(file: &str) -> Finding {
-    let message = format!("`build` overwrote `{file}`: text that a change of this variant put there is gone");
+    let message = format!("`build` overwrote `{file}`: the text that a change of this variant put there is missing");
     let hint = "make sure that the change still takes effect, as where `build` only formats the file; otherwise change \
         the source from which `build` makes the file";
     Finding::of("build_rewrote_change", Severity::Warning, message, hint)

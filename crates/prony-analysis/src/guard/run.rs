@@ -192,7 +192,7 @@ pub fn sources_differ(experiment: &Experiment, trials: &[TrialRecord]) -> Option
         "not all trials of a variant ran the same program or engine: {}{more}",
         each[..each.len() - rest].join(", ")
     );
-    let hint = "trials in different states measured different programs: start a new run";
+    let hint = "trials of one variant must all run the same program or engine: start a new run";
     let datum = |((what, states), variants): (&(String, Vec<String>), &BTreeSet<usize>)| json!({ "what": what, "states": states, "variants": variants });
     let data = json!(differ.iter().map(datum).collect::<Vec<_>>());
     (!differ.is_empty()).then(|| Finding::of("sources_differ", Severity::Warning, message, hint).with(data))
@@ -224,8 +224,8 @@ pub fn answers_unchecked(experiment: &Experiment, trials: &[TrialRecord]) -> Opt
         return None;
     }
     let message = format!("{unchecked} of {} successful trials did not verify any of the data they read", ran.len());
-    let hint =
-        "end with a phase `verify = {}`, or read all records back in one pass: a store that loses writes is fast";
+    let hint = "end with a phase `verify = {}`, or read all records back in one pass: a store that loses writes would \
+        look fast";
     let data = json!({ "unchecked": unchecked, "trials": ran.len() });
     Some(Finding::of("answers_unchecked", Severity::Note, message, hint).with(data))
 }

@@ -279,7 +279,7 @@ mod tests {
             "{growth:?}"
         );
         assert_eq!((growth.end, success.succeeded, failure.failed), (End::Bracketed, 3, 3));
-        assert_eq!(asked.last(), Some(&16_000.0), "one look above");
+        assert_eq!(asked.last(), Some(&16_000.0), "one trial above");
         assert!(growth.succeeds_above.is_empty() && asked.len() <= 14, "{asked:?}");
     }
 

@@ -131,7 +131,7 @@ struct Candidate<'a> {
 pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
     let confidence = 1.0 - verdicts.alpha;
     if data.experiment.explores() {
-        // A search repeats what did well: its figures are biased, and differently at each level.
+        // A search repeats what did well: its values are biased, and differently at each level.
         return Interactions { confidence, analyses: analyses(data, verdicts), ..Interactions::default() };
     }
     let metrics = declared(&data.experiment);

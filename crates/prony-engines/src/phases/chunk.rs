@@ -6,7 +6,7 @@ use prony_model::latency::COMMIT;
 
 use crate::timed_loop::{Kind, Op};
 
-/// Most operations in a chunk. Few, so that small records and their stamps fit beside the engine's pages into the
+/// Most operations in a chunk. Few, so that small records and their timestamps fit beside the engine's pages into the
 /// caches of a core: pages that a chunk evicts from them have to be fetched again inside the timed section.
 pub(super) const MOST_OPERATIONS: usize = 256;
 

@@ -8,9 +8,9 @@ use super::series::GroupSeries;
 use super::timestamps::{End, FAILED, NONE, Samples, Timestamps, room_for_ends};
 use crate::timed_loop::{Timing, Untimed, now, process_cpu, thread_cpu};
 
-/// A [`Timing`] whose stamps are collected while the clock is stopped.
+/// A [`Timing`] whose timestamps are collected while the clock is stopped.
 pub(super) trait Sampler: Timing {
-    /// Collects the stamps of a finished chunk.
+    /// Collects the timestamps of a finished chunk.
     fn collect(&mut self, _chunk: &Chunk, _samples: &mut Samples) {}
     /// Receives the intended starts of the next chunk's operations, as instants of the monotonic clock.
     fn schedule(&mut self, _intended: &[u64]) {}

@@ -77,7 +77,7 @@ pub(super) fn room_for_ends() -> Vec<End> {
     Vec::with_capacity(MOST_OPERATIONS + 1)
 }
 
-/// The stamps of one kind, of a chunk and of the transaction that is open.
+/// The timestamps of one kind, of a chunk and of the transaction that is open.
 pub(super) struct Timestamps {
     kind: LatencyKind,
     /// One for each operation of the chunk.

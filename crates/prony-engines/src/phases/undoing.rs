@@ -36,9 +36,9 @@ pub(super) struct Closed {
 pub(super) struct Undoing {
     /// Index of the transaction's first operation in the chunk; 0 where it began in an earlier one.
     from: Option<usize>,
-    /// It began in this chunk, so that `held` belongs to one that has ended.
+    /// The open transaction began in this chunk, so that `pending` belongs to one that has ended.
     fresh: bool,
-    /// The transaction to which `held` belongs is undone.
+    /// The transaction to which `pending` belongs is undone.
     take_back: bool,
     failed: Vec<Range<usize>>,
     pending: Pending,
@@ -142,7 +142,7 @@ mod tests {
         chunk
     }
 
-    /// The figures of a client that runs chunks of ten operations in a millisecond each.
+    /// The counts of a client that runs chunks of ten operations in a millisecond each.
     struct Books {
         undoing: Undoing,
         series: Series,

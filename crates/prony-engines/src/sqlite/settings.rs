@@ -5,7 +5,7 @@
 //! - `wal`: FULL and EXTRA sync the log with each commit (strict); NORMAL syncs it at checkpoints
 //!   (relaxed: a tail is lost, what remains is a prefix); OFF syncs nothing (none).
 //! - `delete`: a commit is the removal of the journal. EXTRA syncs the directory after it (strict);
-//!   FULL does not, and the journal may be back after a power cut and undo the last commit (bounded).
+//!   FULL does not, and the journal may be back after a power failure and undo the last commit (bounded).
 //! - `truncate`, `persist`: the journal is cut or its header zeroed and then synced under FULL and
 //!   EXTRA (`pager_end_transaction`, `zeroJournalHdr`): strict.
 //! - NORMAL with a journal file: the documentation grants a chance of corruption (none); OFF: none.

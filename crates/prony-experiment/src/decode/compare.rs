@@ -111,7 +111,7 @@ fn offered(variant: &Variant, phase: &str) -> Option<f64> {
     })
 }
 
-/// Metrics to compare that say nothing: times that phases were told to last.
+/// Metrics that show nothing when compared: times of phases whose duration the file sets.
 pub(crate) fn given_times(node: Option<&Node>, variants: &[Variant], problems: &mut Problems<'_>) {
     let listed = ["metric", "metrics"].into_iter().filter_map(|key| node?.get(key));
     for node in listed.flat_map(|node| node.list().unwrap_or(std::slice::from_ref(node))) {

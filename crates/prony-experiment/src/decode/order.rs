@@ -56,7 +56,7 @@ impl Phases {
     /// The hint for a name that no phase has.
     fn hint(&self, name: &str) -> Option<String> {
         if self.left_out.iter().any(|other| other == name) {
-            let needs = "give what refers to the phase the same `when`, or give `replicas` a `count` of 0";
+            let needs = "give the phases and programs that name it the same `when`, or give `replicas` a `count` of 0";
             return Some(format!("the `when` of `{name}` excludes the phase from this variant: {needs}"));
         }
         known_hint(name, self.names())

@@ -152,7 +152,7 @@ pub(crate) static COMPARE: TableShape = TableShape {
              show what share of each variant's time lies above the floor at the same levels of all other factors; no \
              verdict depends on it.",
         ),
-        optional("margin", Shape::Share, "3%", "Differences below this do not matter."),
+        optional("margin", Shape::Share, "3%", "The margin: differences below this share do not matter."),
         optional(
             "alpha",
             Shape::Share,

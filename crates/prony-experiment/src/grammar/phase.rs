@@ -133,7 +133,7 @@ pub(crate) static HOTSPOT_SHARES: TableShape = TableShape {
     doc: "A share of the operations goes to a share of the records.",
     fields: &[&[
         required("records", Shape::Share, "Share of the records that is hot."),
-        required("operations", Shape::Share, "Share of the operations that goes there."),
+        required("operations", Shape::Share, "Share of the operations that goes to the hot records."),
     ]],
     rest: None,
 };

@@ -160,8 +160,8 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "change",
             Shape::Either(&[Shape::Table(&CHANGE), Shape::List(&Shape::Table(&CHANGE))]),
             "none",
-            "Changes to the program: environment variables, or files in the copy of its directory. A table, or \
-             several that are applied in order; usually a factor's level.",
+            "Changes to the program: environment variables, or files in the copy of its directory. A table, or a \
+             list of tables that are applied in order; usually a factor's level.",
         ),
         optional(
             "replicas",
@@ -334,7 +334,7 @@ static OBSERVED: [Field; 7] = [
     optional(
         "mark",
         Shape::Text,
-        "the phase's name, where it has no `begin`, `end` or `read`",
+        "the phase's name, if the phase has no `begin`, `end` or `read`",
         "The name of the marks that begin and end the phase: `prony mark NAME begin`, `prony mark NAME end`.",
     ),
     optional(

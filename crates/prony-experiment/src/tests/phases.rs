@@ -49,7 +49,7 @@ fn a_phase_may_go_from_one_function_to_another() {
     assert_eq!(
         (load.call(), load.suspends()),
         (None, true),
-        "it is no function of its own, and is held where one ends it"
+        "it is not a function itself, and is suspended where one ends it"
     );
     let mixed = observe(&phases[4]);
     assert_eq!((&mixed.begin, mixed.suspends()), (&Some(Trigger::Mark("warm".into())), false));

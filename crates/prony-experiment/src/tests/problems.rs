@@ -122,7 +122,7 @@ put = { transaction = { batch = "{chunk.batch}" } }
     13:25 `}` closes nothing | write `{{` and `}}` for braces that are meant as text
     16:12 level `1` of factor `tmp` has no `id`
     17:10 `{i.x}` has no meaning here | `{i}`, the number of a record, can be used in keys and values of `[data]`
-    17:23 `{chunk}` is a table, which cannot stand inside a text | name one setting of the level, as `{factor.key}`, or make the placeholder the whole text
+    17:23 `{chunk}` is a table, which cannot stand inside a text | name one setting of the level, as `{factor.setting}`, or make the placeholder the whole text
     19:15 `{i}` has no meaning here | `{i}`, the number of a record, can be used in keys and values of `[data]`
     20:34 level `large` of factor `chunk` has no `batch`
     ");

@@ -206,7 +206,7 @@ fn a_phase_that_is_left_out_is_said_to_be() {
         phase("q", "when = { n = 2 }\nbegin = { line = \"x\" }\nend = { line = \"y\" }"),
         phase("r", "begin = { after = \"q\" }"),
     ];
-    let hint = "the `when` of `q` excludes the phase from this variant: give what refers to the phase the same `when`, or give `replicas` a `count` of 0";
+    let hint = "the `when` of `q` excludes the phase from this variant: give the phases and programs that name it the same `when`, or give `replicas` a `count` of 0";
     assert_eq!(
         faults(&format!("{text}{}", phases.concat())),
         format!(

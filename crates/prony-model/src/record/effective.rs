@@ -153,16 +153,16 @@ pub fn named<const N: usize>(settings: [(&str, Setting); N]) -> NamedSettings {
     settings.into_iter().map(|(name, setting)| (name.to_owned(), setting)).collect()
 }
 
-/// A durability class and what it rests on: three promises and a name derived from them (METHOD 5.2).
+/// A durability class and its basis: three guarantees, and the class name derived from them (METHOD 5.2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Promise {
     /// The name.
     pub class: Durability,
     /// After a process crash.
     pub process_crash: ProcessCrash,
-    /// After a power cut.
+    /// After a power failure.
     pub power_cut: PowerCut,
-    /// Whether integrity is kept after a power cut.
+    /// Whether the store stays intact after a power failure.
     pub integrity: bool,
     /// The settings behind it, as the engine names them.
     pub settings: String,

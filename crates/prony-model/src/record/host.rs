@@ -100,7 +100,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Whether it lives in memory, so that fsync costs nothing and its files count as memory (METHOD 5.4).
+    /// Whether the file system is in memory, so that fsync costs nothing and its files count as memory (METHOD 5.4).
     pub fn is_in_memory(&self) -> bool {
         matches!(self.kind.as_str(), "tmpfs" | "ramfs" | "devtmpfs")
     }

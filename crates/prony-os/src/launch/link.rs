@@ -148,7 +148,7 @@ impl Link {
             Some(_) if self.stopped => "stopped by a signal".to_owned(),
             Some(Ok(status)) => status.to_string(),
             Some(Err(error)) => error.to_string(),
-            None => "prony no longer waited for it".to_owned(),
+            None => "prony no longer waited for the supervisor".to_owned(),
         };
         self.clean_up();
         End::lost(how, monotonic())

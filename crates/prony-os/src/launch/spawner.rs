@@ -29,7 +29,8 @@ use crate::sys::process::{
     fork_into, report,
 };
 
-/// Descriptors sent with one plan: hold, report, three streams, and all that a subject may be given.
+/// Descriptors sent with one plan: the two of the suspension (release and report), three streams, and all that a
+/// subject may be given.
 const MOST_FDS: usize = TARGETS_END as usize + 2;
 
 /// Bytes before a message's texts: its length, the numbers of its entrances, candidates, arguments, variables and targets,
@@ -204,7 +205,7 @@ fn close_all_but(keep: &[RawFd], theirs: RawFd) {
 fn become_small() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     forget_code(&maps.lines().filter_map(code).collect::<Vec<_>>());
-    // If the file cannot be written, the peak stays, and figures that are not above it are missing.
+    // If the file cannot be written, the peak stays, and values that are not above it are missing.
     drop(std::fs::write("/proc/self/clear_refs", "5"));
 }
 

@@ -120,7 +120,7 @@ struct Supervisor {
     /// How the subject's own process ended, until that is reported.
     status: Option<(Status, Nanos)>,
     killed: Option<KilledFor>,
-    /// CPU time of everything reaped: orphans here, other processes by parents whose figures include theirs.
+    /// CPU time of everything reaped: orphans here, other processes by parents whose counters include theirs.
     cpu: CpuTime,
     /// The other counters of the kernel for them.
     usage: Usage,

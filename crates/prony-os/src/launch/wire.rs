@@ -139,7 +139,7 @@ pub struct End {
     /// Whether the supervisor had killed the tree before, and why.
     pub killed: Option<KilledFor>,
     /// CPU time of the process and of the children it waited for, by `wait4`; missing where processes of the tree still
-    /// run. Children of a parent that ignores SIGCHLD are not in it: prefer the control group's figure.
+    /// run. Children of a parent that ignores SIGCHLD are not in it: prefer the control group's value.
     pub cpu: Reading<CpuTime>,
     /// What the kernel counted of the same processes up to their very ends, what they did before the program was
     /// executed included; missing where `cpu` is.
@@ -211,7 +211,7 @@ pub struct Usage {
     /// Context switches by preemption.
     pub switches_forced: u64,
     /// Largest resident memory of one process among them since its peak was last reset (`clear_refs`); exact, but
-    /// never below what the held process had before its program was executed: compare with that.
+    /// never below the memory of the suspended process before its program was executed: compare with that.
     pub peak: Bytes,
 }
 

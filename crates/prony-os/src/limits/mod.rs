@@ -2,7 +2,7 @@
 //!
 //! A group is one directory in each hierarchy that helps, all of one name, below the group that this process is in.
 //! Version 1 has a hierarchy for each controller, version 2 one for all; machines in between mount both, and then
-//! version 2 is used where version 1 lacks something. Figures of the two are never compared: they count differently.
+//! version 2 is used where version 1 lacks something. Values of the two are never compared: they count differently.
 
 mod capability;
 mod cgroup_v1;

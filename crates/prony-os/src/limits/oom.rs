@@ -205,7 +205,7 @@ mod tests {
         let host = HostKills::open();
         let file = std::fs::read("/proc/vmstat").unwrap();
         assert_eq!(host.read().measured().copied(), counted(&file));
-        assert_eq!(host.read(), host.read(), "an open file is read anew");
+        assert_eq!(host.read(), host.read(), "an open file is read again");
         assert!(matches!(HostKills(Err(Why::NotApplicable)).read(), Reading::Missing(Why::NotApplicable)));
     }
 

@@ -80,7 +80,7 @@ impl Counters {
         self.combine(earlier, u64::saturating_sub)
     }
 
-    /// The larger of each: cumulative counters never fall, though the rounding to a tick may look so.
+    /// The larger of each: cumulative counters never fall, though rounding to a tick may make them appear to.
     fn at_least(&self, other: &Self) -> Self {
         self.combine(other, u64::max)
     }

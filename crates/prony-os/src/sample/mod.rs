@@ -1,7 +1,7 @@
 //! Observes a trial's processes while it runs, and at the snapshots of its phases.
 //!
 //! A [`Sampler`] reads the process tree at fixed instants and stores the samples in memory. A [`Snapshot`] is a full
-//! reading at the boundary of two phases, and [`phase_readings`] computes figures from two of them and the samples
+//! reading at the boundary of two phases, and [`phase_readings`] computes metrics from two of them and the samples
 //! between.
 
 pub mod counters;

@@ -1,9 +1,10 @@
 //! Computes the metrics of each process in a phase from the phase's two snapshots and the samples between them. Pure
 //! functions.
 //!
-//! A process that lives at both snapshots has exact CPU time. Figures of a process that only samples have end at its
-//! last sample: the kernel gives the rest of it to its parent, or to nobody. The control group has counted it, so that
-//! what is left of the tree's CPU time once all processes are taken off is a figure of its own, and never a process's.
+//! A process that is running at both snapshots has exact CPU time. The metrics of a process that appears only in
+//! samples end at its last sample: the kernel adds its later CPU time to its parent, or to no process. The control
+//! group has counted that time too. Therefore the tree's CPU time minus that of all processes is reported as a separate
+//! value, and never as that of a process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +54,7 @@ struct Found {
 }
 
 impl Processes<'_> {
-    /// Figures by instance, [`NOT_ATTRIBUTED`] included; nothing where one process is the whole tree. A single sampled
+    /// Metrics by instance, [`NOT_ATTRIBUTED`] included; nothing where one process is the whole tree. A single sampled
     /// process is not the whole if it waited for children between two samples and much CPU time is not its own.
     pub fn readings(&self) -> BTreeMap<String, Readings> {
         let single = self.series.len() < 2;
@@ -219,7 +220,7 @@ mod tests {
         ProcessSeries { pid, role: "site".into(), command: command.into(), samples }
     }
 
-    /// Figures of a phase from 100 to 1,000 ms in which the tree used 900 ms.
+    /// Metrics of a phase from 100 to 1,000 ms in which the tree used 900 ms.
     fn readings(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries]) -> BTreeMap<String, Readings> {
         with_ends(begin, end, series, &Ends::new())
     }

@@ -449,7 +449,7 @@ mod tests {
         // It lived between two rounds of others for 50 ms, of which at most 12.5 are not sampled.
         is(&of(&[(152, 4), (162, 6), (172, 7), (182, 8), (192, 9)], "worker"), "anon.max", 9.0);
         assert_eq!(*get(&of(&[(150, 4)], ""), "anon.max"), sparse, "samples of another process say nothing of it");
-        // Between two lives it was not found.
+        // Between its two runs the process was not found.
         let again: Vec<(u64, u64)> =
             [(101..126), (260..285)].into_iter().flatten().step_by(4).map(|at| (at, at)).collect();
         is(&of(&again, "worker"), "anon.max", 283.0);
@@ -468,7 +468,8 @@ mod tests {
         is(&of(&begin), "anon.max", 5.0);
     }
 
-    /// A tree's figures were measured where any process of it lived at the end, whatever ended unsampled beside that one.
+    /// A tree's values were measured where any process of it lived at the end, whatever ended unsampled beside that
+    /// one.
     #[test]
     fn a_tree_has_no_memory_where_one_of_its_roles_may_have_had_any() {
         let alive = |at| snapshot(at, 0, vec![process(1, "main", at, 4_000)]);

@@ -48,7 +48,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Adds what was used between two other snapshots to this one, so that later differences exclude it. Figures of the
+    /// Adds what was used between two other snapshots to this one, so that later differences exclude it. Values of the
     /// device, the store and the machine do not change.
     pub fn credit(&mut self, from: &Self, to: &Self) {
         for (role, total) in &mut self.totals {

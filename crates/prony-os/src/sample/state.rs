@@ -254,13 +254,13 @@ impl State {
         }
     }
 
-    /// A round, and all that is read at snapshots only. Counters come first, the expensive figures after them, and the
+    /// A round, and all that is read at snapshots only. Counters come first, the expensive values after them, and the
     /// peaks are reset last.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         self.take_snapshot(None)
     }
 
-    /// A snapshot with only the processes of these roles, without the store: while they run, expensive figures of the
+    /// A snapshot with only the processes of these roles, without the store: while they run, expensive values of the
     /// other roles are not read. It adds no sample to the series, and resets no peak.
     pub(crate) fn partial_snapshot(&mut self, roles: &[String]) -> Snapshot {
         self.take_snapshot(Some(roles))
@@ -403,7 +403,7 @@ fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation
         add("", &observation.counters);
         return add(&process.role, &observation.counters);
     }
-    // Bytes of a process and of its waited-for children are one figure; a supervisor's own are negligible.
+    // Bytes of a process and of its waited-for children are one value; a supervisor's own are negligible.
     let counters = Counters {
         read: observation.counters.read.clone(),
         written: observation.counters.written.clone(),

@@ -3,8 +3,8 @@
 //!
 //! A counter follows a suspended process across exec and into every thread and process that it starts
 //! later; reading it sums the live ones and the ended ones. Blind spots, to be named beside the
-//! figure: writes with `O_SYNC`, `O_DSYNC` or `RWF_DSYNC`, and io_uring, make no such call; device
-//! flushes (`super::device`) stand beside it.
+//! value: writes with `O_SYNC`, `O_DSYNC` or `RWF_DSYNC`, and io_uring, make no such system call; device
+//! flushes (`super::device`) are shown beside the counts.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};

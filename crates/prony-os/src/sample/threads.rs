@@ -121,7 +121,7 @@ impl Threads {
         self.live.values().filter(|thread| thread.was_runnable).count() as u64
     }
 
-    /// Time waited, voluntary and forced switches of all threads seen.
+    /// Time waited, voluntary and forced switches of all threads that were sampled.
     pub(crate) fn totals(&self) -> (Reading<Nanos>, u64, u64) {
         let all = self.live.values().fold(self.ended, |all, thread| all.plus(thread.done));
         let wait = self.blind.clone().map_or(Reading::Measured(all.wait), Reading::Missing);

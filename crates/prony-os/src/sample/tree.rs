@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(news(Some(10), Some(13), vec![9], 4), among(&[9], 11..14));
         assert_eq!(news(Some(10), Some(10 + 17), vec![], 4), News::Anywhere);
         assert_eq!(news(Some(10), Some(10 + 17), vec![], 20), among(&[], 11..28));
-        assert_eq!(news(Some(30_000), Some(12), vec![], 900), News::Anywhere, "pids began anew");
+        assert_eq!(news(Some(30_000), Some(12), vec![], 900), News::Anywhere, "pids began again");
         assert_eq!(news(None, Some(12), vec![], 900), News::Anywhere);
     }
 

@@ -1,10 +1,11 @@
 //! Estimates how much memory samples may have missed of processes that ended in a phase: between two samples, or after
 //! the last one. Pure functions.
 //!
-//! What lives at the phase's end is read there. A role that has ended is judged by its own samples, since those of another
-//! role say nothing of it: what it had between two of them that lie far apart may have been any amount, up to what the
-//! kernel tells of it when it is reaped. Of a short-lived child of a role whose samples are dense the kernel tells nothing:
-//! the greatest sample of a tree is a lower bound, and stands where it shows the role's largest process.
+//! Processes that are running at the phase's end are read there. A role that has ended is judged by its own samples,
+//! since those of another role say nothing about it: between two distant samples it may have had any amount of memory,
+//! up to the peak that the kernel reports when it is reaped. For a short-lived child of a role with dense samples the
+//! kernel reports nothing: the largest sample of a tree is a lower bound, which is used if it includes the role's
+//! largest process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -38,7 +39,7 @@ pub struct Ended {
     /// No process of them ever had more resident memory, by the kernel's count.
     pub peak: Bytes,
     /// Whether one of several had as much in the phase. It may have been before, or in the process that launched them; and of
-    /// one process the peak is a figure beside those of samples.
+    /// one process the peak is a value beside those of samples.
     pub reached: bool,
 }
 

@@ -210,7 +210,7 @@ fn longest_step_between_two_polls_is_reported() {
     let mut watch = Watch::begin(spec(), Nanos::ZERO, idle());
     let polls = [100, 200, 1700, 1800, 2100].map(|ms| watch.poll(Nanos::from_millis(ms), idle()));
     let [.., Some(last)] = polls else { panic!("it has been quiet for the window") };
-    assert_eq!((last.settled, last.step), (true, Nanos::from_millis(1500)), "one look took long");
+    assert_eq!((last.settled, last.step), (true, Nanos::from_millis(1500)), "one poll took long");
 }
 
 /// Polls each 100 ms until there is a result; between `from` and `to` the tree is suspended.

@@ -20,7 +20,7 @@ pub(crate) fn wait_for_own_memory(child: Pid) {
     }
 }
 
-/// `false` where the kernel does not tell: without `kcmp`, or where it may not be called.
+/// `false` where the kernel gives no answer: without `kcmp`, or where it may not be called.
 fn shares_our_memory(child: Pid) -> bool {
     let pids = [getpid(), child].map(|pid| libc::c_long::from(pid.as_raw_nonzero().get()));
     // SAFETY: the call takes numbers only.
@@ -34,7 +34,7 @@ mod tests {
 
     use super::*;
 
-    /// The begin of a program was told while its process still had its spawner's memory.
+    /// The begin of a program was once reported while its process still had its spawner's memory.
     #[test]
     fn a_process_in_our_memory_is_waited_for() {
         // To the kernel a thread is such a child.

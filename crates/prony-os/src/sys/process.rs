@@ -135,7 +135,7 @@ impl SpawnPage {
     /// Every other field but `usage`, which is only touched through pointers.
     fn fields(&self) -> (&AtomicI32, &AtomicU32, [&AtomicU64; 3]) {
         let page = self.raw();
-        // SAFETY: mapped and aligned for as long as this lives; atomics may be shared with other processes.
+        // SAFETY: mapped and aligned for as long as `self` exists; atomics may be shared with other processes.
         unsafe { (&(*page).pid, &(*page).candidate, [&(*page).failed, &(*page).at, &(*page).executed]) }
     }
 
@@ -289,8 +289,8 @@ impl ChildStack {
     }
 }
 
-/// Makes a child of our parent's that prepares itself, waits on `hold`, and executes the plan; returns when it has
-/// executed its program or has ended.
+/// Makes a child of our parent's that prepares itself, waits where the plan suspends it, and executes the plan; returns
+/// when it has executed its program or has ended.
 ///
 /// The child runs in our memory, as by `vfork`: nothing is copied, and executing has nothing to tear down. Being our
 /// sibling it is reaped by our parent, while it starts in our control groups and counted by our counters. The kernel
@@ -309,7 +309,7 @@ pub(crate) fn clone_child(plan: &ChildPlan<'_>, stack: &mut ChildStack) -> io::R
 }
 
 extern "C" fn enter_child(plan: *mut libc::c_void) -> c_int {
-    // SAFETY: `clone_child` passes a plan that lives until the child has left.
+    // SAFETY: `clone_child` passes a plan that exists until the child has left.
     unsafe { run_child(&*plan.cast::<ChildPlan<'_>>()) }
 }
 

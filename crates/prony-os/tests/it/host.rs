@@ -1,4 +1,4 @@
-//! Facts, limits and the page cache on the machine that runs the tests.
+//! Tests facts, limits and the page cache of the machine that runs the tests.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a subject finds when it starts, and how its end is reported.
+//! Tests the environment in which a subject starts, and how its end is reported.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must say where")]
 
 use std::fs;

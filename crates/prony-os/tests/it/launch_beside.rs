@@ -1,4 +1,4 @@
-//! Subjects that share the control group of another.
+//! Tests subjects that share the control group of another subject.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on must say where")]
 
 use prony_model::spec::Limits;

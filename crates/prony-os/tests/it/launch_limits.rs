@@ -1,4 +1,4 @@
-//! Limits on whole trees, where the machine permits them.
+//! Tests limits on whole process trees, where the machine permits them.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

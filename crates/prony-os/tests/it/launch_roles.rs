@@ -190,7 +190,7 @@ fn sleep_as(dir: &Path, name: &str) {
     }
 }
 
-/// Prints what a subject sees: environment, descriptors, signals, session.
+/// Prints what a subject finds: environment, descriptors, signals, session.
 fn show() {
     // The harness has begun a line.
     println!();

@@ -1,4 +1,4 @@
-//! Nothing of a tree survives, whichever process ends first.
+//! Tests that no process of a tree survives, whichever process ends first.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must say where")]
 
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! What the sampler reports of processes whose true figures are known.
+//! Tests what the sampler reports of processes whose true values are known.
 
 use std::path::Path;
 
@@ -91,7 +91,7 @@ fn partial_snapshot_reads_the_named_roles_and_adds_no_sample() {
     assert!(gauge(&phase_readings(&begin, &partial, &[], "worker"), Metric::Pss, Stat::End) > 0.0);
     assert!(end.disk.measured().is_some() && partial.disk.measured().is_none(), "the store is not walked");
     let series = sampler.finish().series;
-    assert!(series.iter().all(|process| process.samples.len() == 2), "those of the two edges");
+    assert!(series.iter().all(|process| process.samples.len() == 2), "those of the two snapshots");
     let worker = phase_readings(&begin, &end, &series, "worker");
     close(gauge(&worker, Metric::Rss, Stat::Peak) - gauge(&worker, Metric::Rss, Stat::Min), 200.0 * MIB);
 }
@@ -144,7 +144,7 @@ fn cpu_of_threads_that_ended_is_exact() {
         (amount(&readings, Metric::Cpu), amount(&readings, Metric::CpuUser) + amount(&readings, Metric::CpuSystem));
     // The threads' own start and end make the figure larger than the truth, never smaller.
     assert!(cpu >= truth && cpu <= truth * 1.05 + 5e6, "{cpu} of {truth}");
-    assert!((parts - cpu).abs() <= 40e6, "{parts} against {cpu}: two counters of ticks at two edges");
+    assert!((parts - cpu).abs() <= 40e6, "{parts} against {cpu}: two counters of ticks at two snapshots");
     assert!(amount(&readings, Metric::SwitchesVoluntary) >= 1.0);
 }
 

@@ -1,4 +1,4 @@
-//! Sync calls are counted exactly, whichever thread or child makes them.
+//! Tests that sync calls are counted exactly, whichever thread or child makes them.
 
 use prony_model::reading::Reading;
 use prony_os::sample::Tracepoints;

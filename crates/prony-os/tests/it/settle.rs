@@ -1,4 +1,4 @@
-//! A subject that continues to work after its answer (METHOD 7: burst of CPU, then idle).
+//! Tests the settle watch on a subject that continues to work after its answer (METHOD 7: burst of CPU, then idle).
 
 use prony_model::reading::Reading;
 use prony_model::spec::SettleSpec;

@@ -1,4 +1,4 @@
-//! A run's results as one JSON document; its schema is [`SCHEMA`]. Existing names are kept; new ones may be added.
+//! A run's results as one JSON document; [`schema`] describes it. Existing names do not change; new ones may be added.
 
 use std::io::{self, Write};
 

@@ -59,7 +59,8 @@ fn body(parts: &Parts<'_>) -> String {
         })
         .collect();
     let all = section("tables", "Tables", &sections::tables(&report.tables, parts.data.trials.len()));
-    // All tables stand below the figures, unless there are no others than those that answer. Without trials none answers.
+    // All tables stand below the charts, unless there are no others than those that answer. Without trials none
+    // answers.
     let (answer, tables) = if parts.data.trials.is_empty() || parts.answer == report.tables {
         (all, String::new())
     } else {

@@ -13,7 +13,8 @@ use prony_stats::Verdict;
 /// Longer lists of verdicts are folded; up to so many verdicts that state a difference stay visible.
 const OPEN: usize = 10;
 
-/// Characters of a line of a table: A4 has room for it in small print with spreads below their figures, 1280 pixels as it is.
+/// Characters of a line of a table: A4 has room for it in small print with spreads below their values, 1280 pixels as
+/// it is.
 const WIDEST: usize = 140;
 
 /// The verdicts, each as a sentence with the details behind it.

@@ -111,7 +111,7 @@ impl Section {
     }
 }
 
-/// Variants that share a look.
+/// Variants that share colour and symbol.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
     /// As the legend and the tips call it.

@@ -33,7 +33,7 @@ pub enum Figure {
     Samples,
     /// Operations per second over the time of a phase.
     Throughput,
-    /// Calls of profiled variants by the time spent below them.
+    /// Flame graph of profiled variants: function calls by the time spent in them and in their callees.
     Flame,
 }
 
@@ -64,7 +64,7 @@ impl Figure {
             Self::Latency => "latency percentile curves",
             Self::Samples => "frequency curves of sampled operations, as ratio to the baseline",
             Self::Throughput => "operations per second over time",
-            Self::Flame => "calls of profiled variants by the time spent below them",
+            Self::Flame => "flame graph of profiled variants: function calls by the time in them and their callees",
         }
     }
 }

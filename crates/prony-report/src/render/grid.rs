@@ -36,7 +36,7 @@ pub(super) struct Laid {
     pub(super) fields: Vec<Vec<String>>,
 }
 
-/// Whole texts are broken so that they do not make a column much wider than its figures.
+/// Whole texts are broken so that they do not make a column much wider than its numbers.
 pub(super) const WHOLE: usize = 26;
 
 /// Lays out a column; `least` is the least width, and whole texts are broken where they are wider than `room` and all others.

@@ -1,4 +1,4 @@
-//! Markdown as GitHub shows it.
+//! Writes the report as Markdown in GitHub's form.
 
 use std::io::{self, Write};
 

@@ -112,7 +112,7 @@ impl Markup {
             ([], _) => String::new(),
             // A blank ends what is raised.
             (marks, Self::Asciidoc) => format!("^{}^", marks.join(",")),
-            // In parentheses it would be the uncertainty of a figure.
+            // In parentheses it would be the uncertainty of a value.
             (marks, Self::Orgmode) => format!(" [{}] ", marks.join(", ")),
         }
     }

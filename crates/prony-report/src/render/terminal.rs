@@ -153,7 +153,7 @@ fn grid(table: &Table, labels: &[Laid], shown: &[(usize, &Laid)], out: &mut Out<
 }
 
 fn style(cell: &Cell) -> Option<Style> {
-    // A cell that contains only words has no figure that could be missing.
+    // A cell that contains only words has no value that could be missing.
     let missing = !cell.figures.is_empty() && cell.figures.iter().all(|f| f.value.is_none());
     cell.outcome.then_some(Style::Alarm).or_else(|| missing.then_some(Style::Faint))
 }
@@ -226,7 +226,7 @@ fn share_title(table: &Table, share: &[usize], several: bool, at: usize) -> Stri
     }
 }
 
-/// A label may take two fifths of the width: figures stand beside it.
+/// A label may take two fifths of the width: values stand beside it.
 fn label_column(table: &Table, at: usize, all: Option<usize>) -> Laid {
     let room = all.map_or(usize::MAX, |all| all * 2 / 5);
     let text = |row: &Row| {

@@ -87,10 +87,10 @@ mod tests {
 
     #[test]
     fn who_used_a_processor_meanwhile_went_on() {
-        assert!(!worked(&suspended(&[(7, 3)], &[(7, 0)])), "an edge costs a little");
+        assert!(!worked(&suspended(&[(7, 3)], &[(7, 0)])), "a snapshot costs a little");
         assert!(!worked(&suspended(&[(7, 3), (8, 10)], &[(7, 0), (8, 0)])), "a parent that waits");
         assert!(worked(&suspended(&[(7, 3), (8, 30)], &[(7, 0)])), "a child, probed or not");
-        assert!(worked(&suspended(&[(7, 900)], &[(7, 0), (7, 2)])), "a worker of the held process");
+        assert!(worked(&suspended(&[(7, 900)], &[(7, 0), (7, 2)])), "a worker of the suspended process");
         assert!(!worked(&suspended(&[(7, 3)], &[(7, 0), (7, 2)])), "a worker with nothing to do");
     }
 

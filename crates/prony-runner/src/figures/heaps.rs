@@ -1,7 +1,7 @@
 //! Computes the metrics of the language runtimes' heaps in a phase from the reports of probes. Pure functions.
 //!
 //! A heap is read about ten times a second where the program lets its runtime, and at the snapshots of calls. Where it was
-//! not read near an instant, its figure there is missing: an old one would pass for a new one.
+//! not read near an instant, its value there is missing: an old one would pass for a new one.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub(crate) struct Span<'a> {
     pub suspended: &'a Suspensions,
 }
 
-/// Figures of all threads under `""`, and of each role where there are several threads. `silent` is the reason where no
+/// Metrics of all threads under `""`, and of each role where there are several threads. `silent` is the reason where no
 /// probe reported anything.
 pub(crate) fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTreeMap<String, Readings> {
     let all: Vec<&Thread> = threads.all().iter().collect();
@@ -440,7 +440,7 @@ mod tests {
         let lines = [hello(1, 0, 0), heap(1, 0, 100, "sample", 9), heap(1, 0, 1_400, "sample", 9), bye(1, 0, 1_500)];
         let threads = finished(&lines, 1_600);
         let suspended = Suspensions::new(vec![(ms(500), ms(600))]);
-        assert_eq!(longest_gap(&threads, ms(50), ms(1_600), &suspended), Some(ms(1_200)), "it was held meanwhile");
+        assert_eq!(longest_gap(&threads, ms(50), ms(1_600), &suspended), Some(ms(1_200)), "it was suspended meanwhile");
         assert_eq!(longest_gap(&threads, ms(200), ms(300), &suspended), Some(ms(100)));
         assert_eq!(longest_gap(&Threads::default(), ms(0), ms(1), &suspended), None);
     }
@@ -553,7 +553,7 @@ mod tests {
             assert!(why.contains("known only up to 100") && why.contains("did not report its end"), "{why}");
         }
         let killed = finished(&[hello(1, 0, 0), gc(900, 2, 900)], 1_000);
-        assert_eq!(number(&read(&killed, 0, 900, None), "", "gc.count"), 2.0, "up to its last figures they are");
+        assert_eq!(number(&read(&killed, 0, 900, None), "", "gc.count"), 2.0, "up to its last values they are");
     }
 
     #[test]

@@ -155,7 +155,7 @@ impl Trial<'_> {
         self.watched.suspensions.iter().rfind(ends)
     }
 
-    /// Figures of the operating system in a phase, in all and by process. A phase that may have taken less time than
+    /// Metrics of the operating system in a phase, in all and by process. A phase that may have taken less time than
     /// its boundaries were read `late` has none, except those read while the program was suspended at the end.
     fn counted(
         &self,
@@ -261,8 +261,8 @@ const fn is_of_boundaries(key: MetricKey) -> bool {
     matches!(key.metric, Metric::Lag | Metric::Suspended)
 }
 
-/// What the replicas that started with a phase tell of it, and the program's lines: what these are to report is the program's
-/// or missing, unless `replicas_report` in its place.
+/// Adds what the program's lines report of a phase, and the replicas that started with it. A metric that the phase's
+/// `read` names comes from the program or is missing, unless `replicas_report` it instead.
 fn own_account(tracked: &PhaseState, started: &[Ran], replicas_report: bool, readings: &mut Readings) {
     if !started.is_empty() {
         replicas::whole(readings, started);

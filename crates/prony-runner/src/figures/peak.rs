@@ -1,7 +1,7 @@
 //! The kernel's own peak of resident memory in a phase of a program. Pure functions.
 //!
 //! The kernel keeps a peak for each process (`VmHWM`), which is reset at the begin of a phase, and reports one peak for
-//! all processes that were waited for (`ru_maxrss`). A figure is given only where a single process can have reached it,
+//! all processes that were waited for (`ru_maxrss`). A value is given only where a single process can have reached it,
 //! inside the phase.
 
 use std::collections::BTreeSet;

@@ -74,7 +74,7 @@ pub(crate) fn take_in(watched: &mut Watched, role: &str, series: &[ProcessSeries
 fn leave_out(snapshots: &mut [Snapshot], program: &str, all: &[Ran]) {
     for snapshot in snapshots {
         if all.iter().any(|ran| snapshot.totals.contains_key(&ran.role())) {
-            // If nothing of the program itself was counted, its figures are unknown: no zero replaces them.
+            // If nothing of the program itself was counted, its metrics are unknown: no zero replaces them.
             match snapshot.totals.get(program).cloned() {
                 Some(own) => snapshot.totals.insert(String::new(), own),
                 None => snapshot.totals.remove(""),
@@ -83,7 +83,7 @@ fn leave_out(snapshots: &mut [Snapshot], program: &str, all: &[Ran]) {
     }
 }
 
-/// Adds what replicas used between two snapshots to the program's own figures; `whole` says which of those count all
+/// Adds what replicas used between two snapshots to the program's own metrics; `whole` says which of those count all
 /// processes already.
 pub fn add(
     readings: &mut Readings,

@@ -66,7 +66,7 @@ fn nearly_full(near: &Path, record: &TrialRecord) -> Option<Finding> {
     guard::trial::disk_nearly_full(bytes(stat.f_bavail), bytes(stat.f_blocks), Bytes::from_bytes(store as u64))
 }
 
-/// Figures that the worker measured itself.
+/// Metrics that the worker measured itself.
 pub(crate) fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Readings) {
     if let Some(resident) = &report.resident {
         set(readings, Metric::Cached, resident.clone());

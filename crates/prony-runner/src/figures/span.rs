@@ -110,8 +110,8 @@ impl Span<'_> {
         [(Metric::CpuOver, over), (Metric::CpuUnder, under)]
     }
 
-    /// What the kernel told of the program and of its replicas at their ends. Of a store's trial it told this of its worker
-    /// only, and not of its services. `several` says whether the program was of several processes.
+    /// What the kernel reported of the program and of its replicas when they were reaped; in a store's trial, of its
+    /// worker only. `several` says whether the program had several processes.
     fn ends(&self, series: &[ProcessSeries], several: bool) -> Ends {
         let Watched { snapshots, ended, replicas, worker, .. } = self.watched;
         let program = snapshots[0].processes.first().filter(|_| worker.is_none());
@@ -210,7 +210,7 @@ impl Span<'_> {
         Some(snapshot)
     }
 
-    /// Figures of each process, of which the whole tree used `cpu`.
+    /// Metrics of each process, of which the whole tree used `cpu`.
     pub(crate) fn processes(&self, series: &[ProcessSeries], cpu: &Reading<f64>) -> BTreeMap<String, Readings> {
         let (begin, end) = (&self.watched.snapshots[self.first], &self.watched.snapshots[self.until]);
         let after = self.after_suspension();

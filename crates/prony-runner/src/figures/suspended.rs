@@ -1,6 +1,6 @@
 //! Finds phases that were running while `at_end` of another phase suspended the program. Pure functions.
 //!
-//! Neither counting that time nor leaving it out makes figures of such a phase that could be compared with those of a
+//! Neither counting that time nor leaving it out makes values of such a phase that could be compared with those of a
 //! run without the suspension: collections, caches and background work proceed differently after it. So it has none.
 
 use prony_boundaries::functions::observed;

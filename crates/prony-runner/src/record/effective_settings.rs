@@ -75,8 +75,8 @@ fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watche
     }
 }
 
-/// Adds to the place of a program's data what else is known of them beside the figures of phases. `polls_took` is the time
-/// that reading them took while a phase waited for quiet.
+/// Adds to the place of a program's data what else is known of them beside the metrics of phases. `polls_took` is the
+/// time that reading them took while a phase waited for quiet.
 fn describe_data(store: &mut ProgramStore, snapshots: &[Snapshot], polls_took: Nanos) {
     // The program is suspended at the first snapshot and has ended at the last.
     let running = snapshots.get(1..snapshots.len().saturating_sub(1)).unwrap_or_default();

@@ -6,8 +6,8 @@ use prony_place::launch_setting::Setting;
 
 use crate::watched::replicas::{Ran, ReplicaEnd, Replicated};
 
-/// All that is known beside figures; `None` where the program has no replicas. Command lines and values of variables are
-/// in it only where `commands` are recorded.
+/// All that is known beside metrics; `None` where the program has no replicas. Command lines and values of variables
+/// are in it only where `commands` are recorded.
 pub fn report(setting: &Setting<'_>, replicated: &Replicated, commands: bool) -> Option<Replicas> {
     let program = setting.program;
     let spec = program.replicas.as_ref()?;

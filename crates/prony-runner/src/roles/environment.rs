@@ -218,8 +218,8 @@ fn deduct_preparation(before: &mut Snapshot, started: &Started) {
     }
 }
 
-/// Puts into the snapshot at which a program was suspended what its process reported when it began to execute: figures up to
-/// the last instruction before, instead of those read some time earlier.
+/// Puts into the snapshot at which a program was suspended what its process reported when it began to execute: values
+/// up to the last instruction before, instead of those read some time earlier.
 fn begin_at(before: &mut Snapshot, started: &Started) {
     let Some((cpu, usage)) = &started.before else { return };
     let sample = ProcessSample {
@@ -283,7 +283,7 @@ mod tests {
         fs::write(top.path().join("marks"), "no FIFO").unwrap();
         empty(top.path()).unwrap();
         assert!(precious());
-        assert_eq!(fs::read_dir(top.path()).unwrap().count(), 0, "the next trial makes them anew");
+        assert_eq!(fs::read_dir(top.path()).unwrap().count(), 0, "the next trial makes them again");
         link(&top.path().join("marks"));
         fs::write(top.path().join("tmp"), "no directory").unwrap();
         empty(top.path()).unwrap();

@@ -201,7 +201,7 @@ fn ended(
 mod tests {
     use super::*;
 
-    /// What cannot be seen of a program that is started so, and is not declared as one of Node.
+    /// What a profile of a program that is started so, and has no `runtime = "node"`, cannot show.
     fn unseen(program: &str) -> Option<&'static str> {
         let text = format!("[program.x]\n{program}\n");
         let experiment =
@@ -209,7 +209,7 @@ mod tests {
         blind(&experiment.variants()[0].spec)
     }
 
-    /// "JavaScript functions are not sampled" stood above `hotInner (hot.js:1) 96.3 %`.
+    /// The note "JavaScript functions are not sampled" was once printed above `hotInner (hot.js:1) 96.3 %`.
     #[test]
     fn functions_of_javascript_are_not_sampled_unless_v8_names_its_machine_code() {
         let unnamed = Some("JavaScript functions are not sampled; set `runtime = \"node\"` to use V8's own profiler");

@@ -14,7 +14,7 @@ let limit = 0;
 let last = 0;
 let delay = null;
 
-/** The figures as one JSON object, after the collections that came before. */
+/** The values as one JSON object, after the collections that came before. */
 function figures() {
   gc.tell();
   const m = memoryUsage();
@@ -22,13 +22,13 @@ function figures() {
   return `{"used":${m.heapUsed},"total":${m.heapTotal},"limit":${limit},"external":${m.external}${buffers},"rss":${m.rss}${gc.counts(turns[0])}}`;
 }
 
-/** Sends the figures. */
+/** Sends the values. */
 function text(why, began, more) {
   last = began;
   line('heap', began, `,"why":"${why}","heap":${figures()}${more}`);
 }
 
-/** Sends the figures, with the occasion. */
+/** Sends the values, with the occasion. */
 const heapLine = (why) => text(why, now(), '');
 
 function tick() {
@@ -46,7 +46,7 @@ function due(at) {
   if (at - last >= PERIOD) text('call', now(), '');
 }
 
-/** At an abort at the heap's own limit V8 runs no JavaScript: Node itself leaves a report with the figures. */
+/** At an abort at the heap's own limit V8 runs no JavaScript: Node itself leaves a report with the values. */
 function reportDeath() {
   const { report } = process;
   // A program that makes reports of its own keeps them where it wants them.

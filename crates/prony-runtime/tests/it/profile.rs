@@ -1,4 +1,4 @@
-//! V8's profiler and `perf` on real processes.
+//! Tests V8's profiler and `perf` on real processes.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on must say where")]
 
 use std::ffi::OsString;

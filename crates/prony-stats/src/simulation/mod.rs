@@ -1,7 +1,8 @@
 //! Whole campaigns simulated on recorded noise: blocks, interim analyses, families, and how often their verdicts are right.
 //!
-//! Runs that were recorded one after the other are cut into blocks whose order is drawn, as a campaign draws it. So
-//! between identical variants everything but the order is real, and a variant is made slower by exactly what is asked.
+//! Runs that were recorded one after the other are divided into blocks with a random order of trials, as in a real
+//! campaign. So everything but the order of identical variants is real, and a slower variant is slower by exactly the
+//! requested share.
 
 mod error_rate;
 mod noise;
@@ -111,8 +112,8 @@ impl<'a> Simulation<'a> {
         Self { noise, analyses, rule: compare_family, lasting: None }
     }
 
-    /// With a time budget that holds about so many blocks; `looks` are those of such a run. Trials take what they are
-    /// compared in, and nothing else takes time: the worst case.
+    /// With a time budget that suffices for about so many blocks; `analyses` must be those of such a run. The compared
+    /// value is the duration of a trial, and nothing else takes time: the worst case.
     #[must_use]
     pub const fn lasting(self, blocks: f64) -> Self {
         Self { lasting: Some(blocks), ..self }

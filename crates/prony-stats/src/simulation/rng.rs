@@ -13,7 +13,7 @@ impl Rng {
     }
 
     /// Uniform in `0..n`, which is not empty; `n` is small beside 2^64, so that the bias is far below what a
-    /// simulation sees.
+    /// simulation can detect.
     pub fn below(&mut self, n: usize) -> usize {
         (self.0.word() % n as u64) as usize
     }

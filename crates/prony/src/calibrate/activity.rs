@@ -157,7 +157,7 @@ mod tests {
         values.iter().map(reading).collect()
     }
 
-    /// A burst from 10 s to 12 s that took 1.5 s of CPU time, as the watch may have seen it.
+    /// A burst from 10 s to 12 s that took 1.5 s of CPU time, as the settle watch may have measured it.
     fn watched(time: Reading<Nanos>, dirty: Reading<Nanos>, cpu_ms: u64) -> Watched {
         let result = SettleResult {
             settled: true,

@@ -144,7 +144,7 @@ impl Line {
         Self { what: what.into(), check: Check::Share { truth, reading } }
     }
 
-    /// Whether the instrument tells the truth.
+    /// Whether prony's reading agrees with the true value.
     pub fn judge(&self) -> Judgement {
         let judge = |right| if right { Judgement::Pass } else { Judgement::Fail };
         match &self.check {
@@ -244,7 +244,7 @@ impl Line {
     }
 }
 
-/// A machine that does not let us look is no fault of the instrument; an attempt that failed is.
+/// If the machine does not permit a measurement, that is not an error of prony; an attempt that failed is one.
 fn without(why: &Why) -> Judgement {
     match why {
         Why::NotPermitted(_) | Why::NotSupported(_) => Judgement::NotRun(why.to_string()),

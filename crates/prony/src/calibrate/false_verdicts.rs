@@ -30,7 +30,7 @@ const TRIED: u64 = 2_000_000;
 /// Campaigns simulated for each rate.
 const CAMPAIGNS: u32 = 400;
 
-/// The least and the most blocks of a campaign; between them it is looked at.
+/// The least and the most blocks of a campaign; interim analyses lie between them.
 const BLOCKS: (u32, u32) = (6, 30);
 
 /// What happens in a campaign's order of trials is the same in every calibration; the noise is not.
@@ -45,7 +45,7 @@ pub(super) fn same_command(bench: &Bench) -> Result<Ran, Error> {
     with_noise(bench, |simulation| vec![same_line(simulation)])
 }
 
-/// The variant made slower by what a campaign without a difference, on the same runs, says it would see.
+/// The variant is slower by the minimum detectable effect that a campaign without a difference has on the same runs.
 ///
 /// # Errors
 /// Where the machine refuses what every subject needs.
@@ -68,7 +68,7 @@ fn with_noise(bench: &Bench, lines: impl Fn(&Simulation<'_>) -> Vec<Line>) -> Re
     Ok(Ran::Lines(lines(&Simulation::new(&noise, &analyses))))
 }
 
-/// Wall times of the runs in nanoseconds, in their order, as whoever waits for each sees them.
+/// Wall times of the runs in nanoseconds, in their order, as measured by the process that waits for them.
 fn record(bench: &Bench) -> Result<Vec<f64>, Error> {
     let scratch = Scratch::create(&bench.near)?;
     let mut observed = bench.observe(1, &scratch)?;
@@ -95,13 +95,17 @@ fn rounds(took: Nanos) -> u64 {
 fn same_line(simulation: &Simulation<'_>) -> Line {
     let same = Setting::of(Variant::PLAIN, Variant::PLAIN, 1);
     let found = simulation.campaigns(&same, CAMPAIGNS, &mut Rng::new(SEED));
-    Line::share("the same twice, 2 runs to 1: a difference claimed", Promise::AtMost(ALPHA), all(found.any_difference))
+    Line::share(
+        "the same work twice, 2 runs to 1: difference claimed",
+        Promise::AtMost(ALPHA),
+        all(found.any_difference),
+    )
 }
 
 fn smallest_line(simulation: &Simulation<'_>) -> Line {
     let found = simulation.advertised(1, true, CAMPAIGNS, &mut Rng::new(SEED));
     let by = found.effect.map_or_else(String::new, |share| format!(" ({})", percent_with(share, 1)));
-    let what = format!("slower by the smallest effect{by}: seen as slower");
+    let what = format!("slower by the minimum detectable effect{by}: detected");
     Line::share(what, Promise::AtLeast(POWER), all(found.detected))
 }
 
@@ -176,7 +180,9 @@ mod tests {
         let (same, smallest) = (judged(same_line, compare_family), judged(smallest_line, compare_family));
         assert_eq!((same.judge(), smallest.judge()), (Judgement::Pass, Judgement::Pass), "{same:?} {smallest:?}");
         assert_eq!((rate(&same).of, rate(&smallest).of), (CAMPAIGNS, CAMPAIGNS));
-        assert!(smallest.what.starts_with("slower by the smallest effect (") && smallest.what.contains(" %)"));
+        assert!(
+            smallest.what.starts_with("slower by the minimum detectable effect (") && smallest.what.contains(" %)")
+        );
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn size(bytes: Bytes) -> f64 {
 /// Where the machine refuses what every subject needs.
 pub(super) fn allocation(bench: &Bench) -> Result<Ran, Error> {
     let parent = Allocation::touched(PARENT);
-    // The first child brings the program's pages into the page cache, whose neighbours come along in later ones.
+    // The first child brings the program's pages into the page cache; later children map neighbouring pages with them.
     allocate(bench, Bytes::default())?;
     let base = allocate(bench, Bytes::default())?;
     let mut lines = Vec::new();

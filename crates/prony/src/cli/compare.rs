@@ -287,7 +287,7 @@ fn side_by_side(a: &RunData, b: &RunData, metrics: &[MetricName], width: Option<
     text + &differences(a, b)
 }
 
-/// What tells one of two answers from the other: its rows, or its digest where they do not.
+/// The part in which two answers differ: the number of rows, or the digest if the numbers are equal.
 fn answered(answers: &[&record::Answer; 2], run: usize) -> String {
     match answers.map(|answer| answer.rows) {
         [Some(a), Some(b)] if a != b => format!("{} rows", [a, b][run]),

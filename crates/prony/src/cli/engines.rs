@@ -92,7 +92,7 @@ const fn transactions(capabilities: Capabilities) -> &'static str {
 
 fn detail(engine: &Description, width: Option<usize>) -> String {
     let mut promises = table(width);
-    promises.set_header(["class", "process crash", "power cut loses", "integrity after it", "settings"]);
+    promises.set_header(["class", "process crash loses", "power failure loses", "integrity", "settings"]);
     for promise in &engine.promises {
         promises.add_row([
             class_name(promise),
@@ -114,16 +114,16 @@ fn detail(engine: &Description, width: Option<usize>) -> String {
 
 const fn crash(crash: ProcessCrash) -> &'static str {
     match crash {
-        ProcessCrash::Keeps => "keeps",
-        ProcessCrash::LosesTail => "loses a tail",
+        ProcessCrash::Keeps => "nothing",
+        ProcessCrash::LosesTail => "the most recent commits",
     }
 }
 
 const fn cut(cut: PowerCut) -> &'static str {
     match cut {
-        PowerCut::Nothing => "nothing acknowledged",
+        PowerCut::Nothing => "no acknowledged commit",
         PowerCut::LastCommit => "at most the last commit",
-        PowerCut::Tail => "a tail of any length",
+        PowerCut::Tail => "the most recent commits",
         PowerCut::Anything => "anything",
     }
 }

@@ -32,8 +32,8 @@ pub struct Arguments {
     /// Experiment file; not needed with --resume
     #[arg(value_name = "FILE", required_unless_present = "resume")]
     file: Option<PathBuf>,
-    /// Factor to raise (or a setting of its levels, as FACTOR.KEY), its first value, and its last; the last value is
-    /// needed only without a limit of memory or time
+    /// Factor to raise (or a setting of its levels, as FACTOR.SETTING), its first value, and its last; the last value
+    /// is needed only without a limit of memory or time
     #[arg(long, value_name = "FACTOR=FROM..[TO]", required_unless_present = "resume")]
     raise: Option<Range>,
     /// Search until the largest value that succeeds and the next that fails differ by at most this share of the former

@@ -29,7 +29,7 @@ fn supervise() -> ExitCode {
     prony_os::launch::supervise_stdin()
 }
 
-/// Does the steps that standard input tells, and says on standard output what they came to.
+/// Runs the steps that standard input requests, and writes their results to standard output.
 #[expect(clippy::disallowed_methods, reason = "a protocol between processes, which nobody reads")]
 fn fixture() -> ExitCode {
     match prony_os::fixture::serve(io::stdin().lock(), io::stdout().lock()) {

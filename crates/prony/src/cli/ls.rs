@@ -1,4 +1,4 @@
-//! `prony ls`: the runs in a database.
+//! `prony ls`: lists the runs in a database.
 
 use super::Output;
 use super::run_selection::DatabaseArg;

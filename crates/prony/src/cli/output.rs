@@ -1,4 +1,4 @@
-//! What a command prints to: text for people, or data for programs.
+//! The two kinds of output of a command: text for people, and data for programs.
 
 use std::io::Write;
 

@@ -80,9 +80,9 @@ pub struct Arguments {
 /// What the command line changes in an experiment.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct OverrideArguments {
-    /// Replace the levels of a factor, as `chunk=10,100`; with FACTOR.KEY, replace the values of one setting in its
+    /// Replace the levels of a factor, as `chunk=10,100`; with FACTOR.SETTING, replace the values of one setting in its
     /// levels, as `store.batch=10,100`
-    #[arg(long, value_name = "FACTOR[.KEY]=A,B")]
+    #[arg(long, value_name = "FACTOR[.SETTING]=A,B")]
     set: Vec<String>,
     /// Run only these of the factor's levels
     #[arg(long, value_name = "FACTOR=A,B")]
@@ -193,7 +193,8 @@ fn answer(interrupted: bool, failed: u32, gates: &[Verdicted], fail_unsure: bool
     }
 }
 
-/// What the conditions say of the run, and how it is told; a condition on a metric that gets no verdict is a mistake.
+/// The answers of the conditions for the run, and their texts; a condition on a metric that gets no verdict is an
+/// error.
 fn gates(arguments: &Arguments, run: RunId) -> Result<(Vec<Verdicted>, Vec<String>), Error> {
     if arguments.fail_if.is_empty() {
         return Ok(Default::default());
@@ -241,7 +242,7 @@ fn append_summary(arguments: &Arguments, run: RunId, gates: &[String], file: &Ou
     file.write_bytes(&text)
 }
 
-/// Tells people, on the standard error stream.
+/// Reports to people, on the standard error stream.
 pub fn observer(quiet: bool) -> Box<dyn Observer> {
     Box::new(Terminal::new(
         Screen::messages(),

@@ -48,7 +48,7 @@ pub struct Arguments {
     /// Constraint on each trial, such as 'source.rss.peak < 600 MB'; may be given several times
     #[arg(long, value_name = "BOUND")]
     subject_to: Vec<Constraint>,
-    /// Factor to vary (or a setting of its levels, as FACTOR.KEY) and the range of its values; may be given several
+    /// Factor to vary (or a setting of its levels, as FACTOR.SETTING) and the range of its values; may be given several
     /// times
     #[arg(long, value_name = "FACTOR=FROM..TO[,log]", required_unless_present = "resume", num_args = 1..)]
     over: Vec<Range>,

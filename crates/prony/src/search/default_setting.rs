@@ -8,7 +8,7 @@ use super::journal::ByFactor;
 use super::source::{Source, text_of, unknown};
 use crate::error::Error;
 
-/// What is varied around which setting.
+/// The ranges that are varied, and the setting from which they start.
 #[derive(Debug)]
 pub(super) struct Base {
     /// With the units of the file.
@@ -35,7 +35,7 @@ impl Base {
             let of = |range: &&Range| range.name.split('.').next() == Some(&factor.name);
             let varied = ranges.iter().find(of).map(|range| range.name == factor.name);
             let level = level(&experiment, factor, varied.is_some())?;
-            // A factor whose levels are replaced is not held at one of them.
+            // A factor whose levels are replaced is not fixed at one of them.
             if varied != Some(true) {
                 pins.push((factor.name.clone(), level.label.clone()));
             }
@@ -144,7 +144,8 @@ fn several(factor: &Factor, levels: &[&Level], or: &str) -> Error {
     }
 }
 
-/// Where a key of a factor's levels is raised: of several levels only one could be told from what the search tried.
+/// Checks that a factor of which one setting is raised runs at one level: the search could not distinguish several
+/// levels.
 ///
 /// # Errors
 /// Where the factor runs at several.

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use prony_experiment::design::Experiment;
 
-/// The stages of an experiment that grows: trials under way refer to theirs.
+/// The versions of an experiment that grows: each running trial refers to its version.
 #[derive(Debug, Default)]
 pub struct Experiments {
     first: OnceCell<Box<(Experiment, Experiments)>>,

@@ -48,7 +48,7 @@ fn row(settings: &GrowSettings, one: &Grown) -> Vec<String> {
 }
 
 /// What the trials that succeeded needed at most: the time of each phase, and memory. A trial takes longer than its phases:
-/// it is prepared, and waits for a machine at rest. Phases may overlap, so that their times add up to nothing.
+/// it is prepared, and waits for a quiet machine. Phases may overlap, so that their times add up to nothing.
 fn with(succeeded: &[TrialRecord]) -> String {
     let Some(first) = succeeded.first() else { return String::new() };
     let longest = |at: usize| {
@@ -63,7 +63,7 @@ fn with(succeeded: &[TrialRecord]) -> String {
     needed.join(", ")
 }
 
-/// The control group's own peak, or the largest that was seen in any phase.
+/// The control group's own peak, or the largest peak of any phase.
 fn most_memory(trial: &TrialRecord) -> Option<f64> {
     let gauge = |stat| {
         let key = MetricKey::gauge(Metric::Rss, stat);

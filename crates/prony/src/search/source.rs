@@ -103,7 +103,10 @@ pub(super) fn unknown(experiment: &Experiment, name: &str) -> Error {
     let known = match factors.is_empty() {
         true => "the file has no `[factors]`: add a factor for what is to be varied".to_owned(),
         false => {
-            format!("the file's factors: `{}`; `factor.key` names one setting in their levels", factors.join("`, `"))
+            format!(
+                "the file's factors: `{}`; `factor.setting` names one setting in their levels",
+                factors.join("`, `")
+            )
         }
     };
     Error::Arguments {

@@ -38,7 +38,7 @@ pub struct Means<'a> {
     pub journal: Option<&'a OutputFile>,
     /// The files that it must not write, and those that it writes.
     pub files: &'a mut OutputFiles,
-    /// Told what happens.
+    /// Receives the events.
     pub observer: &'a mut dyn Observer,
 }
 

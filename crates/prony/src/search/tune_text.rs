@@ -58,7 +58,7 @@ impl SearchReport<'_> {
 }
 
 impl SearchReport<'_> {
-    /// Settings that reached 0: the race cannot hold them, though less may be what is wanted.
+    /// Settings that reached 0: the race cannot compare them, though less may be better.
     fn zeros(&self) -> Option<String> {
         let zero = |at: &usize| self.tune.candidates()[*at].out == Some(Out::Zero);
         let all: Vec<usize> = (0..self.settings.len()).filter(zero).collect();
@@ -138,7 +138,7 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
     lines
 }
 
-/// In how many fresh trials of the winner that say something a constraint held, and the value nearest to breaking it.
+/// In how many fresh trials of the winner with a usable value a constraint held, and the value nearest to violating it.
 fn constraint_line(constraint: &Constraint, bound: &Bound) -> String {
     let Bound { satisfied, broke, silent, why, worst } = bound;
     let decided = satisfied + broke;

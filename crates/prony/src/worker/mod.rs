@@ -22,8 +22,8 @@ use prony_os::cache;
 
 use socket::{Socket, report_progress};
 
-/// Runs a worker over this socket until the runner says stop: exit code 0. Where the trial failed, and the runner was
-/// told, it is 1; where nobody could be told, 2.
+/// Runs a worker over this socket until the runner stops it: exit code 0. If the trial failed, the exit code is 1 if
+/// the failure was reported to the runner, and 2 if it could not be reported.
 pub fn main(socket: OwnedFd) -> ExitCode {
     let served = Socket::new(UnixStream::from(socket)).and_then(|mut line| serve(&mut line));
     match served {
@@ -66,7 +66,7 @@ fn serve(line: &mut Socket) -> Result<(), Unserved> {
     }
 }
 
-/// Hosts the trial; what to tell the runner, where it failed.
+/// Runs the trial; returns the message for the runner if the trial failed.
 fn hosted(line: &mut Socket, plan: &Plan, progress: &Progress) -> Option<FromWorker> {
     let Subject::Store(store) = &plan.spec.subject else {
         return Some(failed(None, "a program needs no worker".to_owned()));

@@ -74,7 +74,7 @@ fn write(writer: &mut BufWriter<UnixStream>, message: &FromWorker) -> Result<(),
     writer.write_all(b"\n").and_then(|()| writer.flush()).map_err(broken)
 }
 
-/// Does `work` while another thread tells how far it is.
+/// Does `work` while another thread reports its progress.
 pub(super) fn report_progress<T>(sender: &Sender, progress: &Progress, work: impl FnOnce() -> T) -> T {
     let (done, wait) = channel::<()>();
     std::thread::scope(|scope| {

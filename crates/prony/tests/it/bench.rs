@@ -1,4 +1,4 @@
-//! Folders in which the real binary runs, and what a test asks of the trials that it recorded there.
+//! Test support: a folder in which the real binary runs, and queries on the trials that it recorded there.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
-//! Phases of programs that begin and end with lines of output and with marks, and what `read` takes from lines.
+//! Tests phases of programs that begin and end with output lines and marks, and the metrics that `read` takes from
+//! lines.
 
 use std::process::{Child, Command};
 

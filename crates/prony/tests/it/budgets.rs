@@ -1,4 +1,5 @@
-//! Time as a user meets it: what a budget buys is said first, it is met, and estimates hold all that takes time.
+//! Tests time budgets through the real binary: prony says first which verdicts a budget suffices for, keeps the budget,
+//! and includes everything that takes time in its estimates.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! Variants of a program's code: copies of its directory, changes, builds and revisions.
+//! Tests variants of a program's code: copies of its directory, changes, builds and revisions.
 
 use std::fs;
 use std::path::PathBuf;

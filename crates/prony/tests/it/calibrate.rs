@@ -1,4 +1,4 @@
-//! `prony calibrate` as a user runs it: the real binary, every fixture, on this machine.
+//! Tests `prony calibrate` through the real binary: every fixture, on this machine.
 
 use std::io::Write;
 use std::path::Path;
@@ -129,7 +129,7 @@ fn smallest_effect_is_judged_by_how_often_it_is_found_on_the_noise_of_this_machi
     let Some((result, lines)) = judged("smallest-effect") else { return };
     assert_eq!((lines.len(), number(&lines[0], "truth"), number(&lines[0], "tries")), (1, 0.8, 400.0));
     let what = lines[0]["what"].as_str().unwrap();
-    assert!(what.contains(" %): seen"), "it says how much: {what}");
+    assert!(what.contains(" %): detected"), "it says how much: {what}");
     // Of 400 tries, 304 are the fewest whose exact 95 % interval reaches 80 %.
     let found = number(&lines[0], "reading") * 400.0;
     assert_eq!(result, if found > 303.5 { "pass" } else { "fail" }, "{lines:?}");

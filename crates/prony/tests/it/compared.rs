@@ -1,4 +1,4 @@
-//! Made-up experiments with a baseline, and the trials of their plans.
+//! Test support: made-up experiments with a baseline, and the trials of their plans.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What is the user's stays as it is: directories with links of all kinds, other runs, the results database.
+//! Tests that prony does not change the user's files: directories with links of all kinds, other runs, the results
+//! database.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -347,7 +348,7 @@ fn links_in_a_build_that_was_made_before_refuse_the_run_too() {
     assert!(!home.path("shared/new").exists());
 }
 
-/// It was named by its path in a clone that was gone by then.
+/// It was named by its path in a clone that no longer existed.
 #[test]
 fn a_link_that_leads_out_of_a_revision_is_named_in_the_repository() {
     let home = Home::new();

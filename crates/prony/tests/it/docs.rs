@@ -1,4 +1,4 @@
-//! Documents that are made from code say what the code says. `PRONY_BLESS=1 cargo test` writes them anew.
+//! Tests that documents which are generated from code agree with the code. `PRONY_BLESS=1 cargo test` regenerates them.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ fn same(path: &str, text: &str) {
     let committed = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
         committed == text,
-        "`{path}` is not what the code says; `PRONY_BLESS=1 cargo test -p prony docs` writes it anew"
+        "`{path}` does not agree with the code; `PRONY_BLESS=1 cargo test -p prony docs` regenerates it"
     );
 }
 

@@ -1,4 +1,4 @@
-//! How trials of programs end, whatever a program leaves running or is ended by.
+//! Tests how trials of programs end: processes that a program leaves running, and signals that end it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -89,7 +89,7 @@ fn program_that_ends_before_observation_is_measured() {
         assert!(amount(trial, "run", Metric::Wall) > 0.0 && amount(trial, "run", Metric::Cpu) > 0.0);
         assert!(amount(trial, "run", Metric::MinorFaults) > 10.0);
         let sampled = reading(trial, "run", MetricKey::gauge(Metric::Anon, Stat::Max));
-        assert!(sampled.is_none_or(|anon| anon > 0.0), "never a zero, never what was held");
+        assert!(sampled.is_none_or(|anon| anon > 0.0), "never a zero, never the memory before exec");
     }
 }
 
@@ -124,7 +124,7 @@ fn a_trial_whose_supervisor_is_killed_is_a_result_and_the_run_goes_on() {
         assert_eq!((ending.outcome, ending.phase.as_deref()), (Outcome::Killed, Some("run")));
         assert!(ending.evidence[0].contains("supervisor process was ended from outside (signal: 9"), "{ending:?}");
         let faults = reading(&data.trials[0], "run", MetricKey::amount(Metric::MinorFaults));
-        assert_eq!(faults, None, "what the kernel tells when it is reaped, nobody heard");
+        assert_eq!(faults, None, "the kernel's report at reaping was lost");
     }
 }
 

@@ -1,5 +1,5 @@
-//! `prony exec` as users of hyperfine type it: its own integration tests, as far as they mean the same here, and what prony
-//! refuses so that nobody measures something else than was meant.
+//! Tests `prony exec` as users of hyperfine call it: hyperfine's own integration tests as far as they apply, and the
+//! command lines that prony refuses so that nobody measures something else than was meant.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};

@@ -1,4 +1,4 @@
-//! Failed trials of programs at the command line: what is printed of them, and the exit code (METHOD 1.3, 4.9, 8.1).
+//! Tests failed trials of programs at the command line: the output and the exit code (METHOD 1.3, 4.9, 8.1).
 
 use prony_analysis::verdicts;
 use prony_results::{Database, RunId, RunStatus};
@@ -72,7 +72,7 @@ fn gate_at_the_command_line_exits_with_its_answer() {
         (output.status.code(), line.rsplit(": ").next().unwrap_or_default().to_owned())
     };
     let of = |code, word: &str| (Some(code), word.to_owned());
-    // The program tells its time itself, so that no load on the machine changes what is compared.
+    // The program reports its time itself, so that no load on the machine changes what is compared.
     assert_eq!(gate("true", "true"), of(0, "passes"));
     assert_eq!(gate("true", "kill -SEGV $$"), of(1, "fails"));
     assert_eq!(gate("kill -SEGV $$", "kill -SEGV $$"), of(1, "fails"));

@@ -1,5 +1,5 @@
-//! A failure is never fast (METHOD 1.3, 4.9, 8.1): no trial that failed before the end of a phase yields a number that
-//! counts, a ratio, or the word *faster*, in whatever form a run is written.
+//! Tests that a failure is never fast (METHOD 1.3, 4.9, 8.1): a trial that failed before the end of a phase yields no
+//! value that counts, no ratio, and never the word *faster*, in any output format.
 //!
 //! Until 2026 programs had a rule of their own: a phase that ends with the program was complete whatever the outcome, so
 //! that a segmentation fault was *faster, 0.0186 times*, and a gate passed with every trial crashed.
@@ -261,7 +261,7 @@ fn says_no_figure(name: &str, database: &Path, of: &RunData, what: &str) {
             let failed = failed(trial["trial"]["position"].as_u64().unwrap() + 1);
             for column in columns {
                 assert_eq!(column["values"][at].is_null(), failed, "{what}: {column}");
-                assert_eq!(column["partial"][at].is_number(), failed, "{what}: what was seen is kept: {column}");
+                assert_eq!(column["partial"][at].is_number(), failed, "{what}: what was measured is stored: {column}");
             }
         }
     }
@@ -451,7 +451,7 @@ fn sentence_names_the_failures_of_trials_whose_rate_counts() {
     assert!(lines.iter().all(|line| line.sentence.ends_with(expected)), "{}", lines[0].sentence);
 }
 
-/// Beside a sentence that could not tell, a gate passed or failed by the interval of two blocks.
+/// A gate once passed or failed by the interval of two blocks, beside a sentence that said can't tell.
 #[test]
 fn gate_is_undecided_where_too_few_blocks_are_paired_and_cannot_judge_where_none_is() {
     let gate: Gate = "run.time slower 5%".parse().unwrap();

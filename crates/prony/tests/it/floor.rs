@@ -1,4 +1,4 @@
-//! What share of each variant's time lies above its floor: the figures, their gaps, and every medium.
+//! Tests the share of each variant's time above its floor: its values, missing values, and every output format.
 
 use prony_analysis::verdicts::floor::{self, Above, NoShare};
 use prony_analysis::verdicts::{self, names};
@@ -225,7 +225,7 @@ fn variants_that_did_not_finish_are_missing_with_the_reason() {
     assert_eq!(above(&data)[1].share, Err(NoShare::Nothing));
     let [table] = floors(&data).try_into().unwrap();
     assert_eq!(rows(&table)[1], "lmdb -");
-    assert!(table.rows[1].cells[0].outcome, "the variant's own cell tells its outcome");
+    assert!(table.rows[1].cells[0].outcome, "the variant's own cell shows its outcome");
     let [why] = marked(&table, 1, 2).try_into().unwrap();
     assert!(why.starts_with("at least half of the trials did not finish: `subject=lmdb`: OOM in source at"), "{why}");
     assert_eq!(table.rows[1].cells[2].figures[0].missing.as_deref(), Some(why));
@@ -380,7 +380,7 @@ fn the_json_document_has_the_shares_as_numbers() {
     assert!(plain["floor"].is_null());
 }
 
-/// Programs tell their own times, so that the shares are exact; names are those of the file.
+/// Programs report their own times, so that the shares are exact; names are those of the file.
 #[test]
 fn a_file_names_the_floor_and_the_report_shows_what_lies_above() {
     let bench = Bench::new();

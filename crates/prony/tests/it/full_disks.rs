@@ -1,4 +1,4 @@
-//! Full disks and values that do not fit into memory: outcomes of their own, and no speed.
+//! Tests full disks and values that do not fit into memory: each has an outcome of its own, and no speed.
 
 use prony_model::outcome::Outcome;
 use prony_model::record::TrialRecord;

@@ -1,6 +1,6 @@
-//! The program as a hostile user or machine treats it: arguments and folders that are not UTF-8, outputs that are full,
-//! files that are no experiments and no results. Each ends with an exit code of prony's own, never with a panic. And what
-//! programs print, and files are called, is data: it never acts on a terminal, a spreadsheet or another user's files.
+//! Tests the binary with hostile users and machines: arguments and folders that are not UTF-8, full outputs, files that
+//! are neither experiments nor results. Each case ends with an exit code of prony, never with a panic. Output of
+//! programs and names of files are data: they never act on a terminal, a spreadsheet or another user's files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Experiment files with thousands of faults, given to the checker in process. The checker once printed 848 MB for one
-//! file, and took 20 s for another. Mutated files are given to it by the fuzz target in `fuzz/`.
+//! Tests the checker, inside this process, with experiment files that have thousands of faults. The checker once
+//! printed 848 MB for one file, and took 20 s for another. The fuzz target in `fuzz/` gives it mutated files.
 
 use prony_model::catalog::{Anywhere, Overrides};
 use prony_runner::Error;

@@ -1,4 +1,4 @@
-//! Interactions of factors and growth: found where they are, and not where they are not.
+//! Tests interactions of factors, and growth: reported where they exist, and not where they do not.
 
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::interactions::{self, Interactions};
@@ -142,7 +142,7 @@ fn the_basis_of_an_interaction_is_printed() {
         (one.blocks, one.of, one.sentence().rsplit_once("; ").unwrap().1.to_owned())
     };
     assert_eq!(basis(&data), (12, 12, "12 blocks)".to_owned()));
-    // One of the four dies in three blocks: what is left is of those in which it lived.
+    // One of the four fails in three blocks: the change is estimated from the blocks in which it succeeded.
     for t in data.trials.iter_mut().filter(|t| t.trial.variant == 3 && t.trial.block % 4 == 1) {
         t.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Limit };
         t.phases = vec![not_reached("write")];

@@ -1,4 +1,5 @@
-//! The JSON document holds the records of a run whole: they are read back from it as the document's schema describes.
+//! Tests that the JSON document contains the complete records of a run: they are read back from it as its schema
+//! describes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

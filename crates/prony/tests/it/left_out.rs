@@ -1,4 +1,4 @@
-//! Leave-one-out effects: what each change does where the others are there, in every medium.
+//! Tests leave-one-out effects (the effect of each change when all others are applied), in every output format.
 
 use prony_experiment::design::Experiment;
 use prony_model::outcome::{OutOfMemory, Outcome};
@@ -213,7 +213,7 @@ fn the_json_document_has_the_effects_as_numbers() {
     assert!(effects.iter().any(|effect| effect["change"].is_null()), "all of them left out");
 }
 
-/// Programs tell their own times, so that the effects are exact.
+/// Programs report their own times, so that the effects are exact.
 #[test]
 fn left_out_file_is_compared_with_all_by_default() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! The one integration binary of this crate.
+//! The integration tests of this crate, in one binary.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may do what tests may")]
 

@@ -1,4 +1,4 @@
-//! `record_commands = false`: command lines, paths and texts are in no file that prony writes.
+//! Tests `record_commands = false`: no file that prony writes contains command lines, paths or texts of programs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! Runs made up to be looked at: every kind of figure, every kind of gap. The browser's test drives the pages that
-//! these tests write.
+//! Makes pages of made-up runs with every kind of value and every kind of missing value. The browser tests read the
+//! pages that these tests write.
 
 use prony_analysis::guard::{Finding, Severity};
 use prony_experiment::design::Experiment;

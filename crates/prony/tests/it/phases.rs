@@ -1,5 +1,5 @@
-//! What begins and ends phases of programs beside lines and marks, through the real binary: functions, other phases, and
-//! rest.
+//! Tests the other boundaries of phases of programs, through the real binary: function calls, other phases, and a quiet
+//! process tree.
 
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::Outcome;
@@ -9,7 +9,7 @@ use prony_model::units::Nanos;
 
 use crate::bench::{Bench, Site, amount, finding, gauge, guards, phase, probe, said, shell, unless_late, version, why};
 
-/// How far a settle time may be off: the fixture tells its end itself, and a shell needs a moment for that.
+/// How far a settle time may be off: the fixture reports its end itself, and a shell needs a moment for that.
 const OFF: f64 = 0.5e9;
 
 /// A phase from the line `listening` to rest, after which the program is ended.
@@ -141,11 +141,7 @@ fn a_phase_goes_from_one_function_to_another() {
     let lag = Nanos::from_nanos(amount(&trial, "to a line", Metric::Lag) as u64);
     assert!(line.end.unwrap().since(lag) < span.end.unwrap(), "the line came before the second function");
     assert!(amount(&trial, "span", Metric::Wall) > 0.0);
-    assert_eq!(
-        amount(&trial, "all", Metric::Operations),
-        3.0,
-        "each call is told to each phase that has to do with it"
-    );
+    assert_eq!(amount(&trial, "all", Metric::Operations), 3.0, "each call is reported to each phase that it concerns");
     // The first end came before the begin, the third after the end and before the turn at which the heap is collected.
     let expected = [
         (true, "prony commanded it to continue"),
@@ -154,7 +150,7 @@ fn a_phase_goes_from_one_function_to_another() {
         (false, "prony commanded it to continue"),
     ];
     assert_eq!(suspensions(&trial), expected);
-    assert!(gauge(&trial, "span", Metric::HeapUsed, Stat::Before) > 0.0, "it was held and collected at the end");
+    assert!(gauge(&trial, "span", Metric::HeapUsed, Stat::Before) > 0.0, "it was suspended and collected at the end");
     assert!(trial.program().unwrap().calls["span"].file.as_ref().unwrap().ends_with("/work.js"));
 }
 

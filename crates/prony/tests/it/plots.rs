@@ -1,4 +1,4 @@
-//! The static pictures: what runs offer, and that nothing from outside is markup in them.
+//! Tests the static pictures: which charts a run offers, and that no text from outside is read as markup in them.
 
 use std::collections::BTreeSet;
 
@@ -149,7 +149,7 @@ fn variants_are_drawn_alike_only_in_what_they_share() {
     assert_eq!(distinct.len(), 10);
     for (style, variant) in styles.iter().zip(all.variants()) {
         assert_eq!(style.colour.is_none(), variant.baseline, "baselines have the colour of text");
-        assert_eq!(style.colour, styles[variant.id / 2 * 2].colour, "colours tell stores apart");
+        assert_eq!(style.colour, styles[variant.id / 2 * 2].colour, "colours distinguish stores");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Figures of each process of a program, in the record and in what shows it.
+//! Tests the metrics of each process of a program, in the record and in all reports of it.
 
 use prony_analysis::guard::Severity;
 use prony_model::metric::{Metric, MetricKey, Stat};
@@ -52,7 +52,7 @@ fn each_process_has_its_own_cpu_time_and_the_rest_is_not_attributed() {
     }
     let memory = MetricKeyText(MetricKey::gauge(Metric::Pss, Stat::End));
     let pss = trial.phases[0].readings["process.x.busy"][&memory].measured();
-    assert!(pss.is_some_and(|pss| *pss > 0.0), "it lives at the phase's end");
+    assert!(pss.is_some_and(|pss| *pss > 0.0), "it runs at the phase's end");
     assert!(used(&trial, NOT_ATTRIBUTED).is_some());
 }
 

@@ -1,4 +1,5 @@
-//! Profiles through the real binary: what is sampled, where it is kept, and that it counts nowhere.
+//! Tests profiles through the real binary: what is sampled, where the profile is stored, and that no result includes
+//! it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -69,7 +70,7 @@ fn has_node() -> bool {
 }
 
 /// Two phases with functions of their own; in the second, one does three times the work of the other: work and not time,
-/// which a busy machine takes from the shorter one too. Marks tell their own time, however late they are read.
+/// which a busy machine takes from the shorter one too. Marks carry their own time, however late they are read.
 const HOT: &str = "
 const lib = require('./node_modules/busy/index.js');
 const fs = require('fs');

@@ -1,4 +1,4 @@
-//! Programs through the real binary: what they are given, what they write, and what is measured of them.
+//! Tests programs through the real binary: the environment that they get, their output, and their measurements.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn a_program_sees_what_was_declared_and_nothing_else() {
     assert!(!text.contains("NO_COLOR") && !text.contains("CARGO"), "{text}");
     assert!(text.contains("/work\n.\n..\n"), "an empty directory of its own: {text}");
     let tmp = text.lines().find_map(|line| line.strip_prefix("TMPDIR=")).unwrap();
-    assert!(!Path::new(tmp).exists(), "gone with the trial");
+    assert!(!Path::new(tmp).exists(), "removed with the trial");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn what_programs_answer_must_agree() {
     assert!(text.contains("reported different answers: `ab` and `cd`"), "{text}");
     let (data, text) = shown("hits 5 digest ab", "digest (?<digest>[0-9a-f]+)");
     let answer = data.trials[0].phases[0].answer.clone().unwrap();
-    assert_eq!((answer.rows, answer.digest.as_str()), (None, "reported:ab"), "it told no number, and has none");
+    assert_eq!((answer.rows, answer.digest.as_str()), (None, "reported:ab"), "it reported no number, and has none");
     assert!(!text.contains("reported different answers"), "{text}");
     // What could not be read was no answer, which agreed with any.
     let (data, text) = shown("hits five digest ab", "hits (?<rows>\\S+) digest");
@@ -78,7 +78,7 @@ fn what_programs_answer_must_agree() {
     assert_eq!((guards(&data.trials[0]), data.trials[0].phases[0].answer.clone()), (vec!["read_nothing"], None));
 }
 
-/// The child has ended long before a sample may have seen it; its parent has waited for it, and continues to run.
+/// The child has ended long before a sample may have found it; its parent has waited for it, and continues to run.
 #[test]
 fn a_peak_is_not_that_of_a_child_that_came_and_went() {
     let bench = Bench::new();

@@ -1,4 +1,5 @@
-//! Parts of a record in which everything is filled; `results_store` puts them through JSON and through the database.
+//! Test support: parts of a record with every field filled in; `results_store` writes them as JSON and to the database
+//! and reads them back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a command refuses before it runs or changes anything, and what it leaves as it was.
+//! Tests what commands refuse before they run or change anything, and that a refusal changes nothing.
 
 use std::fs::{self, File};
 use std::process::Command;
@@ -147,7 +147,7 @@ fn exports_that_cannot_be_written_are_found_before_anything_runs() {
     fs::write(place.path("x.json"), "x".repeat(1 << 20)).unwrap();
     assert_eq!(place.run(&words("exec -q -r 1 --export-json x.json -- true")).status.code(), Some(0));
     let written: serde_json::Value = serde_json::from_slice(&fs::read(place.path("x.json")).unwrap()).unwrap();
-    assert!(written.is_object(), "what stood there is gone whole");
+    assert!(written.is_object(), "the earlier content is removed completely");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Replicas of a program through the real binary: started together, seen apart, ended whatever happens.
+//! Tests replicas of a program through the real binary: started together, measured separately, ended in every case.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -118,7 +118,7 @@ fn each_replica_has_its_own_env_output_and_figures() {
         assert_eq!((of("time"), of("operations"), of("rate")), (1e8 * f64::from(n), 100.0 * f64::from(n), 1000.0));
         assert!(of("wall") >= 1e9 + 1e8 * f64::from(n) && of("wall") <= makespan, "{} of {makespan}", of("wall"));
         assert!(of("cpu") > 0.0 && of("faults.minor") > 0.0 && of("rss.max") > 0.0);
-        assert!(of("pss.end") > 0.0 && of("rss.end") > 0.0, "read when it had told and lived on");
+        assert!(of("pss.end") > 0.0 && of("rss.end") > 0.0, "read when it had reported and was still running");
         assert!(number(&trial, "replicas", "pss.max") >= of("pss.end"), "one of the summands");
         let copy = &copies(&trial)[n as usize - 1];
         assert_eq!(copy.env["N"], n.to_string());
@@ -132,7 +132,11 @@ fn each_replica_has_its_own_env_output_and_figures() {
     let series = database.load_series(run, trial.trial.position).unwrap();
     let roles: BTreeSet<&str> = series.iter().map(|series| series.role.as_str()).collect();
     assert_eq!(roles, BTreeSet::from(["x", "replica.1", "replica.2", "replica.3"]), "each is sampled under its own");
-    assert_eq!(amount(&trial, "queries", Metric::Operations), 600.0, "those of the replicas, the program told none");
+    assert_eq!(
+        amount(&trial, "queries", Metric::Operations),
+        600.0,
+        "those of the replicas, the program reported none"
+    );
     assert_eq!((number(&trial, "replicas", "time"), number(&trial, "replicas", "operations")), (makespan, 600.0));
     assert_eq!(number(&trial, "replicas", "rate"), 600.0 * 1e9 / makespan);
     let sum: f64 = (1..=3).map(|n| number(&trial, &format!("replica.{n}"), "faults.minor")).sum();
@@ -330,7 +334,7 @@ fn a_runner_that_is_killed_leaves_none_of_them() {
 fn a_replica_whose_supervisor_is_killed_after_it_has_ended_keeps_its_figures() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
-    // The second waits until the first is reaped, and its supervisor, which then tells so, has nothing more to do.
+    // The second waits until the first is reaped, and its supervisor, which then reports that, has nothing more to do.
     let script = "tell() { echo $2 > $1.new; mv $1.new $1; }; \
                   [ $N = 1 ] && { tell supervisor $PPID; tell first $$; exit 0; }; \
                   until [ -e first ]; do sleep 0.01; done; while [ -e /proc/$(cat first) ]; do :; done; \

@@ -1,4 +1,4 @@
-//! The commands over a database: what they write, what they refuse.
+//! Tests the commands that read a database: what they write, what they refuse.
 
 use std::io::{self, Cursor, Write};
 use std::os::unix::fs::PermissionsExt;

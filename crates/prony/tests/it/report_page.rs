@@ -1,4 +1,4 @@
-//! The HTML page: what it holds, what it cannot be made to do, how large and how fast it is.
+//! Tests the HTML page: its content, its security against texts from outside, its size and its speed.
 
 use std::path::{Path, PathBuf};
 
@@ -88,7 +88,7 @@ fn the_page_contains_verdicts_tables_and_data_for_every_chart() {
     let itself: Vec<bool> = lanes.iter().map(|lane| lane["last"] == true).collect();
     assert_eq!(itself.iter().filter(|itself| **itself).count(), 2, "one for each stratum's baseline");
     assert_eq!(lanes.len(), 10);
-    assert!((lanes[0]["rank"].as_f64().unwrap() - 1.0).abs() < 0.02, "equal arms come out equal");
+    assert!((lanes[0]["rank"].as_f64().unwrap() - 1.0).abs() < 0.02, "equal variants come out equal");
     let centers = numbers(&data, &marks(effects, "intervals")[0]["z"]);
     let ranks: Vec<u32> = lanes.iter().map(|lane| (lane["rank"].as_f64().unwrap() as f32).to_bits()).collect();
     assert_eq!(centers.iter().map(|center| center.to_bits()).collect::<Vec<_>>(), ranks);

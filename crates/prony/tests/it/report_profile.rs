@@ -1,4 +1,5 @@
-//! Profiles on the page: what the picture holds, what is left out, and that names do nothing.
+//! Tests profiles on the HTML page: what the flame graph contains, what it leaves out, and that names are not read as
+//! markup.
 
 use prony_model::profile::{Format, ProfileFile, ProfileRecord, Profiler};
 use prony_model::reading::{Reading, Why};

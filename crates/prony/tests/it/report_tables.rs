@@ -1,4 +1,4 @@
-//! Tables of made-up runs, as text. Look at a changed snapshot as a stranger would.
+//! Tests tables of made-up runs as text. Read a changed snapshot as somebody who does not know prony.
 
 use prony_analysis::guard::{Finding, Severity};
 use prony_analysis::verdicts;

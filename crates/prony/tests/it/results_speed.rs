@@ -1,5 +1,5 @@
-//! Figures of the results database on this machine. Run by hand:
-//! `cargo test -p prony --test it -- --ignored speed --nocapture`
+//! Measures times of the results database on this machine. Run by hand: `cargo test -p prony --test it -- --ignored
+//! speed --nocapture`
 
 use std::time::{Duration, Instant};
 

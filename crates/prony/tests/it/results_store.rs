@@ -1,4 +1,4 @@
-//! What goes in comes out; what cannot be read says why.
+//! Tests that the results database returns what was stored, and gives a reason for what it cannot read.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

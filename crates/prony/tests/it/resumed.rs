@@ -1,4 +1,5 @@
-//! Runs of several sessions, and stored runs beside each other: figures of different things are never shown as of one.
+//! Tests runs of several sessions, and comparisons of two stored runs: values of different things are never shown as
+//! values of one thing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

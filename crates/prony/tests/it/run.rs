@@ -1,4 +1,4 @@
-//! `prony run` as a user meets it: the real binary, real processes, real ends.
+//! Tests `prony run` through the real binary: real processes, real ends of trials.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -298,7 +298,7 @@ fn an_interrupt_ends_cleanly_and_keeps_what_is_done() {
     let rest: Vec<Event> = lines.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
     assert!(matches!(rest.last(), Some(Event::RunEnded { interrupted: true, .. })), "{rest:?}");
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    assert!(bench.scratch().is_empty() && bench.processes() == 0, "the trial is gone before the runner is");
+    assert!(bench.scratch().is_empty() && bench.processes() == 0, "the trial is removed before the runner ends");
     goes_on_to_the_end(&bench, 1);
 }
 

@@ -1,4 +1,4 @@
-//! Programs of Node and CPython, probed through the real binary.
+//! Tests probes in programs of Node and CPython, through the real binary.
 
 use std::fs;
 
@@ -278,7 +278,7 @@ fn a_call_that_never_comes_is_a_finding() {
     let trial = site.trial("node", "node main.js", phases);
     assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["phase_never_began"; 3]));
     let messages: Vec<&str> = trial.findings.iter().map(|finding| finding.message.as_str()).collect();
-    // Older versions cannot tell whether a module that was never loaded would have been one of ES.
+    // Older versions cannot detect whether a module that was never loaded would have been one of ES.
     let hooks_esm = node >= (20, 6) || (node.0 == 18 && node >= (18, 19));
     let unseen = if hooks_esm { "no module of this name" } else { "ES modules cannot be hooked" };
     let parts = ["was never called", "no such export", unseen];

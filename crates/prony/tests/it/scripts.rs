@@ -1,4 +1,4 @@
-//! Scripts of the shipped experiments.
+//! Tests the scripts of the shipped experiments.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Searches through the real binary: what is tried, what is found, what is kept.
+//! Tests searches through the real binary: the values that are tried, the result, and what is stored.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -311,7 +311,7 @@ fn interrupted_and_resumed(observe: &str) {
     let (code, _, errors) = bench.prony(&["grow", "--resume", "--journal", "x.toml"]);
     assert!(
         code == Some(2) && errors.contains("`x.toml`: this command reads that file"),
-        "only its own journal is written anew"
+        "only its own journal is written again"
     );
     let (code, again, errors) = bench.prony(&["grow", "--resume", "--journal", "j.jsonl"]);
     assert_eq!((code, &again), (Some(0), &said), "{errors}");
@@ -325,8 +325,8 @@ fn interrupted_and_resumed(observe: &str) {
     bench.assert_no_secret_recorded();
 }
 
-/// A subject that tells its own time and memory: a bowl in the batch with its bottom at 300, and a slope in the pause.
-/// Its memory grows with the batch, so that a bound may bite before the bottom.
+/// A subject that reports its own time and memory: a bowl in the batch with its bottom at 300, and a slope in the
+/// pause. Its memory grows with the batch, so that a bound may bite before the bottom.
 const BOWL: &str = r#"
 [experiment]
 title = "Bowl"
@@ -469,7 +469,7 @@ fn a_search_that_finds_nothing_says_why() {
 
 #[test]
 fn a_setting_that_reaches_zero_is_said_first_and_is_not_unread() {
-    // Below a size of 4 nothing is left; above it grows. Each six trials of a size in a row tell six figures.
+    // Below a size of 4 nothing is left; above it grows. Six trials of a size in a row report six values.
     let bench = Bench::new(
         "[observe]\ncare = \"light\"\n[factors]\nsize = [9]\n[program.x]\nshell = true\n\
          command = 'echo >> count.{size}; n=$(wc -l < count.{size}); if test {size} -lt 4; then echo 0; \

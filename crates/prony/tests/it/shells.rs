@@ -1,4 +1,4 @@
-//! Completions and manual pages are made from the commands that `--help` lists.
+//! Tests that completions and manual pages contain the commands that `--help` lists.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,5 +1,5 @@
-//! `prony new`: its starting files run and have no finding about themselves, and its files of commands are those of
-//! `prony exec`.
+//! Tests `prony new`: its templates run without findings about the template, and its files made from commands are those
+//! of `prony exec`.
 
 use std::fs;
 use std::process::{Command, Output};

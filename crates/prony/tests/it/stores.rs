@@ -1,4 +1,4 @@
-//! Where programs keep their data: what a trial's own place is, and what reading it takes.
+//! Tests where programs keep their data: which place belongs to a trial, and what reading its size costs.
 
 use std::fs;
 
@@ -44,7 +44,7 @@ fn data_in_the_temporary_directory_are_read_and_are_the_trials_own() {
         assert_eq!(guards(&trial), [""; 0], "{:?}", trial.findings);
         assert!(
             Nanos::ZERO < store.settling && store.settling < store.reading,
-            "looks for quiet are part of what reading it took: {store:?}"
+            "polls for quiet are part of what reading it took: {store:?}"
         );
     }
 }

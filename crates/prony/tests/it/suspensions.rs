@@ -1,4 +1,5 @@
-//! Programs of Node and CPython that `at_end` of a phase suspends, and forced collections, through the real binary.
+//! Tests programs of Node and CPython that `at_end` of a phase suspends, and forced garbage collections, through the
+//! real binary.
 
 use std::fs;
 use std::path::PathBuf;
@@ -137,8 +138,8 @@ fn forced_node_collection_frees_weakly_referenced_objects() {
     }
 }
 
-/// What a job has seen through a `WeakRef` stays until the job ends: `if (ref.deref()) ref.deref().x` must not fail because
-/// prony collected in between, unless the file asks for that.
+/// What a job has dereferenced through a `WeakRef` stays until the job ends: `if (ref.deref()) ref.deref().x` must not
+/// fail because prony collected in between, unless the file asks for that.
 #[test]
 fn forced_collection_keeps_the_promise_of_weak_references_to_code_that_goes_on() {
     if !has_weak_references() {
@@ -345,7 +346,7 @@ fn killed_suspended_process_leaves_limits_in_force() {
 const MAIN: &str =
     "require('fs').writeFileSync(process.env.PIDFILE, String(process.pid)); require('./work.js').load(10);";
 
-/// A program held for ten minutes: the runner, and the process in which [`MAIN`] runs.
+/// A program suspended for ten minutes: the runner, and the process in which [`MAIN`] runs.
 fn suspended_for_long(site: &Site, command: &str, more: &str) -> (Child, String) {
     let phase = "[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nat_end = { wait = \"600 s\" }\n";
     let head = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n";

@@ -1,4 +1,4 @@
-//! Experiments, runs and trials made up for tests: no clock, no process, the same each time.
+//! Test support: made-up experiments, runs and trials, with no clock and no process, the same each time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

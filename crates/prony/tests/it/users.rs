@@ -1,4 +1,4 @@
-//! Subjects that run as another user, or become one.
+//! Tests subjects that run as another user, or change their user.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -54,8 +54,8 @@ fn program(script: &str, work: &str) -> String {
     format!("{}env = {{ OTHER = \"{AS} sh -c\", WORK = '''{work}''' }}\n", shell(script))
 }
 
-/// Says who it is, works in a phase with 20 MB of memory and one sync, and leaves files behind. It rests at both edges: a
-/// process that went while it is read would have no share of memory.
+/// Says who it is, works in a phase with 20 MB of memory and one sync, and leaves files behind. It pauses at both
+/// boundaries: a process that went while it is read would have no share of memory.
 const WORK: &str = "echo user $(id -u); echo 'work begin' >> $PRONY_MARKS; sleep 0.3
     head -c 3000000 /dev/zero > $TMPDIR/x; sync $TMPDIR/x
     x=$(head -c 20000000 /dev/zero | tr '\\0' a); sleep 0.3
@@ -148,7 +148,7 @@ fn a_runtime_that_drops_its_rights_is_still_probed() {
         assert_eq!(guards(&trial), [""; 0], "{:?}", trial.findings);
         assert_eq!(amount(&trial, "work", Metric::Operations), 1.0);
         let heap = |stat| reading(&trial, "work", MetricKey::gauge(Metric::HeapUsed, stat));
-        assert!(heap(Stat::End).is_some() && heap(Stat::Before).is_some(), "it was held and collected");
+        assert!(heap(Stat::End).is_some() && heap(Stat::Before).is_some(), "it was suspended and collected");
     }
 }
 

@@ -1,4 +1,4 @@
-//! From a run's trials to verdicts and their sentences.
+//! Tests the way from a run's trials to verdicts and their sentences.
 
 use prony_analysis::guard::{Finding, Severity};
 use prony_analysis::verdicts::{self, Verdicts};
@@ -440,7 +440,8 @@ fn without_disturbed_trials_those_that_did_not_finish_still_count() {
         t.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Limit };
         t.phases = vec![not_reached("write")];
     };
-    // The variant is as fast where it lives; it dies in so many of twelve blocks, and the machine took one trial.
+    // The variant is as fast where it succeeds; it fails in so many of twelve blocks, and a disturbance ended one
+    // trial.
     let run = |failures: u32, host: bool| {
         data(&two_stores(12), 12, |t| {
             write(t, 1.0);

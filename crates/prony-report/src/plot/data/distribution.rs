@@ -106,7 +106,7 @@ mod tests {
         let bins = Bins { low: 1.0, high: 100.0, count: 4 };
         let (below, shares, above) = bins.shares([0.5, 0.0, 1.0, 3.0, 3.2, 99.0, 101.0, 1e9].into_iter());
         assert_eq!((below, above), (0.25, 0.25));
-        assert_eq!(shares, [0.25, 0.125, 0.0, 0.125], "edges at 3.16, 10 and 31.6");
+        assert_eq!(shares, [0.25, 0.125, 0.0, 0.125], "limits of bins at 3.16, 10 and 31.6");
         assert!((below + above + shares.iter().sum::<f64>() - 1.0).abs() < 1e-12);
     }
 

@@ -169,7 +169,7 @@ fn one(data: &RunData, metric: &MetricName, factor: usize, name: String, variant
         }
     }
     let measured: Vec<(f64, f64)> = points.iter().filter_map(|(x, _, y)| Some((*x, (*y)?))).collect();
-    // Refused where a figure is not above 0: a law fitted to the others would be of those that are.
+    // Refused where a value is not above 0: a law fitted to the others would be of those that are.
     let fit = growth(&measured).measured().copied();
     let zeros = measured.iter().filter(|(_, y)| *y <= 0.0).count();
     let without = points.len() - measured.len();
@@ -253,7 +253,7 @@ fn named(source: Source<'_>, factor: usize) -> Vec<Named> {
 struct Level {
     variant: usize,
     x: f64,
-    /// Figures above 0, rising.
+    /// Values above 0, rising.
     ys: Vec<f64>,
     zeros: usize,
     /// What did not finish.

@@ -14,8 +14,9 @@ const READABLE: usize = 6;
 
 /// Each of these variants as a series of its own.
 ///
-/// Colours tell apart the levels of one factor: of those in which variants are compared, the one with the most levels that
-/// colours suffice for; dashes and symbols tell apart what has one colour. The level of the baselines has the colour of text.
+/// Colours distinguish the levels of one factor: of those in which variants are compared, the one with the most levels
+/// that colours suffice for; dashes and symbols distinguish variants of one colour. The level of the baselines has the
+/// colour of text.
 pub fn of_variants(experiment: &Experiment, shown: &[usize]) -> Vec<Series> {
     let variants: Vec<&Variant> = shown.iter().map(|v| &experiment.variants()[*v]).collect();
     let levels = |f: &usize| variants.iter().map(|v| v.levels[*f]).collect::<BTreeSet<_>>().len();

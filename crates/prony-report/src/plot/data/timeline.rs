@@ -413,8 +413,8 @@ fn spans(record: &TrialRecord, origin: u64) -> Vec<Span> {
     record.phases.iter().filter_map(span).collect()
 }
 
-/// The sum over the processes after each sweep of the sampler. A process that is gone holds no memory, and its
-/// counters stay where they were; one that appears later began at zero.
+/// The sum over the processes after each sweep of the sampler. A process that has ended has no memory, and its
+/// counters keep their last values; those of a process that appears later begin at zero.
 fn total(series: &[ProcessSeries], origin: u64, take: Take, level: bool) -> Vec<Point> {
     let mut events: Vec<(u64, usize, Option<f64>)> = Vec::new();
     for (process, one) in series.iter().enumerate() {

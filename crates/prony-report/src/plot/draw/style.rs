@@ -1,4 +1,4 @@
-//! Colours of Okabe and Ito (2008), with dashes and symbols beside them.
+//! The colours of charts (Okabe and Ito 2008), combined with dashes and symbols.
 
 use crate::plot::chart::{COLOURS, Series, Stroke, Style};
 

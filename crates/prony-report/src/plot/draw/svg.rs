@@ -37,7 +37,7 @@ pub(super) enum Anchor {
     End,
 }
 
-/// A text's look.
+/// The style of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Type<'a> {
     pub(super) anchor: Anchor,
@@ -65,7 +65,7 @@ impl Svg {
         self.body.push('\n');
     }
 
-    /// A text with a white edge, so that it is legible on lines.
+    /// A text with a white outline, so that it is legible on lines.
     pub(super) fn text(&mut self, (x, y): (f64, f64), style: Type<'_>, text: &str) {
         let anchor = match style.anchor {
             Anchor::Start => "start",

@@ -50,7 +50,7 @@ fn ran(number: u32, (from, to): (u64, u64), spent: u64, lines: &[&str]) -> Ran {
     }
 }
 
-/// The same, of which the kernel tells that it had so many bytes at most.
+/// The same, of which the kernel reports that it had so many bytes at most.
 fn with_peak(mut ran: Ran, peak: u64) -> Ran {
     if let ReplicaEnd::Ended(end) = &mut ran.end {
         end.usage = end.usage.clone().map(|usage| Usage { peak: Bytes::from_bytes(peak), ..usage });
@@ -181,8 +181,8 @@ fn usage_between_snapshots_is_exact_for_an_ended_replica() {
         [snapshot_of(0, 0, &[]), snapshot_of(100, 5, &[(1, 30)]), snapshot_of(300, 9, &[]), snapshot_of(400, 9, &[])];
     let one = ran(1, (50, 200), 80, &[]);
     let cpu = |first, until| one.between(&snapshots, first, until).map(|all| all.map(|all| all.cpu_user));
-    assert_eq!(cpu(0, 2), Some(Reading::Measured(ms(80))), "all of it, less what it was held with");
-    assert_eq!(cpu(0, 1), Some(Reading::Measured(ms(30))), "as far as it was seen");
+    assert_eq!(cpu(0, 2), Some(Reading::Measured(ms(80))), "all of it, less what it had while suspended");
+    assert_eq!(cpu(0, 1), Some(Reading::Measured(ms(30))), "up to its last sample");
     assert_eq!(cpu(1, 2), Some(Reading::Measured(ms(50))), "the rest");
     assert_eq!(cpu(2, 3), None, "it had ended before");
     assert_eq!(ran(2, (350, 360), 1, &[]).between(&snapshots, 0, 2), None, "it had not begun");

@@ -175,7 +175,7 @@ fn a_peak_of_another_process_is_not_the_last_phases() {
     let child = [series(7, 200), series(9, 50)];
     let last = between(&one, 1, 2, &child);
     assert!(why(&last, &["rss.peak"]).contains("even before the phase"), "the child's was before");
-    assert_eq!(get(&between(&one, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "as an edge read it");
+    assert_eq!(get(&between(&one, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "as a snapshot read it");
     let mut unseen = watched(snapshots(), vec![]);
     unseen.snapshots[2].totals.get_mut("").unwrap().child_faults = 40;
     let last = between(&unseen, 1, 2, &[series(7, 200)]);
@@ -186,7 +186,7 @@ fn a_peak_of_another_process_is_not_the_last_phases() {
     assert!(why(&between(&not_reset, 1, 2, &[]), &["rss.peak"]).contains("clear_refs"));
 }
 
-/// A child that came and went between two samples was passed over, though the kernel told of its memory.
+/// A child that came and went between two samples was passed over, though the kernel reported its memory.
 #[test]
 fn samples_that_show_little_of_the_largest_process_are_no_measure_of_the_tree() {
     let of = |peak: u64, child_faults: u64| {
@@ -227,7 +227,7 @@ fn suspensions_that_overlap_are_deducted_once() {
     let suspensions = vec![suspension(7, 2, (2, 4), (200, 400)), suspension(7, 1, (1, 3), (100, 300))];
     let all = watched(snapshots, suspensions);
     let readings = between(&all, 0, 6, &[]);
-    assert_eq!(get(&readings, "cpu"), Reading::Measured(30e6), "all but what was used from edge 1 to edge 4");
+    assert_eq!(get(&readings, "cpu"), Reading::Measured(30e6), "all but what was used from snapshot 1 to snapshot 4");
     assert_eq!(get(&readings, "written"), Reading::Measured(30.0));
     let to_the_end = between(&all, 0, 7, &[]);
     assert_eq!(get(&to_the_end, "cpu"), Reading::Measured(970e6));
@@ -317,5 +317,5 @@ fn what_was_not_read_at_the_begin_is_no_zero() {
     assert!(why(&between(&uncounted, 1, 2, &[]), &missing).contains("no counters of the program are known"));
     assert_eq!(get(&between(&uncounted, 0, 2, &[]), "cpu"), Reading::Measured(1e9), "of the whole nothing is needed");
     first.snapshots[0].processes.clear();
-    assert_eq!(get(&between(&first, 0, 2, &[]), "written"), Reading::Measured(1_000.0), "light care looks at nothing");
+    assert_eq!(get(&between(&first, 0, 2, &[]), "written"), Reading::Measured(1_000.0), "light care reads nothing");
 }

@@ -1,4 +1,4 @@
-//! Lines of probes, `at` in milliseconds, and what is known of threads after them.
+//! Test support: lines of probes (`at` in milliseconds), and the state of threads after these lines.
 
 use prony_boundaries::probe_reports::{MOST_SAMPLES, Threads};
 use prony_runtime::{Line, ProbeLine, parse};

@@ -1,4 +1,4 @@
-//! How trials end, by scripted ends of their processes.
+//! Tests how trials end, by scripted ends of their processes.
 
 use prony_model::event::Log;
 use prony_model::outcome::{OutOfMemory, Outcome};

@@ -84,7 +84,7 @@ class Call:
             self.suspend = suspend(self.id, n)
 
     def _defer(self, kind):
-        """Tells once that the work of a call is done after it, where its result is of such a kind."""
+        """Reports once that the work of a call is done after it, if its result is of such a kind."""
         if kind.__module__ == "itertools" or (kind.__module__ == "builtins" and kind.__name__ in _LAZY):
             self.deferred = True
             returned = _LAZY.get(kind.__name__, "an iterator")

@@ -52,14 +52,14 @@ def boundary():
 
 
 def figures():
-    """The figures as one JSON object, after the collections that came before. CPython counts the blocks it has handed out,
+    """The values as one JSON object, after the collections that came before. CPython counts the blocks it has handed out,
     not their bytes."""
     _tell()
     return f'{{"blocks":{sys.getallocatedblocks()},"gc_count":{_State.count},"gc_time":{_State.time},"gc_major":{_State.full},"gc_until":{now()}}}'
 
 
 def heap_line(why):
-    """Sends the figures, with the occasion."""
+    """Sends the values, with the occasion."""
     at = now()
     line("heap", at, f',"why":"{why}","heap":{figures()}')
     # Counting blocks walks all pools: a large heap is sampled less often.
@@ -94,7 +94,7 @@ def collect():
 
 
 def report():
-    """The last figures."""
+    """The last values."""
     heap_line("exit")
 
 

@@ -71,7 +71,8 @@ impl Options {
         Self { long, short: all().filter_map(clap::Arg::get_short).collect() }
     }
 
-    /// `--runs`, `--runs=3`, `-r`, `-r3`. Other short ones with their value are not told from clusters such as `-rf`.
+    /// `--runs`, `--runs=3`, `-r`, `-r3`. Other short options with their value cannot be distinguished from clusters
+    /// such as `-rf`.
     fn has(&self, word: &str) -> bool {
         if let Some(long) = word.strip_prefix("--") {
             return self.long.iter().any(|known| Some(known.as_str()) == long.split('=').next());

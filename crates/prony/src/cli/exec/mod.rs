@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let chosen = arguments.env_all || !arguments.env.is_empty() || is_quiet(arguments);
     let variables = (!chosen && !arguments.database.database.exists()).then(few_variables);
     warnings(&typed).iter().chain(&note).chain(&variables).for_each(|warning| observer.event(warning));
-    // Not where the commands run: they may look at what lies there.
+    // Not in the folder where the commands run: they may list its files.
     let near = std::env::temp_dir();
     let mut database = Database::create(&arguments.database.database)?;
     let (id, summary) = run::begin_in(&experiment, &mut database, &near, interrupt, &mut *observer)?;
