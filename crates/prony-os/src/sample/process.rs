@@ -80,8 +80,8 @@ pub(crate) enum Detail {
     All,
 }
 
-/// Half a clock tick of procfs, by which `stat` could show no more CPU time.
-const LITTLE: Nanos = Nanos::from_millis(5);
+/// A clock tick of procfs: what `stat` shows of CPU time is no finer.
+const LITTLE: Nanos = Nanos::from_millis(10);
 
 /// If `statm` says that memory has not changed, `status` is still read again after so long: one kind of pages may have
 /// grown by as much as another shrank.
@@ -390,9 +390,9 @@ mod tests {
         let spares =
             |detail, used: u64, age: u64| ask(detail).spares(Nanos::from_millis(used), Nanos::from_millis(age));
         assert!(
-            spares(Detail::Series, 4, 900) && spares(Detail::Series, 0, 9_000) && spares(Detail::Changed, 0, 9_000)
+            spares(Detail::Series, 9, 900) && spares(Detail::Series, 0, 9_000) && spares(Detail::Changed, 0, 9_000)
         );
-        assert!(!spares(Detail::Series, 4, 1_000) && !spares(Detail::Series, 5, 100), "too old, or too much");
+        assert!(!spares(Detail::Series, 9, 1_000) && !spares(Detail::Series, 10, 100), "too old, or too much");
         assert!(!spares(Detail::Changed, 1, 100) && !spares(Detail::All, 0, 0));
     }
 
