@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_experiment::design::{CellPart, Expr, Statistic, TableSpec};
 use prony_experiment::expr::metrics;
 use prony_model::metric::{Metric, MetricKey, MetricName};
-use prony_model::number::{count, percent, percent_with};
+use prony_model::number::{count, percent};
 use prony_model::record::TrialRecord;
 use prony_model::spec::Durability;
 

@@ -161,10 +161,10 @@ fn itself(aa: &Estimate) -> String {
     let RatioInterval { low, high } = aa.interval;
     let agrees = low <= 1.0 && high.is_none_or(|high| high >= 1.0);
     let text = ratio_text(aa.ratio, Some(aa.interval));
-    let looks_equal = |bound: f64| ratio(bound) == ratio(1.0);
+    let rounds_to_one = |bound: f64| ratio(bound) == ratio(1.0);
     match agrees {
         true => format!("{text}, which includes 1"),
-        false if looks_equal(low) || high.is_some_and(looks_equal) => {
+        false if rounds_to_one(low) || high.is_some_and(rounds_to_one) => {
             format!("{text}, which excludes 1 before rounding")
         }
         false => format!("{text}, which excludes 1"),
@@ -196,7 +196,7 @@ fn claim(pair: &Pair, comparison: &Comparison) -> String {
         _ => words,
     };
     let verb = if matches!(words, "faster" | "slower" | "shorter" | "longer") { "is" } else { "takes" };
-    let times = || directed(comparison).map(|(times, _)| format!("{} times ", number(times)));
+    let times = || directed(comparison).map(|(times, _)| format!("{} times ", ratio_or_fraction(times)));
     let much = share.map(|share| format!("{share} % ")).or_else(times).unwrap_or_default();
     format!("`{}` {verb} {much}{words} than `{}`", pair.names.variant, pair.names.baseline)
 }
@@ -346,7 +346,7 @@ mod tests {
     fn factors_below_one_are_turned_round_with_their_intervals() {
         let text = |ratio, low, high| {
             let found = factor(ratio, Some(RatioInterval { low, high }));
-            (found.map(|(times, _)| number(times)), bracketed(found))
+            (found.map(|(times, _)| ratio_or_fraction(times)), bracketed(found))
         };
         assert_eq!(text(1.84, 1.71, Some(1.98)), (Some("1.84".to_owned()), " (1.71 to 1.98)".to_owned()));
         assert_eq!(text(0.25, 0.2, Some(0.5)), (Some("4.00".to_owned()), " (2.00 to 5.00)".to_owned()));

@@ -88,8 +88,6 @@ impl Trial<'_> {
         let took = ended.since(began).since(self.suspended.between(began, ended));
         let late = self.late(tracked, (first, until), (began, ended));
         let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (tracked, took, late));
-        let cpu_error = span.cpu_error().into_iter().filter(|(_, error)| *error > Nanos::ZERO);
-        cpu_error.for_each(|(metric, error)| set(&mut readings, metric, Reading::Measured(nanos(error))));
         let mut roles = self.times(spec, index, (began, ended, late), &mut readings);
         if !watched.suspensions.is_empty() {
             let over = suspension.and_then(|suspension| suspension.until).unwrap_or(ended).max(ended);

@@ -94,12 +94,14 @@ impl Span<'_> {
             None => {}
         }
         readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
+        let errors = self.cpu_error().into_iter().filter(|(_, error)| *error > Nanos::ZERO);
+        errors.for_each(|(metric, error)| set(&mut readings, metric, Reading::Measured(nanos(error))));
         readings
     }
 
     /// By how much CPU time may be too large and too small: see [`Snapshot::cpu_lacks`]. All is counted of a process that
     /// has ended.
-    pub(crate) fn cpu_error(&self) -> [(Metric, Nanos); 2] {
+    fn cpu_error(&self) -> [(Metric, Nanos); 2] {
         let lacks = |snapshot: usize| self.watched.snapshots[snapshot].cpu_lacks;
         let begin = if self.from_the_start { Nanos::ZERO } else { lacks(self.first) };
         let end = if self.to_the_end { Nanos::ZERO } else { lacks(self.until) };

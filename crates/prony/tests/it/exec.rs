@@ -319,7 +319,7 @@ fn summary_has_the_order_and_the_unit_that_were_asked_for() {
 #[test]
 fn summary_ends_with_one_table_and_names_the_way_to_the_rest() {
     let bench = Bench::new();
-    let work = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+    let work = "i=0; while [ $i -lt 500000 ]; do i=$((i+1)); done";
     let (output, _) = bench.exec(&["-r", "6", "-S", "sh", "-n", "busy", "-n", "idle", work, "sleep 0.05"]);
     let text = out(&output);
     let (verdict, heads) = (text.find("`idle`").unwrap(), text.find("time, ").unwrap());
