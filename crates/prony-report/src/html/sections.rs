@@ -43,7 +43,7 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
     };
     format!(
         "{summary}<ul class=\"verdicts\">{}</ul>{rest}<p class=\"fine\">All verdicts hold jointly with probability {}; \
-         differences below {} are not called faster or slower. Intervals are corrected for interim analyses and for the {} \
+         no direction is claimed below the margin of {}. Intervals are corrected for interim analyses and for the {} \
          here.</p>",
         list(&open),
         html(&percent(1.0 - verdicts.alpha)),
