@@ -118,6 +118,7 @@ impl<'a> Observation<'a> {
         // The worker waits between the end of one phase and the begin of the next: one snapshot serves both.
         let fresh = index > 0 && self.end[index - 1] == self.snapshots.len().checked_sub(1);
         if !fresh {
+            self.sampler.wait_for_sleep();
             self.snapshot();
         }
         let change = self.tracker.lead(index, monotonic());
@@ -128,6 +129,7 @@ impl<'a> Observation<'a> {
     pub fn reported(&mut self, index: usize, at: Nanos, report: Box<PhaseReport>) {
         self.tracker.phases[index].report = Some(report);
         let change = self.tracker.ended(index, at);
+        self.sampler.wait_for_sleep();
         self.apply(&change);
     }
 

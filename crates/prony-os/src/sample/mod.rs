@@ -145,6 +145,12 @@ impl Sampler {
         self.shared.lock().count_syncs(role.into(), counters);
     }
 
+    /// Waits until all threads that the last round found sleep, for a millisecond at most: their CPU time is exact then. For
+    /// boundaries at which the subject waits for prony.
+    pub fn wait_for_sleep(&self) {
+        self.shared.lock().wait_for_sleep();
+    }
+
     /// Reads everything now. Expensive (PSS, the store's files): for the boundaries of phases.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.lock().snapshot()

@@ -21,6 +21,9 @@ use crate::clock::{monotonic, scheduler_tick, thread_cpu};
 use crate::sys::cpu_clock::process_cpu;
 use crate::why::why;
 
+/// How long to wait for threads that are about to sleep.
+const PATIENCE: Nanos = Nanos::from_millis(1);
+
 /// How to sample.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -340,6 +343,16 @@ impl State {
             }
         }
         self.runnable.clone()
+    }
+
+    /// Waits until all known threads sleep, [`PATIENCE`] at most.
+    pub(crate) fn wait_for_sleep(&mut self) {
+        let began = monotonic();
+        let buffer = &mut self.buffer;
+        let subjects = || self.processes.values().filter(|process| process.itself);
+        while monotonic().since(began) < PATIENCE && subjects().any(|process| process.threads.are_runnable(buffer)) {
+            std::thread::yield_now();
+        }
     }
 
     fn totals(&self) -> BTreeMap<String, Counters> {

@@ -116,6 +116,11 @@ impl Threads {
         sum
     }
 
+    /// Whether one of them is on a CPU now, or waits for one.
+    pub(crate) fn are_runnable(&self, buffer: &mut Vec<u8>) -> bool {
+        self.live.keys().any(|tid| is_runnable((self.pid, *tid), buffer))
+    }
+
     /// How many threads were on a CPU, or waited for one, when all were last read.
     pub(crate) fn were_runnable(&self) -> u64 {
         self.live.values().filter(|thread| thread.was_runnable).count() as u64
@@ -132,9 +137,16 @@ impl Threads {
 /// How often a thread has slept, by its voluntary switches; `None` where it is not runnable. `stat` alone is read of one
 /// that sleeps, as most do.
 fn slept_if_runnable((pid, tid): (u32, u32), buffer: &mut Vec<u8>) -> Option<u64> {
-    let file = |name: &str| ProcFile::new(format!("/proc/{pid}/task/{tid}/{name}"));
-    parse::stat(file("stat").read(buffer).ok()?).filter(|stat| stat.state == 'R')?;
-    parse::thread_status(&file("status").text(buffer).ok()?).map(|status| status.voluntary)
+    if !is_runnable((pid, tid), buffer) {
+        return None;
+    }
+    let status = ProcFile::new(format!("/proc/{pid}/task/{tid}/status"));
+    parse::thread_status(&status.text(buffer).ok()?).map(|status| status.voluntary)
+}
+
+fn is_runnable((pid, tid): (u32, u32), buffer: &mut Vec<u8>) -> bool {
+    let stat = ProcFile::new(format!("/proc/{pid}/task/{tid}/stat"));
+    stat.read(buffer).ok().and_then(parse::stat).is_some_and(|stat| stat.state == 'R')
 }
 
 impl Thread {
