@@ -8,7 +8,7 @@ use super::interim::{InterimAnalyses, blocks_by_counts};
 use super::observe::{Counts, Observation};
 use super::p_values::Law;
 use super::power::{least_blocks, smallest_effect};
-use super::sign::{Bracket, SignTest, gap_needed};
+use super::sign::{Bracketed, SignTest, gap_needed};
 use super::verdict::{RatioInterval, Verdict, judge};
 use prony_model::number::effect;
 use prony_model::reading::{Reading, Why};
@@ -105,14 +105,14 @@ pub(crate) fn holm(p: &[f64], size: usize) -> Vec<f64> {
     adjusted
 }
 
-fn tabulated(brackets: &[Bracket]) -> SignTest {
+fn tabulated(brackets: &[Bracketed]) -> SignTest {
     SignTest::with_law(brackets, Law::tabulated(brackets.len() as u32))
 }
 
 /// The result of one contrast's data, before the correction over the family.
 #[derive(Clone)]
 struct Evidence {
-    brackets: Vec<Bracket>,
+    brackets: Vec<Bracketed>,
     /// Blocks at the last interim analysis reached; 0 where none is.
     at: u32,
     /// The error spent on this comparison at that interim analysis.
@@ -145,14 +145,14 @@ impl Evidence {
         Self { of_finished: Some(finished.interval), ..whole }
     }
 
-    fn of_brackets(contrast: &Contrast, brackets: Vec<Bracket>, each: f64) -> Self {
+    fn of_brackets(contrast: &Contrast, brackets: Vec<Bracketed>, each: f64) -> Self {
         let mut whole = Self::of_interim(contrast, brackets, each);
         whole.close(contrast, each);
         whole
     }
 
     /// Without the closing analysis.
-    fn of_interim(contrast: &Contrast, brackets: Vec<Bracket>, each: f64) -> Self {
+    fn of_interim(contrast: &Contrast, brackets: Vec<Bracketed>, each: f64) -> Self {
         let n = brackets.len() as u32;
         let first = contrast.analyses.at_or_after(n).map_or(each, |(_, share)| each * share);
         let test = tabulated(&brackets);
@@ -208,9 +208,8 @@ impl Evidence {
         let equal = contrast.equal(&test);
         let p = test.p(equal) / share;
         if p < self.sequential_p {
-            let (above, below) = test.counts(equal);
             self.sequential_p = p;
-            (self.side, self.decided_at) = (f64::from(above) - f64::from(below), test.blocks());
+            (self.side, self.decided_at) = (test.side(equal), test.blocks());
         }
         self.half_width = test.estimate().map(|e| (now.1 - e).max(e - now.0)).filter(|w| w.is_finite());
         (self.at, self.spent, self.test) = (test.blocks(), spent, test);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::interim::InterimAnalyses;
 use super::observe::Observation;
-use super::sign::{Bracket, SignTest};
+use super::sign::{Bracket, Bracketed, SignTest};
 use super::verdict::RatioInterval;
 use prony_model::metric::Better;
 use prony_model::reading::{Reading, Why};
@@ -84,24 +84,22 @@ impl Block {
 
     /// The block's value in logarithms of cost (a rate's is inverted, an unfinished trial is worse than any); `None`
     /// where a trial of it has no result.
-    pub(crate) fn bracket(&self, better: Better) -> Option<Bracket> {
-        let costs = self.trials.iter().map(|trial| trial.log_cost(better));
-        let (least, most): (Vec<f64>, Vec<f64>) = costs.collect::<Option<_>>()?;
-        let sum = |weights: &[f64], sign: f64, logs: &[f64]| -> f64 {
-            let terms = weights.iter().zip(logs).filter(|(weight, _)| sign * **weight > 0.0);
-            terms.map(|(weight, log)| sign * weight * log).sum()
+    pub(crate) fn bracket(&self, better: Better) -> Option<Bracketed> {
+        let costs: Vec<[f64; 3]> = self.trials.iter().map(|trial| trial.log_cost(better)).collect::<Option<_>>()?;
+        let sum = |weights: &[f64], sign: f64, which: usize| -> f64 {
+            let terms = weights.iter().zip(&costs).filter(|(weight, _)| sign * **weight > 0.0);
+            terms.map(|(weight, logs)| sign * weight * logs[which]).sum()
         };
-        let sides = |weights: &Vec<f64>| {
-            [(&least, &most), (&most, &least)]
-                .map(|(ours, theirs)| (sum(weights, 1.0, ours), sum(weights, -1.0, theirs)))
+        let of = |ours: usize, theirs: usize| {
+            Bracket::spanning(self.combinations.iter().map(|w| (sum(w, 1.0, ours), sum(w, -1.0, theirs))))
         };
-        Some(Bracket::spanning(self.combinations.iter().flat_map(sides)))
+        Some(Bracketed { least: of(0, 2), value: of(1, 1), most: of(2, 0) })
     }
 
     /// The bracket where an unfinished trial has no result, so that its block lies on neither side.
-    pub(super) fn bracket_of_finished(&self, better: Better) -> Option<Bracket> {
+    pub(super) fn bracket_of_finished(&self, better: Better) -> Option<Bracketed> {
         let bracket = self.bracket(better)?;
-        Some(if self.has_unfinished() { Bracket::of(0.0, &[]) } else { bracket })
+        Some(if self.has_unfinished() { Bracket::of(0.0, &[]).into() } else { bracket })
     }
 
     /// Whether one of its trials did not finish.
@@ -150,7 +148,7 @@ impl Contrast {
     }
 
     /// Their values.
-    pub(super) fn brackets(&self) -> Vec<Bracket> {
+    pub(super) fn brackets(&self) -> Vec<Bracketed> {
         self.blocks.iter().filter_map(|block| block.bracket(self.better)).collect()
     }
 
@@ -180,11 +178,13 @@ impl Contrast {
         )
     }
 
-    /// Why blocks have no ratio: a trial did not finish, or a value is 0.
+    /// Why blocks have no ratio, or no bound of it: a trial did not finish, or a value is 0 or may be.
     pub(super) fn no_ratio(&self) -> Why {
-        match self.blocks.iter().any(Block::has_unfinished) {
-            true => Why::NotReached,
-            false => Why::Failed("a value is 0, so that there is no ratio".into()),
+        let mut trials = self.blocks.iter().flat_map(|block| &block.trials);
+        match (self.blocks.iter().any(Block::has_unfinished), trials.any(|trial| trial.may_be_nothing())) {
+            (true, _) => Why::NotReached,
+            (false, true) => Why::Failed("the error of the values is as large as the values".into()),
+            (false, false) => Why::Failed("a value is 0, so that there is no ratio".into()),
         }
     }
 
@@ -268,9 +268,9 @@ mod tests {
                 (none, none, some),
                 (zero, zero, some),
             ] {
-                let logs = [variant, first, second].map(|one| one.log_cost(better).unwrap().0);
+                let logs = [variant, first, second].map(|one| one.log_cost(better).unwrap()[1]);
                 let found = Block::pair(variant, &[first, second]).bracket(better);
-                assert_eq!(found, Some(Bracket::of(logs[0], &logs[1..])), "{variant:?} {first:?} {second:?}");
+                assert_eq!(found, Some(Bracket::of(logs[0], &logs[1..]).into()), "{variant:?} {first:?} {second:?}");
             }
         }
     }
@@ -279,7 +279,7 @@ mod tests {
     fn weights_that_share_a_trial_out_give_the_geometric_mean() {
         let trials = [6.0, 2.0, 8.0].map(Observation::Value).to_vec();
         let block = Block { trials, combinations: vec![vec![1.0, -0.5, -0.5]] };
-        let Bracket { low, high } = block.bracket(Better::Lower).unwrap();
+        let Bracket { low, high } = block.bracket(Better::Lower).unwrap().value;
         assert!((low - 1.5f64.ln()).abs() < 1e-12 && low == high);
     }
 

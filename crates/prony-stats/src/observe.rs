@@ -13,8 +13,15 @@ use prony_model::reading::{Reading, Why};
 pub enum Observation {
     /// Measured: the phase that yields it was completed.
     Value(f64),
-    /// Measured with a known error: the true value lies between the two.
-    Between(f64, f64),
+    /// Measured with a known error: the true value lies between `least` and `most`.
+    Within {
+        /// As measured.
+        value: f64,
+        /// At least this.
+        least: f64,
+        /// At most this.
+        most: f64,
+    },
     /// Did not finish, because of a limit of the experiment, the runtime's heap or the subject's own failure: worse
     /// than any value.
     Unfinished,
@@ -55,22 +62,30 @@ impl Observation {
     #[must_use]
     pub fn within(self, (less, more): (f64, f64)) -> Self {
         match self {
-            Self::Value(value) if less > 0.0 || more > 0.0 => Self::Between((value - less).max(0.0), value + more),
+            Self::Value(value) if less > 0.0 || more > 0.0 => {
+                Self::Within { value, least: (value - less).max(0.0), most: value + more }
+            }
             other => other,
         }
     }
 
-    /// The smallest and the largest logarithm of the cost: a rate is inverted, so that more is always worse. `None` if
-    /// there is no result.
-    pub(crate) fn log_cost(self, better: Better) -> Option<(f64, f64)> {
-        let (least, most) = match self {
-            Self::Value(value) => (value, value),
-            Self::Between(least, most) => (least, most),
-            Self::Unfinished => return Some((f64::INFINITY, f64::INFINITY)),
+    /// The logarithm of the cost, at its smallest, as measured, and at its largest: a rate is inverted, so that more is
+    /// always worse. `None` if there is no result.
+    pub(crate) fn log_cost(self, better: Better) -> Option<[f64; 3]> {
+        let values = match self {
+            Self::Value(value) => [value; 3],
+            Self::Within { value, least, most } => [least, value, most],
+            Self::Unfinished => return Some([f64::INFINITY; 3]),
             _ => return None,
         };
-        let costs = if better == Better::Higher { (-most.ln(), -least.ln()) } else { (least.ln(), most.ln()) };
-        (least >= 0.0 && most.is_finite()).then_some(costs)
+        let [least, value, most] = values.map(f64::ln);
+        let costs = if better == Better::Higher { [-most, -value, -least] } else { [least, value, most] };
+        (values[0] >= 0.0 && values[2].is_finite()).then_some(costs)
+    }
+
+    /// Whether its error is as large as its value, so that the true value may be 0.
+    pub(crate) fn may_be_nothing(self) -> bool {
+        matches!(self, Self::Within { value, least, .. } if least == 0.0 && value > 0.0)
     }
 }
 
@@ -87,7 +102,7 @@ impl Counts {
     /// Counts a variant's trials.
     pub fn of(observations: impl Iterator<Item = Observation>) -> Self {
         observations.fold(Self::default(), |so_far, one| match one {
-            Observation::Value(_) | Observation::Between(..) | Observation::Unmeasured => {
+            Observation::Value(_) | Observation::Within { .. } | Observation::Unmeasured => {
                 Self { finished: so_far.finished + 1, trials: so_far.trials + 1 }
             }
             Observation::Unfinished => Self { trials: so_far.trials + 1, ..so_far },
@@ -166,12 +181,13 @@ mod tests {
     #[test]
     fn a_rate_is_turned_round() {
         let cost = |o: Observation, better| o.log_cost(better);
-        assert_eq!(cost(Observation::Value(2.0), Better::Lower), Some((2f64.ln(), 2f64.ln())));
-        assert_eq!(cost(Observation::Value(2.0), Better::Higher), Some((-(2f64.ln()), -(2f64.ln()))));
-        let more = Observation::Value(2.0).within((0.0, 1.0));
-        assert_eq!(cost(more, Better::Lower), Some((2f64.ln(), 3f64.ln())));
-        assert_eq!(cost(more, Better::Higher), Some((-(3f64.ln()), -(2f64.ln()))));
-        assert_eq!(cost(Observation::Unfinished, Better::Higher), Some((f64::INFINITY, f64::INFINITY)));
+        assert_eq!(cost(Observation::Value(2.0), Better::Lower), Some([2f64.ln(); 3]));
+        assert_eq!(cost(Observation::Value(2.0), Better::Higher), Some([-(2f64.ln()); 3]));
+        let more = Observation::Value(2.0).within((1.0, 1.0));
+        assert_eq!(cost(more, Better::Lower), Some([1f64.ln(), 2f64.ln(), 3f64.ln()]));
+        assert_eq!(cost(more, Better::Higher), Some([-(3f64.ln()), -(2f64.ln()), -(1f64.ln())]));
+        assert!(!more.may_be_nothing() && Observation::Value(2.0).within((2.0, 0.0)).may_be_nothing());
+        assert_eq!(cost(Observation::Unfinished, Better::Higher), Some([f64::INFINITY; 3]));
         assert_eq!(cost(Observation::Value(-1.0), Better::Lower), None);
         assert_eq!(cost(Observation::Disturbed, Better::Lower), None);
     }

@@ -46,11 +46,69 @@ impl Bracket {
     }
 }
 
+/// A block's bracket where values are known to within an error. What is claimed of the variant rests on the end that says
+/// least for it: that an error widens one side only must not move the balance of the counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bracketed {
+    /// With the variant at its least and its baselines at their most.
+    pub least: Bracket,
+    /// As measured.
+    pub value: Bracket,
+    /// With the variant at its most and its baselines at their least.
+    pub most: Bracket,
+}
+
+impl From<Bracket> for Bracketed {
+    /// Of values without an error.
+    fn from(value: Bracket) -> Self {
+        Self { least: value, value, most: value }
+    }
+}
+
+/// The ends of all blocks' brackets, each sorted.
+#[derive(Clone, Debug, PartialEq)]
+struct Ends {
+    lows: Vec<f64>,
+    highs: Vec<f64>,
+}
+
+impl Ends {
+    fn of(brackets: impl Iterator<Item = Bracket>) -> Self {
+        let (mut lows, mut highs): (Vec<f64>, Vec<f64>) = brackets.map(|bracket| (bracket.low, bracket.high)).unzip();
+        lows.sort_by(f64::total_cmp);
+        highs.sort_by(f64::total_cmp);
+        Self { lows, highs }
+    }
+
+    /// Blocks above and below `theta`.
+    fn counts(&self, theta: f64) -> (u32, u32) {
+        let above = self.lows.len() - self.lows.partition_point(|low| *low <= theta);
+        let below = self.highs.partition_point(|high| *high < theta);
+        (above as u32, below as u32)
+    }
+
+    fn mirrored(&self) -> Self {
+        let flip = |values: &[f64]| values.iter().rev().map(|v| -v).collect();
+        Self { lows: flip(&self.highs), highs: flip(&self.lows) }
+    }
+
+    /// Of so many blocks, distributed as these are.
+    fn projected(&self, blocks: u64) -> Self {
+        let of = self.lows.len() as u64;
+        // The quantiles at the middle of each of so many equal parts.
+        let spread = |values: &[f64]| (0..blocks).map(|i| values[((2 * i + 1) * of / (2 * blocks)) as usize]).collect();
+        Self { lows: spread(&self.lows), highs: spread(&self.highs) }
+    }
+}
+
 /// The sign test on the brackets of a number of blocks.
 #[derive(Clone, Debug)]
 pub struct SignTest {
-    lows: Vec<f64>,
-    highs: Vec<f64>,
+    /// What claims that the variant lies above rest on.
+    least: Ends,
+    value: Ends,
+    /// What claims that the variant lies below rest on.
+    most: Ends,
     law: Law,
     /// Whether few blocks may rest on the assumption of unimodality.
     unimodal: bool,
@@ -58,71 +116,80 @@ pub struct SignTest {
 
 impl SignTest {
     /// From one bracket a block, in any order; the number of blocks outside is taken as given.
-    pub fn new(brackets: &[Bracket]) -> Self {
+    pub fn new<B: Copy + Into<Bracketed>>(brackets: &[B]) -> Self {
         Self::with_law(brackets, Law::conditional(brackets.len() as u32))
     }
 
     /// From one bracket a block, in any order, and the law for so many blocks.
-    pub(crate) fn with_law(brackets: &[Bracket], law: Law) -> Self {
-        let sorted = |pick: fn(&Bracket) -> f64| {
-            let mut values: Vec<f64> = brackets.iter().map(pick).collect();
-            values.sort_by(f64::total_cmp);
-            values
-        };
-        Self { lows: sorted(|b| b.low), highs: sorted(|b| b.high), law, unimodal: true }
+    pub(crate) fn with_law<B: Copy + Into<Bracketed>>(brackets: &[B], law: Law) -> Self {
+        let ends = |pick: fn(Bracketed) -> Bracket| Ends::of(brackets.iter().map(|bracket| pick((*bracket).into())));
+        let [least, value, most] = [ends(|all| all.least), ends(|all| all.value), ends(|all| all.most)];
+        Self { least, value, most, law, unimodal: true }
     }
 
     /// As [`Self::new`], by the counts only: no p-value or interval rests on an assumption of unimodality. So the test
     /// keeps its level where elapsed time, which depends on the values, decided how many blocks there are.
-    pub(crate) fn by_counts(brackets: &[Bracket]) -> Self {
+    pub(crate) fn by_counts<B: Copy + Into<Bracketed>>(brackets: &[B]) -> Self {
         Self { unimodal: false, ..Self::new(brackets) }
     }
 
     /// The test as it would be of as many blocks as the law has, distributed as these are.
     pub(crate) fn projected(&self, law: Law) -> Self {
-        let (blocks, of) = (u64::from(law.blocks()), self.lows.len() as u64);
-        // The quantiles at the middle of each of so many equal parts.
-        let spread = |values: &[f64]| (0..blocks).map(|i| values[((2 * i + 1) * of / (2 * blocks)) as usize]).collect();
-        Self { lows: spread(&self.lows), highs: spread(&self.highs), law, unimodal: true }
+        let [least, value, most] =
+            [&self.least, &self.value, &self.most].map(|ends| ends.projected(law.blocks().into()));
+        Self { least, value, most, law, unimodal: true }
     }
 
     /// Blocks.
     pub fn blocks(&self) -> u32 {
-        self.lows.len() as u32
+        self.value.lows.len() as u32
     }
 
-    /// The log-ratio at which as many blocks lie above as below; `None` without blocks or where half of them have no
-    /// finite value.
+    /// The log-ratio at which as many blocks lie above as below, by the values as measured; `None` without blocks or where
+    /// half of them have no finite value.
     pub fn estimate(&self) -> Option<f64> {
         self.middle().filter(|value| value.is_finite())
     }
 
     /// As [`Self::estimate`], infinite where half of the blocks are, all on one side.
     pub(crate) fn middle(&self) -> Option<f64> {
-        let mut all: Vec<f64> = self.lows.iter().chain(&self.highs).copied().collect();
+        let mut all: Vec<f64> = self.value.lows.iter().chain(&self.value.highs).copied().collect();
         all.sort_by(f64::total_cmp);
         let middle = all.len().checked_sub(1)? / 2;
         let value = 0.5 * (all[middle] + all[middle + 1]);
         (!value.is_nan()).then_some(value)
     }
 
-    /// Blocks above and below `theta`.
+    /// Blocks above and below `theta`, by the values as measured.
     pub fn counts(&self, theta: f64) -> (u32, u32) {
-        let above = self.lows.len() - self.lows.partition_point(|low| *low <= theta);
-        let below = self.highs.partition_point(|high| *high < theta);
-        (above as u32, below as u32)
+        self.value.counts(theta)
+    }
+
+    /// One-sided p-values of "the median log-ratio is `theta`": against one above it, and against one below it. What the
+    /// true values would give is never larger, since the tail falls as the counted values rise.
+    fn tails(&self, theta: f64) -> (f64, f64) {
+        let ((above, not_above), (not_below, below)) = (self.least.counts(theta), self.most.counts(theta));
+        let n = self.blocks();
+        let beyond = |all: bool, gap: &dyn Fn() -> f64| match all && n >= 2 && self.unimodal {
+            true => beyond_the_range(gap(), self.range(), n),
+            false => 1.0,
+        };
+        (
+            self.law.tail(above, not_above) * beyond(above == n, &|| self.least.lows[0] - theta),
+            self.law.tail(below, not_below) * beyond(below == n, &|| theta - self.most.highs[n as usize - 1]),
+        )
     }
 
     /// Two-sided p-value of "the median log-ratio is `theta`".
     pub fn p(&self, theta: f64) -> f64 {
-        let (above, below) = self.counts(theta);
-        let counted = (2.0 * self.law.tail(above.max(below), above.min(below))).min(1.0);
-        let n = self.blocks();
-        if n < 2 || above.max(below) < n || !self.unimodal {
-            return counted;
-        }
-        let gap = if above == n { self.lows[0] - theta } else { theta - self.highs[n as usize - 1] };
-        counted * beyond_the_range(gap, self.range(), n)
+        let (above, below) = self.tails(theta);
+        (2.0 * above.min(below)).min(1.0)
+    }
+
+    /// On which side of `theta` the median lies by [`Self::p`]: 1 above, -1 below, 0 where neither is likelier.
+    pub(crate) fn side(&self, theta: f64) -> f64 {
+        let (above, below) = self.tails(theta);
+        if above == below { 0.0 } else { (below - above).signum() }
     }
 
     /// The interval at error `alpha` (two-sided), with the assumption of unimodality where `n` is too small for the
@@ -132,12 +199,13 @@ impl SignTest {
     }
 
     fn mirrored(&self) -> Self {
-        let flip = |values: &[f64]| values.iter().rev().map(|v| -v).collect();
-        Self { lows: flip(&self.highs), highs: flip(&self.lows), law: self.law.clone(), unimodal: self.unimodal }
+        let [least, value, most] = [&self.most, &self.value, &self.least].map(Ends::mirrored);
+        Self { least, value, most, law: self.law.clone(), unimodal: self.unimodal }
     }
 
+    /// How far the blocks reach at most.
     fn range(&self) -> f64 {
-        match (self.lows.first(), self.highs.last()) {
+        match (self.least.lows.first(), self.most.highs.last()) {
             (Some(low), Some(high)) => high - low,
             _ => 0.0,
         }
@@ -148,20 +216,20 @@ impl SignTest {
     /// The tail never falls as `theta` rises, `above` falls and `below` rises, so one pass over the places where
     /// the counts change finds it.
     fn lower(&self, alpha: f64) -> f64 {
-        let n = self.blocks();
+        let (n, Ends { lows, highs }) = (self.blocks(), &self.least);
         if self.law.tail(n, 0) > 0.5 * alpha {
             let bounded = self.unimodal && n >= 2 && self.range().is_finite();
-            return if bounded { self.lows[0] - gap_needed(n, alpha) * self.range() } else { f64::NEG_INFINITY };
+            return if bounded { lows[0] - gap_needed(n, alpha) * self.range() } else { f64::NEG_INFINITY };
         }
         let (mut passed_low, mut passed_high) = (0, 0);
         loop {
-            let next = match (self.lows.get(passed_low), self.highs.get(passed_high)) {
+            let next = match (lows.get(passed_low), highs.get(passed_high)) {
                 (Some(low), Some(high)) => low.min(*high),
                 (_, Some(high)) => *high,
                 _ => return f64::INFINITY,
             };
-            passed_low += self.lows[passed_low..].iter().take_while(|low| **low <= next).count();
-            passed_high += self.highs[passed_high..].iter().take_while(|high| **high <= next).count();
+            passed_low += lows[passed_low..].iter().take_while(|low| **low <= next).count();
+            passed_high += highs[passed_high..].iter().take_while(|high| **high <= next).count();
             let (above, below) = (n - passed_low as u32, passed_high as u32);
             if self.law.tail(above, below) > 0.5 * alpha {
                 return next;
@@ -282,6 +350,24 @@ mod tests {
         assert_eq!(counts.interval(0.01), (f64::NEG_INFINITY, f64::INFINITY));
         assert_eq!(counts.interval(0.05), (1.0, 1.3));
         assert!(unimodal.interval(0.01).0 > 0.0);
+    }
+
+    /// Identical variants, of which the baseline's values may be far larger than measured, as its threads ran on when they were
+    /// read and the variant's slept. That no block can lie above any more is no sign that the variant lies below.
+    #[test]
+    fn an_error_of_one_variant_is_no_difference() {
+        let ranks = [(-2.0, -1.0), (-1.0, 1.0), (1.0, 2.0)];
+        let bracketed = |n: usize| {
+            let (low, high) = ranks[n % 3];
+            let (value, lower) = (Bracket { low, high }, Bracket { low: low - 9.0, high: high - 9.0 });
+            Bracketed { least: lower, value, most: value }
+        };
+        for blocks in [12, 30] {
+            let test = SignTest::new(&(0..blocks).map(bracketed).collect::<Vec<_>>());
+            let (low, high) = test.interval(0.05);
+            assert!(test.p(0.0) > 0.9 && low < 0.0 && high > 0.0, "{} in {low} to {high}", test.p(0.0));
+            assert_eq!(test.estimate(), Some(0.0));
+        }
     }
 
     #[test]
@@ -415,6 +501,22 @@ mod tests {
     }
 
     proptest! {
+        /// Whatever the true values are within the errors, they would have rejected what the test rejects.
+        #[test]
+        fn an_error_of_values_only_weakens_claims(
+            blocks in prop::collection::vec((block(), 0.0..1.0f64, 0.0..1.0f64), 2..20), alpha in 0.0005..0.2f64,
+        ) {
+            let exact: Vec<Bracket> = brackets(&blocks.iter().map(|(block, ..)| *block).collect::<Vec<_>>());
+            let moved = |one: &Bracket, by: f64| Bracket { low: one.low + by, high: one.high + by };
+            let errors = exact.iter().zip(&blocks).map(|(value, (_, less, more))| {
+                Bracketed { least: moved(value, -less), value: *value, most: moved(value, *more) }
+            });
+            let (known, uncertain) = (SignTest::new(&exact), SignTest::new(&errors.collect::<Vec<_>>()));
+            prop_assert!(uncertain.p(0.0) >= known.p(0.0) - 1e-12);
+            let (inner, outer) = (known.interval(alpha), uncertain.interval(alpha));
+            prop_assert!(outer.0 <= inner.0 && outer.1 >= inner.1);
+        }
+
         #[test]
         fn p_and_interval_agree(blocks in prop::collection::vec(block(), 2..20), alpha in 0.0005..0.2f64) {
             let test = SignTest::new(&brackets(&blocks));
