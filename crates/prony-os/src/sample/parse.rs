@@ -190,6 +190,15 @@ pub(crate) fn last_pid(loadavg: &str) -> Option<u32> {
     loadavg.split_ascii_whitespace().nth(4)?.parse().ok()
 }
 
+/// How many numbers a list of ranges has, such as `0-3,6`.
+pub(crate) fn listed(text: &str) -> Option<u64> {
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(1 + last.parse::<u64>().ok()?.checked_sub(first.parse().ok()?)?)
+    };
+    text.trim().split(',').map(range).sum()
+}
+
 /// CPU time of a control group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct GroupCpu {
@@ -304,6 +313,11 @@ mod tests {
         assert_eq!((bytes(pages.anon), bytes(pages.file_and_shared)), (found.anon, found.file + found.shared));
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn processors_of_ranges_are_counted() {
+        assert_eq!(["0\n", "0-3,6\n", "2-1", "", "x"].map(listed), [Some(1), Some(5), None, None, None]);
     }
 
     #[test]

@@ -71,8 +71,8 @@ pub(crate) struct Ask {
 /// How much of a process is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// Memory and CPU time; other counters of a process that has used [`LITTLE`] CPU time since they were read may be up to
-    /// [`STALE`] old: for a sample of the series.
+    /// Memory, CPU time, bytes read and written; other counters of a process that has used less than [`LITTLE`] CPU time
+    /// since they were read may be up to [`STALE`] old, unless it was found as lately: for a sample of the series.
     Series,
     /// Every counter of a process that has run since they were read.
     Changed,
@@ -88,10 +88,11 @@ const LITTLE: Nanos = Nanos::from_millis(10);
 const UNCHANGED: Nanos = Nanos::from_secs(5);
 
 impl Ask {
-    /// Whether counters need not be read of a process that has used so much CPU time since they were, so long ago.
-    fn spares(self, used: Nanos, age: Nanos) -> bool {
+    /// Whether counters need not be read of a process that has used so much CPU time since they were, so long ago; and was
+    /// found so long ago: a young one may not have executed its program yet, and all that it does may be little.
+    fn spares(self, used: Nanos, (age, known): (Nanos, Nanos)) -> bool {
         match self.detail {
-            Detail::Series => used == Nanos::ZERO || (used < LITTLE && age < STALE),
+            Detail::Series => used == Nanos::ZERO || (used < LITTLE && age < STALE && known >= STALE),
             Detail::Changed => used == Nanos::ZERO,
             Detail::All => false,
         }
@@ -113,6 +114,8 @@ pub(crate) struct Process {
     io: ProcFile,
     /// Its CPU clock when its counters were last read, and when that was.
     counters_at: Option<(Nanos, Nanos)>,
+    /// The first round that read it.
+    found_at: Nanos,
     /// The last round that read it.
     pub(crate) observed_at: Nanos,
     /// Its parent when its counters were last read.
@@ -148,6 +151,7 @@ impl Process {
             status: file("status"),
             io: file("io"),
             counters_at: None,
+            found_at: Nanos::ZERO,
             observed_at: Nanos::ZERO,
             parent: 0,
             banked_faults: None,
@@ -167,30 +171,43 @@ impl Process {
     /// Where the process has ended; its last counters are then in [`Self::last`].
     pub(crate) fn observe(&mut self, ask: Ask, buffer: &mut Vec<u8>) -> io::Result<&Observation> {
         let clock = cpu_clock::process_cpu(self.pid);
-        let read = clock.as_ref().ok().zip(self.counters_at);
-        let serves = read.filter(|(now, (then, at))| ask.spares(now.since(*then), ask.at.since(*at)));
-        if let Some((now, (then, _))) = serves
-            && let Some(last) = self.last.take()
+        let read = clock.as_ref().ok().zip(self.counters_at).filter(|(now, (then, _))| *now >= then);
+        if let Some((now, (then, at))) = read
+            && ask.spares(now.since(then), (ask.at.since(at), ask.at.since(self.found_at)))
         {
-            let fresh = *now == then && ask.at.since(self.statm_at) < STALE;
-            let memory = if fresh { last.memory } else { self.memory(last.memory, ask, buffer) };
-            let on_cpu = last.inherited.on_cpu.clone().map(|inherited| *now + inherited);
-            self.observed_at = ask.at;
-            let counters = Counters { on_cpu, ..last.counters };
-            return Ok(self.last.insert(Observation { counters, memory, vsz: self.vsz, ..last }));
+            return self.spared(*now, *now == then, ask, buffer);
         }
         let memory = self.memory(self.last.as_ref().and_then(|last| last.memory), ask, buffer);
         let unexpected = || io::Error::other("`/proc/PID/stat` has an unexpected form");
         let stat = parse::stat(self.stat.read(buffer)?).ok_or_else(unexpected)?;
         self.read_threads(ask, buffer);
+        self.counters_at = clock.as_ref().ok().map(|clock| (*clock, ask.at));
         // Exact where all threads were found asleep before it is read.
         let clock = if ask.detail == Detail::All { cpu_clock::process_cpu(self.pid) } else { clock };
-        self.counters_at = clock.as_ref().ok().map(|clock| (*clock, ask.at));
         let clock = clock.map_or_else(|e| Reading::Missing(why("CPU clock", &e)), Reading::Measured);
         let inherited = inherited(&stat, ask.tick);
         let counters = self.own(&stat, clock, ask.tick, buffer)?.plus(&inherited);
+        if self.last.is_none() {
+            self.found_at = ask.at;
+        }
         (self.observed_at, self.parent, self.command) = (ask.at, stat.parent, stat.command);
         Ok(self.last.insert(Observation { counters, inherited, memory, vsz: self.vsz, threads: stat.threads }))
+    }
+
+    /// The last observation with what changes most; of a process that is `idle`, what may change without it.
+    fn spared(&mut self, clock: Nanos, idle: bool, ask: Ask, buffer: &mut Vec<u8>) -> io::Result<&Observation> {
+        let known = self.last.as_ref().and_then(|last| last.memory);
+        let fresh = idle && ask.at.since(self.statm_at) < STALE;
+        let memory = if fresh { known } else { self.memory(known, ask, buffer) };
+        let io = if idle { None } else { Some(self.read_io(buffer)?) };
+        let last = self.last.as_mut().ok_or_else(|| io::Error::other("the process was never observed"))?;
+        let counters = &mut last.counters;
+        counters.on_cpu = last.inherited.on_cpu.clone().map(|inherited| clock + inherited);
+        if let Some(io) = io {
+            (counters.read, counters.written) = (io.clone().map(|io| io.0), io.map(|io| io.1));
+        }
+        (last.memory, last.vsz, self.observed_at) = (memory, self.vsz, ask.at);
+        Ok(last)
     }
 
     /// The next round reads its counters, whatever its CPU clock shows: that of a running thread stands still for a
@@ -387,12 +404,15 @@ mod tests {
     #[test]
     fn counters_of_a_process_that_uses_little_are_read_once_a_second() {
         let ask = |detail| Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, detail };
-        let spares =
-            |detail, used: u64, age: u64| ask(detail).spares(Nanos::from_millis(used), Nanos::from_millis(age));
+        let spares = |detail, used: u64, age: u64| {
+            ask(detail).spares(Nanos::from_millis(used), (Nanos::from_millis(age), Nanos::from_secs(5)))
+        };
         assert!(
             spares(Detail::Series, 9, 900) && spares(Detail::Series, 0, 9_000) && spares(Detail::Changed, 0, 9_000)
         );
         assert!(!spares(Detail::Series, 9, 1_000) && !spares(Detail::Series, 10, 100), "too old, or too much");
+        let young = (Nanos::from_millis(100), Nanos::from_millis(900));
+        assert!(!ask(Detail::Series).spares(Nanos::from_millis(1), young));
         assert!(!spares(Detail::Changed, 1, 100) && !spares(Detail::All, 0, 0));
     }
 
@@ -407,11 +427,12 @@ mod tests {
             (faults, cpu, now.counters.minor_faults, now.counters.on_cpu.clone(), now.vsz)
         };
         observe(10_000, Detail::All);
+        observe(11_000, Detail::All);
         // Other tests of this process use CPU time meanwhile: it is spared as soon as they have used little.
-        let spared = (0..10_000).map(|_| observe(10_100, Detail::Series)).find(|(_, _, faults, ..)| *faults == 0);
+        let spared = (0..10_000).map(|_| observe(11_100, Detail::Series)).find(|(_, _, faults, ..)| *faults == 0);
         let (_, cpu, _, on_cpu, vsz) = spared.expect("at some time they use little");
         assert!(on_cpu.measured().copied() >= cpu && vsz > Bytes::default());
-        assert!(observe(10_200, Detail::All).2 > 0, "a boundary reads everything");
+        assert!(observe(11_200, Detail::All).2 > 0, "a boundary reads everything");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use prony_model::units::Nanos;
 
 use super::counters::{Counters, Ledger, Round};
 use super::device::Device;
-use super::parse::GroupCpu;
-use super::proc_file::ended;
+use super::parse::{GroupCpu, listed};
+use super::proc_file::{ended, read_once};
 use super::process::{Ask, Detail, Observation, Process};
 use super::series::Store;
 use super::snapshot::{GroupFiles, ProcessSnapshot, Snapshot, group_cpu, pressure};
@@ -129,6 +129,8 @@ pub(crate) struct State {
     syncs: BTreeMap<String, Vec<SyncCounters>>,
     device: Reading<Device>,
     tick: Nanos,
+    /// How many threads can be on a CPU at once.
+    processors: u64,
     buffer: Vec<u8>,
     /// The next snapshot is the first of a lean trial.
     bare: bool,
@@ -165,6 +167,10 @@ impl State {
             syncs: BTreeMap::new(),
             device,
             tick: Nanos::from_nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)),
+            processors: read_once("/sys/devices/system/cpu/online")
+                .ok()
+                .and_then(|text| listed(&text))
+                .unwrap_or(u64::MAX),
             buffer: Vec::new(),
         }
     }
@@ -210,17 +216,23 @@ impl State {
     fn observe(&mut self, mut due: BTreeSet<u32>, ask: Ask) -> BTreeSet<u32> {
         let mut vanished = BTreeSet::new();
         while !due.is_empty() {
-            let mut heirs = BTreeSet::new();
+            let mut parents = Vec::new();
             for pid in due {
                 let Some(process) = self.processes.get_mut(&pid) else { continue };
                 if process.observe(ask, &mut self.buffer).is_err_and(|error| ended(&error)) {
                     vanished.insert(pid);
-                    // That of an orphan is a supervisor, as a rule.
-                    heirs.extend(self.roots.iter().filter(|root| !root.itself).map(|root| root.pid));
-                    heirs.insert(process.parent);
+                    parents.extend(process.last.is_some().then_some(process.parent));
                 }
             }
-            heirs.retain(|pid| !vanished.contains(pid));
+            // The parent of an orphan has ended itself, and another process has inherited.
+            let is_alive = |pid: &u32| {
+                let process = self.processes.get(pid).filter(|_| !vanished.contains(pid));
+                process.and_then(|process| process.last.as_ref()).is_some_and(|last| last.memory.is_some())
+            };
+            let heirs: BTreeSet<u32> = match parents.iter().all(is_alive) {
+                true => parents.into_iter().collect(),
+                false => self.processes.keys().copied().filter(|pid| !vanished.contains(pid)).collect(),
+            };
             let inherited = self.processes.values_mut().filter(|process| heirs.contains(&process.pid));
             inherited.for_each(Process::must_be_read);
             due = heirs;
@@ -289,12 +301,31 @@ impl State {
         let (disk, cached) = if roles.is_some() { unread } else { self.read_store() };
         let store_took = monotonic().since(began_store);
         let totals = self.totals();
-        let subjects = self.processes.values().filter(|process| process.itself);
-        let runnable: u64 = subjects.map(|process| process.threads.were_runnable()).sum();
-        let cpu_lacks = Nanos::from_nanos(runnable * scheduler_tick().as_nanos());
+        let subjects = || self.processes.values().filter(|process| process.itself);
+        let runnable: u64 = subjects().map(|process| process.threads.were_runnable()).sum();
+        let running = runnable.min(self.processors);
+        // The times of ended children are counted in ticks of procfs, user and system apart.
+        let inherits = |process: &&Process| process.last.as_ref().is_some_and(|last| last.inherited.child_faults > 0);
+        let parents = if group.measured().is_some() { 0 } else { subjects().filter(inherits).count() as u64 };
+        let ticks = running * scheduler_tick().as_nanos() + 2 * parents * self.tick.as_nanos();
+        let cpu_lacks = Nanos::from_nanos(ticks);
         self.snapshots_cpu += thread_cpu().since(cpu);
         let took = monotonic().since(at);
-        Snapshot { at, took, store_took, processes, totals, cpu_lacks, group, syncs, pressure, device, disk, cached }
+        Snapshot {
+            at,
+            took,
+            store_took,
+            processes,
+            totals,
+            running,
+            cpu_lacks,
+            group,
+            syncs,
+            pressure,
+            device,
+            disk,
+            cached,
+        }
     }
 
     /// Whether a lean trial has nothing to read: its program has not begun, or has ended already.
