@@ -23,6 +23,7 @@ pub use process::{Captured, DiskUsage, MemoryEvidence, SettleResult, Status};
 use crate::finding::Finding;
 use crate::metric::{Metric, MetricKey, MetricName, Stat};
 use crate::outcome::{Ending, Outcome};
+use crate::program::of_replicas;
 use crate::reading::{Reading, Why};
 use crate::spec::Sign;
 use crate::trial::PlannedTrial;
@@ -86,7 +87,8 @@ impl TrialRecord {
     ///
     /// The largest sample of memory is a lower bound; the kernel's own peak of resident memory, mapped files included,
     /// shows how much the samples of the phase missed. The CPU time of threads that ran at a boundary is known to a
-    /// scheduler tick ([`Metric::CpuOver`]), and its parts, where the kernel counts them so, to a tick of procfs.
+    /// scheduler tick ([`Metric::CpuOver`]), and its parts to a tick of procfs, in which some kernels count them. A replica's
+    /// is what the kernel reported when it was reaped.
     pub fn uncertainty(&self, name: &MetricName) -> (f64, f64) {
         let of = |key| self.figure(&MetricName { key, ..name.clone() });
         let of_phase = |metric| MetricName { instance: None, key: MetricKey::amount(metric), ..name.clone() };
@@ -97,12 +99,11 @@ impl TrialRecord {
                 let missed = || Some(rss(Stat::Peak).measured()? - rss(Stat::Max).measured()?);
                 (0.0, missed().map_or(0.0, |missed| missed.max(0.0)))
             }
+            _ if name.instance.as_ref().is_some_and(|instance| of_replicas(instance, true).is_some()) => (0.0, 0.0),
             (Metric::Cpu | Metric::OnCpu, _) => (error(Metric::CpuOver), error(Metric::CpuUnder)),
             (Metric::CpuUser | Metric::CpuSystem, _) => {
                 let tick = TICK.as_nanos() as f64;
-                let in_ticks = of(name.key).measured().is_some_and(|time| time % tick == 0.0);
-                let parts = if in_ticks { tick } else { 0.0 };
-                (error(Metric::CpuOver) + parts, error(Metric::CpuUnder) + parts)
+                (error(Metric::CpuOver) + tick, error(Metric::CpuUnder) + tick)
             }
             _ => (0.0, 0.0),
         }

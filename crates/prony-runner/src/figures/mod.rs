@@ -84,9 +84,9 @@ impl Trial<'_> {
         let unread = if asked && complete { uncollected(suspension, ended.since(began)) } else { None };
         let at_end = suspension.filter(|_| unread.is_none());
         let (from_the_start, to_the_end) = (first == 0, until == last || self.outlived(spec, until, ended));
-        let span = Span { watched, suspended: self.suspended, first, until, at_end, to_the_end, from_the_start };
-        let took = ended.since(began).since(self.suspended.between(began, ended));
         let late = self.late(tracked, (first, until), (began, ended));
+        let span = Span { watched, suspended: self.suspended, first, until, at_end, to_the_end, from_the_start, late };
+        let took = ended.since(began).since(self.suspended.between(began, ended));
         let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (tracked, took, late));
         let mut roles = self.times(spec, index, (began, ended, late), &mut readings);
         if !watched.suspensions.is_empty() {
@@ -266,7 +266,12 @@ fn own_account(tracked: &PhaseState, started: &[Ran], replicas_report: bool, rea
         replicas::whole(readings, started);
     }
     if !replicas_report {
-        readings.extend(tracked.reported().into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));
+        let reported = tracked.reported();
+        if reported.iter().any(|(key, _)| *key == MetricKey::amount(Metric::Cpu)) {
+            // The error of prony's own clocks is none of the program's.
+            readings.retain(|key, _| !matches!(key.0.metric, Metric::CpuOver | Metric::CpuUnder));
+        }
+        readings.extend(reported.into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));
     }
 }
 

@@ -6,7 +6,7 @@ use prony_boundaries::suspending::Suspension;
 use prony_boundaries::suspensions::Suspensions;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSeries};
+use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSeries, TICK};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::{End, Usage};
 use prony_os::sample::counters::Counters;
@@ -32,6 +32,8 @@ pub(crate) struct Span<'a> {
     pub to_the_end: bool,
     /// It begins with the program.
     pub from_the_start: bool,
+    /// How late its counters may have been read.
+    pub late: Nanos,
 }
 
 /// Counters of a process, by the files from which they are read while it runs.
@@ -99,17 +101,28 @@ impl Span<'_> {
         readings
     }
 
-    /// By how much CPU time may be too large and too small: see [`Snapshot::cpu_lacks`]. All is counted of a process that
-    /// has ended.
+    /// By how much CPU time may be too large and too small: see [`Snapshot::cpu_lacks`]; and what was used while counters
+    /// were read late, which is that of a neighbouring phase or is in none.
     fn cpu_error(&self) -> [(Metric, Nanos); 2] {
-        let lacks = |snapshot: usize| self.watched.snapshots[snapshot].cpu_lacks;
-        let begin = if self.from_the_start { Nanos::ZERO } else { lacks(self.first) };
-        let end = if self.to_the_end { Nanos::ZERO } else { lacks(self.until) };
+        let error = |snapshot: usize| {
+            let Snapshot { running, cpu_lacks, .. } = self.watched.snapshots[snapshot];
+            (cpu_lacks, Nanos::from_nanos(running.max(1) * self.late.as_nanos()))
+        };
+        let (begin, late_begin) = if self.from_the_start { Default::default() } else { error(self.first) };
+        // What outlives the program is still counted by its group.
+        let (end, mut late_end) = error(self.until);
+        if self.to_the_end {
+            late_end = Nanos::ZERO;
+        }
+        // Of what ran before, `wait4` tells more than ticks of procfs did at the begin.
+        let in_ticks = self.to_the_end && !self.from_the_start && !self.grouped();
+        let processes = if in_ticks { self.watched.snapshots[self.first].processes.len() as u64 } else { 0 };
+        let cut = Nanos::from_nanos(2 * processes * TICK.as_nanos());
         // What was used during a suspension is deducted.
         let inner = self.inner_suspensions().into_iter();
         let (over, under) =
             inner.fold((begin, end), |(over, under), (from, to)| (over + to.cpu_lacks, under + from.cpu_lacks));
-        [(Metric::CpuOver, over), (Metric::CpuUnder, under)]
+        [(Metric::CpuOver, over + cut + late_end), (Metric::CpuUnder, under + late_begin)]
     }
 
     /// What the kernel reported of the program and of its replicas when they were reaped; in a store's trial, of its

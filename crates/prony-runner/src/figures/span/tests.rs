@@ -44,6 +44,7 @@ pub(crate) fn snapshot(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
         at: ms(at),
         took: Nanos::ZERO,
         store_took: Nanos::ZERO,
+        running: 0,
         cpu_lacks: Nanos::ZERO,
         processes: pids.iter().map(process).collect(),
         totals: BTreeMap::from([(String::new(), counters)]),
@@ -116,7 +117,8 @@ fn between(watched: &Watched, first: usize, until: usize, series: &[ProcessSerie
     );
     let last = watched.snapshots.len() - 1;
     let (to_the_end, from_the_start) = (until == last, first == 0);
-    Span { watched, suspended: &suspended, first, until, at_end: None, to_the_end, from_the_start }.readings(series)
+    Span { watched, suspended: &suspended, first, until, at_end: None, to_the_end, from_the_start, late: Nanos::ZERO }
+        .readings(series)
 }
 
 #[test]
@@ -133,15 +135,20 @@ fn cpu_time_lacks_a_tick_of_what_ran_at_boundaries_only() {
     );
     all.snapshots.iter_mut().zip([1, 4, 8, 16, 32]).for_each(|(snapshot, lacks)| snapshot.cpu_lacks = ms(lacks));
     let none = Suspensions::new(Vec::new());
-    let error = |first, until, (from_the_start, to_the_end)| {
-        let span = Span { watched: &all, suspended: &none, first, until, at_end: None, to_the_end, from_the_start };
+    let late_error = |first, until, (from_the_start, to_the_end), late| {
+        let span =
+            Span { watched: &all, suspended: &none, first, until, at_end: None, to_the_end, from_the_start, late };
         span.cpu_error()
     };
+    let error = |first, until, ends| late_error(first, until, ends, Nanos::ZERO);
     let of = |over: u64, under: u64| [(Metric::CpuOver, ms(over)), (Metric::CpuUnder, ms(under))];
     assert_eq!(error(1, 2, (false, false)), of(4, 8));
     assert_eq!(error(0, 1, (true, false)), of(0, 4), "nothing had run at the begin");
-    assert_eq!(error(3, 4, (false, true)), of(16, 0), "all is counted of what has ended");
-    assert_eq!(error(1, 4, (false, true)), of(4 + 16, 8), "what a suspension used is deducted");
+    assert_eq!(error(1, 4, (false, true)), of(4 + 16 + 20, 8 + 32), "what a suspension used is deducted");
+    // Without a group the CPU time before the phase is known in ticks of procfs, that of a thread that runs is not whole.
+    assert_eq!(error(3, 4, (false, true)), of(16 + 20, 32));
+    let late = |ends| late_error(1, 2, ends, ms(3));
+    assert_eq!((late((false, false)), late((false, true))), (of(4 + 3, 8 + 3), of(4 + 20, 8 + 3)));
 }
 
 fn get(readings: &Readings, name: &str) -> Reading<f64> {
@@ -254,6 +261,7 @@ fn memory_after_a_suspension_is_of_the_suspended_process() {
         suspended: &suspended,
         first: 0,
         until: 1,
+        late: Nanos::ZERO,
         at_end,
         to_the_end: false,
         from_the_start: true,
