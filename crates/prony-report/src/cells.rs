@@ -240,9 +240,16 @@ impl Writer<'_> {
         if self.single || formatted || scale.name.is_empty() { number } else { format!("{number} {}", scale.name) }
     }
 
-    /// The scale with as many digits as the middle half of the trials agrees in: an outlier says nothing of the others.
+    /// The scale with as many digits as the trials agree in, for a median the middle half of them.
     fn digits(&self, summary: &Summary<'_>, scale: &Scale) -> Scale {
-        match (summary.value(self.statistic), summary.quartile_distance()) {
+        // The other statistics follow an outlier.
+        let distance = match self.statistic {
+            Statistic::Median => summary.quartile_distance(),
+            Statistic::Mean | Statistic::Min | Statistic::Max => {
+                summary.high().zip(summary.low()).map(|(high, low)| high - low)
+            }
+        };
+        match (summary.value(self.statistic), distance) {
             (Some(value), Some(distance)) => scale.within(value, distance),
             _ => scale.clone(),
         }

@@ -55,7 +55,7 @@ impl Scale {
     }
 
     /// The same for a number of which trials lie so far apart, in the stored unit: two digits of the distance are shown and no
-    /// more, since further ones are noise, but at least three digits of the number: one outlier makes the distance large.
+    /// more, since further ones are noise, but at least three digits of the number.
     pub(super) fn within(&self, number: f64, distance: f64) -> Self {
         let digits = |of: f64, count: i64| usize::try_from(count - 1 - (of / self.factor).abs().log10().floor() as i64);
         let decimals = if self.fixed || distance.is_nan() || distance <= 0.0 {

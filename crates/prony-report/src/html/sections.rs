@@ -43,7 +43,7 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
     };
     format!(
         "{summary}<ul class=\"verdicts\">{}</ul>{rest}<p class=\"fine\">All verdicts hold jointly with probability {}; \
-         no direction is claimed below the margin of {}. Intervals are corrected for interim analyses and for the {} \
+         a difference whose interval lies within the margin of {} has no direction. Intervals are corrected for interim analyses and for the {} \
          here.</p>",
         list(&open),
         html(&percent(1.0 - verdicts.alpha)),

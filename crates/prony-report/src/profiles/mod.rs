@@ -144,8 +144,11 @@ pub fn is_named(experiment: &Experiment, variant: &Variant, text: &str) -> bool 
     let levels = || {
         experiment.factors().iter().zip(&variant.levels).map(|(factor, at)| (&factor.name, &factor.levels[*at].label))
     };
-    let has =
-        |part: &str| levels().any(|(factor, label)| part == label || part.split_once('=') == Some((factor, label)));
+    let has = |part: &str| {
+        levels().any(|(factor, label)| {
+            (factor == names::COMMAND && part == label) || part.split_once('=') == Some((factor, label))
+        })
+    };
     names::variant(experiment, variant.id) == text || text.split(',').map(str::trim).all(has)
 }
 
