@@ -83,10 +83,10 @@ metrics! {
     CpuUser "cpu.user" Nanos Lower false "CPU time in user mode of the whole process tree";
     CpuSystem "cpu.system" Nanos Lower false "CPU time in the kernel of the whole process tree";
     OnCpu "cpu.on" Nanos Lower false "Time on a CPU as the scheduler counts it (schedstat)";
-    CpuOver "cpu.over" Nanos Neither false "By how much `cpu` may be too large: the kernel counts the time of a running \
-        thread only up to its last scheduler tick, so that at the begin of the phase up to a tick of each was not counted yet; \
-        verdicts take it into account";
-    CpuUnder "cpu.under" Nanos Neither false "By how much `cpu` may be too small: as `cpu.over`, at the end of the phase";
+    CpuOver "cpu.over" Nanos Neither false "By how much `cpu` may be too large: what the kernel had not counted at the \
+        begin of the phase (up to a scheduler tick of each thread that ran, and ticks of ended children without a control group), \
+        and what was used while counters were read late at its end; verdicts take it into account";
+    CpuUnder "cpu.under" Nanos Neither false "By how much `cpu` may be too small: as `cpu.over`, with begin and end exchanged";
     CpuWait "cpu.wait" Nanos Lower false "Time runnable but waiting for a CPU (schedstat run delay)";
     Rate "rate" PerSecond Higher false "Operations that succeeded per second of `time`";
     Operations "operations" Count Neither false "Operations that succeeded";

@@ -87,8 +87,9 @@ impl TrialRecord {
     ///
     /// The largest sample of memory is a lower bound; the kernel's own peak of resident memory, mapped files included,
     /// shows how much the samples of the phase missed. The CPU time of threads that ran at a boundary is known to a
-    /// scheduler tick ([`Metric::CpuOver`]), and its parts to a tick of procfs, in which some kernels count them. A replica's
-    /// is what the kernel reported when it was reaped.
+    /// scheduler tick ([`Metric::CpuOver`]); its parts, and what ended children used, are counted in ticks of procfs. A
+    /// replica's is what the kernel reported when it was reaped. For `anon.max` the missed resident memory is an estimate: pages
+    /// of files may have gone while anonymous memory came.
     pub fn uncertainty(&self, name: &MetricName) -> (f64, f64) {
         let of = |key| self.figure(&MetricName { key, ..name.clone() });
         let of_phase = |metric| MetricName { instance: None, key: MetricKey::amount(metric), ..name.clone() };
@@ -100,10 +101,17 @@ impl TrialRecord {
                 (0.0, missed().map_or(0.0, |missed| missed.max(0.0)))
             }
             _ if name.instance.as_ref().is_some_and(|instance| of_replicas(instance, true).is_some()) => (0.0, 0.0),
-            (Metric::Cpu | Metric::OnCpu, _) => (error(Metric::CpuOver), error(Metric::CpuUnder)),
-            (Metric::CpuUser | Metric::CpuSystem, _) => {
-                let tick = TICK.as_nanos() as f64;
-                (error(Metric::CpuOver) + tick, error(Metric::CpuUnder) + tick)
+            (Metric::Cpu | Metric::OnCpu | Metric::CpuUser | Metric::CpuSystem, _) => {
+                let all =
+                    MetricName { instance: None, key: MetricKey::gauge(Metric::Processes, Stat::Max), ..name.clone() };
+                let processes = self.figure(&all).measured().map_or(1.0, |count| count.max(1.0));
+                // In each process its own time and that of its ended children, in each of which ticks are cut off.
+                let in_ticks = match name.key.metric {
+                    Metric::Cpu => 0.0,
+                    Metric::OnCpu if processes == 1.0 => 0.0,
+                    _ => 2.0 * processes * TICK.as_nanos() as f64,
+                };
+                (error(Metric::CpuOver) + in_ticks, error(Metric::CpuUnder) + in_ticks)
             }
             _ => (0.0, 0.0),
         }

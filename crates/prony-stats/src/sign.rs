@@ -492,6 +492,19 @@ mod tests {
         prop_oneof![9 => -3.0..3.0f64, 1 => Just(f64::INFINITY)]
     }
 
+    /// The least, the measured, the greatest and the true logarithm of a cost.
+    type Uncertain = [f64; 4];
+
+    fn uncertain() -> impl Strategy<Value = Uncertain> {
+        let error = || prop_oneof![Just(0.0), 0.0..2.0f64];
+        (log_cost(), error(), error(), 0.0..=1.0f64).prop_map(|(value, less, more, truth)| {
+            if value.is_infinite() {
+                return [value; 4];
+            }
+            [value - less, value, value + more, value - less + truth * (less + more)]
+        })
+    }
+
     fn block() -> impl Strategy<Value = (f64, f64, f64)> {
         (log_cost(), log_cost(), log_cost())
     }
@@ -501,20 +514,28 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the true values are within the errors, they would have rejected what the test rejects.
+        /// Whatever the true values are within their bounds, they would have rejected what the test rejects.
         #[test]
         fn an_error_of_values_only_weakens_claims(
-            blocks in prop::collection::vec((block(), 0.0..1.0f64, 0.0..1.0f64), 2..20), alpha in 0.0005..0.2f64,
+            blocks in prop::collection::vec((uncertain(), uncertain(), uncertain()), 2..14), alpha in 0.0005..0.2f64,
         ) {
-            let exact: Vec<Bracket> = brackets(&blocks.iter().map(|(block, ..)| *block).collect::<Vec<_>>());
-            let moved = |one: &Bracket, by: f64| Bracket { low: one.low + by, high: one.high + by };
-            let errors = exact.iter().zip(&blocks).map(|(value, (_, less, more))| {
-                Bracketed { least: moved(value, -less), value: *value, most: moved(value, *more) }
-            });
-            let (known, uncertain) = (SignTest::new(&exact), SignTest::new(&errors.collect::<Vec<_>>()));
-            prop_assert!(uncertain.p(0.0) >= known.p(0.0) - 1e-12);
-            let (inner, outer) = (known.interval(alpha), uncertain.interval(alpha));
-            prop_assert!(outer.0 <= inner.0 && outer.1 >= inner.1);
+            let bracket = |(v, b, b2): &(Uncertain, Uncertain, Uncertain), ours: usize, theirs: usize| {
+                Bracket::of(v[ours], &[b[theirs], b2[theirs]])
+            };
+            let truth: Vec<Bracket> = blocks.iter().map(|block| bracket(block, 3, 3)).collect();
+            let known: Vec<Bracketed> = (blocks.iter())
+                .map(|block| Bracketed { least: bracket(block, 0, 2), value: bracket(block, 1, 1), most: bracket(block, 2, 0) })
+                .collect();
+            let law = || Law::tabulated(blocks.len() as u32);
+            for (exact, bounded) in [
+                (SignTest::new(&truth), SignTest::new(&known)),
+                (SignTest::by_counts(&truth), SignTest::by_counts(&known)),
+                (SignTest::with_law(&truth, law()), SignTest::with_law(&known, law())),
+            ] {
+                prop_assert!(bounded.p(0.0) >= exact.p(0.0) * (1.0 - 1e-9));
+                let (inner, outer) = (exact.interval(alpha), bounded.interval(alpha));
+                prop_assert!(outer.0 <= inner.0 && outer.1 >= inner.1);
+            }
         }
 
         #[test]

@@ -169,8 +169,8 @@ fn coarse_cpu(record: &TrialRecord) -> Vec<Finding> {
         let cpu = amount(phase, Metric::Cpu).filter(|cpu| phase.timed && COARSE * cpu < error)?;
         let [shown, used] = [error, cpu].map(|nanos| Nanos::from_nanos(nanos as u64));
         let message = format!(
-            "CPU time may be off by up to {shown}, and the phase used {used}: the kernel counts the time of a thread that runs \
-             on when a phase begins or ends only once a scheduler tick"
+            "CPU time may be off by up to {shown}, and the phase used {used}: if threads run when a phase begins or ends, the \
+             kernel has not counted the last scheduler tick of each, and counters may be read late"
         );
         let hint = "compare its wall time, or make the phase longer: a verdict on its CPU time allows for this error";
         let severity = if cpu < error { Severity::Warning } else { Severity::Note };

@@ -203,7 +203,7 @@ mod tests {
             at: ms(at),
             took: Nanos::ZERO,
             store_took: Nanos::ZERO,
-            running: 0,
+            most_running: 0,
             cpu_lacks: Nanos::ZERO,
             processes: processes.iter().map(process).collect(),
             totals: BTreeMap::new(),

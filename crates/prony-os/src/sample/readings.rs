@@ -331,7 +331,7 @@ mod tests {
             at: ms(at),
             took: Nanos::ZERO,
             store_took: Nanos::ZERO,
-            running: 0,
+            most_running: 0,
             cpu_lacks: Nanos::ZERO,
             processes,
             totals: BTreeMap::from([(String::new(), counters(2 * cpu)), ("worker".into(), counters(cpu))]),

@@ -30,10 +30,11 @@ pub struct Snapshot {
     pub processes: Vec<ProcessSnapshot>,
     /// Counters of each role, and of the whole tree under `""`, since the sampler began.
     pub totals: BTreeMap<String, Counters>,
-    /// Threads that were on a CPU: of those that were runnable, no more than there are processors.
-    pub running: u64,
+    /// Threads that can have been on a CPU: all, but no more than there are processors.
+    pub most_running: u64,
     /// How much CPU time may be missing in `totals` and `group`: a scheduler tick for each running thread, whose time the
-    /// kernel counts once a tick (`update_curr` in kernel/sched/fair.c); and without a group what ticks of procfs cut off.
+    /// kernel counts once a tick (`update_curr` in kernel/sched/fair.c), what threads can use while clocks are read one after
+    /// the other, and without a group what ticks of procfs cut off.
     pub cpu_lacks: Nanos,
     /// CPU time of the trial's control group.
     pub group: Reading<GroupCpu>,
@@ -200,7 +201,7 @@ mod tests {
                 at: cpu,
                 took: Nanos::ZERO,
                 store_took: Nanos::ZERO,
-                running: 0,
+                most_running: 0,
                 cpu_lacks: Nanos::ZERO,
                 processes: Vec::new(),
                 totals: BTreeMap::from([(String::new(), counters)]),

@@ -233,9 +233,14 @@ impl State {
                 true => parents.into_iter().collect(),
                 false => self.processes.keys().copied().filter(|pid| !vanished.contains(pid)).collect(),
             };
-            let inherited = self.processes.values_mut().filter(|process| heirs.contains(&process.pid));
-            inherited.for_each(Process::must_be_read);
-            due = heirs;
+            // A child is read after its parent: what the parent inherits meanwhile is not counted as the child's too.
+            let read = |process: &&mut Process| heirs.contains(&process.pid) || heirs.contains(&process.parent);
+            let again = self.processes.values_mut().filter(|process| !vanished.contains(&process.pid)).filter(read);
+            let again = again.map(|process| {
+                process.must_be_read();
+                process.pid
+            });
+            due = again.collect();
         }
         vanished
     }
@@ -289,6 +294,7 @@ impl State {
             None => self.round(RoundKind::Snapshot),
         };
         let group = self.group();
+        let group_read = monotonic();
         let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
         let pressure = if self.settings.lean { prony_model::record::Pressure::default() } else { pressure() };
         let device = match &self.device {
@@ -301,14 +307,7 @@ impl State {
         let (disk, cached) = if roles.is_some() { unread } else { self.read_store() };
         let store_took = monotonic().since(began_store);
         let totals = self.totals();
-        let subjects = || self.processes.values().filter(|process| process.itself);
-        let runnable: u64 = subjects().map(|process| process.threads.were_runnable()).sum();
-        let running = runnable.min(self.processors);
-        // The times of ended children are counted in ticks of procfs, user and system apart.
-        let inherits = |process: &&Process| process.last.as_ref().is_some_and(|last| last.inherited.child_faults > 0);
-        let parents = if group.measured().is_some() { 0 } else { subjects().filter(inherits).count() as u64 };
-        let ticks = running * scheduler_tick().as_nanos() + 2 * parents * self.tick.as_nanos();
-        let cpu_lacks = Nanos::from_nanos(ticks);
+        let (most_running, cpu_lacks) = self.unsettled(group_read.since(at), group.measured().is_some());
         self.snapshots_cpu += thread_cpu().since(cpu);
         let took = monotonic().since(at);
         Snapshot {
@@ -374,6 +373,20 @@ impl State {
             }
         }
         self.runnable.clone()
+    }
+
+    /// How many threads can have been on a CPU, and how much CPU time may be missing that they used: in a tick before their
+    /// states were read, and in the time that `took` from the begin of the round until all clocks were read.
+    fn unsettled(&self, took: Nanos, grouped: bool) -> (u64, Nanos) {
+        let subjects = || self.processes.values().filter(|process| process.itself);
+        let runnable: u64 = subjects().map(|process| process.threads.were_runnable()).sum();
+        let threads: u64 = subjects().map(|process| process.threads.count() as u64).sum();
+        let [running, most] = [runnable, threads].map(|threads| threads.min(self.processors));
+        // The times of ended children are counted in ticks of procfs, user and system apart.
+        let inherits = |process: &&Process| process.last.as_ref().is_some_and(|last| last.inherited.child_faults > 0);
+        let parents = if grouped { 0 } else { subjects().filter(inherits).count() as u64 };
+        let lacks = running * scheduler_tick().as_nanos() + most * took.as_nanos() + 2 * parents * self.tick.as_nanos();
+        (most, Nanos::from_nanos(lacks))
     }
 
     /// Waits until all known threads sleep, [`PATIENCE`] at most.

@@ -266,12 +266,7 @@ fn own_account(tracked: &PhaseState, started: &[Ran], replicas_report: bool, rea
         replicas::whole(readings, started);
     }
     if !replicas_report {
-        let reported = tracked.reported();
-        if reported.iter().any(|(key, _)| *key == MetricKey::amount(Metric::Cpu)) {
-            // The error of prony's own clocks is none of the program's.
-            readings.retain(|key, _| !matches!(key.0.metric, Metric::CpuOver | Metric::CpuUnder));
-        }
-        readings.extend(reported.into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));
+        readings.extend(tracked.reported().into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));
     }
 }
 

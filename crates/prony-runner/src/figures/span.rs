@@ -104,9 +104,14 @@ impl Span<'_> {
     /// By how much CPU time may be too large and too small: see [`Snapshot::cpu_lacks`]; and what was used while counters
     /// were read late, which is that of a neighbouring phase or is in none.
     fn cpu_error(&self) -> [(Metric, Nanos); 2] {
+        let ungrouped = !self.grouped();
         let error = |snapshot: usize| {
-            let Snapshot { running, cpu_lacks, .. } = self.watched.snapshots[snapshot];
-            (cpu_lacks, Nanos::from_nanos(running.max(1) * self.late.as_nanos()))
+            let Snapshot { most_running, cpu_lacks, processes, .. } = &self.watched.snapshots[snapshot];
+            // Without a group, times of replicas are counted in ticks of procfs, user and system apart.
+            let in_ticks = ungrouped && !self.watched.replicas.all.is_empty();
+            let ticks = if in_ticks { 2 * processes.len() as u64 * TICK.as_nanos() } else { 0 };
+            let late = most_running * self.late.as_nanos();
+            (*cpu_lacks + Nanos::from_nanos(ticks), Nanos::from_nanos(late))
         };
         let (begin, late_begin) = if self.from_the_start { Default::default() } else { error(self.first) };
         // What outlives the program is still counted by its group.
@@ -115,7 +120,7 @@ impl Span<'_> {
             late_end = Nanos::ZERO;
         }
         // Of what ran before, `wait4` tells more than ticks of procfs did at the begin.
-        let in_ticks = self.to_the_end && !self.from_the_start && !self.grouped();
+        let in_ticks = self.to_the_end && !self.from_the_start && ungrouped;
         let processes = if in_ticks { self.watched.snapshots[self.first].processes.len() as u64 } else { 0 };
         let cut = Nanos::from_nanos(2 * processes * TICK.as_nanos());
         // What was used during a suspension is deducted.

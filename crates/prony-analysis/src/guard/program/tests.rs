@@ -103,7 +103,7 @@ fn values_are_known_as_exactly_as_their_clocks() {
     record.phases[0].readings.insert(String::new(), error.into_iter().chain(of_cpu).map(set).collect());
     let uncertainty = |name: &str| record.uncertainty(&name.parse().unwrap());
     assert_eq!((uncertainty("a.cpu"), uncertainty("a.wall")), ((4e6, 8e6), (0.0, 0.0)));
-    assert_eq!((uncertainty("a.cpu.user"), uncertainty("a.cpu.system")), ((14e6, 18e6), (14e6, 18e6)));
+    assert_eq!((uncertainty("a.cpu.user"), uncertainty("a.cpu.system")), ((24e6, 28e6), (24e6, 28e6)));
     assert_eq!((uncertainty("a.replica.1.cpu"), uncertainty("a.site.cpu")), ((0.0, 0.0), (4e6, 8e6)));
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn snapshot(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
         at: ms(at),
         took: Nanos::ZERO,
         store_took: Nanos::ZERO,
-        running: 0,
+        most_running: 2,
         cpu_lacks: Nanos::ZERO,
         processes: pids.iter().map(process).collect(),
         totals: BTreeMap::from([(String::new(), counters)]),
@@ -148,7 +148,7 @@ fn cpu_time_lacks_a_tick_of_what_ran_at_boundaries_only() {
     // Without a group the CPU time before the phase is known in ticks of procfs, that of a thread that runs is not whole.
     assert_eq!(error(3, 4, (false, true)), of(16 + 20, 32));
     let late = |ends| late_error(1, 2, ends, ms(3));
-    assert_eq!((late((false, false)), late((false, true))), (of(4 + 3, 8 + 3), of(4 + 20, 8 + 3)));
+    assert_eq!((late((false, false)), late((false, true))), (of(4 + 6, 8 + 6), of(4 + 20, 8 + 6)));
 }
 
 fn get(readings: &Readings, name: &str) -> Reading<f64> {
