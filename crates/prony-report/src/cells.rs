@@ -3,6 +3,7 @@
 
 use prony_experiment::design::{CellPart, Experiment, Expr, Statistic};
 use prony_experiment::expr::{Dimension, dimension};
+use prony_model::number;
 use prony_model::reading::Why;
 use prony_model::record::TrialRecord;
 use prony_model::units::Unit;
@@ -204,16 +205,16 @@ impl Writer<'_> {
             cell.marks.push(notes.mark(format!("trials of this row without a value: {}", ended(&summary.ended))));
         }
         if !summary.failed.is_empty() {
-            let (n, all) = (summary.failed.len(), summary.numbers.len());
+            let (n, all) = (summary.failed.len(), number::count(summary.numbers.len(), "trial"));
             let said = evidence(&summary.failed).unwrap_or_else(|| ended(&summary.failed));
-            cell.marks.push(notes.mark(format!("{said} (in {n} of {all} trials)")));
+            cell.marks.push(notes.mark(format!("{said} (in {n} of {all})")));
         }
         match summary.missing.first() {
             Some(Why::NotApplicable) | None => {}
             Some(why) if summary.numbers.is_empty() => cell.marks.push(notes.mark(why.to_string())),
             Some(why) => {
-                let all = summary.numbers.len() + summary.missing.len();
-                cell.marks.push(notes.mark(format!("missing in {} of {all} trials: {why}", summary.missing.len())));
+                let all = number::count(summary.numbers.len() + summary.missing.len(), "trial");
+                cell.marks.push(notes.mark(format!("missing in {} of {all}: {why}", summary.missing.len())));
             }
         }
         cell.marks.dedup();

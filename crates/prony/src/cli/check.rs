@@ -7,7 +7,7 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan::{Outline, VariantOutline, outline};
 use prony_model::catalog::Overrides;
 use prony_model::metric::MetricName;
-use prony_model::number::percent;
+use prony_model::number::{count, percent};
 use prony_model::units::{Bytes, Nanos, parse_span};
 use prony_stats::blocks_before_any_verdict;
 
@@ -111,8 +111,7 @@ fn phases(experiment: &Experiment, variant: &VariantOutline) -> String {
     let program = experiment.variants().get(variant.variant).and_then(|variant| variant.spec.subject.program());
     let replicas = program.and_then(|program| program.replicas.as_ref());
     let named = |phase: &String| match replicas.filter(|replicas| replicas.phase == *phase) {
-        Some(replicas) if replicas.count == 1 => format!("{phase} (1 replica)"),
-        Some(replicas) => format!("{phase} ({} replicas)", replicas.count),
+        Some(replicas) => format!("{phase} ({})", count(replicas.count, "replica")),
         None => phase.clone(),
     };
     variant.phases.iter().map(named).collect::<Vec<_>>().join(", ")
@@ -184,10 +183,11 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {
         Some(blocks) => format!("a verdict needs at least {blocks} blocks"),
         None => {
-            format!("no verdict is possible in {} blocks: plan more blocks or fewer comparisons", outline.blocks.max)
+            let blocks = count(outline.blocks.max, "block");
+            format!("no verdict is possible in {blocks}: plan more blocks or fewer comparisons")
         }
     };
-    let comparisons = if family == 1 { "1 comparison".to_owned() } else { format!("{family} comparisons") };
+    let comparisons = count(family, "comparison");
     format!(
         "{compared}: {comparisons}, differences below {} count as none, all verdicts hold together with probability {}: \
          {needed}\n",

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use prony_experiment::design::Experiment;
 use prony_experiment::plan::plan;
 use prony_model::catalog::Anywhere;
+use prony_model::number;
 use prony_model::spec::DataSpec;
 
 use super::run::OverrideArguments;
@@ -71,7 +72,7 @@ impl Arguments {
         };
         let count = self.records.unwrap_or(data.records);
         let bytes = data::write(data, seed, count, form, out).map_err(|e| self.failed(e))?;
-        say(&format!("{bytes}: {count} records\n"));
+        say(&format!("{bytes}: {}\n", number::count(count, "record")));
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan;
 use prony_model::catalog::{Anywhere, Overrides};
 use prony_model::event::{Event, Observer};
+use prony_model::number::count;
 use prony_model::trial::PlannedTrial;
 use prony_model::units::{Nanos, parse_span};
 use prony_os::clock::{monotonic, unix_ms};
@@ -211,7 +212,11 @@ fn gates(arguments: &Arguments, run: RunId) -> Result<(Vec<Verdicted>, Vec<Strin
 
 /// A gate's answer, and on how many of the run's variants it is where some are compared with nothing, or in too few blocks.
 fn text(gate: &Verdicted, judged: usize, variants: usize) -> String {
-    let part = if judged < variants { format!("  {judged} of {variants} variants judged\n") } else { String::new() };
+    let part = if judged < variants {
+        format!("  {judged} of {} judged\n", count(variants, "variant"))
+    } else {
+        String::new()
+    };
     format!("{gate}\n{part}")
 }
 

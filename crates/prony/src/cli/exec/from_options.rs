@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use prony_model::number;
+
 use super::arguments::Arguments;
 use super::commands;
 use super::experiment_file::{Command, Output, Typed};
@@ -67,7 +69,8 @@ fn commands(arguments: &Arguments, literal: bool) -> Result<Vec<Command>, Error>
     let typed = commands::commands(&arguments.command, literal)?;
     let count = typed.len();
     if arguments.name.len() > count {
-        let message = format!("{} names for {count} commands", arguments.name.len());
+        let (names, of) = (number::count(arguments.name.len(), "name"), number::count(count, "command"));
+        let message = format!("{names} for {of}");
         return Err(wrong(
             message,
             "give at most one `--name` for each command; `--reference-name` names the reference",
@@ -109,7 +112,8 @@ fn each(option: &str, given: &[String], count: usize) -> Result<Vec<Option<Strin
         [all] => Ok(vec![Some(all.clone()); count]),
         given if given.len() == count => Ok(given.iter().cloned().map(Some).collect()),
         given => {
-            let message = format!("`{option}` is given {} times for {count} commands", given.len());
+            let (times, of) = (number::count(given.len(), "time"), number::count(count, "command"));
+            let message = format!("`{option}` is given {times} for {of}");
             Err(wrong(message, "give the option once for all commands, or once for each, including the reference"))
         }
     }
@@ -257,7 +261,7 @@ mod tests {
             assert_eq!(with, format!("`{option}` is given 2 times for 3 commands"));
         }
         assert_eq!(fault(&["--output", "nul", "a"]), "`--output nul` is not `null`, `pipe` or `inherit`");
-        assert_eq!(fault(&["-n", "a", "-n", "b", "--reference", "r", "x"]), "2 names for 1 commands");
+        assert_eq!(fault(&["-n", "a", "-n", "b", "--reference", "r", "x"]), "2 names for 1 command");
     }
 
     #[test]
