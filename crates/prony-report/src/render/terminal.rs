@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use super::Render;
-use super::grid::{Field, Laid, WHOLE, lay, pad_right, width, wrap};
+use super::grid::{Field, Laid, WHOLE, lay, pad_right, width};
 use crate::escape::terminal as safe;
 use crate::model::{Align, Cell, Column, FindingLine, Remarks, Report, Row, Table, Topic};
-use crate::screen::{Screen, Style};
+use crate::screen::{Screen, Style, wrap};
 
 /// Tables for a terminal.
 #[derive(Clone, Copy, Debug, Default)]
