@@ -9,7 +9,7 @@ use prony_model::record::TrialRecord;
 use prony_model::units::Unit;
 
 use super::cell_value::{Summary, in_phase};
-use super::model::{Align, Cell, Figure};
+use super::model::{Align, Cell, Column, Figure, Topic};
 use super::notes::Notes;
 use super::unit_format::Scale;
 use super::words::{ended, evidence, short};
@@ -124,6 +124,28 @@ pub(super) fn scales(plan: &Plan<'_>, sources: &[Source<'_>], time: Option<&str>
                 .unwrap_or_else(|| Scale::choose(dimension, format, &numbers))
         })
         .collect()
+}
+
+/// A column of values that were given as numbers, such as those of another tool's file: in one unit, each with the least and
+/// the greatest where they are known, in as many digits as these leave.
+pub fn given(heading: &str, unit: Unit, figures: &[Figure]) -> (Column, Vec<Cell>) {
+    let numbers: Vec<f64> = figures.iter().filter_map(|figure| figure.value).collect();
+    let scale = Scale::choose(Some(Dimension::Unit(unit)), None, &numbers);
+    let cell = |figure: &Figure| {
+        let (main, spread) = match (figure.value, figure.low.zip(figure.high).filter(|(low, high)| low < high)) {
+            (None, _) => ("-".to_owned(), String::new()),
+            (Some(value), None) => (scale.print(value), String::new()),
+            (Some(value), Some((low, high))) => {
+                let scale = scale.within(value, high - low);
+                (scale.print(value), format!("[{}..{}]", scale.print(low), scale.print(high)))
+            }
+        };
+        Cell { main, spread, figures: vec![figure.clone()], ..Cell::default() }
+    };
+    let (heading, unit) = (heading.to_owned(), scale.name.to_owned());
+    let column =
+        Column { group: String::new(), heading, unit, align: Align::Right, topic: Topic::Asked, marks: Vec::new() };
+    (column, figures.iter().map(cell).collect())
 }
 
 /// Whether the cells hold one value and no text, so that the unit can be in the heading.

@@ -32,6 +32,7 @@ mod words;
 
 pub use assemble::{Options, build};
 pub use cell_value::least_memory;
+pub use cells::given;
 pub use error::Error;
 pub use machine::facts_lines;
 pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Remarks, Report, Row, Table, Topic};
