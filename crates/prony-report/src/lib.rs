@@ -19,6 +19,7 @@ mod left_out;
 mod machine;
 mod model;
 mod notes;
+mod nothing_measured;
 pub mod plot;
 mod preface;
 mod processes;

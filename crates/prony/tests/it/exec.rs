@@ -165,6 +165,7 @@ fn commands_that_are_not_there_or_fail_say_so() {
         "{}",
         out(&by_shell)
     );
+    assert!(out(&by_shell).contains("hint: exit code 127 is that of a shell that finds no program"));
     let note = "`--env NAME` or `--env-all` passes others on";
     assert!(out(&by_shell).contains(note), "{}", out(&by_shell));
     let (with_all, _) = bench.exec(&["-r", "1", "--env-all", "-S", "sh", absent]);
@@ -373,8 +374,8 @@ fn failed_command_has_its_reason_once() {
     let bench = Bench::new();
     let text = out(&bench.exec(&["-r", "3", "--", "sh", "-c", "echo oops >&2; exit 3"]).0);
     assert_eq!(text.matches("`oops`").count(), 1, "last lines of output: {text}");
-    assert_eq!(text.matches("failed (exit code 3) in").count(), 1, "in the table: {text}");
-    assert_eq!(text.matches("3 of 3 trials failed").count(), 1, "among the findings: {text}");
+    assert_eq!(text.matches("failed (exit code 3) in").count(), 1, "{text}");
+    assert_eq!(text.matches("none of the 3 trials succeeded").count(), 1, "in the headline: {text}");
 }
 
 #[test]
