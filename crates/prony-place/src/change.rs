@@ -16,7 +16,8 @@ use crate::dependency::{Run, install, installed, installer};
 use crate::error::Error;
 use crate::launch_setting::open_whole;
 use crate::paths::FROM_FILE;
-use crate::{digest, revision, startable};
+use crate::startable::{self, Written};
+use crate::{digest, revision};
 
 /// The kernel gives files the time of the last clock tick, which is at most this long ago (100 Hz).
 const TICK: Duration = Duration::from_millis(10);
@@ -249,9 +250,8 @@ pub fn lacking(program: &ProgramSpec) -> Vec<Lack> {
 fn uninstallable(program: &ProgramSpec, directory: &Path, manager: Option<Manager>) -> Option<String> {
     let is_revised = matches!(program.changes.first(), Some(Change::Revision { .. }));
     match installer(directory, manager) {
-        Ok(command) => {
-            startable::missing(program, command).map(|why| format!("cannot find the command `{command}`: {why}"))
-        }
+        Ok(command) => startable::missing(program, command, Written::InFile)
+            .map(|why| format!("cannot find the command `{command}`: {why}")),
         Err(why) => (!is_revised).then_some(why),
     }
 }

@@ -61,7 +61,7 @@ struct Line {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let mut files = OutputFiles::default();
     let text = match &arguments.from {
-        Some(words) => from(words, arguments, &mut files)?,
+        Some(words) => from(words, &mut files)?,
         None => arguments.kind.text().to_owned(),
     };
     let file =
@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 }
 
 /// The file of the commands in `line`.
-fn from(line: &str, arguments: &Arguments, files: &mut OutputFiles) -> Result<String, Error> {
+fn from(line: &str, files: &mut OutputFiles) -> Result<String, Error> {
     if let Some(syntax) = shell_syntax(line) {
         return Err(wrong(
             format!("no shell reads the words of `--from`: {syntax}"),
@@ -91,7 +91,7 @@ fn from(line: &str, arguments: &Arguments, files: &mut OutputFiles) -> Result<St
             "`--from` takes the options of `prony exec`; `prony exec --help` lists them",
         )
     })?;
-    let (_, experiment) = exec::experiment(&line.exec, &words, &arguments.file)?;
+    let (_, experiment) = exec::experiment(&line.exec, &words)?;
     files.claim_of_programs(experiment.variants())?;
     Ok(experiment.source().to_owned())
 }

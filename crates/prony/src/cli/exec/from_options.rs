@@ -35,6 +35,7 @@ pub fn typed(arguments: &Arguments, literal: bool) -> Result<Typed, Error> {
             format!("`{}` is several words, but `-S` takes each command as one text", command.words.join(" "));
         return Err(wrong(message, "quote each command: `prony exec -S sh 'sleep 1'`"));
     }
+    commands.iter().try_for_each(|command| is_command(command, shell.is_empty()))?;
     let (env, inherit) = variables(arguments)?;
     Ok(Typed {
         runs: runs(arguments, commands.len() > 1 || parameters.iter().any(Parameter::varies))?,
@@ -59,6 +60,19 @@ pub fn typed(arguments: &Arguments, literal: bool) -> Result<Typed, Error> {
         omit: arguments.omit_commands,
         syncs: arguments.syncs,
     })
+}
+
+/// A command names a program, and without a shell, a text is cut into words.
+fn is_command(command: &Command, is_cut: bool) -> Result<(), Error> {
+    let [first, ..] = command.words.as_slice() else { return Ok(()) };
+    if first.trim().is_empty() {
+        return Err(wrong("a command is empty".to_owned(), "name a program: `prony exec 'sleep 0.1'`"));
+    }
+    if is_cut && command.is_text() && shell_words::split(first).is_err() {
+        let hint = "close the quote, or write each argument as a word of its own: `prony exec -- echo \"it's\"`";
+        return Err(wrong(format!("the command `{first}` ends inside a quote"), hint));
+    }
+    Ok(())
 }
 
 /// The reference, where there is one, and the commands, each with what is done beside it.
@@ -176,7 +190,7 @@ fn shell(text: &str) -> Result<Vec<String>, Error> {
 }
 
 /// Exit codes that do not count as failure; an empty list for any code.
-fn success(text: &str) -> Result<Vec<u8>, Error> {
+pub(super) fn success(text: &str) -> Result<Vec<u8>, Error> {
     if text.is_empty() || text == "all-non-zero" {
         return Ok(Vec::new());
     }
