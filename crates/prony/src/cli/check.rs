@@ -26,6 +26,8 @@ use prony_runner::{load, scratch};
 
 /// Which file.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  prony check experiment.toml")]
 pub struct Arguments {
     /// Experiment file
     #[arg(value_name = "FILE")]

@@ -18,6 +18,8 @@ use prony_runner::load;
 
 /// What is written, and where to.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  prony data experiment.toml --to ndjson > records.ndjson")]
 pub struct Arguments {
     /// Experiment file; the records are those that its `[data]` generates for the first block
     #[arg(value_name = "FILE")]

@@ -44,6 +44,10 @@ pub mod tune;
 /// Measures data stores and the programs built on them, and refuses to mislead.
 #[derive(Debug, Parser)]
 #[command(name = "prony", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(after_help = "Examples:
+  prony exec 'sleep 0.1' 'sleep 0.2'                      # compares two commands
+  prony new --for store && prony run experiment.toml      # compares two storage engines
+  prony show --all                                        # shows the latest run again, with all tables")]
 struct Arguments {
     /// Colour: on a terminal only, always, or never (NO_COLOR is respected)
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]

@@ -13,6 +13,9 @@ use crate::output_file::{OutputFiles, Present};
 
 /// Where to, and what for.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony new --for program
+  prony new sort.toml --from \"-S sh 'sort a | uniq' 'sort -u a'\"")]
 pub struct Arguments {
     /// File to write; a file with content is never overwritten
     #[arg(value_name = "FILE", default_value = "experiment.toml")]

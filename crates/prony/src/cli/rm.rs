@@ -12,6 +12,8 @@ use prony_results::{Database, RunHead, RunId};
 
 /// Delete runs with all their records
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Example:
+  prony rm 3 4")]
 pub struct RmArgs {
     /// Numbers of the runs; `-1` is the latest
     #[arg(value_name = "RUN", required = true, allow_negative_numbers = true)]

@@ -40,6 +40,11 @@ use prony_stats::MIN_BLOCKS;
 
 /// What to run and how.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony run experiment.toml
+  prony run experiment.toml --only store=lmdb --blocks 12
+  prony run gate.toml --fail-if 'write.time slower 5%'
+  prony run --resume")]
 pub struct Arguments {
     /// Experiment file; not needed with --resume
     #[arg(value_name = "FILE", required_unless_present = "resume")]
