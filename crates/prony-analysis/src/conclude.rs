@@ -7,6 +7,7 @@
 
 use prony_experiment::design::AllowedErrors;
 use prony_model::metric::{Metric, MetricKey};
+use prony_model::number;
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::record::{Completion, PhaseRecord};
 use prony_model::spec::{Action, PhaseSpec};
@@ -144,12 +145,15 @@ fn too_many_errors(one: &Observed, allowed: AllowedErrors) -> bool {
 fn with_errors(ending: Ending, one: &Observed, allowed: AllowedErrors) -> Ending {
     let phase = &one.phase;
     let errors = count(phase, Metric::Errors).unwrap_or(0);
-    let of = offered(phase).map(|offered| format!(" of {offered}")).unwrap_or_default();
+    let of = match offered(phase) {
+        Some(offered) => format!("{errors} of {}", number::count(offered, "operation")),
+        None => number::count(errors, "operation"),
+    };
     let of_the_disk = |text: &&String| one.disk_full > 0 && text.contains("disk full");
     let most = phase.errors.iter().max_by_key(|(_, times)| **times).map(|(text, _)| text);
     let text = phase.errors.keys().find(of_the_disk).or(most);
     let cause = text.map(|text| format!(", most often: {text}")).unwrap_or_default();
-    let shown = format!("{errors}{of} operations of phase `{}` failed, and {allowed} may fail{cause}", phase.name);
+    let shown = format!("{of} of phase `{}` failed, and {allowed} may fail{cause}", phase.name);
     let mut evidence = ending.evidence;
     if !matches!(ending.outcome, Outcome::Ok | Outcome::Saturated) {
         evidence.push(shown);

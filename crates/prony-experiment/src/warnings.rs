@@ -6,6 +6,7 @@ use super::design::{Experiment, Variant};
 use super::node::{Node, Value, parse};
 use super::problem::{Problem, Problems};
 use super::shell_syntax::{ShellSyntax, shell_syntax};
+use prony_model::number::count;
 use prony_model::program::{CommandLine, ProgramSpec};
 use prony_model::spec::{DataSpec, Size};
 use prony_model::units::{Bytes, parse_bytes};
@@ -70,7 +71,7 @@ fn values(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>) {
         _ => None,
     };
     for text in experiment.variants().iter().filter_map(|variant| variant.spec.data.as_ref().and_then(whole)) {
-        let message = format!("every value is the text `{text}`, {} bytes long", text.len());
+        let message = format!("every value is the text `{text}`, {} long", count(text.len(), "byte"));
         let hint = format!("for values with a size of {text} write `value = {{ bytes = \"{text}\" }}`");
         problems.add(Problem::new(place.span.clone(), message).hint(hint));
     }

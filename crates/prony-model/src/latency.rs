@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{DeserializeError, Deserializer, Serializer, V2Serializer};
 
 use crate::metric::Metric;
+use crate::number::count;
 use crate::reading::{Reading, Why};
 use crate::record::{HistogramRecord, LatencyKind};
 use crate::units::Nanos;
@@ -179,7 +180,8 @@ impl Recorder {
         }
         if rank > ok - self.saturated() {
             return Reading::Missing(Why::Failed(
-                format!("{} operations took one hour or longer, the most that is recorded", self.saturated()).into(),
+                format!("{} took one hour or longer, the most that is recorded", count(self.saturated(), "operation"))
+                    .into(),
             ));
         }
         // Half a rank less, so that rounding of the quotient cannot reach the next.

@@ -138,9 +138,13 @@ fn largest(value: u64, units: &[(&str, f64, usize)]) -> String {
     format!("{:.decimals$} {name}", value as f64 / factor)
 }
 
-/// So many of a noun whose plural takes an s: `1 trial`, `3 trials`.
+/// So many of a noun whose plural takes an s, or es behind one: `1 trial`, `3 more trials`, `2 processes`.
 pub fn count<N: Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
-    let ending = if n == N::from(1) { "" } else { "s" };
+    let ending = match noun {
+        _ if n == N::from(1) => "",
+        noun if noun.ends_with('s') => "es",
+        _ => "s",
+    };
     format!("{n} {noun}{ending}")
 }
 
@@ -185,6 +189,12 @@ mod tests {
             ["999.99 kB", "1.0 MB", "999.9 MB", "1.00 GB"]
         );
         assert_eq!([999_994, 999_995].map(nanos), ["999.99 us", "1.00 ms"]);
+    }
+
+    #[test]
+    fn nouns_behind_one_have_no_ending() {
+        assert_eq!([0, 1, 2].map(|n| count(n, "more trial")), ["0 more trials", "1 more trial", "2 more trials"]);
+        assert_eq!([1.0, 3.0].map(|n| count(n, "process")), ["1 process", "3 processes"]);
     }
 
     #[test]

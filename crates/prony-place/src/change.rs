@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use prony_analysis::guard::{Finding, copies as guard};
 use prony_model::catalog::Lack;
+use prony_model::number;
 use prony_model::program::{Change, Manager, ProgramSpec};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -15,7 +16,8 @@ use crate::dependency::{Run, install, installed, installer};
 use crate::error::Error;
 use crate::launch_setting::open_whole;
 use crate::paths::FROM_FILE;
-use crate::{digest, revision, startable};
+use crate::startable::{self, Written};
+use crate::{digest, revision};
 
 /// The kernel gives files the time of the last clock tick, which is at most this long ago (100 Hz).
 const TICK: Duration = Duration::from_millis(10);
@@ -248,9 +250,8 @@ pub fn lacking(program: &ProgramSpec) -> Vec<Lack> {
 fn uninstallable(program: &ProgramSpec, directory: &Path, manager: Option<Manager>) -> Option<String> {
     let is_revised = matches!(program.changes.first(), Some(Change::Revision { .. }));
     match installer(directory, manager) {
-        Ok(command) => {
-            startable::missing(program, command).map(|why| format!("cannot find the command `{command}`: {why}"))
-        }
+        Ok(command) => startable::missing(program, command, Written::InFile)
+            .map(|why| format!("cannot find the command `{command}`: {why}")),
         Err(why) => (!is_revised).then_some(why),
     }
 }
@@ -273,14 +274,16 @@ fn replace(copy: &Path, file: &str, find: &str, with: &str, count: u64) -> Resul
     let path = inside(copy, file)?;
     let changed = replaced(&read(&path, file)?, file, find, with, count)?;
     write(&path, &changed).map_err(|error| format!("cannot write `{file}`: {error}"))?;
-    Ok(format!("`{file}`: replaced {count} times, hash is now {:016x}", xxh3_64(changed.as_bytes())))
+    let times = number::count(count, "time");
+    Ok(format!("`{file}`: replaced {times}, hash is now {:016x}", xxh3_64(changed.as_bytes())))
 }
 
 /// The text of `file` with the change.
 fn replaced(text: &str, file: &str, find: &str, with: &str, count: u64) -> Result<String, String> {
     let found = if find.is_empty() { 0 } else { text.matches(find).count() as u64 };
     if found != count {
-        return Err(format!("`{file}` contains the text of `find` {found} times, not {count}"));
+        let times = number::count(found, "time");
+        return Err(format!("`{file}` contains the text of `find` {times}, not {count}"));
     }
     let changed = text.replace(find, with);
     if changed == text {
@@ -351,7 +354,7 @@ mod tests {
         assert!(done.starts_with("`a.js`: replaced 2 times, hash is now "), "{done}");
         assert_eq!(fs::read_to_string(site.path().join("a.js")).unwrap(), "three two three\n");
         for (file, find, with, count, said) in [
-            ("a.js", "two", "2", 2, "`a.js` contains the text of `find` 1 times, not 2"),
+            ("a.js", "two", "2", 2, "`a.js` contains the text of `find` 1 time, not 2"),
             ("a.js", "", "2", 1, "`a.js` contains the text of `find` 0 times, not 1"),
             ("a.js", "two", "two", 1, "the replacement leaves `a.js` unchanged"),
             ("../a.js", "two", "2", 1, "`../a.js` is not inside the copy"),

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use prony_model::error::message;
+use prony_model::number::count;
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -136,7 +137,7 @@ fn tree(of: Option<&String>, directory: &Path) -> String {
 }
 
 fn more_links(more: usize) -> String {
-    if more == 0 { String::new() } else { format!("; {more} more links lead out of it, too") }
+    if more == 0 { String::new() } else { format!("; {} out of it", count(more, "more link")) }
 }
 
 /// Names that are listed; further ones are counted.
@@ -147,6 +148,6 @@ fn listed(names: &[String]) -> String {
     let first: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
     match names.len().saturating_sub(MOST_NAMES) {
         0 => first.join(", "),
-        more => format!("{} and {more} other files", first.join(", ")),
+        more => format!("{} and {}", first.join(", "), count(more, "other file")),
     }
 }

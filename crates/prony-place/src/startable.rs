@@ -11,15 +11,24 @@ use prony_os::launch::DEFAULT_PATH;
 
 use crate::error::Error;
 
+/// Where the user wrote a command, whose words the hint uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// In an experiment file.
+    InFile,
+    /// On the command line of `prony exec`.
+    AsOptions,
+}
+
 /// Searches for the command of each program, unless a step before its trials may create it.
 ///
 /// # Errors
 /// [`Error::Refused`] with the first that is not there.
-pub fn startable(experiment: &Experiment) -> Result<(), Error> {
+pub fn startable(experiment: &Experiment, written: Written) -> Result<(), Error> {
     let mut checked = BTreeSet::new();
     for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
         if checked.insert((program.command.words().into_iter().next(), program.env.get("PATH"), &program.directory))
-            && let Some((message, hint)) = lacking(program)
+            && let Some((message, hint)) = lacking(program, written)
         {
             return Err(Error::Refused { message, hint });
         }
@@ -28,10 +37,10 @@ pub fn startable(experiment: &Experiment) -> Result<(), Error> {
 }
 
 /// The message where a program's command does not exist, and a hint; `None` where it exists, or may still be created.
-pub fn lacking(program: &ProgramSpec) -> Option<(String, String)> {
+pub fn lacking(program: &ProgramSpec, written: Written) -> Option<(String, String)> {
     let known = |word: &String| ![DIR, TMP].iter().any(|hole| word.contains(hole));
     let command = program.command.words().into_iter().next().filter(known)?;
-    let hint = if is_brought(program) { None } else { missing(program, &command) };
+    let hint = if is_brought(program) { None } else { missing(program, &command, written) };
     hint.map(|hint| (format!("cannot find the command `{command}`"), hint))
 }
 
@@ -41,7 +50,7 @@ const fn is_brought(program: &ProgramSpec) -> bool {
 }
 
 /// What to do about a missing command, by the directory and the PATH of a program; `None` if the command exists.
-pub fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
+pub fn missing(program: &ProgramSpec, command: &str, written: Written) -> Option<String> {
     let directory = program.directory.as_deref().map(Path::new);
     if find(program, directory, command.as_ref()).is_some() {
         return None;
@@ -50,7 +59,7 @@ pub fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
         return Some(of_path(&named(directory, command.as_ref())));
     }
     let here = directory.map(|directory| directory.join(command)).filter(|path| path.is_file());
-    Some(hint(command, here.is_some()))
+    Some(hint(command, here.is_some(), written))
 }
 
 /// The file that a command is, by the PATH of a program that works in a directory.
@@ -84,14 +93,16 @@ fn of_path(path: &Path) -> String {
     format!("{what} `{}`", path.display())
 }
 
-fn hint(command: &str, here: bool) -> String {
+fn hint(command: &str, here: bool, written: Written) -> String {
+    let (set, shell) = match written {
+        Written::InFile => ("`env`".to_owned(), "`shell = true`"),
+        Written::AsOptions => (format!("`--env '{command}'`"), "`-S sh`"),
+    };
     if here {
         format!("write `./{command}` to run the file in the program's directory")
     } else if command.contains('=') {
-        format!(
-            "set a variable by `env` (`prony exec --env '{command}'`), or let a shell read the command: `shell = true` (`-S sh`)"
-        )
+        format!("set a variable by {set}, or let a shell read the command: {shell}")
     } else {
-        "no directory of PATH contains the command; shell builtins need `shell = true` (`prony exec -S sh`)".into()
+        format!("no directory of PATH contains the command; shell builtins need {shell}")
     }
 }

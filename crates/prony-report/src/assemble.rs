@@ -21,6 +21,7 @@ use super::left_out;
 use super::machine;
 use super::model::{Align, Column, Label, Report, Row, Table, Topic};
 use super::notes::Notes;
+use super::nothing_measured::nothing_measured;
 use super::preface;
 use super::processes;
 use super::remarks::remarks;
@@ -78,6 +79,13 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         let all = findings.len();
         findings.retain(|finding| !finding.is_note());
         closing = Some(more(data, all - findings.len(), &options.database));
+    }
+    let is_plain = options.brief && !options.names_figures() && !options.processes;
+    if let Some((headline, ended)) = nothing_measured(data, &options.commands).filter(|_| is_plain) {
+        findings.retain(|finding| !finding.is_of("trials_failed"));
+        findings.insert(0, headline);
+        let (title, preface, remarks) = (data.head.title.clone(), preface::brief(data), vec![ended]);
+        return Report { title, preface, findings, remarks, closing, ..Report::default() };
     }
     Report {
         title: data.head.title.clone(),

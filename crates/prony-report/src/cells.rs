@@ -3,12 +3,13 @@
 
 use prony_experiment::design::{CellPart, Experiment, Expr, Statistic};
 use prony_experiment::expr::{Dimension, dimension};
+use prony_model::number;
 use prony_model::reading::Why;
 use prony_model::record::TrialRecord;
 use prony_model::units::Unit;
 
 use super::cell_value::{Summary, in_phase};
-use super::model::{Align, Cell, Figure};
+use super::model::{Align, Cell, Column, Figure, Topic};
 use super::notes::Notes;
 use super::unit_format::Scale;
 use super::words::{ended, evidence, short};
@@ -125,6 +126,28 @@ pub(super) fn scales(plan: &Plan<'_>, sources: &[Source<'_>], time: Option<&str>
         .collect()
 }
 
+/// A column of values that were given as numbers, such as those of another tool's file: in one unit, each with the least and
+/// the greatest where they are known, in as many digits as these leave.
+pub fn given(heading: &str, unit: Unit, figures: &[Figure]) -> (Column, Vec<Cell>) {
+    let numbers: Vec<f64> = figures.iter().filter_map(|figure| figure.value).collect();
+    let scale = Scale::choose(Some(Dimension::Unit(unit)), None, &numbers);
+    let cell = |figure: &Figure| {
+        let (main, spread) = match (figure.value, figure.low.zip(figure.high).filter(|(low, high)| low < high)) {
+            (None, _) => ("-".to_owned(), String::new()),
+            (Some(value), None) => (scale.print(value), String::new()),
+            (Some(value), Some((low, high))) => {
+                let scale = scale.within(value, high - low);
+                (scale.print(value), format!("[{}..{}]", scale.print(low), scale.print(high)))
+            }
+        };
+        Cell { main, spread, figures: vec![figure.clone()], ..Cell::default() }
+    };
+    let (heading, unit) = (heading.to_owned(), scale.name.to_owned());
+    let column =
+        Column { group: String::new(), heading, unit, align: Align::Right, topic: Topic::Asked, marks: Vec::new() };
+    (column, figures.iter().map(cell).collect())
+}
+
 /// Whether the cells hold one value and no text, so that the unit can be in the heading.
 fn is_single(parts: &[CellPart]) -> bool {
     matches!(parts, [CellPart::Figure { .. }])
@@ -204,16 +227,16 @@ impl Writer<'_> {
             cell.marks.push(notes.mark(format!("trials of this row without a value: {}", ended(&summary.ended))));
         }
         if !summary.failed.is_empty() {
-            let (n, all) = (summary.failed.len(), summary.numbers.len());
+            let (n, all) = (summary.failed.len(), number::count(summary.numbers.len(), "trial"));
             let said = evidence(&summary.failed).unwrap_or_else(|| ended(&summary.failed));
-            cell.marks.push(notes.mark(format!("{said} (in {n} of {all} trials)")));
+            cell.marks.push(notes.mark(format!("{said} (in {n} of {all})")));
         }
         match summary.missing.first() {
             Some(Why::NotApplicable) | None => {}
             Some(why) if summary.numbers.is_empty() => cell.marks.push(notes.mark(why.to_string())),
             Some(why) => {
-                let all = summary.numbers.len() + summary.missing.len();
-                cell.marks.push(notes.mark(format!("missing in {} of {all} trials: {why}", summary.missing.len())));
+                let all = number::count(summary.numbers.len() + summary.missing.len(), "trial");
+                cell.marks.push(notes.mark(format!("missing in {} of {all}: {why}", summary.missing.len())));
             }
         }
         cell.marks.dedup();

@@ -19,6 +19,7 @@ mod left_out;
 mod machine;
 mod model;
 mod notes;
+mod nothing_measured;
 pub mod plot;
 mod preface;
 mod processes;
@@ -32,6 +33,7 @@ mod words;
 
 pub use assemble::{Options, build};
 pub use cell_value::least_memory;
+pub use cells::given;
 pub use error::Error;
 pub use machine::facts_lines;
 pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Remarks, Report, Row, Table, Topic};

@@ -58,6 +58,11 @@ impl FindingLine {
     pub(crate) fn is_note(&self) -> bool {
         self.severity == "note"
     }
+
+    /// Whether it is a finding of this guard.
+    pub(crate) fn is_of(&self, guard: &str) -> bool {
+        self.text.starts_with(&format!("`{guard}`"))
+    }
 }
 
 /// A table: label columns, then columns of values.

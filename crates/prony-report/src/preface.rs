@@ -47,8 +47,9 @@ fn ignored(data: &RunData) -> Vec<String> {
                 *codes.entry(code).or_default() += 1;
             }
         }
+        let all = count(own.len(), "trial");
         let each: Vec<String> =
-            codes.iter().map(|(code, n)| format!("{n} of {} trials ended with exit code {code}", own.len())).collect();
+            codes.iter().map(|(code, n)| format!("{n} of {all} ended with exit code {code}")).collect();
         let whose = match experiment.variants().len() {
             0 | 1 => String::new(),
             _ => format!(" of `{}`", experiment.labels(variant)),
@@ -169,7 +170,7 @@ fn gathered(findings: &[Finding]) -> Vec<(Severity, FindingLine)> {
 
 fn of_run_line(finding: &Finding, more: usize) -> FindingLine {
     let phase = finding.phase.as_ref().map(|p| format!(" in `{p}`")).unwrap_or_default();
-    let rest = if more > 0 { format!(" (and {more} more findings of this kind)") } else { String::new() };
+    let rest = if more > 0 { format!(" (and {} of this kind)", count(more, "more finding")) } else { String::new() };
     let text = format!("`{}`{phase}: {}{rest}", finding.guard, finding.message);
     FindingLine { severity: word(finding.severity), text, hint: finding.hint.clone() }
 }

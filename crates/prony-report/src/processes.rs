@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use prony_experiment::design::{CellPart, Expr, Statistic, Variant};
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_model::number::count;
 use prony_model::processes::{NOT_ATTRIBUTED, name};
 use prony_model::reading::Reading;
 use prony_model::record::{MetricKeyText, PhaseRecord, TrialRecord};
@@ -88,7 +89,8 @@ fn table(data: &RunData, variant: &Variant, phase: &str, caption: &str) -> Optio
     }
     notes.general(SOURCES);
     if more > 0 {
-        notes.general(format!("{more} more processes used less CPU time; `prony report --format csv` lists them"));
+        let more = count(more, "more process");
+        notes.general(format!("not shown: {more} with less CPU time; `prony report --format csv` lists all"));
     }
     let title = Some(title(data, variant, phase));
     let caption = caption.to_owned();

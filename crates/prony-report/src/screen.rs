@@ -8,6 +8,8 @@
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal, Stderr, Stdout, Write};
 
+use unicode_width::UnicodeWidthStr;
+
 /// The standard output stream, for writers that escape their texts themselves.
 pub fn stdout() -> BufWriter<Stdout> {
     BufWriter::new(io::stdout())
@@ -63,6 +65,44 @@ fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> String {
     out
 }
 
+/// Breaks a text between words; a word that is too long gets a line of its own.
+pub(crate) fn wrap(text: &str, to: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().map(|l| (l.width(), l));
+        match line {
+            Some((0, line)) => line.push_str(word),
+            Some((used, line)) if used + 1 + word.width() <= to => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// What the lines after the first of a broken text are aligned behind.
+const MARKS: [&str; 5] = ["error: ", "warning: ", "hint: ", "note: ", "- "];
+
+/// A text whose longer lines are broken between words, with the indentation of the line repeated. Excerpts of files,
+/// which have a bar at their margin, stay whole: a mark below points at a column.
+fn broken(text: &str, to: usize) -> String {
+    let line = |line: &str| {
+        let body = line.trim_start_matches(' ');
+        let is_excerpt = body.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().starts_with('|');
+        if line.width() <= to || is_excerpt {
+            return line.to_owned();
+        }
+        let mark = MARKS.iter().find(|mark| body.starts_with(**mark)).map_or(0, |mark| mark.len());
+        let (indent, (mark, rest)) = (line.len() - body.len(), body.split_at(mark));
+        let next = format!("\n{}", " ".repeat(indent + mark.len()));
+        let lines = wrap(rest, to.saturating_sub(indent + mark.len()).max(20));
+        format!("{}{mark}{}", " ".repeat(indent), lines.join(&next))
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// How a text may stand out, where colour is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -78,19 +118,26 @@ pub enum Style {
 pub struct Screen<W> {
     out: W,
     colour: bool,
+    /// Lines are broken at this column; `None` breaks none.
+    width: Option<usize>,
 }
 
 impl Screen<Stderr> {
-    /// The standard error stream.
+    /// The standard error stream; on a terminal, lines are broken at its width.
     pub fn messages() -> Self {
-        Self::new(io::stderr(), false)
+        Self::new(io::stderr(), false).broken_at(shows_messages().then(columns))
     }
 }
 
 impl<W: Write> Screen<W> {
     /// Text for `out`, in colour or not.
     pub const fn new(out: W, colour: bool) -> Self {
-        Self { out, colour }
+        Self { out, colour, width: None }
+    }
+
+    /// The same with the lines of [`Screen::text`] and [`Screen::line`] broken at this column.
+    pub fn broken_at(self, width: Option<usize>) -> Self {
+        Self { width, ..self }
     }
 
     /// Writes a text of one or more lines.
@@ -98,7 +145,11 @@ impl<W: Write> Screen<W> {
     /// # Errors
     /// Those of the output.
     pub fn text(&mut self, text: &str) -> io::Result<()> {
-        self.out.write_all(lines(text).as_bytes())
+        let text = match self.width {
+            Some(width) => broken(&lines(text), width),
+            None => lines(text),
+        };
+        self.out.write_all(text.as_bytes())
     }
 
     /// Writes a line.
@@ -208,6 +259,29 @@ mod tests {
         screen.line(HOSTILE).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, format!("\u{1b}[31m\\u{{1b}}[0mx\u{1b}[0m{SHOWN}\n"));
+    }
+
+    #[test]
+    fn lines_are_broken_at_the_width_behind_their_mark_and_excerpts_are_not() {
+        let excerpt = "12 | key = \"a text that is longer than forty columns\"\n   |       ^^^^\n";
+        let text = format!(
+            "error: one two three four five six seven eight nine\n  \
+             - five six seven eight nine ten eleven twelve\nshort\n\n{excerpt}"
+        );
+        let screened = |width| {
+            let mut out = Vec::new();
+            Screen::new(&mut out, false).broken_at(width).text(&text).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let broken = "error: one two three four five six seven\n       eight nine\n  \
+                      - five six seven eight nine ten eleven\n    twelve\nshort\n\n";
+        assert_eq!(screened(Some(40)), format!("{broken}{excerpt}"));
+        assert_eq!(screened(None), text);
+    }
+
+    #[test]
+    fn overlong_word_gets_its_own_line() {
+        assert_eq!(wrap("a incomprehensibilities b c", 5), ["a", "incomprehensibilities", "b c"]);
     }
 
     #[test]

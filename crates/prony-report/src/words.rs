@@ -98,11 +98,16 @@ const QUOTED: usize = 200;
 
 /// What shows how the trials ended: the first that has any evidence.
 pub(super) fn evidence(trials: &[&TrialRecord]) -> Option<String> {
+    evidence_text(trials).map(|(outcome, text)| format!("{}: {text}", short(outcome)))
+}
+
+/// The outcome of the first trial that has any evidence, and the evidence.
+pub(super) fn evidence_text(trials: &[&TrialRecord]) -> Option<(Outcome, String)> {
     let trial = trials.iter().find(|t| !t.ending.evidence.is_empty())?;
     let text = trial.ending.evidence.join("; ");
     let quoted: String = text.chars().take(QUOTED).collect();
     let cut = if quoted.len() < text.len() { " ..." } else { "" };
-    Some(format!("{}: {quoted}{cut}", short(trial.ending.outcome)))
+    Some((trial.ending.outcome, quoted + cut))
 }
 
 /// Three significant digits and the unit, seconds above one: `48.3 s`, `1500 s`, `12.0 ms`.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use prony_experiment::design::Experiment;
 use prony_experiment::plan::{Outline, outline};
-use prony_model::number::percent_with;
+use prony_model::number::{count, percent_with};
 use prony_model::units::Nanos;
 use prony_stats::power::effect_of_blocks;
 use prony_stats::{CLOSING, blocks_before_any_verdict};
@@ -113,7 +113,7 @@ impl fmt::Display for Bought {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (budget, trials) = (span(self.budget), self.trials);
         let by = match self.basis {
-            Basis::Trials(n) => format!(", estimated from {n} trials of earlier runs"),
+            Basis::Trials(n) => format!(", estimated from {} of earlier runs", count(n, "trial")),
             Basis::Crude => ", by a crude model that may be wrong by a factor of 5 either way".to_owned(),
             Basis::Run | Basis::Unknown => String::new(),
         };
@@ -125,9 +125,9 @@ impl fmt::Display for Bought {
                     span(block)
                 )?;
             }
-            Some((block, 1)) => write!(f, "the budget of {budget} suffices for about 1 block of {}{by}", span(block))?,
             Some((block, fit)) => {
-                write!(f, "the budget of {budget} suffices for about {fit} blocks of {}{by}", span(block))?
+                let fit = count(fit, "block");
+                write!(f, "the budget of {budget} suffices for about {fit} of {}{by}", span(block))?;
             }
             None => write!(f, "how many blocks fit into the budget of {budget} is not known before the first block")?,
         }
@@ -144,8 +144,9 @@ impl fmt::Display for Bought {
                 let room = self.budget.since(self.once).as_nanos() / u64::from(needed * trials.max(1));
                 write!(
                     f,
-                    "; a verdict needs at least {needed} blocks of {trials} trials each: they fit if a trial, its \
-                     preparation and waits included, takes at most {} on average",
+                    "; a verdict needs at least {needed} blocks of {} each: they fit if a trial, its preparation and \
+                     waits included, takes at most {} on average",
+                    count(trials, "trial"),
                     span(Nanos::from_nanos(room))
                 )?;
             }

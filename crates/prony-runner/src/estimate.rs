@@ -8,6 +8,7 @@ use std::path::Path;
 use prony_engines::registry;
 use prony_experiment::design::{Experiment, Variant};
 use prony_experiment::plan::Outline;
+use prony_model::number;
 use prony_model::program::Care;
 use prony_model::record::Spent;
 use prony_model::spec::{Action, Amount, Durability, Grouping, Ops, PhaseSpec, TrialSpec};
@@ -72,7 +73,9 @@ impl fmt::Display for Estimate {
         let range = if least == most { most } else { format!("{least} to {most}") };
         match self.basis {
             Basis::Crude => write!(f, "about {range}, by a crude model that may be wrong by a factor of 5 either way"),
-            Basis::Trials(n) => write!(f, "about {range}, estimated from {n} trials of earlier runs"),
+            Basis::Trials(n) => {
+                write!(f, "about {range}, estimated from {} of earlier runs", number::count(n, "trial"))
+            }
             Basis::Run => write!(f, "about {range}"),
             Basis::Unknown => {
                 if self.most > Nanos::ZERO {

@@ -13,11 +13,12 @@ use prony_model::program::{InputSpec, OutputTo, ProgramSpec};
 use prony_model::spec::{Action, Amount, DataSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
 use prony_os::limits::{Ability, Limit};
+use prony_place::change;
 use prony_place::launch_setting::open_whole;
 use prony_place::output_targets::{NAME_ANOTHER, Protected};
 use prony_place::paths::{FROM_FILE, for_scratch};
 use prony_place::sources::Sources;
-use prony_place::{change, startable};
+use prony_place::startable::{self, Written};
 use rustix::fs::{Access, StatVfs, access, statvfs};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -129,7 +130,7 @@ fn of_program(program: &ProgramSpec, sources: &Sources, protected: &Protected) -
         let hint = error.hint().unwrap_or_else(|| FROM_FILE.to_owned());
         lacking.push(lack("directory", (error.to_string(), hint)));
     }
-    lacking.extend(startable::lacking(program).map(|fault| lack("command", fault)));
+    lacking.extend(startable::lacking(program, Written::InFile).map(|fault| lack("command", fault)));
     lacking
 }
 

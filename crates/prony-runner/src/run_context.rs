@@ -19,7 +19,7 @@ use prony_os::runs::{self, Announced};
 use prony_place::external_files::Files;
 use prony_place::paths::for_scratch;
 use prony_place::place::{Means, Places};
-use prony_place::startable::startable;
+use prony_place::startable::{Written, startable};
 
 use crate::error::Error;
 use crate::reused::{Environments, Tracing};
@@ -91,7 +91,7 @@ impl<'a> RunContext<'a> {
     ) -> Result<Self, Error> {
         for_scratch(near)?;
         enforceable(experiment)?;
-        startable(experiment)?;
+        startable(experiment, Written::InFile)?;
         let places = Places::of_experiment(experiment, own)?;
         sweep(near, observer)?;
         let (environments, tracepoints) = (Environments::default(), Tracing::of(experiment));

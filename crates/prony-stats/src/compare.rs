@@ -10,7 +10,7 @@ use super::p_values::Law;
 use super::power::{least_blocks, smallest_effect};
 use super::sign::{Bracketed, SignTest, gap_needed};
 use super::verdict::{RatioInterval, Verdict, judge};
-use prony_model::number::effect;
+use prony_model::number::{count, effect};
 use prony_model::reading::{Reading, Why};
 
 /// With fewer trials than this of a variant, not even "does not finish" is stated.
@@ -345,21 +345,22 @@ impl Evidence {
             Some(number) => format!("interim analysis {} of {}", number + 1, analyses.len()),
             None => {
                 let none = || "no interim analysis is planned".to_owned();
-                let first =
-                    analyses.first().map_or_else(none, |at| format!("the first interim analysis is at {at} blocks"));
-                return format!("no test: {} complete blocks, {first}", self.brackets.len());
+                let first = analyses
+                    .first()
+                    .map_or_else(none, |at| format!("the first interim analysis is at {}", count(*at, "block")));
+                return format!("no test: {}, {first}", count(self.brackets.len(), "complete block"));
             }
         };
         let twice = contrast.blocks.iter().all(|block| block.baseline_twice().is_some());
         let unimodal = gap_needed(self.at, self.spent) > 0.0;
         format!(
             "exact sign test against {}{}, {analysis} at {} blocks, interval at error {:.2e}, \
-             Holm's correction over {} comparisons",
+             Holm's correction over {}",
             if twice { "both baselines of the block" } else { "the baseline of the block" },
             if unimodal { ", assuming unimodal noise" } else { "" },
             self.at,
             self.spent,
-            family.size(),
+            count(family.size(), "comparison"),
         )
     }
 
@@ -368,8 +369,9 @@ impl Evidence {
         let (all, paired) = (contrast.blocks.len(), self.brackets.len());
         if paired < all {
             notes.push(format!(
-                "{} of {all} blocks are not paired: one of their trials has no usable result",
-                all - paired
+                "{} of {} are not paired: one of their trials has no usable result",
+                all - paired,
+                count(all, "block")
             ));
         }
         if self.at > 0 && (self.at as usize) < paired {

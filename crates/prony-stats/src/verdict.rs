@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use prony_model::metric::{Better, Metric};
-use prony_model::number::percent;
+use prony_model::number::{count, percent};
 use prony_model::reading::Reading;
 use prony_model::units::Unit;
 
@@ -119,7 +119,7 @@ impl Verdict {
             Self::DiffersWithinMargin => format!("differs by less than the margin of {}", percent(margin)),
             Self::NoDifference => "no difference".to_owned(),
             Self::CantTell { more_blocks: Reading::Measured(n) } => {
-                format!("can't tell (about {n} more blocks would decide)")
+                format!("can't tell (about {} would decide)", count(*n, "more block"))
             }
             Self::CantTell { .. } => "can't tell".to_owned(),
             Self::FinishesMoreOften => "finishes more often".to_owned(),

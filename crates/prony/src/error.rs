@@ -76,6 +76,12 @@ pub enum Error {
         /// What the system says, or how the command ended.
         source: io::Error,
     },
+    /// Errors of what was made of the options of a command, in words of these options.
+    #[error("{text}")]
+    Worded {
+        /// The whole message, as [`Error::text`] gives it.
+        text: String,
+    },
     /// Arguments that do not go together.
     #[error("{message}")]
     Arguments {
@@ -106,6 +112,7 @@ impl Error {
     pub fn text(&self) -> String {
         match self {
             Self::Runner(error) => error.text(),
+            Self::Worded { text } => text.clone(),
             _ => message(self, self.hint()),
         }
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{Finding, Severity, percent};
+use prony_model::number;
 use prony_model::reading::Reading;
 use prony_model::record::{Conditions, ReferenceTimes, TrialRecord};
 use prony_model::units::Nanos;
@@ -83,9 +84,13 @@ fn signs(disturbances: &Disturbances, usual: &[(String, f64)]) -> Vec<String> {
     };
     signs.extend(share(disturbances.steal, STEAL, "CPU time went to other virtual machines (steal)"));
     signs.extend(share(disturbances.pressure_memory, MEMORY_PRESSURE, "time some task waited for memory"));
-    signs.extend(disturbances.swapped.filter(|n| *n > 0.0).map(|n| format!("{n:.0} pages swapped")));
-    signs
-        .extend(disturbances.throttled_thermal.filter(|n| *n > 0.0).map(|n| format!("throttled {n:.0} times by heat")));
+    signs.extend(disturbances.swapped.filter(|n| *n > 0.0).map(|n| format!("{} swapped", number::count(n, "page"))));
+    signs.extend(
+        disturbances
+            .throttled_thermal
+            .filter(|n| *n > 0.0)
+            .map(|n| format!("throttled {} by heat", number::count(n, "time"))),
+    );
     signs
 }
 
@@ -108,9 +113,9 @@ pub(crate) fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
     let marked = marked(trials);
     let (first, why) = marked.first()?;
     let message = format!(
-        "{} of {} trials were disturbed by the machine; the first of them is trial {}: {}",
+        "the machine disturbed {} of {}; the first of them is trial {}: {}",
         marked.len(),
-        trials.len(),
+        number::count(trials.len(), "trial"),
         first + 1,
         why.join(", ")
     );

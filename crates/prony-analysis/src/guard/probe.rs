@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{Finding, Severity};
 use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::number::count;
 use prony_model::record::probe::Because;
 use prony_model::record::{Completion, PhaseRecord, ProbeReport, TrialRecord};
 use prony_model::units::{Bytes, Nanos};
@@ -35,8 +36,8 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
 fn lines_lost(probe: &ProbeReport) -> Option<Finding> {
     let lost = Some(probe.lines_lost).filter(|lost| *lost > 0)?;
     let message = format!(
-        "{lost} lines of the probe in the language runtime were lost, so that function calls or heap samples may be \
-         missing"
+        "prony lost {} of the probe in the language runtime, so that function calls or heap samples may be missing",
+        count(lost, "line")
     );
     let hint = "reduce the load on the machine, or run fewer processes with a probe";
     Some(Finding::of("probe_lines_lost", Severity::Warning, message, hint).with(json!({ "lines": lost })))

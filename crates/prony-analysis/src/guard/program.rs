@@ -5,6 +5,7 @@ use serde_json::json;
 use super::phases_not_observed::observed;
 use super::{Finding, Severity, amount, probe};
 use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::number::count;
 use prony_model::program::Trigger;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::{Call, ProgramStore};
@@ -263,8 +264,8 @@ pub(crate) fn flooded(record: &TrialRecord) -> Option<Finding> {
 /// Processes continued to run after the program's own process had ended.
 pub(crate) fn left_behind(record: &TrialRecord) -> Option<Finding> {
     let left = Some(record.program()?.left_behind).filter(|left| *left > 0)?;
-    let message =
-        format!("{left} processes were still running after the program's main process had ended; prony killed them");
+    let processes = count(left, "process");
+    let message = format!("after the program's main process had ended, prony killed {processes} still running");
     let hint = "what these processes did after that is not measured; run a daemon in its foreground mode";
     Some(Finding::of("left_behind", Severity::Warning, message, hint).with(json!({ "processes": left })))
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{Finding, Severity, percent};
 use prony_experiment::design::{Experiment, Variant};
+use prony_model::number::count;
 use prony_model::outcome::counted;
 use prony_model::record::TrialRecord;
 use prony_stats::{InterimAnalyses, autocorrelation, drift};
@@ -36,7 +37,7 @@ pub(crate) fn drifting(values: &[f64], margin: f64) -> Option<Finding> {
 /// Trials that did not end well, each variant's apart: `30 of 120 trials failed: 30 crashed (signal 11) of `variant``.
 pub fn failures(experiment: &Experiment, trials: &[TrialRecord]) -> Option<String> {
     let failed = |t: &&TrialRecord| !t.ending.outcome.is_ok();
-    let count = trials.iter().filter(failed).count();
+    let ended = trials.iter().filter(failed).count();
     let of_variant = |variant: &Variant| {
         let own = trials.iter().filter(failed).filter(|t| t.trial.variant == variant.id);
         let how = counted(own.map(|t| t.ending.outcome));
@@ -47,7 +48,7 @@ pub fn failures(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Strin
         (!how.is_empty()).then(|| format!("{how}{whose}"))
     };
     let each = first_few(experiment.variants().iter().filter_map(of_variant).collect());
-    (count > 0).then(|| format!("{count} of {} trials failed: {each}", trials.len()))
+    (ended > 0).then(|| format!("{ended} of {} failed: {each}", count(trials.len(), "trial")))
 }
 
 /// The text of [`failures`] as a finding.
@@ -79,7 +80,7 @@ pub fn uncompared(experiment: &Experiment) -> Option<Finding> {
     let each = first_few(without.iter().map(|(name, whys)| format!("`{name}`: {}", reasons(whys))).collect());
     // Of several phases, others may be compared.
     let which = if several { "some verdicts" } else { "the verdicts" };
-    let message = format!("{which} leave out {} of {} variants: {each}", without.len(), variants.len());
+    let message = format!("{which} leave out {} of {}: {each}", without.len(), count(variants.len(), "variant"));
     let hint = "a gate (`--fail-if`) does not judge these comparisons; let the baseline run in each stratum, with \
         every phase that is compared";
     Some(Finding::of("uncompared", Severity::Note, message, hint).with(json!({ "variants": without })))
@@ -89,7 +90,7 @@ pub fn uncompared(experiment: &Experiment) -> Option<Finding> {
 fn first_few(mut each: Vec<String>) -> String {
     let rest = each.len().saturating_sub(NAMED);
     each.truncate(NAMED);
-    let more = if rest > 0 { format!("; and {rest} more variants") } else { String::new() };
+    let more = if rest > 0 { format!("; and {}", count(rest, "more variant")) } else { String::new() };
     format!("{}{more}", each.join("; "))
 }
 
@@ -207,7 +208,7 @@ fn whose(experiment: &Experiment, variants: &BTreeSet<usize>) -> String {
     match (experiment.variants().len(), rest) {
         (0 | 1, _) => String::new(),
         (_, 0) => format!(" of {}", names.join(", ")),
-        _ => format!(" of {} and {rest} other variants", names.join(", ")),
+        _ => format!(" of {} and {}", names.join(", "), count(rest, "other variant")),
     }
 }
 

@@ -540,7 +540,7 @@ fn disturbed_trials_are_marked_with_their_signs() {
     trials.push(with(9, conditions(40, Reading::Measured(0.1))));
     let found = disturbed_trials(&trials.iter().collect::<Vec<_>>()).unwrap();
     assert!(found.message.starts_with(
-        "1 of 10 trials were disturbed by the machine; the first of them is trial 10: the cpu reference workload \
+        "the machine disturbed 1 of 10 trials; the first of them is trial 10: the cpu reference workload \
              took 2.00 times"
     ));
     assert!(found.message.contains("10 % of the CPU time went to other virtual machines"), "{}", found.message);

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::disturbances::Disturbances;
 use super::{Finding, Severity, amount, percent, phases_not_observed, processes, program, replicas, reported_values};
 use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::number;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
 use prony_model::spec::{Action, Sign, TrialSpec};
@@ -67,7 +68,7 @@ pub(crate) fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
     let done = amount(phase, Metric::Operations).unwrap_or(0.0);
     let commonest = phase.errors.iter().min_by_key(|(_, count)| Reverse(**count));
     let commonest = commonest.map_or(String::new(), |(text, _)| format!(", most often: {}", quoted(text)));
-    let message = format!("{errors:.0} operations failed and {done:.0} succeeded{commonest}");
+    let message = format!("{} failed and {done:.0} succeeded{commonest}", number::count(errors, "operation"));
     let hint = "look at the errors before the throughput: failed operations may be cheaper than successful ones";
     let found = Finding::of("errors_present", Severity::Warning, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "errors": errors, "operations": done, "texts": phase.errors })))
@@ -245,8 +246,11 @@ pub(crate) fn throttled(disturbances: &Disturbances) -> Option<Finding> {
     if thermal + limit == 0.0 {
         return None;
     }
-    let message =
-        format!("the trial was throttled {thermal:.0} times by heat and {limit:.0} times by a limit on CPU time");
+    let message = format!(
+        "the trial was throttled {} by heat and {} by a limit on CPU time",
+        number::count(thermal, "time"),
+        number::count(limit, "time")
+    );
     let hint = "let the machine cool between trials, or raise `cpus`; if the limit is intended, the measured times \
         include it";
     let found = Finding::of("throttled", Severity::Warning, message, hint);

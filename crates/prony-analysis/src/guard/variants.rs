@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Finding, Severity, amount, percent};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::metric::{Metric, MetricName};
+use prony_model::number;
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
 use prony_model::spec::{Action, Amount, Ops, Order, PhaseSpec, TrialSpec};
 use prony_model::units::Unit;
@@ -129,12 +130,13 @@ pub(crate) fn unequal_offer(
         let differ = |a: (u64, u64), b: (u64, u64)| if is_time { a != b } else { product(a, b) != product(b, a) };
         let ((done, thrown), (other, threw)) = counts.find(|(a, b)| differ(*a, *b))?;
         return Some(format!(
-            "in `{ours}` {done} calls returned and {thrown} threw, but in `{theirs}` {other} returned and {threw} threw"
+            "in `{ours}` {} returned and {thrown} threw, but in `{theirs}` {other} returned and {threw} threw",
+            number::count(done, "call")
         ));
     }
     let offered = |(done, failed): (u64, u64)| done.saturating_add(failed);
     let (a, b) = counts.map(|(a, b)| (offered(a), offered(b))).find(|(a, b)| a != b)?;
-    Some(format!("`{ours}` attempted {a} operations, but `{theirs}` attempted {b}"))
+    Some(format!("`{ours}` attempted {}, but `{theirs}` attempted {b}", number::count(a, "operation")))
 }
 
 fn same_kind(a: &Action, b: &Action) -> bool {
@@ -188,10 +190,12 @@ fn disagreement(
     let reported = |answer: &'_ Answer| answer.digest.strip_prefix("reported:").map(str::to_owned);
     let message = match (a.rows.zip(b.rows), reported(a).zip(reported(b))) {
         (Some((rows, other_rows)), _) if rows != other_rows => {
-            format!("`{left}` returned {rows} rows, but `{right}` returned {other_rows}")
+            format!("`{left}` returned {}, but `{right}` returned {other_rows}", number::count(rows, "row"))
         }
         (_, Some((x, y))) => format!("`{left}` and `{right}` reported different answers: `{x}` and `{y}`"),
-        (Some((rows, _)), None) => format!("`{left}` and `{right}` returned {rows} rows each, but not the same rows"),
+        (Some((rows, _)), None) => {
+            format!("`{left}` and `{right}` returned {} each, but not the same rows", number::count(rows, "row"))
+        }
         (None, None) => format!(
             "one of `{left}` and `{right}` reports its number of rows and the other a digest, so that their answers \
              cannot be compared"

@@ -3,6 +3,7 @@
 
 use prony_experiment::design::Experiment;
 use prony_model::metric::{Metric, MetricName};
+use prony_model::number::count;
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Unit;
 use prony_stats::contrast::UNCORRECTED;
@@ -128,8 +129,7 @@ pub fn nowhere(experiment: &Experiment) -> Option<String> {
     let named: Vec<String> = settings.iter().take(NAMED).map(|setting| format!("`{setting}`")).collect();
     let rest = match settings.len().saturating_sub(NAMED) {
         0 => String::new(),
-        1 => " and 1 more setting".to_owned(),
-        more => format!(" and {more} more settings"),
+        more => format!(" and {}", count(more, "more setting")),
     };
     (!settings.is_empty()).then(|| format!("no floor runs at {}{rest}", named.join(", ")))
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use prony_model::metric::{Better, MetricError, MetricName};
+use prony_model::number::count;
 use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
@@ -150,7 +151,8 @@ fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) 
     let of = |variant: usize| trials.iter().filter(move |trial| trial.trial.variant == variant);
     let failures = |which: fn(Outcome) -> bool, variant: usize| -> Option<String> {
         let failed: Vec<Outcome> = of(variant).map(|trial| trial.ending.outcome).filter(|one| which(*one)).collect();
-        (!failed.is_empty()).then(|| format!("{} of {} trials: {}", failed.len(), of(variant).count(), counted(failed)))
+        let all = count(of(variant).count(), "trial");
+        (!failed.is_empty()).then(|| format!("{} of {all}: {}", failed.len(), counted(failed)))
     };
     let (variant, baseline) = (line.pair.variant, line.pair.baseline);
     if let Some(how) = failures(Outcome::is_own_failure, variant) {

@@ -5,7 +5,7 @@ mod cells;
 mod corners;
 
 use prony_model::metric::MetricName;
-use prony_model::number::percent_with;
+use prony_model::number::{count, percent_with};
 use prony_model::reading::Reading;
 use prony_stats::sign::gap_needed;
 use prony_stats::verdict::RatioInterval;
@@ -89,10 +89,11 @@ impl Interaction {
     /// `12 blocks`, `9 of 12 blocks, those in which all four variants have a value`
     fn basis(&self) -> String {
         let Self { blocks, of, .. } = self;
+        let all = count(*of, "block");
         if blocks == of {
-            return format!("{blocks} blocks");
+            return all;
         }
-        format!("{blocks} of {of} blocks, those in which all four variants have a value")
+        format!("{blocks} of {all}, those in which all four variants have a value")
     }
 }
 

@@ -179,7 +179,7 @@ pub fn without(undisturbed: &Undisturbed) -> String {
         Reading::Missing(Why::NotReached) => "- (in half of these blocks a trial did not finish)".to_owned(),
         Reading::Missing(why) => format!("- ({why})"),
     };
-    format!("without disturbed trials ({blocks} of {of} blocks are left): {figure}")
+    format!("without disturbed trials ({blocks} of {} are left): {figure}", number::count(*of, "block"))
 }
 
 /// `` `a` is 18.4 times slower than `b` ``, `` `a` takes 4.5 % more time than `b` ``, `` `a` takes 3.20 times more memory than
@@ -293,11 +293,10 @@ const MANY: u32 = 500;
 
 fn more(blocks: &Reading<u32>) -> String {
     match blocks {
-        Reading::Measured(1) => "; about 1 more block would decide".to_owned(),
         Reading::Measured(n) if *n > MANY => {
             format!("; deciding would take about {} more blocks, which is hardly practical", thousands(&n.to_string()))
         }
-        Reading::Measured(n) => format!("; about {n} more blocks would decide"),
+        Reading::Measured(n) => format!("; about {} would decide", number::count(*n, "more block")),
         Reading::Missing(Why::Failed(why)) => format!("; {why}"),
         Reading::Missing(_) => String::new(),
     }
@@ -305,9 +304,16 @@ fn more(blocks: &Reading<u32>) -> String {
 
 /// `0 of 3 trials finished (0 to 71 %), of the baseline 6 of 6 (54 to 100 %)`, the intervals exact and at 95 %.
 fn outcomes(comparison: &Comparison, end: End) -> String {
-    let counts = |c: Counts| (format!("{} of {}", c.finished, c.trials), shares(c.interval(0.95)));
+    let counts = |c: Counts| (c, shares(c.interval(0.95)));
     let ((variant, share), (baseline, of_baseline)) = (counts(comparison.variant), counts(comparison.baseline));
-    format!("{variant} trials {} ({share}), of the baseline {baseline} ({of_baseline})", end.did)
+    format!(
+        "{} of {} {} ({share}), of the baseline {} of {} ({of_baseline})",
+        variant.finished,
+        number::count(variant.trials, "trial"),
+        end.did,
+        baseline.finished,
+        baseline.trials
+    )
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use prony_model::number::count;
 use prony_model::protocol::{PhaseReport, Verified};
 use prony_model::record::Answer;
 use prony_workload::{Digest, Records};
@@ -57,11 +58,11 @@ fn note(verified: Verified) -> Vec<String> {
     let mut notes = Vec::new();
     if verified.one_of_several > 0 {
         let text = "held one of several versions that random or time-bounded updates may have left";
-        notes.push(format!("{} records {text}", verified.one_of_several));
+        notes.push(format!("{} {text}", count(verified.one_of_several, "record")));
     }
     if verified.may_be_absent > 0 {
         let text = "may legitimately be present or absent after random or time-bounded writes";
-        notes.push(format!("{} records {text}", verified.may_be_absent));
+        notes.push(format!("{} {text}", count(verified.may_be_absent, "record")));
     }
     if !verified.extra_rows {
         notes.push(
@@ -151,7 +152,10 @@ impl Check<'_> {
         }
         let what = match state.possible() {
             1 => format!("holds {}", self.difference()),
-            versions => format!("holds {} bytes that match none of its {versions} possible versions", self.found.len()),
+            versions => {
+                let bytes = count(self.found.len(), "byte");
+                format!("holds {bytes} that match none of its {versions} possible versions")
+            }
         };
         Err(self.wrong(number, &what))
     }
@@ -160,7 +164,7 @@ impl Check<'_> {
         let at = self.found.iter().zip(&self.value).position(|(a, b)| a != b);
         match at {
             Some(at) => format!("a wrong byte at offset {at} of {}", self.value.len()),
-            None => format!("{} bytes instead of {}", self.found.len(), self.value.len()),
+            None => format!("{} instead of {}", count(self.found.len(), "byte"), self.value.len()),
         }
     }
 

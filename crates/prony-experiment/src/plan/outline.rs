@@ -1,6 +1,7 @@
 //! The numbers of a plan, which `prony check` prints: variants, blocks, trials, records and bytes.
 
 use crate::design::{Blocks, Experiment, Variant};
+use prony_model::number;
 use prony_model::spec::{DataSpec, KeySpec, Size};
 
 use prony_stats::MIN_BLOCKS;
@@ -112,7 +113,7 @@ fn no_verdict(experiment: &Experiment, variant: &Variant) -> Option<String> {
     if let Some(baseline) = experiment.baseline_of(variant) {
         let blocks = variant.blocks.max.min(baseline.blocks.max);
         if blocks < MIN_BLOCKS {
-            return Some(format!("{blocks} blocks; a verdict needs at least {MIN_BLOCKS}"));
+            return Some(format!("{}; a verdict needs at least {MIN_BLOCKS}", number::count(blocks, "block")));
         }
     }
     match &experiment.compare().primary {

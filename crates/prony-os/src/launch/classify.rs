@@ -3,6 +3,7 @@
 //! A kill is attributed to memory only by the kernel's own count. Exit code 137 proves nothing, since any program may
 //! use it, and neither does `failcnt`, which also rises when reclaim succeeds.
 
+use prony_model::number::count;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::Reading;
 
@@ -109,7 +110,10 @@ fn out_of_memory(evidence: &Evidence, shown: &mut Vec<String>) -> Option<OutOfMe
     let ours = memory.oom_kills.measured().copied().unwrap_or(0);
     let elsewhere = memory.host_oom_kills.measured().copied().unwrap_or(0);
     if ours > 0 {
-        shown.push(format!("the kernel's OOM killer killed {} of the process tree (`oom_kill`)", processes(ours)));
+        shown.push(format!(
+            "the kernel's OOM killer killed {} of the process tree (`oom_kill`)",
+            count(ours, "process")
+        ));
         shown.extend(at_the_limit(memory));
         // The counter also rises when the machine, and not the limit, ran out of memory.
         let host = memory.limit.is_none() || memory.limit_reached == Reading::Measured(false);
@@ -121,7 +125,7 @@ fn out_of_memory(evidence: &Evidence, shown: &mut Vec<String>) -> Option<OutOfMe
     }
     let by_foreign_process = evidence.ended_by_us.is_none() && evidence.killed.is_none();
     if elsewhere > 0 && by_foreign_process && evidence.status == Status::Signalled(libc::SIGKILL) {
-        shown.push(format!("meanwhile the kernel's OOM killer killed {} on this machine", processes(elsewhere)));
+        shown.push(format!("meanwhile the kernel's OOM killer killed {} on this machine", count(elsewhere, "process")));
         return Some(OutOfMemory::Host);
     }
     None
@@ -150,10 +154,6 @@ fn unexplained(evidence: &Evidence) -> String {
         (None, Reading::Measured(_)) => "prony did not send SIGKILL, and the kernel reports no OOM kill".into(),
         (None, Reading::Missing(why)) => format!("prony did not send SIGKILL; OOM kills are not counted ({why})"),
     }
-}
-
-fn processes(n: u64) -> String {
-    if n == 1 { "1 process".into() } else { format!("{n} processes") }
 }
 
 fn status_text(status: Status) -> String {

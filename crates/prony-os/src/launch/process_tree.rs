@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
+use prony_model::number::count;
 use prony_model::reading::{Reading, Why};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, test_kill_process, waitid,
@@ -100,9 +101,10 @@ impl Leftover {
         match (self.living, self.ended) {
             (0, 0) => Reading::Measured(()),
             (0, ended) => missing(format!(
-                "{ended} processes ended that no parent has waited for, so their CPU time is not known"
+                "no parent has waited for {} that ended: the CPU time of the tree is not known",
+                count(ended, "process")
             )),
-            (living, _) => missing(format!("{living} processes of the tree are still running")),
+            (living, _) => missing(format!("still running: {} of the tree", count(living, "process"))),
         }
     }
 }
@@ -193,7 +195,9 @@ mod tests {
         );
         let both = of(&[zombie, place(4, 1)]);
         assert_eq!((both.living, both.ended), (1, 1));
-        assert!(matches!(both.complete(), Reading::Missing(Why::NotSupported(why)) if why.starts_with("1 processes")));
+        assert!(
+            matches!(both.complete(), Reading::Missing(Why::NotSupported(why)) if why.starts_with("still running: 1 process of"))
+        );
     }
 
     #[test]

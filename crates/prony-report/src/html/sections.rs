@@ -34,9 +34,9 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
         String::new()
     } else {
         format!(
-            "<details class=\"more\"><summary>{} more comparisons: {}</summary><ul \
+            "<details class=\"more\"><summary>{}: {}</summary><ul \
              class=\"verdicts\">{}</ul></details>",
-            folded.len(),
+            count(folded.len(), "more comparison"),
             html(&tally(&folded, verdicts.margin)),
             list(&folded)
         )

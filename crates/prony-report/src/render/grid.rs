@@ -2,6 +2,8 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::screen::wrap;
+
 /// How wide a text stands on a terminal.
 pub(super) fn width(text: &str) -> usize {
     text.width()
@@ -87,23 +89,6 @@ fn wrap_clauses(text: &str, to: usize) -> Vec<String> {
     text.split_inclusive(", ").flat_map(|clause| wrap(clause.trim_end(), to)).collect()
 }
 
-/// Breaks a text between words; a word that is too long gets a line of its own.
-pub(super) fn wrap(text: &str, to: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().map(|l| (width(l), l));
-        match line {
-            Some((0, line)) => line.push_str(word),
-            Some((used, line)) if used + 1 + width(word) <= to => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,10 +114,5 @@ mod tests {
     #[test]
     fn wide_characters_count_twice() {
         assert_eq!(lay("", &[figure("日本", ""), figure("ab", "")], false, 0, WHOLE).fields, [["日本"], ["  ab"]]);
-    }
-
-    #[test]
-    fn overlong_word_gets_its_own_line() {
-        assert_eq!(wrap("a incomprehensibilities b c", 5), ["a", "incomprehensibilities", "b c"]);
     }
 }

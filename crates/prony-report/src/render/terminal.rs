@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use super::Render;
-use super::grid::{Field, Laid, WHOLE, lay, pad_right, width, wrap};
+use super::grid::{Field, Laid, WHOLE, lay, pad_right, width};
 use crate::escape::terminal as safe;
 use crate::model::{Align, Cell, Column, FindingLine, Remarks, Report, Row, Table, Topic};
-use crate::screen::{Screen, Style};
+use crate::screen::{Screen, Style, wrap};
 
 /// Tables for a terminal.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,7 +54,7 @@ impl Terminal {
     /// The tables below each other in which a table fits the width: the title and the columns of each.
     pub(crate) fn parted(self, table: &Table) -> Vec<(String, Vec<usize>)> {
         let labels: Vec<Laid> = (0..table.labels.len()).map(|at| label_column(table, at, self.width)).collect();
-        let columns: Vec<Laid> = (0..table.columns.len()).map(|at| figure_column(table, at)).collect();
+        let columns: Vec<Laid> = (0..table.columns.len()).map(|at| figure_column(table, at, self.width)).collect();
         let shares = self.shares(table, &labels, &columns);
         let several = shares.len() > 1;
         let titled = |(at, share): (usize, Vec<usize>)| (share_title(table, &share, several, at), share);
@@ -84,7 +84,7 @@ impl Terminal {
 
     fn table(&self, table: &Table, out: &mut Out<'_>) -> io::Result<()> {
         let labels: Vec<Laid> = (0..table.labels.len()).map(|at| label_column(table, at, self.width)).collect();
-        let columns: Vec<Laid> = (0..table.columns.len()).map(|at| figure_column(table, at)).collect();
+        let columns: Vec<Laid> = (0..table.columns.len()).map(|at| figure_column(table, at, self.width)).collect();
         let shares = self.shares(table, &labels, &columns);
         for (at, share) in shares.iter().enumerate() {
             out.line("")?;
@@ -226,23 +226,26 @@ fn share_title(table: &Table, share: &[usize], several: bool, at: usize) -> Stri
     }
 }
 
-/// A label may take two fifths of the width: values stand beside it.
+/// A label or another text may take two fifths of the width: values stand beside it.
+fn text_room(all: Option<usize>) -> usize {
+    all.map_or(usize::MAX, |all| all * 2 / 5)
+}
+
 fn label_column(table: &Table, at: usize, all: Option<usize>) -> Laid {
-    let room = all.map_or(usize::MAX, |all| all * 2 / 5);
     let text = |row: &Row| {
         let label = &row.labels[at];
         Field::whole(safe(&label.text) + &marks(&label.marks))
     };
-    lay(&safe(&table.labels[at]), &table.rows.iter().map(text).collect::<Vec<_>>(), true, 0, room)
+    lay(&safe(&table.labels[at]), &table.rows.iter().map(text).collect::<Vec<_>>(), true, 0, text_room(all))
 }
 
-fn figure_column(table: &Table, at: usize) -> Laid {
+fn figure_column(table: &Table, at: usize, all: Option<usize>) -> Laid {
     let column = &table.columns[at];
     let left = column.align == Align::Left;
     let text = |row: &Row| if left { Field::whole(safe(&row.cells[at].main)) } else { field(&row.cells[at]) };
     let fields: Vec<Field> = table.rows.iter().map(text).collect();
     let least = if has_own_group(table, at) { width(&safe(&column.group)) } else { 0 };
-    lay(&heading(column), &fields, left, least, if left { usize::MAX } else { WHOLE })
+    lay(&heading(column), &fields, left, least, if left { text_room(all) } else { WHOLE })
 }
 
 /// Whether neither neighbouring column has the same group.

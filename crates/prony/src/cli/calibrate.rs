@@ -16,6 +16,9 @@ use prony_report::screen::shows_messages;
 
 /// Which fixtures, and where.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony calibrate
+  prony calibrate --only mapped-reader,fsync-count")]
 pub struct Arguments {
     /// Run only these fixtures (test programs); default: all
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',')]

@@ -2,23 +2,23 @@
 
 use std::path::PathBuf;
 
-use comfy_table::{CellAlignment, Table};
 use prony_experiment::design::Experiment;
 use prony_experiment::plan::{Outline, VariantOutline, outline};
 use prony_model::catalog::Overrides;
 use prony_model::metric::MetricName;
-use prony_model::number::percent;
+use prony_model::number::{count, percent};
 use prony_model::units::{Bytes, Nanos, parse_span};
 use prony_stats::blocks_before_any_verdict;
 
 use super::run::OverrideArguments;
 use super::run_selection::DatabaseArg;
-use super::{Answer, Output, table};
+use super::{Answer, Output};
 use crate::error::Error;
 use crate::output_file::OutputFiles;
 use prony_analysis::verdicts::floor as floors;
 use prony_place::output_targets::Protected;
 use prony_report::screen::one_line;
+use prony_report::{Align, Cell, Column, Label, Report, Row, Table, Topic};
 use prony_runner::budget::Bought;
 use prony_runner::estimate::{self, Estimate, span};
 use prony_runner::preflight::Here;
@@ -26,6 +26,8 @@ use prony_runner::{load, scratch};
 
 /// Which file.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  prony check experiment.toml")]
 pub struct Arguments {
     /// Experiment file
     #[arg(value_name = "FILE")]
@@ -56,7 +58,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     OutputFiles::of(database, [file]).claim_of_programs(experiment.variants())?;
     let outline = outline(&experiment);
     let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
-    output.print(&text(&experiment, &outline, &estimate, output.width))?;
+    output.report(&variants(&experiment, &outline), None)?;
+    output.print(&text(&experiment, &outline, &estimate))?;
     for (text, hint) in load::warnings(&experiment, &arguments.file) {
         let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
         output.print(&format!("{}\n{hint}", one_line(&text)))?;
@@ -64,13 +67,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     Ok(Answer::Yes)
 }
 
-fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate, width: Option<usize>) -> String {
-    let mut text = format!("{}\n", one_line(experiment.title()));
-    if let Some(question) = experiment.question() {
-        text += &format!("{}\n", one_line(question));
-    }
-    text += &format!("\n{}\n\n", variants(experiment, outline, width));
-    text += &format!("{}\n", amounts(experiment, outline));
+fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate) -> String {
+    let mut text = format!("{}\n", amounts(experiment, outline));
     text += &extra(outline);
     text += &comparison(experiment, outline);
     text += &floor(experiment);
@@ -82,28 +80,43 @@ fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate, width: 
     }
 }
 
-fn variants(experiment: &Experiment, outline: &Outline, width: Option<usize>) -> Table {
-    let mut table = table(width);
-    table.set_header(["variant", "stratum", "trials", "records", "data", "phases", "note"]);
-    for column in [2, 3, 4] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    for variant in &outline.variants {
+/// The variants in the table that reports have, below the experiment's title and question.
+fn variants(experiment: &Experiment, outline: &Outline) -> Report {
+    let column = |(heading, align): (&str, Align)| Column {
+        group: String::new(),
+        heading: heading.to_owned(),
+        unit: String::new(),
+        align,
+        topic: Topic::Asked,
+        marks: Vec::new(),
+    };
+    let (left, right) = (Align::Left, Align::Right);
+    let headings =
+        [("stratum", right), ("trials", right), ("records", right), ("data", right), ("phases", left), ("note", left)];
+    let row = |variant: &VariantOutline| {
         // Programs have no records of ours: nothing to count is not zero.
         let of_ours = |text: String| if variant.records > 0 { text } else { "-".to_owned() };
-        table.add_row([
-            one_line(&levels(&variant.levels)),
+        let texts = [
             (variant.stratum + 1).to_string(),
             if experiment.compare().budget.is_some() { "-".to_owned() } else { variant.trials.to_string() },
             of_ours(variant.records.to_string()),
             of_ours(Bytes::from_bytes(variant.data_bytes as u64).to_string()),
             phases(experiment, variant),
-            one_line(&note(experiment, variant)),
-        ]);
-    }
-    table
+            note(experiment, variant),
+        ];
+        Row {
+            labels: vec![Label { text: levels(&variant.levels), marks: Vec::new() }],
+            cells: texts.map(|main| Cell { main, ..Cell::default() }).to_vec(),
+        }
+    };
+    let table = Table {
+        labels: vec!["variant".to_owned()],
+        columns: headings.map(column).to_vec(),
+        rows: outline.variants.iter().map(row).collect(),
+        ..Table::default()
+    };
+    let preface = experiment.question().map(str::to_owned).into_iter().collect();
+    Report { title: experiment.title().to_owned(), preface, tables: vec![table], ..Report::default() }
 }
 
 /// The phases of a variant, each with the replicas that start with it.
@@ -111,8 +124,7 @@ fn phases(experiment: &Experiment, variant: &VariantOutline) -> String {
     let program = experiment.variants().get(variant.variant).and_then(|variant| variant.spec.subject.program());
     let replicas = program.and_then(|program| program.replicas.as_ref());
     let named = |phase: &String| match replicas.filter(|replicas| replicas.phase == *phase) {
-        Some(replicas) if replicas.count == 1 => format!("{phase} (1 replica)"),
-        Some(replicas) => format!("{phase} ({} replicas)", replicas.count),
+        Some(replicas) => format!("{phase} ({})", count(replicas.count, "replica")),
         None => phase.clone(),
     };
     variant.phases.iter().map(named).collect::<Vec<_>>().join(", ")
@@ -184,10 +196,11 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {
         Some(blocks) => format!("a verdict needs at least {blocks} blocks"),
         None => {
-            format!("no verdict is possible in {} blocks: plan more blocks or fewer comparisons", outline.blocks.max)
+            let blocks = count(outline.blocks.max, "block");
+            format!("no verdict is possible in {blocks}: plan more blocks or fewer comparisons")
         }
     };
-    let comparisons = if family == 1 { "1 comparison".to_owned() } else { format!("{family} comparisons") };
+    let comparisons = count(family, "comparison");
     format!(
         "{compared}: {comparisons}, differences below {} count as none, all verdicts hold together with probability {}: \
          {needed}\n",

@@ -27,6 +27,10 @@ use prony_results::{Database, RunData};
 
 /// The runs and the metrics to compare.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony compare
+  prony compare 3 --baseline store=lmdb
+  prony compare 3 4")]
 pub struct Arguments {
     /// Number of the run; `-2` is the run before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]

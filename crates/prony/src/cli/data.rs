@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use prony_experiment::design::Experiment;
 use prony_experiment::plan::plan;
 use prony_model::catalog::Anywhere;
+use prony_model::number;
 use prony_model::spec::DataSpec;
 
 use super::run::OverrideArguments;
@@ -17,6 +18,8 @@ use prony_runner::load;
 
 /// What is written, and where to.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  prony data experiment.toml --to ndjson > records.ndjson")]
 pub struct Arguments {
     /// Experiment file; the records are those that its `[data]` generates for the first block
     #[arg(value_name = "FILE")]
@@ -71,7 +74,7 @@ impl Arguments {
         };
         let count = self.records.unwrap_or(data.records);
         let bytes = data::write(data, seed, count, form, out).map_err(|e| self.failed(e))?;
-        say(&format!("{bytes}: {count} records\n"));
+        say(&format!("{bytes}: {}\n", number::count(count, "record")));
         Ok(())
     }
 

@@ -19,6 +19,9 @@ use prony_report::shown;
 
 /// Where, and how.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony doctor
+  prony doctor /srv/results --json")]
 pub struct Arguments {
     /// Folder whose file system is examined: choose the one for results
     #[arg(value_name = "DIR", default_value = ".")]

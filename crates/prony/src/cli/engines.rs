@@ -8,6 +8,9 @@ use crate::error::Error;
 
 /// Which engine, and how.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony engines
+  prony engines lmdb")]
 pub struct Arguments {
     /// Show only this engine, with its options and how its driver uses it
     #[arg(value_name = "ENGINE")]

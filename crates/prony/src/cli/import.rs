@@ -1,18 +1,20 @@
 //! `prony import`: shows the results in a JSON file of hyperfine as a table; stores nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use comfy_table::CellAlignment;
-use prony_model::units::{Unit, quantity};
+use prony_model::number::count;
+use prony_model::units::Unit;
 use prony_stats::summary::{Summary, summary};
 
 use super::exec::hyperfine::{Benchmark, Document, Failed};
-use super::{Answer, Output, table};
+use super::{Answer, Output};
 use crate::error::Error;
-use prony_report::screen::one_line;
+use prony_report::{Figure, FindingLine, Label, Report, Row, Table, given};
 
 /// Which file.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  prony import hyperfine.json")]
 pub struct Arguments {
     /// File written by `hyperfine --export-json` or `prony exec --export-hyperfine-json`
     #[arg(value_name = "FILE")]
@@ -34,7 +36,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let rows: Option<Vec<(&Benchmark, Summary)>> =
         document.results.iter().map(|one| Some((one, times(one)?))).collect();
     let rows = rows.ok_or_else(|| wrong("a time is missing or below 0".to_owned()))?;
-    output.print(&text(&rows, &document.failed, output.width))?;
+    output.report(&report(path, &rows, &document.failed), None)?;
     Ok(Answer::Yes)
 }
 
@@ -55,47 +57,68 @@ fn times(benchmark: &Benchmark) -> Option<Summary> {
     }
 }
 
-fn text(rows: &[(&Benchmark, Summary)], failed: &[Failed], width: Option<usize>) -> String {
+fn report(path: &Path, rows: &[(&Benchmark, Summary)], failed: &[Failed]) -> Report {
     let without_times = |one: &Failed| {
-        let Failed { command, failed, runs } = one;
-        format!("`{}` failed in {failed} of {runs} runs; the file has no times of failed runs\n", one_line(command))
+        let of = count(one.runs, "run");
+        format!("`{}` failed in {} of {of}; the file has no times of failed runs", one.command, one.failed)
     };
-    let without_times: String = failed.iter().map(without_times).collect();
-    let Some((_, first)) = rows.first() else { return format!("the file has no times\n{without_times}") };
-    let mut table = table(width);
-    table.set_header(["command", "runs", "median", "lowest to highest", "mean", "deviation", "median / first"]);
-    for column in [1, 2, 4, 5, 6] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    for (benchmark, times) in rows {
-        let time = |nanos: f64| quantity(nanos, Unit::Nanos);
-        let known = |known: bool, text: String| if known { text } else { "-".to_owned() };
-        table.add_row([
-            one_line(&benchmark.command),
-            known(times.n > 0, times.n.to_string()),
-            time(times.median),
-            format!("{} to {}", time(times.min), time(times.max)),
-            time(times.mean),
-            known(benchmark.stddev.is_some(), time(times.sd)),
-            known(first.median > 0.0, format!("{:.3}", times.median / first.median)),
-        ]);
-    }
+    let mut preface: Vec<String> = failed.iter().map(without_times).collect();
     let failed = rows.iter().filter(|(one, _)| one.exit_codes.iter().any(|code| *code != Some(0))).count();
-    let failed = match failed {
-        0 => String::new(),
-        n => format!("{n} of {} commands ended with an exit code other than 0 in some runs\n", rows.len()),
+    if failed > 0 {
+        let of = count(rows.len(), "command");
+        preface.push(format!("{failed} of {of} ended with an exit code other than 0 in some runs"));
+    }
+    if rows.is_empty() {
+        preface.push("the file has no times".to_owned());
+    }
+    let no_verdict = FindingLine {
+        severity: "note",
+        text: "no verdict: the file does not say in which order the runs were made; hyperfine makes all runs of a \
+               command before it starts the next command, so that a change of the machine in between shows as a \
+               difference of the commands"
+            .to_owned(),
+        hint: "to get a verdict, use `prony exec 'A' 'B'`, which interleaves the runs of the commands".to_owned(),
     };
-    let judged = if rows.len() > 1 {
-        "no verdict: the file does not say in which order the runs were made; hyperfine makes all runs of a command \
-         before it starts the next command, so that a change of the machine in between shows as a difference of the \
-         commands\n\
-         hint: to get a verdict, use `prony exec 'A' 'B'`, which interleaves the runs of the commands\n"
-    } else {
-        ""
+    Report {
+        title: format!("Times in `{}`", path.display()),
+        preface,
+        findings: if rows.len() > 1 { vec![no_verdict] } else { Vec::new() },
+        tables: rows.first().map(|(_, first)| times_table(rows, first)).into_iter().collect(),
+        ..Report::default()
+    }
+}
+
+fn times_table(rows: &[(&Benchmark, Summary)], first: &Summary) -> Table {
+    let column = |heading: &str, unit, figure: &dyn Fn(&Benchmark, &Summary) -> Figure| {
+        given(heading, unit, &rows.iter().map(|(one, times)| figure(one, times)).collect::<Vec<_>>())
     };
-    format!("{table}\n{without_times}{failed}{judged}")
+    let plain = |value: Option<f64>| Figure { value, ..Figure::default() };
+    let median = |_: &Benchmark, times: &Summary| Figure {
+        value: Some(times.median),
+        low: Some(times.min),
+        high: Some(times.max),
+        ..Figure::default()
+    };
+    let columns = [
+        column("runs", Unit::Count, &|_, times| plain((times.n > 0).then_some(f64::from(times.n)))),
+        column("median", Unit::Nanos, &median),
+        column("mean", Unit::Nanos, &|_, times| plain(Some(times.mean))),
+        column("deviation", Unit::Nanos, &|one, times| plain(one.stddev.map(|_| times.sd))),
+        column("median / first", Unit::Ratio, &|_, times| {
+            plain((first.median > 0.0).then(|| times.median / first.median))
+        }),
+    ];
+    let row = |(at, (one, _)): (usize, &(&Benchmark, Summary))| Row {
+        labels: vec![Label { text: one.command.clone(), marks: Vec::new() }],
+        cells: columns.iter().map(|(_, cells)| cells[at].clone()).collect(),
+    };
+    Table {
+        caption: "In brackets the least and the greatest run.".to_owned(),
+        labels: vec!["command".to_owned()],
+        rows: rows.iter().enumerate().map(row).collect(),
+        columns: columns.iter().map(|(column, _)| column.clone()).collect(),
+        ..Table::default()
+    }
 }
 
 #[cfg(test)]
@@ -105,7 +128,10 @@ mod tests {
     fn read(text: &str) -> Option<String> {
         let document: Document = serde_json::from_str(text).unwrap();
         let rows: Option<Vec<_>> = document.results.iter().map(|one| Some((one, times(one)?))).collect();
-        Some(super::text(&rows?, &document.failed, Some(120)))
+        let mut out = Vec::new();
+        let report = report(Path::new("h.json"), &rows?, &document.failed);
+        Output::new(&mut out, false, Some(80), false).report(&report, None).unwrap();
+        Some(String::from_utf8(out).unwrap())
     }
 
     const OLD: &str =
@@ -116,9 +142,14 @@ mod tests {
         let one = r#"{"command":"a {x}","mean":9,"stddev":0.1,"median":9,"user":0.1,"system":0.0,"min":9,"max":9,
                       "times":[0.1,0.2,0.6],"memory_usage_byte":[1,2,3],"exit_codes":[0,1,0],"parameters":{"x":"1"}}"#;
         let text = read(&format!(r#"{{"results":[{one},{OLD}]}}"#)).unwrap();
-        let rows: Vec<&str> = text.lines().filter(|line| line.contains(" ms ")).collect();
-        assert!(rows[0].contains("a {x}") && rows[0].contains("200.00 ms") && rows[0].contains("1.000"), "{text}");
-        assert!(rows[1].contains("1.500"), "of an old file there is what it says: {text}");
+        // As `prony run` prints its tables.
+        let table = "\
+command   runs       median, ms   mean, ms   deviation, ms   median / first
+-------   ----   --------------   --------   -------------   --------------
+a {x}        3   200 [100..600]        300             265             1.00
+b            -   300                   300               -             1.50
+";
+        assert!(text.contains(table), "of an old file there is what it says: {text}");
         assert!(text.contains("1 of 2 commands ended with an exit code other than 0"), "{text}");
         assert!(text.contains("no verdict: ") && !text.contains("faster"), "{text}");
     }
@@ -126,7 +157,7 @@ mod tests {
     #[test]
     fn times_that_cannot_be_are_refused_and_one_command_is_not_compared() {
         assert!(!read(&format!(r#"{{"results":[{OLD}]}}"#)).unwrap().contains("no verdict"));
-        assert_eq!(read(r#"{"results":[]}"#).unwrap(), "the file has no times\n");
+        assert_eq!(read(r#"{"results":[]}"#).unwrap(), "Times in `h.json`\nthe file has no times\n");
         assert_eq!(read(&format!(r#"{{"results":[{}]}}"#, OLD.replace("0.3", "-0.3"))), None);
     }
 }

@@ -8,6 +8,8 @@ use prony_results::{Database, RunHead, RunStatus};
 
 /// List the runs
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Example:
+  prony ls --database results.db")]
 pub struct LsArgs {
     /// Where the results are
     #[command(flatten)]

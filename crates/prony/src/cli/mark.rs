@@ -11,6 +11,8 @@ use prony_boundaries::marks::{Boundary, line};
 
 /// What is marked.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  prony mark load begin; ./load; prony mark load end")]
 pub struct Arguments {
     /// Name of the mark: the name of a phase of the experiment, or the value of its `mark` key
     #[arg(value_name = "NAME")]

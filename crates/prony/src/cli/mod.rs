@@ -44,6 +44,10 @@ pub mod tune;
 /// Measures data stores and the programs built on them, and refuses to mislead.
 #[derive(Debug, Parser)]
 #[command(name = "prony", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(after_help = "Examples:
+  prony exec 'sleep 0.1' 'sleep 0.2'                      # compares two commands
+  prony new --for store && prony run experiment.toml      # compares two storage engines
+  prony show --all                                        # shows the latest run again, with all tables")]
 struct Arguments {
     /// Colour: on a terminal only, always, or never (NO_COLOR is respected)
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
@@ -186,7 +190,8 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
             _ => ExitCode::SUCCESS,
         };
     }
-    let known = unknown_option(error).or_else(|| no_number(error)).or_else(|| no_metric(error));
+    let known = unknown_option(error).or_else(|| no_command(error)).or_else(|| no_number(error));
+    let known = known.or_else(|| no_metric(error));
     say(&known.map_or_else(|| error.render().to_string(), |error| error.text()));
     ExitCode::from(2)
 }
@@ -204,6 +209,19 @@ fn unknown_option(error: &clap::Error) -> Option<Error> {
     let near = context(ContextKind::SuggestedArg).map(|near| format!("did you mean `{near}`? "));
     let hint = format!("{}`--help` lists the options", near.unwrap_or_default());
     Some(Error::Arguments { message: format!("unknown option `{option}`"), hint })
+}
+
+/// `prony exec` without a command: the parser only names what is missing.
+fn no_command(error: &clap::Error) -> Option<Error> {
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_command =
+        error.kind() == ErrorKind::MissingRequiredArgument && missing.iter().any(|name| name == "<CMD>...");
+    is_command.then(|| Error::Arguments {
+        message: "no command to measure".to_owned(),
+        hint: "to measure a command: `prony exec 'sleep 0.1'`; to compare two: `prony exec 'sleep 0.1' 'sleep 0.2'`; \
+               `prony exec --help` lists the options"
+            .to_owned(),
+    })
 }
 
 /// A value that is no number: the parser gives the words of Rust's own error.

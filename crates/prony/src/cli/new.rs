@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
 use prony_experiment::{shell_syntax, templates};
 
 use super::{Answer, Output, exec};
@@ -12,6 +13,9 @@ use crate::output_file::{OutputFiles, Present};
 
 /// Where to, and what for.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony new --for program
+  prony new sort.toml --from \"-S sh 'sort a | uniq' 'sort -u a'\"")]
 pub struct Arguments {
     /// File to write; a file with content is never overwritten
     #[arg(value_name = "FILE", default_value = "experiment.toml")]
@@ -61,7 +65,7 @@ struct Line {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let mut files = OutputFiles::default();
     let text = match &arguments.from {
-        Some(words) => from(words, arguments, &mut files)?,
+        Some(words) => from(words, &mut files)?,
         None => arguments.kind.text().to_owned(),
     };
     let file =
@@ -73,7 +77,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 }
 
 /// The file of the commands in `line`.
-fn from(line: &str, arguments: &Arguments, files: &mut OutputFiles) -> Result<String, Error> {
+fn from(line: &str, files: &mut OutputFiles) -> Result<String, Error> {
     if let Some(syntax) = shell_syntax(line) {
         return Err(wrong(
             format!("no shell reads the words of `--from`: {syntax}"),
@@ -82,7 +86,7 @@ fn from(line: &str, arguments: &Arguments, files: &mut OutputFiles) -> Result<St
     }
     let words = shell_words::split(line).map_err(|error| wrong(format!("`--from`: {error}"), "close each quote"))?;
     let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-    let line = Line::try_parse_from(&words).map_err(|error| {
+    let fault = |error: clap::Error| {
         let text = error.to_string();
         let message: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
         let message = message.join(" ");
@@ -90,10 +94,30 @@ fn from(line: &str, arguments: &Arguments, files: &mut OutputFiles) -> Result<St
             format!("`--from`: {}", message.trim_start_matches("error: ")),
             "`--from` takes the options of `prony exec`; `prony exec --help` lists them",
         )
-    })?;
-    let (_, experiment) = exec::experiment(&line.exec, &words, &arguments.file)?;
+    };
+    let matches = Line::command().try_get_matches_from(&words).map_err(fault)?;
+    if let Some(option) = of_results(&matches) {
+        return Err(wrong(
+            format!("`--from`: `{option}` has no effect on an experiment file"),
+            "leave the option out; after `prony run FILE`, `prony report --format json` writes the results",
+        ));
+    }
+    let line = Line::from_arg_matches(&matches).map_err(fault)?;
+    let (_, experiment) = exec::experiment(&line.exec, &words)?;
     files.claim_of_programs(experiment.variants())?;
     Ok(experiment.source().to_owned())
+}
+
+/// The first option that was typed and is in no experiment file: what is shown or written, and where.
+fn of_results(matches: &ArgMatches) -> Option<String> {
+    let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let is_of_results = |argument: &Arg| {
+        matches!(argument.get_help_heading(), Some("Report" | "Files"))
+            || matches!(argument.get_id().as_str(), "database" | "shared")
+    };
+    let command = Line::command();
+    let mut typed = command.get_arguments().filter(|argument| is_typed(argument.get_id().as_str()));
+    Some(format!("--{}", typed.find(|argument| is_of_results(argument))?.get_long()?))
 }
 
 fn wrong(message: String, hint: &str) -> Error {

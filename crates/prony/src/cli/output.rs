@@ -35,12 +35,13 @@ impl<'a> Output<'a> {
         self.colour = colour;
     }
 
-    /// Writes text.
+    /// Writes text; on a terminal, lines are broken at its width.
     ///
     /// # Errors
     /// Where it cannot be written; a broken pipe among them.
     pub fn print(&mut self, text: &str) -> Result<(), Error> {
-        Screen::new(&mut *self.out, self.colour).text(text).map_err(unwritten)
+        let width = self.width.filter(|_| self.shown);
+        Screen::new(&mut *self.out, self.colour).broken_at(width).text(text).map_err(unwritten)
     }
 
     /// Writes a report's tables, in the width that was asked for or else the output's.
@@ -80,5 +81,21 @@ impl<'a> Output<'a> {
     /// As [`Output::print`].
     pub fn flush(&mut self) -> Result<(), Error> {
         self.out.flush().map_err(unwritten)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_broken_at_the_width_of_a_terminal_and_whole_elsewhere() {
+        let text = "a verdict needs at least six blocks, and every block runs each variant\n";
+        let broken = "a verdict needs at least six blocks, and\nevery block runs each variant\n";
+        for (shown, expected) in [(true, broken), (false, text)] {
+            let mut out = Vec::new();
+            Output::new(&mut out, shown, Some(40), false).print(text).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
     }
 }

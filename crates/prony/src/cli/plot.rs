@@ -13,6 +13,9 @@ use prony_results::Database;
 
 /// Draw a chart of a run as an SVG image
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony plot
+  prony plot latest effects --output effects.svg")]
 pub struct PlotArgs {
     /// Number of the run; `-2` is the run before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]

@@ -16,6 +16,9 @@ use prony_results::{Database, RunData};
 
 /// Show where the time of a profiled run goes
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony profile
+  prony profile 3 --phase write --top 40")]
 pub struct ProfileArgs {
     /// Number of the run; `-2` is the run before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]

@@ -22,6 +22,10 @@ const ROWS: usize = 10;
 
 /// Write the results of a run as a document or as data
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony report --open
+  prony report 3 --format markdown --output run-3.md
+  prony report --format csv --what series > series.csv")]
 pub struct ReportArgs {
     /// Number of the run; `-2` is the run before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, Write};
 
+use prony_model::number::count;
+
 use super::run_selection::{DatabaseArg, RunChoice};
 use crate::error::Error;
 use prony_report::screen::{Screen, one_line};
@@ -10,6 +12,8 @@ use prony_results::{Database, RunHead, RunId};
 
 /// Delete runs with all their records
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Example:
+  prony rm 3 4")]
 pub struct RmArgs {
     /// Numbers of the runs; `-1` is the latest
     #[arg(value_name = "RUN", required = true, allow_negative_numbers = true)]
@@ -55,7 +59,7 @@ fn agreed(heads: &[RunHead], answers: Option<&mut dyn BufRead>, ask: &mut Screen
     };
     for head in heads {
         let (id, began, title) = (head.id, when(head.started_unix_ms), one_line(&head.title));
-        ask.line(&format!("run {id} of {began}: {title}, {} trials", head.finished)).map_err(unwritten)?;
+        ask.line(&format!("run {id} of {began}: {title}, {}", count(head.finished, "trial"))).map_err(unwritten)?;
     }
     ask.text("delete? [y/N] ").and_then(|()| ask.flush()).map_err(unwritten)?;
     let mut answer = String::new();

@@ -9,6 +9,7 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan;
 use prony_model::catalog::{Anywhere, Overrides};
 use prony_model::event::{Event, Observer};
+use prony_model::number::count;
 use prony_model::trial::PlannedTrial;
 use prony_model::units::{Nanos, parse_span};
 use prony_os::clock::{monotonic, unix_ms};
@@ -39,6 +40,11 @@ use prony_stats::MIN_BLOCKS;
 
 /// What to run and how.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony run experiment.toml
+  prony run experiment.toml --only store=lmdb --blocks 12
+  prony run gate.toml --fail-if 'write.time slower 5%'
+  prony run --resume")]
 pub struct Arguments {
     /// Experiment file; not needed with --resume
     #[arg(value_name = "FILE", required_unless_present = "resume")]
@@ -211,7 +217,11 @@ fn gates(arguments: &Arguments, run: RunId) -> Result<(Vec<Verdicted>, Vec<Strin
 
 /// A gate's answer, and on how many of the run's variants it is where some are compared with nothing, or in too few blocks.
 fn text(gate: &Verdicted, judged: usize, variants: usize) -> String {
-    let part = if judged < variants { format!("  {judged} of {variants} variants judged\n") } else { String::new() };
+    let part = if judged < variants {
+        format!("  {judged} of {} judged\n", count(variants, "variant"))
+    } else {
+        String::new()
+    };
     format!("{gate}\n{part}")
 }
 

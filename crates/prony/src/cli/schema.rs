@@ -6,6 +6,9 @@ use prony_report::export::document;
 
 /// Nothing to say.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony schema > experiment.schema.json
+  prony schema --reference")]
 pub struct Arguments {
     /// Print the reference in Markdown instead of the schema
     #[arg(long)]

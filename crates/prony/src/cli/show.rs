@@ -13,6 +13,10 @@ use prony_results::{Database, RunId};
 
 /// Show a run's tables
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony show
+  prony show 3 --all
+  prony show -2 --metric run.time --metric run.rss.peak")]
 pub struct ShowArgs {
     /// Number of the run; `-2` is the run before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]

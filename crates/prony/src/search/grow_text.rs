@@ -2,6 +2,7 @@
 
 use prony_analysis::search::{End, GrowSettings, Growth, Tried};
 use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::number::count;
 use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 
@@ -93,11 +94,11 @@ fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
     }));
     for mixed in growth.tried.iter().filter(|tried| tried.is_mixed()) {
         notes.push(format!(
-            "{} succeeded {} and failed {} of {} times: no sharp limit",
+            "{} succeeded {} and failed {} of {}: no sharp limit",
             text(mixed.value),
             mixed.succeeded,
             mixed.failed,
-            mixed.succeeded + mixed.failed
+            count(mixed.succeeded + mixed.failed, "time")
         ));
     }
     if let (Some(above), Some(smallest_failure)) = (growth.succeeds_above.first(), growth.smallest_failure) {

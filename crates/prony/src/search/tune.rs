@@ -11,6 +11,7 @@ use prony_experiment::expr;
 use prony_model::event::Event;
 use prony_model::finding::Severity;
 use prony_model::metric::Better;
+use prony_model::number::count;
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
@@ -192,9 +193,10 @@ fn within_budget(blocks: Blocks, trials_left: Option<u32>, compared: u32) -> (Bl
     let Blocks { min, max } = blocks;
     let most = Blocks { min, max: fit.clamp(min, max) };
     if fit < min {
-        (most, format!("{text}: {min} blocks, although the budget has time left for only about {fit}"))
+        let min = count(min, "block");
+        (most, format!("{text}: {min}, although the budget has time left for only about {fit}"))
     } else if fit < max {
-        (most, format!("{text}: at most {fit} blocks, for which the budget has time left"))
+        (most, format!("{text}: at most {}, for which the budget has time left", count(fit, "block")))
     } else {
         (most, text)
     }

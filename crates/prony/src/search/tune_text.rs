@@ -3,6 +3,7 @@
 use prony_analysis::search::tune::{End, Found, Out};
 use prony_analysis::search::{Constraint, Tune};
 use prony_model::metric::MetricName;
+use prony_model::number;
 use prony_model::units::{Nanos, Unit};
 use prony_stats::summary::median;
 
@@ -45,9 +46,13 @@ impl SearchReport<'_> {
         lines.extend(confirmed.map(|confirmed| fresh(self.wanted, confirmed)).unwrap_or_default());
         lines.extend(self.unread.map(|why| format!("some trials have no reading: {why}")));
         let ran = settings.iter().filter(|setting| setting.variant.is_some()).count();
-        let Found { trials, blocks, .. } = found;
         let end = end(found.end);
-        lines.push(format!("searched: {trials} trials of {ran} settings in {blocks} blocks, until {end}"));
+        lines.push(format!(
+            "searched: {} of {} in {}, until {end}",
+            number::count(found.trials, "trial"),
+            number::count(ran, "setting"),
+            number::count(found.blocks, "block")
+        ));
         lines.extend(self.tune.candidates()[0].out.map(|why| format!("the default {}", out(why))));
         lines.push(format!(
             "every trial: `prony show {run}`; the values of these trials are biased, since the winner was chosen by \
@@ -63,7 +68,7 @@ impl SearchReport<'_> {
         let zero = |at: &usize| self.tune.candidates()[*at].out == Some(Out::Zero);
         let all: Vec<usize> = (0..self.settings.len()).filter(zero).collect();
         let (first, objective) = (&self.settings[*all.first()?].text, &self.wanted.objective);
-        let many = if all.len() == 1 { "1 setting".to_owned() } else { format!("{} settings", all.len()) };
+        let many = number::count(all.len(), "setting");
         Some(if self.wanted.maximize {
             format!("in {many} `{objective}` was 0, so that no ratio can be computed: {first}")
         } else {
@@ -124,7 +129,8 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
     lines.extend(confirmed.verdicts.silent.map(|why| format!("no verdict: {why}")));
     let ConstraintResults { bounds, trials, failed } = &confirmed.constraints;
     if *failed > 0 {
-        lines.push(format!("the winner did not finish in {failed} of {trials} fresh trials"));
+        let trials = number::count(*trials, "fresh trial");
+        lines.push(format!("the winner did not finish in {failed} of {trials}"));
     }
     lines.extend(wanted.constraints.iter().zip(bounds).map(|(constraint, bound)| constraint_line(constraint, bound)));
     if confirmed.summary.interrupted {
@@ -141,12 +147,12 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
 /// In how many fresh trials of the winner with a usable value a constraint held, and the value nearest to violating it.
 fn constraint_line(constraint: &Constraint, bound: &Bound) -> String {
     let Bound { satisfied, broke, silent, why, worst } = bound;
-    let decided = satisfied + broke;
+    let decided = number::count(satisfied + broke, "fresh trial");
     let mut text = match bound.is_met() {
-        Met::Yes => format!("`{constraint}` holds: in {satisfied} of {decided} fresh trials"),
-        Met::No => format!("`{constraint}` DOES NOT HOLD: in {satisfied} of {decided} fresh trials"),
+        Met::Yes => format!("`{constraint}` holds: in {satisfied} of {decided}"),
+        Met::No => format!("`{constraint}` DOES NOT HOLD: in {satisfied} of {decided}"),
         Met::Unknown => {
-            format!("whether `{constraint}` holds is not known: it held in {satisfied} of {decided} fresh trials")
+            format!("whether `{constraint}` holds is not known: it held in {satisfied} of {decided}")
         }
     };
     if let Some(why) = why {

@@ -50,7 +50,7 @@ fn variants_of_code_are_levels_and_each_step_runs_when_it_should() {
     let times = |what: &str| log.lines().filter(|line| *line == what).count();
     assert_eq!((times("build"), times("prepare"), times("cleanup")), (2, 4, 2));
     let changed = data.trials.iter().find(|trial| trial.trial.variant == 1).unwrap();
-    assert!(changed.program().unwrap().changes[0].starts_with("`a.sh`: replaced 1 times, hash is now "));
+    assert!(changed.program().unwrap().changes[0].starts_with("`a.sh`: replaced 1 time, hash is now "));
 }
 
 #[test]

@@ -165,17 +165,45 @@ fn commands_that_are_not_there_or_fail_say_so() {
         "{}",
         out(&by_shell)
     );
+    assert!(out(&by_shell).contains("hint: exit code 127 is that of a shell that finds no program"));
     let note = "`--env NAME` or `--env-all` passes others on";
     assert!(out(&by_shell).contains(note), "{}", out(&by_shell));
     let (with_all, _) = bench.exec(&["-r", "1", "--env-all", "-S", "sh", absent]);
     assert!(!out(&with_all).contains(note));
     let (fails, _) = bench.exec(&["-r", "1", "false"]);
     assert!(fails.status.code() == Some(1) && !out(&fails).contains(note), "{}", out(&fails));
-    for (option, step) in [("--setup", "build"), ("--prepare", "prepare"), ("--cleanup", "cleanup")] {
+    for option in ["--setup", "--prepare", "--cleanup"] {
         let output = bench.prony(&["exec", "-r", "1", option, absent, "echo test"]);
         assert_eq!(output.status.code(), Some(2), "{option}: {}", err(&output));
-        let text = format!("{step} of program `a` failed: exit code 127");
+        let text = format!("error: `{option}` of `echo test` failed: exit code 127");
         assert!(err(&output).contains(&text), "{option}: {}", err(&output));
+    }
+}
+
+/// They named lines and keys of a file that the user had not written.
+#[test]
+fn faults_are_said_in_words_of_the_options() {
+    let bench = Bench::new();
+    for (args, expected) in [
+        (&["--memory", "x", "true"][..], "error: `--memory`: `x` does not begin with a number\nhint: "),
+        (&["--cpus=-1", "--time=0", "true"], "error: `--cpus` cannot be `-1`\nhint: "),
+        (&["--cpus=-1", "--time=0", "true"], "error: `--time`: "),
+        (&["--save", "s.toml", "--warmup", "99999", "true"], "error: `--warmup` cannot be `99999`\nhint: "),
+        (&["--env", "=1", "true"], "error: `--env`: `` is not a valid name of a variable\n"),
+        (&["--reference", "echo 'a", "true"], "error: the command `echo 'a` ends inside a quote\nhint: "),
+        (&[""], "error: a command is empty\nhint: "),
+        (
+            &["export"],
+            "error: cannot find the command `export`\nhint: no directory of PATH contains the command; shell \
+                       builtins need `-S sh`\n",
+        ),
+        (&["A=1 true"], "hint: set a variable by `--env 'A=1'`, or let a shell read the command: `-S sh`\n"),
+        (&["-i", "1,2", "true"], "hint: write exit codes to ignore behind `=`, without a blank: `-i=1,2`\n"),
+        (&["-r", "3"], "error: no command to measure\nhint: to measure a command: `prony exec 'sleep 0.1'`; "),
+    ] {
+        let said = refused(&bench, args);
+        let of_a_file = ["-->", ".toml", "has 1 problem", "shell = true", "program `"];
+        assert!(said.contains(expected) && !of_a_file.iter().any(|word| said.contains(word)), "{args:?}: {said}");
     }
 }
 
@@ -373,8 +401,8 @@ fn failed_command_has_its_reason_once() {
     let bench = Bench::new();
     let text = out(&bench.exec(&["-r", "3", "--", "sh", "-c", "echo oops >&2; exit 3"]).0);
     assert_eq!(text.matches("`oops`").count(), 1, "last lines of output: {text}");
-    assert_eq!(text.matches("failed (exit code 3) in").count(), 1, "in the table: {text}");
-    assert_eq!(text.matches("3 of 3 trials failed").count(), 1, "among the findings: {text}");
+    assert_eq!(text.matches("failed (exit code 3) in").count(), 1, "{text}");
+    assert_eq!(text.matches("none of the 3 trials succeeded").count(), 1, "in the headline: {text}");
 }
 
 #[test]

@@ -24,18 +24,61 @@ fn failing_commands_are_neither_faster_nor_slower_at_the_command_line() {
     ];
     for (seconds, options, script, outcome) in cases {
         // Where time is short the baseline has none either.
-        let baseline = if options.is_empty() { "6 of 18 trials failed: 6 " } else { "18 of 18 trials failed: 12 " };
+        let baseline =
+            if options.is_empty() { "6 of 18 trials failed: 6 " } else { "measured: none of the 18 trials succeeded" };
         let (code, said) = against_sleep(seconds, options, script);
         assert!(!said.contains("faster") && !said.contains("slower"), "{said}");
         assert!(said.contains(baseline) && said.contains(outcome), "{said}");
-        let verdict =
-            if options.is_empty() { " where `sleep 0.05` succeeds in `run.time`: 0 of 6" } else { "neither " };
+        let verdict = if options.is_empty() {
+            " where `sleep 0.05` succeeds in `run.time`: 0 of 6"
+        } else {
+            "raise the time limit"
+        };
         assert!(said.contains(verdict), "{said}");
         assert_eq!(code, Some(1), "{said}");
     }
     let (code, said) = against_sleep("0.05", &[], "kill -9 $$");
     assert!(said.contains("6 of 18 trials failed: 6 killed, cause unknown") && said.contains("can't tell"), "{said}");
     assert_eq!(code, Some(1), "{said}");
+}
+
+/// The screen had a verdict on shares of 0, a minimum detectable effect and a table without a value.
+#[test]
+fn screen_says_that_nothing_was_measured_why_and_what_to_do() {
+    let bench = Bench::new();
+    let script = |what: &str| format!("echo {what} >&2; exit 3");
+    let (first, second) = (script("no such table"), script("no such file"));
+    let command = ["-n", "one", "-n", "two", "--", "sh", "-c", &first, "--vs", "sh", "-c", &second];
+    let output = bench.prony(&[&["exec", "--quiet", "--runs", "2"], &command[..]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    // Sentences are broken into lines.
+    let words = |text: &[u8]| String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = words(&output.stdout);
+    for expected in [
+        "warning: nothing was measured: none of the 6 trials succeeded hint: run the command by itself to see all that \
+         it prints; if exit code 3 is no failure, ignore it with `-i=3`",
+        "- `one`, 4 trials: failed (exit code 3) in run at ",
+        ": the process exited with code 3; last lines of output: `no such table`",
+        "- `two`, 2 trials: failed (exit code 3) in run at ",
+        "`no such file`",
+        "`prony show 1 --all`",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    assert!(!said.contains("can't tell") && !said.contains("minimum detectable effect"), "{said}");
+    let all = words(&bench.prony(&["show", "--all"]).stdout);
+    assert!(all.contains("`trials_failed`: 6 of 6 trials failed") && all.contains("can't tell"), "{all}");
+
+    let body = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n[program.x]\nshell = true\ncommand = \"exit 4\"\n";
+    bench.write("one.toml", body);
+    let said = words(&bench.prony(&["run", "one.toml", "--quiet"]).stdout);
+    assert!(said.contains("nothing was measured: the only trial failed hint: "), "{said}");
+    assert!(said.contains("ignore it with `success = [0, 4]`") && said.contains("- 1 trial: failed"), "{said}");
+    // A phase that was completed before has a value.
+    let phase = "[[phase]]\nname = \"a\"\nbegin = { line = \"^b\" }\nend = { line = \"^e\" }\n";
+    bench.write("part.toml", format!("{}{phase}", body.replace("exit 4", "echo b; echo e; exit 4")));
+    let said = words(&bench.prony(&["run", "part.toml", "--quiet"]).stdout);
+    assert!(said.contains("1 of 1 trial failed") && !said.contains("nothing was measured"), "{said}");
 }
 
 #[test]

@@ -229,7 +229,7 @@ fn captions_speak_of_each_variant_by_itself() {
             "7 operations of store=b, records=100 failed; they count as infinitely slow, and curves end before them.",
             "0.6\u{a0}% of the groups of store=b, records=100 lie outside the axis.",
             "A step of store=b, records=100 is 200\u{a0}ms.",
-            "Not drawn: 1 values of store=b, records=100 that are not above 0; no power law is fitted.",
+            "Not drawn, since not above 0: 1 value of store=b, records=100; no power law is fitted.",
         ]
     );
     assert_eq!(said(0), ["A step of store=a, records=10 is 100\u{a0}ms."]);

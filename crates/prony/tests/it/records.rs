@@ -226,7 +226,7 @@ pub(crate) fn program() -> Effective {
         shell: true,
         directory: "work".into(),
         copy: CopyOf::Trial,
-        changes: texts("`a.js`: replaced 1 times"),
+        changes: texts("`a.js`: replaced 1 time"),
         remarks: texts("1 uncommitted changes"),
         files: BTreeMap::from([("node".into(), "00ff".into())]),
         source: Some(Source { directory: "/home/site".into(), state: Some("00ff".into()) }),

@@ -274,14 +274,14 @@ fn a_cleanup_that_fails_still_shows_the_figures() {
     let body =
         "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\ncleanup = \"exit 7\"\n";
     fs::write(place.path("c.toml"), body).unwrap();
-    for line in ["run c.toml -q", "exec -q -r 2 --cleanup false -- true"] {
+    for (line, failed) in [
+        ("run c.toml -q", "cleanup of program `x` failed"),
+        ("exec -q -r 2 --cleanup false -- true", "`--cleanup` of `true` failed"),
+    ] {
         let output = place.run(&words(line));
         let (out, said) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(sound(&output, &line), 2, "{said}");
-        assert!(
-            said.contains("cleanup of program") && said.contains("the finished trials are saved"),
-            "{line}: {said}"
-        );
+        assert!(said.contains(failed) && said.contains("the finished trials are saved"), "{line}: {said}");
         assert!(out.contains("2 ok") || out.contains("2 finished: 2 ok"), "{line}: {out}");
     }
     let database = Database::open(&place.path("prony.db")).unwrap();
@@ -290,7 +290,7 @@ fn a_cleanup_that_fails_still_shows_the_figures() {
     let output = place.run(&words("exec -q -r 2 --cleanup false -- false"));
     let said = text(&output.stderr);
     assert_eq!(sound(&output, &"a failing command"), 1, "{said}");
-    assert!(said.contains("cleanup of program"), "{said}");
+    assert!(said.contains("`--cleanup` of `false` failed"), "{said}");
 }
 
 /// Opening a FIFO hung the run until its second signal, and a directory was found out by the program.

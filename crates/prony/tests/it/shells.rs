@@ -120,6 +120,10 @@ fn every_command_has_a_manual_page() {
     for page in pages {
         let source = fs::read_to_string(folder.join(&page)).unwrap();
         assert!(source.lines().any(|line| line.starts_with(".TH prony")), "{page}: {source}");
+        for section in [".SH \"EXIT STATUS\"", ".SH EXAMPLES"] {
+            assert!(source.lines().any(|line| line == section), "{page} has no `{section}`: {source}");
+        }
+        assert!(!source.contains(".SH EXTRA"), "{page}: {source}");
         let name = page.trim_end_matches(".1");
         let Some(output) = renders.then(|| rendered(&folder.join(&page))).flatten() else {
             renders = false;

@@ -95,6 +95,11 @@ fn lines_of_commands_that_are_at_fault_write_nothing() {
     for (line, message) in [
         ("sort a | uniq", "no shell reads the words of `--from`: `|` is passed to the program literally"),
         ("a 'b", "`--from`: missing closing quote"),
+        ("--memory x a", "`--memory`: `x` does not begin with a number"),
+        ("--export-json x.json a", "`--from`: `--export-json` has no effect on an experiment file"),
+        ("-r 2 --sort mean-time a", "`--from`: `--sort` has no effect on an experiment file"),
+        ("--save b.toml a", "`--from`: `--save` has no effect on an experiment file"),
+        ("--database b.db a", "`--from`: `--database` has no effect on an experiment file"),
         ("", "`--from`: the following required arguments were not provided: <CMD>..."),
         ("--nosuch a", "`--from`: unexpected argument '--nosuch' found"),
         ("--help", "`--from`: unexpected argument '--help' found"),

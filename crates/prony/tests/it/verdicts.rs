@@ -304,7 +304,7 @@ fn cells_with_few_blocks_do_not_weaken_other_cells() {
     let mut data = data(&few, 12, |t| write(t, 1.0 + (t.trial.variant / 2) as f64));
     data.trials.retain(|t| t.trial.block == 0 || t.trial.variant % 2 == 0);
     let verdicts = verdicts::of(&data);
-    assert!(verdicts.lines[0].comparison.method.ends_with("over 1 comparisons"), "{verdicts:?}");
+    assert!(verdicts.lines[0].comparison.method.ends_with("over 1 comparison"), "{verdicts:?}");
     let more = Reading::Missing(Why::TooFew { have: 1, need: 3 });
     assert_eq!(verdicts.lines[1].comparison.verdict, Verdict::CantTell { more_blocks: more });
 }

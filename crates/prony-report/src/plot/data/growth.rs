@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_experiment::design::Experiment;
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_model::number;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::units::Bytes;
 use prony_stats::growth::{FARTHEST, Reach};
@@ -380,7 +381,10 @@ fn caption(source: Source<'_>, growth: &Growth, metric: &MetricName, levels: &[L
     }
     for Level { variant, zeros, .. } in levels.iter().filter(|level| level.zeros > 0) {
         let name = source.name(*variant);
-        let text = format!("Not drawn: {zeros} values of {name} that are not above 0; no power law is fitted.");
+        let text = format!(
+            "Not drawn, since not above 0: {} of {name}; no power law is fitted.",
+            number::count(*zeros, "value")
+        );
         said.push(Said::of(&[*variant], text));
     }
     for series in &growth.series {

@@ -13,6 +13,7 @@ pub mod timeline;
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::number;
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
@@ -185,7 +186,8 @@ fn ended(source: Source<'_>) -> Vec<Said> {
     let said = |v: usize| {
         let of = || source.trials_of(v).map(|at| source.data.trials[at].ending.outcome);
         let (failed, all) = (of().filter(|outcome| !outcome.is_ok()).count(), of().count());
-        let text = format!("{failed} of {all} trials of {} did not end well: {}.", source.name(v), outcomes(of()));
+        let all = number::count(all, "trial");
+        let text = format!("{failed} of {all} of {} did not end well: {}.", source.name(v), outcomes(of()));
         (failed > 0).then(|| Said::of(&[v], text))
     };
     source.variants().into_iter().filter_map(said).collect()

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::Metric;
+use prony_model::number;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Why;
 use prony_model::record::{Completion, ProcessSample, ProcessSeries, TICK, TrialRecord};
@@ -273,7 +274,8 @@ fn ribbons(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], left_
         vec![Said::always("One trial of each variant: by default the one nearest to its variant's median.")];
     caption.extend(not_nearest(source, &variants));
     if left_out > 0 {
-        caption.push(Said::always(format!("The timelines of {left_out} more trials are in the database.")));
+        let more = number::count(left_out, "more trial");
+        caption.push(Said::always(format!("The results database has the timelines of {more}.")));
     }
     Chart {
         title: "Phases".to_owned(),

@@ -13,7 +13,13 @@ fn count() -> clap::builder::RangedI64ValueParser<u32> {
 
 /// What to run and how.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Commands:
+#[command(after_help = "Examples:
+  prony exec 'sleep 0.1' 'sleep 0.2'
+  prony exec -r 20 -- node build.js -n --vs node build-new.js -n
+  prony exec -S sh -p 'rm -f out' 'sort -u in > out' 'sort in | uniq > out'
+  prony exec -P threads 1 8 'make -j {threads}'
+
+Commands:
   Options come before the first command. Where its first word contains a blank, every argument is one command:
     prony exec 'sleep 0.1' 'sleep 0.2'
   Otherwise words form one command up to `--vs`. After `--`, options of prony are words of the command:

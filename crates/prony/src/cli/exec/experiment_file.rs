@@ -315,7 +315,7 @@ fn some(value: impl Into<Value>) -> Option<Value> {
 }
 
 /// The name of a command's table: `a`, `b` ... `a1` after `z`.
-fn program(at: usize) -> String {
+pub(super) fn program(at: usize) -> String {
     let letter = char::from(b'a' + (at % 26) as u8);
     if at < 26 { letter.to_string() } else { format!("{letter}{}", at / 26) }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use prony_model::number;
+
 use super::arguments::Arguments;
 use super::commands;
 use super::experiment_file::{Command, Output, Typed};
@@ -33,6 +35,7 @@ pub fn typed(arguments: &Arguments, literal: bool) -> Result<Typed, Error> {
             format!("`{}` is several words, but `-S` takes each command as one text", command.words.join(" "));
         return Err(wrong(message, "quote each command: `prony exec -S sh 'sleep 1'`"));
     }
+    commands.iter().try_for_each(|command| is_command(command, shell.is_empty()))?;
     let (env, inherit) = variables(arguments)?;
     Ok(Typed {
         runs: runs(arguments, commands.len() > 1 || parameters.iter().any(Parameter::varies))?,
@@ -59,6 +62,19 @@ pub fn typed(arguments: &Arguments, literal: bool) -> Result<Typed, Error> {
     })
 }
 
+/// A command names a program, and without a shell, a text is cut into words.
+fn is_command(command: &Command, is_cut: bool) -> Result<(), Error> {
+    let [first, ..] = command.words.as_slice() else { return Ok(()) };
+    if first.trim().is_empty() {
+        return Err(wrong("a command is empty".to_owned(), "name a program: `prony exec 'sleep 0.1'`"));
+    }
+    if is_cut && command.is_text() && shell_words::split(first).is_err() {
+        let hint = "close the quote, or write each argument as a word of its own: `prony exec -- echo \"it's\"`";
+        return Err(wrong(format!("the command `{first}` ends inside a quote"), hint));
+    }
+    Ok(())
+}
+
 /// The reference, where there is one, and the commands, each with what is done beside it.
 fn commands(arguments: &Arguments, literal: bool) -> Result<Vec<Command>, Error> {
     if arguments.vs {
@@ -67,7 +83,8 @@ fn commands(arguments: &Arguments, literal: bool) -> Result<Vec<Command>, Error>
     let typed = commands::commands(&arguments.command, literal)?;
     let count = typed.len();
     if arguments.name.len() > count {
-        let message = format!("{} names for {count} commands", arguments.name.len());
+        let (names, of) = (number::count(arguments.name.len(), "name"), number::count(count, "command"));
+        let message = format!("{names} for {of}");
         return Err(wrong(
             message,
             "give at most one `--name` for each command; `--reference-name` names the reference",
@@ -109,7 +126,8 @@ fn each(option: &str, given: &[String], count: usize) -> Result<Vec<Option<Strin
         [all] => Ok(vec![Some(all.clone()); count]),
         given if given.len() == count => Ok(given.iter().cloned().map(Some).collect()),
         given => {
-            let message = format!("`{option}` is given {} times for {count} commands", given.len());
+            let (times, of) = (number::count(given.len(), "time"), number::count(count, "command"));
+            let message = format!("`{option}` is given {times} for {of}");
             Err(wrong(message, "give the option once for all commands, or once for each, including the reference"))
         }
     }
@@ -172,7 +190,7 @@ fn shell(text: &str) -> Result<Vec<String>, Error> {
 }
 
 /// Exit codes that do not count as failure; an empty list for any code.
-fn success(text: &str) -> Result<Vec<u8>, Error> {
+pub(super) fn success(text: &str) -> Result<Vec<u8>, Error> {
     if text.is_empty() || text == "all-non-zero" {
         return Ok(Vec::new());
     }
@@ -257,7 +275,7 @@ mod tests {
             assert_eq!(with, format!("`{option}` is given 2 times for 3 commands"));
         }
         assert_eq!(fault(&["--output", "nul", "a"]), "`--output nul` is not `null`, `pipe` or `inherit`");
-        assert_eq!(fault(&["-n", "a", "-n", "b", "--reference", "r", "x"]), "2 names for 1 commands");
+        assert_eq!(fault(&["-n", "a", "-n", "b", "--reference", "r", "x"]), "2 names for 1 command");
     }
 
     #[test]

@@ -8,9 +8,9 @@ pub mod exports;
 pub mod from_options;
 pub mod hyperfine;
 pub mod parameters;
+mod wording;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use prony_experiment::design::Experiment;
@@ -29,7 +29,7 @@ use crate::progress::{Manner, Terminal};
 pub use arguments::Arguments;
 use arguments::{Sort, Style, TimeUnit};
 use experiment_file::Typed;
-use prony_place::startable;
+use prony_place::startable::{Written, missing, startable};
 use prony_report::Options;
 use prony_report::profiles;
 use prony_report::screen::{self, Screen};
@@ -53,10 +53,9 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     arguments.shared.apply();
     let words: Vec<OsString> = std::env::args_os().collect();
     let literal = commands::is_literal(&words, arguments.command.len());
-    let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("the experiment of these options"));
-    let (typed, experiment) = experiment(arguments, &words, &file)?;
+    let (typed, experiment) = experiment(arguments, &words)?;
     // Before a file is opened, which makes it.
-    startable::startable(&experiment)?;
+    startable(&experiment, Written::AsOptions).map_err(|error| codes_apart(arguments, error))?;
     let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.input);
     files.claim_of_programs(experiment.variants())?;
     let saved = arguments.save.as_ref().map(|path| files.open(path, over(arguments.force))).transpose()?;
@@ -71,7 +70,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // Not in the folder where the commands run: they may list its files.
     let near = std::env::temp_dir();
     let mut database = Database::create(&arguments.database.database)?;
-    let (id, summary) = run::begin_in(&experiment, &mut database, &near, interrupt, &mut *observer)?;
+    let ran = run::begin_in(&experiment, &mut database, &near, interrupt, &mut *observer);
+    let (id, summary) = ran.map_err(|error| wording::of_options(error, &typed))?;
     drop(observer);
     let data = database.load_run(id)?;
     arguments.style.colour().into_iter().for_each(|colour| output.set_colour(colour));
@@ -81,19 +81,32 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     }
     exports.into_iter().try_for_each(|export| export.write(&arguments.database, &data, output))?;
     let answer = if summary.failed > 0 || summary.interrupted { Answer::No } else { Answer::Yes };
-    after_cleanup(answer, summary.cleaned())
+    after_cleanup(answer, summary.cleaned().map_err(|error| wording::of_options(error, &typed)))
 }
 
-/// What was typed, and the experiment that repeats it; `words` are all that were typed, and `file` is the name of its file in
-/// messages.
+/// What was typed, and the experiment that repeats it; `words` are all that were typed.
 ///
 /// # Errors
 /// Where an option or a command is at fault.
-pub fn experiment(arguments: &Arguments, words: &[OsString], file: &Path) -> Result<(Typed, Experiment), Error> {
+pub fn experiment(arguments: &Arguments, words: &[OsString]) -> Result<(Typed, Experiment), Error> {
     let typed = from_options::typed(arguments, commands::is_literal(words, arguments.command.len()))?;
     // The run itself reports what is missing: there is no file of the user's that `check` could show.
-    let experiment = load::text(typed.to_toml(), &file.display().to_string(), &Overrides::default(), &Anywhere)?;
+    let experiment = load::text(typed.to_toml(), "the options", &Overrides::default(), &Anywhere)
+        .map_err(|error| wording::of_options(error, &typed))?;
     Ok((typed, experiment))
+}
+
+/// That a command is not there, where it may be meant as the value of `-i`, which stands behind `=`.
+fn codes_apart(arguments: &Arguments, error: prony_place::Error) -> Error {
+    let all = arguments.ignore_failure.as_deref() == Some("all-non-zero");
+    let codes = arguments.command.first().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    match codes.filter(|word| all && from_options::success(word).is_ok()) {
+        Some(codes) => Error::Arguments {
+            message: error.to_string(),
+            hint: format!("write exit codes to ignore behind `=`, without a blank: `-i={codes}`"),
+        },
+        None => error.into(),
+    }
 }
 
 /// Whether only warnings and failures are printed while trials run.
@@ -138,7 +151,7 @@ fn warnings(typed: &Typed) -> Vec<Event> {
 fn one_command(words: &[String], experiment: &Experiment) -> Option<Event> {
     let (first, more) = words.split_first()?;
     let program = experiment.variants().first()?.spec.subject.program()?;
-    let is_program = |word: &str| startable::missing(program, word).is_none();
+    let is_program = |word: &str| missing(program, word, Written::AsOptions).is_none();
     let names_one = |text: &String| text.split_whitespace().next().is_some_and(is_program);
     let is_several = first.contains(char::is_whitespace) || more.iter().any(|word| word == commands::BETWEEN);
     if is_several || more.is_empty() || !more.iter().all(names_one) {

@@ -1,0 +1,82 @@
+//! What a brief report says in place of tables where no trial has a value: how the trials ended, and what to do next.
+
+use prony_experiment::design::Experiment;
+use prony_model::number::count;
+use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::record::{Completion, TrialRecord};
+use prony_results::RunData;
+
+use super::model::{FindingLine, Remarks};
+use super::words::{ended, evidence_text};
+
+/// At most so many variants are listed; the others are counted.
+const LISTED: usize = 8;
+
+/// What a shell exits with where there is no program of the name.
+const NOT_FOUND: i32 = 127;
+
+/// The headline with what to do, and how the trials of each variant ended; `None` where a phase of a trial has a value, or
+/// nothing has run. `commands` are the names of variants, where commands are compared.
+pub(super) fn nothing_measured(data: &RunData, commands: &[String]) -> Option<(FindingLine, Remarks)> {
+    let RunData { experiment, trials, .. } = data;
+    if trials.is_empty() || trials.iter().any(has_value) {
+        return None;
+    }
+    let of_variant = |id: usize| -> Vec<&TrialRecord> { trials.iter().filter(|t| t.trial.variant == id).collect() };
+    let trials_of = experiment.variants().iter().map(|variant| (variant, of_variant(variant.id)));
+    let mut lines: Vec<String> = trials_of
+        .filter(|(_, own)| !own.is_empty())
+        .map(|(variant, own)| {
+            let name = commands.get(variant.id).cloned().unwrap_or_else(|| experiment.labels(variant));
+            line(&name, &own)
+        })
+        .collect();
+    let more = lines.len().saturating_sub(LISTED);
+    lines.truncate(LISTED);
+    lines.extend((more > 0).then(|| format!("and {}", count(more, "more variant"))));
+    let text = match trials.len() {
+        1 => "nothing was measured: the only trial failed".to_owned(),
+        n => format!("nothing was measured: none of the {n} trials succeeded"),
+    };
+    let hint = next_step(experiment, trials, !commands.is_empty());
+    let note = "the evidence is that of one trial of each variant".to_owned();
+    let finding = FindingLine { severity: "warning", text, hint };
+    Some((finding, Remarks { title: "How the trials ended", lines, note }))
+}
+
+/// Whether some metric of the trial may count.
+fn has_value(trial: &TrialRecord) -> bool {
+    let none = [Completion::NotReached, Completion::Partial, Completion::AfterFailure];
+    trial.ending.outcome.is_ok() || trial.phases.iter().any(|phase| !none.contains(&phase.completion))
+}
+
+fn line(name: &str, trials: &[&TrialRecord]) -> String {
+    let why = evidence_text(trials).map(|(_, text)| format!(": {text}")).unwrap_or_default();
+    // A single variant of a file has no name.
+    let name = if name.is_empty() { String::new() } else { format!("`{name}`, ") };
+    format!("{name}{}: {}{why}", count(trials.len(), "trial"), ended(trials))
+}
+
+/// What to do about the first trial's outcome; `typed` where options of `prony exec` stand for keys of a file.
+fn next_step(experiment: &Experiment, trials: &[TrialRecord], typed: bool) -> String {
+    let by_itself = "run the command by itself to see all that it prints";
+    let either = |option: &str, key: &str| format!("`{}`", if typed { option } else { key });
+    let is_program = experiment.variants().iter().all(|variant| variant.spec.subject.program().is_some());
+    match trials.first().map(|trial| trial.ending.outcome) {
+        Some(Outcome::Failed { code: Some(NOT_FOUND) }) if is_program => {
+            "exit code 127 is that of a shell that finds no program: see what it printed, and check `PATH`".to_owned()
+        }
+        Some(Outcome::Failed { code: Some(code) }) if is_program => {
+            let ignored = either(&format!("-i={code}"), &format!("success = [0, {code}]"));
+            format!("{by_itself}; if exit code {code} is no failure, ignore it with {ignored}")
+        }
+        Some(Outcome::TimedOut) => {
+            format!("raise the time limit, {}, or shorten the work", either("--time", "[limits] time"))
+        }
+        Some(Outcome::OutOfMemory { by: OutOfMemory::Limit }) => {
+            format!("raise the memory limit, {}, or reduce the work", either("--memory", "[limits] memory"))
+        }
+        _ if is_program => by_itself.to_owned(),
+        _ => "remove the cause that is named below".to_owned(),
+    }
+}
