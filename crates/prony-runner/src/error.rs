@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use prony_experiment::{Problem, render};
 use prony_model::error::message;
+use prony_model::number::count;
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +26,7 @@ pub enum Error {
         source: io::Error,
     },
     /// An experiment file has faults.
-    #[error("`{file}` has {} problem{}; nothing was run", .problems.len(), if .problems.len() == 1 { "" } else { "s" })]
+    #[error("`{file}` has {}; nothing was run", count(.problems.len(), "problem"))]
     Experiment {
         /// The file, as named.
         file: String,

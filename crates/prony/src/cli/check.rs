@@ -7,7 +7,7 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan::{Outline, VariantOutline, outline};
 use prony_model::catalog::Overrides;
 use prony_model::metric::MetricName;
-use prony_model::number::percent;
+use prony_model::number::{count, percent};
 use prony_model::units::{Bytes, Nanos, parse_span};
 use prony_stats::blocks_before_any_verdict;
 
@@ -111,8 +111,7 @@ fn phases(experiment: &Experiment, variant: &VariantOutline) -> String {
     let program = experiment.variants().get(variant.variant).and_then(|variant| variant.spec.subject.program());
     let replicas = program.and_then(|program| program.replicas.as_ref());
     let named = |phase: &String| match replicas.filter(|replicas| replicas.phase == *phase) {
-        Some(replicas) if replicas.count == 1 => format!("{phase} (1 replica)"),
-        Some(replicas) => format!("{phase} ({} replicas)", replicas.count),
+        Some(replicas) => format!("{phase} ({})", count(replicas.count, "replica")),
         None => phase.clone(),
     };
     variant.phases.iter().map(named).collect::<Vec<_>>().join(", ")
@@ -136,23 +135,20 @@ fn note(experiment: &Experiment, variant: &VariantOutline) -> String {
 }
 
 fn amounts(experiment: &Experiment, outline: &Outline) -> String {
-    let (min, max) = (outline.blocks.min, outline.blocks.max);
-    let blocks = if min == max { min.to_string() } else { format!("{min} to {max}") };
-    let trials = match (outline.trials_min, outline.trials_max) {
-        (least, most) if least == most => most.to_string(),
-        (least, most) => format!("{least} to {most}"),
-    };
     let strata = match outline.strata.len() {
         1 => "1 stratum".to_owned(),
         n => format!("{n} strata"),
     };
-    let counted = |n: &str, noun: &str| format!("{n} {noun}{}", if n == "1" { "" } else { "s" });
-    let variants = counted(&outline.variants.len().to_string(), "variant");
+    let variants = count(outline.variants.len(), "variant");
     if let Some(budget) = experiment.compare().budget {
-        let trials = counted(&outline.trials_of_a_block.to_string(), "trial");
+        let trials = count(outline.trials_of_a_block, "trial");
         return format!("{variants} in {strata}, as many blocks of {trials} as fit into {}", span(budget));
     }
-    format!("{variants} in {strata}, {}, {}", counted(&blocks, "block"), counted(&trials, "trial"))
+    let from_to = |least: u32, most: u32, noun: &str| {
+        if least == most { count(most, noun) } else { format!("{least} to {most} {noun}s") }
+    };
+    let blocks = from_to(outline.blocks.min, outline.blocks.max, "block");
+    format!("{variants} in {strata}, {blocks}, {}", from_to(outline.trials_min, outline.trials_max, "trial"))
 }
 
 /// The trials that are not included in the results.
@@ -187,7 +183,7 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
             format!("no verdict is possible in {} blocks: plan more blocks or fewer comparisons", outline.blocks.max)
         }
     };
-    let comparisons = if family == 1 { "1 comparison".to_owned() } else { format!("{family} comparisons") };
+    let comparisons = count(family, "comparison");
     format!(
         "{compared}: {comparisons}, differences below {} count as none, all verdicts hold together with probability {}: \
          {needed}\n",

@@ -3,6 +3,7 @@
 use prony_analysis::search::tune::{End, Found, Out};
 use prony_analysis::search::{Constraint, Tune};
 use prony_model::metric::MetricName;
+use prony_model::number::count;
 use prony_model::units::{Nanos, Unit};
 use prony_stats::summary::median;
 
@@ -63,7 +64,7 @@ impl SearchReport<'_> {
         let zero = |at: &usize| self.tune.candidates()[*at].out == Some(Out::Zero);
         let all: Vec<usize> = (0..self.settings.len()).filter(zero).collect();
         let (first, objective) = (&self.settings[*all.first()?].text, &self.wanted.objective);
-        let many = if all.len() == 1 { "1 setting".to_owned() } else { format!("{} settings", all.len()) };
+        let many = count(all.len(), "setting");
         Some(if self.wanted.maximize {
             format!("in {many} `{objective}` was 0, so that no ratio can be computed: {first}")
         } else {
