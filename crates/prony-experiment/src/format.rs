@@ -4,10 +4,8 @@
 //! `MB.1`, `/s`, `MB/s`, `%`, `.2`. The cell contains only the number, the heading its unit; only `%` keeps
 //! its sign. Without decimals three significant digits are shown, and the whole part in full.
 
-use crate::expr::Dimension;
-use prony_model::number::{MOST_DECIMALS, digits, with_decimals};
-use prony_model::units::Unit;
-use prony_model::units::quantity;
+use prony_model::number::{MOST_DECIMALS, digits, quantity, with_decimals};
+use prony_model::units::{Dimension, Unit};
 
 /// A parsed format.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,10 +2,10 @@
 //! writes the text.
 
 use prony_experiment::design::{CellPart, Experiment, Expr, Statistic};
-use prony_experiment::expr::{Dimension, dimension};
+use prony_experiment::expr::dimension;
 use prony_model::reading::Why;
 use prony_model::record::TrialRecord;
-use prony_model::units::Unit;
+use prony_model::units::{Dimension, Unit};
 
 use super::cell_value::{Summary, in_phase};
 use super::model::{Align, Cell, Figure};

@@ -35,4 +35,4 @@ pub use cell_value::least_memory;
 pub use error::Error;
 pub use machine::facts_lines;
 pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Remarks, Report, Row, Table, Topic};
-pub use words::{bytes, ended, instant as when, shown, time};
+pub use words::{ended, instant as when, shown};

@@ -1,9 +1,8 @@
 //! Chooses how the numbers of one column are printed: one unit and one number of decimals for all of them.
 
-use prony_experiment::expr::Dimension;
 use prony_experiment::format::format_value;
 use prony_model::number::thousands;
-use prony_model::units::Unit;
+use prony_model::units::{Dimension, Unit};
 
 /// A unit of a column and how many decimals its numbers have.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,11 +2,12 @@
 
 use super::compare::{PhaseNames, phase_fault};
 use crate::design::{CellPart, Column};
-use crate::expr::{self, Dimension};
+use crate::expr;
 use crate::format::{check_format, parse_format};
 use crate::node::Node;
 use crate::placeholder::{Part, split};
 use crate::problem::{Problem, Problems, nearest};
+use prony_model::units::Dimension;
 
 /// The default format of bytes per second; their unit does not follow from the number.
 const DEFAULT_FLOW: &str = "MB/s";

@@ -1,9 +1,8 @@
 //! One line of a calibration: a value that is known, and prony's reading of it.
 
-use prony_model::number::percent;
+use prony_model::number::{percent, quantity};
 use prony_model::reading::{Reading, Why};
 use prony_model::units;
-use prony_model::units::quantity;
 use prony_stats::simulation::Rate;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan::{Outline, VariantOutline, outline};
 use prony_model::catalog::Overrides;
 use prony_model::metric::MetricName;
-use prony_model::number::{count, percent};
+use prony_model::number::{count, percent, span};
 use prony_model::units::{Bytes, Nanos, parse_span};
 use prony_stats::blocks_before_any_verdict;
 
@@ -20,7 +20,7 @@ use prony_analysis::verdicts::floor as floors;
 use prony_place::output_targets::Protected;
 use prony_report::screen::one_line;
 use prony_runner::budget::Bought;
-use prony_runner::estimate::{self, Estimate, span};
+use prony_runner::estimate::{self, Estimate};
 use prony_runner::preflight::Here;
 use prony_runner::{load, scratch};
 

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use comfy_table::CellAlignment;
-use prony_model::units::{Unit, quantity};
+use prony_model::number::quantity;
+use prony_model::units::Unit;
 use prony_stats::summary::{Summary, summary};
 
 use super::exec::hyperfine::{Benchmark, Document, Failed};
