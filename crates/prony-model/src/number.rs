@@ -8,7 +8,7 @@ use std::fmt::{self, Display};
 use crate::units::{BYTES, Bytes, Nanos, Step, TIME, Unit};
 
 /// Decimals, at most.
-pub const MOST_DECIMALS: usize = 9;
+pub(crate) const MOST_DECIMALS: usize = 9;
 
 /// From here on a number has more digits than a double knows, and than a cell holds.
 const LARGEST: f64 = 1e15;
@@ -32,7 +32,7 @@ pub fn digits(value: f64) -> String {
 }
 
 /// Decimals with which a number has so many significant digits, or more where its whole part has more.
-fn places(value: f64, digits: i64) -> usize {
+pub(crate) fn places(value: f64, digits: i64) -> usize {
     if value == 0.0 || !value.is_finite() {
         return 0;
     }

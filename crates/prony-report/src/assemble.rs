@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_experiment::design::{CellPart, Expr, Statistic, TableSpec};
 use prony_experiment::expr::metrics;
+use prony_model::format::Scale;
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::number::{count, percent};
 use prony_model::record::TrialRecord;
@@ -24,7 +25,6 @@ use super::notes::Notes;
 use super::preface;
 use super::processes;
 use super::remarks::remarks;
-use super::unit_format::Scale;
 use super::words::once;
 use prony_analysis::verdicts::{self, Verdicts};
 use prony_results::RunData;

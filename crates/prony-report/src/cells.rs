@@ -3,6 +3,7 @@
 
 use prony_experiment::design::{CellPart, Experiment, Expr, Statistic};
 use prony_experiment::expr::dimension;
+use prony_model::format::Scale;
 use prony_model::reading::Why;
 use prony_model::record::TrialRecord;
 use prony_model::units::{Dimension, Unit};
@@ -10,7 +11,6 @@ use prony_model::units::{Dimension, Unit};
 use super::cell_value::{Summary, in_phase};
 use super::model::{Align, Cell, Figure};
 use super::notes::Notes;
-use super::unit_format::Scale;
 use super::words::{ended, evidence, short};
 
 /// The trials from which one cell is made.
@@ -251,7 +251,7 @@ impl Writer<'_> {
         };
         match (summary.value(self.statistic), distance) {
             (Some(value), Some(distance)) => scale.within(value, distance),
-            _ => scale.clone(),
+            _ => *scale,
         }
     }
 

@@ -27,7 +27,6 @@ pub mod profiles;
 mod remarks;
 pub mod render;
 pub mod screen;
-mod unit_format;
 mod words;
 
 pub use assemble::{Options, build};
