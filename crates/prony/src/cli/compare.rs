@@ -240,10 +240,7 @@ fn shown(beside: &Beside) -> String {
     let names = &beside.pair.names;
     let at = if names.at.is_empty() { String::new() } else { format!(" at `{}`", names.at) };
     let three = |ratio| with_decimals(ratio, 3);
-    let ratio = match &beside.ratio {
-        Reading::Measured(ratio) => three(*ratio) + " times",
-        Reading::Missing(why) => format!("- ({why})"),
-    };
+    let ratio = prony_report::shown(&beside.ratio, |ratio| three(*ratio) + " times");
     let within = match &beside.interval {
         Reading::Measured(RatioInterval { low, high }) if *low > 0.0 || high.is_some() => {
             format!(" ({})", interval(Some(three(*low)), high.map(three), ""))
