@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use prony_model::metric::MetricName;
+use prony_model::number::percent_up_to;
 use prony_model::program::{Care, ProfileOf};
 use prony_model::spec::TrialSpec;
 use prony_model::units::{Fraction, Nanos};
@@ -239,7 +240,7 @@ impl fmt::Display for AllowedErrors {
         match self {
             Self::Count(0) => f.write_str("none"),
             Self::Count(most) => write!(f, "{most}"),
-            Self::Share(most) => write!(f, "{} %", (most.get() * 1e8).round() / 1e6),
+            Self::Share(most) => f.write_str(&percent_up_to(most.get(), 6)),
         }
     }
 }

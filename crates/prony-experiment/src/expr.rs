@@ -5,7 +5,7 @@
 
 use prony_model::metric::MetricName;
 use prony_model::reading::{Reading, Why};
-use prony_model::units::Unit;
+use prony_model::units::{Dimension, Unit};
 
 use super::design::{Expr, Operator};
 
@@ -40,36 +40,6 @@ pub enum ExprError {
         /// The right side.
         right: &'static str,
     },
-}
-
-/// The kind of an expression's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dimension {
-    /// A reading's unit.
-    Unit(Unit),
-    /// Bytes per second.
-    BytesPerSecond,
-}
-
-impl Dimension {
-    /// The unit of the number that [`evaluate`] gives; bytes per second count as per second.
-    pub const fn unit(self) -> Unit {
-        match self {
-            Self::Unit(unit) => unit,
-            Self::BytesPerSecond => Unit::PerSecond,
-        }
-    }
-
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Unit(Unit::Nanos) => "a time",
-            Self::Unit(Unit::Bytes) => "an amount of bytes",
-            Self::Unit(Unit::Count) => "a count",
-            Self::Unit(Unit::PerSecond) => "a rate",
-            Self::Unit(Unit::Ratio) => "a plain number",
-            Self::BytesPerSecond => "bytes per second",
-        }
-    }
 }
 
 /// Parses an expression.

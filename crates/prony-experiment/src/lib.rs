@@ -13,7 +13,6 @@ mod environment;
 pub mod expr;
 mod factors;
 mod floor;
-pub mod format;
 mod grammar;
 mod node;
 mod placeholder;

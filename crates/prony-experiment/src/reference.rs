@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::format;
 use super::grammar;
 use super::shape::{Field, Need, Shape, TableShape};
+use prony_model::format;
 use prony_model::metric::Metric;
 use prony_model::units::Unit;
 

@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod error;
 pub mod event;
 pub mod finding;
+pub mod format;
 pub mod latency;
 pub mod metric;
 pub mod number;

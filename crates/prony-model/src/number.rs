@@ -3,10 +3,12 @@
 //! Unless a place asks for a number of decimals, three significant digits are shown and the whole part in full. Units are
 //! decimal. A unit is chosen after rounding: 999.996 kB is `1.0 MB`, not `1000.00 kB`.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
+
+use crate::units::{BYTES, Bytes, Nanos, Step, TIME, Unit};
 
 /// Decimals, at most.
-pub const MOST_DECIMALS: usize = 9;
+pub(crate) const MOST_DECIMALS: usize = 9;
 
 /// From here on a number has more digits than a double knows, and than a cell holds.
 const LARGEST: f64 = 1e15;
@@ -23,57 +25,70 @@ pub fn with_decimals(value: f64, decimals: usize) -> String {
 
 /// Three significant digits, and at least the whole part: `0.0123`, `27.0`, `1787`.
 pub fn digits(value: f64) -> String {
-    with_decimals(value, decimals(value))
+    let places = |value| places(value, 3).min(MOST_DECIMALS);
+    let scale = 10f64.powi(places(value) as i32);
+    // Again after the rounding, which may add a digit.
+    with_decimals(value, places((value * scale).round() / scale))
 }
 
-/// Decimals that show three significant digits, also after the rounding to them.
-fn decimals(value: f64) -> usize {
-    let size = value.abs();
-    if size == 0.0 || !size.is_finite() {
+/// Decimals with which a number has so many significant digits, or more where its whole part has more.
+pub(crate) fn places(value: f64, digits: i64) -> usize {
+    if value == 0.0 || !value.is_finite() {
         return 0;
     }
-    let decimals = |size: f64| (2 - size.log10().floor() as i64).clamp(0, MOST_DECIMALS as i64) as usize;
-    let first = decimals(size);
-    let scale = 10f64.powi(first as i32);
-    decimals((size * scale).round() / scale)
+    usize::try_from(digits - 1 - value.abs().log10().floor() as i64).unwrap_or(0)
 }
 
 /// Three significant digits without zeros at the end, for axes: `1.5`, `12345`, `1.00e-9`.
 pub fn short(value: f64) -> String {
-    let size = value.abs();
-    if size == 0.0 {
+    if value == 0.0 {
         return "0".to_owned();
     }
-    if !(1e-5..1e7).contains(&size) {
+    if !(1e-5..1e7).contains(&value.abs()) {
         return format!("{value:.2e}");
     }
-    let places = (2 - size.log10().floor() as i32).max(0) as usize;
-    let text = format!("{value:.places$}");
+    let text = format!("{value:.*}", places(value, 3));
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Two significant digits, thousands apart: `38,000,000`, `3.8`.
+pub fn about(value: f64) -> String {
+    let step = 10f64.powf(value.log10().floor() - 1.0);
+    let rounded = (value / step).round() * step;
+    if rounded < 10.0 { format!("{rounded:.1}") } else { grouped(&format!("{rounded:.0}")) }
 }
 
 /// A ratio in three significant digits: `0.0123`, `12.3`, `1840`; near 1, where the first says nothing, four: `1.004`,
 /// `0.996`.
 pub fn ratio(ratio: f64) -> String {
     let places = match ratio {
-        r if r >= 100.0 => 0,
-        r if r >= 10.0 => 1,
-        r if r >= 0.1 => 2 + usize::from(r < 1.0995),
-        r if r >= 1e-6 => (2 - r.log10().floor() as i32).unsigned_abs() as usize,
         0.0 => return "0".to_owned(),
-        _ => return format!("{ratio:.1e}"),
+        r if r < 1e-6 => return format!("{ratio:.1e}"),
+        r if (1.0..1.0995).contains(&r) => 3,
+        r => places(r, 3),
     };
     format!("{ratio:.places$}")
 }
 
 /// A share in percent, with two decimals at most: `4.1 %`, `3 %`.
 pub fn percent(share: f64) -> String {
-    format!("{} %", (share * 1e4).round() / 1e2)
+    percent_up_to(share, 2)
+}
+
+/// A share in percent, with so many decimals at most.
+pub fn percent_up_to(share: f64, decimals: i32) -> String {
+    let scale = 10f64.powi(decimals);
+    format!("{} %", (share * (100.0 * scale)).round() / scale)
 }
 
 /// A share in percent with so many decimals: `62.1 %`.
 pub fn percent_with(share: f64, decimals: usize) -> String {
-    with_decimals(100.0 * share, decimals) + " %"
+    percents(share, decimals) + " %"
+}
+
+/// The same where the sign is elsewhere: `62.1`.
+pub fn percents(share: f64, decimals: usize) -> String {
+    with_decimals(100.0 * share, decimals)
 }
 
 /// An effect as a share; from 100 % as a factor, since `41607.57 %` is hard to read.
@@ -113,29 +128,83 @@ pub fn shares((low, high): (f64, f64)) -> String {
     format!("{:.0} to {:.0} %", (100.0 * low + 1e-9).floor(), (100.0 * high - 1e-9).ceil())
 }
 
-/// A time: `812 ns`, `1.50 us`, `3.20 ms`, `4.100 s`, `12 min 3 s`.
-pub fn nanos(nanos: u64) -> String {
-    if nanos >= 120_000_000_000 {
-        return format!("{} min {} s", nanos / 60_000_000_000, nanos / 1_000_000_000 % 60);
+impl Display for Nanos {
+    /// `812 ns`, `1.50 us`, `3.20 ms`, `4.100 s`, `12 min 3 s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.as_nanos();
+        if nanos >= 120_000_000_000 {
+            return write!(f, "{} min {} s", nanos / 60_000_000_000, nanos / 1_000_000_000 % 60);
+        }
+        f.write_str(&largest(nanos, TIME, &[0, 2, 2, 3]))
     }
-    largest(nanos, &[("ns", 1.0, 0), ("us", 1e3, 2), ("ms", 1e6, 2), ("s", 1e9, 3)])
 }
 
-/// An amount of memory or storage in decimal units, as disks and the write-ups count: `512 B`, `1.50 kB`, `64.0 MB`,
-/// `16.00 GB`, `100.00 TB`.
-pub fn bytes(bytes: u64) -> String {
-    largest(bytes, &[("B", 1.0, 0), ("kB", 1e3, 2), ("MB", 1e6, 1), ("GB", 1e9, 2), ("TB", 1e12, 2)])
+impl Display for Bytes {
+    /// In decimal units, as disks and the write-ups count: `512 B`, `1.50 kB`, `64.0 MB`, `16.00 GB`, `100.00 TB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&largest(self.as_bytes(), BYTES, &[0, 2, 1, 2, 2]))
+    }
 }
 
 /// In the largest unit of which it is one at least, when rounded to the decimals of the unit below.
-fn largest(value: u64, units: &[(&str, f64, usize)]) -> String {
+fn largest(value: u64, units: &[Step], decimals: &[usize]) -> String {
     let rounded = |factor: f64, decimals: usize| {
         let step = factor / 10f64.powi(decimals as i32);
         (value as f64 / step).round() * step
     };
-    let reaches = |at: &usize| *at == 0 || rounded(units[at - 1].1, units[at - 1].2) >= units[*at].1;
-    let (name, factor, decimals) = units[(0..units.len()).rfind(reaches).unwrap_or(0)];
-    format!("{:.decimals$} {name}", value as f64 / factor)
+    let reaches = |at: &usize| *at == 0 || rounded(units[at - 1].1, decimals[at - 1]) >= units[*at].1;
+    let at = (0..units.len()).rfind(reaches).unwrap_or(0);
+    let (name, factor) = units[at];
+    format!("{:.*} {name}", decimals[at], value as f64 / factor)
+}
+
+/// The largest unit of which a size is so many at least, or the smallest unit.
+pub fn fitting(units: &[Step], size: f64, least: f64) -> Step {
+    units.iter().copied().rfind(|(_, factor)| size >= factor * least).unwrap_or(units[0])
+}
+
+/// A value in its stored unit, with its unit: `3.20 ms`, `64.0 MB`, `12400/s`, `1.53`.
+pub fn quantity(value: f64, unit: Unit) -> String {
+    let sign = if value < 0.0 { "-" } else { "" };
+    let whole = value.abs().round() as u64;
+    match unit {
+        // No larger unit is known, and as a whole number it would be another.
+        Unit::Nanos if value.abs() >= u64::MAX as f64 => format!("{} s", digits(value / 1e9)),
+        Unit::Bytes if value.abs() >= u64::MAX as f64 => format!("{} B", digits(value)),
+        Unit::Nanos => format!("{sign}{}", Nanos::from_nanos(whole)),
+        Unit::Bytes => format!("{sign}{}", Bytes::from_bytes(whole)),
+        Unit::Count if value.fract() == 0.0 => with_decimals(value, 0),
+        Unit::Count | Unit::Ratio => digits(value),
+        Unit::PerSecond => format!("{}/s", digits(value)),
+    }
+}
+
+/// A time with three significant digits, in seconds from one on: `48.3 s`, `1500 s`, `12.0 ms`.
+pub fn time(time: Nanos) -> String {
+    let nanos = time.as_nanos() as f64;
+    match fitting(&TIME[1..], nanos, 1.0) {
+        ("us", factor) => format!("{:.0} us", nanos / factor),
+        (unit, factor) => format!("{} {unit}", digits(nanos / factor)),
+    }
+}
+
+/// Bytes with three significant digits, in GB from one on: `16.0 GB`.
+pub fn amount(bytes: f64) -> String {
+    match fitting(&BYTES[1..4], bytes, 1.0) {
+        ("kB", _) => Bytes::from_bytes(bytes as u64).to_string(),
+        (unit, factor) => format!("{} {unit}", digits(bytes / factor)),
+    }
+}
+
+/// A time in everyday form: `12 s`, `20 min`, `3.5 h`; below ten seconds with decimals.
+pub fn span(time: Nanos) -> String {
+    match time.as_secs_f64() {
+        s if s < 1.0 => time.to_string(),
+        s if s < 10.0 && s.fract() > 0.0 => format!("{s:.1} s"),
+        s if s <= 90.0 => format!("{} s", s.ceil()),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
 }
 
 /// So many of a noun whose plural takes an s, or es behind one: `1 trial`, `3 more trials`, `2 processes`.
@@ -155,16 +224,13 @@ pub fn thousands(text: &str) -> String {
     if whole.len() < 5 {
         return text.to_owned();
     }
-    let sign = &text[..text.len() - digits.len()];
-    let mut out = String::with_capacity(text.len() + whole.len() / 3);
-    out.push_str(sign);
-    for (at, digit) in whole.char_indices() {
-        if at > 0 && (whole.len() - at) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out + rest
+    format!("{}{}{rest}", &text[..text.len() - digits.len()], grouped(whole))
+}
+
+/// `1234567` -> `1,234,567`.
+fn grouped(digits: &str) -> String {
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|g| std::str::from_utf8(g).ok()).collect();
+    groups.join(",")
 }
 
 #[cfg(test)]
@@ -172,10 +238,51 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn nanos(n: u64) -> String {
+        Nanos::from_nanos(n).to_string()
+    }
+
+    fn bytes(n: u64) -> String {
+        Bytes::from_bytes(n).to_string()
+    }
+
+    #[test]
+    fn quantity_keeps_the_sign_and_the_fraction_of_a_count() {
+        assert_eq!(quantity(-64e6, Unit::Bytes), "-64.0 MB");
+        assert_eq!([quantity(20_000.0, Unit::Count), quantity(2.5, Unit::Count)], ["20000", "2.50"]);
+        assert_eq!([quantity(151.2, Unit::PerSecond), quantity(1.5e6, Unit::Nanos)], ["151/s", "1.50 ms"]);
+        // One of 390 characters stood in a cell, and 1e300 bytes were 18446744 TB.
+        let units = [Unit::Nanos, Unit::Bytes, Unit::Count, Unit::Ratio, Unit::PerSecond];
+        let huge = units.map(|unit| quantity(-2e292, unit));
+        assert_eq!(huge, ["-2.00e283 s", "-2.00e292 B", "-2.00e292", "-2.00e292", "-2.00e292/s"]);
+        assert_eq!(quantity(1e14, Unit::Count), "100000000000000");
+    }
+
+    #[test]
+    fn rounding_that_adds_a_digit_takes_a_decimal_away() {
+        assert_eq!([27.04, 1787.3, 0.0123, 9.996, 1e-12].map(digits), ["27.0", "1787", "0.0123", "10.0", "0"]);
+    }
+
+    #[test]
+    fn three_digits_of_times_and_bytes() {
+        let times = [0, 900_400, 12_000_000, 48_300_000_000, 1_500_000_000_000];
+        assert_eq!(times.map(|n| time(Nanos::from_nanos(n))), ["0 us", "900 us", "12.0 ms", "48.3 s", "1500 s"]);
+        assert_eq!([512.0, 1500.0, 64e6, 16e9].map(amount), ["512 B", "1.50 kB", "64.0 MB", "16.0 GB"]);
+    }
+
+    #[test]
+    fn extrapolated_numbers_have_two_digits() {
+        let texts: Vec<String> = [3.84, 9.97, 38.4, 149.0, 1523.0, 38_412_345.0].map(about).into();
+        assert_eq!(texts, ["3.8", "10", "38", "150", "1,500", "38,000,000"]);
+    }
+
     #[test]
     fn quantities_have_the_largest_unit_that_they_reach() {
         assert_eq!([812, 1_500, 3_200_000, 4_100_000_000].map(nanos), ["812 ns", "1.50 us", "3.20 ms", "4.100 s"]);
-        assert_eq!([119_999_999_999, 723_000_000_000].map(nanos), ["120.000 s", "12 min 3 s"]);
+        assert_eq!(
+            [119_999_999_999, 150_000_000_000, 723_000_000_000].map(nanos),
+            ["120.000 s", "2 min 30 s", "12 min 3 s"]
+        );
         assert_eq!(
             [512, 1_500, 64_000_000, 16_000_000_000, 100_000_000_000_000].map(bytes),
             ["512 B", "1.50 kB", "64.0 MB", "16.00 GB", "100.00 TB"]
@@ -220,7 +327,8 @@ mod tests {
     fn shares_have_the_decimals_that_are_asked_for_and_nought_has_no_sign() {
         let one = |share| percent_with(share, 1);
         assert_eq!([0.621_4, 1.0, -0.000_2, -9.0].map(one), ["62.1 %", "100.0 %", "0.0 %", "-900.0 %"]);
-        assert_eq!(percent_with(0.123, 0), "12 %");
+        assert_eq!((percent_with(0.123, 0), percents(0.0, 1)), ("12 %".to_owned(), "0.0".to_owned()));
+        assert_eq!([2, 4].map(|decimals| percent_up_to(0.000_01, decimals)), ["0 %", "0.001 %"]);
     }
 
     #[test]

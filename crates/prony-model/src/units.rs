@@ -1,12 +1,9 @@
 //! Types for quantities such as times and sizes: the unit is part of the constructor's name.
 
-use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::number;
 
 /// A span of time, or an instant of `CLOCK_MONOTONIC`, in whole nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -78,13 +75,6 @@ impl Sub for Nanos {
     }
 }
 
-impl fmt::Display for Nanos {
-    /// As [`nanos`](crate::number::nanos): `3.20 ms`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&number::nanos(self.0))
-    }
-}
-
 /// An amount of memory or storage in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -116,13 +106,6 @@ impl Add for Bytes {
     type Output = Self;
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
-    }
-}
-
-impl fmt::Display for Bytes {
-    /// As [`bytes`](crate::number::bytes): `64.0 MB`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&number::bytes(self.0))
     }
 }
 
@@ -176,6 +159,78 @@ pub enum Unit {
     Ratio,
 }
 
+/// The kind of a value that people read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// A reading's unit.
+    Unit(Unit),
+    /// Bytes per second.
+    BytesPerSecond,
+}
+
+/// A unit in which people read and write: its name, and how many of the stored unit one of it is.
+pub type Step = (&'static str, f64);
+
+/// Units of short times, from the smallest.
+pub const TIME: &[Step] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+/// Units of long times.
+const LONG_TIME: &[Step] = &[("min", 60e9), ("h", 3600e9)];
+/// Decimal units of memory and storage, from the smallest.
+pub const BYTES: &[Step] = &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)];
+/// Binary units of memory and storage.
+const BINARY: &[Step] =
+    &[("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0), ("TiB", 1_099_511_627_776.0)];
+const FLOW: &[Step] = &[("B/s", 1.0), ("kB/s", 1e3), ("MB/s", 1e6), ("GB/s", 1e9)];
+const RATE: &[Step] = &[("/s", 1.0)];
+
+impl Dimension {
+    /// Those that have units.
+    pub const WITH_UNITS: [Self; 4] =
+        [Self::Unit(Unit::Nanos), Self::Unit(Unit::Bytes), Self::Unit(Unit::PerSecond), Self::BytesPerSecond];
+
+    /// Its units: those among which one is chosen for a number, from the smallest, and those that are only used where
+    /// they are asked for.
+    pub const fn units(self) -> [&'static [Step]; 2] {
+        match self {
+            Self::Unit(Unit::Nanos) => [TIME, LONG_TIME],
+            Self::Unit(Unit::Bytes) => [BYTES, BINARY],
+            Self::Unit(Unit::PerSecond) => [RATE, &[]],
+            Self::BytesPerSecond => [FLOW, &[]],
+            Self::Unit(Unit::Count | Unit::Ratio) => [&[], &[]],
+        }
+    }
+
+    /// The names of its units.
+    pub fn unit_names(self) -> Vec<&'static str> {
+        self.units().into_iter().flatten().map(|(name, _)| *name).collect()
+    }
+
+    /// Its unit of this name.
+    pub fn unit_named(self, name: &str) -> Option<Step> {
+        self.units().into_iter().flatten().copied().find(|(own, _)| *own == name)
+    }
+
+    /// The stored unit of its numbers; bytes per second count as per second.
+    pub const fn unit(self) -> Unit {
+        match self {
+            Self::Unit(unit) => unit,
+            Self::BytesPerSecond => Unit::PerSecond,
+        }
+    }
+
+    /// What a value of it is: `a time`.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Unit(Unit::Nanos) => "a time",
+            Self::Unit(Unit::Bytes) => "an amount of bytes",
+            Self::Unit(Unit::Count) => "a count",
+            Self::Unit(Unit::PerSecond) => "a rate",
+            Self::Unit(Unit::Ratio) => "a plain number",
+            Self::BytesPerSecond => "bytes per second",
+        }
+    }
+}
+
 /// Why a text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
@@ -190,11 +245,17 @@ pub enum QuantityError {
         /// What was to be read: `time`, `memory` ...
         kind: &'static str,
         /// The units that are known.
-        known: &'static str,
+        known: String,
     },
     /// The value does not fit.
     #[error("`{0}` is out of range")]
     Range(String),
+}
+
+impl QuantityError {
+    fn unit(unit: &str, kind: &'static str, known: &str) -> Self {
+        Self::Unit { unit: unit.to_owned(), kind, known: known.to_owned() }
+    }
 }
 
 fn split(text: &str) -> Result<(f64, &str), QuantityError> {
@@ -209,26 +270,24 @@ fn split(text: &str) -> Result<(f64, &str), QuantityError> {
     }
 }
 
-fn scaled(text: &str, scale: f64, value: f64) -> Result<u64, QuantityError> {
+/// A whole number of the stored unit.
+fn amount(text: &str, kind: &'static str, dimension: Dimension) -> Result<u64, QuantityError> {
+    let (value, unit) = split(text)?;
+    let name = match unit {
+        "" => "B",
+        "µs" => "us",
+        unit => unit,
+    };
+    let Some((_, scale)) = dimension.unit_named(name) else {
+        return Err(QuantityError::unit(unit, kind, &dimension.unit_names().join(", ")));
+    };
     let n = (value * scale).round();
     if n <= u64::MAX as f64 { Ok(n as u64) } else { Err(QuantityError::Range(text.to_owned())) }
 }
 
 /// Reads a time such as `5 s`, `3 ms`, `20 min`, `1.5h`.
 pub fn parse_time(text: &str) -> Result<Nanos, QuantityError> {
-    let (value, unit) = split(text)?;
-    let scale = match unit {
-        "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "min" => 60e9,
-        "h" => 3600e9,
-        _ => {
-            return Err(QuantityError::Unit { unit: unit.to_owned(), kind: "time", known: "ns, us, ms, s, min, h" });
-        }
-    };
-    scaled(text, scale, value).map(Nanos)
+    amount(text, "time", Dimension::Unit(Unit::Nanos)).map(Nanos)
 }
 
 /// Reads a time above zero, such as a budget.
@@ -241,26 +300,7 @@ pub fn parse_span(text: &str) -> Result<Nanos, QuantityError> {
 
 /// Reads an amount such as `16 GiB`, `40 kB`, `128 B`; a bare number is bytes.
 pub fn parse_bytes(text: &str) -> Result<Bytes, QuantityError> {
-    let (value, unit) = split(text)?;
-    let scale = match unit {
-        "" | "B" => 1.0,
-        "kB" => 1e3,
-        "MB" => 1e6,
-        "GB" => 1e9,
-        "TB" => 1e12,
-        "KiB" => 1024.0,
-        "MiB" => 1024.0 * 1024.0,
-        "GiB" => 1024.0 * 1024.0 * 1024.0,
-        "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        _ => {
-            return Err(QuantityError::Unit {
-                unit: unit.to_owned(),
-                kind: "memory or storage",
-                known: "B, kB, MB, GB, TB, KiB, MiB, GiB, TiB",
-            });
-        }
-    };
-    scaled(text, scale, value).map(Bytes)
+    amount(text, "memory or storage", Dimension::Unit(Unit::Bytes)).map(Bytes)
 }
 
 /// Reads a rate such as `5000/s` or `200 per second`; a bare number is per second.
@@ -269,9 +309,7 @@ pub fn parse_rate(text: &str) -> Result<PerSecond, QuantityError> {
     let scale = match unit {
         "" | "/s" | "per second" => 1.0,
         "/min" | "per minute" => 1.0 / 60.0,
-        _ => {
-            return Err(QuantityError::Unit { unit: unit.to_owned(), kind: "rate", known: "/s, /min" });
-        }
+        _ => return Err(QuantityError::unit(unit, "rate", "/s, /min")),
     };
     PerSecond::new(value * scale).ok_or_else(|| QuantityError::Range(text.to_owned()))
 }
@@ -282,25 +320,9 @@ pub fn parse_fraction(text: &str) -> Result<Fraction, QuantityError> {
     let share = match unit {
         "%" => value / 100.0,
         "" => value,
-        _ => return Err(QuantityError::Unit { unit: unit.to_owned(), kind: "share", known: "%" }),
+        _ => return Err(QuantityError::unit(unit, "share", "%")),
     };
     Fraction::new(share).ok_or_else(|| QuantityError::Range(text.to_owned()))
-}
-
-/// A value in its stored unit, with its unit: `3.20 ms`, `64.0 MB`, `12400/s`, `1.53`.
-pub fn quantity(value: f64, unit: Unit) -> String {
-    let sign = if value < 0.0 { "-" } else { "" };
-    let whole = value.abs().round() as u64;
-    match unit {
-        // No larger unit is known, and as a whole number it would be another.
-        Unit::Nanos if value.abs() >= u64::MAX as f64 => format!("{} s", number::digits(value / 1e9)),
-        Unit::Bytes if value.abs() >= u64::MAX as f64 => format!("{} B", number::digits(value)),
-        Unit::Nanos => format!("{sign}{}", number::nanos(whole)),
-        Unit::Bytes => format!("{sign}{}", number::bytes(whole)),
-        Unit::Count if value.fract() == 0.0 => number::with_decimals(value, 0),
-        Unit::Count | Unit::Ratio => number::digits(value),
-        Unit::PerSecond => format!("{}/s", number::digits(value)),
-    }
 }
 
 #[cfg(test)]
@@ -311,6 +333,7 @@ mod tests {
     fn quantities_read_as_written() {
         assert_eq!(parse_time("3 ms"), Ok(Nanos::from_millis(3)));
         assert_eq!(parse_time("1.5h"), Ok(Nanos::from_secs(5400)));
+        assert_eq!(parse_time("7 µs"), Ok(Nanos::from_micros(7)));
         assert_eq!(parse_bytes("16 GiB"), Ok(Bytes::from_bytes(16 << 30)));
         assert_eq!(parse_bytes("40 kB"), Ok(Bytes::from_bytes(40_000)));
         assert_eq!(parse_bytes("1_000"), Ok(Bytes::from_bytes(1000)));
@@ -323,30 +346,14 @@ mod tests {
         assert_eq!((parse_time("0 s"), parse_span("3 ms")), (Ok(Nanos::ZERO), Ok(Nanos::from_millis(3))));
         assert_eq!(parse_span("0.0 min"), Err(QuantityError::Range("0.0 min".into())));
         assert!(matches!(parse_time("3"), Err(QuantityError::Unit { .. })));
-        assert!(matches!(parse_time("3 sec"), Err(QuantityError::Unit { .. })));
+        let text = parse_time("3 sec").unwrap_err().to_string();
+        assert_eq!(text, "`sec` is not a unit of time; known: ns, us, ms, s, min, h");
+        let text = parse_bytes("3 kiB").unwrap_err().to_string();
+        assert_eq!(text, "`kiB` is not a unit of memory or storage; known: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB");
         assert!(matches!(parse_bytes("-1 B"), Err(QuantityError::Range(_))));
         assert!(parse_bytes("1e9 GB").is_err());
         assert!(parse_fraction("120%").is_err());
         assert!(parse_rate("0/s").is_err());
         assert!(parse_bytes("9999999999999 TB").is_err());
-    }
-
-    #[test]
-    fn quantities_print_with_their_unit() {
-        assert_eq!(Nanos::from_micros(1500).to_string(), "1.50 ms");
-        assert_eq!(Nanos::from_secs(150).to_string(), "2 min 30 s");
-        assert_eq!(Bytes::from_bytes(16_000_000_000).to_string(), "16.00 GB");
-    }
-
-    #[test]
-    fn quantity_keeps_the_sign_and_the_fraction_of_a_count() {
-        assert_eq!(quantity(-64e6, Unit::Bytes), "-64.0 MB");
-        assert_eq!([quantity(20_000.0, Unit::Count), quantity(2.5, Unit::Count)], ["20000", "2.50"]);
-        assert_eq!(quantity(151.2, Unit::PerSecond), "151/s");
-        // One of 390 characters stood in a cell, and 1e300 bytes were 18446744 TB.
-        let units = [Unit::Nanos, Unit::Bytes, Unit::Count, Unit::Ratio, Unit::PerSecond];
-        let huge = units.map(|unit| quantity(-2e292, unit));
-        assert_eq!(huge, ["-2.00e283 s", "-2.00e292 B", "-2.00e292", "-2.00e292", "-2.00e292/s"]);
-        assert_eq!(quantity(1e14, Unit::Count), "100000000000000");
     }
 }

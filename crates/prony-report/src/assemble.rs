@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_experiment::design::{CellPart, Expr, Statistic, TableSpec};
 use prony_experiment::expr::metrics;
+use prony_model::format::Scale;
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::number::{count, percent};
 use prony_model::record::TrialRecord;
@@ -25,7 +26,6 @@ use super::nothing_measured::nothing_measured;
 use super::preface;
 use super::processes;
 use super::remarks::remarks;
-use super::unit_format::Scale;
 use super::words::once;
 use prony_analysis::verdicts::{self, Verdicts};
 use prony_results::RunData;

@@ -2,16 +2,16 @@
 //! writes the text.
 
 use prony_experiment::design::{CellPart, Experiment, Expr, Statistic};
-use prony_experiment::expr::{Dimension, dimension};
+use prony_experiment::expr::dimension;
+use prony_model::format::Scale;
 use prony_model::number;
 use prony_model::reading::Why;
 use prony_model::record::TrialRecord;
-use prony_model::units::Unit;
+use prony_model::units::{Dimension, Unit};
 
 use super::cell_value::{Summary, in_phase};
 use super::model::{Align, Cell, Column, Figure, Topic};
 use super::notes::Notes;
-use super::unit_format::Scale;
 use super::words::{ended, evidence, short};
 
 /// The trials from which one cell is made.
@@ -274,7 +274,7 @@ impl Writer<'_> {
         };
         match (summary.value(self.statistic), distance) {
             (Some(value), Some(distance)) => scale.within(value, distance),
-            _ => scale.clone(),
+            _ => *scale,
         }
     }
 

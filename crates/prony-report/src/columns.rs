@@ -2,6 +2,7 @@
 
 use prony_experiment::design::{CellPart, Experiment, Expr};
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_model::number::time;
 use prony_model::processes;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, TrialRecord};
@@ -9,7 +10,7 @@ use prony_model::units::Nanos;
 
 use super::cpu_modes;
 use super::model::Topic;
-use super::words::{once, time};
+use super::words::once;
 use prony_analysis::verdicts;
 use prony_model::record::probe::Role;
 use prony_stats::summary::median;

@@ -3,7 +3,7 @@
 
 use prony_experiment::design::{CellPart, Expr, Statistic};
 use prony_model::metric::MetricName;
-use prony_model::number::{self, with_decimals};
+use prony_model::number::{self, percents};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::units::Unit;
@@ -213,7 +213,7 @@ fn share_cell(line: &Line<'_>, notes: &mut Notes) -> Cell {
         marks.push(notes.mark(no_interval(share, *blocks)));
     }
     Cell {
-        main: percent(share.middle),
+        main: percents(share.middle, 1),
         spread: interval.map(|interval| format!("({})", interval_text(interval))).unwrap_or_default(),
         marks,
         figures: vec![Figure {
@@ -240,22 +240,13 @@ fn no_interval(share: &Share, blocks: u32) -> String {
 
 /// `58.3 to 65.0`, `at most 65.0`, `58.3 or more`.
 fn interval_text(interval: ShareInterval) -> String {
-    number::interval(interval.low.map(percent), interval.high.map(percent), "")
-}
-
-/// In percent, with one decimal.
-fn percent(share: f64) -> String {
-    with_decimals(100.0 * share, 1)
+    let text = |share| percents(share, 1);
+    number::interval(interval.low.map(text), interval.high.map(text), "")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shares_print_in_percent_and_nothing_prints_as_less_than_nothing() {
-        assert_eq!([0.621_4, 1.0, 0.0, -0.000_2, -9.0].map(percent), ["62.1", "100.0", "0.0", "0.0", "-900.0"]);
-    }
 
     #[test]
     fn intervals_say_where_they_are_open() {

@@ -28,7 +28,6 @@ pub mod profiles;
 mod remarks;
 pub mod render;
 pub mod screen;
-mod unit_format;
 mod words;
 
 pub use assemble::{Options, build};
@@ -37,4 +36,4 @@ pub use cells::given;
 pub use error::Error;
 pub use machine::facts_lines;
 pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Remarks, Report, Row, Table, Topic};
-pub use words::{bytes, ended, instant as when, shown, time};
+pub use words::{ended, instant as when, shown};

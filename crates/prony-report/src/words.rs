@@ -1,10 +1,10 @@
 //! Writes outcomes, times and counts in words.
 
-use prony_model::number::digits;
+use prony_model::number::{amount, time};
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
-use prony_model::units::{Bytes, Nanos};
+use prony_model::units::Nanos;
 
 use super::cell_value::least_memory;
 
@@ -58,7 +58,7 @@ fn alike(first: &TrialRecord, trials: &[&TrialRecord]) -> String {
     if matches!(first.ending.outcome, Outcome::OutOfMemory { .. }) {
         let least = trials.iter().filter_map(|t| least_memory(t)).reduce(f64::max);
         if let Some(least) = least {
-            text += &format!(", >= {}", bytes(least));
+            text += &format!(", >= {}", amount(least));
         }
     }
     text
@@ -108,25 +108,6 @@ pub(super) fn evidence_text(trials: &[&TrialRecord]) -> Option<(Outcome, String)
     let quoted: String = text.chars().take(QUOTED).collect();
     let cut = if quoted.len() < text.len() { " ..." } else { "" };
     Some((trial.ending.outcome, quoted + cut))
-}
-
-/// Three significant digits and the unit, seconds above one: `48.3 s`, `1500 s`, `12.0 ms`.
-pub fn time(time: Nanos) -> String {
-    let nanos = time.as_nanos() as f64;
-    match time.as_nanos() {
-        0..1_000_000 => format!("{:.0} us", nanos / 1e3),
-        1_000_000..1_000_000_000 => format!("{} ms", digits(nanos / 1e6)),
-        _ => format!("{} s", digits(nanos / 1e9)),
-    }
-}
-
-/// Bytes with three significant digits and their unit: `16.0 GB`.
-pub fn bytes(n: f64) -> String {
-    match n {
-        n if n >= 1e9 => format!("{} GB", digits(n / 1e9)),
-        n if n >= 1e6 => format!("{} MB", digits(n / 1e6)),
-        n => Bytes::from_bytes(n as u64).to_string(),
-    }
 }
 
 /// A Unix time as `2026-11-20 12:00:00 UTC`.

@@ -4,12 +4,12 @@ use std::fmt;
 
 use prony_experiment::design::Experiment;
 use prony_experiment::plan::{Outline, outline};
-use prony_model::number::{count, percent_with};
+use prony_model::number::{count, percent_with, span};
 use prony_model::units::Nanos;
 use prony_stats::power::effect_of_blocks;
 use prony_stats::{CLOSING, blocks_before_any_verdict};
 
-use crate::estimate::{Basis, Estimate, span};
+use crate::estimate::{Basis, Estimate};
 
 /// Noise for which the minimum detectable effect is shown where none was measured yet.
 const EXAMPLE: f64 = 0.05;

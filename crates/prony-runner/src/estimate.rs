@@ -8,7 +8,7 @@ use std::path::Path;
 use prony_engines::registry;
 use prony_experiment::design::{Experiment, Variant};
 use prony_experiment::plan::Outline;
-use prony_model::number;
+use prony_model::number::{self, span};
 use prony_model::program::Care;
 use prony_model::record::Spent;
 use prony_model::spec::{Action, Amount, Durability, Grouping, Ops, PhaseSpec, TrialSpec};
@@ -86,17 +86,6 @@ impl fmt::Display for Estimate {
                 f.write_str(unknown)
             }
         }
-    }
-}
-
-/// A time in everyday form: `12 s`, `20 min`, `3.5 h`; below ten seconds with decimals.
-pub fn span(time: Nanos) -> String {
-    match time.as_secs_f64() {
-        s if s < 1.0 => time.to_string(),
-        s if s < 10.0 && s.fract() > 0.0 => format!("{s:.1} s"),
-        s if s <= 90.0 => format!("{} s", s.ceil()),
-        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3600.0),
     }
 }
 

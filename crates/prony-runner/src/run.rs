@@ -11,6 +11,7 @@ use prony_experiment::design::{Blocks, Experiment, Variant};
 use prony_experiment::plan::{self};
 use prony_model::event::{Event, Observer};
 use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::number;
 use prony_model::outcome::Outcome;
 use prony_model::program::Care;
 use prony_model::record::{PhaseRecord, TrialRecord};
@@ -176,8 +177,8 @@ fn blocks(
     for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
         let done = block.iter().all(|trial| trial.position < campaign.done);
         if !done && !course.goes_on(monotonic()) {
-            let text =
-                format!("stopped after {}: no further block fits into the time budget", blocks_text(course.blocks()));
+            let blocks = number::count(course.blocks(), "block");
+            let text = format!("stopped after {blocks}: no further block fits into the time budget");
             observer.event(&Event::Notice { text, hint: None });
             break;
         }
@@ -209,11 +210,6 @@ fn correct(experiment: &Experiment, course: &RunDuration, observer: &mut dyn Obs
     if let Some(bought) = bought {
         observer.event(&Event::Notice { text: bought.to_string(), hint: bought.hint() });
     }
-}
-
-/// `1 block`, `7 blocks`
-fn blocks_text(blocks: u32) -> String {
-    format!("{blocks} block{}", if blocks == 1 { "" } else { "s" })
 }
 
 /// Runs the rest of a block; `false` where the user interrupted it.

@@ -6,14 +6,13 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use prony_model::event::{Event, Observer};
-use prony_model::number::count;
+use prony_model::number::{count, span};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::Reading;
 use prony_model::units::Nanos;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use prony_report::screen::{Screen, one_line};
-use prony_runner::estimate::span;
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

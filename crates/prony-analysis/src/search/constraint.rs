@@ -6,10 +6,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use prony_experiment::design::Expr;
-use prony_experiment::expr::{self, Dimension, ExprError};
+use prony_experiment::expr::{self, ExprError};
 use prony_model::metric::MetricName;
 use prony_model::reading::Reading;
-use prony_model::units::{QuantityError, Unit, parse_bytes, parse_fraction, parse_rate, parse_time};
+use prony_model::units::{Dimension, QuantityError, Unit, parse_bytes, parse_fraction, parse_rate, parse_time};
 
 /// A bound on an expression over metrics. It is displayed as it was written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use prony_model::metric::{Better, MetricError, MetricName};
-use prony_model::number::count;
+use prony_model::number::{count, percent_up_to};
 use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
@@ -133,8 +133,7 @@ impl fmt::Display for Verdicted {
             Answer::Fails => "fails",
         };
         let Gate { metric, word: asked, share } = &self.gate;
-        let percent = format!("{} %", (share * 1e6).round() / 1e4);
-        write!(f, "gate `{metric} {asked} {percent}`: {word}")?;
+        write!(f, "gate `{metric} {asked} {}`: {word}", percent_up_to(*share, 4))?;
         for (answer, sentence) in &self.answers {
             if *answer == self.answer() && *answer != Answer::Passes {
                 write!(f, "\n  {sentence}")?;

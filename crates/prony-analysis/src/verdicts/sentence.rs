@@ -1,6 +1,6 @@
 //! Words a comparison as a sentence.
 
-use prony_model::number::{self, effect, effect_bound, ratio, shares, thousands};
+use prony_model::number::{self, count, effect, effect_bound, ratio, shares, thousands};
 use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Unit;
@@ -139,7 +139,7 @@ impl End {
 /// `12 blocks; minimum detectable effect: 4.1 %; A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05), which includes 1`
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
     let blocks = comparison.blocks;
-    let mut parts = vec![format!("{blocks} {}", if blocks == 1 { "block" } else { "blocks" })];
+    let mut parts = vec![count(blocks, "block")];
     parts.push(match &comparison.smallest_effect {
         // As a factor it would be taken for what was found.
         Reading::Measured(share) if *share >= 1.0 => {

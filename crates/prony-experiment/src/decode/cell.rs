@@ -2,11 +2,12 @@
 
 use super::compare::{PhaseNames, phase_fault};
 use crate::design::{CellPart, Column};
-use crate::expr::{self, Dimension};
-use crate::format::{check_format, parse_format};
+use crate::expr;
 use crate::node::Node;
 use crate::placeholder::{Part, split};
 use crate::problem::{Problem, Problems, nearest};
+use prony_model::format::Format;
+use prony_model::units::Dimension;
 
 /// The default format of bytes per second; their unit does not follow from the number.
 const DEFAULT_FLOW: &str = "MB/s";
@@ -85,7 +86,7 @@ impl<'a, 'n, 't> Cells<'a, 'n, 't> {
         }
         let dimension = expr::dimension(&expr).map_err(CellFault::new)?;
         if let Some(format) = format {
-            check_format(format, dimension).map_err(CellFault::new)?;
+            Format::check(format, dimension).map_err(CellFault::new)?;
         }
         let format = format.map(str::to_owned).or_else(|| self.table_format(dimension));
         let flow = (dimension == Dimension::BytesPerSecond).then(|| DEFAULT_FLOW.to_owned());
@@ -94,7 +95,7 @@ impl<'a, 'n, 't> Cells<'a, 'n, 't> {
 
     fn table_format(&mut self, dimension: Dimension) -> Option<String> {
         let text = self.format?.text()?;
-        let fits = parse_format(text).is_ok_and(|format| format.fits(dimension));
+        let fits = Format::check(text, dimension).is_ok();
         self.format_used |= fits;
         fits.then(|| text.to_owned())
     }

@@ -8,10 +8,10 @@ use super::cell::Cells;
 use super::compare::PhaseNames;
 use crate::design::{Column, Factor, Statistic, TableSpec};
 use crate::factors::{FactorDef, selection};
-use crate::format::parse_format;
 use crate::grammar;
 use crate::node::Node;
 use crate::problem::{Problem, Problems, known_hint};
+use prony_model::format::Format;
 
 /// What the tables of a report may refer to.
 struct Known<'a> {
@@ -134,7 +134,7 @@ fn columns(view: &View<'_>, known: &Known<'_>, problems: &mut Problems<'_>) -> (
 /// The table's own format.
 fn format<'n>(view: &View<'n>, problems: &mut Problems<'_>) -> Option<&'n Node> {
     let node = view.get("format")?;
-    match parse_format(node.text()?) {
+    match Format::parse(node.text()?) {
         Ok(_) => Some(node),
         Err(error) => {
             problems.add(Problem::new(node.span.clone(), error.to_string()));

@@ -1,7 +1,7 @@
 //! Formats numbers on axes and in the texts of charts: three digits and a unit.
 
-use prony_model::number::{interval, short};
-use prony_model::units::Unit;
+use prony_model::number::{fitting, interval, short};
+use prony_model::units::{BYTES, Step, TIME, Unit};
 use serde::Serialize;
 
 /// How the numbers of an axis are written.
@@ -47,13 +47,13 @@ impl Format {
     /// The text of a value, with a space at which no line breaks.
     pub fn text(self, value: f64) -> String {
         match self {
-            Self::Nanos => scaled(value, &[(1e9, "s"), (1e6, "ms"), (1e3, "\u{b5}s"), (1.0, "ns")]),
+            Self::Nanos => scaled(value, TIME).replace('u', "\u{b5}"),
             Self::Seconds => Self::Nanos.text(value * 1e9),
-            Self::Bytes => scaled(value, &[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
+            Self::Bytes => scaled(value, BYTES),
             Self::BytesPerSecond if value == 0.0 => "0".to_owned(),
             Self::BytesPerSecond => Self::Bytes.text(value) + "/s",
-            Self::PerSecond => scaled(value, &[(1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")]),
-            Self::Count => scaled(value, &[(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")]),
+            Self::PerSecond => scaled(value, &[("/s", 1.0), ("k/s", 1e3), ("M/s", 1e6)]),
+            Self::Count => scaled(value, &[("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9)]),
             Self::Times => short(value) + "\u{d7}",
             Self::Percent => short(value) + "\u{a0}%",
             // 99.99 of a share that is 0.9999 in binary.
@@ -71,16 +71,14 @@ impl Format {
     }
 }
 
-fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
+fn scaled(value: f64, units: &[Step]) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
     // 999.6 us would be written as 1000 us.
-    let step = steps.iter().find(|(by, _)| value.abs() >= by * 0.9995).or(steps.last());
-    step.map_or_else(String::new, |(by, unit)| {
-        let number = short(value / by);
-        if unit.is_empty() { number } else { format!("{number}\u{a0}{unit}") }
-    })
+    let (unit, factor) = fitting(units, value.abs(), 0.9995);
+    let number = short(value / factor);
+    if unit.is_empty() { number } else { format!("{number}\u{a0}{unit}") }
 }
 
 #[cfg(test)]
@@ -91,8 +89,8 @@ mod tests {
     fn values_have_three_digits_and_their_unit() {
         let nanos = |v| Format::Nanos.text(v);
         assert_eq!(
-            [nanos(0.0), nanos(1.5e9), nanos(999_600.0), nanos(250.0)],
-            ["0", "1.5\u{a0}s", "1\u{a0}ms", "250\u{a0}ns"]
+            [nanos(0.0), nanos(1.5e9), nanos(999_600.0), nanos(-2_500.0), nanos(250.0)],
+            ["0", "1.5\u{a0}s", "1\u{a0}ms", "-2.5\u{a0}\u{b5}s", "250\u{a0}ns"]
         );
         assert_eq!(Format::BytesPerSecond.text(2.5e6), "2.5\u{a0}MB/s");
         assert_eq!(Format::Count.text(1e7), "10\u{a0}M");

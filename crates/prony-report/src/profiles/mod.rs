@@ -5,6 +5,7 @@ mod overhead;
 use prony_analysis::profile::{Damaged, Profile, Selection, Span};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::metric::{Metric, MetricKey};
+use prony_model::number::{count, percent_with};
 use prony_model::profile::{ProfileRecord, Profiler};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{PhaseRecord, TrialRecord};
@@ -54,19 +55,18 @@ impl VariantProfile {
 
     /// The number of samples and the time on which the shares of a phase rest, in words.
     pub fn amount(&self, phase: &PhaseProfile, selection: &Selection<'_>) -> String {
-        let plural = |n: u64, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
         if let Some(why) = &phase.unknown {
             return format!("no samples: {why}");
         }
         if selection.samples == 0 {
             return "no samples: the phase was too short, or nothing ran in it".to_owned();
         }
-        let threads = plural(selection.threads().len() as u64, "thread");
-        let mut text = format!("{} of {threads}: {}", plural(selection.samples, "sample"), selection.busy);
+        let threads = count(selection.threads().len(), "thread");
+        let mut text = format!("{} of {threads}: {}", count(selection.samples, "sample"), selection.busy);
         // V8's time is that of the clock on the wall.
         if let (Profiler::Perf, Some(cpu)) = (self.record.profiler, phase.cpu.filter(|cpu| *cpu > Nanos::ZERO)) {
-            let share = 100.0 * selection.busy.as_secs_f64() / cpu.as_secs_f64();
-            text += &format!(", which is {share:.0} % of the phase's CPU time");
+            let share = selection.busy.as_secs_f64() / cpu.as_secs_f64();
+            text += &format!(", which is {} of the phase's CPU time", percent_with(share, 0));
         }
         if selection.idle > Nanos::ZERO {
             text += &format!("; {} in which threads waited is not counted", selection.idle);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use prony_model::number::with_decimals;
+use prony_model::number::percents;
 
 use super::super::binomial::binomial_interval;
 use super::super::compare::Comparison;
@@ -39,7 +39,7 @@ impl fmt::Display for Rate {
     /// `3.2 % (2.5 to 4.1)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (low, high) = self.bounds();
-        let text = |share: f64| with_decimals(100.0 * share, 1);
+        let text = |share: f64| percents(share, 1);
         write!(f, "{} % ({} to {})", text(self.share()), text(low), text(high))
     }
 }

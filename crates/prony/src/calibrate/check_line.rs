@@ -1,9 +1,9 @@
 //! One line of a calibration: a value that is known, and prony's reading of it.
 
-use prony_model::number::percent;
+use prony_model::number::{percent, quantity};
 use prony_model::reading::{Reading, Why};
 use prony_model::units;
-use prony_model::units::quantity;
+use prony_report::shown;
 use prony_stats::simulation::Rate;
 use serde_json::{Value, json};
 
@@ -207,29 +207,18 @@ impl Line {
 
     /// The columns after the name: truth, reading, error, allowed.
     pub fn cells(&self) -> [String; 4] {
-        let missing = |why: &Why| format!("- ({why})");
         match &self.check {
             Check::Finding { truth, reading } => {
-                let reading = match reading {
-                    Reading::Measured(text) => text.clone(),
-                    Reading::Missing(why) => missing(why),
-                };
-                [truth.clone(), reading, String::new(), String::new()]
+                [truth.clone(), shown(reading, Clone::clone), String::new(), String::new()]
             }
             Check::Share { truth, reading } => {
                 let (words, share) = truth.words();
-                let reading = match reading {
-                    Reading::Measured(rate) => rate.to_string(),
-                    Reading::Missing(why) => missing(why),
-                };
-                [format!("{words} {}", percent(share)), reading, String::new(), String::new()]
+                let truth = format!("{words} {}", percent(share));
+                [truth, shown(reading, ToString::to_string), String::new(), String::new()]
             }
             Check::Figure { unit, truth, reading, allowed } => {
-                let (reading, error) = match reading {
-                    Reading::Measured(amount) => (unit.show(*amount), unit.show(amount - truth)),
-                    Reading::Missing(why) => (missing(why), String::new()),
-                };
-                [unit.show(*truth), reading, error, unit.show(*allowed)]
+                let error = self.error().map_or_else(String::new, |error| unit.show(error));
+                [unit.show(*truth), shown(reading, |amount| unit.show(*amount)), error, unit.show(*allowed)]
             }
         }
     }

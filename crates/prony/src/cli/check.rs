@@ -6,7 +6,7 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan::{Outline, VariantOutline, outline};
 use prony_model::catalog::Overrides;
 use prony_model::metric::MetricName;
-use prony_model::number::{count, percent};
+use prony_model::number::{count, percent, span};
 use prony_model::units::{Bytes, Nanos, parse_span};
 use prony_stats::blocks_before_any_verdict;
 
@@ -20,7 +20,7 @@ use prony_place::output_targets::Protected;
 use prony_report::screen::one_line;
 use prony_report::{Align, Cell, Column, Label, Report, Row, Table, Topic};
 use prony_runner::budget::Bought;
-use prony_runner::estimate::{self, Estimate, span};
+use prony_runner::estimate::{self, Estimate};
 use prony_runner::preflight::Here;
 use prony_runner::{load, scratch};
 
@@ -148,23 +148,20 @@ fn note(experiment: &Experiment, variant: &VariantOutline) -> String {
 }
 
 fn amounts(experiment: &Experiment, outline: &Outline) -> String {
-    let (min, max) = (outline.blocks.min, outline.blocks.max);
-    let blocks = if min == max { min.to_string() } else { format!("{min} to {max}") };
-    let trials = match (outline.trials_min, outline.trials_max) {
-        (least, most) if least == most => most.to_string(),
-        (least, most) => format!("{least} to {most}"),
-    };
     let strata = match outline.strata.len() {
         1 => "1 stratum".to_owned(),
         n => format!("{n} strata"),
     };
-    let counted = |n: &str, noun: &str| format!("{n} {noun}{}", if n == "1" { "" } else { "s" });
-    let variants = counted(&outline.variants.len().to_string(), "variant");
+    let variants = count(outline.variants.len(), "variant");
     if let Some(budget) = experiment.compare().budget {
-        let trials = counted(&outline.trials_of_a_block.to_string(), "trial");
+        let trials = count(outline.trials_of_a_block, "trial");
         return format!("{variants} in {strata}, as many blocks of {trials} as fit into {}", span(budget));
     }
-    format!("{variants} in {strata}, {}, {}", counted(&blocks, "block"), counted(&trials, "trial"))
+    let from_to = |least: u32, most: u32, noun: &str| {
+        if least == most { count(most, noun) } else { format!("{least} to {most} {noun}s") }
+    };
+    let blocks = from_to(outline.blocks.min, outline.blocks.max, "block");
+    format!("{variants} in {strata}, {blocks}, {}", from_to(outline.trials_min, outline.trials_max, "trial"))
 }
 
 /// The trials that are not included in the results.

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_experiment::design::Variant;
-use prony_experiment::format::format_value;
 use prony_model::metric::MetricName;
-use prony_model::number::{interval, with_decimals};
+use prony_model::number::{interval, quantity, with_decimals};
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
 use prony_model::record;
@@ -245,10 +244,7 @@ fn shown(beside: &Beside) -> String {
     let names = &beside.pair.names;
     let at = if names.at.is_empty() { String::new() } else { format!(" at `{}`", names.at) };
     let three = |ratio| with_decimals(ratio, 3);
-    let ratio = match &beside.ratio {
-        Reading::Measured(ratio) => three(*ratio) + " times",
-        Reading::Missing(why) => format!("- ({why})"),
-    };
+    let ratio = prony_report::shown(&beside.ratio, |ratio| three(*ratio) + " times");
     let within = match &beside.interval {
         Reading::Measured(RatioInterval { low, high }) if *low > 0.0 || high.is_some() => {
             format!(" ({})", interval(Some(three(*low)), high.map(three), ""))
@@ -307,7 +303,7 @@ fn values(data: &RunData, variant: usize, metric: &MetricName) -> Vec<f64> {
 fn cell(data: &RunData, variant: usize, metric: &MetricName) -> String {
     let values = values(data, variant, metric);
     let unit = metric.key.metric.unit();
-    let text = |value: f64| format_value(value, unit, None);
+    let text = |value: f64| quantity(value, unit);
     let figure = summary(&values)
         .map(|all| format!("{} [{}..{}] n={}", text(all.median), text(all.min), text(all.max), values.len()));
     let said: Vec<String> = figure.into_iter().chain(unfinished(data, variant)).collect();

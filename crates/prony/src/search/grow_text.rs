@@ -2,14 +2,14 @@
 
 use prony_analysis::search::{End, GrowSettings, Growth, Tried};
 use prony_model::metric::{Metric, MetricKey, Stat};
-use prony_model::number::count;
+use prony_model::number::{amount, count, time};
 use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 
 use super::found::Grown;
 use prony_report::render::terminal::{Terminal, plain_table};
 use prony_report::screen::one_line;
-use prony_report::{bytes, ended, least_memory, time};
+use prony_report::{ended, least_memory};
 
 /// `store=lmdb, documents=10`.
 pub(super) fn levels(levels: &[(String, String)]) -> String {
@@ -60,7 +60,7 @@ fn with(succeeded: &[TrialRecord]) -> String {
     let mut needed: Vec<String> = phases
         .filter_map(|(at, phase)| Some(format!("{} {}", phase.name, time(Nanos::from_nanos(longest(at)? as u64)))))
         .collect();
-    needed.extend(succeeded.iter().filter_map(most_memory).reduce(f64::max).map(bytes));
+    needed.extend(succeeded.iter().filter_map(most_memory).reduce(f64::max).map(amount));
     needed.join(", ")
 }
 

@@ -3,14 +3,13 @@
 use prony_analysis::search::tune::{End, Found, Out};
 use prony_analysis::search::{Constraint, Tune};
 use prony_model::metric::MetricName;
-use prony_model::number;
+use prony_model::number::{self, amount, count, time};
 use prony_model::units::{Nanos, Unit};
 use prony_stats::summary::median;
 
 use super::constraints::{Bound, ConstraintResults, Met};
 use super::found::{Confirmed, Setting, TuneWanted};
 use prony_report::screen::one_line;
-use prony_report::{bytes, time};
 use prony_results::RunId;
 
 /// The report on a search.
@@ -68,7 +67,7 @@ impl SearchReport<'_> {
         let zero = |at: &usize| self.tune.candidates()[*at].out == Some(Out::Zero);
         let all: Vec<usize> = (0..self.settings.len()).filter(zero).collect();
         let (first, objective) = (&self.settings[*all.first()?].text, &self.wanted.objective);
-        let many = number::count(all.len(), "setting");
+        let many = count(all.len(), "setting");
         Some(if self.wanted.maximize {
             format!("in {many} `{objective}` was 0, so that no ratio can be computed: {first}")
         } else {
@@ -171,7 +170,7 @@ fn figures(confirmed: &Confirmed, variant: usize, name: &MetricName) -> Vec<f64>
 fn quantity(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Nanos => time(Nanos::from_nanos(value as u64)),
-        Unit::Bytes => bytes(value),
+        Unit::Bytes => amount(value),
         Unit::PerSecond => format!("{value:.4} per second"),
         Unit::Count | Unit::Ratio => format!("{value:.4}"),
     }

@@ -250,7 +250,7 @@ fn growing_under_a_memory_limit_finds_the_largest_value_that_fits() {
     };
     let (fill, row) = ("fill.time".parse().unwrap(), said.lines().find(|line| line.starts_with("records ")).unwrap());
     let times = run.trials.iter().filter(of).map(|trial| *trial.figure(&fill).measured().unwrap());
-    let longest = prony_report::time(Nanos::from_nanos(times.reduce(f64::max).unwrap() as u64));
+    let longest = prony_model::number::time(Nanos::from_nanos(times.reduce(f64::max).unwrap() as u64));
     assert!(row.contains(&format!(" fill {longest}, ")), "of the phase, and not of the whole trial: {said}");
     // A record of 1 MB needs at least that, and prony's worker a few MB beside.
     assert!((40.0..=100.7).contains(&largest) && next <= 101.0 * 1.2, "{largest} {next}");

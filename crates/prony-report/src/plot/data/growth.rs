@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_experiment::design::Experiment;
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
-use prony_model::number;
+use prony_model::number::{self, about};
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::units::Bytes;
 use prony_stats::growth::{FARTHEST, Reach};
@@ -471,28 +471,5 @@ impl Series {
             about(reach.low),
             about(reach.beyond),
         ))
-    }
-}
-
-/// Two significant digits, thousands apart: `38,000,000`, `3.8`.
-fn about(value: f64) -> String {
-    let step = 10f64.powf(value.log10().floor() - 1.0);
-    let rounded = (value / step).round() * step;
-    if rounded < 10.0 {
-        return format!("{rounded:.1}");
-    }
-    let digits = format!("{rounded:.0}");
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|g| std::str::from_utf8(g).ok()).collect();
-    groups.join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn extrapolated_numbers_have_two_digits() {
-        let texts: Vec<String> = [3.84, 9.97, 38.4, 149.0, 38_412_345.0].map(about).into();
-        assert_eq!(texts, ["3.8", "10", "38", "150", "38,000,000"]);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_model::metric::Metric;
+use prony_model::number::count;
 
 use super::distribution::{Bins, Range, names, quantile, split};
 use super::{Source, counts, left_out, series};
@@ -199,10 +200,9 @@ fn caption(source: Source<'_>, of: &Samples, panel: &Panel) -> Vec<Said> {
     let reference =
         if of.relative { "divided by the median of the baseline" } else { "not divided, since there is no baseline" };
     let mut said = vec![Said::always(format!(
-        "{clock} of each group of {} operation{}, {reference}: share of the groups in each of {} equal bins of the \
+        "{clock} of each group of {}, {reference}: share of the groups in each of {} equal bins of the \
          logarithm. All trials of a variant are pooled: this shows the shape and is not a test.",
-        of.operations,
-        if of.operations == 1 { "" } else { "s" },
+        count(of.operations, "operation"),
         panel.bins.count
     ))];
     let outside = |curve: &Curve| {
