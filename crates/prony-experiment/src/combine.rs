@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::design::ALL;
 use super::factors::{FactorDef, by_key, left_out, level_fault, level_hint, selection};
 use super::node::Node;
-use super::problem::{Problem, Problems, known_hint};
+use super::problem::{Problem, Problems, nearest};
 
 /// The most combinations of a design; a file with more is a mistake.
 const MOST_COMBINATIONS: usize = 100_000;
@@ -180,16 +180,13 @@ pub(crate) fn is_baseline(levels: &Combination, baseline: &BTreeMap<usize, usize
     !baseline.is_empty() && baseline.iter().all(|(at, level)| levels[*at] == *level)
 }
 
-/// Factors that nothing uses.
+/// Factors that nothing uses. One whose name is misspelt where it is used is reported there, as an unknown placeholder.
 pub(crate) fn unused(factors: &[FactorDef], used: &[String], problems: &mut Problems<'_>) {
+    let unknown = || used.iter().map(String::as_str).filter(|name| factors.iter().all(|factor| factor.name != *name));
     for factor in factors {
-        if !used.contains(&factor.name) {
+        if !used.contains(&factor.name) && nearest(&factor.name, unknown()).is_none() {
             let message = format!("factor `{}` is not used, so its levels make no difference", factor.name);
-            let hint = known_hint(&factor.name, used.iter().map(String::as_str))
-                .filter(|hint| hint.starts_with("did you mean"))
-                .unwrap_or_else(|| {
-                    format!("write `{{{}}}` where its level belongs, or remove the factor", factor.name)
-                });
+            let hint = format!("write `{{{}}}` where its level belongs, or remove the factor", factor.name);
             problems.add(Problem::new(factor.span.clone(), message).hint(hint));
         }
     }

@@ -115,8 +115,17 @@ fn more(data: &RunData, notes: usize, database: &str) -> String {
         n => format!(" and {}", count(n, "note")),
     };
     let phases = columns::timed_phases(&data.experiment, &data.trials);
-    let phase = phases.first().map(|phase| format!("; one phase: `--phase {}`", shell_words::quote(phase)));
-    let phase = phase.unwrap_or_default();
+    let declared = verdicts::declared(&data.experiment);
+    let (shown, others): (Vec<&String>, Vec<&String>) =
+        phases.iter().partition(|phase| declared.iter().any(|metric| metric.phase == **phase));
+    let option = |phase: &&String| format!("`--phase {}`", shell_words::quote(phase));
+    let phase = match (others.as_slice(), shown.first()) {
+        ([], Some(phase)) => format!("; one phase: {}", option(phase)),
+        ([], None) => String::new(),
+        (others, _) => {
+            format!("; measured and not compared: {}", others.iter().map(option).collect::<Vec<_>>().join(", "))
+        }
+    };
     format!("all tables{notes}: `prony show {run} --all{database}`{phase}; one metric: `--metric PHASE.METRIC`")
 }
 

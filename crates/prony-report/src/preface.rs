@@ -78,7 +78,7 @@ fn revisions(data: &RunData) -> Option<String> {
     (!each.is_empty()).then(|| format!("Revisions: {}.", each.join("; ")))
 }
 
-/// `Run 7: 6 variants in 10 blocks, 60 trials planned, 60 finished: 58 ok, 2 out of memory.`
+/// `Run 7: 2 variants in 10 blocks, the baseline twice in each, 30 trials planned, 30 finished: 28 ok, 2 out of memory.`
 fn extent(data: &RunData) -> String {
     let head = &data.head;
     let variants = count(data.experiment.variants().len(), "variant");
@@ -90,8 +90,10 @@ fn extent(data: &RunData) -> String {
     }
     let how = outcomes.iter().map(|((_, name), n)| format!("{n} {name}")).collect::<Vec<_>>().join(", ");
     let how = if how.is_empty() { String::new() } else { format!(": {how}") };
+    let compared = data.experiment.variants().iter().any(|variant| variant.baseline);
+    let twice = if compared && data.experiment.compare().twice { ", the baseline twice in each" } else { "" };
     format!(
-        "Run {}: {variants} in {}, {} planned, {} finished{how}.",
+        "Run {}: {variants} in {}{twice}, {} planned, {} finished{how}.",
         head.id,
         count(blocks, "block"),
         count(head.planned, "trial"),

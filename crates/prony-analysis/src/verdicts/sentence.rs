@@ -136,20 +136,19 @@ impl End {
     }
 }
 
-/// `12 blocks; minimum detectable effect: 4.1 %; A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05), which includes 1`
+/// `12 blocks; minimum detectable effect, which 4 of 5 such runs find: 4.1 %; A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05), which includes 1`
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
     let blocks = comparison.blocks;
     let mut parts = vec![count(blocks, "block")];
     parts.push(match &comparison.smallest_effect {
-        // As a factor it would be taken for what was found.
-        Reading::Measured(share) if *share >= 1.0 => {
-            format!("this run could only have found differences above {}", effect_bound(*share))
+        // Readers take a large one for what was found, or for a contradiction of it.
+        Reading::Measured(share) => {
+            format!("minimum detectable effect, which 4 of 5 such runs find: {}", effect_bound(*share))
         }
-        Reading::Measured(share) => format!("minimum detectable effect: {}", effect_bound(*share)),
         Reading::Missing(why) => format!("minimum detectable effect: - ({why})"),
     });
     if let Reading::Measured(aa) = &comparison.aa {
-        parts.push(format!("A/A check, the baseline against itself: {}", itself(aa)));
+        parts.push(format!("A/A check, the baseline against itself: {}", with_one(aa)));
     }
     parts.extend(undisturbed.map(without));
     parts.extend(comparison.notes.iter().cloned());
@@ -157,10 +156,10 @@ pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>)
 }
 
 /// `ratio 0.984 (0.957 to 1.001), which includes 1`
-fn itself(aa: &Estimate) -> String {
-    let RatioInterval { low, high } = aa.interval;
+fn with_one(found: &Estimate) -> String {
+    let RatioInterval { low, high } = found.interval;
     let agrees = low <= 1.0 && high.is_none_or(|high| high >= 1.0);
-    let text = ratio_text(aa.ratio, Some(aa.interval));
+    let text = ratio_text(found.ratio, Some(found.interval));
     let rounds_to_one = |bound: f64| ratio(bound) == ratio(1.0);
     match agrees {
         true => format!("{text}, which includes 1"),
@@ -171,11 +170,11 @@ fn itself(aa: &Estimate) -> String {
     }
 }
 
-/// `without disturbed trials (9 of 12 blocks are left): ratio 1.82 (1.61 to 2.02)`
+/// `without disturbed trials (9 of 12 blocks are left): ratio 1.82 (1.61 to 2.02), which excludes 1`
 pub fn without(undisturbed: &Undisturbed) -> String {
     let Undisturbed { blocks, of, estimate } = undisturbed;
     let figure = match estimate {
-        Reading::Measured(e) => ratio_text(e.ratio, Some(e.interval)),
+        Reading::Measured(found) => with_one(found),
         Reading::Missing(Why::NotReached) => "- (in half of these blocks a trial did not finish)".to_owned(),
         Reading::Missing(why) => format!("- ({why})"),
     };
@@ -332,7 +331,7 @@ mod tests {
     /// Whether the baseline differs from itself is not tested: an interval around 1 may be a wide one.
     #[test]
     fn a_check_of_the_baseline_says_only_whether_its_interval_includes_one() {
-        let text = |low, high| itself(&Estimate { ratio: 1.019, interval: RatioInterval { low, high } });
+        let text = |low, high| with_one(&Estimate { ratio: 1.019, interval: RatioInterval { low, high } });
         assert_eq!(text(0.213, Some(1.25)), "ratio 1.019 (0.213 to 1.25), which includes 1");
         assert!(text(1.0003, Some(1.02)).ends_with("(1.000 to 1.020), which excludes 1 before rounding"));
         assert!(text(1.4, Some(1.6)).ends_with("which excludes 1") && text(1.4, None).ends_with("which excludes 1"));

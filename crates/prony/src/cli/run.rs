@@ -9,6 +9,7 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan;
 use prony_model::catalog::{Anywhere, Overrides};
 use prony_model::event::{Event, Observer};
+use prony_model::metric::MetricName;
 use prony_model::number::count;
 use prony_model::trial::PlannedTrial;
 use prony_model::units::{Nanos, parse_span};
@@ -225,13 +226,22 @@ fn text(gate: &Verdicted, judged: usize, variants: usize) -> String {
     format!("{gate}\n{part}")
 }
 
+/// What to write so that a metric is compared.
+fn to_compare(declared: &[MetricName], metric: &MetricName) -> String {
+    if declared.is_empty() {
+        return format!("in `[compare]`, set `baseline`, and `metric = \"{metric}\"`");
+    }
+    let all: Vec<String> = declared.iter().chain([metric]).map(|name| format!("\"{name}\"")).collect();
+    format!("in `[compare]`, write `metrics = [{}]`", all.join(", "))
+}
+
 /// Conditions must name metrics that get verdicts, in a plan that can have one: known before anything runs.
 fn gates_can_be_judged(arguments: &Arguments, experiment: &Experiment) -> Result<(), Error> {
     let declared = verdicts::declared(experiment);
     if let Some(gate) = arguments.fail_if.iter().find(|gate| !declared.contains(&gate.metric)) {
         return Err(Error::Arguments {
-            message: format!("`{}` gets no verdict in this experiment", gate.metric),
-            hint: "in `[compare]`, set `metric` or `metrics`, and `baseline`".to_owned(),
+            message: format!("`--fail-if`: this experiment does not compare `{}`", gate.metric),
+            hint: to_compare(&declared, &gate.metric),
         });
     }
     for gate in &arguments.fail_if {

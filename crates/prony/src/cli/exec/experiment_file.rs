@@ -89,9 +89,14 @@ pub enum Output {
 }
 
 impl Command {
-    /// What it is called where nothing else was said.
+    /// What it is called where nothing else was said: its words, quoted as a shell needs them.
     pub fn label(&self) -> String {
-        self.name.clone().unwrap_or_else(|| self.words.join(" "))
+        let quoted = |word: &String| {
+            let special = |c: char| c.is_whitespace() || "'\"\\;|&<>()$`*?".contains(c);
+            if word.contains(special) { shell_words::quote(word).into_owned() } else { word.clone() }
+        };
+        let words = || self.words.iter().map(quoted).collect::<Vec<_>>().join(" ");
+        self.name.clone().unwrap_or_else(|| if self.is_text() { self.words.concat() } else { words() })
     }
 
     /// One word with blanks in it is a text, as in `prony exec 'sleep 1'`.
