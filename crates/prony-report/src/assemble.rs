@@ -116,14 +116,14 @@ fn more(data: &RunData, notes: usize, database: &str) -> String {
     };
     let phases = columns::timed_phases(&data.experiment, &data.trials);
     let declared = verdicts::declared(&data.experiment);
-    let (shown, others): (Vec<&String>, Vec<&String>) =
+    let (compared, not_compared): (Vec<&String>, Vec<&String>) =
         phases.iter().partition(|phase| declared.iter().any(|metric| metric.phase == **phase));
     let option = |phase: &&String| format!("`--phase {}`", shell_words::quote(phase));
-    let phase = match (others.as_slice(), shown.first()) {
+    let phase = match (not_compared.as_slice(), compared.first()) {
         ([], Some(phase)) => format!("; one phase: {}", option(phase)),
         ([], None) => String::new(),
-        (others, _) => {
-            format!("; measured and not compared: {}", others.iter().map(option).collect::<Vec<_>>().join(", "))
+        (not_compared, _) => {
+            format!("; measured and not compared: {}", not_compared.iter().map(option).collect::<Vec<_>>().join(", "))
         }
     };
     format!("all tables{notes}: `prony show {run} --all{database}`{phase}; one metric: `--metric PHASE.METRIC`")

@@ -59,7 +59,6 @@ get = { transaction = { batch = true } }
     insta::assert_snapshot!(faults(text), @r#"
     3:1 unknown key `titel` | did you mean `title`?
     5:19 unknown engine `sqlit` | did you mean `sqlite`?
-    6:1 factor `sizes` is not used, so its levels make no difference | did you mean `size`?
     8:23 factor `engine` has no level `lmbd` | did you mean `lmdb`?
     9:10 `margin`: `percent` is not a unit of share; known: % | expected a share such as `"60%"` or a number from 0 to 1
     12:1 unknown key `durabilty` | did you mean `durability`?
@@ -112,7 +111,6 @@ name = "write {i}"
 put = { transaction = { batch = "{chunk.batch}" } }
 "#;
     insta::assert_snapshot!(faults(text), @"
-    3:1 factor `engine` is not used, so its levels make no difference | did you mean `engin`?
     4:1 a factor cannot be named `tmp`: other placeholders begin with this name | choose another name
     5:1 `bad name` is not a valid name of a factor | use letters, digits, `-` and `_`
     5:1 factor `bad name` is not used, so its levels make no difference | write `{bad name}` where its level belongs, or remove the factor
@@ -139,7 +137,6 @@ none = []
 skip = [{ sise = 1 }, { size = 3 }, {}, { size = [1, 2], engine = "lmdb" }]
 "#;
     insta::assert_snapshot!(faults_of_body(text), @r#"
-    3:1 factor `engine` is not used, so its levels make no difference | write `{engine}` where its level belongs, or remove the factor
     3:10 factor `engine` is a text, not a list of levels | write `engine = ["lmdb"]`, or a table of labels and values
     4:1 factor `size` is not used, so its levels make no difference | write `{size}` where its level belongs, or remove the factor
     4:15 factor `size` has the level `1` twice

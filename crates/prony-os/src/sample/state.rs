@@ -316,7 +316,7 @@ impl State {
             store_took,
             processes,
             totals,
-            running,
+            most_running,
             cpu_lacks,
             group,
             syncs,
@@ -486,15 +486,15 @@ mod tests {
             let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
             lines.next().unwrap().unwrap();
             let mut state = State::new(vec![Root::subject(shell.id(), "worker")], Settings::default());
-            // The shell may take a moment until it sleeps.
-            let all: Vec<Nanos> =
-                (0..200).map(|_| state.snapshot().cpu_lacks).take_while(|lacks| *lacks > Nanos::ZERO).collect();
+            // The shell may take a moment until it sleeps, and a busy machine may delay the reading of its clock.
+            let ticks =
+                (0..200).map(|_| state.snapshot().cpu_lacks).take_while(|lacks| *lacks >= scheduler_tick()).count();
             shell.kill().unwrap();
             shell.wait().unwrap();
-            (all.len(), all.first().copied())
+            ticks
         };
-        assert_eq!(lacks("echo; while :; do :; done"), (200, Some(scheduler_tick())));
-        assert!(lacks("echo; exec sleep 1000").0 < 200);
+        assert_eq!(lacks("echo; while :; do :; done"), 200);
+        assert!(lacks("echo; exec sleep 1000") < 200);
     }
 
     /// A shell whose counters a round need not read, as it uses little CPU time, has inherited those of a child.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use prony_model::number::{count, quantity};
+use prony_model::number::count;
 use prony_model::units::Unit;
 use prony_stats::summary::{Summary, summary};
 

@@ -359,7 +359,7 @@ mod tests {
     fn one_command_is_the_least_file() {
         assert_eq!(
             typed(&[&["node", "a b.js"]]).to_toml(),
-            "[experiment]\ntitle = \"node a b.js\"\n\n[compare]\nblocks = 10\n\n[observe]\nhertz = 100\ncare = \"light\"\n\n\
+            "[experiment]\ntitle = \"node 'a b.js'\"\n\n[compare]\nblocks = 10\n\n[observe]\nhertz = 100\ncare = \"light\"\n\n\
              [program.a]\ncommand = [\"node\", \"a b.js\"]\ndirectory = \".\"\ncopy = \"none\"\n"
         );
     }
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn only_commands_that_were_typed_are_names_of_variants() {
         let one = typed(&[&["node", "a b.js"]]);
-        assert_eq!(names(&checked(&one)), ["node a b.js"]);
+        assert_eq!(names(&checked(&one)), ["node 'a b.js'"]);
         let text = one.to_toml().replace("program.a", "program.site");
         let raw = parse(&text, "experiment.toml").unwrap_or_else(|p| panic!("{}", p[0].message));
         let file = check(&raw, &Catalog, &Overrides::default()).unwrap_or_else(|p| panic!("{}", p[0].message));
