@@ -137,6 +137,7 @@ none = []
 skip = [{ sise = 1 }, { size = 3 }, {}, { size = [1, 2], engine = "lmdb" }]
 "#;
     insta::assert_snapshot!(faults_of_body(text), @r#"
+    3:1 factor `engine` is not used, so its levels make no difference | write `{engine}` where its level belongs, or remove the factor
     3:10 factor `engine` is a text, not a list of levels | write `engine = ["lmdb"]`, or a table of labels and values
     4:1 factor `size` is not used, so its levels make no difference | write `{size}` where its level belongs, or remove the factor
     4:15 factor `size` has the level `1` twice
