@@ -393,7 +393,12 @@ fn a_command_of_several_processes_leaves_the_exact_peak_of_the_first() {
     for shown in ["rss.peak, ", "rss.max, "] {
         assert!(brief.contains(shown), "{shown}: {brief}");
     }
-    assert!([&brief, &all].iter().all(|text| text.contains("not every trial has")), "{brief}{all}");
+    for text in [brief, all] {
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // On a busy machine samples may lie too far apart, so that there is no largest one.
+        let sparse = words.contains("more than a quarter of their time");
+        assert!(sparse || words.contains("not every trial has `rss.peak`"), "{text}");
+    }
 }
 
 #[test]
