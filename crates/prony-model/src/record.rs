@@ -23,7 +23,6 @@ pub use process::{Captured, DiskUsage, MemoryEvidence, SettleResult, Status};
 use crate::finding::Finding;
 use crate::metric::{Metric, MetricKey, MetricName, Stat};
 use crate::outcome::{Ending, Outcome};
-use crate::program::of_replicas;
 use crate::reading::{Reading, Why};
 use crate::spec::Sign;
 use crate::trial::PlannedTrial;
@@ -87,9 +86,9 @@ impl TrialRecord {
     ///
     /// The largest sample of memory is a lower bound; the kernel's own peak of resident memory, mapped files included,
     /// shows how much the samples of the phase missed. The CPU time of threads that ran at a boundary is known to a
-    /// scheduler tick ([`Metric::CpuOver`]); its parts, and what ended children used, are counted in ticks of procfs. A
-    /// replica's is what the kernel reported when it was reaped. For `anon.max` the missed resident memory is an estimate: pages
-    /// of files may have gone while anonymous memory came.
+    /// scheduler tick ([`Metric::CpuOver`]), of a part of the tree no better than of the whole; its division, and what ended
+    /// children used, are counted in ticks of procfs. For `anon.max` the missed resident memory is an estimate: pages of files
+    /// may have gone while anonymous memory came.
     pub fn uncertainty(&self, name: &MetricName) -> (f64, f64) {
         let of = |key| self.figure(&MetricName { key, ..name.clone() });
         let of_phase = |metric| MetricName { instance: None, key: MetricKey::amount(metric), ..name.clone() };
@@ -100,7 +99,6 @@ impl TrialRecord {
                 let missed = || Some(rss(Stat::Peak).measured()? - rss(Stat::Max).measured()?);
                 (0.0, missed().map_or(0.0, |missed| missed.max(0.0)))
             }
-            _ if name.instance.as_ref().is_some_and(|instance| of_replicas(instance, true).is_some()) => (0.0, 0.0),
             (Metric::Cpu | Metric::OnCpu | Metric::CpuUser | Metric::CpuSystem, _) => {
                 let all =
                     MetricName { instance: None, key: MetricKey::gauge(Metric::Processes, Stat::Max), ..name.clone() };
@@ -344,9 +342,10 @@ pub struct ProcessSeries {
     pub samples: Vec<ProcessSample>,
 }
 
-/// The longest period of the kernel's scheduler tick (CONFIG_HZ is 100 to 1000), and the unit of CPU times in procfs. The kernel adds to the CPU time of a thread
-/// that runs without a break only once a tick (`update_curr` in kernel/sched/fair.c), so that the CPU time of another process
-/// is exact once its threads sleep or have ended, and up to a tick per running thread too small before.
+/// The longest period of the kernel's scheduler tick (CONFIG_HZ is 100 to 1000), and the unit of CPU times in procfs. The
+/// kernel adds to the CPU time of a thread that runs without a break only once a tick (`update_curr` in
+/// kernel/sched/fair.c), so that the CPU time of another process is exact once its threads sleep or have ended, and up to a
+/// tick per running thread too small before.
 pub const TICK: Nanos = Nanos::from_millis(10);
 
 /// One process at one instant. Counters are cumulative since the process began.
