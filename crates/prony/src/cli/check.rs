@@ -199,7 +199,7 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     };
     let comparisons = count(family, "comparison");
     format!(
-        "{compared}: {comparisons}, differences below {} count as none, all verdicts hold together with probability {}: \
+        "{compared}: {comparisons}, a difference within {} has no direction, all verdicts hold together with probability {}: \
          {needed}\n",
         percent(compare.margin.get()),
         percent(1.0 - compare.alpha.get()),
