@@ -182,7 +182,9 @@ pub fn quantity(value: f64, unit: Unit) -> String {
 /// A time with three significant digits, in seconds from one on: `48.3 s`, `1500 s`, `12.0 ms`.
 pub fn time(time: Nanos) -> String {
     let nanos = time.as_nanos() as f64;
-    match fitting(&TIME[1..], nanos, 1.0) {
+    // The unit is chosen after rounding, so that no time is 1000 us.
+    let rounded = if nanos < 1e6 { (nanos / 1e3).round() * 1e3 } else { nanos };
+    match fitting(&TIME[1..], rounded, 1.0) {
         ("us", factor) => format!("{:.0} us", nanos / factor),
         (unit, factor) => format!("{} {unit}", digits(nanos / factor)),
     }
@@ -190,9 +192,10 @@ pub fn time(time: Nanos) -> String {
 
 /// Bytes with three significant digits, in GB from one on: `16.0 GB`.
 pub fn amount(bytes: f64) -> String {
-    match fitting(&BYTES[1..4], bytes, 1.0) {
-        ("kB", _) => Bytes::from_bytes(bytes as u64).to_string(),
-        (unit, factor) => format!("{} {unit}", digits(bytes / factor)),
+    let sign = if bytes < 0.0 { "-" } else { "" };
+    match fitting(&BYTES[1..4], bytes.abs(), 1.0) {
+        ("kB", _) => format!("{sign}{}", Bytes::from_bytes(bytes.abs().round() as u64)),
+        (unit, factor) => format!("{sign}{} {unit}", digits(bytes.abs() / factor)),
     }
 }
 
@@ -267,7 +270,9 @@ mod tests {
     fn three_digits_of_times_and_bytes() {
         let times = [0, 900_400, 12_000_000, 48_300_000_000, 1_500_000_000_000];
         assert_eq!(times.map(|n| time(Nanos::from_nanos(n))), ["0 us", "900 us", "12.0 ms", "48.3 s", "1500 s"]);
+        assert_eq!(time(Nanos::from_nanos(999_700)), "1.00 ms", "not 1000 us");
         assert_eq!([512.0, 1500.0, 64e6, 16e9].map(amount), ["512 B", "1.50 kB", "64.0 MB", "16.0 GB"]);
+        assert_eq!([-512.0, -64e6].map(amount), ["-512 B", "-64.0 MB"]);
     }
 
     #[test]
