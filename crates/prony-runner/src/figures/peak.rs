@@ -70,10 +70,15 @@ impl Span<'_> {
         match (suspended.filter(|suspended| reaped <= *suspended + PEAK_SLACK), reached) {
             (None, reached) => Reading::Measured(bytes(reached.unwrap_or_default().max(reaped))),
             (Some(suspended), Some(reached)) if reached > suspended => Reading::Measured(bytes(reached)),
-            (Some(suspended), _) => Reading::Missing(Why::NotSupported(
-                format!("the peak is not above the {suspended} that the process had before it executed the program")
-                    .into(),
-            )),
+            (Some(suspended), _) => Reading::Missing(hidden(suspended)),
         }
     }
+}
+
+/// Why there is no peak: a process inherits the peak of the one that launched it (METHOD 3.1).
+pub(super) fn hidden(before: Bytes) -> Why {
+    let why = format!(
+        "it is at most the {before} that the launching process had before the program, which the kernel's peak includes"
+    );
+    Why::NotSupported(why.into())
 }

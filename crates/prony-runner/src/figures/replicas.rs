@@ -18,6 +18,7 @@ use prony_runtime::ProbeLine;
 use crate::watched::Watched;
 
 use crate::figures::heaps;
+use crate::figures::peak::hidden;
 use crate::figures::readings::{Readings, rate_of_reported, set};
 use crate::watched::replicas::{LargestPss, NEVER_BEGAN, NOT_INHERITED, Ran, ReplicaEnd};
 
@@ -295,8 +296,7 @@ fn peak(ran: &Ran, inputs: Inputs<'_>) -> Reading<f64> {
     let Some((_, Usage { peak: suspended, .. })) = ran.before else { return failed(NEVER_BEGAN.to_owned()) };
     let most = in_snapshots().map(|process| process.peak).fold(reaped, Bytes::max);
     if most <= suspended + PEAK_SLACK {
-        let why = format!("the peak is not above the {suspended} that the process had before it executed the program");
-        return Reading::Missing(Why::NotSupported(why.into()));
+        return Reading::Missing(hidden(suspended));
     }
     Reading::Measured(most.as_bytes() as f64)
 }
