@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::design::{Experiment, Variant};
 
-pub use outline::{Outline, Stratum, VariantOutline, data_bytes, outline};
+pub use outline::{Outline, Stratum, VariantOutline, data_bytes, outline, without_verdict};
 
 /// Variants beside the baseline in one sub-block, at most (METHOD 4.2).
 const MOST_BESIDE_BASELINE: usize = 5;

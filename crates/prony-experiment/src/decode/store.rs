@@ -129,7 +129,7 @@ pub(crate) fn enough_memory(limit: Option<&Node>, least: Bytes, subject: &str, p
         let message = format!("`memory` is {limit}, but a {subject} needs at least {least} to start");
         problems.add(via(
             node,
-            Problem::new(node.span.clone(), message).hint("write a size with its unit, as `\"64 MB\"`"),
+            Problem::new(node.span.clone(), message).hint("raise the limit: most programs need several MB"),
         ));
     }
 }

@@ -4,7 +4,7 @@ use crate::design::{Blocks, Experiment, Variant};
 use prony_model::number;
 use prony_model::spec::{DataSpec, KeySpec, Size};
 
-use prony_stats::MIN_BLOCKS;
+use prony_stats::{MIN_BLOCKS, blocks_before_any_verdict};
 
 use super::{plan, profiles};
 
@@ -104,6 +104,22 @@ fn variant_outline(experiment: &Experiment, variant: &Variant, trials: u32) -> V
         phases: variant.spec.phases.iter().map(|phase| phase.name.clone()).collect(),
         no_verdict: no_verdict(experiment, variant),
     }
+}
+
+/// Why no comparison of a plan can get a verdict, whatever is measured; `None` where one can, or nothing is compared.
+pub fn without_verdict(experiment: &Experiment, outline: &Outline) -> Option<String> {
+    let compare = experiment.compare();
+    // How many blocks fit into a budget is not known before the run, which says it.
+    if compare.baseline.is_empty() || compare.budget.is_some() {
+        return None;
+    }
+    if outline.family == 0 {
+        return outline.variants.iter().find_map(|variant| variant.no_verdict.clone());
+    }
+    let analyses = compare.analyses(outline.blocks);
+    let needed = blocks_before_any_verdict(outline.family as usize, compare.alpha.get(), &analyses);
+    let blocks = number::count(outline.blocks.max, "block");
+    needed.is_none().then(|| format!("{blocks} are too few for {}", number::count(outline.family, "comparison")))
 }
 
 fn no_verdict(experiment: &Experiment, variant: &Variant) -> Option<String> {
