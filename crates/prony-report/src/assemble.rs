@@ -387,12 +387,17 @@ impl<'a> Maker<'a> {
             Statistic::Max => return "The largest value of any trial.".to_owned(),
         };
         let counts = || self.trials.values().map(Vec::len);
+        // Readers divide the medians and miss the ratio of the verdict.
+        let judged = match self.data.experiment.compare().baseline.is_empty() {
+            true => "",
+            false => " Verdicts compare trials within each block, not these numbers.",
+        };
         match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {
             (_, 0 | 1) => "One trial each: the variation between trials is not known.".to_owned(),
             (least, most) if least == most => {
-                format!("{what} of {most} trials, in brackets the least and the greatest.")
+                format!("{what} of {most} trials, in brackets the least and the greatest.{judged}")
             }
-            (_, most) => format!("{what} of up to {most} trials, in brackets the least and the greatest."),
+            (_, most) => format!("{what} of up to {most} trials, in brackets the least and the greatest.{judged}"),
         }
     }
 

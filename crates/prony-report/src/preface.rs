@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_analysis::guard::{Finding, Severity, findings, run};
-use prony_experiment::design::Variant;
+use prony_experiment::design::{Experiment, Variant};
 use prony_model::number::count;
 use prony_model::program::Change;
 use prony_model::record::{EffectiveProgram, Status, TrialRecord};
@@ -13,7 +13,7 @@ use super::layout::varying;
 use super::machine;
 use super::model::FindingLine;
 use super::words::instant;
-use prony_analysis::verdicts;
+use prony_analysis::verdicts::{self, names};
 use prony_results::{RunData, RunStatus};
 
 /// The sentences of a brief report: how many trials ended in which way. That trials failed is left to a finding.
@@ -78,7 +78,7 @@ fn revisions(data: &RunData) -> Option<String> {
     (!each.is_empty()).then(|| format!("Revisions: {}.", each.join("; ")))
 }
 
-/// `Run 7: 2 variants in 10 blocks, the baseline twice in each, 30 trials planned, 30 finished: 28 ok, 2 out of memory.`
+/// `` Run 7: 2 variants in 10 blocks, the baseline `store=lmdb` twice in each, 30 trials planned, 30 finished: 28 ok, 2 out of memory. ``
 fn extent(data: &RunData) -> String {
     let head = &data.head;
     let variants = count(data.experiment.variants().len(), "variant");
@@ -90,8 +90,10 @@ fn extent(data: &RunData) -> String {
     }
     let how = outcomes.iter().map(|((_, name), n)| format!("{n} {name}")).collect::<Vec<_>>().join(", ");
     let how = if how.is_empty() { String::new() } else { format!(": {how}") };
-    let compared = data.experiment.variants().iter().any(|variant| variant.baseline);
-    let twice = if compared && data.experiment.compare().twice { ", the baseline twice in each" } else { "" };
+    let twice = match data.experiment.compare().twice.then(|| baseline(&data.experiment)).flatten() {
+        Some(baseline) => format!(", {baseline} twice in each"),
+        None => String::new(),
+    };
     format!(
         "Run {}: {variants} in {}{twice}, {} planned, {} finished{how}.",
         head.id,
@@ -99,6 +101,16 @@ fn extent(data: &RunData) -> String {
         count(head.planned, "trial"),
         data.trials.len(),
     )
+}
+
+/// `` the baseline `store=lmdb` ``; without its name where each stratum has its own; `None` where nothing is compared.
+fn baseline(experiment: &Experiment) -> Option<String> {
+    let mut baselines = experiment.variants().iter().filter(|variant| variant.baseline);
+    let first = baselines.next()?;
+    Some(match baselines.next() {
+        Some(_) => "the baseline".to_owned(),
+        None => format!("the baseline `{}`", names::levels(experiment, first.id, &names::varying(experiment))),
+    })
 }
 
 fn times(data: &RunData) -> String {

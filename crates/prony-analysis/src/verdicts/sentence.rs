@@ -18,6 +18,7 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: 
     let (variant, baseline) = (&pair.names.variant, &pair.names.baseline);
     let end = End::of(pair, failed);
     let place = place(pair);
+    let ended = end.place(pair);
     let unfinished = format!("{}{}", unfinished(comparison, end), failed.text(pair));
     let undirected =
         || format!("{}{unfinished}", estimate(comparison).map(|text| format!(": {text}")).unwrap_or_default());
@@ -41,31 +42,35 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: 
             format!("no difference of {margin} or more between `{variant}` and `{baseline}`{place}{}", undirected())
         }
         Verdict::CantTell { more_blocks } => {
-            let more = if comparison.blocks == 0 && comparison.variant.trials + comparison.baseline.trials > 0 {
-                "; no block has a value for every trial".to_owned()
-            } else {
-                more(more_blocks)
+            let more = match &comparison.p {
+                _ if comparison.blocks == 0 && comparison.variant.trials + comparison.baseline.trials > 0 => {
+                    "; no block has a value for every trial".to_owned()
+                }
+                Reading::Missing(Why::TooFew { have, need }) => {
+                    format!("; {} are too few, a verdict needs at least {need}", count(*have, "block"))
+                }
+                _ => more(more_blocks),
             };
             format!("can't tell whether `{variant}` and `{baseline}` differ{place}{}{more}", undirected())
         }
         Verdict::FinishesMoreOften => {
-            format!("`{variant}` {} more often than `{baseline}`{place}: {}", end.does, outcomes(comparison, end))
+            format!("`{variant}` {} more often than `{baseline}`{ended}: {}", end.does, outcomes(comparison, end))
         }
         Verdict::FinishesLessOften => {
-            format!("`{variant}` {} less often than `{baseline}`{place}: {}", end.does, outcomes(comparison, end))
+            format!("`{variant}` {} less often than `{baseline}`{ended}: {}", end.does, outcomes(comparison, end))
         }
         Verdict::DoesNotFinish => {
             let why = failed.why(&failed.unfinished[0]);
             let does = if failed.by_itself { end.does } else { "does" };
-            format!("`{variant}` {}{why} where `{baseline}` {does}{place}: {}", end.does_not, outcomes(comparison, end))
+            format!("`{variant}` {}{why} where `{baseline}` {does}{ended}: {}", end.does_not, outcomes(comparison, end))
         }
         Verdict::BaselineDoesNotFinish => {
             let why = failed.why(&failed.unfinished[1]);
             let does_not = if failed.by_itself { end.does_not } else { "does not" };
-            format!("`{variant}` {} where `{baseline}` {does_not}{why}{place}: {}", end.does, outcomes(comparison, end))
+            format!("`{variant}` {} where `{baseline}` {does_not}{why}{ended}: {}", end.does, outcomes(comparison, end))
         }
         Verdict::NeitherFinishes => {
-            format!("neither `{variant}` nor `{baseline}` {}{place}: {}", end.does, outcomes(comparison, end))
+            format!("neither `{variant}` nor `{baseline}` {}{ended}: {}", end.does, outcomes(comparison, end))
         }
         Verdict::Refused { why } => format!("`{variant}` is not compared with `{baseline}`{place}: {why}"),
     }
@@ -134,17 +139,29 @@ impl End {
             _ => Self { does: "finishes", does_not: "does not finish", did: "finished" },
         }
     }
+
+    /// Of what it is said: of the metric, or of the phase as a whole.
+    fn place(self, pair: &Pair) -> String {
+        match self.does {
+            "succeeds" | "finishes" => format!(" in phase `{}`{}", pair.metric.phase, at(pair)),
+            _ => place(pair),
+        }
+    }
 }
 
-/// `12 blocks; minimum detectable effect, which 4 of 5 such runs find: 4.1 %; A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05), which includes 1`
+/// `12 blocks; 4 of 5 such runs find a difference of 4.1 % (minimum detectable effect); A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05), which includes 1`
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
     let blocks = comparison.blocks;
     let mut parts = vec![count(blocks, "block")];
     parts.push(match &comparison.smallest_effect {
         // Readers take a large one for what was found, or for a contradiction of it.
         Reading::Measured(share) => {
-            format!("minimum detectable effect, which 4 of 5 such runs find: {}", effect_bound(*share))
+            format!("4 of 5 such runs find a difference of {} (minimum detectable effect)", effect_bound(*share))
         }
+        Reading::Missing(Why::TooFew { have, need }) => {
+            format!("minimum detectable effect: - (too few blocks: {have}, and it needs {need})")
+        }
+        Reading::Missing(Why::NotReached) => "minimum detectable effect: - (trials did not succeed)".to_owned(),
         Reading::Missing(why) => format!("minimum detectable effect: - ({why})"),
     });
     if let Reading::Measured(aa) = &comparison.aa {
@@ -176,6 +193,7 @@ pub fn without(undisturbed: &Undisturbed) -> String {
     let figure = match estimate {
         Reading::Measured(found) => with_one(found),
         Reading::Missing(Why::NotReached) => "- (in half of these blocks a trial did not finish)".to_owned(),
+        Reading::Missing(Why::TooFew { .. }) => "- (too few blocks)".to_owned(),
         Reading::Missing(why) => format!("- ({why})"),
     };
     format!("without disturbed trials ({blocks} of {} are left): {figure}", number::count(*of, "block"))
@@ -268,8 +286,12 @@ pub fn ratio_or_fraction(value: f64) -> String {
 }
 
 fn place(pair: &Pair) -> String {
-    let at = if pair.names.at.is_empty() { String::new() } else { format!(" at `{}`", pair.names.at) };
-    format!(" in `{}`{at}", pair.metric)
+    format!(" in `{}`{}", pair.metric, at(pair))
+}
+
+/// `` at `documents=1000` ``, where variants are compared at several levels.
+fn at(pair: &Pair) -> String {
+    if pair.names.at.is_empty() { String::new() } else { format!(" at `{}`", pair.names.at) }
 }
 
 /// `1.71 to 1.98`, `at most 1.98`, `1.50 or more`.
@@ -295,7 +317,9 @@ fn more(blocks: &Reading<u32>) -> String {
         Reading::Measured(n) if *n > MANY => {
             format!("; deciding would take about {} more blocks, which is hardly practical", thousands(&n.to_string()))
         }
-        Reading::Measured(n) => format!("; about {} would decide", number::count(*n, "more block")),
+        Reading::Measured(n) => {
+            format!("; about {} would decide if they are like these", number::count(*n, "more block"))
+        }
         Reading::Missing(Why::Failed(why)) => format!("; {why}"),
         Reading::Missing(_) => String::new(),
     }
@@ -362,8 +386,8 @@ mod tests {
 
     #[test]
     fn blocks_are_counted_in_words() {
-        assert_eq!(more(&Reading::Measured(1)), "; about 1 more block would decide");
-        assert_eq!(more(&Reading::Measured(12)), "; about 12 more blocks would decide");
+        assert_eq!(more(&Reading::Measured(1)), "; about 1 more block would decide if they are like these");
+        assert_eq!(more(&Reading::Measured(12)), "; about 12 more blocks would decide if they are like these");
         let many = "; deciding would take about 670,200 more blocks, which is hardly practical";
         assert_eq!(more(&Reading::Measured(670_200)), many);
     }

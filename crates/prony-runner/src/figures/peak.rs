@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{PEAK_SLACK, ProcessSeries};
+use prony_model::units::Bytes;
 use prony_model::units::Nanos;
 use prony_os::sample::Snapshot;
 

@@ -312,7 +312,7 @@ fn reference_is_the_baseline_under_its_name() {
     let reference = ["--reference=sleep 0.02", "--reference-name=refabc123"];
     let (output, data) = bench.exec(&[&["-r", "1"], &reference[..], &["sleep 0.01", "sleep 0.03"]].concat());
     let text = out(&output);
-    assert!(text.starts_with("refabc123 against sleep 0.01") && row(&text, "refabc123").is_some(), "{text}");
+    assert!(text.starts_with("refabc123 and sleep 0.01") && row(&text, "refabc123").is_some(), "{text}");
     assert_eq!(data.experiment.compare().baseline["command"], "refabc123");
 }
 
@@ -414,7 +414,7 @@ fn failed_command_has_its_reason_once() {
 fn style_none_prints_only_what_is_exported_to_standard_output() {
     let bench = Bench::new();
     let (output, _) = bench.exec(&["-r", "1", "--style=none", "--export-markdown", "-", "sleep 0.01", "sleep 0.02"]);
-    assert!(out(&output).starts_with("# sleep 0.01 against sleep 0.02\n"), "{}", out(&output));
+    assert!(out(&output).starts_with("# sleep 0.01 and sleep 0.02\n"), "{}", out(&output));
     assert_eq!(err(&output), "");
     let (output, _) = bench.exec(&["-r", "1", "--style=none", "true"]);
     assert_eq!((out(&output), err(&output)), (String::new(), String::new()));

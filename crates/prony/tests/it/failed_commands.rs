@@ -30,7 +30,7 @@ fn failing_commands_are_neither_faster_nor_slower_at_the_command_line() {
         assert!(!said.contains("faster") && !said.contains("slower"), "{said}");
         assert!(said.contains(baseline) && said.contains(outcome), "{said}");
         let verdict = if options.is_empty() {
-            " where `sleep 0.05` succeeds in `run.time`: 0 of 6"
+            " where `sleep 0.05` succeeds in phase `run`: 0 of 6"
         } else {
             "raise the time limit"
         };

@@ -223,7 +223,7 @@ fn a_variant_that_never_finishes_does_not_finish() {
     });
     assert_eq!(
         only(&verdicts).sentence,
-        "`store=redb` does not finish where `store=lmdb` does in `write.time`: \
+        "`store=redb` does not finish where `store=lmdb` does in phase `write`: \
          0 of 6 trials finished (0 to 46 %), of the baseline 12 of 12 (73 to 100 %)"
     );
 }
@@ -283,11 +283,11 @@ fn a_guards_refusal_refuses_and_a_warning_does_not() {
 }
 
 #[test]
-fn too_few_blocks_say_how_many_more() {
+fn too_few_blocks_say_how_many_a_verdict_needs() {
     let verdicts = judged(&two_stores(12), 4, |t| write(t, 1.0));
     let sentence = &only(&verdicts).sentence;
     assert!(sentence.starts_with("can't tell whether `store=redb` and `store=lmdb` differ in `write.time`: "));
-    assert!(sentence.ends_with("more blocks would decide"), "{sentence}");
+    assert!(sentence.ends_with("; 4 blocks are too few, a verdict needs at least 6"), "{sentence}");
 }
 
 #[test]

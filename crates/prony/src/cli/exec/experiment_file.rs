@@ -115,7 +115,7 @@ impl Typed {
                 file.insert(name.to_owned(), table.into());
             }
         };
-        put("experiment", table([("title", some(labels.join(" against ")))]));
+        put("experiment", table([("title", some(labels.join(" and ")))]));
         put("factors", self.factors(&labels));
         if labels.len() > 1 {
             put("subject", table([("program", some("{command}"))]));
