@@ -545,4 +545,7 @@ fn disturbed_trials_are_marked_with_their_signs() {
     ));
     assert!(found.message.contains("10 % of the CPU time went to other virtual machines"), "{}", found.message);
     assert_eq!(found.data[0]["trial"], 10, "counted from 1, as in the message");
+    assert_eq!(found.severity, Severity::Note);
+    let few: Vec<&TrialRecord> = trials[6..].iter().collect();
+    assert_eq!(disturbed_trials(&few).unwrap().severity, Severity::Warning, "1 of 4");
 }
