@@ -28,6 +28,9 @@ pub enum Event {
         budget: Option<Nanos>,
         /// Trials that an earlier session of this run has finished.
         done: u32,
+        /// Why no verdict is to be expected, whatever is measured; absent where one is, or nothing is compared.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        no_verdict: Option<String>,
     },
     /// The machine is being measured: `fsync`, `memory`, `disk` ...
     HostProbe {

@@ -183,17 +183,25 @@ pub fn quantity(value: f64, unit: Unit) -> String {
 pub fn time(time: Nanos) -> String {
     let nanos = time.as_nanos() as f64;
     // The unit is chosen after rounding, so that no time is 1000 us.
-    let rounded = if nanos < 1e6 { (nanos / 1e3).round() * 1e3 } else { nanos };
-    match fitting(&TIME[1..], rounded, 1.0) {
+    match fitting(&TIME[1..], if nanos < 1e6 { (nanos / 1e3).round() * 1e3 } else { three_digits(nanos) }, 1.0) {
         ("us", factor) => format!("{:.0} us", nanos / factor),
         (unit, factor) => format!("{} {unit}", digits(nanos / factor)),
     }
 }
 
+/// A number above zero, rounded to three significant digits.
+fn three_digits(value: f64) -> f64 {
+    if value <= 0.0 {
+        return value;
+    }
+    let step = 10f64.powf(value.log10().floor() - 2.0);
+    (value / step).round() * step
+}
+
 /// Bytes with three significant digits, in GB from one on: `16.0 GB`.
 pub fn amount(bytes: f64) -> String {
     let sign = if bytes < 0.0 { "-" } else { "" };
-    match fitting(&BYTES[1..4], bytes.abs(), 1.0) {
+    match fitting(&BYTES[1..4], three_digits(bytes.abs()), 1.0) {
         ("kB", _) => format!("{sign}{}", Bytes::from_bytes(bytes.abs().round() as u64)),
         (unit, factor) => format!("{sign}{} {unit}", digits(bytes.abs() / factor)),
     }
@@ -271,8 +279,9 @@ mod tests {
         let times = [0, 900_400, 12_000_000, 48_300_000_000, 1_500_000_000_000];
         assert_eq!(times.map(|n| time(Nanos::from_nanos(n))), ["0 us", "900 us", "12.0 ms", "48.3 s", "1500 s"]);
         assert_eq!(time(Nanos::from_nanos(999_700)), "1.00 ms", "not 1000 us");
+        assert_eq!(time(Nanos::from_nanos(999_970_000)), "1.00 s", "not 1000 ms");
         assert_eq!([512.0, 1500.0, 64e6, 16e9].map(amount), ["512 B", "1.50 kB", "64.0 MB", "16.0 GB"]);
-        assert_eq!([-512.0, -64e6].map(amount), ["-512 B", "-64.0 MB"]);
+        assert_eq!([-512.0, -64e6, 999.97e6].map(amount), ["-512 B", "-64.0 MB", "1.00 GB"]);
     }
 
     #[test]

@@ -107,9 +107,10 @@ fn extent(data: &RunData) -> String {
 fn baseline(experiment: &Experiment) -> Option<String> {
     let mut baselines = experiment.variants().iter().filter(|variant| variant.baseline);
     let first = baselines.next()?;
+    let varying = names::varying(experiment);
     Some(match baselines.next() {
-        Some(_) => "the baseline".to_owned(),
-        None => format!("the baseline `{}`", names::levels(experiment, first.id, &names::varying(experiment))),
+        None if !varying.is_empty() => format!("the baseline `{}`", names::levels(experiment, first.id, &varying)),
+        _ => "the baseline".to_owned(),
     })
 }
 

@@ -91,10 +91,6 @@ pub fn begin_in(
     if let Some(bought) = bought.as_ref().filter(|bought| bought.blocks.is_none() || bought.falls_short()) {
         observer.event(&Event::Notice { text: bought.to_string(), hint: bought.hint() });
     }
-    if let Some(why) = plan::without_verdict(experiment, &plan::outline(experiment)) {
-        let hint = "run more blocks: `--blocks`, in `prony exec` `--runs`".to_owned();
-        observer.event(&Event::Notice { text: format!("no verdict is possible: {why}"), hint: Some(hint) });
-    }
     let elsewhere = elsewhere(near, database.path());
     let context = RunContext::new(experiment, near, &[database.path()], interrupt, observer)?;
     if experiment.observe().care == Care::Light {
@@ -298,6 +294,7 @@ fn began(campaign: &Campaign<'_>, experiment: &Experiment) -> Event {
         trials: known(count(campaign.plan.len())),
         budget,
         done: campaign.done,
+        no_verdict: plan::without_verdict(experiment, &plan::outline(experiment)),
     }
 }
 

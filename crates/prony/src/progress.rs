@@ -159,7 +159,7 @@ impl<W: Write> Terminal<W> {
 impl<W: Write> Observer for Terminal<W> {
     fn event(&mut self, event: &Event) {
         match event {
-            Event::RunBegan { run, title, variants, blocks, trials, budget, done } => {
+            Event::RunBegan { run, title, variants, blocks, trials, budget, done, no_verdict } => {
                 (self.trials, self.done, self.done_before, self.blocks) = (*trials, *done, *done, *blocks);
                 if !self.manner.quiet {
                     let again = if *done > 0 { format!(", {done} already done") } else { String::new() };
@@ -169,6 +169,7 @@ impl<W: Write> Observer for Terminal<W> {
                         None => format!("{variants}, {}, {}", count(*blocks, "block"), count(*trials, "trial")),
                     };
                     self.line(&format!("run {run}: {title}: {plan}{again}"));
+                    no_verdict.iter().for_each(|why| self.line(&format!("warning: {why}")));
                 }
             }
             Event::HostProbe { what } => self.passing(&format!("examining the machine: {what}")),
@@ -300,7 +301,16 @@ mod tests {
         assert!(line(Some(Nanos::from_secs(200))).starts_with("[8/12] ~3 min left | block 3 "));
         assert!(line(Some(Nanos::from_millis(80))).starts_with("[8/12] block 3 "));
         let budget = Some(Nanos::from_secs(90));
-        let began = Event::RunBegan { run: 1, title: "x".into(), variants: 2, blocks: 0, trials: 0, budget, done: 0 };
+        let began = Event::RunBegan {
+            run: 1,
+            title: "x".into(),
+            variants: 2,
+            blocks: 0,
+            trials: 0,
+            budget,
+            done: 0,
+            no_verdict: None,
+        };
         assert_eq!(said(PLAIN, &[began]), "run 1: x: 2 variants, as many blocks as fit into 90 s\n");
     }
 

@@ -47,7 +47,8 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: 
                     "; no block has a value for every trial".to_owned()
                 }
                 Reading::Missing(Why::TooFew { have, need }) => {
-                    format!("; {} are too few, a verdict needs at least {need}", count(*have, "block"))
+                    let are = if *have == 1 { "is" } else { "are" };
+                    format!("; {} {are} too few, this plan has no verdict before {need}", count(*have, "block"))
                 }
                 _ => more(more_blocks),
             };

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{PEAK_SLACK, ProcessSeries};
-use prony_model::units::Bytes;
 use prony_model::units::Nanos;
 use prony_os::sample::Snapshot;
 
+use crate::figures::readings::hidden;
 use crate::figures::span::{Span, bytes};
 
 impl Span<'_> {
@@ -74,12 +74,4 @@ impl Span<'_> {
             (Some(suspended), _) => Reading::Missing(hidden(suspended)),
         }
     }
-}
-
-/// Why there is no peak: a process inherits the peak of the one that launched it (METHOD 3.1).
-pub(super) fn hidden(before: Bytes) -> Why {
-    let why = format!(
-        "it is at most the {before} that the launching process had before the program, which the kernel's peak includes"
-    );
-    Why::NotSupported(why.into())
 }

@@ -6,10 +6,18 @@ use prony_model::metric::{Metric, MetricKey};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, MetricKeyText, PhaseRecord, SettleResult, Settled};
 use prony_model::spec::PhaseSpec;
-use prony_model::units::Nanos;
+use prony_model::units::{Bytes, Nanos};
 
 /// Readings by metric.
 pub(crate) type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
+
+/// Why there is no peak: a process inherits the peak of the one that launched it (METHOD 3.1).
+pub(crate) fn hidden(before: Bytes) -> Why {
+    let why = format!(
+        "it is at most the {before} that the launching process had before the program, which the kernel's peak includes"
+    );
+    Why::NotSupported(why.into())
+}
 
 /// The record of a phase that never began.
 pub(crate) fn not_reached(spec: &PhaseSpec) -> PhaseRecord {

@@ -18,8 +18,7 @@ use prony_runtime::ProbeLine;
 use crate::watched::Watched;
 
 use crate::figures::heaps;
-use crate::figures::peak::hidden;
-use crate::figures::readings::{Readings, rate_of_reported, set};
+use crate::figures::readings::{Readings, hidden, rate_of_reported, set};
 use crate::watched::replicas::{LargestPss, NEVER_BEGAN, NOT_INHERITED, Ran, ReplicaEnd};
 
 /// Reads one metric from counters.

@@ -191,10 +191,10 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
         return format!("{compared}: no verdict is possible: see the notes above\n");
     }
     let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {
-        Some(blocks) => format!("fewer than {blocks} blocks give no verdict, and noise may need many more"),
+        Some(blocks) => format!("expect no verdict in fewer than {blocks} blocks; noise may need many more"),
         None => {
             let blocks = count(outline.blocks.max, "block");
-            format!("no verdict is possible in {blocks}: plan more blocks or fewer comparisons")
+            format!("{blocks} show only differences far beyond the noise: plan more blocks or fewer comparisons")
         }
     };
     let comparisons = count(family, "comparison");

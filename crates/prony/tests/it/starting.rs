@@ -19,7 +19,7 @@ fn runs_without_a_finding_about_the_file(bench: &Bench, kind: &str) {
     };
     prony(&["new", "my.toml", "--for", kind]);
     let plan = text(&prony(&["check", "my.toml"]).stdout);
-    assert!(plan.contains(", 6 blocks, ") && plan.contains("a verdict needs at least 6 blocks"), "{plan}");
+    assert!(plan.contains(", 6 blocks, ") && plan.contains("expect no verdict in fewer than 6 blocks"), "{plan}");
     prony(&["run", "my.toml", "--blocks", "1", "--quiet"]);
     let shown = text(&prony(&["show", "--all"]).stdout);
     let findings = shown.lines().filter_map(|line| {
