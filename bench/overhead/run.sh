@@ -22,16 +22,16 @@ key = "k{i}"
 value = { bytes = 1 }
 [[phase]]
 name = "nothing"
-pause = "0 ms"
+pause = "1 ns"
 TOML
 }
 
 experiment > "$folder/empty.toml"
 cd "$folder"
 
-timed() { local begin; begin=$(now); "$@" > /dev/null 2>&1 || true; echo $(( $(now) - begin )); }
+timed() { local begin; begin=$(now); "$@" > /dev/null; echo $(( $(now) - begin )); }
 run() { timed "$prony" run empty.toml -q --json --database "$1.db" --blocks "$1"; }
-starts() { for _ in 1 2 3 4 5 6 7 8 9 10; do "$prony" worker < /dev/null || true; "$prony" supervise < /dev/null || true; done; }
+starts() { for _ in 1 2 3 4 5 6 7 8 9 10; do "$prony" worker < /dev/null 2> /dev/null || true; "$prony" supervise < /dev/null 2> /dev/null || true; done; }
 
 few=$(( trials / 10 > 0 ? trials / 10 : 1 ))
 small=$(run "$few")
