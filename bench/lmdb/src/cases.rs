@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use prony_engines::phases::{Plan, phase_seed};
 use prony_model::spec::{
-    Action, Amount, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling, Size, StoreSpec,
-    Subject, TrialSpec, ValueSpec,
+    Action, Amount, BytesSpec, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling, Size,
+    StoreSpec, Subject, TrialSpec, ValueSpec,
 };
 use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_workload::{Positions, Records, Share};
@@ -127,11 +127,11 @@ fn data(records: u64) -> DataSpec {
     DataSpec {
         records,
         key: KeySpec::Template { parts: vec![String::new(), String::new()], pad: 16 },
-        value: ValueSpec {
+        value: ValueSpec::Bytes(BytesSpec {
             bytes: Size::Fixed(Bytes::from_bytes(100)),
             compressible: Fraction::default(),
             prefix: Vec::new(),
-        },
+        }),
     }
 }
 

@@ -5,6 +5,7 @@
 //! that compared variants run close together. Neither the order nor the seed of a block depends on how many blocks
 //! follow, so that interim analyses and resumed runs get the same earlier ones.
 
+mod data_size;
 mod outline;
 
 use prony_model::trial::{Label, PlannedTrial};
@@ -12,7 +13,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::design::{Experiment, Variant};
 
-pub use outline::{Outline, Stratum, VariantOutline, data_bytes, outline, without_verdict};
+pub use data_size::{DataBytes, data_bytes};
+pub use outline::{Outline, Stratum, VariantOutline, outline, without_verdict};
 
 /// Variants beside the baseline in one sub-block, at most (METHOD 4.2).
 const MOST_BESIDE_BASELINE: usize = 5;

@@ -8,7 +8,7 @@ use super::problem::{Problem, Problems};
 use super::shell_syntax::{ShellSyntax, shell_syntax};
 use prony_model::number::count;
 use prony_model::program::{CommandLine, ProgramSpec};
-use prony_model::spec::{DataSpec, Size};
+use prony_model::spec::{BytesSpec, DataSpec, Size, ValueSpec};
 use prony_model::units::{Bytes, parse_bytes};
 
 /// Commands with a sign of the shell and no shell, those that name a file which `is_beside` the experiment's while they run in
@@ -66,9 +66,12 @@ fn left_behind(program: &ProgramSpec, is_beside: &dyn Fn(&str) -> bool) -> Optio
 fn values(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>) {
     let data = root.get("data");
     let Some(place) = data.and_then(|data| data.get("value")).or(data) else { return };
-    let whole = |data: &DataSpec| match data.value.prefix.as_slice() {
-        [text] if data.value.bytes == Size::Fixed(Bytes::default()) && parse_bytes(text).is_ok() => Some(text.clone()),
-        _ => None,
+    let whole = |data: &DataSpec| match &data.value {
+        ValueSpec::Bytes(BytesSpec { bytes, prefix, .. }) => match prefix.as_slice() {
+            [text] if *bytes == Size::Fixed(Bytes::default()) && parse_bytes(text).is_ok() => Some(text.clone()),
+            _ => None,
+        },
+        ValueSpec::Document(_) => None,
     };
     for text in experiment.variants().iter().filter_map(|variant| variant.spec.data.as_ref().and_then(whole)) {
         let message = format!("every value is the text `{text}`, {} long", count(text.len(), "byte"));

@@ -132,6 +132,9 @@ impl PerSecond {
 pub struct Fraction(f64);
 
 impl Fraction {
+    /// The whole.
+    pub const ONE: Self = Self(1.0);
+
     /// From a share; `None` outside 0 to 1.
     pub fn new(share: f64) -> Option<Self> {
         (0.0..=1.0).contains(&share).then_some(Self(share))

@@ -62,7 +62,7 @@ impl Here {
     fn room(&self, store: &StoreSpec, data: &DataSpec, phases: &[PhaseSpec]) -> Option<Lack> {
         let persistent = registry::describe(&store.engine).is_ok_and(|engine| engine.capabilities.persistent);
         let written = phases.iter().map(|phase| written(phase, data)).fold(0.0, f64::max);
-        let least = data_bytes(data) * (1.0 - data.value.compressible.get()) * written;
+        let least = data_bytes(data).least * written;
         let free = self.free.filter(|free| persistent && least > *free as f64)?;
         let [least, free] = [least as u64, free].map(Bytes::from_bytes);
         Some(Lack {

@@ -1,4 +1,4 @@
-//! Records, key orders, mixes, arrival schedules: pure functions of number and seed.
+//! Records and documents, key orders, mixes, arrival schedules: pure functions of number and seed.
 //!
 //! Nothing here keeps a list of the records: memory is bounded whatever their count, and the same
 //! specification and seed give the same bytes and the same operations again. Draws that need
@@ -8,6 +8,7 @@
 mod client_share;
 mod digest;
 mod distinct;
+mod document;
 mod key;
 mod key_order;
 mod mix;
@@ -25,6 +26,7 @@ mod zipf;
 pub use client_share::Share;
 pub use digest::{Digest, touch};
 pub use distinct::Distinct;
+pub use document::{decode, encode};
 pub use mix::{Mix, Operation};
 pub use positions::Positions;
 pub use records::Records;

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::tests::{deviation, gray};
     use crate::zipf::{SCRAMBLED_RANKS, fnv};
-    use prony_model::spec::{DataSpec, Grouping, KeySpec, Ops, Order, Sampling, Size, ValueSpec};
+    use prony_model::spec::{BytesSpec, DataSpec, Grouping, KeySpec, Ops, Order, Sampling, Size, ValueSpec};
     use prony_model::units::{Bytes, Fraction, Nanos};
     use std::collections::HashSet;
 
@@ -192,11 +192,11 @@ mod tests {
     }
 
     fn records() -> Records {
-        let value = ValueSpec {
+        let value = ValueSpec::Bytes(BytesSpec {
             bytes: Size::Fixed(Bytes::from_bytes(1_000)),
             compressible: Fraction::default(),
             prefix: Vec::new(),
-        };
+        });
         let key = KeySpec::Hashed { prefix: "user".into(), bytes: 20, hex: true };
         Records::new(&DataSpec { records: RECORDS, key, value }, 1)
     }

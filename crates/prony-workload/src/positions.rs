@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::tests::{count, deviation, gray, key};
     use crate::zipf::{SCRAMBLED_RANKS, fnv};
-    use prony_model::spec::{DataSpec, KeySpec, Size, ValueSpec};
+    use prony_model::spec::{BytesSpec, DataSpec, KeySpec, Size, ValueSpec};
     use prony_model::units::{Bytes, Fraction};
     use proptest::prelude::*;
 
@@ -176,11 +176,11 @@ mod tests {
 
     fn records(count: u64) -> Records {
         let key = KeySpec::Hashed { prefix: "user".into(), bytes: 20, hex: true };
-        let value = ValueSpec {
+        let value = ValueSpec::Bytes(BytesSpec {
             bytes: Size::Fixed(Bytes::from_bytes(8)),
             compressible: Fraction::default(),
             prefix: Vec::new(),
-        };
+        });
         Records::new(&DataSpec { records: count, key, value }, 11)
     }
 

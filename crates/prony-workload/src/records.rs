@@ -1,22 +1,34 @@
 //! Keys and values of records, by number.
 
+use super::document::Documents;
 use super::key::Keys;
 use super::key_order::KeyOrder;
 use super::value::Values;
-use prony_model::spec::DataSpec;
+use prony_model::spec::{DataSpec, Encoding, FieldValue, ValueSpec};
 
 /// The records of an experiment: keys and values as pure functions of number and seed.
 #[derive(Clone, Debug)]
 pub struct Records {
     count: u64,
     keys: Keys,
-    values: Values,
+    values: Kind,
+}
+
+/// What the values are.
+#[derive(Clone, Debug)]
+enum Kind {
+    Bytes(Values),
+    Document(Documents),
 }
 
 impl Records {
     /// The records that a specification and a seed describe.
     pub fn new(spec: &DataSpec, seed: u64) -> Self {
-        Self { count: spec.records, keys: Keys::new(&spec.key, seed), values: Values::new(&spec.value, seed) }
+        let values = match &spec.value {
+            ValueSpec::Bytes(bytes) => Kind::Bytes(Values::new(bytes, seed)),
+            ValueSpec::Document(document) => Kind::Document(Documents::new(document, seed)),
+        };
+        Self { count: spec.records, keys: Keys::new(&spec.key, seed), values }
     }
 
     /// How many there are; their numbers are `0..count`. Larger numbers, of inserts, have keys and values too.
@@ -34,7 +46,35 @@ impl Records {
     /// Replaces `out` by a version of a record's value: 0 as first written, 1, 2 ... as updated.
     #[inline]
     pub fn value(&self, number: u64, version: u32, out: &mut Vec<u8>) {
-        self.values.write(number, version, out);
+        match &self.values {
+            Kind::Bytes(values) => values.write(number, version, out),
+            Kind::Document(documents) => {
+                documents.encode(&documents.document(number, version), out);
+            }
+        }
+    }
+
+    /// How documents are encoded; `None` where values are bytes without structure.
+    pub fn encoding(&self) -> Option<Encoding> {
+        match &self.values {
+            Kind::Bytes(_) => None,
+            Kind::Document(documents) => Some(documents.encoding()),
+        }
+    }
+
+    /// Replaces `out` by the bytes that are stored for a document of these records.
+    pub fn encode(&self, document: &FieldValue, out: &mut Vec<u8>) {
+        if let Kind::Document(documents) = &self.values {
+            documents.encode(document, out);
+        }
+    }
+
+    /// The document of which [`Self::value`] is the encoding; `None` where values are bytes without structure.
+    pub fn document(&self, number: u64, version: u32) -> Option<FieldValue> {
+        match &self.values {
+            Kind::Bytes(_) => None,
+            Kind::Document(documents) => Some(documents.document(number, version)),
+        }
     }
 
     /// Every record once, in the byte order of the keys; memory is bounded (8 MB for hashed keys, else little).
@@ -51,16 +91,16 @@ impl Records {
 mod tests {
     use super::*;
     use crate::tests::{key, key_capacity};
-    use prony_model::spec::{KeySpec, Size, ValueSpec};
+    use prony_model::spec::{BytesSpec, KeySpec, Size, ValueSpec};
     use prony_model::units::{Bytes, Fraction};
     use proptest::prelude::*;
 
     fn spec(key: KeySpec) -> DataSpec {
-        let value = ValueSpec {
+        let value = ValueSpec::Bytes(BytesSpec {
             bytes: Size::Uniform { min: Bytes::from_bytes(1), max: Bytes::from_bytes(100) },
             compressible: Fraction::new(0.5).unwrap(),
             prefix: Vec::new(),
-        };
+        });
         DataSpec { records: 500, key, value }
     }
 

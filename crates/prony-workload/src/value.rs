@@ -1,4 +1,4 @@
-//! Computes a record's value from its number.
+//! Computes the bytes of a record's value from its number.
 //!
 //! A value is cut into units of about 512 bytes. Each begins with random bytes of its own and continues by repeating
 //! them, so that a compressor finds the repetition within the unit, and nothing to share between units, versions or
@@ -8,7 +8,7 @@
 use super::numbered_text::Text;
 use super::size::SizeDraw;
 use prony_model::random::{Purpose, Stream, derive, mix};
-use prony_model::spec::ValueSpec;
+use prony_model::spec::BytesSpec;
 
 /// About how many bytes repeat themselves together: small against a page of 4096 bytes and every window.
 const UNIT: usize = 512;
@@ -27,7 +27,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    pub(super) fn new(spec: &ValueSpec, seed: u64) -> Self {
+    pub(super) fn new(spec: &BytesSpec, seed: u64) -> Self {
         Self {
             seed: derive(seed, Purpose::Value, 0),
             size: SizeDraw::new(&spec.bytes),
@@ -50,22 +50,23 @@ impl Values {
         self.prefix.write(number, out);
         let from = out.len();
         out.resize(length, 0);
-        self.fill(&mut out[from..], Stream::new(start));
+        fill_to_share(&mut out[from..], self.remains, Stream::new(start));
     }
+}
 
-    fn fill(&self, out: &mut [u8], mut stream: Stream) {
-        if self.remains >= 1.0 {
-            return stream.fill(out);
-        }
-        let mut units = out.len().div_ceil(UNIT);
-        let mut rest = out;
-        while units > 0 {
-            let (unit, after) = rest.split_at_mut(rest.len() / units);
-            let random = random_part(unit.len(), self.remains);
-            stream.fill(&mut unit[..random]);
-            repeat(unit, random);
-            (rest, units) = (after, units - 1);
-        }
+/// Fills with random bytes that a compressor shrinks to a share `remains`, from 0 to 1.
+pub(super) fn fill_to_share(out: &mut [u8], remains: f64, mut stream: Stream) {
+    if remains >= 1.0 {
+        return stream.fill(out);
+    }
+    let mut units = out.len().div_ceil(UNIT);
+    let mut rest = out;
+    while units > 0 {
+        let (unit, after) = rest.split_at_mut(rest.len() / units);
+        let random = random_part(unit.len(), remains);
+        stream.fill(&mut unit[..random]);
+        repeat(unit, random);
+        (rest, units) = (after, units - 1);
     }
 }
 
@@ -99,7 +100,7 @@ mod tests {
 
     fn values_with(bytes: Size, compressible: f64, prefix: &[&str]) -> Values {
         let prefix = prefix.iter().map(|part| (*part).to_owned()).collect();
-        Values::new(&ValueSpec { bytes, compressible: Fraction::new(compressible).unwrap(), prefix }, 17)
+        Values::new(&BytesSpec { bytes, compressible: Fraction::new(compressible).unwrap(), prefix }, 17)
     }
 
     fn value(values: &Values, number: u64, version: u32) -> Vec<u8> {
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn seeds_give_values_of_their_own() {
-        let spec = ValueSpec {
+        let spec = BytesSpec {
             bytes: Size::Fixed(Bytes::from_bytes(100)),
             compressible: Fraction::default(),
             prefix: Vec::new(),

@@ -3,7 +3,9 @@
 
 use std::io::{self, Write};
 
-use prony_model::spec::{DataSpec, KeySpec, Size};
+use prony_model::spec::{
+    BytesSpec, DataSpec, DocumentSpec, FieldSpec, FieldValue, Generator, KeySpec, Size, ValueSpec,
+};
 use prony_model::units::Bytes;
 use prony_workload::Records;
 use serde_json::{Map, Value};
@@ -39,30 +41,92 @@ impl Column {
     }
 }
 
-/// Writes the first `count` records, and returns how many bytes that were.
+/// Writes the first `count` records, and returns how many bytes that were. Records with documents are their documents.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write(data: &DataSpec, seed: u64, count: u64, form: Form, out: &mut dyn Write) -> io::Result<Bytes> {
     let records = Records::new(data, seed);
-    let columns = [key_column(&data.key), value_column(data)];
-    let (mut key, mut value) = (Vec::new(), Vec::new());
-    let mut rows = (0..count).map(|number| {
-        records.key(number, &mut key);
-        records.value(number, 0, &mut value);
-        [columns[0].show(&key), columns[1].show(&value)]
-    });
     let mut out = Counted { out, bytes: 0 };
-    match form {
-        Form::Ndjson => rows.try_for_each(|row| out.write_all(json(columns, row).as_bytes()))?,
-        Form::Csv => {
-            let mut csv = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut out);
-            csv.write_record(columns.map(Column::name))?;
-            rows.try_for_each(|row| csv.write_record(row))?;
-            csv.flush()?;
+    match &data.value {
+        ValueSpec::Document(spec) => {
+            write_documents(spec, (0..count).filter_map(|n| records.document(n, 0)), form, &mut out)?
+        }
+        ValueSpec::Bytes(value) => {
+            let columns = [key_column(&data.key), value_column(value)];
+            let (mut key, mut bytes) = (Vec::new(), Vec::new());
+            let rows = (0..count).map(|number| {
+                records.key(number, &mut key);
+                records.value(number, 0, &mut bytes);
+                [columns[0].show(&key), columns[1].show(&bytes)]
+            });
+            write_rows(columns, rows, form, &mut out)?;
         }
     }
     Ok(Bytes::from_bytes(out.bytes))
+}
+
+fn write_rows(
+    columns: [Column; 2],
+    mut rows: impl Iterator<Item = [String; 2]>,
+    form: Form,
+    out: &mut Counted<'_>,
+) -> io::Result<()> {
+    match form {
+        Form::Ndjson => rows.try_for_each(|row| out.write_all(json(columns, row).as_bytes())),
+        Form::Csv => write_csv(columns.map(Column::name), rows, out),
+    }
+}
+
+/// Fields inside fields are columns with names such as `internal.type`; lists are written as JSON.
+fn write_documents(
+    spec: &DocumentSpec,
+    mut documents: impl Iterator<Item = FieldValue>,
+    form: Form,
+    out: &mut Counted<'_>,
+) -> io::Result<()> {
+    match form {
+        Form::Ndjson => documents.try_for_each(|document| {
+            serde_json::to_writer(&mut *out, &document)?;
+            out.write_all(b"\n")
+        }),
+        Form::Csv => {
+            let mut paths = Vec::new();
+            leaves(&spec.fields, &[], &mut paths);
+            let cells = |document: FieldValue| paths.iter().map(|path| cell(document.at(path))).collect::<Vec<_>>();
+            write_csv(paths.iter().map(|path| path.join(".")), documents.map(cells), out)
+        }
+    }
+}
+
+fn leaves<'s>(fields: &'s [FieldSpec], above: &[&'s str], paths: &mut Vec<Vec<&'s str>>) {
+    for field in fields {
+        let path = [above, &[field.name.as_str()]].concat();
+        match &field.value {
+            Generator::Fields(inner) => leaves(inner, &path, paths),
+            _ => paths.push(path),
+        }
+    }
+}
+
+/// A field that the document does not have is an empty cell.
+fn cell(value: Option<&FieldValue>) -> String {
+    match value {
+        None => String::new(),
+        Some(FieldValue::Text(text)) => text.clone(),
+        Some(value) => serde_json::to_string(value).unwrap_or_default(),
+    }
+}
+
+fn write_csv<R: IntoIterator<Item = String>>(
+    names: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    mut rows: impl Iterator<Item = R>,
+    out: &mut Counted<'_>,
+) -> io::Result<()> {
+    let mut csv = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
+    csv.write_record(names)?;
+    rows.try_for_each(|row| csv.write_record(row))?;
+    csv.flush()
 }
 
 /// Counts what is written.
@@ -91,8 +155,8 @@ fn key_column(key: &KeySpec) -> Column {
 }
 
 /// Values without a length of their own are their prefix: text.
-fn value_column(data: &DataSpec) -> Column {
-    match data.value.bytes {
+fn value_column(value: &BytesSpec) -> Column {
+    match value.bytes {
         Size::Fixed(bytes) if bytes == Bytes::default() => Column::Text("value"),
         _ => Column::Hex("value_hex"),
     }
@@ -105,15 +169,19 @@ fn json(columns: [Column; 2], shown: [String; 2]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use prony_model::spec::ValueSpec;
+    use prony_experiment::plan::data_bytes;
+    use prony_model::spec::Encoding;
     use prony_model::units::Fraction;
 
     use super::*;
 
     fn data(key: KeySpec, bytes: u64, prefix: &str) -> DataSpec {
         let prefix: Vec<String> = prefix.split("{i}").map(str::to_owned).collect();
-        let value =
-            ValueSpec { bytes: Size::Fixed(Bytes::from_bytes(bytes)), compressible: Fraction::default(), prefix };
+        let value = ValueSpec::Bytes(BytesSpec {
+            bytes: Size::Fixed(Bytes::from_bytes(bytes)),
+            compressible: Fraction::default(),
+            prefix,
+        });
         DataSpec { records: 3, key, value }
     }
 
@@ -146,5 +214,77 @@ mod tests {
         assert_eq!(lines[0], "key_hex,value_hex");
         assert_eq!((lines.len(), &lines[2][..9], lines[2].len()), (4, "00000001,", 19));
         assert_ne!(lines[1][9..], lines[2][9..]);
+    }
+
+    fn documents(fields: Vec<(&str, Generator)>, encoding: Encoding) -> DataSpec {
+        let field =
+            |(name, value): (&str, Generator)| FieldSpec { name: name.to_owned(), value, present: Fraction::ONE };
+        let fields = fields.into_iter().map(field).collect();
+        let key = numbered("");
+        DataSpec { records: 3_000, key, value: ValueSpec::Document(DocumentSpec { fields, encoding }) }
+    }
+
+    fn nested(encoding: Encoding) -> DataSpec {
+        let inner = FieldSpec {
+            name: "type".to_owned(),
+            value: Generator::Constant(FieldValue::Text("a,b".to_owned())),
+            present: Fraction::ONE,
+        };
+        documents(
+            vec![
+                ("step", Generator::Sequence { start: 0, step: 1 }),
+                ("internal", Generator::Fields(vec![inner])),
+                ("list", Generator::Items(vec![Generator::Template(vec!["x".to_owned(), String::new()])])),
+            ],
+            encoding,
+        )
+    }
+
+    #[test]
+    fn documents_are_one_line_each() {
+        let text = written(&nested(Encoding::MsgPack), Form::Ndjson);
+        assert_eq!(text.lines().nth(1), Some(r#"{"step":1,"internal":{"type":"a,b"},"list":["x1"]}"#));
+    }
+
+    #[test]
+    fn documents_have_a_column_for_each_inner_field() {
+        let text = written(&nested(Encoding::Json), Form::Csv);
+        assert_eq!(text.lines().next(), Some("step,internal.type,list"));
+        assert_eq!(text.lines().nth(2), Some(r#"1,"a,b","[""x1""]""#));
+    }
+
+    #[test]
+    fn sizes_of_documents_are_expected_as_they_are() {
+        for encoding in [Encoding::MsgPack, Encoding::Json] {
+            let random = documents(
+                vec![
+                    ("id", Generator::Uuid),
+                    ("number", Generator::Uniform(-1_000_000, 9_000_000)),
+                    ("words", Generator::Words { count: 7, vocabulary: 10_000 }),
+                    (
+                        "text",
+                        Generator::Text {
+                            bytes: Size::Uniform { min: Bytes::from_bytes(10), max: Bytes::from_bytes(600) },
+                            compressible: Fraction::new(0.6).unwrap(),
+                        },
+                    ),
+                    ("list", Generator::List { of: Box::new(Generator::Uniform(200, 250)), items: (0, 9) }),
+                ],
+                encoding,
+            );
+            for data in [random, nested(encoding)] {
+                let records = Records::new(&data, 1);
+                let (mut value, mut key, mut sum) = (Vec::new(), Vec::new(), 0);
+                for number in 0..data.records {
+                    records.value(number, 0, &mut value);
+                    records.key(number, &mut key);
+                    sum += value.len() + key.len();
+                }
+                let expected = data_bytes(&data);
+                let error = expected.mean / sum as f64 - 1.0;
+                assert!(error.abs() < 0.05, "{encoding:?}: {error:+.3} of {sum}");
+                assert!((0.0..expected.mean).contains(&expected.least));
+            }
+        }
     }
 }

@@ -17,8 +17,8 @@ use prony_model::record::{
     PhaseRecord, ProcessSample, ProcessSeries, ReferenceTimes, TrialRecord,
 };
 use prony_model::spec::{
-    Action, Amount, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling, SettleSpec, Sign,
-    Size, StoreSpec, Subject, TrialSpec, ValueSpec, not_settled,
+    Action, Amount, BytesSpec, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling,
+    SettleSpec, Sign, Size, StoreSpec, Subject, TrialSpec, ValueSpec, not_settled,
 };
 use prony_model::trial::{Label, PlannedTrial};
 use prony_model::units::{Bytes, Fraction, Nanos};
@@ -46,11 +46,11 @@ fn spec(engine: &str) -> TrialSpec {
         data: Some(DataSpec {
             records: 1000,
             key: KeySpec::Integer { bytes: 8 },
-            value: ValueSpec {
+            value: ValueSpec::Bytes(BytesSpec {
                 bytes: Size::Fixed(Bytes::from_bytes(100)),
                 compressible: Fraction::default(),
                 prefix: Vec::new(),
-            },
+            }),
         }),
         phases: vec![phase_spec("write", Action::Put(ops(Amount::Records)))],
         limits: Limits::default(),

@@ -1,13 +1,14 @@
 //! Reads `[data]` of one variant.
 
-use super::View;
-use super::view::{bytes, template};
+use super::size::{document_length, longest, shortest, size};
+use super::view::template;
+use super::{View, document};
 use crate::grammar;
 use crate::node::Node;
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::catalog::EngineFacts;
-use prony_model::spec::{DataSpec, KeySpec, Size, ValueSpec};
+use prony_model::spec::{BytesSpec, DataSpec, Generator, KeySpec, Size, ValueSpec};
 use prony_model::units::{Bytes, Fraction};
 
 /// The default value of records.
@@ -17,19 +18,41 @@ const DEFAULT_VALUE: Bytes = Bytes::from_bytes(100);
 pub(crate) fn data(node: &Node, problems: &mut Problems<'_>) -> Option<DataSpec> {
     let view = View::new(Some(node), &grammar::DATA);
     let records = view.whole("records")?;
-    let key = match view.get("key") {
-        Some(node) => key(node, records, problems)?,
-        None => KeySpec::Template { parts: vec![String::new(), String::new()], pad: 0 },
+    let value = match view.get("document") {
+        Some(_) => ValueSpec::Document(document::document(&view, problems)?),
+        None => ValueSpec::Bytes(bytes_value(&view, problems)?),
     };
-    let value = match view.get("value") {
-        Some(node) => value(node, problems)?,
-        None => ValueSpec { bytes: Size::Fixed(DEFAULT_VALUE), compressible: Fraction::default(), prefix: Vec::new() },
+    let key = match (view.get("key"), &value) {
+        (Some(node), _) => key(node, records, problems)?,
+        (None, value) => KeySpec::Template { parts: id_of(value), pad: 0 },
     };
     let data = DataSpec { records, key, value };
     if let Some(message) = too_large(&data) {
         problems.add(Problem::new(view.get("records")?.span.clone(), message).hint("use fewer records"));
     }
     Some(data)
+}
+
+/// The text from which keys are made where the file does not say: the document's `id`, if that holds the number.
+fn id_of(value: &ValueSpec) -> Vec<String> {
+    match value {
+        ValueSpec::Document(document) => match document.id() {
+            Some(Generator::Template(parts)) if parts.len() > 1 => parts.clone(),
+            _ => vec![String::new(), String::new()],
+        },
+        ValueSpec::Bytes(_) => vec![String::new(), String::new()],
+    }
+}
+
+fn bytes_value(view: &View<'_>, problems: &mut Problems<'_>) -> Option<BytesSpec> {
+    view.needs("encoding", "document", problems);
+    match view.get("value") {
+        Some(node) => value(node, problems),
+        None => {
+            let bytes = Size::Fixed(DEFAULT_VALUE);
+            Some(BytesSpec { bytes, compressible: Fraction::default(), prefix: Vec::new() })
+        }
+    }
 }
 
 /// The least size of the records exceeds what a file can hold: offsets are 63 bits.
@@ -39,9 +62,9 @@ fn too_large(data: &DataSpec) -> Option<String> {
         KeySpec::Hashed { bytes, .. } => u64::from(*bytes),
         KeySpec::Template { parts, pad } => parts.iter().map(String::len).sum::<usize>() as u64 + u64::from(*pad),
     };
-    let value = match data.value.bytes {
-        Size::Fixed(bytes) | Size::Uniform { min: bytes, .. } | Size::Zipfian { min: bytes, .. } => bytes.as_bytes(),
-        Size::LogNormal { .. } => 0,
+    let value = match &data.value {
+        ValueSpec::Bytes(value) => shortest(&value.bytes).as_bytes(),
+        ValueSpec::Document(document) => document_length(document).0,
     };
     let each = key.saturating_add(value).max(1);
     let all = u128::from(data.records) * u128::from(each);
@@ -59,9 +82,9 @@ fn key(node: &Node, records: u64, problems: &mut Problems<'_>) -> Option<KeySpec
         return template_key(node, 0, problems);
     }
     let view = View::new(Some(node), &grammar::KEY);
-    foreign(&view, "pad", "template", problems);
-    foreign(&view, "prefix", "hashed", problems);
-    foreign(&view, "hex", "hashed", problems);
+    view.needs("pad", "template", problems);
+    view.needs("prefix", "hashed", problems);
+    view.needs("hex", "hashed", problems);
     if let Some(text) = view.get("template") {
         return template_key(text, view.whole("pad").unwrap_or(0) as u8, problems);
     }
@@ -88,13 +111,6 @@ fn key(node: &Node, records: u64, problems: &mut Problems<'_>) -> Option<KeySpec
     Some(KeySpec::Hashed { prefix, bytes: whole as u16, hex })
 }
 
-/// A key of the table that belongs to another generator.
-fn foreign(view: &View<'_>, key: &str, owner: &str, problems: &mut Problems<'_>) {
-    if view.get(key).is_some() && view.get(owner).is_none() {
-        problems.add(Problem::new(view.key_span(key), format!("`{key}` needs the key `{owner}`, which is missing")));
-    }
-}
-
 fn template_key(node: &Node, pad: u8, problems: &mut Problems<'_>) -> Option<KeySpec> {
     let parts = template(node)?;
     if parts.len() < 2 {
@@ -104,55 +120,27 @@ fn template_key(node: &Node, pad: u8, problems: &mut Problems<'_>) -> Option<Key
     Some(KeySpec::Template { parts, pad })
 }
 
-fn value(node: &Node, problems: &mut Problems<'_>) -> Option<ValueSpec> {
+fn value(node: &Node, problems: &mut Problems<'_>) -> Option<BytesSpec> {
     if node.text().is_some() {
         let bytes = Size::Fixed(Bytes::from_bytes(0));
-        return Some(ValueSpec { bytes, compressible: Fraction::default(), prefix: template(node)? });
+        return Some(BytesSpec { bytes, compressible: Fraction::default(), prefix: template(node)? });
     }
     let view = View::new(Some(node), &grammar::VALUE);
-    Some(ValueSpec {
+    Some(BytesSpec {
         bytes: size(view.get("bytes")?, problems)?,
         compressible: view.share("compressible").unwrap_or_default(),
         prefix: view.get("prefix").and_then(template).unwrap_or_default(),
     })
 }
 
-fn size(node: &Node, problems: &mut Problems<'_>) -> Option<Size> {
-    if let Some(fixed) = bytes(node) {
-        return Some(Size::Fixed(fixed));
-    }
-    let view = View::new(Some(node), &grammar::BYTES_TABLE);
-    let mut range = |key: &str| {
-        let list = view.get(key)?;
-        let ends: Vec<Bytes> = list.list()?.iter().filter_map(bytes).collect();
-        let [min, max] = <[Bytes; 2]>::try_from(ends).ok()?;
-        if min > max {
-            problems.add(Problem::new(list.span.clone(), format!("the first length of `{key}` must be the shortest")));
-        }
-        Some((min, max))
-    };
-    if let Some((min, max)) = range("uniform") {
-        return Some(Size::Uniform { min, max });
-    }
-    if let Some((min, max)) = range("zipfian") {
-        return Some(Size::Zipfian { min, max });
-    }
-    let log_normal = View::new(Some(view.get("lognormal")?), &grammar::LOG_NORMAL);
-    let (median, sigma, max) = (log_normal.bytes("median")?, log_normal.number("sigma")?, log_normal.bytes("max")?);
-    if median > max {
-        problems.add(Problem::new(log_normal.span(), "`median` is above `max`"));
-    }
-    Some(Size::LogNormal { median, sigma, max })
-}
-
 /// Values too large for the machine: a value is made whole before it is stored.
 pub(crate) fn value_length(node: &Node, data: &DataSpec, memory: Bytes, problems: &mut Problems<'_>) {
-    let longest = match data.value.bytes {
-        Size::Fixed(bytes) => bytes,
-        Size::Uniform { max, .. } | Size::Zipfian { max, .. } | Size::LogNormal { max, .. } => max,
+    let longest = match &data.value {
+        ValueSpec::Bytes(value) => longest(&value.bytes),
+        ValueSpec::Document(document) => Bytes::from_bytes(document_length(document).1),
     };
     if longest > memory {
-        let value = node.get("value");
+        let value = node.get("value").or_else(|| node.get("document"));
         let span = value.and_then(|value| value.get("bytes")).or(value).unwrap_or(node).span.clone();
         let message = format!("values of {longest} do not fit into memory: the machine has {memory}");
         problems.add(via(node, Problem::new(span, message).hint("use shorter values and more records")));

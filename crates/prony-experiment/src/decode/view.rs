@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::node::{Node, Value};
 use crate::placeholder::{Part, split};
+use crate::problem::{Problem, Problems};
 use crate::shape::TableShape;
 use prony_model::units::{
     Bytes, Fraction, Nanos, PerSecond, QuantityError, parse_bytes, parse_fraction, parse_rate, parse_time,
@@ -38,6 +39,14 @@ impl<'n> View<'n> {
     /// Where the table is written.
     pub(crate) fn span(&self) -> Range<usize> {
         self.node.map_or(0..0, |node| node.span.clone())
+    }
+
+    /// Reports a key that has a meaning only beside another one.
+    pub(crate) fn needs(&self, key: &str, owner: &str, problems: &mut Problems<'_>) {
+        if self.get(key).is_some() && self.get(owner).is_none() {
+            let message = format!("`{key}` needs the key `{owner}`, which is missing");
+            problems.add(Problem::new(self.key_span(key), message));
+        }
     }
 
     pub(crate) fn whole(&self, key: &str) -> Option<u64> {

@@ -1,5 +1,6 @@
 //! Declares `[store]` and `[data]`.
 
+use super::phase::EMPTY;
 use crate::shape::{Shape, TableShape, action, optional, required};
 
 /// `[store]`.
@@ -54,7 +55,7 @@ pub(crate) static DATA: TableShape = TableShape {
         optional(
             "key",
             Shape::Either(&[Shape::Template, Shape::Table(&KEY)]),
-            "\"{i}\"",
+            "the field `id` of `document` if it is a text with `{i}`, else \"{i}\"",
             "How keys are made from the records' numbers: a text with `{i}`, or a generator.",
         ),
         optional(
@@ -63,6 +64,88 @@ pub(crate) static DATA: TableShape = TableShape {
             "{ bytes = 100 }",
             "How values are made from the records' numbers: a text, or a generator.",
         ),
+        optional(
+            "document",
+            Shape::Map(&Shape::Field(&GENERATOR)),
+            "values are bytes",
+            "The fields of the documents that are stored as values, instead of `value`.",
+        ),
+        optional(
+            "encoding",
+            Shape::Word(&[
+                ("msgpack", "MessagePack, each field with its name"),
+                ("json", "JSON without blanks; SQLite's JSON functions read it"),
+            ]),
+            "\"msgpack\"",
+            "How documents are encoded; only with `document`.",
+        ),
+    ]],
+    rest: None,
+};
+
+/// A table that makes the values of a document's field.
+pub(crate) static GENERATOR: TableShape = TableShape {
+    name: "generator",
+    doc: "How the values of a document's field are made from the records' numbers. A table without one of these keys is a \
+          table of nested fields.",
+    fields: &[&[
+        action("sequence", Shape::Integer, "A number: this one in record 0, and one more in each next."),
+        optional("step", Shape::Whole(1, i64::MAX as u64), "1", "The difference between two records of a `sequence`."),
+        action(
+            "cycle",
+            Shape::List(&Shape::Scalar),
+            "These values in turn: `[false, true]` is whether the record's number is odd.",
+        ),
+        action("uniform", Shape::Pair(&Shape::Integer), "Whole numbers from the first to the second, equally likely."),
+        action(
+            "zipfian",
+            Shape::Pair(&Shape::Integer),
+            "Whole numbers from the first to the second, low ones more likely, with the exponent 0.99.",
+        ),
+        action(
+            "text",
+            Shape::Either(&[Shape::Bytes, Shape::Table(&BYTES_TABLE)]),
+            "Random letters, digits, blanks and full stops of this length.",
+        ),
+        optional(
+            "compressible",
+            Shape::Share,
+            "25%",
+            "By what share a general compressor shrinks a `text`: 25% at least, since text has 6 bits of information in 8.",
+        ),
+        action("words", Shape::Whole(0, 1_000_000), "So many random words, frequent ones more likely."),
+        optional(
+            "vocabulary",
+            Shape::Whole(1, 1_000_000_000),
+            "10_000",
+            "How many different words there are; only with `words`.",
+        ),
+        action("uuid", Shape::Table(&EMPTY), "A random UUID (version 4)."),
+        action(
+            "date",
+            Shape::Pair(&Shape::Date),
+            "A time in UTC as text, such as \"2021-03-01T12:00:00Z\": every second from the first to the second, \
+             equally likely.",
+        ),
+        action("list", Shape::Field(&GENERATOR), "A list; each item is made in this way."),
+        optional(
+            "items",
+            Shape::Either(&[Shape::Whole(0, 1_000_000), Shape::Pair(&Shape::Whole(0, 1_000_000))]),
+            "1",
+            "How many items a `list` has, or the least and the largest number.",
+        ),
+        action(
+            "fields",
+            Shape::Map(&Shape::Field(&GENERATOR)),
+            "Nested fields, where one of them has a name of this table.",
+        ),
+        action("constant", Shape::Scalar, "The same value in every record, where only a share of the records has it."),
+        action(
+            "template",
+            Shape::Template,
+            "Text with the number at each `{i}`, where only a share of the records has it.",
+        ),
+        optional("present", Shape::Share, "100%", "The share of the documents that have the field."),
     ]],
     rest: None,
 };

@@ -2,11 +2,10 @@
 
 use crate::design::{Blocks, Experiment, Variant};
 use prony_model::number;
-use prony_model::spec::{DataSpec, KeySpec, Size};
 
 use prony_stats::{MIN_BLOCKS, blocks_before_any_verdict};
 
-use super::{plan, profiles};
+use super::{data_bytes, plan, profiles};
 
 /// The numbers of a plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,13 +99,14 @@ fn variant_outline(experiment: &Experiment, variant: &Variant, trials: u32) -> V
         blocks: variant.blocks,
         trials,
         records: data.map_or(0, |data| data.records),
-        data_bytes: data.map_or(0.0, data_bytes),
+        data_bytes: data.map_or(0.0, |data| data_bytes(data).mean),
         phases: variant.spec.phases.iter().map(|phase| phase.name.clone()).collect(),
         no_verdict: no_verdict(experiment, variant),
     }
 }
 
-/// Why no comparison of a plan can get a verdict, whatever is measured; `None` where one can, or nothing is compared.
+/// Why no comparison of a plan gets a verdict, or only one of a very large difference; `None` where verdicts can be
+/// expected, or nothing is compared.
 pub fn without_verdict(experiment: &Experiment, outline: &Outline) -> Option<String> {
     let compare = experiment.compare();
     // How many blocks fit into a budget is not known before the run, which says it.
@@ -114,12 +114,14 @@ pub fn without_verdict(experiment: &Experiment, outline: &Outline) -> Option<Str
         return None;
     }
     if outline.family == 0 {
-        return outline.variants.iter().find_map(|variant| variant.no_verdict.clone());
+        let why = outline.variants.iter().find_map(|variant| variant.no_verdict.as_ref())?;
+        return Some(format!("no verdict is possible: {why}"));
     }
     let analyses = compare.analyses(outline.blocks);
     let needed = blocks_before_any_verdict(outline.family as usize, compare.alpha.get(), &analyses);
     let blocks = number::count(outline.blocks.max, "block");
-    needed.is_none().then(|| format!("{blocks} are too few for {}", number::count(outline.family, "comparison")))
+    let comparisons = number::count(outline.family, "comparison");
+    needed.is_none().then(|| format!("for {comparisons}, {blocks} show only differences far beyond the noise"))
 }
 
 fn no_verdict(experiment: &Experiment, variant: &Variant) -> Option<String> {
@@ -161,90 +163,4 @@ fn levels(experiment: &Experiment, variant: &Variant, wanted: impl Fn(&str) -> b
         wanted(&factor.name).then(|| (factor.name.clone(), level.label.clone()))
     };
     pairs.filter_map(label).collect()
-}
-
-/// Bytes of all keys and values of one pass; an expectation where lengths are drawn.
-pub fn data_bytes(data: &DataSpec) -> f64 {
-    let records = data.records as f64;
-    let key = match &data.key {
-        KeySpec::Integer { bytes } => f64::from(*bytes),
-        KeySpec::Hashed { bytes, .. } => f64::from(*bytes),
-        KeySpec::Template { parts, pad } => template_bytes(parts, *pad, data.records),
-    };
-    let prefix = match data.value.prefix.as_slice() {
-        [] => 0.0,
-        parts => template_bytes(parts, 0, data.records),
-    };
-    records * (key + mean_size(&data.value.bytes).max(prefix))
-}
-
-/// Mean length of a template over all record numbers.
-fn template_bytes(parts: &[String], pad: u8, records: u64) -> f64 {
-    let literal: usize = parts.iter().map(String::len).sum();
-    literal as f64 + mean_digits(records, pad) * (parts.len().saturating_sub(1)) as f64
-}
-
-/// Mean number of decimal digits of `0..records`, each at least `pad`.
-fn mean_digits(records: u64, pad: u8) -> f64 {
-    let mut sum = 0.0;
-    let mut from = 0u64;
-    for digits in 1..=20u32 {
-        let to = 10u64.checked_pow(digits).map_or(records, |power| power.min(records));
-        sum += (to - from) as f64 * f64::from(digits.max(u32::from(pad)));
-        from = to;
-        if to == records {
-            break;
-        }
-    }
-    if records == 0 { 0.0 } else { sum / records as f64 }
-}
-
-fn mean_size(size: &Size) -> f64 {
-    let bytes = |bytes: prony_model::units::Bytes| bytes.as_bytes() as f64;
-    match size {
-        Size::Fixed(fixed) => bytes(*fixed),
-        Size::Uniform { min, max } => (bytes(*min) + bytes(*max)) / 2.0,
-        Size::Zipfian { min, max } => zipfian_mean(bytes(*min), bytes(*max)),
-        // The cut at `max` is left out: it only makes the truth smaller than this bound.
-        Size::LogNormal { median, sigma, max } => (bytes(*median) * (sigma * sigma / 2.0).exp()).min(bytes(*max)),
-    }
-}
-
-/// Mean of `min - 1 + k` over k = 1..=n with weights k^-0.99, the sums taken as integrals (Euler-Maclaurin, two terms).
-fn zipfian_mean(min: f64, max: f64) -> f64 {
-    const THETA: f64 = 0.99;
-    let n = max - min + 1.0;
-    let power_sum = |s: f64| {
-        let integral = (n.powf(1.0 - s) - 1.0) / (1.0 - s);
-        integral + (1.0 + n.powf(-s)) / 2.0 + s * (1.0 - n.powf(-s - 1.0)) / 12.0
-    };
-    min - 1.0 + power_sum(THETA - 1.0) / power_sum(THETA)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mean_digits_match_counting() {
-        for records in [1u64, 2, 9, 10, 11, 99, 100, 101, 12_345] {
-            for pad in [0u8, 3] {
-                let counted: usize = (0..records).map(|n| n.to_string().len().max(usize::from(pad))).sum();
-                assert!((mean_digits(records, pad) - counted as f64 / records as f64).abs() < 1e-9, "{records} {pad}");
-            }
-        }
-        assert_eq!(mean_digits(0, 0), 0.0);
-    }
-
-    #[test]
-    fn the_zipfian_mean_matches_its_sum() {
-        for (min, max) in [(1u64, 1u64), (1, 10), (100, 400), (1000, 40_000)] {
-            let weight = |k: u64| (k as f64).powf(-0.99);
-            let n = max - min + 1;
-            let sum: f64 = (1..=n).map(|k| weight(k) * (min - 1 + k) as f64).sum();
-            let expected = sum / (1..=n).map(weight).sum::<f64>();
-            let mean = zipfian_mean(min as f64, max as f64);
-            assert!((mean / expected - 1.0).abs() < 0.01, "{min}..{max}: {mean} against {expected}");
-        }
-    }
 }

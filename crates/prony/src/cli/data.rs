@@ -18,14 +18,15 @@ use prony_runner::load;
 
 /// What is written, and where to.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  prony data experiment.toml --to ndjson > records.ndjson")]
+#[command(after_help = "Examples:
+  prony data experiment.toml --records 3
+  prony data experiment.toml --to csv --output records.csv")]
 pub struct Arguments {
     /// Experiment file; the records are those that its `[data]` generates for the first block
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The file's format
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, default_value = "ndjson")]
     to: Format,
     /// Number of records to write; default: all
     #[arg(long, value_name = "N", value_parser = count)]
@@ -40,9 +41,9 @@ pub struct Arguments {
 /// The formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Keys and values of `[data]`, one JSON object per line
+    /// One JSON object per line: the document, or key and value
     Ndjson,
-    /// Keys and values of `[data]`, comma-separated, with a header line
+    /// Comma-separated values with a header line
     Csv,
 }
 

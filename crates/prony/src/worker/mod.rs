@@ -178,7 +178,7 @@ mod tests {
                     "data": {
                         "records": 500,
                         "key": { "integer": { "bytes": 8 } },
-                        "value": { "bytes": { "fixed": 50 }, "compressible": 0.0, "prefix": [] },
+                        "value": { "bytes": { "bytes": { "fixed": 50 }, "compressible": 0.0, "prefix": [] } },
                     },
                     "phases": [phase("write", json!({ "put": ops })), phase("check", json!("verify"))],
                     "limits": { "memory": null, "cpus": null, "pids": null, "trial": null, "phase": null },

@@ -31,6 +31,18 @@ fn the_records_of_an_experiment_are_written_and_only_one_set_of_them() {
 }
 
 #[test]
+fn documents_are_written_as_they_are_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = "[store]\nengine = \"memory\"\n[data]\nrecords = 3\n[data.document]\nid = \"/{i}/\"\nodd = { cycle = [false, \
+                true] }\n[[phase]]\nname = \"write\"\nput = {}\n";
+    std::fs::write(dir.path().join("e.toml"), file).unwrap();
+    let output = prony(&dir, &["e.toml", "--records", "2"]);
+    assert_eq!(text(&output.stdout), "{\"id\":\"/0/\",\"odd\":false}\n{\"id\":\"/1/\",\"odd\":true}\n");
+    let output = prony(&dir, &["e.toml", "--to", "csv"]);
+    assert_eq!(text(&output.stdout), "id,odd\r\n/0/,false\r\n/1/,true\r\n/2/,false\r\n");
+}
+
+#[test]
 fn wrong_options_and_files_without_records_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("e.toml"), "[program.x]\ncommand = \"true\"\n").unwrap();

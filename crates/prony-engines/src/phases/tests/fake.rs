@@ -9,8 +9,8 @@ use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
 use prony_model::reading::Reading;
 use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{
-    Action, Amount, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, OptionValue, Order, PhaseSpec, Sampling,
-    Size, StoreSpec, Subject, TrialSpec, ValueSpec,
+    Action, Amount, BytesSpec, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, OptionValue, Order, PhaseSpec,
+    Sampling, Size, StoreSpec, Subject, TrialSpec, ValueSpec,
 };
 use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_workload::Records;
@@ -261,11 +261,11 @@ pub(super) fn data(records: u64) -> DataSpec {
     DataSpec {
         records,
         key: KeySpec::Integer { bytes: 8 },
-        value: ValueSpec {
+        value: ValueSpec::Bytes(BytesSpec {
             bytes: Size::Uniform { min: Bytes::from_bytes(10), max: Bytes::from_bytes(300) },
             compressible: Fraction::default(),
             prefix: Vec::new(),
-        },
+        }),
     }
 }
 

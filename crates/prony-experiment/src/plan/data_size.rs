@@ -1,0 +1,228 @@
+//! Expects how many bytes the records take.
+
+use prony_model::spec::{BytesSpec, DataSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec, Size, ValueSpec};
+use prony_model::units::Bytes;
+
+/// Bytes of keys and values.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DataBytes {
+    /// All of them; an expectation where lengths are drawn.
+    pub mean: f64,
+    /// What a compressor leaves at least.
+    pub least: f64,
+}
+
+/// Bytes of all keys and values of one pass.
+pub fn data_bytes(data: &DataSpec) -> DataBytes {
+    let records = data.records as f64;
+    let key = match &data.key {
+        KeySpec::Integer { bytes } => f64::from(*bytes),
+        KeySpec::Hashed { bytes, .. } => f64::from(*bytes),
+        KeySpec::Template { parts, pad } => template_bytes(parts, *pad, data.records),
+    };
+    let value = match &data.value {
+        ValueSpec::Bytes(BytesSpec { bytes, compressible, prefix }) => {
+            let prefix = if prefix.is_empty() { 0.0 } else { template_bytes(prefix, 0, data.records) };
+            let mean = mean_size(bytes).max(prefix);
+            DataBytes { mean, least: mean * (1.0 - compressible.get()) }
+        }
+        ValueSpec::Document(document) => {
+            fields_bytes(&document.fields, &Document { records: data.records, encoding: document.encoding })
+        }
+    };
+    let remains = match value {
+        DataBytes { mean, least } if mean > 0.0 => least / mean,
+        _ => 1.0,
+    };
+    DataBytes { mean: records * (key + value.mean), least: records * (key + value.mean) * remains }
+}
+
+/// What the length of a value depends on, besides its generator.
+struct Document {
+    records: u64,
+    encoding: Encoding,
+}
+
+impl Document {
+    /// What a name or text takes beside its bytes.
+    fn quotes(&self, bytes: f64) -> f64 {
+        match self.encoding {
+            Encoding::Json => 2.0,
+            Encoding::MsgPack if bytes < 32.0 => 1.0,
+            Encoding::MsgPack if bytes < 256.0 => 2.0,
+            Encoding::MsgPack if bytes < 65_536.0 => 3.0,
+            Encoding::MsgPack => 5.0,
+        }
+    }
+
+    /// What a list or table of so many items takes beside them, colons between names and values included.
+    fn punctuation(&self, items: f64, named: bool) -> f64 {
+        match self.encoding {
+            Encoding::Json => 2.0 + (items - 1.0).max(0.0) + if named { items } else { 0.0 },
+            Encoding::MsgPack if items < 16.0 => 1.0,
+            Encoding::MsgPack => 3.0,
+        }
+    }
+
+    fn text(&self, bytes: f64) -> f64 {
+        bytes + self.quotes(bytes)
+    }
+
+    fn number(&self, number: i64) -> f64 {
+        match (self.encoding, number) {
+            (Encoding::Json, number) => number.to_string().len() as f64,
+            (Encoding::MsgPack, -32..=127) => 1.0,
+            (Encoding::MsgPack, -128..=255) => 2.0,
+            (Encoding::MsgPack, -32_768..=65_535) => 3.0,
+            (Encoding::MsgPack, -2_147_483_648..=4_294_967_295) => 5.0,
+            (Encoding::MsgPack, _) => 9.0,
+        }
+    }
+
+    fn constant(&self, value: &FieldValue) -> f64 {
+        match value {
+            FieldValue::Null | FieldValue::Bool(_) => {
+                if self.encoding == Encoding::Json {
+                    4.5
+                } else {
+                    1.0
+                }
+            }
+            FieldValue::Int(number) => self.number(*number),
+            FieldValue::Float(number) => {
+                if self.encoding == Encoding::Json {
+                    number.to_string().len() as f64
+                } else {
+                    9.0
+                }
+            }
+            FieldValue::Text(text) => self.text(text.len() as f64),
+            FieldValue::List(items) => {
+                self.punctuation(items.len() as f64, false) + items.iter().map(|item| self.constant(item)).sum::<f64>()
+            }
+            FieldValue::Fields(fields) => {
+                let inner = |(name, value): &(std::sync::Arc<str>, FieldValue)| {
+                    self.text(name.len() as f64) + self.constant(value)
+                };
+                self.punctuation(fields.len() as f64, true) + fields.iter().map(inner).sum::<f64>()
+            }
+        }
+    }
+}
+
+fn fields_bytes(fields: &[FieldSpec], document: &Document) -> DataBytes {
+    let count: f64 = fields.iter().map(|field| field.present.get()).sum();
+    let mut sum = DataBytes { mean: document.punctuation(count, true), least: 0.0 };
+    for field in fields {
+        let value = value_bytes(&field.value, document);
+        sum.mean += field.present.get() * (document.text(field.name.len() as f64) + value.mean);
+        sum.least += field.present.get() * value.least;
+    }
+    sum
+}
+
+/// Names and numbers repeat from document to document: of them a compressor may leave nothing.
+fn value_bytes(generator: &Generator, document: &Document) -> DataBytes {
+    let repeats = |mean: f64| DataBytes { mean, least: 0.0 };
+    let random = |mean: f64, share: f64| DataBytes { mean: document.text(mean), least: mean * share };
+    match generator {
+        Generator::Constant(value) => repeats(document.constant(value)),
+        Generator::Template(parts) => repeats(document.text(template_bytes(parts, 0, document.records))),
+        Generator::Sequence { start, step } => {
+            let middle = start.saturating_add(step.saturating_mul((document.records / 2) as i64));
+            repeats(document.number(middle))
+        }
+        Generator::Cycle(values) => {
+            repeats(values.iter().map(|value| document.constant(value)).sum::<f64>() / values.len().max(1) as f64)
+        }
+        Generator::Uniform(least, most) | Generator::Zipfian(least, most) => {
+            repeats(document.number(((i128::from(*least) + i128::from(*most)) / 2) as i64))
+        }
+        Generator::Text { bytes, compressible } => random(mean_size(bytes), 1.0 - compressible.get()),
+        // Words have two syllables or three.
+        Generator::Words { count, .. } => repeats(document.text((*count as f64 * 5.2 - 1.0).max(0.0))),
+        // 122 random bits.
+        Generator::Uuid => random(36.0, 15.25 / 36.0),
+        Generator::Date { .. } => repeats(document.text(20.0)),
+        Generator::List { of, items: (least, most) } => {
+            let (count, item) = ((*least + *most) as f64 / 2.0, value_bytes(of, document));
+            DataBytes { mean: document.punctuation(count, false) + count * item.mean, least: count * item.least }
+        }
+        Generator::Items(items) => items.iter().map(|item| value_bytes(item, document)).fold(
+            repeats(document.punctuation(items.len() as f64, false)),
+            |sum, item| DataBytes { mean: sum.mean + item.mean, least: sum.least + item.least },
+        ),
+        Generator::Fields(fields) => fields_bytes(fields, document),
+    }
+}
+
+/// Mean length of a template over all record numbers.
+fn template_bytes(parts: &[String], pad: u8, records: u64) -> f64 {
+    let literal: usize = parts.iter().map(String::len).sum();
+    literal as f64 + mean_digits(records, pad) * (parts.len().saturating_sub(1)) as f64
+}
+
+/// Mean number of decimal digits of `0..records`, each at least `pad`.
+fn mean_digits(records: u64, pad: u8) -> f64 {
+    let mut sum = 0.0;
+    let mut from = 0u64;
+    for digits in 1..=20u32 {
+        let to = 10u64.checked_pow(digits).map_or(records, |power| power.min(records));
+        sum += (to - from) as f64 * f64::from(digits.max(u32::from(pad)));
+        from = to;
+        if to == records {
+            break;
+        }
+    }
+    if records == 0 { 0.0 } else { sum / records as f64 }
+}
+
+fn mean_size(size: &Size) -> f64 {
+    let bytes = |bytes: Bytes| bytes.as_bytes() as f64;
+    match size {
+        Size::Fixed(fixed) => bytes(*fixed),
+        Size::Uniform { min, max } => (bytes(*min) + bytes(*max)) / 2.0,
+        Size::Zipfian { min, max } => zipfian_mean(bytes(*min), bytes(*max)),
+        // The cut at `max` is left out: it only makes the truth smaller than this bound.
+        Size::LogNormal { median, sigma, max } => (bytes(*median) * (sigma * sigma / 2.0).exp()).min(bytes(*max)),
+    }
+}
+
+/// Mean of `min - 1 + k` over k = 1..=n with weights k^-0.99, the sums taken as integrals (Euler-Maclaurin, two terms).
+fn zipfian_mean(min: f64, max: f64) -> f64 {
+    const THETA: f64 = 0.99;
+    let n = max - min + 1.0;
+    let power_sum = |s: f64| {
+        let integral = (n.powf(1.0 - s) - 1.0) / (1.0 - s);
+        integral + (1.0 + n.powf(-s)) / 2.0 + s * (1.0 - n.powf(-s - 1.0)) / 12.0
+    };
+    min - 1.0 + power_sum(THETA - 1.0) / power_sum(THETA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mean_digits_match_counting() {
+        for records in [1u64, 2, 9, 10, 11, 99, 100, 101, 12_345] {
+            for pad in [0u8, 3] {
+                let counted: usize = (0..records).map(|n| n.to_string().len().max(usize::from(pad))).sum();
+                assert!((mean_digits(records, pad) - counted as f64 / records as f64).abs() < 1e-9, "{records} {pad}");
+            }
+        }
+        assert_eq!(mean_digits(0, 0), 0.0);
+    }
+
+    #[test]
+    fn the_zipfian_mean_matches_its_sum() {
+        for (min, max) in [(1u64, 1u64), (1, 10), (100, 400), (1000, 40_000)] {
+            let weight = |k: u64| (k as f64).powf(-0.99);
+            let n = max - min + 1;
+            let sum: f64 = (1..=n).map(|k| weight(k) * (min - 1 + k) as f64).sum();
+            let expected = sum / (1..=n).map(weight).sum::<f64>();
+            let mean = zipfian_mean(min as f64, max as f64);
+            assert!((mean / expected - 1.0).abs() < 0.01, "{min}..{max}: {mean} against {expected}");
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Documents: their values, and the generators from which each field is made.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::units::{Bytes, Fraction};
+
+/// A value of a document, as JSON and MessagePack know them. Dates are texts after RFC 3339 in UTC, all of one length,
+/// so that their order as texts is their order in time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldValue {
+    /// No value.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// Any other number; never a NaN or an infinity.
+    Float(f64),
+    /// Text.
+    Text(String),
+    /// Values in order.
+    List(Vec<FieldValue>),
+    /// Named values, in the order in which they are written.
+    Fields(Vec<(Arc<str>, FieldValue)>),
+}
+
+impl FieldValue {
+    /// The value at a path of field names, such as `["internal", "type"]`.
+    pub fn at(&self, path: &[impl AsRef<str>]) -> Option<&Self> {
+        path.iter().try_fold(self, |value, name| match value {
+            Self::Fields(fields) => {
+                fields.iter().find(|(field, _)| field.as_ref() == name.as_ref()).map(|(_, value)| value)
+            }
+            _ => None,
+        })
+    }
+}
+
+impl Serialize for FieldValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_unit(),
+            Self::Bool(flag) => serializer.serialize_bool(*flag),
+            Self::Int(number) => serializer.serialize_i64(*number),
+            Self::Float(number) => serializer.serialize_f64(*number),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::List(items) => {
+                let mut list = serializer.serialize_seq(Some(items.len()))?;
+                items.iter().try_for_each(|item| list.serialize_element(item))?;
+                list.end()
+            }
+            Self::Fields(fields) => {
+                let mut map = serializer.serialize_map(Some(fields.len()))?;
+                fields.iter().try_for_each(|(name, value)| map.serialize_entry(name.as_ref(), value))?;
+                map.end()
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for FieldValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ReadValue)
+    }
+}
+
+struct ReadValue;
+
+impl<'de> Visitor<'de> for ReadValue {
+    type Value = FieldValue;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("null, a flag, a number of 64 bits, a text, a list or fields")
+    }
+
+    fn visit_unit<E>(self) -> Result<FieldValue, E> {
+        Ok(FieldValue::Null)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<FieldValue, E> {
+        Ok(FieldValue::Bool(flag))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<FieldValue, E> {
+        Ok(FieldValue::Int(number))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<FieldValue, E> {
+        i64::try_from(number)
+            .map(FieldValue::Int)
+            .map_err(|_| E::custom(format!("{number} does not fit into 64 signed bits")))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<FieldValue, E> {
+        Ok(FieldValue::Float(number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<FieldValue, E> {
+        Ok(FieldValue::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<FieldValue, A::Error> {
+        let mut list = Vec::with_capacity(items.size_hint().unwrap_or(0).min(1024));
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(FieldValue::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<FieldValue, A::Error> {
+        let mut fields = Vec::with_capacity(entries.size_hint().unwrap_or(0).min(1024));
+        while let Some((name, value)) = entries.next_entry::<String, FieldValue>()? {
+            fields.push((name.into(), value));
+        }
+        Ok(FieldValue::Fields(fields))
+    }
+}
+
+/// A length in bytes, fixed or drawn per record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Size {
+    /// Always the same.
+    Fixed(Bytes),
+    /// Every length from `min` to `max` equally likely.
+    Uniform {
+        /// Shortest.
+        min: Bytes,
+        /// Longest.
+        max: Bytes,
+    },
+    /// Zipfian between `min` and `max`, short ones likelier (YCSB's `fieldlengthdistribution=zipfian`).
+    Zipfian {
+        /// Shortest, the likeliest.
+        min: Bytes,
+        /// Longest.
+        max: Bytes,
+    },
+    /// Log-normal by median and the standard deviation of the logarithm, cut at `max`.
+    LogNormal {
+        /// The median.
+        median: Bytes,
+        /// Standard deviation of ln(length).
+        sigma: f64,
+        /// Longest.
+        max: Bytes,
+    },
+}
+
+/// Where a field is: the names from the outermost to the innermost, written `internal.type`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FieldPath(pub Vec<String>);
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("."))
+    }
+}
+
+impl FromStr for FieldPath {
+    type Err = EmptyName;
+
+    fn from_str(text: &str) -> Result<Self, EmptyName> {
+        let names: Vec<String> = text.split('.').map(str::to_owned).collect();
+        if names.iter().any(String::is_empty) { Err(EmptyName) } else { Ok(Self(names)) }
+    }
+}
+
+/// A path with nothing before, after or between two full stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a field's name is empty")]
+pub struct EmptyName;
+
+/// How a record's number becomes a document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DocumentSpec {
+    /// The fields, in the order in which they are written.
+    pub fields: Vec<FieldSpec>,
+    /// How a document becomes the bytes that are stored.
+    pub encoding: Encoding,
+}
+
+/// A field of a document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FieldSpec {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: Generator,
+    /// The share of the documents that have the field.
+    pub present: Fraction,
+}
+
+/// How documents are encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Encoding {
+    /// MessagePack, fields by name.
+    #[default]
+    MsgPack,
+    /// JSON without blanks.
+    Json,
+}
+
+/// How a record's number becomes a value. All are pure functions of number, seed and, where they are random, version.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Generator {
+    /// Always the same.
+    Constant(FieldValue),
+    /// Text with the number in decimal between the parts.
+    Template(Vec<String>),
+    /// `start + number * step`, modulo 2^64.
+    Sequence {
+        /// The value of record 0.
+        start: i64,
+        /// The difference between two records.
+        step: i64,
+    },
+    /// These values in turn: that of record `n` is the one with index `n % length`; not empty.
+    Cycle(Vec<FieldValue>),
+    /// Every whole number from the first to the second, equally likely.
+    Uniform(i64, i64),
+    /// Whole numbers from the first to the second, low ones more likely, with YCSB's exponent.
+    Zipfian(i64, i64),
+    /// Letters and digits without meaning.
+    Text {
+        /// The length.
+        bytes: Size,
+        /// The share by which a general compressor shrinks it; at least [`Self::LEAST_COMPRESSIBLE`].
+        compressible: Fraction,
+    },
+    /// Words with a blank between each two, frequent words more likely.
+    Words {
+        /// How many.
+        count: u64,
+        /// How many different words there are.
+        vocabulary: u64,
+    },
+    /// A random UUID (version 4 of RFC 9562) as text. An update does not change it.
+    Uuid,
+    /// A time as text, such as `2021-03-01T12:00:00Z`: every second between these, equally likely.
+    Date {
+        /// Earliest, in seconds since 1970.
+        from: i64,
+        /// Latest.
+        to: i64,
+    },
+    /// A list.
+    List {
+        /// How its items are made.
+        of: Box<Generator>,
+        /// The least and the largest number of items, and each between them, equally likely.
+        items: (u64, u64),
+    },
+    /// A list of these, one item each.
+    Items(Vec<Generator>),
+    /// Nested fields.
+    Fields(Vec<FieldSpec>),
+}
+
+impl Generator {
+    /// Text is made of 64 characters, each of which holds 6 bits of information in 8: an entropy coder shrinks even
+    /// random text by a quarter.
+    pub const LEAST_COMPRESSIBLE: f64 = 0.25;
+}
+
+impl DocumentSpec {
+    /// Every field by its path, those that hold fields included.
+    pub fn paths(&self) -> Vec<FieldPath> {
+        fn add(fields: &[FieldSpec], above: &[String], paths: &mut Vec<FieldPath>) {
+            for field in fields {
+                let path = [above, std::slice::from_ref(&field.name)].concat();
+                paths.push(FieldPath(path.clone()));
+                if let Generator::Fields(inner) = &field.value {
+                    add(inner, &path, paths);
+                }
+            }
+        }
+        let mut paths = Vec::new();
+        add(&self.fields, &[], &mut paths);
+        paths
+    }
+
+    /// The generator of the field `id`, from which keys are made.
+    pub fn id(&self) -> Option<&Generator> {
+        self.fields.iter().find(|field| field.name == "id").map(|field| &field.value)
+    }
+}
