@@ -12,6 +12,10 @@ pub struct Reads {
     pub misses: u64,
     /// Bytes of keys and values returned, and of those that `compute` stored.
     pub bytes: u64,
+    /// Documents that queries decoded.
+    pub examined: u64,
+    /// Nanoseconds in which they did.
+    pub decode: u64,
     /// Sum over the rows of a hash of number (or key, in scans), length and, where touched, [`fold`] of the value.
     pub digest: u64,
 }
@@ -35,12 +39,25 @@ impl Reads {
         self.bytes += (key.len() + value.len()) as u64;
     }
 
+    /// A document that a query decoded in this time, in nanoseconds.
+    #[inline(always)]
+    pub(crate) fn decoded(&mut self, nanos: u64) {
+        self.examined += 1;
+        self.decode += nanos;
+    }
+
+    /// A row of a query's answer; `bytes` is what the engine returned for it, and `content` a hash of what was selected.
+    #[inline(always)]
+    pub(crate) fn selected(&mut self, identity: u64, bytes: usize, content: u64) {
+        self.rows += 1;
+        self.bytes += bytes as u64;
+        self.digest = self.digest.wrapping_add(mix(identity ^ content.rotate_left(23)));
+    }
+
     #[inline(always)]
     fn row(&mut self, identity: u64, key: usize, value: &[u8]) {
         let content = if self.touch { fold(value) } else { value.len() as u64 };
-        self.rows += 1;
-        self.bytes += (key + value.len()) as u64;
-        self.digest = self.digest.wrapping_add(mix(identity ^ content.rotate_left(23)));
+        self.selected(identity, key + value.len(), content);
     }
 
     /// Adds what another client has read.
@@ -48,6 +65,8 @@ impl Reads {
         self.rows += other.rows;
         self.misses += other.misses;
         self.bytes += other.bytes;
+        self.examined += other.examined;
+        self.decode += other.decode;
         self.digest = self.digest.wrapping_add(other.digest);
     }
 }

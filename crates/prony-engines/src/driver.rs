@@ -15,6 +15,9 @@ pub use prony_model::record::effective::{InForce, PowerCut, ProcessCrash, Promis
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
 use serde::{Deserialize, Serialize};
 
+/// The smallest key that every engine takes: a scan from here reads everything.
+pub const FIRST_KEY: &[u8] = &[0];
+
 /// A storage engine.
 pub trait Driver: 'static {
     /// An open store of this engine.

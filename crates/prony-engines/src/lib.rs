@@ -2,6 +2,8 @@
 
 pub mod answers;
 pub mod catalog;
+mod clock;
+pub mod documents;
 pub mod driver;
 pub mod failure;
 #[cfg(feature = "fjall")]

@@ -8,32 +8,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::answers::Reads;
+pub(crate) use crate::clock::thread_cpu;
+pub use crate::clock::{now, process_cpu};
+use crate::documents::{Query, find};
 use crate::driver::{EngineError, Read, Session, Write};
-
-/// `CLOCK_MONOTONIC` in nanoseconds.
-#[inline(always)]
-pub fn now() -> u64 {
-    read_clock(ClockId::Monotonic)
-}
-
-/// CPU time of the calling thread, user and system, in nanoseconds. A system call: used only between chunks.
-pub(crate) fn thread_cpu() -> u64 {
-    read_clock(ClockId::ThreadCPUTime)
-}
-
-/// CPU time of the whole process, user and system, in nanoseconds. A system call.
-pub fn process_cpu() -> u64 {
-    read_clock(ClockId::ProcessCPUTime)
-}
-
-#[inline(always)]
-fn read_clock(clock: ClockId) -> u64 {
-    let at = clock_gettime(clock);
-    (at.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(at.tv_nsec as u64)
-}
 
 /// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +21,8 @@ pub enum Kind {
     Read,
     /// Read a range in key order.
     Scan,
+    /// Answer queries over documents.
+    Find,
     /// Store.
     Put,
     /// Store above all stored keys.
@@ -57,7 +38,7 @@ pub enum Kind {
 impl Kind {
     /// Whether it never changes anything, so that a read transaction serves.
     pub(crate) const fn only_reads(self) -> bool {
-        matches!(self, Self::Read | Self::Scan)
+        matches!(self, Self::Read | Self::Scan | Self::Find)
     }
 }
 
@@ -74,6 +55,8 @@ pub struct Op<'a> {
     pub key: &'a [u8],
     /// The value to store; empty where nothing may be stored.
     pub value: &'a [u8],
+    /// The queries of [`Kind::Find`]; empty otherwise.
+    pub queries: &'a [Query],
 }
 
 /// Where the operations come from.
@@ -227,6 +210,7 @@ impl<R: Read> Step<R> for Reading {
     fn step(txn: &mut R, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
         match op.kind {
             Kind::Scan => scan(txn, op, reads),
+            Kind::Find => find(txn, op.number, op.queries, reads),
             _ => get(txn, op, reads).map(drop),
         }
     }
@@ -239,7 +223,7 @@ impl<W: Write> Step<W> for Writing {
             Kind::Put => txn.put(op.key, op.value),
             Kind::Append => txn.append(op.key, op.value),
             Kind::Delete => txn.delete(op.key).map(|found| reads.misses += u64::from(!found)),
-            Kind::Read | Kind::Scan => Reading::step(txn, op, reads),
+            Kind::Read | Kind::Scan | Kind::Find => Reading::step(txn, op, reads),
             Kind::Compute if get(txn, op, reads)? => Ok(()),
             Kind::Compute => txn.put(op.key, op.value).map(|()| reads.stored(op.key, op.value)),
             Kind::ReadModifyWrite => {
@@ -263,7 +247,7 @@ fn in_own_transactions<S: Session>(
     own_reads: bool,
 ) -> Result<u64, EngineError> {
     match op.kind {
-        Kind::Read | Kind::Scan => read_in_own_transaction(session, op, reads).map(|_| 1),
+        Kind::Read | Kind::Scan | Kind::Find => read_in_own_transaction(session, op, reads).map(|_| 1),
         Kind::Put | Kind::Append => write_in_own_transaction(session, op, reads).map(|()| 1),
         Kind::Compute | Kind::ReadModifyWrite | Kind::Delete => {
             let read = *reads;
@@ -307,6 +291,7 @@ fn read_in_own_transaction<S: Session>(session: &mut S, op: Op<'_>, reads: &mut 
     let mut txn = session.read()?;
     let found = match op.kind {
         Kind::Scan => scan(&mut txn, op, reads).map(|()| true)?,
+        Kind::Find => find(&mut txn, op.number, op.queries, reads).map(|()| true)?,
         _ => get(&mut txn, op, reads)?,
     };
     txn.finish()?;

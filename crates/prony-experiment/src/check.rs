@@ -94,6 +94,7 @@ pub fn check_in(
             blocks: capped(compare::blocks_of(levels, &blocks, compare.blocks), overrides.blocks),
         });
     }
+    all_are_read(variants.len(), combinations.len(), &mut problems);
     compare::given_times(raw.root.get("compare"), &variants, &mut problems);
     if !problems.is_empty() {
         return Err(problems.into_list());
@@ -113,6 +114,13 @@ pub fn check_in(
         explores: false,
         leave_one_out: factors::left_out(&raw.root).map(str::to_owned),
     })
+}
+
+/// A variant that cannot be read has a fault of its own: without one, the others would silently be fewer than the file's.
+fn all_are_read(read: usize, written: usize, problems: &mut Problems<'_>) {
+    if read < written && problems.is_empty() {
+        problems.add(Problem::new(0..0, "a variant cannot be read, and no reason is known: this is an error in prony"));
+    }
 }
 
 /// How many blocks run, and the time that they have; both may be given on the command line.

@@ -4,6 +4,7 @@
 //! holds what one variant does, with every factor filled in; [`design`] holds what is compared and how often. Both are
 //! plain data: they are sent to the worker and stored in the results database as JSON.
 
+mod calendar;
 mod check;
 mod combine;
 mod count_syncs;

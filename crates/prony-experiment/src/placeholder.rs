@@ -6,7 +6,7 @@ use super::node::Node;
 use super::problem::{Problem, known_hint};
 
 /// First parts of placeholders of other kinds; no factor may have such a name.
-pub(crate) const NAMESPACES: [&str; 5] = ["i", "dir", "tmp", "instance", "env"];
+pub(crate) const NAMESPACES: [&str; 6] = ["i", "doc", "dir", "tmp", "instance", "env"];
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +81,17 @@ pub(crate) enum Filled {
     Level,
 }
 
+/// The placeholders of records that have a meaning in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OfRecord {
+    /// None.
+    Nothing,
+    /// `{i}`.
+    Number,
+    /// `{doc.FIELD}`.
+    Document,
+}
+
 /// The valid content of a text's holes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope<'a> {
@@ -88,8 +99,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) factors: &'a [String],
     /// Whether factors have been filled in.
     pub(crate) filled: Filled,
-    /// Whether `{i}` has a meaning.
-    pub(crate) record: bool,
+    /// Which placeholders of records have a meaning.
+    pub(crate) of: OfRecord,
 }
 
 /// The fault of a text's holes.
@@ -119,7 +130,12 @@ fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> 
             format!("a level cannot hold the placeholder `{{{hole}}}` of a factor"),
             Some("write the text out in each level".to_owned()),
         )),
-        "i" if scope.record && hole == "i" => None,
+        "i" if scope.of == OfRecord::Number && hole == "i" => None,
+        "doc" if scope.of == OfRecord::Document && hole.len() > 4 => None,
+        "doc" => Some((
+            format!("`{{{hole}}}` has no meaning here"),
+            Some("`{doc.FIELD}`, a field of the operation's record, can be used in `where` of a query".to_owned()),
+        )),
         "i" => Some((
             format!("`{{{hole}}}` has no meaning here"),
             Some("`{i}`, the number of a record, can be used in keys and values of `[data]`".to_owned()),
@@ -139,8 +155,12 @@ fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> 
                     .to_owned(),
             ),
         )),
+        _ if scope.of == OfRecord::Document => Some((
+            format!("unknown placeholder `{{{hole}}}`"),
+            Some("write `{doc.FIELD}` for a field of the operation's record".to_owned()),
+        )),
         _ => {
-            let known = scope.factors.iter().map(String::as_str).chain(scope.record.then_some("i"));
+            let known = scope.factors.iter().map(String::as_str).chain((scope.of == OfRecord::Number).then_some("i"));
             let hint = known_hint(name, known).unwrap_or_else(|| "the file has no `[factors]`".to_owned());
             Some((format!("unknown placeholder `{{{hole}}}`"), Some(hint)))
         }

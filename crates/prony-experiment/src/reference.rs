@@ -58,6 +58,10 @@ fn row(out: &mut String, field: &'static Field) {
 fn takes(shape: &Shape) -> String {
     match shape {
         Shape::Table(table) => format!("a table: *{}*", table.name),
+        Shape::Field(table) => {
+            format!("a value, a text with `{{i}}`, a list or table of these, or a table: *{}*", table.name)
+        }
+        Shape::Filter(table) => format!("a table of fields, each with a value or a table: *{}*", table.name),
         Shape::List(item) => format!("a list, each item {}", takes(item)),
         Shape::Pair(item) => format!("a list of two, each {}", takes(item)),
         Shape::Map(item) => format!("a table with keys of your choice, each {}", takes(item)),
@@ -71,7 +75,11 @@ fn takes(shape: &Shape) -> String {
 
 fn inner(shape: &'static Shape, tables: &mut Vec<&'static TableShape>) {
     match shape {
-        Shape::Table(table) if !tables.iter().any(|other| std::ptr::eq(*other, *table)) => tables.push(table),
+        Shape::Table(table) | Shape::Field(table) | Shape::Filter(table)
+            if !tables.iter().any(|other| std::ptr::eq(*other, *table)) =>
+        {
+            tables.push(table)
+        }
         Shape::List(item) | Shape::Pair(item) | Shape::Map(item) => inner(item, tables),
         Shape::Either(shapes) => shapes.iter().for_each(|shape| inner(shape, tables)),
         _ => {}

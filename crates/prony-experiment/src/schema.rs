@@ -77,6 +77,8 @@ fn value(shape: &'static Shape, definitions: &mut Definitions) -> Value {
             let most = (*max).min(i64::MAX as u64);
             open(json!({ "type": "integer", "minimum": min, "maximum": most }))
         }
+        Shape::Integer => open(json!({ "type": "integer" })),
+        Shape::Date => json!({ "type": "string" }),
         Shape::Positive => open(json!({ "type": "number", "exclusiveMinimum": 0 })),
         Shape::Between(min, max) => open(json!({ "type": "number", "minimum": min, "maximum": max })),
         Shape::Weight => open(number(0.0)),
@@ -106,11 +108,53 @@ fn value(shape: &'static Shape, definitions: &mut Definitions) -> Value {
         })),
         Shape::Map(item) => open(json!({ "type": "object", "additionalProperties": value(item, definitions) })),
         Shape::Table(shape) => open(reference_to(shape, definitions)),
+        Shape::Filter(test) => filter(test, definitions),
+        Shape::Operand => json!({ "type": ["string", "number", "boolean"] }),
+        Shape::Field(generator) => field_of_document(generator, definitions),
         Shape::Either(shapes) => {
             let choices: Vec<Value> = shapes.iter().map(|shape| value(shape, definitions)).collect();
             json!({ "anyOf": choices })
         }
     }
+}
+
+/// A value refers to itself: lists and tables hold values again.
+fn field_of_document(generator: &'static TableShape, definitions: &mut Definitions) -> Value {
+    let reference = json!({ "$ref": format!("#/$defs/a%20{}", generator.name) });
+    let name = format!("a {}", generator.name);
+    if !definitions.contains_key(&name) {
+        definitions.insert(name.clone(), Value::Null);
+        let actions = generator.actions();
+        let generator = reference_to(generator, definitions);
+        let schema = json!({ "anyOf": [
+            { "type": ["string", "number", "boolean"] },
+            { "type": "array", "items": reference.clone() },
+            generator,
+            { "type": "object", "propertyNames": { "not": { "enum": actions } }, "additionalProperties": reference.clone() },
+        ] });
+        definitions.insert(name, schema);
+    }
+    reference
+}
+
+/// Fields with conditions, which may be fields with conditions again.
+fn filter(test: &'static TableShape, definitions: &mut Definitions) -> Value {
+    let reference = |name: &str| json!({ "$ref": format!("#/$defs/{name}") });
+    if !definitions.contains_key("filter") {
+        definitions.insert("filter".to_owned(), Value::Null);
+        let tests: Vec<&str> = test.all().map(|field| field.name).collect();
+        let filters = json!({ "type": "array", "items": reference("filter") });
+        let fields = json!({
+            "type": "object",
+            "properties": { "and": filters.clone(), "or": filters },
+            "additionalProperties": reference("condition"),
+        });
+        let inner = json!({ "allOf": [reference("filter"), { "propertyNames": { "not": { "enum": tests } } }] });
+        let choices = [json!({ "type": ["string", "number", "boolean"] }), reference_to(test, definitions), inner];
+        definitions.insert("filter".to_owned(), fields);
+        definitions.insert("condition".to_owned(), json!({ "anyOf": choices }));
+    }
+    reference("filter")
 }
 
 fn reference_to(shape: &'static TableShape, definitions: &mut Definitions) -> Value {
@@ -165,7 +209,9 @@ mod tests {
     fn no_two_tables_share_a_name() {
         fn visit(shape: &'static Shape, visited: &mut Vec<&'static TableShape>) {
             match shape {
-                Shape::Table(table) if !visited.iter().any(|other| std::ptr::eq(*other, *table)) => {
+                Shape::Table(table) | Shape::Field(table) | Shape::Filter(table)
+                    if !visited.iter().any(|other| std::ptr::eq(*other, *table)) =>
+                {
                     assert!(visited.iter().all(|other| other.name != table.name), "`{}` twice", table.name);
                     visited.push(table);
                     table.all().for_each(|field| visit(&field.shape, visited));

@@ -85,7 +85,8 @@ impl Sequence<'_, '_, '_> {
     fn engine_can(&mut self, phase: &Placed) {
         let action = &phase.spec.action;
         let several = action.ops().is_some_and(|ops| ops.transaction != Grouping::Each) && writes(action);
-        let scans = matches!(action, Action::Scan(_)) || matches!(action, Action::Mix(mix) if mix.weights.scan > 0.0);
+        let scans = matches!(action, Action::Scan(_) | Action::Find(_))
+            || matches!(action, Action::Mix(mix) if mix.weights.scan > 0.0);
         let rereads = match action {
             Action::Compute(_) => several,
             Action::Mix(mix) => {
@@ -187,6 +188,7 @@ fn ops_mut(action: &mut Action) -> Option<&mut Ops> {
             Some(ops)
         }
         Action::Scan(scan) => Some(&mut scan.ops),
+        Action::Find(find) => Some(&mut find.ops),
         Action::Mix(mix) => Some(&mut mix.ops),
         _ => None,
     }

@@ -14,6 +14,10 @@ pub(crate) enum Shape {
     Flag,
     /// A whole number from the first to the second.
     Whole(u64, u64),
+    /// A whole number, which may be negative.
+    Integer,
+    /// A time of the calendar, as TOML writes it or as text.
+    Date,
     /// A number above zero.
     Positive,
     /// A number from the first to the second.
@@ -44,6 +48,13 @@ pub(crate) enum Shape {
     Map(&'static Shape),
     /// A table with these keys.
     Table(&'static TableShape),
+    /// A field of a document: a constant, a text in which `{i}` is a record's number, a list of fields, a table with one
+    /// of the actions of this one, or a table of fields with names that the user chooses.
+    Field(&'static TableShape),
+    /// Which documents a query finds: fields with values, or with a table of these tests; `and` and `or` take lists of them.
+    Filter(&'static TableShape),
+    /// What a field is compared with: a value, or `{doc.FIELD}` alone in a text.
+    Operand,
     /// The first of these that fits the kind of value.
     Either(&'static [Shape]),
 }
@@ -122,6 +133,8 @@ impl Shape {
             Self::Flag => "`true` or `false`".to_owned(),
             Self::Whole(min, max) if *max >= i64::MAX as u64 => format!("a whole number of at least {min}"),
             Self::Whole(min, max) => format!("a whole number from {min} to {max}"),
+            Self::Integer => "a whole number".to_owned(),
+            Self::Date => "a date such as `2021-03-01`, or a time such as `2021-03-01T12:00:00Z`".to_owned(),
             Self::Positive => "a number above zero".to_owned(),
             Self::Between(min, max) => format!("a number from {min} to {max}"),
             Self::Weight => "a number of at least zero".to_owned(),
@@ -140,6 +153,11 @@ impl Shape {
                 let fields: Vec<&str> = table.all().map(|field| field.name).collect();
                 if fields.is_empty() { "`{}`".to_owned() } else { format!("a table of `{}`", fields.join("`, `")) }
             }
+            Self::Field(_) => {
+                "a value, a list or table of values, or a table that describes how values are made".to_owned()
+            }
+            Self::Filter(_) => "a table of fields, each with a value or with tests".to_owned(),
+            Self::Operand => "a value, or the text `{doc.FIELD}`".to_owned(),
             Self::Either(shapes) => shapes.iter().map(Self::words).collect::<Vec<_>>().join(" or "),
         }
     }

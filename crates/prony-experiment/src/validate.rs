@@ -1,8 +1,9 @@
 //! Checks a tree of values against the declared form and collects faults.
 
+use super::calendar;
 use super::grammar;
 use super::node::{Entry, Node, Value};
-use super::placeholder::{self, Filled, Scope};
+use super::placeholder::{self, Filled, OfRecord, Scope};
 use super::problem::{Problem, Problems, known_hint, quoted};
 use super::shape::{Need, Shape, TableShape};
 use prony_model::units::{Nanos, parse_bytes, parse_fraction, parse_rate, parse_time};
@@ -32,7 +33,7 @@ impl Walk<'_, '_> {
     /// Checks the value of `key` against its shape.
     pub(crate) fn value(&mut self, key: &str, node: &Node, shape: &Shape) {
         if self.is_open(node, shape) {
-            return self.braces(node, false);
+            return self.braces(node, OfRecord::Nothing);
         }
         match shape {
             Shape::Any => {}
@@ -50,9 +51,17 @@ impl Walk<'_, '_> {
                 None => self.mismatch(key, node, shape),
             },
             Shape::Table(table) => self.table(key, node, table),
-            Shape::Scalar if self.holes != Holes::None && node.text().is_some() => self.braces(node, false),
+            Shape::Field(generator) => self.field(key, node, shape, generator),
+            Shape::Filter(test) => self.filter(key, node, test),
+            Shape::Operand => match &node.value {
+                Value::Text(_) => self.braces(node, OfRecord::Document),
+                Value::Flag(_) | Value::Whole(_) | Value::Date(_) => {}
+                Value::Number(number) if number.is_finite() => {}
+                _ => self.mismatch(key, node, shape),
+            },
+            Shape::Scalar if self.holes != Holes::None && node.text().is_some() => self.braces(node, OfRecord::Nothing),
             Shape::Text | Shape::Template if node.text().is_some() => {
-                self.braces(node, matches!(shape, Shape::Template));
+                self.braces(node, if matches!(shape, Shape::Template) { OfRecord::Number } else { OfRecord::Nothing });
             }
             Shape::Word(words) => self.word(key, node, words),
             Shape::Time | Shape::Span | Shape::Bytes | Shape::Rate | Shape::Share => self.quantity(key, node, shape),
@@ -63,8 +72,65 @@ impl Walk<'_, '_> {
 
     /// Whether the value is a text whose placeholders may still become anything, or have faults themselves.
     fn is_open(&self, node: &Node, shape: &Shape) -> bool {
-        let text = matches!(shape, Shape::Plain | Shape::Text | Shape::Template | Shape::Any | Shape::Either(_));
+        let text = matches!(
+            shape,
+            Shape::Plain
+                | Shape::Text
+                | Shape::Template
+                | Shape::Any
+                | Shape::Field(_)
+                | Shape::Filter(_)
+                | Shape::Operand
+                | Shape::Either(_)
+        );
         !text && self.holes != Holes::None && has_factor(node, self.factors)
+    }
+
+    /// A table with an action of `generator` is a generator; any other table has fields inside.
+    fn field(&mut self, key: &str, node: &Node, shape: &Shape, generator: &'static TableShape) {
+        match &node.value {
+            Value::Text(_) => self.braces(node, OfRecord::Number),
+            Value::List(items) => items.iter().for_each(|item| self.value(key, item, shape)),
+            Value::Table(_) if is_generator(node, generator) => self.table(key, node, generator),
+            Value::Table(entries) => entries.iter().for_each(|entry| self.value(&entry.key, &entry.node, shape)),
+            Value::Number(number) if !number.is_finite() => self.mismatch(key, node, shape),
+            Value::Date(_) => self.mismatch(key, node, shape),
+            Value::Flag(_) | Value::Whole(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Fields, and under `and` and `or` lists of tables of fields.
+    fn filter(&mut self, key: &str, node: &Node, test: &'static TableShape) {
+        let Some(entries) = node.table() else {
+            return match self.may_be_filled(node) {
+                true => self.braces(node, OfRecord::Nothing),
+                false => self.mismatch(key, node, &Shape::Filter(test)),
+            };
+        };
+        for entry in entries {
+            match (entry.key.as_str(), entry.node.list()) {
+                ("and" | "or", Some(filters)) => {
+                    filters.iter().for_each(|filter| self.filter(&entry.key, filter, test));
+                }
+                ("and" | "or", None) if self.may_be_filled(&entry.node) => self.braces(&entry.node, OfRecord::Nothing),
+                ("and" | "or", None) => self.mismatch(&entry.key, &entry.node, &Shape::List(&Shape::Map(&Shape::Any))),
+                _ => self.tested(&entry.key, &entry.node, test),
+            }
+        }
+    }
+
+    /// A value of a field, a table with tests of it, or fields inside.
+    fn tested(&mut self, key: &str, node: &Node, test: &'static TableShape) {
+        match node.table() {
+            None => self.value(key, node, &Shape::Operand),
+            Some(_) if is_test(node, test) => self.table(key, node, test),
+            Some(_) => self.filter(key, node, test),
+        }
+    }
+
+    /// Whether a level may come in the text's place.
+    fn may_be_filled(&self, node: &Node) -> bool {
+        self.holes == Holes::Open && has_factor(node, self.factors)
     }
 
     fn either(&mut self, key: &str, node: &Node, shapes: &'static [Shape]) {
@@ -79,7 +145,7 @@ impl Walk<'_, '_> {
         };
         match shapes.iter().find(fits_kind) {
             Some(shape) => self.value(key, node, shape),
-            None if self.holes != Holes::None && has_factor(node, self.factors) => self.braces(node, false),
+            None if self.holes != Holes::None && has_factor(node, self.factors) => self.braces(node, OfRecord::Nothing),
             None => self.mismatch(key, node, &Shape::Either(shapes)),
         }
     }
@@ -135,13 +201,13 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn braces(&mut self, node: &Node, record: bool) {
+    fn braces(&mut self, node: &Node, of: OfRecord) {
         let filled = match (self.holes, &node.via) {
             (Holes::Filled, Some(_)) => Filled::Level,
             (Holes::Filled, None) => Filled::Text,
             _ => Filled::No,
         };
-        let scope = Scope { factors: self.factors, filled, record };
+        let scope = Scope { factors: self.factors, filled, of };
         for problem in placeholder::faults(node, self.file, scope) {
             self.problems.add(via(node, problem));
         }
@@ -188,6 +254,7 @@ impl Walk<'_, '_> {
         let message = match &node.value {
             Value::Whole(_) | Value::Number(_) | Value::Flag(_) => format!("`{key}` cannot be `{}`", node.label()),
             Value::Text(text) => format!("`{key}` cannot be the text `{text}`"),
+            Value::Date(date) => format!("`{key}` cannot be the date `{date}`"),
             _ => format!("`{key}` cannot be {}", node.kind()),
         };
         let problem = Problem::new(node.span.clone(), message).hint(format!("expected {}", shape.words()));
@@ -213,6 +280,16 @@ fn has_factor(node: &Node, factors: &[String]) -> bool {
     node.text().is_some_and(|text| placeholder::split(text).is_ok_and(|parts| parts.iter().any(is_factor)))
 }
 
+/// Whether a table of a document's field describes how its values are made, and is not itself the value.
+pub(crate) fn is_generator(node: &Node, generator: &TableShape) -> bool {
+    generator.actions().iter().any(|action| node.entry(action).is_some())
+}
+
+/// Whether a table tests a field, and does not name fields inside.
+pub(crate) fn is_test(node: &Node, test: &TableShape) -> bool {
+    test.all().any(|field| node.entry(field.name).is_some())
+}
+
 /// Refers to the placeholder from which a faulty value came.
 pub(crate) fn via(node: &Node, problem: Problem) -> Problem {
     match &node.via {
@@ -225,9 +302,12 @@ fn fits(node: &Node, shape: &Shape) -> bool {
     match (shape, &node.value) {
         (Shape::Plain | Shape::Text | Shape::Template, Value::Text(_)) | (Shape::Flag, Value::Flag(_)) => true,
         (Shape::Whole(min, max), Value::Whole(n)) => u64::try_from(*n).is_ok_and(|n| (*min..=*max).contains(&n)),
+        (Shape::Integer, Value::Whole(_)) => true,
+        (Shape::Date, Value::Date(text) | Value::Text(text)) => calendar::seconds(text).is_some(),
         (Shape::Positive, _) => node.number().is_some_and(|x| x.is_finite() && x > 0.0),
         (Shape::Between(min, max), _) => node.number().is_some_and(|x| (*min..=*max).contains(&x)),
         (Shape::Weight, _) => node.number().is_some_and(|x| x.is_finite() && x >= 0.0),
+        (Shape::Scalar, Value::Number(number)) => number.is_finite(),
         (Shape::Scalar, value) => !matches!(value, Value::List(_) | Value::Table(_) | Value::Date(_)),
         _ => false,
     }

@@ -10,14 +10,14 @@ use super::environment::EnvironmentValues;
 use super::factors::{FactorDef, selection};
 use super::grammar;
 use super::node::{Entry, Node, RawExperiment, Value};
-use super::problem::{Problem, Problems};
+use super::problem::{Problem, Problems, known_hint};
 use super::sequence;
 use super::shape::TableShape;
 use super::subject::{self, Chosen};
 use super::substitute::{self, Levels};
 use super::validate::{Holes, Walk, via};
 use prony_model::catalog::{EngineCatalog, Surroundings};
-use prony_model::spec::{DataSpec, Subject, TrialSpec};
+use prony_model::spec::{Action, DataSpec, FieldPath, QuerySpec, Subject, TrialSpec, ValueSpec};
 
 /// What all variants have in common.
 pub(crate) struct Context<'a> {
@@ -147,6 +147,7 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     let (store, facts) = opened?;
     let mut phases = phases?;
     needs_data(&phases, root.get("data").is_some(), problems);
+    needs_documents(&phases, data.as_ref(), problems);
     sequence::settle(&mut phases, &store.engine, &facts, problems);
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
     let spec = TrialSpec { subject: Subject::Store(store), data: known(root, data)?, phases, limits };
@@ -298,6 +299,26 @@ fn fits(
     let mut walk = Walk { problems, file: &context.raw.text, factors: context.names, holes: Holes::Filled };
     walk.value(key, node, &super::shape::Shape::Table(shape));
     problems.raised() == before
+}
+
+/// Queries are over documents, and name fields that these have: any other field finds nothing.
+fn needs_documents(phases: &[Placed], data: Option<&DataSpec>, problems: &mut Problems<'_>) {
+    for placed in phases {
+        let (Action::Find(find), Some(data)) = (&placed.spec.action, data) else { continue };
+        let ValueSpec::Document(document) = &data.value else {
+            let message = "`find` needs documents, but the values of `[data]` are bytes without fields";
+            let problem = Problem::new(placed.action.clone(), message);
+            problems.add(problem.hint("write `[data.document]` with fields instead of `value`"));
+            continue;
+        };
+        let known = document.paths();
+        for field in find.queries.iter().flat_map(QuerySpec::fields).filter(|field| !known.contains(field)) {
+            let names: Vec<String> = known.iter().map(FieldPath::to_string).collect();
+            let hint = known_hint(&field.to_string(), names.iter().map(String::as_str));
+            let message = format!("the documents of `[data.document]` have no field `{field}`");
+            problems.add(Problem::new(placed.action.clone(), message).maybe_hint(hint));
+        }
+    }
 }
 
 fn needs_data(phases: &[Placed], declared: bool, problems: &mut Problems<'_>) {

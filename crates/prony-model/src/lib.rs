@@ -5,6 +5,7 @@
 //! The words are those of the glossary in `docs/glossary.md`.
 
 pub mod catalog;
+pub mod document;
 pub mod error;
 pub mod event;
 pub mod finding;
@@ -17,6 +18,7 @@ pub mod processes;
 pub mod profile;
 pub mod program;
 pub mod protocol;
+pub mod query;
 pub mod random;
 pub mod reading;
 pub mod record;

@@ -79,6 +79,8 @@ metrics! {
     Skew "skew" Nanos Lower false "Time from the end of the first replica of a program to the end of the last";
     Gap "gap" Nanos Lower false "Wall time outside timed sections: preparing keys and values";
     GapCpu "gap.cpu" Nanos Lower false "CPU time of the worker outside timed sections: preparing keys and values; included in `cpu`";
+    Encode "encode" Nanos Lower false "Time in which the clients encoded documents, added up; outside timed sections, so not in `time`";
+    Decode "decode" Nanos Lower false "Time in which queries decoded documents, added up over the clients; inside timed sections";
     Cpu "cpu" Nanos Lower false "CPU time, user and system, of the whole process tree";
     CpuUser "cpu.user" Nanos Lower false "CPU time in user mode of the whole process tree";
     CpuSystem "cpu.system" Nanos Lower false "CPU time in the kernel of the whole process tree";
@@ -92,6 +94,7 @@ metrics! {
     Operations "operations" Count Neither false "Operations that succeeded";
     Errors "errors" Count Lower false "Operations that failed";
     Transactions "transactions" Count Neither false "Transactions committed, or read transactions ended";
+    Examined "examined" Count Lower false "Documents that queries decoded and tested";
     Rows "rows" Count Neither false "Rows that reads returned";
     Misses "misses" Count Neither false "Reads that found no row";
     Distinct "distinct" Count Neither false "Distinct keys touched";

@@ -118,6 +118,13 @@ pub struct PhaseReport {
     /// CPU time (user and system) that the client threads spent outside timed sections, so that it can be distinguished
     /// from the engine's; the engine's own threads are not in it, also where they work meanwhile.
     pub gap_cpu: Nanos,
+    /// Time in which documents were encoded, added up over the clients: outside timed sections. `None` where no document
+    /// was written.
+    pub encode: Option<Nanos>,
+    /// Time in which queries decoded documents, added up over the clients: inside timed sections. `None` where nothing is queried.
+    pub decode: Option<Nanos>,
+    /// Documents that queries decoded; `None` where nothing is queried.
+    pub examined: Option<u64>,
     /// Operations that succeeded.
     pub operations: u64,
     /// Operations that failed.

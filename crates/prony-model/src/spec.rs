@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use super::document::{DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Generator, Size};
 use super::program::{ObserveSpec, ProgramSpec};
+pub use super::query::{Filter, Operand, QuerySpec, SortKey, Test};
 pub use super::settle::{SettleSpec, Sign, Signs, not_settled};
 use crate::metric::Metric;
 use crate::units::{Bytes, Fraction, Nanos, PerSecond};
@@ -157,7 +159,17 @@ pub enum KeySpec {
 
 /// How a record's number becomes its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ValueSpec {
+#[serde(rename_all = "snake_case")]
+pub enum ValueSpec {
+    /// Bytes without structure.
+    Bytes(BytesSpec),
+    /// A document with named fields.
+    Document(DocumentSpec),
+}
+
+/// How a record's number becomes bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BytesSpec {
     /// The length.
     pub bytes: Size,
     /// The share by which a general compressor shrinks it: 0 stays as long, 0.6 leaves 40 %.
@@ -165,37 +177,6 @@ pub struct ValueSpec {
     /// Text at the start of each value, `{i}` replaced by the number; empty for none. Counts in the length; where
     /// the text is longer than the length, the value is the text.
     pub prefix: Vec<String>,
-}
-
-/// A length in bytes, fixed or drawn per record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Size {
-    /// Always the same.
-    Fixed(Bytes),
-    /// Every length from `min` to `max` equally likely.
-    Uniform {
-        /// Shortest.
-        min: Bytes,
-        /// Longest.
-        max: Bytes,
-    },
-    /// Zipfian between `min` and `max`, short ones likelier (YCSB's `fieldlengthdistribution=zipfian`).
-    Zipfian {
-        /// Shortest, the likeliest.
-        min: Bytes,
-        /// Longest.
-        max: Bytes,
-    },
-    /// Log-normal by median and the standard deviation of the logarithm, cut at `max`.
-    LogNormal {
-        /// The median.
-        median: Bytes,
-        /// Standard deviation of ln(length).
-        sigma: f64,
-        /// Longest.
-        max: Bytes,
-    },
 }
 
 /// A named part of a trial.
@@ -236,6 +217,8 @@ pub enum Action {
     Scan(ScanSpec),
     /// A cache's `compute`: a get, and where it misses a put.
     Compute(Ops),
+    /// Queries over documents.
+    Find(FindSpec),
     /// Random mix of operations by weight, as in YCSB.
     Mix(MixSpec),
     /// Commits the transaction left open.
@@ -277,6 +260,7 @@ impl Action {
             Self::Delete(_) => "delete",
             Self::Scan(_) => "scan",
             Self::Compute(_) => "compute",
+            Self::Find(_) => "find",
             Self::Mix(_) => "mix",
             Self::Commit => "commit",
             Self::Persist => "persist",
@@ -295,6 +279,7 @@ impl Action {
         match self {
             Self::Put(ops) | Self::Get(ops) | Self::Update(ops) | Self::Delete(ops) | Self::Compute(ops) => Some(ops),
             Self::Scan(scan) => Some(&scan.ops),
+            Self::Find(find) => Some(&find.ops),
             Self::Mix(mix) => Some(&mix.ops),
             _ => None,
         }
@@ -336,6 +321,15 @@ impl Action {
                 | Self::Close
         )
     }
+}
+
+/// Queries over documents. An operation works on a record, and runs every query with values of that record's document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FindSpec {
+    /// How the operations are repeated.
+    pub ops: Ops,
+    /// The queries of an operation, in order; not empty.
+    pub queries: Vec<QuerySpec>,
 }
 
 /// How operations are repeated.

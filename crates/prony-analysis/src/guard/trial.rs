@@ -86,11 +86,14 @@ pub(crate) fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Optio
 /// No read found a record: the phase measured only unsuccessful lookups.
 pub(crate) fn nothing_found(phase: &PhaseRecord) -> Option<Finding> {
     let (rows, done) = (amount(phase, Metric::Rows)?, amount(phase, Metric::Operations)?);
-    if rows > 0.0 || done == 0.0 || !matches!(phase.action.as_str(), "get" | "scan") {
+    if rows > 0.0 || done == 0.0 || !matches!(phase.action.as_str(), "get" | "scan" | "find") {
         return None;
     }
-    let message = format!("{done:.0} reads found no row at all");
-    let hint = "check whether an earlier phase stores these records, and with the same keys";
+    let (reads, hint) = match phase.action.as_str() {
+        "find" => ("operations", "check `where`, and whether an earlier phase stores the documents"),
+        _ => ("reads", "check whether an earlier phase stores these records, and with the same keys"),
+    };
+    let message = format!("{done:.0} {reads} found no row at all");
     Some(Finding::of("nothing_found", Severity::Warning, message, hint).in_phase(&phase.name))
 }
 

@@ -9,7 +9,7 @@ use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
-use prony_model::spec::{Action, Amount, Ops, Order, PhaseSpec, TrialSpec};
+use prony_model::spec::{Action, Amount, DataSpec, Encoding, Ops, Order, PhaseSpec, TrialSpec, ValueSpec};
 use prony_model::units::Unit;
 use prony_stats::summary;
 
@@ -76,10 +76,24 @@ fn same_question(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
     match (action(a), action(b)) {
         (Some(x), Some(y)) => {
             let by_speed = [a, b].into_iter().any(|spec| is_stored_by_speed(spec, phase));
-            a.data == b.data && !by_speed && same_kind(&x, &y) && same_draws(&x, &y)
+            let queries = matches!(x, Action::Find(_));
+            let same_data = if queries { same_documents(a.data.as_ref(), b.data.as_ref()) } else { a.data == b.data };
+            same_data && !by_speed && same_kind(&x, &y) && same_draws(&x, &y)
         }
         _ => true,
     }
+}
+
+/// Whether the records are the same but for how documents are encoded, of which no query's answer depends.
+fn same_documents(a: Option<&DataSpec>, b: Option<&DataSpec>) -> bool {
+    let plain = |data: Option<&DataSpec>| {
+        let mut data = data.cloned();
+        if let Some(ValueSpec::Document(document)) = data.as_mut().map(|data| &mut data.value) {
+            document.encoding = Encoding::default();
+        }
+        data
+    };
+    plain(a) == plain(b)
 }
 
 /// Whether what is stored at the begin of a phase depends on how fast an earlier phase was.
@@ -109,7 +123,9 @@ pub(crate) fn unequal_offer(
     let (is_time, is_rate) = (metric.is_time_of_phase(), metric.unit() == Unit::PerSecond);
     let needs = match stored {
         Some(bounded_by_count) if is_time || is_rate => {
-            bounded_by_count && !a.action.is_bounded_by_time() && baseline.spec.data == variant.spec.data
+            bounded_by_count
+                && !a.action.is_bounded_by_time()
+                && same_documents(baseline.spec.data.as_ref(), variant.spec.data.as_ref())
         }
         None => are(is_of_calls) && (is_time || is_rate) || are(reports_operations) && is_time,
         Some(_) => false,
@@ -142,6 +158,7 @@ pub(crate) fn unequal_offer(
 fn same_kind(a: &Action, b: &Action) -> bool {
     match (a, b) {
         (Action::Scan(a), Action::Scan(b)) => a.length == b.length,
+        (Action::Find(a), Action::Find(b)) => a.queries == b.queries,
         (Action::Mix(a), Action::Mix(b)) => a.weights == b.weights && a.scan_length == b.scan_length,
         _ => a.name() == b.name(),
     }
@@ -152,7 +169,7 @@ fn same_draws(a: &Action, b: &Action) -> bool {
     // A pass over all records reads them all, in whatever order and by however many clients. Else each client draws
     // for itself, and other clients draw other records.
     let whole = |action: &Action, ops: &Ops| {
-        matches!(action, Action::Get(_))
+        matches!(action, Action::Get(_) | Action::Find(_))
             && ops.amount == Amount::Records
             && matches!(ops.order, Order::Record | Order::Key | Order::Shuffled)
     };

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use prony_model::latency::COMMIT;
 
+use crate::documents::Query;
 use crate::timed_loop::{Kind, Op};
 
 /// Most operations in a chunk. Few, so that small records and their timestamps fit beside the engine's pages into the
@@ -21,6 +22,7 @@ pub(super) enum Label {
     Update,
     Delete,
     Scan,
+    Find,
     Compute,
     Insert,
     ReadModifyWrite,
@@ -28,12 +30,13 @@ pub(super) enum Label {
 }
 
 impl Label {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Put,
         Self::Read,
         Self::Update,
         Self::Delete,
         Self::Scan,
+        Self::Find,
         Self::Compute,
         Self::Insert,
         Self::ReadModifyWrite,
@@ -47,6 +50,7 @@ impl Label {
             Self::Update => "update",
             Self::Delete => "delete",
             Self::Scan => "scan",
+            Self::Find => "find",
             Self::Compute => "compute",
             Self::Insert => "insert",
             Self::ReadModifyWrite => "read_modify_write",
@@ -87,6 +91,10 @@ impl Head {
 pub(super) struct Chunk {
     bytes: Vec<u8>,
     heads: Vec<Head>,
+    /// Of each operation, in a phase that queries; else empty.
+    queries: Vec<Vec<Query>>,
+    /// What the queries hold.
+    query_bytes: usize,
 }
 
 impl Chunk {
@@ -97,6 +105,8 @@ impl Chunk {
         }
         self.bytes.clear();
         self.heads.clear();
+        self.queries.clear();
+        self.query_bytes = 0;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -104,7 +114,7 @@ impl Chunk {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.heads.len() >= MOST_OPERATIONS || self.bytes.len() >= ENOUGH_BYTES
+        self.heads.len() >= MOST_OPERATIONS || self.bytes.len() + self.query_bytes >= ENOUGH_BYTES
     }
 
     /// Adds an operation; not to a full chunk. Keys have at most 65,535 bytes (no engine takes longer ones).
@@ -119,11 +129,26 @@ impl Chunk {
         self.heads.push(Head { number, value_or_rows, at, key: length as u16, kind, label });
     }
 
+    /// Adds an operation that queries. A phase has no others then.
+    pub(super) fn push_queries(&mut self, draft: Draft, queries: Vec<Query>) {
+        self.push(draft, &[], &[]);
+        self.query_bytes += queries.iter().map(Query::bytes).sum::<usize>();
+        self.queries.push(queries);
+    }
+
     #[inline(always)]
     pub(super) fn op(&self, index: usize) -> Op<'_> {
         let head = &self.heads[index];
         let (key, rest) = self.bytes[head.at as usize..].split_at(usize::from(head.key));
-        Op { kind: head.kind, number: head.number, rows: head.value_or_rows, key, value: &rest[..head.value()] }
+        let queries = self.queries.get(index).map_or(&[][..], Vec::as_slice);
+        Op {
+            kind: head.kind,
+            number: head.number,
+            rows: head.value_or_rows,
+            key,
+            value: &rest[..head.value()],
+            queries,
+        }
     }
 
     pub(super) fn label(&self, index: usize) -> Label {

@@ -24,6 +24,9 @@ const CHUNK_TIME: u64 = 10_000_000;
 /// Operations of the first chunk.
 const FIRST_CHUNK: usize = 64;
 
+/// Of queries, each of which may take seconds.
+const FIRST_QUERIES: usize = 1;
+
 /// How far ahead of its schedule an open loop prepares operations.
 const AHEAD: u64 = 1_000_000;
 
@@ -173,10 +176,10 @@ impl<'a> Client<'a> {
     /// A client whose first chunk is ready.
     pub(super) fn new(source: Source<'a>, rules: Rules, series: Series, shared: &'a Shared<'a>) -> Self {
         let mut client = Self {
+            limit: if source.is_queries() { FIRST_QUERIES } else { FIRST_CHUNK },
             source,
             chunk: Chunk::default(),
             next: 0,
-            limit: FIRST_CHUNK,
             pace: rules.schedule.map(Pace::new),
             intended: Vec::new(),
             last_intended: 0,
@@ -225,6 +228,11 @@ impl<'a> Client<'a> {
     /// Operations taken from the source.
     pub(super) fn drawn(&self) -> u64 {
         self.source.drawn()
+    }
+
+    /// As [`Source::encoded`].
+    pub(super) fn encoded(&self) -> Option<u64> {
+        self.source.encoded()
     }
 
     /// Records inserted by a mix.

@@ -137,6 +137,7 @@ impl Drop for StopOnPanic<'_> {
 /// The result of a client.
 struct End {
     sections: Sections,
+    encoded: Option<u64>,
     tally: Tally,
     samples: Samples,
     distinct: Option<Distinct>,
@@ -250,7 +251,7 @@ impl Job<'_> {
     /// Whether a pass visits each record of a client's share once.
     fn visits_each(&self) -> bool {
         let passes = matches!(self.ops.order, Order::Record | Order::Key | Order::Shuffled);
-        passes && !matches!(self.action, Action::Scan(_) | Action::Mix(_))
+        passes && !matches!(self.action, Action::Scan(_) | Action::Find(_) | Action::Mix(_))
     }
 
     /// Number of distinct records touched, where the order gives it.
@@ -270,7 +271,7 @@ impl Job<'_> {
                 Amount::Duration(time) => Some(time.as_nanos()),
                 Amount::Records | Amount::Count(_) => None,
             },
-            counts_distinct: !self.visits_each() && !matches!(self.action, Action::Scan(_)),
+            counts_distinct: !self.visits_each() && !matches!(self.action, Action::Scan(_) | Action::Find(_)),
             of_several: share.of > 1,
         };
         Ok(Client::new(source, rules, Series::new(self.throughput), self.shared))
@@ -307,6 +308,7 @@ impl Job<'_> {
         let lag = timing.lag();
         Ok(End {
             sections: client.sections,
+            encoded: client.encoded(),
             lag: lag.map(|(largest, _)| largest),
             saturated: lag
                 .is_some_and(|(_, last)| saturated(last, client.last_intended(), client.skipped, client.drawn())),
@@ -347,11 +349,12 @@ impl Job<'_> {
     fn report(&self, all: End) -> Result<PhaseReport, Stop> {
         let reads = all.tally.reads;
         let read = reads_data(self.action);
+        let queries = matches!(self.action, Action::Find(_));
         let timed_out = matches!(self.ops.amount, Amount::Duration(_));
         let races = self.ops.threads > 1 && writes(self.action);
         let answer = Answer {
             rows: Some(reads.rows),
-            digest: format!("{}:{:016x}", if reads.touch { "lines" } else { "lengths" }, reads.digest),
+            digest: format!("{}:{:016x}", digested(self.action, reads.touch), reads.digest),
             comparable: !timed_out && !races && all.tally.errors == 0,
         };
         let one_in = all.samples.groups.as_ref().map_or(1, GroupSeries::one_in);
@@ -366,11 +369,14 @@ impl Job<'_> {
             time: Nanos::from_nanos(all.sections.time),
             gap: Nanos::from_nanos(all.sections.gap),
             gap_cpu: Nanos::from_nanos(all.sections.gap_cpu),
+            decode: queries.then(|| Nanos::from_nanos(reads.decode)),
+            examined: queries.then_some(reads.examined),
+            encode: all.encoded.map(Nanos::from_nanos),
             operations: all.tally.operations,
             errors: all.tally.errors,
             transactions: all.tally.transactions,
             rows: read.then_some(reads.rows),
-            misses: (read || matches!(self.action, Action::Delete(_))).then_some(reads.misses),
+            misses: (read && !queries || matches!(self.action, Action::Delete(_))).then_some(reads.misses),
             user_bytes: all.stored + reads.bytes,
             skipped: all.skipped,
             lag: all.lag.map(Nanos::from_nanos),
@@ -405,6 +411,8 @@ impl End {
     fn merge(&mut self, other: Self) {
         // Time and gap are of all clients together (`Busy`); CPU adds up.
         self.sections.gap_cpu += other.sections.gap_cpu;
+        self.encoded =
+            self.encoded.zip(other.encoded).map(|(mine, theirs)| mine + theirs).or(self.encoded).or(other.encoded);
         self.tally.merge(other.tally);
         self.samples.merge(other.samples);
         if let (Some(mine), Some(theirs)) = (&mut self.distinct, &other.distinct) {
@@ -431,6 +439,15 @@ pub(super) fn writes(action: &Action) -> bool {
     }
 }
 
+/// What of each row is in the digest.
+fn digested(action: &Action, touch: bool) -> &'static str {
+    match action {
+        Action::Find(_) => "selected",
+        _ if touch => "lines",
+        _ => "lengths",
+    }
+}
+
 fn mix_reads(mix: &MixSpec) -> bool {
     mix.weights.read + mix.weights.scan + mix.weights.read_modify_write > 0.0
 }
@@ -438,7 +455,7 @@ fn mix_reads(mix: &MixSpec) -> bool {
 fn reads_data(action: &Action) -> bool {
     match action {
         Action::Mix(mix) => mix_reads(mix),
-        Action::Get(_) | Action::Scan(_) | Action::Compute(_) => true,
+        Action::Get(_) | Action::Scan(_) | Action::Find(_) | Action::Compute(_) => true,
         _ => false,
     }
 }

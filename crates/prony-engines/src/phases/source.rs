@@ -1,14 +1,17 @@
 //! Generates a client's operations from the workload, and writes them into chunks (batches of prepared operations).
 
-use prony_model::spec::{Action, Amount, KeySpec, MixSpec, MixWeights, Order, ScanSpec};
+use std::sync::Arc;
+
+use prony_model::spec::{
+    Action, Amount, Encoding, FieldValue, KeySpec, MixSpec, MixWeights, Order, QuerySpec, ScanSpec,
+};
 use prony_workload::{Mix, Operation, Positions, Records, Share};
 
 use super::chunk::{Chunk, Draft, Label};
 use super::ledger::Ledger;
-use crate::timed_loop::Kind;
-
-/// The smallest key that every engine takes.
-pub(super) const FIRST_KEY: &[u8] = &[0];
+use crate::documents::Query;
+use crate::driver::FIRST_KEY;
+use crate::timed_loop::{Kind, now};
 
 /// Which operations a client does.
 enum Draw {
@@ -18,6 +21,8 @@ enum Draw {
     Whole,
     /// By weight.
     Mix(Box<Mix>),
+    /// Queries, over records in an order.
+    Find { positions: Positions, queries: Vec<Arc<QuerySpec>>, encoding: Encoding },
 }
 
 /// The operations of one client.
@@ -30,6 +35,8 @@ pub(super) struct Source<'r> {
     version: u32,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// Time in which documents were encoded, in nanoseconds; `None` where there were none.
+    encoded: Option<u64>,
 }
 
 impl<'r> Source<'r> {
@@ -59,6 +66,11 @@ impl<'r> Source<'r> {
             Action::Delete(_) => same(Kind::Delete, Label::Delete),
             Action::Compute(_) => same(Kind::Compute, Label::Compute),
             Action::Scan(scan) => scans(scan, records, seed, share),
+            Action::Find(find) => Draw::Find {
+                positions: Positions::new(&ops.order, records, seed, share),
+                queries: find.queries.iter().cloned().map(Arc::new).collect(),
+                encoding: records.encoding()?,
+            },
             Action::Mix(mix) => {
                 let mix = Mix::new(mix, records, seed, share).inserting_from(ledger.next_insert(records.count()));
                 Draw::Mix(Box::new(mix))
@@ -66,7 +78,12 @@ impl<'r> Source<'r> {
             _ => return None,
         };
         let version = if matches!(action, Action::Update(_) | Action::Mix(_)) { ledger.next_version() } else { 0 };
-        Some(Self { records, draw, left, drawn: 0, version, key: Vec::new(), value: Vec::new() })
+        Some(Self { records, draw, left, drawn: 0, version, key: Vec::new(), value: Vec::new(), encoded: None })
+    }
+
+    /// Whether the operations are queries.
+    pub(super) fn is_queries(&self) -> bool {
+        matches!(self.draw, Draw::Find { .. })
     }
 
     /// Whether there is no operation left.
@@ -79,6 +96,11 @@ impl<'r> Source<'r> {
         self.drawn
     }
 
+    /// Time in which documents were encoded, in nanoseconds; `None` where there were none.
+    pub(super) fn encoded(&self) -> Option<u64> {
+        self.encoded
+    }
+
     /// Records that a mix has inserted.
     pub(super) fn inserted(&self) -> u64 {
         if let Draw::Mix(mix) = &self.draw { mix.inserted() } else { 0 }
@@ -89,25 +111,46 @@ impl<'r> Source<'r> {
         self.left = self.left.map(|left| left.saturating_sub(1));
         self.drawn += 1;
         let draft = self.draft();
-        if matches!(self.draw, Draw::Whole) {
-            chunk.push(draft, FIRST_KEY, &[]);
-            return draft.number;
+        match &self.draw {
+            Draw::Whole => {
+                chunk.push(draft, FIRST_KEY, &[]);
+                return draft.number;
+            }
+            Draw::Find { queries, encoding, .. } => {
+                // Values are generated as the documents were first written.
+                let document = self.records.document(draft.number, 0).unwrap_or(FieldValue::Null);
+                let queries = queries.iter().map(|query| Query::new(query, *encoding, &document)).collect();
+                chunk.push_queries(draft, queries);
+                return draft.number;
+            }
+            Draw::Same(..) | Draw::Mix(_) => {}
         }
         self.records.key(draft.number, &mut self.key);
         if matches!(draft.kind, Kind::Read | Kind::Scan | Kind::Delete) {
             self.value.clear();
         } else {
             let renews = matches!(draft.label, Label::Update | Label::ReadModifyWrite);
-            self.records.value(draft.number, if renews { self.version } else { 0 }, &mut self.value);
+            self.write_value(draft.number, if renews { self.version } else { 0 });
         }
         chunk.push(draft, &self.key, &self.value);
         draft.number
+    }
+
+    /// Documents are generated first, so that only their encoding is timed.
+    fn write_value(&mut self, number: u64, version: u32) {
+        let Some(document) = self.records.document(number, version) else {
+            return self.records.value(number, version, &mut self.value);
+        };
+        let begin = now();
+        self.records.encode(&document, &mut self.value);
+        *self.encoded.get_or_insert(0) += now().saturating_sub(begin);
     }
 
     fn draft(&mut self) -> Draft {
         let draft = |kind, label, number| Draft { kind, label, number, rows: 0 };
         match &mut self.draw {
             Draw::Same(kind, label, positions) => draft(*kind, *label, positions.next()),
+            Draw::Find { positions, .. } => draft(Kind::Find, Label::Find, positions.next()),
             Draw::Whole => Draft { rows: u64::MAX, ..draft(Kind::Scan, Label::Scan, 0) },
             Draw::Mix(mix) => match mix.next() {
                 Operation::Read(n) => draft(Kind::Read, Label::Read, n),

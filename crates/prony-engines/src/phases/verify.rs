@@ -13,9 +13,9 @@ use prony_model::record::Answer;
 use prony_workload::{Digest, Records};
 
 use super::ledger::{Ledger, State};
-use super::source::FIRST_KEY;
 use super::stop::Stop;
 use crate::answers::hash_key;
+use crate::driver::FIRST_KEY;
 use crate::driver::{EngineError, Read};
 
 /// Keys whose hashes are in memory at a time while an extra row is searched for.

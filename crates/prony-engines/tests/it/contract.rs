@@ -38,6 +38,21 @@ macro_rules! contract_suite {
             fn agrees_with_the_oracle() {
                 $crate::oracle::agrees_with_the_oracle::<$driver>();
             }
+
+            #[test]
+            fn queries_find_what_a_search_by_hand_finds() {
+                $crate::queries::queries_find_what_a_search_by_hand_finds::<$driver>();
+            }
+
+            #[test]
+            fn a_limit_without_a_sort_ends_the_search() {
+                $crate::queries::a_limit_without_a_sort_ends_the_search::<$driver>();
+            }
+
+            #[test]
+            fn a_value_that_is_no_document_is_an_error() {
+                $crate::queries::a_value_that_is_no_document_is_an_error::<$driver>();
+            }
         }
     };
 }

@@ -4,6 +4,7 @@
 
 mod contract;
 mod oracle;
+mod queries;
 
 contract_suite!(memory, prony_engines::memory::Memory);
 #[cfg(feature = "lmdb")]

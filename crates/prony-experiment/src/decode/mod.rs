@@ -3,12 +3,15 @@
 mod cell;
 pub(crate) mod compare;
 pub(crate) mod data;
+pub(crate) mod document;
+pub(crate) mod find;
 pub(crate) mod instance;
 pub(crate) mod ops;
 pub(crate) mod order;
 pub(crate) mod phase;
 pub(crate) mod program;
 pub(crate) mod report;
+mod size;
 pub(crate) mod store;
 pub(crate) mod trigger;
 mod view;

@@ -28,7 +28,7 @@ pub(crate) fn ops(action: &str, node: &Node, shape: &'static TableShape, problem
         pause: view.get("pause").and_then(pause),
         rate: view.get("rate").and_then(arrivals),
         sample: view.get("sample").and_then(sampling).unwrap_or(Sampling::Every),
-        touch: view.flag("touch").unwrap_or(true),
+        touch: shape.field("touch").is_none() || view.flag("touch").unwrap_or(true),
     };
     let draws = !matches!(ops.order, Order::Record | Order::Key | Order::Shuffled);
     if action == "put" && draws {

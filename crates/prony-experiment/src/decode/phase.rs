@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::View;
+use super::find::find;
 use super::ops::{mix, ops, scan};
 use super::view::time;
 use crate::grammar;
@@ -62,6 +63,7 @@ fn action(key: &str, node: &Node, limit: Option<Nanos>, problems: &mut Problems<
         "delete" => Action::Delete(plain(problems)?),
         "compute" => Action::Compute(plain(problems)?),
         "scan" => Action::Scan(scan(node, problems)?),
+        "find" => Action::Find(find(node, problems)?),
         "mix" => Action::Mix(mix(node, problems)?),
         "commit" => Action::Commit,
         "persist" => Action::Persist,

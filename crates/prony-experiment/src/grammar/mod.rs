@@ -2,14 +2,16 @@
 //! the reference are made from it.
 
 mod data;
+mod find;
 mod phase;
 mod program;
 mod report;
 
 use super::shape::{Field, Shape, TableShape, optional};
-pub(crate) use data::{BYTES_TABLE, DATA, KEY, LOG_NORMAL, STORE, VALUE};
+pub(crate) use data::{BYTES_TABLE, DATA, GENERATOR, KEY, LOG_NORMAL, STORE, VALUE};
+pub(crate) use find::{QUERY, TEST};
 pub(crate) use phase::{
-    BATCH, HOTSPOT_SHARES, MIX, ONE_IN, OPS, PAUSE_EVERY, PHASE, RATE, SCAN, SCAN_UNIFORM, SETTLE, ZIPFIAN,
+    BATCH, FIND, HOTSPOT_SHARES, MIX, ONE_IN, OPS, PAUSE_EVERY, PHASE, RATE, SCAN, SCAN_UNIFORM, SETTLE, ZIPFIAN,
 };
 pub(crate) use program::{
     AT_END, BEGIN, CHANGE, END, INPUT, OBSERVED_KEYS, OUTPUT, PROGRAM, PROGRAM_PHASE, REPLACE, REPLICAS, SUBJECT,

@@ -1,5 +1,6 @@
 //! Declares `[[phase]]` and its actions.
 
+use super::find::QUERY;
 use crate::shape::{Field, Shape, TableShape, action, optional, required};
 
 /// `[[phase]]`.
@@ -23,7 +24,7 @@ pub(super) const FRAME: [Field; 4] = [
 ];
 
 /// The actions.
-pub(super) const ACTIONS: [Field; 15] = [
+pub(super) const ACTIONS: [Field; 16] = [
     action("put", Shape::Table(&OPS), "Inserts records."),
     action("get", Shape::Table(&OPS), "Reads records by key."),
     action("update", Shape::Table(&OPS), "Overwrites records with a new version of their value."),
@@ -31,6 +32,11 @@ pub(super) const ACTIONS: [Field; 15] = [
     action("scan", Shape::Table(&SCAN), "Reads ranges in key order."),
     action("compute", Shape::Table(&OPS), "`compute` of a cache: a get, and a put if the get finds nothing."),
     action("mix", Shape::Table(&MIX), "Random mix of operations by weight, as in YCSB."),
+    action(
+        "find",
+        Shape::Table(&FIND),
+        "Runs queries over documents; each operation runs all of them, with values of one record.",
+    ),
     action("commit", Shape::Table(&EMPTY), "Commits the transaction that an earlier phase left open."),
     action("persist", Shape::Table(&EMPTY), "Makes sure that everything acknowledged so far is on the disk."),
     action(
@@ -45,13 +51,14 @@ pub(super) const ACTIONS: [Field; 15] = [
     action("pause", Shape::Span, "Does nothing for a time."),
 ];
 
-static EMPTY: TableShape = TableShape { name: "nothing to set", doc: "Takes no keys.", fields: &[], rest: None };
+pub(super) static EMPTY: TableShape =
+    TableShape { name: "nothing to set", doc: "Takes no keys.", fields: &[], rest: None };
 
 /// Operations.
 pub(crate) static OPS: TableShape =
-    TableShape { name: "operations", doc: "How operations are repeated.", fields: &[&REPEATED], rest: None };
+    TableShape { name: "operations", doc: "How operations are repeated.", fields: &[&REPEATED, &TOUCH], rest: None };
 
-static REPEATED: [Field; 9] = [
+static REPEATED: [Field; 8] = [
     optional("count", Shape::Whole(1, i64::MAX as u64), "one for each record", "How many operations."),
     optional("duration", Shape::Span, "`count`", "Runs as many operations as fit into this time, instead of `count`."),
     optional(
@@ -85,8 +92,23 @@ static REPEATED: [Field; 9] = [
         "\"every\"",
         "What is timed in addition to the phase as a whole.",
     ),
-    optional("touch", Shape::Flag, "true", "Reads touch every cache line of each value."),
 ];
+
+static TOUCH: [Field; 1] = [optional("touch", Shape::Flag, "true", "Reads touch every cache line of each value.")];
+
+/// `find = { ... }`.
+pub(crate) static FIND: TableShape = TableShape {
+    name: "find",
+    doc: "Queries over documents, and how the operations that run them are repeated.",
+    fields: &[&REPEATED, &QUERIES],
+    rest: None,
+};
+
+static QUERIES: [Field; 1] = [required(
+    "query",
+    Shape::Either(&[Shape::Table(&QUERY), Shape::List(&Shape::Table(&QUERY))]),
+    "The query of each operation, or several that it runs in order: `[[phase.find.query]]`.",
+)];
 
 /// Words for `transaction`.
 static GROUPED: [(&str, &str); 3] = [
@@ -195,6 +217,7 @@ pub(crate) static SCAN: TableShape = TableShape {
             "Rows per scan.",
         )],
         &REPEATED,
+        &TOUCH,
     ],
     rest: None,
 };
@@ -232,6 +255,7 @@ pub(crate) static MIX: TableShape = TableShape {
             ),
         ],
         &REPEATED,
+        &TOUCH,
     ],
     rest: None,
 };

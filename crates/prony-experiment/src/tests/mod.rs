@@ -1,5 +1,6 @@
 //! Tests whole files through `parse` and `check`, with invented engines.
 
+mod documents;
 mod floors;
 mod joined;
 mod phases;
@@ -70,13 +71,15 @@ impl EngineCatalog for Engines {
 }
 
 /// Every file without faults of these tests, by name.
-pub(crate) fn samples() -> [(&'static str, &'static str); 8] {
+pub(crate) fn samples() -> [(&'static str, &'static str); 10] {
     [
         ("cache", sound::CACHE),
         ("sourcing", sound::SOURCING),
         ("gatsby", programs::GATSBY),
         ("mixed", programs::MIXED),
         ("phases", phases::PHASES),
+        ("documents", documents::DOCUMENTS),
+        ("queries", documents::QUERIES),
         ("store", templates::STORE),
         ("program", templates::PROGRAM),
         ("branches", templates::BRANCHES),

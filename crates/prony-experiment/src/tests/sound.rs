@@ -1,6 +1,6 @@
 use super::*;
 use crate::design::AllowedErrors;
-use prony_model::spec::{Action, Amount, Grouping, KeySpec, Order, Sampling, Size, Subject};
+use prony_model::spec::{Action, Amount, Grouping, KeySpec, Order, Sampling, Size, Subject, ValueSpec};
 use prony_model::units::{Bytes, Fraction, Nanos};
 
 /// DESIGN 4, the cache, but for the power cut.
@@ -102,7 +102,8 @@ fn the_cache_of_the_design_is_read_in_full() {
     assert_eq!(each.spec.phases[0].action.ops().unwrap().transaction, Grouping::Each);
     let data = each.spec.data.as_ref().unwrap();
     assert_eq!(data.key, KeySpec::Template { parts: vec![String::new(), String::new()], pad: 0 });
-    assert_eq!(data.value.bytes, Size::Fixed(Bytes::from_bytes(128)));
+    let ValueSpec::Bytes(value) = &data.value else { panic!("{data:?}") };
+    assert_eq!(value.bytes, Size::Fixed(Bytes::from_bytes(128)));
 }
 
 #[test]
@@ -240,7 +241,7 @@ pause = "3 s"
     let spec = &experiment.variants()[0].spec;
     let lines: Vec<String> = spec.phases.iter().map(|phase| format!("{:?}", phase.action)).collect();
     insta::assert_snapshot!(format!("{:?}\n{}", spec.data, lines.join("\n")), @r#"
-    Some(DataSpec { records: 9, key: Template { parts: ["k", ""], pad: 4 }, value: ValueSpec { bytes: Fixed(Bytes(0)), compressible: Fraction(0.0), prefix: ["v ", ""] } })
+    Some(DataSpec { records: 9, key: Template { parts: ["k", ""], pad: 4 }, value: Bytes(BytesSpec { bytes: Fixed(Bytes(0)), compressible: Fraction(0.0), prefix: ["v ", ""] }) })
     Mix(MixSpec { ops: Ops { amount: Duration(Nanos(2000000000)), transaction: Each, order: Latest { theta: 0.99 }, threads: 4, pause: None, rate: Some(Arrivals { rate: PerSecond(200.0), poisson: true }), sample: OneIn(100), touch: false }, weights: MixWeights { read: 95.0, update: 0.0, insert: 5.0, scan: 0.0, read_modify_write: 0.0, delete: 0.0 }, scan_length: UniformTo(10) })
     Scan(ScanSpec { ops: Ops { amount: Count(1), transaction: Each, order: Shuffled, threads: 1, pause: None, rate: None, sample: Every, touch: true }, length: None })
     Scan(ScanSpec { ops: Ops { amount: Count(7), transaction: Each, order: Hotspot { records: Fraction(0.2), operations: Fraction(0.8) }, threads: 1, pause: None, rate: None, sample: Every, touch: true }, length: Some(Fixed(5)) })

@@ -85,6 +85,9 @@ pub(crate) fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Read
         (Metric::Misses, report.misses),
         (Metric::Distinct, report.distinct),
         (Metric::UserBytes, Some(report.user_bytes)),
+        (Metric::Decode, report.decode.map(Nanos::as_nanos)),
+        (Metric::Examined, report.examined),
+        (Metric::Encode, report.encode.map(Nanos::as_nanos)),
         (Metric::Lag, report.lag.map(Nanos::as_nanos)),
     ] {
         if let Some(count) = count {

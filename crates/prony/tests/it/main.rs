@@ -29,6 +29,7 @@ mod plots;
 mod processes;
 mod profiles;
 mod programs;
+mod queries;
 mod records;
 mod refusals;
 mod replicas;

@@ -1,0 +1,53 @@
+//! Declares queries over documents.
+
+use crate::shape::{Shape, TableShape, optional};
+
+/// `query = { ... }`.
+pub(crate) static QUERY: TableShape = TableShape {
+    name: "query",
+    doc: "Which documents are found, and what of each is returned.",
+    fields: &[&[
+        optional(
+            "where",
+            Shape::Filter(&TEST),
+            "all documents",
+            "Fields and what they must be: `{ internal = { type = \"Test\" }, step = { gte = \"{doc.step}\" } }`. All of \
+             them must fit; `or = [{ ... }, { ... }]` asks for one of several.",
+        ),
+        optional(
+            "sort",
+            Shape::List(&Shape::Text),
+            "by key",
+            "Fields by which documents are sorted; `-` before the name for the largest first. Then by key.",
+        ),
+        optional("skip", Shape::Whole(0, i64::MAX as u64), "0", "How many of the first documents are left out."),
+        optional("limit", Shape::Whole(1, i64::MAX as u64), "all", "How many documents are returned at most."),
+        optional(
+            "select",
+            Shape::List(&Shape::Text),
+            "all fields",
+            "The fields that are returned, such as `internal.type`.",
+        ),
+        optional("count", Shape::Flag, "false", "Returns how many documents there are, and no document."),
+    ]],
+    rest: None,
+};
+
+/// `field = { ... }` in `where`.
+pub(crate) static TEST: TableShape = TableShape {
+    name: "test",
+    doc: "What a field must be; several tests must all be passed. Values of different kinds are neither equal nor ordered. Of \
+          a list, one item must pass the test.",
+    fields: &[&[
+        optional("eq", Shape::Operand, "any", "Equal, as `field = value`."),
+        optional("in", Shape::List(&Shape::Operand), "any", "Equal to one of these."),
+        optional("gt", Shape::Operand, "any", "Above."),
+        optional("gte", Shape::Operand, "any", "Above or equal."),
+        optional("lt", Shape::Operand, "any", "Below."),
+        optional("lte", Shape::Operand, "any", "Below or equal."),
+        optional("between", Shape::Pair(&Shape::Operand), "any", "From the first to the second, both included."),
+        optional("prefix", Shape::Operand, "any", "A text that begins with this one."),
+        optional("exists", Shape::Flag, "any", "Whether the document has the field."),
+    ]],
+    rest: None,
+};

@@ -1,0 +1,290 @@
+//! Tests files whose values are documents.
+
+use super::*;
+use prony_model::spec::{DocumentSpec, ValueSpec};
+
+pub(super) const DOCUMENTS: &str = r#"
+[factors]
+size = ["20 B", "40 kB"]
+
+[store]
+engine = "lmdb"
+
+[data]
+records  = 1_000
+encoding = "json"
+
+[data.document]
+id       = "/path/{i}/"
+step     = { sequence = 0 }
+isOdd    = { cycle = [false, true] }
+text     = { text = "{size}", compressible = "60%" }
+internal = { type = "Test", contentDigest = "{i}" }
+author   = { fields = { text = "a text", uuid = { uuid = {}, present = "50%" } } }
+tags     = { list = { words = 1, vocabulary = 50 }, items = [0, 5] }
+pair     = [1.5, "{i}"]
+created  = { date = ["2020-01-01", "2024-12-31T12:00:00Z"] }
+rank     = { zipfian = [-5, 100], present = 0.9 }
+
+[[phase]]
+name = "write"
+put  = {}
+"#;
+
+fn documents(text: &str) -> DocumentSpec {
+    match &sound(text).variants()[0].spec.data.as_ref().unwrap().value {
+        ValueSpec::Document(document) => document.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn fields_of_documents_are_read_in_order() {
+    let document = documents(DOCUMENTS);
+    let lines: Vec<String> =
+        document.fields.iter().map(|f| format!("{} {:?} {:?}", f.name, f.present, f.value)).collect();
+    insta::assert_snapshot!(format!("{:?}\n{}", document.encoding, lines.join("\n")), @r#"
+    Json
+    id Fraction(1.0) Template(["/path/", "/"])
+    step Fraction(1.0) Sequence { start: 0, step: 1 }
+    isOdd Fraction(1.0) Cycle([Bool(false), Bool(true)])
+    text Fraction(1.0) Text { bytes: Fixed(Bytes(20)), compressible: Fraction(0.6) }
+    internal Fraction(1.0) Fields([FieldSpec { name: "type", value: Constant(Text("Test")), present: Fraction(1.0) }, FieldSpec { name: "contentDigest", value: Template(["", ""]), present: Fraction(1.0) }])
+    author Fraction(1.0) Fields([FieldSpec { name: "text", value: Constant(Text("a text")), present: Fraction(1.0) }, FieldSpec { name: "uuid", value: Uuid, present: Fraction(0.5) }])
+    tags Fraction(1.0) List { of: Words { count: 1, vocabulary: 50 }, items: (0, 5) }
+    pair Fraction(1.0) Items([Constant(Float(1.5)), Template(["", ""])])
+    created Fraction(1.0) Date { from: 1577836800, to: 1735646400 }
+    rank Fraction(0.9) Zipfian(-5, 100)
+    "#);
+}
+
+#[test]
+fn keys_are_made_from_the_field_id() {
+    let experiment = sound(DOCUMENTS);
+    let key = format!("{:?}", experiment.variants()[0].spec.data.as_ref().unwrap().key);
+    assert_eq!(key, r#"Template { parts: ["/path/", "/"], pad: 0 }"#);
+}
+
+/// The faults of a field, at its place in the third line.
+fn faults_of(field: &str) -> String {
+    faults(&format!(
+        "[data]\nrecords = 9\ndocument = {{ x = {field} }}\n[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"w\"\nput = {{}}\n"
+    ))
+}
+
+#[test]
+fn faults_of_generators_name_their_place() {
+    let faulty = [
+        "{ text = \"10 B\", compressible = \"10%\" }",
+        "{ text = 10, vocabulary = 3 }",
+        "{ text = 10, words = 3 }",
+        "{ uniform = [3, 2] }",
+        "{ uniform = [1] }",
+        "{ cycle = [] }",
+        "{ date = [\"2020-13-01\", 2021-01-01] }",
+        "{ list = { sequence = 1 }, items = [2, 1] }",
+        "{ texts = 10, inner = { cycle = 3 } }",
+        "\"{factor}\"",
+        "{ constant = { a = 1 } }",
+        "2020-01-01",
+        "nan",
+    ];
+    let all: Vec<String> = faulty.iter().map(|field| format!("{field}\n    {}", faults_of(field))).collect();
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    { text = "10 B", compressible = "10%" }
+        3:35 `compressible` of a text cannot be below 25 %: its characters have 6 bits in 8 | use `value = { bytes = ..., compressible = ... }` for bytes that do not compress
+    { text = 10, vocabulary = 3 }
+        3:31 `vocabulary` needs the key `words`, which is missing
+    { text = 10, words = 3 }
+        3:31 `generator` takes one of `text` and `words`, not both
+    { uniform = [3, 2] }
+        3:30 the first value of `uniform` must be the lowest
+    { uniform = [1] }
+        3:30 `uniform` cannot be a list | expected a list of two, each a whole number
+    { cycle = [] }
+        3:28 `cycle` has no values
+    { date = ["2020-13-01", 2021-01-01] }
+        3:28 `date` cannot be the text `2020-13-01` | expected a date such as `2021-03-01`, or a time such as `2021-03-01T12:00:00Z`
+    { list = { sequence = 1 }, items = [2, 1] }
+        3:53 the first value of `items` must be the lowest
+    { texts = 10, inner = { cycle = 3 } }
+        3:50 `cycle` cannot be `3` | expected a list, each item `true`, `false`, a number or a text
+    "{factor}"
+        3:19 unknown placeholder `{factor}` | known: `i`
+    { constant = { a = 1 } }
+        3:31 `constant` cannot be a table | expected `true`, `false`, a number or a text
+    2020-01-01
+        3:18 `x` cannot be the date `2020-01-01` | expected a value, a list or table of values, or a table that describes how values are made
+    nan
+        3:18 `x` cannot be `NaN` | expected a value, a list or table of values, or a table that describes how values are made
+    "#);
+}
+
+#[test]
+fn values_and_documents_exclude_each_other() {
+    let said = faults(
+        "[data]\nrecords = 9\nvalue = \"x\"\ndocument = { x = 1 }\n[store]\nengine = \"lmdb\"\n[[phase]]\nname = \
+         \"w\"\nput = {}\n",
+    );
+    assert_eq!(said, "4:1 `data` takes one of `value` and `document`, not both");
+    let said = faults(
+        "[data]\nrecords = 9\nencoding = \"json\"\n[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"w\"\nput = {}\n",
+    );
+    assert_eq!(said, "3:1 `encoding` needs the key `document`, which is missing");
+}
+
+#[test]
+fn dates_are_read_as_toml_and_as_text() {
+    let of = |ends: &str| documents(&DOCUMENTS.replace("[\"2020-01-01\", \"2024-12-31T12:00:00Z\"]", ends));
+    assert_eq!(of("[2020-01-01, 2024-12-31T12:00:00Z]"), documents(DOCUMENTS));
+    assert_eq!(of("[2020-01-01T00:00:00, 2024-12-31T13:00:00+01:00]"), documents(DOCUMENTS));
+}
+
+pub(super) const QUERIES: &str = r#"
+[factors]
+engine = ["lmdb", "memory"]
+limit  = [10, 50]
+
+[store]
+engine = "{engine}"
+
+[data]
+records = 1_000
+
+[data.document]
+id      = "/path/{i}/"
+step    = { sequence = 0 }
+stepStr = "{i}"
+isOdd   = { cycle = [false, true] }
+inner   = { created = { date = ["2020-01-01", "2021-01-01"] } }
+
+[[phase]]
+name = "write"
+put  = {}
+
+[[phase]]
+name = "page queries"
+
+[phase.find]
+order = "record"
+
+[[phase.find.query]]
+where  = { stepStr = "{doc.stepStr}" }
+select = ["step", "inner.created"]
+
+[[phase.find.query]]
+where = { isOdd = { eq = "{doc.isOdd}" }, step = { gte = "{doc.step}" } }
+sort  = ["step", "-inner.created"]
+skip  = 1
+limit = "{limit}"
+
+[[phase]]
+name = "others"
+
+[phase.find]
+count = 10
+query = { where = { or = [{ "inner.created" = { lt = "2020-06-01", exists = true } }, { and = [{ step = { in = [1, 2.5], between = [0, "{doc.step}"] } }] }], stepStr = { prefix = "1" } }, count = true }
+"#;
+
+#[test]
+fn queries_are_read_with_their_operands() {
+    let experiment = sound(QUERIES);
+    let phases = &experiment.variants()[0].spec.phases;
+    let queries: Vec<String> = phases
+        .iter()
+        .filter_map(|phase| match &phase.action {
+            prony_model::spec::Action::Find(find) => Some(find),
+            _ => None,
+        })
+        .flat_map(|find| find.queries.iter().map(|query| format!("{query:?}")))
+        .collect();
+    insta::assert_snapshot!(queries.join("\n"), @r#"
+    QuerySpec { filter: Field(FieldPath(["stepStr"]), In([Document(FieldPath(["stepStr"]))])), sort: [], skip: 0, limit: None, select: [FieldPath(["step"]), FieldPath(["inner", "created"])], count: false }
+    QuerySpec { filter: All([Field(FieldPath(["isOdd"]), In([Document(FieldPath(["isOdd"]))])), Field(FieldPath(["step"]), Gte(Document(FieldPath(["step"]))))]), sort: [SortKey { field: FieldPath(["step"]), descending: false }, SortKey { field: FieldPath(["inner", "created"]), descending: true }], skip: 1, limit: Some(10), select: [], count: false }
+    QuerySpec { filter: All([Any([All([Field(FieldPath(["inner", "created"]), Lt(Constant(Text("2020-06-01")))), Field(FieldPath(["inner", "created"]), Exists(true))]), All([All([Field(FieldPath(["step"]), In([Constant(Int(1)), Constant(Float(2.5))])), Field(FieldPath(["step"]), Between(Constant(Int(0)), Document(FieldPath(["step"]))))])])]), Field(FieldPath(["stepStr"]), Prefix(Constant(Text("1"))))]), sort: [], skip: 0, limit: None, select: [], count: true }
+    "#);
+}
+
+const FAULTY_QUERIES: [&str; 19] = [
+    "[]",
+    "{ where = { x = [1] } }",
+    "{ where = { x = { gte = 1, like = 2 } } }",
+    "{ where = { x = \"{doc.x} and\" } }",
+    "{ where = { x = \"{i}\" } }",
+    "{ where = { or = { x = 1 } } }",
+    "{ where = { \"a..b\" = 1 } }",
+    "{ where = 3 }",
+    "{ where = { eq = 3 } }",
+    "{ sort = [\"-\"] }",
+    "{ limit = 0 }",
+    "{ count = true, limit = 3 }",
+    "{ where = { x = { between = [1] } } }",
+    "{ where = { x = { lt = 9999-12-31T23:59:59Z } } }",
+    "{ where = { x = \"{doc.x..y}\" } }",
+    "{ where = { x = \"{doc.z}\" } }",
+    "{ where = { x = { in = [] } } }",
+    "{ where = { x = {}, or = [] } }",
+    "{ touch = false }",
+];
+
+#[test]
+fn faults_of_queries_name_their_place() {
+    let of = |query: &str| {
+        faults(&format!(
+            "[data]\nrecords = 9\ndocument = {{ x = 1 }}\n[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"f\"\nfind.query = {query}\n"
+        ))
+    };
+    let all: Vec<String> = FAULTY_QUERIES.iter().map(|query| format!("{query}\n    {}", of(query))).collect();
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    []
+        8:14 `query` is empty: the operations would do nothing
+    { where = { x = [1] } }
+        8:30 `x` cannot be a list | expected a value, or the text `{doc.FIELD}`
+    { where = { x = { gte = 1, like = 2 } } }
+        8:41 unknown key `like` | known: `eq`, `in`, `gt`, `gte`, `lt`, `lte`, `between`, `prefix`, `exists`
+    { where = { x = "{doc.x} and" } }
+        8:30 `{doc.FIELD}` must be the whole text, without other characters
+    { where = { x = "{i}" } }
+        8:31 `{i}` has no meaning here | `{i}`, the number of a record, can be used in keys and values of `[data]`
+    { where = { or = { x = 1 } } }
+        8:31 `or` cannot be a table | expected a list, each item a table
+    { where = { "a..b" = 1 } }
+        8:26 `a..b` names no field: a field's name is empty
+    { where = 3 }
+        8:24 `where` cannot be `3` | expected a table of fields, each with a value or with tests
+    { where = { eq = 3 } }
+        8:1 the documents of `[data.document]` have no field `eq` | known: `x`
+    { sort = ["-"] }
+        8:24 `-` names no field: a field's name is empty | write names with full stops between them, as `internal.type`
+    { limit = 0 }
+        8:24 `limit` cannot be `0` | expected a whole number of at least 1
+    { count = true, limit = 3 }
+        8:30 `limit` has no effect on `count` | leave one of the two out
+    { where = { x = { between = [1] } } }
+        8:42 `between` cannot be a list | expected a list of two, each a value, or the text `{doc.FIELD}`
+    { where = { x = { lt = 9999-12-31T23:59:59Z } } }
+        8:37 `9999-12-31T23:59:59Z` is not a time from the year 0 to 9999-12-30
+    { where = { x = "{doc.x..y}" } }
+        8:30 `{doc.x..y}` names no field: a field's name is empty
+    { where = { x = "{doc.z}" } }
+        8:1 the documents of `[data.document]` have no field `z` | known: `x`
+    { where = { x = { in = [] } } }
+        8:37 `in` is empty, so no document fits
+    { where = { x = {}, or = [] } }
+        8:30 `x` has no test
+    8:39 `or` is empty, so no document fits
+    { touch = false }
+        8:16 unknown key `touch` | known: `where`, `sort`, `skip`, `limit`, `select`, `count`
+    "#);
+}
+
+#[test]
+fn queries_need_documents() {
+    let said =
+        faults("[data]\nrecords = 9\n[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"f\"\nfind = { query = {} }\n");
+    assert_eq!(
+        said,
+        "7:1 `find` needs documents, but the values of `[data]` are bytes without fields | write `[data.document]` with \
+         fields instead of `value`"
+    );
+}
