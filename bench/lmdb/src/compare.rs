@@ -86,7 +86,10 @@ fn trial(case: &Case, variant: Variant, c: &Path, scratch: &Path) -> Result<Time
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match numbers[..] {
-        [wall, cpu, RECORDS] if output.status.success() => Ok(Times { wall: wall as f64, cpu: cpu as f64 }),
+        [wall, cpu, RECORDS] if output.status.success() => {
+            let decoding = if variant == Variant::C { case.decoding()? } else { 0.0 };
+            Ok(Times { wall: wall as f64 + decoding, cpu: cpu as f64 + decoding })
+        }
         _ => {
             Err(format!("{variant:?} of `{}` failed: {text}{}", case.name, String::from_utf8_lossy(&output.stderr))
                 .into())

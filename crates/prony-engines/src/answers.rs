@@ -12,9 +12,15 @@ pub struct Reads {
     pub misses: u64,
     /// Bytes of keys and values returned, and of those that `compute` stored.
     pub bytes: u64,
-    /// Documents that queries decoded.
+    /// Bytes before each key that are no part of it: of documents that share the key space with their indexes.
+    pub before_keys: usize,
+    /// Entries of indexes that queries read.
+    pub entries: u64,
+    /// Entries of indexes that were stored or removed.
+    pub changed: u64,
+    /// Documents that were decoded, by queries or to find the entries of what a write replaces.
     pub examined: u64,
-    /// Nanoseconds in which they did.
+    /// Nanoseconds in which they were decoded, and the entries of those that are replaced encoded.
     pub decode: u64,
     /// Sum over the rows of a hash of number (or key, in scans), length and, where touched, [`fold`] of the value.
     pub digest: u64,
@@ -24,22 +30,23 @@ impl Reads {
     /// A row whose record's number is known.
     #[inline(always)]
     pub fn numbered(&mut self, number: u64, key: usize, value: &[u8]) {
-        self.row(mix(number), key, value);
+        self.row(mix(number), key - self.before_keys, value);
     }
 
     /// A row with its key.
     #[inline(always)]
     pub(crate) fn keyed(&mut self, key: &[u8], value: &[u8]) {
+        let key = &key[self.before_keys..];
         self.row(hash_key(key), key.len(), value);
     }
 
     /// A row that `compute` stores where it found none.
     #[inline(always)]
     pub fn stored(&mut self, key: &[u8], value: &[u8]) {
-        self.bytes += (key.len() + value.len()) as u64;
+        self.bytes += (key.len() - self.before_keys + value.len()) as u64;
     }
 
-    /// A document that a query decoded in this time, in nanoseconds.
+    /// A document that was decoded in this time, in nanoseconds.
     #[inline(always)]
     pub(crate) fn decoded(&mut self, nanos: u64) {
         self.examined += 1;
@@ -65,6 +72,8 @@ impl Reads {
         self.rows += other.rows;
         self.misses += other.misses;
         self.bytes += other.bytes;
+        self.entries += other.entries;
+        self.changed += other.changed;
         self.examined += other.examined;
         self.decode += other.decode;
         self.digest = self.digest.wrapping_add(other.digest);

@@ -36,6 +36,8 @@ impl EngineCatalog for Catalog {
             ordered: can.ordered,
             persistent: can.persistent,
             processes: can.processes,
+            concurrent_writers: can.concurrent_writers,
+            own_documents: can.own_documents,
             max_key: can.max_key,
             classes: described.promises.iter().map(|promise| promise.class).collect(),
         })
@@ -76,7 +78,7 @@ mod tests {
     #[test]
     fn an_option_at_fault_is_named() {
         let options = BTreeMap::from([("no_such_option".to_owned(), OptionValue::Bool(true))]);
-        let store = StoreSpec { engine: "memory".to_owned(), durability: None, options };
+        let store = StoreSpec { options, ..StoreSpec::of("memory") };
         let faults = Catalog.check(&store);
         assert_eq!(faults[0].option.as_deref(), Some("no_such_option"));
     }

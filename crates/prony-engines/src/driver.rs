@@ -12,11 +12,16 @@ use std::path::Path;
 
 use prony_model::record::effective::NamedSettings;
 pub use prony_model::record::effective::{InForce, PowerCut, ProcessCrash, Promise};
-use prony_model::spec::{Durability, OptionValue, StoreSpec};
+use prony_model::spec::{DocumentSpec, Durability, FieldPath, FieldValue, OptionValue, QuerySpec, StoreSpec};
 use serde::{Deserialize, Serialize};
+
+use crate::own_query::OwnQuery;
 
 /// The smallest key that every engine takes: a scan from here reads everything.
 pub const FIRST_KEY: &[u8] = &[0];
+
+/// Whether a scan continues after a row.
+pub type Then = std::ops::ControlFlow<()>;
 
 /// A storage engine.
 pub trait Driver: 'static {
@@ -37,6 +42,11 @@ pub trait Driver: 'static {
     /// # Errors
     /// Whatever the engine says.
     fn open(dir: &Path, spec: &StoreSpec) -> Result<Self::Store, EngineError>;
+
+    /// The query in the engine's own language, with [`Capabilities::own_documents`].
+    fn own_query(_query: &QuerySpec, _document: &DocumentSpec) -> Option<OwnQuery> {
+        None
+    }
 }
 
 /// An open store, shared by the client threads.
@@ -51,6 +61,22 @@ pub trait Store: Sync + Sized {
     /// # Errors
     /// Whatever the engine says.
     fn session(&self) -> Result<Self::Session<'_>, EngineError>;
+
+    /// The values are JSON documents with these indexes: called after the opening, with [`Capabilities::own_documents`].
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn set_up_documents(&mut self, _indexes: &[Vec<FieldPath>]) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// What the engine says of the way in which it runs a query in its own language.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn explain(&self, _own_query: &str) -> Result<String, EngineError> {
+        Ok(String::new())
+    }
 
     /// Pragmas, flags and options in force, read back from the engine where it can be asked.
     ///
@@ -87,6 +113,14 @@ pub trait Session {
     where
         Self: 't;
 
+    /// Prepares a query in the engine's own language, so that its first run is like the others.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn prepare(&mut self, _own_query: &str) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// Begins a read transaction; never takes a writer's lock.
     ///
     /// # Errors
@@ -108,11 +142,25 @@ pub trait Read: Sized {
     /// Whatever the engine says; `Unsupported` in a write transaction without [`Capabilities::reads_own_writes`].
     fn get(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError>;
 
-    /// Hands at most `limit` rows with keys from `from` on, in key order, to `row`; returns their number.
+    /// Hands the rows with keys from `from` on, in key order, to `row`, until that breaks off.
     ///
     /// # Errors
     /// As [`Read::get`].
-    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError>;
+    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError>;
+
+    /// Runs a query in the engine's own language, with what it binds: hands keys and values to `row` in their order, or
+    /// returns how many there are if the query counts them.
+    ///
+    /// # Errors
+    /// Whatever the engine says; `Unsupported` without [`Capabilities::own_documents`].
+    fn select(
+        &mut self,
+        _own_query: &str,
+        _bound: &[FieldValue],
+        _row: impl FnMut(&[u8], &[u8]) -> Then,
+    ) -> Result<u64, EngineError> {
+        Err(EngineError::Unsupported { engine: "the engine", what: "queries".to_owned() })
+    }
 
     /// Ends a read transaction; discards a write transaction.
     ///
@@ -188,6 +236,8 @@ pub struct Capabilities {
     pub processes: bool,
     /// Several threads make write transactions at the same time.
     pub concurrent_writers: bool,
+    /// It answers queries over JSON documents itself, and has indexes of its own.
+    pub own_documents: bool,
     /// Longest key in bytes, where there is a bound.
     pub max_key: Option<u64>,
 }
@@ -277,6 +327,9 @@ pub enum EngineError {
         /// The engine's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// What is stored contradicts itself.
+    #[error("the stored data are wrong: {0}")]
+    WrongData(String),
     /// The engine's own error.
     #[error("`{engine}` failed while {doing}")]
     Engine {

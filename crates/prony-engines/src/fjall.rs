@@ -25,7 +25,7 @@ use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Write,
+    Session, Settings, Store, Then, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, one_of, option, promise};
@@ -219,6 +219,7 @@ impl Driver for Fjall {
                 persistent: true,
                 processes: false,
                 concurrent_writers: false,
+                own_documents: false,
                 max_key: Some(MAX_KEY as u64),
             },
             promises: promises(),
@@ -332,22 +333,15 @@ fn scan_in(
     over: &impl Readable,
     keyspace: &SingleWriterTxKeyspace,
     from: &[u8],
-    limit: u64,
-    mut row: impl FnMut(&[u8], &[u8]),
-) -> Result<u64, EngineError> {
-    let mut rows = 0;
-    if limit == 0 {
-        return Ok(rows);
-    }
+    mut row: impl FnMut(&[u8], &[u8]) -> Then,
+) -> Result<(), EngineError> {
     for guard in over.range::<&[u8], _>(keyspace, from..) {
         let (key, value) = guard.into_inner().map_err(while_("scanning"))?;
-        row(&key, &value);
-        rows += 1;
-        if rows == limit {
+        if row(&key, &value).is_break() {
             break;
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 impl Read for FjallRead<'_> {
@@ -355,8 +349,8 @@ impl Read for FjallRead<'_> {
         get_in(&self.snapshot, &self.store.keyspace, key, found)
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        scan_in(&self.snapshot, &self.store.keyspace, from, limit, row)
+    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        scan_in(&self.snapshot, &self.store.keyspace, from, row)
     }
 
     fn finish(self) -> Result<(), EngineError> {
@@ -369,8 +363,8 @@ impl Read for FjallWrite<'_> {
         get_in(&self.txn, &self.store.keyspace, key, found)
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        scan_in(&self.txn, &self.store.keyspace, from, limit, row)
+    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        scan_in(&self.txn, &self.store.keyspace, from, row)
     }
 
     fn finish(self) -> Result<(), EngineError> {

@@ -14,6 +14,7 @@ pub mod lmdb;
 pub mod mdbx;
 pub mod memory;
 mod options;
+pub mod own_query;
 pub mod phases;
 #[cfg(feature = "redb")]
 pub mod redb;

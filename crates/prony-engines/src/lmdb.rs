@@ -22,7 +22,7 @@ use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Write,
+    Session, Settings, Store, Then, Write,
 };
 use crate::failure::{advised, failed, failed_writing, refused};
 use crate::options::{self, option, promise};
@@ -181,6 +181,7 @@ impl Driver for Lmdb {
                 persistent: true,
                 processes: true,
                 concurrent_writers: false,
+                own_documents: false,
                 max_key: Some(MAX_KEY),
             },
             promises: promises(),
@@ -328,22 +329,15 @@ fn scan_in(
     db: Database<Bytes, Bytes>,
     txn: &RoTxn,
     from: &[u8],
-    limit: u64,
-    mut row: impl FnMut(&[u8], &[u8]),
-) -> heed::Result<u64> {
-    let mut rows = 0;
-    if limit == 0 {
-        return Ok(rows);
-    }
+    mut row: impl FnMut(&[u8], &[u8]) -> Then,
+) -> heed::Result<()> {
     for entry in db.range(txn, &(Bound::Included(from), Bound::Unbounded))? {
         let (key, value) = entry?;
-        row(key, value);
-        rows += 1;
-        if rows == limit {
+        if row(key, value).is_break() {
             break;
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 impl Read for LmdbRead<'_> {
@@ -351,8 +345,8 @@ impl Read for LmdbRead<'_> {
         get_in(self.db, &self.txn, key, found).map_err(while_("reading a value"))
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        scan_in(self.db, &self.txn, from, limit, row).map_err(while_("scanning"))
+    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        scan_in(self.db, &self.txn, from, row).map_err(while_("scanning"))
     }
 
     fn finish(self) -> Result<(), EngineError> {
@@ -366,8 +360,8 @@ impl Read for LmdbWrite<'_> {
         get_in(self.store.db, &self.txn, key, found).map_err(while_("reading a value"))
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        scan_in(self.store.db, &self.txn, from, limit, row).map_err(while_("scanning"))
+    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        scan_in(self.store.db, &self.txn, from, row).map_err(while_("scanning"))
     }
 
     fn finish(self) -> Result<(), EngineError> {

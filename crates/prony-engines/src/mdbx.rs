@@ -29,7 +29,7 @@ use self_cell::self_cell;
 
 use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Write,
+    Session, Settings, Store, Then, Write,
 };
 use crate::failure::{advised, failed, refused};
 use crate::options::{self, option, promise};
@@ -209,6 +209,7 @@ impl Driver for Mdbx {
                 persistent: true,
                 processes: true,
                 concurrent_writers: false,
+                own_documents: false,
                 max_key: Some(MAX_KEY as u64),
             },
             promises: promises(),
@@ -321,20 +322,16 @@ fn scan_in<'t, K: TransactionKind>(
     txn: &'t Transaction<'_, K, NoWriteMap>,
     table: &Table<'t>,
     from: &[u8],
-    limit: u64,
-    mut row: impl FnMut(&[u8], &[u8]),
-) -> libmdbx::Result<u64> {
+    mut row: impl FnMut(&[u8], &[u8]) -> Then,
+) -> libmdbx::Result<()> {
     let mut cursor = txn.cursor(table)?;
-    let mut rows = 0;
     for entry in cursor.iter_from::<Cow<'t, [u8]>, Cow<'t, [u8]>>(from) {
-        if rows == limit {
+        let (key, value) = entry?;
+        if row(&key, &value).is_break() {
             break;
         }
-        let (key, value) = entry?;
-        row(&key, &value);
-        rows += 1;
     }
-    Ok(rows)
+    Ok(())
 }
 
 impl Read for MdbxRead<'_> {
@@ -342,8 +339,8 @@ impl Read for MdbxRead<'_> {
         self.0.with_dependent(|txn, table| get_in(txn, table, key, found)).map_err(while_("reading a value"))
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        self.0.with_dependent(|txn, table| scan_in(txn, table, from, limit, row)).map_err(while_("scanning"))
+    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        self.0.with_dependent(|txn, table| scan_in(txn, table, from, row)).map_err(while_("scanning"))
     }
 
     fn finish(self) -> Result<(), EngineError> {
@@ -356,8 +353,8 @@ impl Read for MdbxWrite<'_> {
         self.open.with_dependent(|txn, table| get_in(txn, table, key, found)).map_err(while_("reading a value"))
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        self.open.with_dependent(|txn, table| scan_in(txn, table, from, limit, row)).map_err(while_("scanning"))
+    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        self.open.with_dependent(|txn, table| scan_in(txn, table, from, row)).map_err(while_("scanning"))
     }
 
     fn finish(self) -> Result<(), EngineError> {

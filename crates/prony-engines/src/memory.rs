@@ -23,7 +23,7 @@ use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, Promise, Read, Session, Settings, Store,
-    Write,
+    Then, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, promise};
@@ -87,6 +87,7 @@ impl Driver for Memory {
                 persistent: false,
                 processes: false,
                 concurrent_writers: false,
+                own_documents: false,
                 max_key: None,
             },
             promises: promises(),
@@ -170,10 +171,9 @@ impl Read for MemoryRead<'_> {
         Ok(self.map.get(key).map(|value| found(value)).is_some())
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, mut row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let rows = self.map.range::<[u8], _>(from_on(from)).take(limit);
-        Ok(rows.map(|(key, value)| row(key, value)).count() as u64)
+    fn scan(&mut self, from: &[u8], mut row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        let _ = self.map.range::<[u8], _>(from_on(from)).try_for_each(|(key, value)| row(key, value));
+        Ok(())
     }
 
     fn finish(self) -> Result<(), EngineError> {
@@ -189,12 +189,11 @@ impl Read for MemoryWrite<'_> {
         }
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, mut row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+    fn scan(&mut self, from: &[u8], mut row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         let map = self.store.shared();
         let mut stored = map.range::<[u8], _>(from_on(from)).peekable();
         let mut changed = self.changes.range::<[u8], _>(from_on(from)).peekable();
-        let mut rows = 0;
-        while rows < limit {
+        loop {
             let change_is_next = match (stored.peek(), changed.peek()) {
                 (None, None) => break,
                 (Some((stored, _)), Some((changed, _))) => changed <= stored,
@@ -209,10 +208,11 @@ impl Read for MemoryWrite<'_> {
                 let Some(entry) = stored.next() else { break };
                 entry
             };
-            row(key, value);
-            rows += 1;
+            if row(key, value).is_break() {
+                break;
+            }
         }
-        Ok(rows)
+        Ok(())
     }
 
     fn finish(self) -> Result<(), EngineError> {

@@ -180,7 +180,7 @@ mod tests {
 
     fn spec(options: &[(&str, OptionValue)]) -> StoreSpec {
         let options = options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        StoreSpec { engine: "some".to_owned(), durability: None, options }
+        StoreSpec { options, ..StoreSpec::of("some") }
     }
 
     fn known() -> Vec<OptionSpec> {

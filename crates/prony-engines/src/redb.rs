@@ -21,7 +21,7 @@ use self_cell::self_cell;
 
 use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Write,
+    Session, Settings, Store, Then, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, option, promise};
@@ -131,6 +131,7 @@ impl Driver for Redb {
                 persistent: true,
                 processes: false,
                 concurrent_writers: false,
+                own_documents: false,
                 max_key: None,
             },
             promises: promises(),
@@ -239,7 +240,7 @@ impl Session for RedbSession<'_> {
     }
 }
 
-type Scanned = Result<u64, ::redb::StorageError>;
+type Scanned = Result<(), ::redb::StorageError>;
 
 fn get_in(
     table: &impl ReadableTable<Bytes, Bytes>,
@@ -252,22 +253,15 @@ fn get_in(
 fn scan_in(
     table: &impl ReadableTable<Bytes, Bytes>,
     from: &[u8],
-    limit: u64,
-    mut row: impl FnMut(&[u8], &[u8]),
+    mut row: impl FnMut(&[u8], &[u8]) -> Then,
 ) -> Scanned {
-    let mut rows = 0;
-    if limit == 0 {
-        return Ok(rows);
-    }
     for entry in table.range::<&[u8]>(from..)? {
         let (key, value) = entry?;
-        row(key.value(), value.value());
-        rows += 1;
-        if rows == limit {
+        if row(key.value(), value.value()).is_break() {
             break;
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 impl Read for RedbRead {
@@ -275,8 +269,8 @@ impl Read for RedbRead {
         get_in(&self.table, key, found).map_err(while_("reading a value"))
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        scan_in(&self.table, from, limit, row).map_err(while_("scanning"))
+    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        scan_in(&self.table, from, row).map_err(while_("scanning"))
     }
 
     fn finish(self) -> Result<(), EngineError> {
@@ -289,8 +283,8 @@ impl Read for RedbWrite {
         self.0.with_dependent(|_, table| get_in(table, key, found)).map_err(while_("reading a value"))
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        self.0.with_dependent(|_, table| scan_in(table, from, limit, row)).map_err(while_("scanning"))
+    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        self.0.with_dependent(|_, table| scan_in(table, from, row)).map_err(while_("scanning"))
     }
 
     fn finish(self) -> Result<(), EngineError> {

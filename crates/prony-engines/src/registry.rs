@@ -124,12 +124,11 @@ fn suggestion(engine: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::*;
 
     fn spec(engine: &str) -> StoreSpec {
-        StoreSpec { engine: engine.to_owned(), durability: None, options: BTreeMap::new() }
+        StoreSpec::of(engine)
     }
 
     #[test]

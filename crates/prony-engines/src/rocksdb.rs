@@ -23,7 +23,7 @@ use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Write,
+    Session, Settings, Store, Then, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, one_of, option, promise};
@@ -198,6 +198,7 @@ impl Driver for RocksDb {
                 persistent: true,
                 processes: false,
                 concurrent_writers: true,
+                own_documents: false,
                 max_key: None,
             },
             promises: promises(),
@@ -309,19 +310,16 @@ impl Session for RocksDbSession<'_> {
 fn scan_in<D: DBAccess>(
     mut rows: DBRawIteratorWithThreadMode<'_, D>,
     from: &[u8],
-    limit: u64,
-    mut row: impl FnMut(&[u8], &[u8]),
-) -> Result<u64, EngineError> {
-    let mut count = 0;
+    mut row: impl FnMut(&[u8], &[u8]) -> Then,
+) -> Result<(), EngineError> {
     rows.seek(from);
-    while count < limit {
-        let Some((key, value)) = rows.item() else { break };
-        row(key, value);
-        count += 1;
+    while let Some((key, value)) = rows.item() {
+        if row(key, value).is_break() {
+            break;
+        }
         rows.next();
     }
-    rows.status().map_err(while_("scanning"))?;
-    Ok(count)
+    rows.status().map_err(while_("scanning"))
 }
 
 impl Read for RocksDbRead<'_> {
@@ -330,8 +328,8 @@ impl Read for RocksDbRead<'_> {
         Ok(value.map(|value| found(&value)).is_some())
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        scan_in(self.0.raw_iterator(), from, limit, row)
+    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        scan_in(self.0.raw_iterator(), from, row)
     }
 
     fn finish(self) -> Result<(), EngineError> {
@@ -345,8 +343,8 @@ impl Read for RocksDbWrite<'_> {
         Ok(value.map(|value| found(&value)).is_some())
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        scan_in(self.0.raw_iterator(), from, limit, row)
+    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        scan_in(self.0.raw_iterator(), from, row)
     }
 
     fn finish(self) -> Result<(), EngineError> {

@@ -20,7 +20,7 @@ use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Write,
+    Session, Settings, Store, Then, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, one_of, option, promise};
@@ -136,6 +136,7 @@ impl Driver for Sled {
                 persistent: true,
                 processes: false,
                 concurrent_writers: true,
+                own_documents: false,
                 max_key: None,
             },
             promises: promises(),
@@ -224,14 +225,14 @@ impl Read for SledRead<'_> {
         Ok(value.map(|value| found(&value)).is_some())
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, mut row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        let mut rows = 0;
-        for entry in self.tree.range(from..).take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+    fn scan(&mut self, from: &[u8], mut row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        for entry in self.tree.range(from..) {
             let (key, value) = entry.map_err(while_("scanning"))?;
-            row(&key, &value);
-            rows += 1;
+            if row(&key, &value).is_break() {
+                break;
+            }
         }
-        Ok(rows)
+        Ok(())
     }
 
     fn finish(self) -> Result<(), EngineError> {
@@ -244,7 +245,7 @@ impl Read for SledWrite<'_> {
         Err(own_writes())
     }
 
-    fn scan(&mut self, _: &[u8], _: u64, _: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+    fn scan(&mut self, _: &[u8], _: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         Err(own_writes())
     }
 

@@ -11,8 +11,8 @@ use std::ops::Range;
 use crate::answers::Reads;
 pub(crate) use crate::clock::thread_cpu;
 pub use crate::clock::{now, process_cpu};
-use crate::documents::{Query, find};
-use crate::driver::{EngineError, Read, Session, Write};
+use crate::documents::{Indexed, Query, find};
+use crate::driver::{EngineError, Read, Session, Then, Write};
 
 /// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub struct Op<'a> {
     pub value: &'a [u8],
     /// The queries of [`Kind::Find`]; empty otherwise.
     pub queries: &'a [Query],
+    /// What a write changes in the indexes; `None` where the store has none.
+    pub indexed: Option<Indexed<'a>>,
 }
 
 /// Where the operations come from.
@@ -191,7 +193,42 @@ fn get<R: Read>(txn: &mut R, op: Op<'_>, reads: &mut Reads) -> Result<bool, Engi
 
 #[inline(always)]
 fn scan<R: Read>(txn: &mut R, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
-    txn.scan(op.key, op.rows, |key, value| reads.keyed(key, value)).map(drop)
+    let mut left = op.rows;
+    if left == 0 {
+        return Ok(());
+    }
+    txn.scan(op.key, |key, value| {
+        reads.keyed(key, value);
+        left -= 1;
+        if left == 0 { Then::Break(()) } else { Then::Continue(()) }
+    })
+}
+
+#[inline(always)]
+fn index<W: Write>(txn: &mut W, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
+    op.indexed.map_or(Ok(()), |indexed| indexed.change(txn, op.key, reads, |_, _| ()))
+}
+
+/// The old value is read once, whether or not its entries have to be removed.
+#[inline(always)]
+fn read_modify_write<W: Write>(txn: &mut W, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
+    let Some(indexed) = op.indexed else {
+        get(txn, op, reads)?;
+        return txn.put(op.key, op.value);
+    };
+    let mut found = false;
+    indexed.change(txn, op.key, reads, |value, reads| {
+        reads.numbered(op.number, op.key.len(), value);
+        found = true;
+    })?;
+    reads.misses += u64::from(!found);
+    txn.put(op.key, op.value)
+}
+
+#[inline(always)]
+fn put<W: Write>(txn: &mut W, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
+    index(txn, op, reads)?;
+    txn.put(op.key, op.value)
 }
 
 /// One operation in a transaction. A type and not a closure, so that it is inlined for certain.
@@ -220,16 +257,19 @@ impl<W: Write> Step<W> for Writing {
     #[inline(always)]
     fn step(txn: &mut W, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
         match op.kind {
-            Kind::Put => txn.put(op.key, op.value),
-            Kind::Append => txn.append(op.key, op.value),
-            Kind::Delete => txn.delete(op.key).map(|found| reads.misses += u64::from(!found)),
+            Kind::Put => put(txn, op, reads),
+            Kind::Append => {
+                index(txn, op, reads)?;
+                txn.append(op.key, op.value)
+            }
+            Kind::Delete => {
+                index(txn, op, reads)?;
+                txn.delete(op.key).map(|found| reads.misses += u64::from(!found))
+            }
             Kind::Read | Kind::Scan | Kind::Find => Reading::step(txn, op, reads),
             Kind::Compute if get(txn, op, reads)? => Ok(()),
-            Kind::Compute => txn.put(op.key, op.value).map(|()| reads.stored(op.key, op.value)),
-            Kind::ReadModifyWrite => {
-                get(txn, op, reads)?;
-                txn.put(op.key, op.value)
-            }
+            Kind::Compute => put(txn, op, reads).map(|()| reads.stored(op.key, op.value)),
+            Kind::ReadModifyWrite => read_modify_write(txn, op, reads),
         }
     }
 }
@@ -248,8 +288,8 @@ fn in_own_transactions<S: Session>(
 ) -> Result<u64, EngineError> {
     match op.kind {
         Kind::Read | Kind::Scan | Kind::Find => read_in_own_transaction(session, op, reads).map(|_| 1),
-        Kind::Put | Kind::Append => write_in_own_transaction(session, op, reads).map(|()| 1),
-        Kind::Compute | Kind::ReadModifyWrite | Kind::Delete => {
+        Kind::Put | Kind::Append if op.indexed.is_none() => write_in_own_transaction(session, op, reads).map(|()| 1),
+        Kind::Put | Kind::Append | Kind::Compute | Kind::ReadModifyWrite | Kind::Delete => {
             let read = *reads;
             let done = read_and_write(session, op, reads, own_reads);
             // Rows that an operation read before it failed are no answer of the phase.

@@ -3,15 +3,17 @@
 use super::decode::phase::Placed;
 use super::problem::{Problem, Problems};
 use prony_model::catalog::EngineFacts;
-use prony_model::spec::{Action, Grouping, Ops};
+use prony_model::spec::{Action, Grouping, Ops, Order, StoreSpec};
 
 /// The hint where one variant of several has a fault.
 const SKIP: &str = "leave the variant out with `[design] skip`, or the phase with `when`";
 
 /// Checks the phases in order, and settles which transactions stay open.
-pub(crate) fn settle(phases: &mut [Placed], engine: &str, facts: &EngineFacts, problems: &mut Problems<'_>) {
+pub(crate) fn settle(phases: &mut [Placed], store: &StoreSpec, facts: &EngineFacts, problems: &mut Problems<'_>) {
     stay_open(phases);
-    let mut walk = Sequence { engine, facts, problems, open: None, closed: None };
+    let indexed = !store.indexes.is_empty() && !facts.own_documents;
+    let mut walk =
+        Sequence { engine: &store.engine, indexed, facts, problems, written: false, open: None, closed: None };
     for phase in phases.iter_mut() {
         walk.phase(phase);
     }
@@ -41,8 +43,12 @@ struct Since {
 
 struct Sequence<'p, 't, 'f> {
     engine: &'f str,
+    /// The documents have indexes.
+    indexed: bool,
     facts: &'f EngineFacts,
     problems: &'p mut Problems<'t>,
+    /// A phase before has written.
+    written: bool,
     /// The phase whose transaction is open.
     open: Option<Since>,
     /// The phase that closed the store.
@@ -59,6 +65,7 @@ impl Sequence<'_, '_, '_> {
             _ => {}
         }
         self.engine_can(phase);
+        self.entries(phase);
         self.transaction(phase);
     }
 
@@ -107,6 +114,41 @@ impl Sequence<'_, '_, '_> {
             "cannot read inside a write transaction",
         );
         self.need(survives, self.facts.persistent, phase.action.clone(), "keeps no data when it is closed");
+    }
+
+    /// What replaces a document must remove its entries from the indexes: it reads the document in its transaction, and no
+    /// other client may change it meanwhile.
+    fn entries(&mut self, phase: &Placed) {
+        let action = &phase.spec.action;
+        let replaces = match action {
+            Action::Update(_) | Action::Delete(_) => true,
+            Action::Put(_) => self.written,
+            Action::Mix(mix) => {
+                mix.weights.update > 0.0 || mix.weights.read_modify_write > 0.0 || mix.weights.delete > 0.0
+            }
+            _ => false,
+        };
+        self.written |= writes(action);
+        if !self.indexed || !replaces {
+            return;
+        }
+        let lack = "cannot read inside a write transaction, which a change of indexed documents needs";
+        self.need(true, self.facts.reads_own_writes, phase.action.clone(), lack);
+        // A pass in these orders gives each client records of its own.
+        let apart = |ops: &Ops| matches!(ops.order, Order::Record | Order::Key | Order::Shuffled);
+        let shares = matches!(action, Action::Mix(_)) || action.ops().is_some_and(|ops| !apart(ops));
+        let threads = action.ops().map_or(1, |ops| ops.threads);
+        if threads > 1 && shares && self.facts.concurrent_writers {
+            let message = format!(
+                "`{}` has concurrent writers: if two threads change the same document at the same time, entries of indexes may be \
+                 left behind",
+                self.engine
+            );
+            let problem = Problem::new(phase.threads.clone().unwrap_or_else(|| phase.action.clone()), message);
+            self.problems.add(problem.hint(
+                "use one thread, or without a mix the order `shuffled`, in which each thread has records of its own",
+            ));
+        }
     }
 
     fn need(&mut self, wanted: bool, offered: bool, at: std::ops::Range<usize>, lack: &str) {

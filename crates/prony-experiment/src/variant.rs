@@ -5,19 +5,19 @@ use super::decode::instance::Started;
 use super::decode::order::Phases;
 use super::decode::phase::Placed;
 use super::decode::trigger::Frame;
-use super::decode::{data, order, phase, program, store};
+use super::decode::{data, indexes, order, phase, program, store};
 use super::environment::EnvironmentValues;
 use super::factors::{FactorDef, selection};
 use super::grammar;
 use super::node::{Entry, Node, RawExperiment, Value};
-use super::problem::{Problem, Problems, known_hint};
+use super::problem::{Problem, Problems};
 use super::sequence;
 use super::shape::TableShape;
 use super::subject::{self, Chosen};
 use super::substitute::{self, Levels};
 use super::validate::{Holes, Walk, via};
 use prony_model::catalog::{EngineCatalog, Surroundings};
-use prony_model::spec::{Action, DataSpec, FieldPath, QuerySpec, Subject, TrialSpec, ValueSpec};
+use prony_model::spec::{Action, DataSpec, QuerySpec, Subject, TrialSpec, ValueSpec};
 
 /// What all variants have in common.
 pub(crate) struct Context<'a> {
@@ -148,7 +148,8 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     let mut phases = phases?;
     needs_data(&phases, root.get("data").is_some(), problems);
     needs_documents(&phases, data.as_ref(), problems);
-    sequence::settle(&mut phases, &store.engine, &facts, problems);
+    indexes::fit(&node, &store, &facts, data.as_ref(), problems);
+    sequence::settle(&mut phases, &store, &facts, problems);
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
     let spec = TrialSpec { subject: Subject::Store(store), data: known(root, data)?, phases, limits };
     lacking(context, &spec, &[("data", records.as_ref()), ("limits", limited.as_ref())], problems);
@@ -313,10 +314,7 @@ fn needs_documents(phases: &[Placed], data: Option<&DataSpec>, problems: &mut Pr
         };
         let known = document.paths();
         for field in find.queries.iter().flat_map(QuerySpec::fields).filter(|field| !known.contains(field)) {
-            let names: Vec<String> = known.iter().map(FieldPath::to_string).collect();
-            let hint = known_hint(&field.to_string(), names.iter().map(String::as_str));
-            let message = format!("the documents of `[data.document]` have no field `{field}`");
-            problems.add(Problem::new(placed.action.clone(), message).maybe_hint(hint));
+            problems.add(indexes::unknown(field, &known, placed.action.clone()));
         }
     }
 }

@@ -73,6 +73,10 @@ pub struct EngineFacts {
     pub persistent: bool,
     /// Several processes can have one store open.
     pub processes: bool,
+    /// Several threads make write transactions at the same time.
+    pub concurrent_writers: bool,
+    /// It answers queries over JSON documents itself, and has indexes of its own.
+    pub own_documents: bool,
     /// Longest key in bytes, where there is a bound.
     pub max_key: Option<u64>,
     /// The durability classes it offers.

@@ -289,8 +289,79 @@ impl DocumentSpec {
         paths
     }
 
+    /// What documents may have at a path.
+    pub fn kinds(&self, path: &FieldPath) -> Kinds {
+        let mut kinds = Kinds::default();
+        kinds.add_of(&self.fields, &path.0);
+        kinds
+    }
+
     /// The generator of the field `id`, from which keys are made.
     pub fn id(&self) -> Option<&Generator> {
         self.fields.iter().find(|field| field.name == "id").map(|field| &field.value)
+    }
+}
+
+/// What documents may have at a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kinds {
+    /// Nothing.
+    pub missing: bool,
+    /// Null.
+    pub null: bool,
+    /// `true` or `false`.
+    pub flag: bool,
+    /// A number.
+    pub number: bool,
+    /// Text.
+    pub text: bool,
+    /// A list.
+    pub list: bool,
+    /// Nested fields.
+    pub fields: bool,
+}
+
+impl Kinds {
+    fn add_of(&mut self, fields: &[FieldSpec], path: &[String]) {
+        let Some((name, rest)) = path.split_first() else {
+            self.fields = true;
+            return;
+        };
+        match fields.iter().find(|field| field.name == *name) {
+            Some(field) => {
+                self.missing |= field.present.get() < 1.0;
+                self.add_made(&field.value, rest);
+            }
+            None => self.missing = true,
+        }
+    }
+
+    fn add_made(&mut self, generator: &Generator, path: &[String]) {
+        match generator {
+            Generator::Fields(inner) => self.add_of(inner, path),
+            Generator::Constant(value) => self.add_value(value.at(path)),
+            Generator::Cycle(values) => values.iter().for_each(|value| self.add_value(value.at(path))),
+            _ if !path.is_empty() => self.missing = true,
+            Generator::Sequence { .. } | Generator::Uniform(..) | Generator::Zipfian(..) => self.number = true,
+            Generator::List { .. } | Generator::Items(_) => self.list = true,
+            Generator::Template(_)
+            | Generator::Text { .. }
+            | Generator::Words { .. }
+            | Generator::Uuid
+            | Generator::Date { .. } => self.text = true,
+        }
+    }
+
+    fn add_value(&mut self, value: Option<&FieldValue>) {
+        let kind = match value {
+            None => &mut self.missing,
+            Some(FieldValue::Null) => &mut self.null,
+            Some(FieldValue::Bool(_)) => &mut self.flag,
+            Some(FieldValue::Int(_) | FieldValue::Float(_)) => &mut self.number,
+            Some(FieldValue::Text(_)) => &mut self.text,
+            Some(FieldValue::List(_)) => &mut self.list,
+            Some(FieldValue::Fields(_)) => &mut self.fields,
+        };
+        *kind = true;
     }
 }

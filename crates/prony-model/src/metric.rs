@@ -80,7 +80,7 @@ metrics! {
     Gap "gap" Nanos Lower false "Wall time outside timed sections: preparing keys and values";
     GapCpu "gap.cpu" Nanos Lower false "CPU time of the worker outside timed sections: preparing keys and values; included in `cpu`";
     Encode "encode" Nanos Lower false "Time in which the clients encoded documents, added up; outside timed sections, so not in `time`";
-    Decode "decode" Nanos Lower false "Time in which queries decoded documents, added up over the clients; inside timed sections";
+    Decode "decode" Nanos Lower false "Time in which documents were decoded, added up over the clients; inside timed sections";
     Cpu "cpu" Nanos Lower false "CPU time, user and system, of the whole process tree";
     CpuUser "cpu.user" Nanos Lower false "CPU time in user mode of the whole process tree";
     CpuSystem "cpu.system" Nanos Lower false "CPU time in the kernel of the whole process tree";
@@ -94,7 +94,9 @@ metrics! {
     Operations "operations" Count Neither false "Operations that succeeded";
     Errors "errors" Count Lower false "Operations that failed";
     Transactions "transactions" Count Neither false "Transactions committed, or read transactions ended";
-    Examined "examined" Count Lower false "Documents that queries decoded and tested";
+    Entries "entries" Count Lower false "Entries of indexes that queries read";
+    EntriesWritten "entries.written" Count Neither false "Entries of indexes that were stored or removed";
+    Examined "examined" Count Lower false "Documents that were decoded, by queries or to change their indexes";
     Rows "rows" Count Neither false "Rows that reads returned";
     Misses "misses" Count Neither false "Reads that found no row";
     Distinct "distinct" Count Neither false "Distinct keys touched";
@@ -142,7 +144,7 @@ metrics! {
     SwitchesForced "switches.forced" Count Lower false "Context switches by preemption";
     Disk "disk" Bytes Lower false "Blocks allocated to the store's files at the phase's end";
     DiskLength "disk.length" Bytes Lower false "Length of the store's files at the phase's end";
-    UserBytes "user.bytes" Bytes Neither false "Bytes of keys and values handed to or taken from the engine";
+    UserBytes "user.bytes" Bytes Neither false "Bytes of the keys and values of records handed to or taken from the engine, without entries of indexes";
     Cached "cached" Ratio Neither false "Share of the store's pages in the page cache at the phase's begin";
     SettleTime "settle.time" Nanos Lower false "Time from the begin of a phase that waits for quiet to the last \
         activity above the thresholds, for the signs of activity that `of` names; the quiet time after it is included \

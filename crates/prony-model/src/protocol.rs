@@ -121,10 +121,15 @@ pub struct PhaseReport {
     /// Time in which documents were encoded, added up over the clients: outside timed sections. `None` where no document
     /// was written.
     pub encode: Option<Nanos>,
-    /// Time in which queries decoded documents, added up over the clients: inside timed sections. `None` where nothing is queried.
+    /// Time in which queries decoded documents, and writes those that they replaced, whose entries in the indexes they
+    /// encoded; added up over the clients, inside timed sections. `None` where none was decoded.
     pub decode: Option<Nanos>,
-    /// Documents that queries decoded; `None` where nothing is queried.
+    /// Documents that were decoded; `None` where nothing is queried and no index changed.
     pub examined: Option<u64>,
+    /// Entries of indexes that queries read; `None` where nothing is queried or the store has no index.
+    pub entries: Option<u64>,
+    /// Entries of indexes that were stored or removed; `None` where nothing is written or the store has no index.
+    pub entries_written: Option<u64>,
     /// Operations that succeeded.
     pub operations: u64,
     /// Operations that failed.
@@ -168,6 +173,8 @@ pub struct PhaseReport {
     pub resident: Option<Reading<f64>>,
     /// What a `verify` could check.
     pub verified: Option<Verified>,
+    /// How the queries read, where the store has indexes.
+    pub plan: Option<String>,
     /// What a reader should know of this phase.
     pub notes: Vec<String>,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use super::document::{DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Generator, Size};
+pub use super::document::{DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Generator, Kinds, Size};
 use super::program::{ObserveSpec, ProgramSpec};
 pub use super::query::{Filter, Operand, QuerySpec, SortKey, Test};
 pub use super::settle::{SettleSpec, Sign, Signs, not_settled};
@@ -70,6 +70,19 @@ pub struct StoreSpec {
     pub durability: Option<Durability>,
     /// The driver's own options, checked by the driver.
     pub options: BTreeMap<String, OptionValue>,
+    /// The indexes of the documents: the fields of each, in the order in which its entries are sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<Vec<FieldPath>>,
+}
+
+impl StoreSpec {
+    /// The most indexes that a store can have: an entry's first byte is its index's number.
+    pub const MOST_INDEXES: usize = 64;
+
+    /// The engine of this name with its defaults, without indexes.
+    pub fn of(engine: &str) -> Self {
+        Self { engine: engine.to_owned(), durability: None, options: BTreeMap::new(), indexes: Vec::new() }
+    }
 }
 
 /// The name derived from a store's three promises (METHOD 5.2), strongest first.

@@ -8,6 +8,7 @@ use prony_model::number::count;
 use prony_model::program::Change;
 use prony_model::record::{EffectiveProgram, Status, TrialRecord};
 use prony_model::units::Nanos;
+use serde_json::Value;
 
 use super::layout::varying;
 use super::machine;
@@ -151,10 +152,13 @@ fn constants(data: &RunData) -> Option<String> {
 
 /// Findings of all trials, each once with its number of trials, the gravest first.
 pub(super) fn findings(data: &RunData) -> Vec<FindingLine> {
+    // Variants may have different plans for the same query.
+    fn kind(f: &Finding) -> (&str, Severity, Option<&str>, Option<&Value>) {
+        (&f.guard, f.severity, f.phase.as_deref(), f.data.get("plan"))
+    }
     let mut found: Vec<(&Finding, usize)> = Vec::new();
     for finding in data.trials.iter().flat_map(|t| &t.findings) {
-        let same = |f: &Finding| (&f.guard, f.severity, &f.phase) == (&finding.guard, finding.severity, &finding.phase);
-        match found.iter_mut().find(|(f, _)| same(f)) {
+        match found.iter_mut().find(|(f, _)| kind(f) == kind(finding)) {
             Some((_, n)) => *n += 1,
             None => found.push((finding, 1)),
         }

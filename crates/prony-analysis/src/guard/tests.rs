@@ -42,7 +42,7 @@ fn phase_spec(name: &str, action: Action) -> PhaseSpec {
 
 fn spec(engine: &str) -> TrialSpec {
     TrialSpec {
-        subject: Subject::Store(StoreSpec { engine: engine.into(), durability: None, options: BTreeMap::new() }),
+        subject: Subject::Store(StoreSpec::of(engine)),
         data: Some(DataSpec {
             records: 1000,
             key: KeySpec::Integer { bytes: 8 },

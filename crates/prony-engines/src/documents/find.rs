@@ -1,25 +1,33 @@
-//! Answers queries in a transaction of a key-value engine, by reading all documents in the order of their keys.
+//! Answers queries in a transaction of a key-value engine: by reading all documents in the order of their keys, or those to
+//! which the entries in some ranges of an index lead. Either way each document is decoded and tested against the whole
+//! filter.
 //!
-//! Without a sort, rows are answered as they are found, and reading ends with the limit. With a sort and a limit, at most
-//! twice `skip + limit` documents are kept, or 64. So memory does not grow with the store, but for a sort without a limit.
+//! Where documents are found in the order of the rows, these are answered as they are found, and reading ends with the
+//! limit. Otherwise, with a limit, at most twice `skip + limit` documents are kept, or 64. So memory does not grow with the
+//! store, but for the rows of a query that needs them all in another order.
 
 use std::cmp::Ordering;
 
 use prony_model::random::mix;
-use prony_model::spec::{FieldValue, Filter, SortKey};
+use prony_model::spec::{FieldValue, QuerySpec, SortKey};
 use prony_workload::decode;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::compare::sorted;
 use super::filter::finds;
+use super::indexes::{DOCUMENTS, Indexes};
+use super::no_document;
+use super::plan::Range;
 use super::query::Query;
 use crate::answers::Reads;
 use crate::clock::now;
-use crate::driver::{EngineError, FIRST_KEY, Read};
+use crate::driver::{EngineError, FIRST_KEY, Read, Then};
 
-/// Documents of the first scan and of the longest, of a query that ends early: it reads few in vain.
-const FEWEST: u64 = 16;
-const MOST: u64 = 1024;
+/// The most entries of an index that are read before their documents: each scan begins anew at the entry behind.
+const MOST_ENTRIES: usize = 1024;
+
+/// No further entries are read once their keys have so many bytes.
+const ENOUGH_BYTES: usize = 128 * 1024;
 
 /// A document of an answer.
 #[derive(Debug)]
@@ -41,9 +49,9 @@ pub(crate) fn find<R: Read>(txn: &mut R, number: u64, queries: &[Query], reads: 
         let mut answer = Reads::default();
         let matched = run(txn, query, reads, |row| {
             // The order is part of the answer.
-            answer.selected(mix(identity.wrapping_add(row.position)), row.bytes, selected(query, row.document));
+            answer.selected(mix(identity.wrapping_add(row.position)), row.bytes, selected(query.spec(), row.document));
         })?;
-        if query.spec.count {
+        if query.spec().count {
             answer.selected(identity, 0, mix(matched));
         }
         reads.merge(answer);
@@ -52,53 +60,140 @@ pub(crate) fn find<R: Read>(txn: &mut R, number: u64, queries: &[Query], reads: 
 }
 
 /// Hands the rows of a query's answer to `row`, in their order; returns how many documents the filter found, which is all of
-/// them where the query counts or sorts. What was decoded is counted in `reads`.
+/// them where the query counts or its rows have to be sorted. What was read is counted in `reads`.
 ///
 /// # Errors
-/// Those of the engine, and a value that is no document.
+/// Those of the engine, a value that is no document, and an entry of an index without its document.
 pub fn run<R: Read>(
     txn: &mut R,
     query: &Query,
     reads: &mut Reads,
     row: impl FnMut(Row<'_>),
 ) -> Result<u64, EngineError> {
-    let mut search = Search { query, matched: 0, candidates: Vec::new(), row };
-    let (mut from, mut again) = (FIRST_KEY.to_vec(), 0);
-    let mut length = search.first_scan();
-    while !search.is_complete() {
-        let (mut fault, mut read) = (None, 0);
-        let wanted = length.saturating_add(again);
-        let returned = txn.scan(&from.clone(), wanted, |key, value| {
-            read += 1;
-            // The key at which this scan begins was the last one of the scan before.
-            if read <= again || fault.is_some() || search.is_complete() {
-                return;
-            }
-            fault = search.examine(key, value, reads).err();
-            if read == wanted {
-                from.clear();
-                from.extend_from_slice(key);
-            }
-        })?;
-        if let Some(source) = fault {
-            return Err(EngineError::Engine { engine: "find", doing: "decoding a document", source });
+    if let Some((text, bound)) = query.own() {
+        return run_own(txn, query, (text, bound), reads, row);
+    }
+    let planned = &*query.planned;
+    let mut search =
+        Search { query, in_order: planned.in_order(), matched: 0, candidates: Vec::new(), row, reads, fault: None };
+    match (&planned.indexes, &planned.plan) {
+        (Some(indexes), Some(plan)) => {
+            let mut batch = Batch { indexes, index: plan.index, keys: Vec::new(), ends: Vec::new() };
+            query.ranges.iter().try_for_each(|range| batch.search(txn, range, &mut search))?;
         }
-        if returned < wanted {
-            break;
-        }
-        again = 1;
-        length = length.saturating_mul(2).min(MOST);
+        (Some(_), None) => search.all(txn, &[DOCUMENTS], 1)?,
+        (None, _) => search.all(txn, FIRST_KEY, 0)?,
     }
     Ok(search.finish())
+}
+
+/// The same by the engine itself, whose rows are decoded.
+fn run_own<R: Read>(
+    txn: &mut R,
+    query: &Query,
+    (text, bound): (&str, &[FieldValue]),
+    reads: &mut Reads,
+    mut row: impl FnMut(Row<'_>),
+) -> Result<u64, EngineError> {
+    let (mut position, mut fault) = (query.spec().skip, None);
+    let found = txn.select(text, bound, |key, value| {
+        let begin = now();
+        let document = decode(query.planned.encoding, value);
+        reads.decoded(now().saturating_sub(begin));
+        match document {
+            Ok(document) => row(Row { position, key, document: &document, bytes: key.len() + value.len() }),
+            Err(error) => {
+                fault = Some(error);
+                return Then::Break(());
+            }
+        }
+        position += 1;
+        Then::Continue(())
+    })?;
+    fault.map_or(Ok(found), |error| Err(no_document(&*error)))
+}
+
+/// Entries of an index that are read before their documents: a transaction reads one thing at a time.
+struct Batch<'i> {
+    indexes: &'i Indexes,
+    index: usize,
+    keys: Vec<u8>,
+    /// Where each key ends.
+    ends: Vec<usize>,
+}
+
+impl Batch<'_> {
+    /// Examines the documents to which the entries in a range lead.
+    fn search<R: Read>(
+        &mut self,
+        txn: &mut R,
+        range: &Range,
+        search: &mut Search<'_, impl FnMut(Row<'_>)>,
+    ) -> Result<(), EngineError> {
+        let mut wanted = search.wanted();
+        let mut from = Some(range.0.clone());
+        while let Some(begin) = from.take().filter(|_| !search.is_complete()) {
+            self.keys.clear();
+            self.ends.clear();
+            txn.scan(&begin, |key, _| {
+                if key >= range.1.as_slice() {
+                    return Then::Break(());
+                }
+                self.keys.extend_from_slice(key);
+                self.ends.push(self.keys.len());
+                if self.ends.len() < wanted && self.keys.len() < ENOUGH_BYTES {
+                    return Then::Continue(());
+                }
+                // The next scan begins at the least key above this one.
+                from = Some([key, &[0]].concat());
+                Then::Break(())
+            })?;
+            self.examine(txn, search)?;
+            wanted = wanted.saturating_mul(2).min(MOST_ENTRIES);
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, what: &str) -> EngineError {
+        EngineError::WrongData(format!("an entry of the index `{}` {what}", self.indexes.name(self.index)))
+    }
+
+    fn examine<R: Read>(&self, txn: &mut R, search: &mut Search<'_, impl FnMut(Row<'_>)>) -> Result<(), EngineError> {
+        search.reads.entries += self.ends.len() as u64;
+        let mut stored = vec![DOCUMENTS];
+        let mut begin = 0;
+        for end in &self.ends {
+            let entry = &self.keys[std::mem::replace(&mut begin, *end)..*end];
+            if search.is_complete() {
+                break;
+            }
+            let key = self.indexes.key_in(self.index, entry);
+            let key = key.ok_or_else(|| self.wrong("is damaged: its key ends within a value"))?;
+            stored.truncate(1);
+            stored.extend_from_slice(key);
+            let entry = Some((self.indexes, self.index, entry));
+            if !txn.get(&stored, |value| search.examine(key, value, entry))? {
+                let what = format!("leads to the document with the key `{}`, which is not stored", key.escape_ascii());
+                return Err(self.wrong(&what));
+            }
+            search.sound()?;
+        }
+        Ok(())
+    }
 }
 
 /// A query while its documents are read.
 struct Search<'q, F> {
     query: &'q Query,
+    /// Documents are found in the order of the rows.
+    in_order: bool,
     matched: u64,
-    /// With a sort: the documents that may be among the first.
+    /// Otherwise: the documents that may be among the first.
     candidates: Vec<Candidate>,
     row: F,
+    reads: &'q mut Reads,
+    /// A value that is no document.
+    fault: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 struct Candidate {
@@ -107,56 +202,75 @@ struct Candidate {
     bytes: usize,
 }
 
+/// The entry that has led to a document, with its index.
+type Through<'e> = (&'e Indexes, usize, &'e [u8]);
+
 impl<F: FnMut(Row<'_>)> Search<'_, F> {
-    /// Whether no further document can change the answer.
-    fn is_complete(&self) -> bool {
-        let spec = &self.query.spec;
-        let unsorted = spec.sort.is_empty() && !spec.count;
-        unsorted && self.end().is_some_and(|end| self.matched >= end)
+    /// Examines all documents; their keys begin behind `before` bytes of what is stored.
+    fn all<R: Read>(&mut self, txn: &mut R, from: &[u8], before: usize) -> Result<(), EngineError> {
+        if self.is_complete() {
+            return Ok(());
+        }
+        txn.scan(from, |key, value| {
+            self.examine(&key[before..], value, None);
+            if self.is_complete() || self.fault.is_some() { Then::Break(()) } else { Then::Continue(()) }
+        })?;
+        self.sound()
     }
 
-    /// How many documents the first scan reads: all of them, unless the query may end before.
-    fn first_scan(&self) -> u64 {
-        let spec = &self.query.spec;
-        match self.end() {
-            Some(end) if spec.sort.is_empty() && !spec.count => match &self.query.filter {
-                Filter::All(filters) if filters.is_empty() => end,
-                _ => FEWEST,
-            },
-            _ => u64::MAX,
-        }
+    /// Whether no further document can change the answer.
+    fn is_complete(&self) -> bool {
+        self.in_order && self.end().is_some_and(|end| self.matched >= end)
+    }
+
+    /// How many entries are read at first: with a limit, as many as would do if the filter finds all their documents.
+    fn wanted(&self) -> usize {
+        let left = self.end().filter(|_| self.in_order).map(|end| end.saturating_sub(self.matched));
+        left.and_then(|left| usize::try_from(left).ok()).map_or(MOST_ENTRIES, |left| left.clamp(1, MOST_ENTRIES))
     }
 
     /// The position behind the last row.
     fn end(&self) -> Option<u64> {
-        let spec = &self.query.spec;
+        let spec = self.query.spec();
         spec.limit.map(|limit| spec.skip.saturating_add(limit))
     }
 
-    fn examine(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        reads: &mut Reads,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    fn examine(&mut self, key: &[u8], value: &[u8], through: Option<Through<'_>>) {
         let begin = now();
-        let document = decode(self.query.encoding, value)?;
-        reads.decoded(now().saturating_sub(begin));
-        if !finds(&self.query.filter, &document) {
-            return Ok(());
+        let document = decode(self.query.planned.encoding, value);
+        self.reads.decoded(now().saturating_sub(begin));
+        let document = match document {
+            Ok(document) => document,
+            Err(error) => return self.fault = Some(error),
+        };
+        let again = || through.is_some_and(|through| self.leads_again(&document, key, through));
+        if !finds(&self.query.filter, &document) || again() {
+            return;
         }
         let position = self.matched;
         self.matched += 1;
         let bytes = key.len() + value.len();
-        if self.query.spec.count {
-            return Ok(());
+        if self.query.spec().count {
+            return;
         }
-        if self.query.spec.sort.is_empty() {
+        if self.in_order {
             self.answer(Row { position, key, document: &document, bytes });
         } else {
             self.keep(Candidate { key: key.to_vec(), document, bytes });
         }
-        Ok(())
+    }
+
+    /// Whether an entry before this one has led to the document: one that has a list has several entries.
+    fn leads_again(&self, document: &FieldValue, key: &[u8], (indexes, index, entry): Through<'_>) -> bool {
+        if !indexes.has_lists(index) {
+            return false;
+        }
+        let read = |entry: &&Vec<u8>| self.query.ranges.iter().any(|(low, high)| low <= entry && *entry < high);
+        indexes.entries(index, document, key).iter().find(read).is_some_and(|first| first != entry)
+    }
+
+    fn sound(&mut self) -> Result<(), EngineError> {
+        self.fault.take().map_or(Ok(()), |error| Err(no_document(&*error)))
     }
 
     fn keep(&mut self, candidate: Candidate) {
@@ -169,7 +283,7 @@ impl<F: FnMut(Row<'_>)> Search<'_, F> {
     }
 
     fn sort(&mut self) {
-        let keys = &self.query.spec.sort;
+        let keys = &self.query.planned.spec.sort;
         self.candidates.sort_unstable_by(|a, b| {
             let by = |key: &SortKey| {
                 let order = sorted(a.document.at(&key.field.0), b.document.at(&key.field.0));
@@ -190,15 +304,15 @@ impl<F: FnMut(Row<'_>)> Search<'_, F> {
 
     /// A row, if it lies behind those to skip and before the limit.
     fn answer(&mut self, row: Row<'_>) {
-        if row.position >= self.query.spec.skip && self.end().is_none_or(|end| row.position < end) {
+        if row.position >= self.query.spec().skip && self.end().is_none_or(|end| row.position < end) {
             (self.row)(row);
         }
     }
 }
 
 /// A hash of the fields that a query selects.
-fn selected(query: &Query, document: &FieldValue) -> u64 {
-    match query.spec.select.as_slice() {
+fn selected(query: &QuerySpec, document: &FieldValue) -> u64 {
+    match query.select.as_slice() {
         [] => hash(document, 0),
         fields => fields.iter().fold(1, |seed, field| match document.at(&field.0) {
             Some(value) => hash(value, seed),
@@ -226,9 +340,7 @@ fn hash(value: &FieldValue, seed: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use prony_model::spec::{Encoding, QuerySpec};
+    use prony_model::query::Filter;
 
     use super::*;
 
@@ -274,7 +386,7 @@ mod tests {
                 select: select.iter().map(|path| path.parse().unwrap()).collect(),
                 count: false,
             };
-            selected(&Query::new(&Arc::new(spec), Encoding::Json, &FieldValue::Null), &document(json))
+            selected(&spec, &document(json))
         };
         let (one, two) = (r#"{"a":1,"in":{"b":2}}"#, r#"{"a":1,"in":{"b":3}}"#);
         assert_eq!(of(&["a"], one), of(&["a"], two));

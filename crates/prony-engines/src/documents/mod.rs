@@ -1,10 +1,22 @@
-//! Documents on key-value engines: queries over the driver's contract.
+//! Documents: indexes and queries over the driver's contract, for key-value engines; queries in the language of an engine that
+//! has indexes of its own.
 
 mod compare;
 mod filter;
 mod find;
+mod indexes;
+mod order;
+mod plan;
 mod query;
 
 pub(crate) use find::find;
 pub use find::{Row, run};
-pub use query::Query;
+pub use indexes::{DOCUMENTS, Entries, Indexed, Indexes, Sum};
+pub use query::{Planned, Query};
+
+use crate::driver::EngineError;
+
+/// A stored value that cannot be decoded.
+fn no_document(error: &(dyn std::error::Error + Send + Sync)) -> EngineError {
+    EngineError::WrongData(format!("a value is no document: {error}"))
+}

@@ -5,15 +5,77 @@ use std::sync::Arc;
 use prony_model::query::{Filter, Operand, QuerySpec};
 use prony_model::spec::{Encoding, FieldValue};
 
+use super::indexes::Indexes;
+use super::plan::{Plan, Range};
+use crate::own_query::OwnQuery;
+
+/// A query of a phase, with the way in which each operation runs it.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    pub(super) spec: QuerySpec,
+    pub(super) encoding: Encoding,
+    pub(super) indexes: Option<Arc<Indexes>>,
+    /// `None` where all documents are read.
+    pub(super) plan: Option<Plan>,
+    /// The query in the engine's own language, where the engine answers it.
+    own: Option<OwnQuery>,
+}
+
+impl Planned {
+    /// Plans a query over documents that have these indexes, if any.
+    pub fn new(spec: QuerySpec, encoding: Encoding, indexes: Option<Arc<Indexes>>) -> Self {
+        let plan = indexes.as_deref().and_then(|indexes| Plan::new(&spec, indexes));
+        Self { spec, encoding, indexes, plan, own: None }
+    }
+
+    /// A query that the engine answers.
+    pub fn own(spec: QuerySpec, encoding: Encoding, own: OwnQuery) -> Self {
+        Self { spec, encoding, indexes: None, plan: None, own: Some(own) }
+    }
+
+    /// The query in the engine's own language, where the engine answers it.
+    pub fn own_text(&self) -> Option<&str> {
+        Some(&self.own.as_ref()?.text)
+    }
+
+    /// How the query reads, for the record.
+    pub fn describe(&self) -> String {
+        match (&self.plan, &self.indexes) {
+            (Some(plan), Some(indexes)) => plan.describe(indexes, &self.spec),
+            _ => "all documents".to_owned(),
+        }
+    }
+
+    /// Whether rows are found in their order, so that reading may end with the limit.
+    pub(super) fn in_order(&self) -> bool {
+        match &self.plan {
+            Some(plan) => plan.in_order,
+            None => self.spec.sort.is_empty() && !self.spec.count,
+        }
+    }
+}
+
 /// A query whose operands are known.
 #[derive(Clone, Debug)]
 pub struct Query {
     pub(super) filter: Filter<FieldValue>,
-    pub(super) spec: Arc<QuerySpec>,
-    pub(super) encoding: Encoding,
+    pub(super) planned: Arc<Planned>,
+    /// Of the index, where the plan has one.
+    pub(super) ranges: Vec<Range>,
+    /// What the query in the engine's own language binds.
+    bound: Vec<FieldValue>,
 }
 
 impl Query {
+    /// The query in the engine's own language with what is bound, where the engine answers it.
+    pub(super) fn own(&self) -> Option<(&str, &[FieldValue])> {
+        Some((self.planned.own.as_ref()?.text.as_str(), &self.bound))
+    }
+
+    pub(super) fn spec(&self) -> &QuerySpec {
+        &self.planned.spec
+    }
+
     /// About how many bytes it holds for itself.
     pub(crate) fn bytes(&self) -> usize {
         fn values(filter: &Filter<FieldValue>) -> usize {
@@ -34,16 +96,21 @@ impl Query {
                     _ => 0,
                 }
         }
-        size_of::<Self>() + values(&self.filter)
+        let ranges: usize = self.ranges.iter().map(|(low, high)| low.len() + high.len()).sum();
+        let bound: usize = self.bound.iter().map(size).sum();
+        size_of::<Self>() + values(&self.filter) + self.ranges.len() * size_of::<Range>() + ranges + bound
     }
 
     /// The query of the operation that works on this document.
-    pub fn new(spec: &Arc<QuerySpec>, encoding: Encoding, document: &FieldValue) -> Self {
+    pub fn new(planned: &Arc<Planned>, document: &FieldValue) -> Self {
         let value = |operand: &Operand| match operand {
             Operand::Constant(value) => value.clone(),
             // Nested fields are equal to nothing, as what the document does not have.
             Operand::Document(path) => document.at(&path.0).cloned().unwrap_or(FieldValue::Fields(Vec::new())),
         };
-        Self { filter: spec.filter.map(&value), spec: Arc::clone(spec), encoding }
+        let filter = planned.spec.filter.map(&value);
+        let ranges = planned.plan.as_ref().map(|plan| plan.ranges(&filter)).unwrap_or_default();
+        let bound = planned.own.iter().flat_map(|own| &own.bound).map(|bound| bound.value(value)).collect();
+        Self { filter, planned: Arc::clone(planned), ranges, bound }
     }
 }

@@ -1,10 +1,12 @@
 //! A chunk: a bounded number of operations that are prepared with their keys and values, in one reused buffer.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use prony_model::latency::COMMIT;
+use prony_model::spec::FieldValue;
 
-use crate::documents::Query;
+use crate::documents::{DOCUMENTS, Entries, Indexed, Indexes, Query};
 use crate::timed_loop::{Kind, Op};
 
 /// Most operations in a chunk. Few, so that small records and their timestamps fit beside the engine's pages into the
@@ -95,9 +97,25 @@ pub(super) struct Chunk {
     queries: Vec<Vec<Query>>,
     /// What the queries hold.
     query_bytes: usize,
+    /// Where the store has indexes: those, with what each operation changes in them. Keys have a byte before them then.
+    indexes: Option<Arc<Indexes>>,
+    entries: Entries,
+    changes: Vec<Change>,
+}
+
+/// What an operation changes in the indexes.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    /// Where its entries end.
+    end: usize,
+    replaces: bool,
 }
 
 impl Chunk {
+    pub(super) fn new(indexes: Option<Arc<Indexes>>) -> Self {
+        Self { indexes, ..Self::default() }
+    }
+
     pub(super) fn clear(&mut self) {
         // A single value of many megabytes must not stay allocated behind thousands of small ones.
         if self.bytes.capacity() > 8 * ENOUGH_BYTES && self.bytes.len() < ENOUGH_BYTES {
@@ -107,6 +125,8 @@ impl Chunk {
         self.heads.clear();
         self.queries.clear();
         self.query_bytes = 0;
+        self.entries.clear(ENOUGH_BYTES);
+        self.changes.clear();
     }
 
     pub(super) fn len(&self) -> usize {
@@ -114,7 +134,8 @@ impl Chunk {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.heads.len() >= MOST_OPERATIONS || self.bytes.len() + self.query_bytes >= ENOUGH_BYTES
+        self.heads.len() >= MOST_OPERATIONS
+            || self.bytes.len() + self.query_bytes + self.entries.bytes() >= ENOUGH_BYTES
     }
 
     /// Adds an operation; not to a full chunk. Keys have at most 65,535 bytes (no engine takes longer ones).
@@ -124,9 +145,22 @@ impl Chunk {
         let at = self.bytes.len() as u32;
         let value_or_rows = if kind == Kind::Scan { rows } else { value.len() as u64 };
         let length = key.len().min(usize::from(u16::MAX));
+        if self.indexes.is_some() {
+            self.bytes.push(DOCUMENTS);
+        }
         self.bytes.extend_from_slice(&key[..length]);
         self.bytes.extend_from_slice(value);
         self.heads.push(Head { number, value_or_rows, at, key: length as u16, kind, label });
+    }
+
+    /// What the operation that was added last changes in the indexes, where the store has any: it stores this document, or
+    /// removes the one with this key, and may replace another one.
+    pub(super) fn push_change(&mut self, document: Option<&FieldValue>, key: &[u8], replaces: bool) {
+        let Some(indexes) = &self.indexes else { return };
+        if let Some(document) = document {
+            indexes.push_entries(document, key, &mut self.entries);
+        }
+        self.changes.push(Change { end: self.entries.bytes(), replaces });
     }
 
     /// Adds an operation that queries. A phase has no others then.
@@ -139,7 +173,8 @@ impl Chunk {
     #[inline(always)]
     pub(super) fn op(&self, index: usize) -> Op<'_> {
         let head = &self.heads[index];
-        let (key, rest) = self.bytes[head.at as usize..].split_at(usize::from(head.key));
+        let key = usize::from(head.key) + usize::from(self.indexes.is_some());
+        let (key, rest) = self.bytes[head.at as usize..].split_at(key);
         let queries = self.queries.get(index).map_or(&[][..], Vec::as_slice);
         Op {
             kind: head.kind,
@@ -148,7 +183,16 @@ impl Chunk {
             key,
             value: &rest[..head.value()],
             queries,
+            indexed: self.indexed(index),
         }
+    }
+
+    #[inline(always)]
+    fn indexed(&self, index: usize) -> Option<Indexed<'_>> {
+        let change = self.changes.get(index)?;
+        let begin = if index == 0 { 0 } else { self.changes[index - 1].end };
+        let entries = self.entries.part(begin..change.end);
+        Some(Indexed { indexes: self.indexes.as_deref()?, entries, replaces: change.replaces })
     }
 
     pub(super) fn label(&self, index: usize) -> Label {

@@ -177,8 +177,8 @@ impl<'a> Client<'a> {
     pub(super) fn new(source: Source<'a>, rules: Rules, series: Series, shared: &'a Shared<'a>) -> Self {
         let mut client = Self {
             limit: if source.is_queries() { FIRST_QUERIES } else { FIRST_CHUNK },
+            chunk: Chunk::new(source.indexes()),
             source,
-            chunk: Chunk::default(),
             next: 0,
             pace: rules.schedule.map(Pace::new),
             intended: Vec::new(),

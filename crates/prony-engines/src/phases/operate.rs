@@ -1,9 +1,9 @@
 //! Runs a phase that repeats operations: starts its clients together, and adds up their reports.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::RwLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, RwLock};
 
 use prony_model::number::percent_with;
 use prony_model::protocol::PhaseReport;
@@ -16,9 +16,10 @@ use super::client::{Client, Rules, Sections, Shared};
 use super::ledger::{Done, Ledger};
 use super::sampling::{Every, Grouped, OneIn, Paced, Sampler};
 use super::series::{GroupSeries, Series};
-use super::source::Source;
+use super::source::{Data, Source};
 use super::stop::Stop;
 use super::timestamps::Samples;
+use crate::documents::{Indexes, Planned};
 use crate::driver::{EngineError, Session, Store};
 use crate::timed_loop::{self, Tally, Untimed};
 
@@ -35,6 +36,9 @@ pub(super) struct Job<'a> {
     pub(super) ops: &'a Ops,
     pub(super) keys: &'a KeySpec,
     pub(super) records: &'a Records,
+    pub(super) indexes: Option<&'a Arc<Indexes>>,
+    /// The phase's queries.
+    pub(super) queries: &'a [Arc<Planned>],
     pub(super) ledger: &'a Ledger,
     /// Seeds orders and schedules.
     pub(super) seed: u64,
@@ -161,11 +165,22 @@ impl Job<'_> {
             writes: writes(self.action),
             own_reads: self.own_reads,
         };
-        if self.ops.threads <= 1 {
-            return self.run_in(&mut way(store.session()?), began);
-        }
-        let ends = self.run_threads(store, way, began)?;
-        self.sum(ends)
+        let plan = self.plan(|own| store.explain(own).unwrap_or_else(|error| format!("not known: {error}")));
+        let mut ended = if self.ops.threads <= 1 {
+            self.run_in(&mut way(self.session(store)?), began)?
+        } else {
+            self.sum(self.run_threads(store, way, began)?)?
+        };
+        ended.report.plan = plan;
+        Ok(ended)
+    }
+
+    /// A session with the phase's queries prepared.
+    fn session<'s, S: Store>(&self, store: &'s S) -> Result<S::Session<'s>, EngineError> {
+        let mut session = store.session()?;
+        let mut texts = self.queries.iter().filter_map(|query| query.own_text());
+        texts.try_for_each(|text| session.prepare(text))?;
+        Ok(session)
     }
 
     /// Runs the phase with one client in a given way.
@@ -178,7 +193,9 @@ impl Job<'_> {
         let client = self.client(Share::WHOLE)?;
         began()?;
         let end = self.sampled(way, client)?;
-        self.sum(vec![end])
+        let mut ended = self.sum(vec![end])?;
+        ended.report.plan = self.plan(|_| "not known: the transaction was open".to_owned());
+        Ok(ended)
     }
 
     fn run_threads<'s, S: Store, W: Way>(
@@ -192,7 +209,7 @@ impl Job<'_> {
         let (ready, all_ready) = channel();
         let gate = RwLock::new(());
         let prepare = |index| {
-            let session = store.session()?;
+            let session = self.session(store)?;
             Ok::<_, Stop>((way(session), self.client(Share { index, of })?))
         };
         let one = |index, ready: Sender<()>| {
@@ -262,7 +279,8 @@ impl Job<'_> {
     }
 
     fn client(&self, share: Share) -> Result<Client<'_>, Stop> {
-        let source = Source::new(self.action, self.keys, self.records, self.ledger, self.seed, share);
+        let data = Data { keys: self.keys, records: self.records, indexes: self.indexes, queries: self.queries };
+        let source = Source::new(self.action, &data, self.ledger, self.seed, share);
         let source = source.ok_or(Stop::NoOperations)?;
         let rules = Rules {
             pause: self.ops.pause,
@@ -301,6 +319,7 @@ impl Job<'_> {
     ) -> Result<End, EngineError> {
         let mut tally = Tally::default();
         tally.reads.touch = self.ops.touch;
+        tally.reads.before_keys = usize::from(self.indexes.is_some());
         client.begin(&mut timing);
         let driven = way.drive(&mut client, &mut timing, &mut tally);
         client.finish(&mut timing);
@@ -340,6 +359,23 @@ impl Job<'_> {
         Ok(Ended { report: PhaseReport { distinct, ..self.report(all)? }, counts, inserted, errors })
     }
 
+    /// How the phase's queries read, where there is a choice.
+    fn plan(&self, explain: impl Fn(&str) -> String) -> Option<String> {
+        if self.indexes.is_none() && !self.queries.iter().any(|query| query.own_text().is_some()) {
+            return None;
+        }
+        let plan = |query: &Arc<Planned>| query.own_text().map_or_else(|| query.describe(), &explain);
+        let each: Vec<String> = self.queries.iter().map(plan).collect();
+        match each.as_slice() {
+            [] => None,
+            [only] => Some(format!("plan: {only}")),
+            several => {
+                let each = several.iter().enumerate().map(|(at, plan)| format!("plan of query {}: {plan}", at + 1));
+                Some(each.collect::<Vec<_>>().join("; "))
+            }
+        }
+    }
+
     /// Several clients. The schedule of an open loop continues in the gaps.
     fn time_and_gap(&self) -> (u64, u64) {
         let (time, gap) = self.shared.busy.time_and_gap();
@@ -350,6 +386,8 @@ impl Job<'_> {
         let reads = all.tally.reads;
         let read = reads_data(self.action);
         let queries = matches!(self.action, Action::Find(_));
+        let decodes = queries || (writes(self.action) && self.indexes.is_some());
+        let own = self.queries.iter().any(|query| query.own_text().is_some());
         let timed_out = matches!(self.ops.amount, Amount::Duration(_));
         let races = self.ops.threads > 1 && writes(self.action);
         let answer = Answer {
@@ -369,8 +407,11 @@ impl Job<'_> {
             time: Nanos::from_nanos(all.sections.time),
             gap: Nanos::from_nanos(all.sections.gap),
             gap_cpu: Nanos::from_nanos(all.sections.gap_cpu),
-            decode: queries.then(|| Nanos::from_nanos(reads.decode)),
-            examined: queries.then_some(reads.examined),
+            decode: decodes.then(|| Nanos::from_nanos(reads.decode)),
+            // Of those that an engine examines itself only the rows are decoded here.
+            examined: (decodes && !own).then_some(reads.examined),
+            entries: (queries && self.indexes.is_some()).then_some(reads.entries),
+            entries_written: (writes(self.action) && self.indexes.is_some()).then_some(reads.changed),
             encode: all.encoded.map(Nanos::from_nanos),
             operations: all.tally.operations,
             errors: all.tally.errors,

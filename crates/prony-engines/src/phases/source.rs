@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use prony_model::spec::{
-    Action, Amount, Encoding, FieldValue, KeySpec, MixSpec, MixWeights, Order, QuerySpec, ScanSpec,
-};
+use prony_model::spec::{Action, Amount, FieldValue, KeySpec, MixSpec, MixWeights, Order, ScanSpec};
 use prony_workload::{Mix, Operation, Positions, Records, Share};
 
 use super::chunk::{Chunk, Draft, Label};
 use super::ledger::Ledger;
-use crate::documents::Query;
+use crate::documents::{Indexes, Planned, Query};
 use crate::driver::FIRST_KEY;
 use crate::timed_loop::{Kind, now};
 
@@ -22,17 +20,29 @@ enum Draw {
     /// By weight.
     Mix(Box<Mix>),
     /// Queries, over records in an order.
-    Find { positions: Positions, queries: Vec<Arc<QuerySpec>>, encoding: Encoding },
+    Find { positions: Positions, queries: Vec<Arc<Planned>> },
+}
+
+/// What operations work on.
+#[derive(Clone, Copy)]
+pub(super) struct Data<'r> {
+    pub(super) keys: &'r KeySpec,
+    pub(super) records: &'r Records,
+    pub(super) indexes: Option<&'r Arc<Indexes>>,
+    pub(super) queries: &'r [Arc<Planned>],
 }
 
 /// The operations of one client.
 pub(super) struct Source<'r> {
     records: &'r Records,
+    indexes: Option<&'r Arc<Indexes>>,
     draw: Draw,
     /// Operations left; `None` where time sets the end.
     left: Option<u64>,
     drawn: u64,
     version: u32,
+    /// Earlier phases have written: what is put may replace something.
+    rewrites: bool,
     key: Vec<u8>,
     value: Vec<u8>,
     /// Time in which documents were encoded, in nanoseconds; `None` where there were none.
@@ -41,14 +51,8 @@ pub(super) struct Source<'r> {
 
 impl<'r> Source<'r> {
     /// `None` for an action that repeats no operations.
-    pub(super) fn new(
-        action: &Action,
-        keys: &KeySpec,
-        records: &'r Records,
-        ledger: &Ledger,
-        seed: u64,
-        share: Share,
-    ) -> Option<Self> {
+    pub(super) fn new(action: &Action, data: &Data<'r>, ledger: &Ledger, seed: u64, share: Share) -> Option<Self> {
+        let Data { keys, records, indexes, queries } = *data;
         let ops = action.ops()?;
         let left = match ops.amount {
             Amount::Records => Some(share.count(records.count())),
@@ -66,11 +70,9 @@ impl<'r> Source<'r> {
             Action::Delete(_) => same(Kind::Delete, Label::Delete),
             Action::Compute(_) => same(Kind::Compute, Label::Compute),
             Action::Scan(scan) => scans(scan, records, seed, share),
-            Action::Find(find) => Draw::Find {
-                positions: Positions::new(&ops.order, records, seed, share),
-                queries: find.queries.iter().cloned().map(Arc::new).collect(),
-                encoding: records.encoding()?,
-            },
+            Action::Find(_) => {
+                Draw::Find { positions: Positions::new(&ops.order, records, seed, share), queries: queries.to_vec() }
+            }
             Action::Mix(mix) => {
                 let mix = Mix::new(mix, records, seed, share).inserting_from(ledger.next_insert(records.count()));
                 Draw::Mix(Box::new(mix))
@@ -78,7 +80,14 @@ impl<'r> Source<'r> {
             _ => return None,
         };
         let version = if matches!(action, Action::Update(_) | Action::Mix(_)) { ledger.next_version() } else { 0 };
-        Some(Self { records, draw, left, drawn: 0, version, key: Vec::new(), value: Vec::new(), encoded: None })
+        let rewrites = !ledger.is_empty();
+        let (key, value) = (Vec::new(), Vec::new());
+        Some(Self { records, indexes, draw, left, drawn: 0, version, rewrites, key, value, encoded: None })
+    }
+
+    /// The indexes of the store, where it has any.
+    pub(super) fn indexes(&self) -> Option<Arc<Indexes>> {
+        self.indexes.cloned()
     }
 
     /// Whether the operations are queries.
@@ -116,34 +125,39 @@ impl<'r> Source<'r> {
                 chunk.push(draft, FIRST_KEY, &[]);
                 return draft.number;
             }
-            Draw::Find { queries, encoding, .. } => {
+            Draw::Find { queries, .. } => {
                 // Values are generated as the documents were first written.
                 let document = self.records.document(draft.number, 0).unwrap_or(FieldValue::Null);
-                let queries = queries.iter().map(|query| Query::new(query, *encoding, &document)).collect();
+                let queries = queries.iter().map(|query| Query::new(query, &document)).collect();
                 chunk.push_queries(draft, queries);
                 return draft.number;
             }
             Draw::Same(..) | Draw::Mix(_) => {}
         }
         self.records.key(draft.number, &mut self.key);
-        if matches!(draft.kind, Kind::Read | Kind::Scan | Kind::Delete) {
+        let renews = matches!(draft.label, Label::Update | Label::ReadModifyWrite);
+        let document = if matches!(draft.kind, Kind::Read | Kind::Scan | Kind::Delete) {
             self.value.clear();
+            None
         } else {
-            let renews = matches!(draft.label, Label::Update | Label::ReadModifyWrite);
-            self.write_value(draft.number, if renews { self.version } else { 0 });
-        }
+            self.write_value(draft.number, if renews { self.version } else { 0 })
+        };
         chunk.push(draft, &self.key, &self.value);
+        let replaces = renews || draft.label == Label::Delete || (draft.label == Label::Put && self.rewrites);
+        chunk.push_change(document.as_ref(), &self.key, replaces);
         draft.number
     }
 
-    /// Documents are generated first, so that only their encoding is timed.
-    fn write_value(&mut self, number: u64, version: u32) {
+    /// Documents are generated first, so that only their encoding is timed; returns them.
+    fn write_value(&mut self, number: u64, version: u32) -> Option<FieldValue> {
         let Some(document) = self.records.document(number, version) else {
-            return self.records.value(number, version, &mut self.value);
+            self.records.value(number, version, &mut self.value);
+            return None;
         };
         let begin = now();
         self.records.encode(&document, &mut self.value);
         *self.encoded.get_or_insert(0) += now().saturating_sub(begin);
+        Some(document)
     }
 
     fn draft(&mut self) -> Draft {

@@ -98,7 +98,7 @@ impl Stop {
             }
             Self::Engine(EngineError::OutOfMemory { .. }) => Failure::OutOfMemory,
             Self::Engine(EngineError::DiskFull { .. }) => Failure::DiskFull,
-            Self::WrongAnswer(_) => Failure::WrongAnswer,
+            Self::WrongAnswer(_) | Self::Engine(EngineError::WrongData(_)) => Failure::WrongAnswer,
             _ => Failure::Failed,
         }
     }

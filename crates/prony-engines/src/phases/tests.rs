@@ -2,6 +2,7 @@
 
 mod failures;
 pub(super) mod fake;
+mod indexed;
 
 use prony_model::latency::Recorder;
 use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION, Verified};

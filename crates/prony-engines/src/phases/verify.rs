@@ -15,8 +15,8 @@ use prony_workload::{Digest, Records};
 use super::ledger::{Ledger, State};
 use super::stop::Stop;
 use crate::answers::hash_key;
-use crate::driver::FIRST_KEY;
-use crate::driver::{EngineError, Read};
+use crate::documents::{DOCUMENTS, Indexes};
+use crate::driver::{EngineError, FIRST_KEY, Read, Then};
 
 /// Keys whose hashes are in memory at a time while an extra row is searched for.
 const KEYS_IN_MEMORY: u64 = 500_000;
@@ -28,19 +28,24 @@ const STRIDE: u64 = 4096;
 pub(super) fn verify<R: Read>(
     txn: &mut R,
     records: &Records,
+    indexes: Option<&Indexes>,
     ledger: &Ledger,
     ordered: bool,
     progress: &AtomicU64,
 ) -> Result<PhaseReport, Stop> {
-    let mut check = Check { records, ledger, progress, key: Vec::new(), value: Vec::new(), found: Vec::new() };
+    let before: &[u8] = if indexes.is_some() { &[DOCUMENTS] } else { &[] };
+    let mut check = Check { records, ledger, progress, before, key: Vec::new(), value: Vec::new(), found: Vec::new() };
     let certain = if ordered { check.certain_digest() } else { None };
-    let scanned = if ordered { Some(scan(txn)?) } else { None };
+    let scanned = if ordered { Some(check.scan(txn)?) } else { None };
     let (verified, digest) = match (certain, scanned) {
         (Some((verified, expected)), Some(stored)) if expected == stored => (verified, stored),
         _ => check.by_key(txn)?,
     };
     if scanned.is_some_and(|stored| stored != digest) {
         return Err(check.extra_row(txn)?);
+    }
+    if let Some(indexes) = indexes {
+        entries_match(txn, indexes)?;
     }
     let verified = Verified { extra_rows: ordered, ..verified };
     let answer = Answer { rows: Some(digest.rows()), digest: format!("bytes:{}", digest.hex()), comparable: true };
@@ -72,22 +77,40 @@ fn note(verified: Verified) -> Vec<String> {
     notes
 }
 
-fn scan<R: Read>(txn: &mut R) -> Result<Digest, EngineError> {
-    let mut digest = Digest::new();
-    txn.scan(FIRST_KEY, u64::MAX, |key, value| digest.add(key, value))?;
-    Ok(digest)
+/// Compares the entries of the indexes with those that the stored documents must have.
+fn entries_match<R: Read>(txn: &mut R, indexes: &Indexes) -> Result<(), Stop> {
+    let (wanted, stored) = indexes.sums(txn)?;
+    if wanted == stored {
+        return Ok(());
+    }
+    let what = match (wanted.entries, stored.entries) {
+        (wanted, stored) if wanted == stored => format!("of {stored} entries some belong to no document"),
+        (wanted, stored) => format!("{stored} entries are stored, and the documents must have {wanted}"),
+    };
+    Err(Stop::WrongAnswer(format!("the indexes do not match the documents: {what}")))
 }
 
 struct Check<'a> {
     records: &'a Records,
     ledger: &'a Ledger,
     progress: &'a AtomicU64,
+    /// What is stored before each key.
+    before: &'static [u8],
     key: Vec<u8>,
     value: Vec<u8>,
     found: Vec<u8>,
 }
 
 impl Check<'_> {
+    fn scan<R: Read>(&self, txn: &mut R) -> Result<Digest, EngineError> {
+        let mut digest = Digest::new();
+        txn.scan(&[self.before, FIRST_KEY].concat(), |key, value| {
+            digest.add(&key[self.before.len()..], value);
+            Then::Continue(())
+        })?;
+        Ok(digest)
+    }
+
     fn numbers(&self) -> std::ops::Range<u64> {
         0..self.ledger.end(self.records.count())
     }
@@ -137,7 +160,8 @@ impl Check<'_> {
         self.records.key(number, &mut self.key);
         let found = &mut self.found;
         found.clear();
-        let there = txn.get(&self.key, |value| found.extend_from_slice(value))?;
+        let stored = [self.before, &self.key].concat();
+        let there = txn.get(&stored, |value| found.extend_from_slice(value))?;
         if !there {
             return if state.absent { Ok(false) } else { Err(self.wrong(number, "is missing")) };
         }
@@ -178,12 +202,14 @@ impl Check<'_> {
         let mut first: Option<Vec<u8>> = None;
         for part in 0..parts {
             let known = self.hashes(part, parts);
-            txn.scan(FIRST_KEY, u64::MAX, |key, _| {
+            txn.scan(&[self.before, FIRST_KEY].concat(), |key, _| {
+                let key = &key[self.before.len()..];
                 let hash = hash_key(key);
                 let unknown = hash % parts == part && !known.contains(&hash);
                 if unknown && first.as_deref().is_none_or(|first| key < first) {
                     first = Some(key.to_vec());
                 }
+                Then::Continue(())
             })?;
         }
         Ok(Stop::WrongAnswer(match first {

@@ -1,10 +1,15 @@
 //! The worker's loop: executes the commands of the runner.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker, VERSION};
 use prony_model::record::EffectiveStore;
-use prony_model::spec::{Action, Grouping, KeySpec, Ops, PhaseSpec, StoreSpec, Subject};
+use prony_model::spec::{
+    Action, DataSpec, DocumentSpec, Encoding, FieldPath, Grouping, KeySpec, Ops, PhaseSpec, QuerySpec, StoreSpec,
+    Subject, ValueSpec,
+};
 use prony_model::units::Nanos;
 use prony_workload::Records;
 
@@ -14,7 +19,8 @@ use super::operate::{Ended, InTransaction, Job, writes};
 use super::stop::{HostError, Stop};
 use super::{Link, Machine, Plan, Progress, verify};
 use crate::answers::hash_key;
-use crate::driver::{Description, Driver, Read, Session, Store, Write};
+use crate::documents::{Indexes, Planned};
+use crate::driver::{Description, Driver, EngineError, InForce, Read, Session, Store, Write};
 use crate::timed_loop::now;
 
 /// The seed of a phase's orders and schedules, from the trial's and the phase's name, so that variants with further
@@ -41,8 +47,57 @@ pub fn host<D: Driver>(
         return Err(HostError { phase: None, cause });
     };
     let engine = D::describe();
-    let host = Host { link, machine, plan, progress, engine, store, keys, records, ledger: Ledger::default() };
+    let document = plan.spec.data.as_ref().and_then(documents);
+    let own = document.filter(|document| engine.capabilities.own_documents && document.encoding == Encoding::Json);
+    let indexes = document
+        .filter(|_| own.is_none() && !store.indexes.is_empty())
+        .map(|document| Arc::new(Indexes::new(&store.indexes, document.encoding, |path| document.kinds(path).list)));
+    let queries = document.map(|document| queries::<D>(plan, document, own.is_some(), indexes.as_ref()));
+    let (queries, ledger) = (queries.unwrap_or_default(), Ledger::default());
+    let own_indexes = own.map(|_| store.indexes.as_slice());
+    let host =
+        Host { link, machine, plan, progress, engine, store, own_indexes, keys, records, indexes, queries, ledger };
     host.run::<D>().map_err(|cause| HostError { phase: progress.phase(), cause })
+}
+
+fn documents(data: &DataSpec) -> Option<&DocumentSpec> {
+    match &data.value {
+        ValueSpec::Document(document) => Some(document),
+        ValueSpec::Bytes(_) => None,
+    }
+}
+
+fn opened<D: Driver>(
+    dir: &Path,
+    spec: &StoreSpec,
+    own_indexes: Option<&[Vec<FieldPath>]>,
+) -> Result<D::Store, EngineError> {
+    let mut store = D::open(dir, spec)?;
+    if let Some(indexes) = own_indexes {
+        store.set_up_documents(indexes)?;
+    }
+    Ok(store)
+}
+
+/// The queries of each phase, planned.
+fn queries<D: Driver>(
+    plan: &Plan,
+    document: &DocumentSpec,
+    own: bool,
+    indexes: Option<&Arc<Indexes>>,
+) -> Vec<Vec<Arc<Planned>>> {
+    let planned = |spec: &QuerySpec| {
+        let own = if own { D::own_query(spec, document) } else { None };
+        Arc::new(match own {
+            Some(own) => Planned::own(spec.clone(), document.encoding, own),
+            None => Planned::new(spec.clone(), document.encoding, indexes.cloned()),
+        })
+    };
+    let of_phase = |phase: &PhaseSpec| match &phase.action {
+        Action::Find(find) => find.queries.iter().map(planned).collect(),
+        _ => Vec::new(),
+    };
+    plan.spec.phases.iter().map(of_phase).collect()
 }
 
 struct Host<'h> {
@@ -52,8 +107,13 @@ struct Host<'h> {
     progress: &'h Progress,
     engine: Description,
     store: &'h StoreSpec,
+    /// The indexes that the engine itself has of the documents, where it answers queries itself.
+    own_indexes: Option<&'h [Vec<FieldPath>]>,
     keys: Option<&'h KeySpec>,
     records: Option<Records>,
+    indexes: Option<Arc<Indexes>>,
+    /// Of each phase.
+    queries: Vec<Vec<Arc<Planned>>>,
     ledger: Ledger,
 }
 
@@ -62,7 +122,7 @@ type Counters = BTreeMap<String, f64>;
 
 /// Whether the runner has sent `stop`.
 #[derive(Clone, Copy, PartialEq)]
-enum Then {
+enum Next {
     GoOn,
     Stop,
 }
@@ -70,12 +130,12 @@ enum Then {
 impl<'h> Host<'h> {
     fn run<D: Driver>(mut self) -> Result<(), Stop> {
         let began = now();
-        let mut store = Some(D::open(&self.plan.dir, self.store)?);
+        let mut store = Some(opened::<D>(&self.plan.dir, self.store, self.own_indexes)?);
         let open = Nanos::from_nanos(now() - began);
         let effective = Box::new(self.effective::<D>(store.as_ref())?);
         self.link.send(FromWorker::Ready { version: VERSION, effective, open })?;
         while let Some(index) = self.next_phase()? {
-            if self.phase::<D>(&mut store, index)? == Then::Stop {
+            if self.phase::<D>(&mut store, index)? == Next::Stop {
                 break;
             }
         }
@@ -113,12 +173,20 @@ impl<'h> Host<'h> {
             durability: settings.class,
             promise: promise.cloned(),
             settings: settings.values,
-            in_force: store.map(Store::in_force).transpose()?,
+            in_force: store.map(|store| self.in_force(store)).transpose()?,
             idiom: self.engine.idiom.clone(),
         })
     }
 
-    fn phase<D: Driver>(&mut self, store: &mut Option<D::Store>, index: usize) -> Result<Then, Stop> {
+    fn in_force<S: Store>(&self, store: &S) -> Result<InForce, EngineError> {
+        let mut in_force = store.in_force()?;
+        if let Some(indexes) = &self.indexes {
+            in_force.as_set.insert("indexes".to_owned(), indexes.names().into());
+        }
+        Ok(in_force)
+    }
+
+    fn phase<D: Driver>(&mut self, store: &mut Option<D::Store>, index: usize) -> Result<Next, Stop> {
         let spec = self.spec(index);
         match &spec.action {
             Action::Close => {
@@ -135,11 +203,11 @@ impl<'h> Host<'h> {
             Action::Pause(_) | Action::Settle(_) | Action::Commit => self.idle(index)?,
             _ => return self.open_phase(store.as_ref().ok_or_else(|| closed(spec))?, index),
         }
-        Ok(Then::GoOn)
+        Ok(Next::GoOn)
     }
 
     /// Phases that need the store open.
-    fn open_phase<S: Store>(&mut self, store: &S, index: usize) -> Result<Then, Stop> {
+    fn open_phase<S: Store>(&mut self, store: &S, index: usize) -> Result<Next, Stop> {
         let action = &self.spec(index).action;
         let report = match action.ops() {
             Some(ops) if ops.transaction == Grouping::Open && writes(action) => {
@@ -156,7 +224,7 @@ impl<'h> Host<'h> {
             None => self.clocked(index, || Ok(store.persist()?))?,
         };
         self.ended(index, report, store.counters())?;
-        Ok(Then::GoOn)
+        Ok(Next::GoOn)
     }
 
     /// Phases that need nothing of the store.
@@ -181,14 +249,14 @@ impl<'h> Host<'h> {
     fn reopen<D: Driver>(&mut self, index: usize, was_open: Option<D::Store>) -> Result<(D::Store, PhaseReport), Stop> {
         let evicts = matches!(self.spec(index).action, Action::Evict);
         let closes = was_open.is_some();
-        let (machine, plan, spec) = (self.machine, self.plan, self.store);
+        let (machine, plan, spec, own_indexes) = (self.machine, self.plan, self.store, self.own_indexes);
         let (mut opened, mut resident) = (None, None);
         let mut report = self.clocked(index, || {
             was_open.map_or(Ok(()), Store::close)?;
             if evicts {
                 resident = Some(machine.evict(&plan.dir));
             }
-            opened = Some(D::open(&plan.dir, spec)?);
+            opened = Some(self::opened::<D>(&plan.dir, spec, own_indexes)?);
             Ok(())
         })?;
         report.resident = resident;
@@ -207,12 +275,15 @@ impl<'h> Host<'h> {
     ) -> Result<PhaseReport, Stop> {
         let spec = self.spec(index);
         let (Some(records), Some(keys)) = (&self.records, self.keys) else { return Err(Stop::NoData) };
+        let queries = self.queries.get(index).map_or(&[][..], Vec::as_slice);
         let link = &mut *self.link;
         let job = Job {
             action: &spec.action,
             ops,
             keys,
             records,
+            indexes: self.indexes.as_ref(),
+            queries,
             ledger: &self.ledger,
             seed: phase_seed(self.plan.seed, &spec.name),
             throughput: self.plan.throughput,
@@ -226,7 +297,7 @@ impl<'h> Host<'h> {
     }
 
     /// Phases inside a transaction that stays open, until one commits it.
-    fn transaction<S: Store>(&mut self, store: &S, first: usize, ops: &Ops) -> Result<Then, Stop> {
+    fn transaction<S: Store>(&mut self, store: &S, first: usize, ops: &Ops) -> Result<Next, Stop> {
         if !self.engine.capabilities.open_transactions {
             let what = "a write transaction that stays open over several phases".to_owned();
             return Err(Stop::Unsupported { engine: self.engine.name.clone(), what });
@@ -242,7 +313,7 @@ impl<'h> Host<'h> {
             self.phase_within(store, index, &mut open)?;
         }
         open.into_txn().map_or(Ok(()), Read::finish)?;
-        Ok(Then::Stop)
+        Ok(Next::Stop)
     }
 
     fn commit<S: Store>(
@@ -250,11 +321,11 @@ impl<'h> Host<'h> {
         store: &S,
         index: usize,
         open: InTransaction<'_, S::Session<'_>>,
-    ) -> Result<Then, Stop> {
+    ) -> Result<Next, Stop> {
         let mut report = self.clocked(index, || Ok(open.into_txn().map_or(Ok(()), Write::commit)?))?;
         report.transactions = 1;
         self.ended(index, report, store.counters())?;
-        Ok(Then::GoOn)
+        Ok(Next::GoOn)
     }
 
     fn phase_within<'s, S: Store>(
@@ -288,7 +359,8 @@ impl<'h> Host<'h> {
         let records = self.records.as_ref().ok_or(Stop::NoData)?;
         let ordered = self.engine.capabilities.ordered;
         let started = now();
-        let found = verify::verify(txn, records, &self.ledger, ordered, &self.progress.operations)?;
+        let found =
+            verify::verify(txn, records, self.indexes.as_deref(), &self.ledger, ordered, &self.progress.operations)?;
         Ok(PhaseReport { time: Nanos::from_nanos(now() - started), ..found })
     }
 

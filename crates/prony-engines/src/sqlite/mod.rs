@@ -8,6 +8,7 @@
 //!
 //! [`settings`] holds the options and what journal and synchronous amount to.
 
+mod query;
 pub mod settings;
 
 use std::fs::{File, OpenOptions};
@@ -16,20 +17,31 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use prony_model::spec::StoreSpec;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Rows, Statement, params};
+use prony_model::spec::{DocumentSpec, FieldPath, FieldValue, QuerySpec, StoreSpec};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, Rows, Statement, params, params_from_iter};
 use self_cell::self_cell;
 
 use self::settings::Config;
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Then, Write,
 };
 use crate::failure::{disk_full, failed, refused};
+use crate::own_query::OwnQuery;
 use crate::versions;
 
 const ENGINE: &str = "sqlite";
 const FILE: &str = "store.sqlite";
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Statements that a connection keeps prepared: more than a phase has queries.
+const PREPARED: usize = 1024;
+
+/// The plan of a query where nothing can be asked.
+const NOT_KNOWN: &str = "not known: the only connection is in use";
+
+/// Analyses every table that it has not, or that has changed since, in bounded time, as SQLite advises before a close.
+const OPTIMIZE: &str = "PRAGMA optimize = 0x10012";
 
 /// SQLite.
 pub struct Sqlite;
@@ -40,6 +52,8 @@ pub struct SqliteStore {
     control: Mutex<Option<Connection>>,
     config: Config,
     in_force: InForce,
+    /// Values are JSON, and stored as text: SQLite's functions take a BLOB for its own binary JSON.
+    text: bool,
     path: PathBuf,
     /// Open as long as any connection is: closing a file drops every POSIX lock that the process holds on it.
     file: File,
@@ -54,6 +68,7 @@ pub struct SqliteSession<'s> {
 /// A transaction of one connection, of either kind.
 pub struct SqliteTransaction<'t> {
     prepared: &'t mut Prepared,
+    text: bool,
     open: bool,
 }
 
@@ -93,12 +108,15 @@ impl Driver for Sqlite {
                 persistent: true,
                 processes: true,
                 concurrent_writers: false,
+                own_documents: true,
                 max_key: None,
             },
             promises: settings::promises(),
             options: settings::option_specs(),
             idiom: "one WITHOUT ROWID table; a connection per session, its statements prepared once; BEGIN DEFERRED \
-                    for reads, BEGIN IMMEDIATE for writes; an upsert for puts; no separate path for appends"
+                    for reads, BEGIN IMMEDIATE for writes; an upsert for puts; no separate path for appends; JSON documents as \
+                    text, indexes of expressions, queries in SQL by SQLite's planner, with \
+                    statistics from PRAGMA optimize at the close"
                 .to_owned(),
         }
     }
@@ -113,13 +131,18 @@ impl Driver for Sqlite {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(|error| failed(ENGINE, "opening the store", error))?;
         let (control, in_force) = first_connection(&path, &config).map_err(while_("opening the store"))?;
-        Ok(SqliteStore { control: Mutex::new(Some(control)), config, in_force, path, file })
+        Ok(SqliteStore { control: Mutex::new(Some(control)), config, in_force, text: false, path, file })
+    }
+
+    fn own_query(query: &QuerySpec, document: &DocumentSpec) -> Option<OwnQuery> {
+        Some(query::select(query, document))
     }
 }
 
 fn connect(path: &Path, config: &Config) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.busy_timeout(PATIENCE)?;
+    connection.set_prepared_statement_cache_capacity(PREPARED);
     config.apply(&connection)?;
     Ok(connection)
 }
@@ -148,7 +171,7 @@ impl Statements<'_> {
         let prepare = |sql| connection.prepare(sql);
         Ok(Statements {
             get: prepare("SELECT v FROM records WHERE k = ?1")?,
-            scan: prepare("SELECT k, v FROM records WHERE k >= ?1 ORDER BY k LIMIT ?2")?,
+            scan: prepare("SELECT k, v FROM records WHERE k >= ?1 ORDER BY k")?,
             put: prepare("INSERT INTO records(k, v) VALUES(?1, ?2) ON CONFLICT(k) DO UPDATE SET v = excluded.v")?,
             delete: prepare("DELETE FROM records WHERE k = ?1")?,
             begin_read: prepare("BEGIN DEFERRED")?,
@@ -181,6 +204,30 @@ impl SqliteStore {
     }
 }
 
+/// The indexes that the database has, in SQL.
+fn stored_indexes(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare("SELECT sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
+/// What SQLite's planner says of a query.
+fn steps(connection: &Connection, text: &str) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {text}"))?;
+    let count = statement.parameter_count();
+    statement.query_map(params_from_iter(vec![0; count]), |row| row.get("detail"))?.collect()
+}
+
+/// A value as SQLite takes it; flags are 1 and 0.
+fn to_sql(value: &FieldValue) -> ToSqlOutput<'_> {
+    ToSqlOutput::Borrowed(match value {
+        FieldValue::Bool(flag) => ValueRef::Integer((*flag).into()),
+        FieldValue::Int(number) => ValueRef::Integer(*number),
+        FieldValue::Float(number) => ValueRef::Real(*number),
+        FieldValue::Text(text) => ValueRef::Text(text.as_bytes()),
+        FieldValue::Null | FieldValue::List(_) | FieldValue::Fields(_) => ValueRef::Null,
+    })
+}
+
 impl Store for SqliteStore {
     type Session<'s> = SqliteSession<'s>;
 
@@ -188,6 +235,25 @@ impl Store for SqliteStore {
         let prepared = Prepared::try_new(self.lend()?, Statements::prepare);
         let prepared = prepared.map_err(while_("preparing the statements"))?;
         Ok(SqliteSession { prepared: Some(prepared), store: self })
+    }
+
+    fn set_up_documents(&mut self, indexes: &[Vec<FieldPath>]) -> Result<(), EngineError> {
+        self.text = true;
+        let what = "documents in a store that is in use".to_owned();
+        let control = self.control.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let control = control.as_ref().ok_or(EngineError::Unsupported { engine: ENGINE, what })?;
+        let create = |(number, fields): (usize, &Vec<FieldPath>)| control.execute_batch(&query::index(number, fields));
+        indexes.iter().enumerate().try_for_each(create).map_err(while_("creating an index"))?;
+        let indexes = stored_indexes(control).map_err(while_("reading the indexes"))?;
+        self.in_force.read_back.insert("indexes".to_owned(), indexes.into());
+        Ok(())
+    }
+
+    fn explain(&self, own_query: &str) -> Result<String, EngineError> {
+        // Under `locking_mode = exclusive` the only connection may be lent.
+        let control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(control) = control.as_ref() else { return Ok(NOT_KNOWN.to_owned()) };
+        steps(control, own_query).map(|steps| steps.join(", ")).map_err(while_("explaining a query"))
     }
 
     fn in_force(&self) -> Result<InForce, EngineError> {
@@ -205,10 +271,14 @@ impl Store for SqliteStore {
         sync().map_err(|error: io::Error| failed(ENGINE, "syncing the files", error))
     }
 
-    /// The last connection to close checkpoints the log into the database and removes the log.
+    /// Of documents, collects the statistics that SQLite's planner uses after the next opening. The last connection to close checkpoints the log into the database and removes the log.
     fn close(self) -> Result<(), EngineError> {
         let control = self.control.into_inner().unwrap_or_else(PoisonError::into_inner);
-        control.map_or(Ok(()), |control| control.close().map_err(|(_, error)| while_("closing the store")(error)))
+        let Some(control) = control else { return Ok(()) };
+        if self.text {
+            control.execute_batch(OPTIMIZE).map_err(while_("analysing the tables"))?;
+        }
+        control.close().map_err(|(_, error)| while_("closing the store")(error))
     }
 }
 
@@ -230,7 +300,7 @@ impl SqliteSession<'_> {
             false => statements.begin_read.execute([]),
         });
         begun.map_err(while_("beginning a transaction"))?;
-        Ok(SqliteTransaction { prepared, open: true })
+        Ok(SqliteTransaction { prepared, text: self.store.text, open: true })
     }
 }
 
@@ -243,6 +313,11 @@ impl Session for SqliteSession<'_> {
         = SqliteTransaction<'t>
     where
         Self: 't;
+
+    fn prepare(&mut self, own_query: &str) -> Result<(), EngineError> {
+        let Some(prepared) = &self.prepared else { return Ok(()) };
+        prepared.borrow_owner().prepare_cached(own_query).map(drop).map_err(while_("preparing a query"))
+    }
 
     fn read(&mut self) -> Result<SqliteTransaction<'_>, EngineError> {
         self.begin(false)
@@ -272,13 +347,31 @@ impl Drop for SqliteTransaction<'_> {
     }
 }
 
-fn scan_rows(mut rows: Rows<'_>, mut row: impl FnMut(&[u8], &[u8])) -> rusqlite::Result<u64> {
-    let mut count = 0;
+fn scan_rows(mut rows: Rows<'_>, mut row: impl FnMut(&[u8], &[u8]) -> Then) -> rusqlite::Result<()> {
     while let Some(found) = rows.next()? {
-        row(found.get_ref(0)?.as_blob()?, found.get_ref(1)?.as_blob()?);
-        count += 1;
+        if row(found.get_ref(0)?.as_blob()?, found.get_ref(1)?.as_bytes()?).is_break() {
+            break;
+        }
     }
-    Ok(count)
+    Ok(())
+}
+
+/// Rows of a query, or what it counts.
+fn select_rows(
+    mut statement: CachedStatement<'_>,
+    bound: &[FieldValue],
+    mut row: impl FnMut(&[u8], &[u8]) -> Then,
+) -> rusqlite::Result<u64> {
+    let bound = params_from_iter(bound.iter().map(to_sql));
+    if statement.column_count() == 1 {
+        return statement.query_row(bound, |found| found.get::<_, i64>(0)).map(i64::unsigned_abs);
+    }
+    let mut rows = 0;
+    scan_rows(statement.query(bound)?, |key, value| {
+        rows += 1;
+        row(key, value)
+    })?;
+    Ok(rows)
 }
 
 impl Read for SqliteTransaction<'_> {
@@ -286,14 +379,23 @@ impl Read for SqliteTransaction<'_> {
         self.with("reading a value", |statements| {
             let mut rows = statements.get.query(params![key])?;
             let Some(row) = rows.next()? else { return Ok(false) };
-            found(row.get_ref(0)?.as_blob()?);
+            found(row.get_ref(0)?.as_bytes()?);
             Ok(true)
         })
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.with("scanning", |statements| scan_rows(statements.scan.query(params![from, limit])?, row))
+    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        self.with("scanning", |statements| scan_rows(statements.scan.query(params![from])?, row))
+    }
+
+    fn select(
+        &mut self,
+        own_query: &str,
+        bound: &[FieldValue],
+        row: impl FnMut(&[u8], &[u8]) -> Then,
+    ) -> Result<u64, EngineError> {
+        let statement = self.prepared.borrow_owner().prepare_cached(own_query);
+        statement.and_then(|statement| select_rows(statement, bound, row)).map_err(while_("answering a query"))
     }
 
     fn finish(mut self) -> Result<(), EngineError> {
@@ -304,6 +406,8 @@ impl Read for SqliteTransaction<'_> {
 
 impl Write for SqliteTransaction<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        let text = self.text;
+        let value = ToSqlOutput::Borrowed(if text { ValueRef::Text(value) } else { ValueRef::Blob(value) });
         self.with("storing a value", |statements| statements.put.execute(params![key, value])).map(drop)
     }
 

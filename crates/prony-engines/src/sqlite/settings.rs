@@ -235,7 +235,7 @@ mod tests {
 
     fn spec(durability: Option<Durability>, options: &[(&str, &str)]) -> StoreSpec {
         let options = options.iter().map(|(name, word)| ((*name).to_owned(), OptionValue::Text((*word).to_owned())));
-        StoreSpec { engine: "sqlite".to_owned(), durability, options: options.collect() }
+        StoreSpec { durability, options: options.collect(), ..StoreSpec::of("sqlite") }
     }
 
     fn settled(durability: Option<Durability>, options: &[(&str, &str)]) -> (&'static str, &'static str, Durability) {

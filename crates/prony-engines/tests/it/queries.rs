@@ -2,23 +2,30 @@
 //! works on JSON and shares no code with the one that is tested.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use prony_engines::answers::Reads;
-use prony_engines::documents::{Query, run};
+use prony_engines::documents::{DOCUMENTS, Entries, Indexed, Indexes, Planned, Query, run};
 use prony_engines::driver::{Driver, Read, Session, Store, Write};
-use prony_model::spec::{Encoding, FieldPath, FieldValue, Filter, Operand, QuerySpec, SortKey, Test};
+use prony_model::spec::{
+    DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Filter, Generator, Operand, QuerySpec, SortKey, Test,
+};
+use prony_model::units::Fraction;
 use prony_workload::encode;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use crate::contract::{fast, open, scratch};
+use crate::contract::{fast, open, plain, scratch};
 
 /// Few values, so that tests often meet them.
 fn scalar() -> impl Strategy<Value = Value> {
     prop_oneof![
-        4 => (-3i64..4).prop_map(|number| json!(number)),
+        4 => (-2i64..3).prop_map(|number| json!(number)),
         1 => (-6i64..6).prop_map(|half| json!(half as f64 / 2.0 + 0.25)),
         3 => "[ab]{0,2}".prop_map(|text| json!(text)),
         2 => any::<bool>().prop_map(|flag| json!(flag)),
@@ -26,31 +33,31 @@ fn scalar() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn field_value() -> impl Strategy<Value = Value> {
+fn field_value(lists: bool) -> impl Strategy<Value = Value> {
     prop_oneof![
         8 => scalar(),
-        1 => prop::collection::vec(scalar(), 0..3).prop_map(Value::Array),
+        3 * u32::from(lists) => prop::collection::vec(scalar(), 0..4).prop_map(Value::Array),
     ]
 }
 
-fn document() -> impl Strategy<Value = Value> {
-    let field = || prop::option::weighted(0.8, field_value());
+fn document(lists: bool) -> impl Strategy<Value = Value> {
+    let field = || prop::option::weighted(0.8, field_value(lists));
     (field(), field(), field()).prop_map(|(a, b, c)| {
-        let mut document = json!({ "in": {} });
+        let mut document = json!({ "i\"'\\n": {} });
         for (name, value) in [("a", a), ("b", b)] {
             if let Some(value) = value {
                 document[name] = value;
             }
         }
         if let Some(value) = c {
-            document["in"]["c"] = value;
+            document["i\"'\\n"]["c"] = value;
         }
         document
     })
 }
 
 fn path() -> impl Strategy<Value = FieldPath> {
-    prop::sample::select(vec!["a", "b", "in.c", "none"]).prop_map(|text| text.parse().unwrap())
+    prop::sample::select(vec!["a", "b", "i\"'\\n.c", "i\"'\\n", "none"]).prop_map(|text| text.parse().unwrap())
 }
 
 fn typed(value: Value) -> FieldValue {
@@ -89,6 +96,34 @@ fn query() -> impl Strategy<Value = QuerySpec> {
         |(filter, sort, skip, limit, count)| {
             let count = count && sort.is_empty() && skip == 0 && limit.is_none();
             QuerySpec { filter, sort, skip, limit: limit.map(|limit| limit + 1), select: Vec::new(), count }
+        },
+    )
+}
+
+/// A query whose tests and sort are likely to fit an index: several tests of the same few fields, in any order.
+fn query_of_an_index() -> impl Strategy<Value = QuerySpec> {
+    let field =
+        || prop::sample::select(vec!["a", "b", "i\"'\\n.c"]).prop_map(|text| text.parse::<FieldPath>().unwrap());
+    let number = || (-3i64..4).prop_map(|number| Operand::Constant(FieldValue::Int(number)));
+    let one = prop_oneof![
+        2 => scalar().prop_map(|value| Test::In(vec![Operand::Constant(typed(value))])),
+        1 => prop::sample::select(vec![Test::In, |two: Vec<Operand>| Test::Gte(two[0].clone())])
+            .prop_map(|test| test(vec![Operand::Constant(FieldValue::Null)])),
+        2 => prop::collection::vec(number(), 1..4).prop_map(Test::In),
+        2 => number().prop_map(Test::Gte),
+        2 => number().prop_map(Test::Lt),
+        1 => test(),
+    ];
+    let tests = prop::collection::vec((field(), one).prop_map(|(field, test)| Filter::Field(field, test)), 0..4);
+    let sort = (field(), prop::bool::weighted(0.1)).prop_map(|(field, descending)| SortKey { field, descending });
+    (tests, prop::collection::vec(sort, 0..3), 0u64..3, prop::option::weighted(0.7, 1u64..6)).prop_map(
+        |(tests, sort, skip, limit)| QuerySpec {
+            filter: Filter::All(tests),
+            sort,
+            skip,
+            limit,
+            select: Vec::new(),
+            count: false,
         },
     )
 }
@@ -178,19 +213,43 @@ fn key(number: usize) -> [u8; 4] {
     (number as u32).to_be_bytes()
 }
 
+fn encoded(document: &Value, encoding: Encoding) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(encoding, &typed(document.clone()), &mut bytes);
+    bytes
+}
+
 fn written<S: Store>(store: &S, documents: &[Value], encoding: Encoding) {
     let mut session = store.session().unwrap();
     let mut txn = session.write().unwrap();
     for (number, document) in documents.iter().enumerate() {
-        let mut bytes = Vec::new();
-        encode(encoding, &typed(document.clone()), &mut bytes);
-        txn.put(&key(number), &bytes).unwrap();
+        txn.put(&key(number), &encoded(document, encoding)).unwrap();
     }
     txn.commit().unwrap();
 }
 
+/// The rows of an answer, with their documents.
+fn answer<S: Session>(
+    session: &mut S,
+    planned: Planned,
+    page: &Value,
+    skip: u64,
+    reads: &mut Reads,
+) -> (u64, Vec<(Vec<u8>, Value)>) {
+    let query = Query::new(&Arc::new(planned), &typed(page.clone()));
+    let mut rows = Vec::new();
+    let mut txn = session.read().unwrap();
+    let matched = run(&mut txn, &query, reads, |row| {
+        assert_eq!(row.position, rows.len() as u64 + skip);
+        rows.push((row.key.to_vec(), serde_json::to_value(row.document).unwrap()));
+    })
+    .unwrap();
+    txn.finish().unwrap();
+    (matched, rows)
+}
+
 pub(crate) fn queries_find_what_a_search_by_hand_finds<D: Driver>() {
-    let strategy = (prop::collection::vec(document(), 1..90), prop::collection::vec(query(), 1..12), any::<bool>());
+    let strategy = (prop::collection::vec(document(true), 1..90), prop::collection::vec(query(), 1..12), any::<bool>());
     let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
     let result = runner.run(&strategy, |(documents, queries, json)| {
         let encoding = if json { Encoding::Json } else { Encoding::MsgPack };
@@ -201,15 +260,9 @@ pub(crate) fn queries_find_what_a_search_by_hand_finds<D: Driver>() {
         for (number, spec) in queries.into_iter().enumerate() {
             let page = &documents[number % documents.len()];
             let expected = by_hand(&spec, &documents, page);
-            let query = Query::new(&Arc::new(spec.clone()), encoding, &typed(page.clone()));
-            let (mut rows, mut reads) = (Vec::new(), Reads::default());
-            let mut txn = session.read().unwrap();
-            let matched = run(&mut txn, &query, &mut reads, |row| {
-                assert_eq!(row.position, rows.len() as u64 + spec.skip);
-                rows.push((row.key.to_vec(), serde_json::to_value(row.document).unwrap()));
-            })
-            .unwrap();
-            txn.finish().unwrap();
+            let mut reads = Reads::default();
+            let planned = Planned::new(spec.clone(), encoding, None);
+            let (matched, rows) = answer(&mut session, planned, page, spec.skip, &mut reads);
             if spec.count {
                 prop_assert_eq!((matched, rows.len()), (expected.len() as u64, 0));
                 continue;
@@ -225,6 +278,280 @@ pub(crate) fn queries_find_what_a_search_by_hand_finds<D: Driver>() {
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// What a transaction does to a document.
+#[derive(Clone, Debug)]
+enum Change {
+    Store(usize, Value),
+    Remove(usize),
+}
+
+/// Documents are numbered below this.
+const MOST: usize = 24;
+
+fn changes(lists: bool) -> impl Strategy<Value = Vec<(Vec<Change>, bool)>> {
+    let change = prop_oneof![
+        4 => (0..MOST, document(lists)).prop_map(|(number, document)| Change::Store(number, document)),
+        1 => (0..MOST).prop_map(Change::Remove),
+    ];
+    prop::collection::vec((prop::collection::vec(change, 1..24), prop::bool::weighted(0.8)), 1..5)
+}
+
+fn index_fields() -> impl Strategy<Value = Vec<Vec<FieldPath>>> {
+    let fields = prop::sample::subsequence(vec!["a", "b", "i\"'\\n.c"], 1..=3).prop_shuffle();
+    let paths = fields.prop_map(|names| names.iter().map(|name| name.parse().unwrap()).collect());
+    prop::collection::vec(paths, 1..4)
+}
+
+/// Changes documents in one transaction.
+fn changed<S: Session>(
+    session: &mut S,
+    indexes: &Indexes,
+    changes: &[Change],
+    encoding: Encoding,
+    commits: bool,
+    replaces: bool,
+) {
+    let mut txn = session.write().unwrap();
+    for change in changes {
+        let (number, document) = match change {
+            Change::Store(number, document) => (*number, Some(document)),
+            Change::Remove(number) => (*number, None),
+        };
+        let mut entries = Entries::default();
+        if let Some(document) = document {
+            indexes.push_entries(&typed(document.clone()), &key(number), &mut entries);
+        }
+        let stored = [&[DOCUMENTS], &key(number)[..]].concat();
+        let indexed = Indexed { indexes, entries: entries.part(0..entries.bytes()), replaces };
+        indexed.change(&mut txn, &stored, &mut Reads::default(), |_, _| ()).unwrap();
+        match document {
+            Some(document) => txn.put(&stored, &encoded(document, encoding)).unwrap(),
+            None => drop(txn.delete(&stored).unwrap()),
+        }
+    }
+    if commits { txn.commit().unwrap() } else { txn.finish().unwrap() }
+}
+
+/// Whatever indexes there are, and whatever changed the documents: answers are those without indexes, and no entry is missing or
+/// left over.
+pub(crate) fn indexes_follow_every_change_and_alter_no_answer<D: Driver>() {
+    let capabilities = D::describe().capabilities;
+    if !capabilities.ordered {
+        return;
+    }
+    // Without it, documents are stored once and stay as they are.
+    let replaces = capabilities.reads_own_writes;
+    let of = |lists: bool| (Just(lists), changes(lists));
+    let queries = prop::collection::vec(prop_oneof![1 => query(), 4 => query_of_an_index()], 1..32);
+    let strategy = (any::<bool>().prop_flat_map(of), index_fields(), queries, any::<bool>());
+    // Most on the engine that opens a store at once: what differs from engine to engine is not the planner.
+    let cases = if capabilities.persistent { 40 } else { 1_000 };
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let result = runner.run(&strategy, |((lists, changes), fields, queries, json)| {
+        let encoding = if json { Encoding::Json } else { Encoding::MsgPack };
+        let indexes = Arc::new(Indexes::new(&fields, encoding, |_| lists));
+        let dir = scratch();
+        let store = open::<D>(&dir, &fast::<D>());
+        let mut session = store.session().unwrap();
+        let mut documents: Vec<Option<Value>> = vec![None; MOST];
+        for (mut changes, commits) in changes {
+            if !replaces {
+                let mut stored: BTreeSet<usize> = (0..MOST).filter(|number| documents[*number].is_some()).collect();
+                changes.retain(|change| matches!(change, Change::Store(number, _) if stored.insert(*number)));
+            }
+            changed(&mut session, &indexes, &changes, encoding, commits, replaces);
+            for change in changes.iter().filter(|_| commits) {
+                match change {
+                    Change::Store(number, document) => documents[*number] = Some(document.clone()),
+                    Change::Remove(number) => documents[*number] = None,
+                }
+            }
+        }
+        let (numbers, documents): (Vec<usize>, Vec<Value>) =
+            documents.into_iter().enumerate().filter_map(|(number, document)| Some((number, document?))).unzip();
+        let mut txn = session.read().unwrap();
+        let (wanted, stored) = indexes.sums(&mut txn).unwrap();
+        txn.finish().unwrap();
+        prop_assert_eq!(wanted, stored);
+        prop_assert!(wanted.entries >= (fields.len() * documents.len()) as u64);
+        for (number, spec) in queries.into_iter().enumerate() {
+            let page = documents.get(number % documents.len().max(1)).cloned().unwrap_or(json!({}));
+            let expected = by_hand(&spec, &documents, &page);
+            let planned = Planned::new(spec.clone(), encoding, Some(Arc::clone(&indexes)));
+            let plan = planned.describe();
+            let (matched, rows) = answer(&mut session, planned, &page, spec.skip, &mut Reads::default());
+            if spec.count {
+                prop_assert_eq!((matched, rows.len()), (expected.len() as u64, 0), "{} {:?}", plan, spec);
+                continue;
+            }
+            let row = |at: usize| (key(numbers[at]).to_vec(), documents[at].clone());
+            let expected: Vec<_> = expected.into_iter().map(row).collect();
+            prop_assert_eq!(rows, expected, "{} {:?}", plan, spec);
+        }
+        drop(session);
+        store.close().unwrap();
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// What a field may have: one kind, or anything.
+#[derive(Clone, Copy, Debug)]
+enum Has {
+    Anything,
+    NumberOrNull,
+    Number,
+    Text,
+    Flag,
+}
+
+impl Has {
+    fn value(self) -> BoxedStrategy<Value> {
+        match self {
+            Self::Anything => field_value(true).boxed(),
+            Self::NumberOrNull => prop_oneof![(-1i64..2).prop_map(|n| json!(n)), Just(Value::Null)].boxed(),
+            Self::Number => prop_oneof![(-2i64..3).prop_map(|n| json!(n)), Just(json!(0.5))].boxed(),
+            Self::Text => "[ab]{0,2}".prop_map(|text| json!(text)).boxed(),
+            Self::Flag => any::<bool>().prop_map(|flag| json!(flag)).boxed(),
+        }
+    }
+
+    fn generator(self) -> Generator {
+        match self {
+            Self::Anything => {
+                Generator::Cycle([json!(null), json!(true), json!(1), json!("a"), json!([1])].map(typed).to_vec())
+            }
+            Self::NumberOrNull => Generator::Cycle(vec![FieldValue::Int(1), FieldValue::Null]),
+            Self::Number => Generator::Uniform(-2, 2),
+            Self::Text => Generator::Template(vec!["a".to_owned()]),
+            Self::Flag => Generator::Constant(FieldValue::Bool(true)),
+        }
+    }
+}
+
+fn has() -> impl Strategy<Value = Has> {
+    prop::sample::select(vec![Has::Anything, Has::NumberOrNull, Has::Number, Has::Text, Has::Flag])
+}
+
+/// Documents whose fields `a`, `b` and `in.c` have such values.
+fn documents_of(has: [Has; 3]) -> (DocumentSpec, impl Strategy<Value = Vec<Value>>) {
+    let field = |name: &str, value| FieldSpec { name: name.to_owned(), value, present: Fraction::new(0.8).unwrap() };
+    let inner = Generator::Fields(vec![field("c", has[2].generator())]);
+    let fields = vec![field("a", has[0].generator()), field("b", has[1].generator()), field("i\"'\\n", inner)];
+    let value = |at: usize| prop::option::weighted(0.8, has[at].value());
+    let document = (value(0), value(1), value(2)).prop_map(|(a, b, c)| {
+        let mut document = json!({ "i\"'\\n": {} });
+        for (field, value) in [("a", a), ("b", b)] {
+            value.into_iter().for_each(|value| document[field] = value);
+        }
+        c.into_iter().for_each(|value| document["i\"'\\n"]["c"] = value);
+        document
+    });
+    (DocumentSpec { fields, encoding: Encoding::Json }, prop::collection::vec(document, 1..60))
+}
+
+/// An engine that answers queries itself answers as a search by hand, with indexes of its own and without.
+pub(crate) fn an_engines_own_queries_find_what_a_search_by_hand_finds<D: Driver>() {
+    if !D::describe().capabilities.own_documents {
+        return;
+    }
+    let data = [has(), has(), has()].prop_flat_map(|has| {
+        let (spec, documents) = documents_of(has);
+        (Just(spec), documents)
+    });
+    let queries = prop::collection::vec(prop_oneof![query(), query_of_an_index()], 1..24);
+    let strategy = (data, prop::option::of(index_fields()), queries);
+    let mut runner = TestRunner::new(Config { cases: 400, failure_persistence: None, ..Config::default() });
+    let result = runner.run(&strategy, |((spec, documents), fields, queries)| {
+        let dir = scratch();
+        let mut store = open::<D>(&dir, &fast::<D>());
+        let single = |fields: &Vec<FieldPath>| fields.iter().all(|field| !spec.kinds(field).list);
+        let fields: Vec<Vec<FieldPath>> = fields.unwrap_or_default().into_iter().filter(single).collect();
+        store.set_up_documents(&fields).unwrap();
+        written(&store, &documents, Encoding::Json);
+        let mut session = store.session().unwrap();
+        for (number, query) in queries.into_iter().enumerate() {
+            let page = &documents[number % documents.len()];
+            let expected = by_hand(&query, &documents, page);
+            let own = D::own_query(&query, &spec).unwrap();
+            let text = own.text.clone();
+            prop_assert!(!store.explain(&text).unwrap().is_empty());
+            let planned = Planned::own(query.clone(), Encoding::Json, own);
+            let (matched, rows) = answer(&mut session, planned, page, query.skip, &mut Reads::default());
+            if query.count {
+                prop_assert_eq!((matched, rows.len()), (expected.len() as u64, 0), "{} {:?}", text, query);
+                continue;
+            }
+            let expected: Vec<_> = expected.into_iter().map(|n| (key(n).to_vec(), documents[n].clone())).collect();
+            prop_assert_eq!(rows, expected, "{} {:?}", text, query);
+        }
+        drop(session);
+        store.close().unwrap();
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Where a process writes that is to be killed.
+const STORE: &str = "PRONY_TEST_WRITES_UNTIL_KILLED";
+
+/// Stores and removes documents, transaction after transaction, and never ends.
+fn write_until_killed<D: Driver>(dir: &Path, indexes: &Indexes) -> ! {
+    let store = D::open(dir, &plain::<D>()).unwrap();
+    let mut session = store.session().unwrap();
+    for round in 0usize.. {
+        let change = |at: usize| match (round + at) % 5 {
+            0 => Change::Remove(at),
+            _ => Change::Store(at, json!({ "a": (round * 7 + at) % 11, "b": [round % 3, at % 2, "x"] })),
+        };
+        let changes: Vec<Change> = (0..MOST).map(change).collect();
+        changed(&mut session, indexes, &changes, Encoding::MsgPack, true, true);
+        if round == 5 {
+            std::fs::write(dir.with_extension("ready"), "").unwrap();
+        }
+    }
+    unreachable!("there are more rounds than time")
+}
+
+/// The test `name` runs this; in a process of its own it is the writer.
+pub(crate) fn a_killed_writer_leaves_no_entry_behind<D: Driver>(name: &str) {
+    let fields = [vec!["a".parse().unwrap(), "b".parse().unwrap()], vec!["b".parse().unwrap()]];
+    let indexes = Indexes::new(&fields, Encoding::MsgPack, |_| true);
+    if let Some(dir) = std::env::var_os(STORE) {
+        write_until_killed::<D>(Path::new(&dir), &indexes);
+    }
+    let capabilities = D::describe().capabilities;
+    if !capabilities.ordered || !capabilities.reads_own_writes || !capabilities.persistent {
+        return;
+    }
+    let scratch = scratch();
+    let dir = scratch.path().join("store");
+    std::fs::create_dir(&dir).unwrap();
+    for kill in 0..3 {
+        let _ = std::fs::remove_file(dir.with_extension("ready"));
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let mut writer = command.args(["--exact", name]).env(STORE, &dir).stdout(Stdio::null()).spawn().unwrap();
+        while !dir.with_extension("ready").exists() {
+            assert!(writer.try_wait().unwrap().is_none(), "the writer has ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Not always at the same place of a transaction.
+        std::thread::sleep(Duration::from_micros(1_700 * kill));
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let store = D::open(&dir, &plain::<D>()).unwrap();
+        let mut session = store.session().unwrap();
+        let mut txn = session.read().unwrap();
+        let (wanted, stored) = indexes.sums(&mut txn).unwrap();
+        txn.finish().unwrap();
+        assert_eq!(wanted, stored);
+        // The memory engine has what it persisted: nothing.
+        assert!(stored.entries > 0 || D::describe().name == "memory");
+        drop(session);
+        store.close().unwrap();
+    }
+}
+
 pub(crate) fn a_limit_without_a_sort_ends_the_search<D: Driver>() {
     let documents: Vec<Value> = (0..5_000).map(|n| json!({ "n": n })).collect();
     let dir = scratch();
@@ -232,7 +559,7 @@ pub(crate) fn a_limit_without_a_sort_ends_the_search<D: Driver>() {
     written(&store, &documents, Encoding::MsgPack);
     let filter = Filter::Field("n".parse().unwrap(), Test::Gte(Operand::Constant(FieldValue::Int(100))));
     let spec = QuerySpec { filter, sort: Vec::new(), skip: 0, limit: Some(10), select: Vec::new(), count: false };
-    let query = Query::new(&Arc::new(spec), Encoding::MsgPack, &FieldValue::Null);
+    let query = Query::new(&Arc::new(Planned::new(spec, Encoding::MsgPack, None)), &FieldValue::Null);
     let mut session = store.session().unwrap();
     let (mut txn, mut reads, mut rows) = (session.read().unwrap(), Reads::default(), 0);
     run(&mut txn, &query, &mut reads, |_| rows += 1).unwrap();
@@ -254,8 +581,8 @@ pub(crate) fn a_value_that_is_no_document_is_an_error<D: Driver>() {
         select: Vec::new(),
         count: true,
     };
-    let query = Query::new(&Arc::new(spec), Encoding::Json, &FieldValue::Null);
+    let query = Query::new(&Arc::new(Planned::new(spec, Encoding::Json, None)), &FieldValue::Null);
     let mut txn = session.read().unwrap();
     let error = run(&mut txn, &query, &mut Reads::default(), |_| ()).unwrap_err();
-    assert!(error.to_string().contains("failed while decoding a document"), "{error}");
+    assert!(error.to_string().contains("a value is no document"), "{error}");
 }

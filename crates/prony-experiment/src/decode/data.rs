@@ -149,18 +149,26 @@ pub(crate) fn value_length(node: &Node, data: &DataSpec, memory: Bytes, problems
 
 /// Keys too large for the engine.
 pub(crate) fn key_length(node: &Node, data: &DataSpec, engine: &str, facts: &EngineFacts, problems: &mut Problems<'_>) {
-    let longest = match &data.key {
-        KeySpec::Integer { bytes } => u64::from(*bytes),
-        KeySpec::Hashed { bytes, .. } => u64::from(*bytes),
-        KeySpec::Template { parts, pad } => {
-            let digits = (data.records.max(1) - 1).to_string().len().max(usize::from(*pad));
-            (parts.iter().map(String::len).sum::<usize>() + digits * (parts.len() - 1)) as u64
-        }
-    };
+    let longest = longest_key(data);
     if let Some(most) = facts.max_key.filter(|most| longest > *most) {
         let span = node.get("key").map_or_else(|| node.span.clone(), |key| key.span.clone());
         let problem =
             Problem::new(span, format!("keys of {longest} bytes are too long: `{engine}` allows at most {most} bytes"));
         problems.add(problem.hint("shorten the key, or leave the variant out with `[design] skip`"));
     }
+}
+
+/// The length of the longest key.
+pub(super) fn longest_key(data: &DataSpec) -> u64 {
+    match &data.key {
+        KeySpec::Integer { bytes } => u64::from(*bytes),
+        KeySpec::Hashed { bytes, .. } => u64::from(*bytes),
+        KeySpec::Template { parts, pad } => longest_template(parts, *pad, data.records),
+    }
+}
+
+/// The length of the longest text of a template.
+pub(super) fn longest_template(parts: &[String], pad: u8, records: u64) -> u64 {
+    let digits = (records.max(1) - 1).to_string().len().max(usize::from(pad));
+    (parts.iter().map(String::len).sum::<usize>() + digits * parts.len().saturating_sub(1)) as u64
 }

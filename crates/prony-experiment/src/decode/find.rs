@@ -50,7 +50,7 @@ fn query(node: &Node, problems: &mut Problems<'_>) -> Option<QuerySpec> {
 }
 
 /// A field's path, and whether `-` stands before it, where that has a meaning.
-fn field(node: &Node, signed: bool, problems: &mut Problems<'_>) -> Option<(FieldPath, bool)> {
+pub(super) fn field(node: &Node, signed: bool, problems: &mut Problems<'_>) -> Option<(FieldPath, bool)> {
     let text = unescaped(node)?;
     let (descending, name) = match text.strip_prefix('-') {
         Some(name) if signed => (true, name),

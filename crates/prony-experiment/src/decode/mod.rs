@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod data;
 pub(crate) mod document;
 pub(crate) mod find;
+pub(crate) mod indexes;
 pub(crate) mod instance;
 pub(crate) mod ops;
 pub(crate) mod order;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::View;
+use super::indexes::indexes;
 use super::view::{bytes, time, unescaped};
 use crate::grammar;
 use crate::node::{Entry, Node, Value};
@@ -68,7 +69,8 @@ pub(crate) fn store(
     let options = view.get("options").and_then(Node::table).unwrap_or_default();
     let options: BTreeMap<String, OptionValue> =
         options.iter().filter_map(|entry| Some((entry.key.clone(), option(&entry.node)?))).collect();
-    let spec = StoreSpec { engine, durability, options };
+    let indexes = indexes(view.get("indexes"), problems);
+    let spec = StoreSpec { engine, durability, options, indexes };
     match durability.filter(|class| !facts.classes.contains(class)) {
         Some(class) => problems.add(not_offered(&view, &spec.engine, class, &facts)),
         None => settings(&view, node, &spec, engines, problems),

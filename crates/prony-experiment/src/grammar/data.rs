@@ -42,6 +42,13 @@ pub(crate) static STORE: TableShape = TableShape {
             "the driver's defaults",
             "Options of the engine; `prony engines ENGINE` lists them.",
         ),
+        optional(
+            "indexes",
+            Shape::List(&Shape::List(&Shape::Text)),
+            "none",
+            "The fields of each index of the documents, such as `[[\"internal.type\"], [\"isOdd\", \"step\"]]`; the order \
+             of an index's fields is that in which its entries are sorted.",
+        ),
     ]],
     rest: None,
 };

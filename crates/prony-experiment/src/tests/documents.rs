@@ -278,6 +278,83 @@ fn faults_of_queries_name_their_place() {
     "#);
 }
 
+const FAULTY_INDEXES: [&str; 8] = [
+    "[[]]",
+    "[[\"x\", \"x\"]]",
+    "[[\"x\"], [\"x\"]]",
+    "[[\"x.\"]]",
+    "[[\"y\", \"tx\"]]",
+    "[[\"x\", \"long\"]]",
+    "[[\"x\", \"many\", \"some\"]]",
+    "[\"x\"]",
+];
+
+#[test]
+fn faults_of_indexes_name_their_place() {
+    let of = |indexes: &str| {
+        faults(&format!(
+            "[store]\nengine = \"lmdb\"\nindexes = {indexes}\n[data]\nrecords = 9\nkey = \"{{i}}\"\n[data.document]\nx = 1\n\
+             tx = \"{{i}}\"\nlong = {{ text = \"500 B\" }}\n\
+             many = {{ list = {{ uniform = [0, 9] }}, items = [0, 300] }}\nsome = [1, 2, 3, 4]\n[[phase]]\nname = \"p\"\nput = {{}}\n"
+        ))
+    };
+    let all: Vec<String> = FAULTY_INDEXES.iter().map(|indexes| format!("{indexes}\n    {}", of(indexes))).collect();
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    [[]]
+        3:12 an index needs a field
+    [["x", "x"]]
+        3:12 the index has a field twice
+    [["x"], ["x"]]
+        3:19 the store has this index already
+    [["x."]]
+        3:13 `x.` names no field: a field's name is empty | write names with full stops between them, as `internal.type`
+    [["y", "tx"]]
+        3:12 the documents of `[data.document]` have no field `y` | known: `x`, `tx`, `long`, `many`, `some`
+    [["x", "long"]]
+        3:12 entries of this index have up to 516 bytes, with the document's key: `lmdb` allows at most 511 bytes | index a shorter field, shorten the texts, or leave the variant out with `[design] skip`
+    [["x", "many", "some"]]
+        3:12 a document may have 1200 entries in this index: at most 1000 are allowed | index one list alone, or make the lists shorter with `items`
+    ["x"]
+        3:12 `indexes` cannot be the text `x` | expected a list, each item a text
+    "#);
+    let sixty_five: Vec<String> = (0..65).map(|n| format!("[\"x{n}\"]")).collect();
+    assert!(of(&format!("[{}]", sixty_five.join(","))).contains("65 indexes are too many: a store has at most 64"));
+}
+
+#[test]
+fn indexes_need_documents_and_an_engine_that_can_change_them() {
+    let of = |engine: &str, data: &str, phase: &str| {
+        faults(&format!(
+            "[store]\nengine = \"{engine}\"\nindexes = [[\"x\"]]\n[data]\nrecords = 9\n{data}\n[[phase]]\nname = \"p\"\nput = {{}}\n\
+             [[phase]]\nname = \"q\"\n{phase}\n"
+        ))
+    };
+    let documents = "key = \"{i}\"\ndocument = { x = 1 }";
+    for (engine, phase) in
+        [("lmdb", "update = { threads = 2 }"), ("fjall", "get = {}"), ("redb", "update = { threads = 2 }")]
+    {
+        assert_eq!(of(engine, documents, phase), "no faults", "{engine}: {phase}");
+    }
+    let refused = [
+        of("lmdb", "", "get = {}"),
+        of("logfile", documents, "get = {}"),
+        of("fjall", documents, "update = {}"),
+        of("fjall", documents, "put = {}"),
+        of("redb", documents, "delete = { threads = 2, order = \"uniform\" }"),
+        of("sqlite", documents, "get = {}"),
+        of("sqlite", "encoding = \"json\"\nkey = \"{i}\"\ndocument = { x = [1, 2] }", "get = {}"),
+    ];
+    insta::assert_snapshot!(refused.join("\n"), @r#"
+    3:11 indexes need documents, but the values of `[data]` are bytes without fields | write `[data.document]` with fields instead of `value`
+    3:11 `logfile` does not keep keys in order, so it cannot have indexes | leave the variant out with `[design] skip`
+    13:1 `fjall` cannot read inside a write transaction, which a change of indexed documents needs | leave the variant out with `[design] skip`, or the phase with `when`
+    13:1 `fjall` cannot read inside a write transaction, which a change of indexed documents needs | leave the variant out with `[design] skip`, or the phase with `when`
+    13:22 `redb` has concurrent writers: if two threads change the same document at the same time, entries of indexes may be left behind | use one thread, or without a mix the order `shuffled`, in which each thread has records of its own
+    3:11 `sqlite` can index documents only if they are encoded as JSON | write `encoding = "json"` in `[data]`
+    3:12 `sqlite` has one entry per document in an index, and `x` may be a list | leave the index or the variant out
+    "#);
+}
+
 #[test]
 fn queries_need_documents() {
     let said =

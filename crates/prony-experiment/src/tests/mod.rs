@@ -34,12 +34,15 @@ impl EngineCatalog for Engines {
             ordered: true,
             persistent: true,
             processes: true,
+            concurrent_writers: false,
+            own_documents: false,
             max_key: None,
             classes: vec![Durability::Strict, Durability::Bounded, Durability::None],
         };
         Some(match engine {
             "lmdb" => EngineFacts { max_key: Some(511), ..all },
-            "sqlite" | "redb" => all,
+            "sqlite" => EngineFacts { own_documents: true, ..all },
+            "redb" => EngineFacts { concurrent_writers: true, ..all },
             "memory" => EngineFacts { persistent: false, processes: false, classes: vec![Durability::Volatile], ..all },
             "fjall" => EngineFacts {
                 reads_own_writes: false,

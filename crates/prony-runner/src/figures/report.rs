@@ -10,6 +10,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{LatencyKind, PhaseRecord, TrialRecord};
 use prony_model::spec::PhaseSpec;
 use prony_model::units::{Bytes, Nanos};
+use serde_json::json;
 
 use crate::figures::readings::{Readings, set};
 use crate::watched::Watched;
@@ -25,15 +26,18 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
             checked.exact, checked.one_of_several, checked.may_be_absent
         )
     });
-    let finding = |message: String| Finding {
-        guard: "note_of_the_worker".to_owned(),
-        severity: Severity::Note,
-        phase: Some(phase.to_owned()),
-        message,
-        hint: "no action needed; consider this note when reading the measurements".to_owned(),
-        data: serde_json::Value::Null,
-    };
-    report.notes.iter().cloned().chain(checked).map(finding).collect()
+    let hint = "no action needed; consider this note when reading the measurements";
+    let note = |message: String| Finding::of("note_of_the_worker", Severity::Note, message, hint).in_phase(phase);
+    let plan = report.plan.iter().map(|plan| {
+        let finding = Finding::of(
+            "query_plan",
+            Severity::Note,
+            plan.clone(),
+            "no action needed; a plan that reads more than it returns takes time",
+        );
+        finding.in_phase(phase).with(json!({ "plan": plan }))
+    });
+    report.notes.iter().cloned().chain(checked).map(note).chain(plan).collect()
 }
 
 /// Findings of a store's trial beside those of guards: notes of the worker, a disk that is nearly full, and work at the
@@ -87,6 +91,8 @@ pub(crate) fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Read
         (Metric::UserBytes, Some(report.user_bytes)),
         (Metric::Decode, report.decode.map(Nanos::as_nanos)),
         (Metric::Examined, report.examined),
+        (Metric::Entries, report.entries),
+        (Metric::EntriesWritten, report.entries_written),
         (Metric::Encode, report.encode.map(Nanos::as_nanos)),
         (Metric::Lag, report.lag.map(Nanos::as_nanos)),
     ] {

@@ -258,7 +258,7 @@ mod tests {
         actions: &[Action],
         script: impl FnOnce(&mut Worker<'_>, &mut Observation<'_>, &mut UnixStream),
     ) -> (Report, usize) {
-        let store = StoreSpec { engine: "memory".into(), durability: None, options: BTreeMap::new() };
+        let store = StoreSpec::of("memory");
         let phase = |(at, action): (usize, &Action)| PhaseSpec {
             name: format!("p{at}"),
             timed: true,

@@ -112,7 +112,9 @@ fn detail(engine: &Description, width: Option<usize>) -> String {
     }
     let Description { name, version, library, idiom, .. } = engine;
     let key = engine.capabilities.max_key.map(|most| format!("longest key: {most} bytes\n")).unwrap_or_default();
-    format!("{name} {version}, through {library}\n\n{idiom}\n\n{promises}\n* the default\n\n{options}\n{key}")
+    let own = engine.capabilities.own_documents;
+    let own = if own { "answers queries over JSON documents itself, with its own indexes\n" } else { "" };
+    format!("{name} {version}, through {library}\n\n{idiom}\n\n{promises}\n* the default\n\n{options}\n{key}{own}")
 }
 
 const fn crash(crash: ProcessCrash) -> &'static str {

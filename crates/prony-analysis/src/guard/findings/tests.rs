@@ -29,6 +29,8 @@ impl EngineCatalog for Engines {
             ordered: true,
             persistent: true,
             processes: true,
+            concurrent_writers: false,
+            own_documents: false,
             max_key: None,
             classes: vec![Durability::Strict, Durability::Volatile],
         })

@@ -16,7 +16,7 @@ use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_workload::Records;
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Then, Write,
 };
 use crate::phases::{HostError, Link, LinkError, Machine, Plan, Progress, host};
 
@@ -71,6 +71,7 @@ impl<const FULL: bool> Driver for Fake<FULL> {
             persistent: true,
             processes: false,
             concurrent_writers: false,
+            own_documents: false,
             max_key: None,
         };
         let text = |text: &str| text.to_owned();
@@ -137,6 +138,10 @@ impl Store for FakeStore {
             (Some("missing"), Some(key)) => {
                 state.rows.remove(&key);
             }
+            (Some("moved"), Some(key)) => {
+                let value = state.rows.remove(&key).unwrap();
+                state.rows.insert([&key[..], &[0]].concat(), value);
+            }
             (Some("extra"), _) => {
                 state.rows.insert(b"stranger".to_vec(), vec![1]);
             }
@@ -188,7 +193,7 @@ impl Read for FakeTxn<'_> {
         Ok(value.is_some())
     }
 
-    fn scan(&mut self, from: &[u8], limit: u64, mut row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+    fn scan(&mut self, from: &[u8], mut row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         let mut rows = self.store.state().rows.clone();
         for (key, value) in self.writes.iter().flatten() {
             match value {
@@ -196,8 +201,8 @@ impl Read for FakeTxn<'_> {
                 None => rows.remove(key),
             };
         }
-        let hits = rows.range(from.to_vec()..).take(usize::try_from(limit).unwrap_or(usize::MAX));
-        Ok(hits.inspect(|(key, value)| row(key, value)).count() as u64)
+        let _ = rows.range(from.to_vec()..).try_for_each(|(key, value)| row(key, value));
+        Ok(())
     }
 
     fn finish(self) -> Result<(), EngineError> {
@@ -291,7 +296,7 @@ pub(in crate::phases) fn ops(order: Order) -> Ops {
 pub(super) fn plan(records: u64, actions: impl IntoIterator<Item = Action>) -> Plan {
     let phase =
         |(at, action): (usize, Action)| PhaseSpec { name: format!("phase {at}"), timed: true, action, limit: None };
-    let store = StoreSpec { engine: "fake".to_owned(), durability: None, options: BTreeMap::new() };
+    let store = StoreSpec::of("fake");
     Plan {
         spec: TrialSpec {
             subject: Subject::Store(store),
