@@ -6,6 +6,7 @@
 mod database;
 mod experiment;
 mod probe;
+mod queries;
 #[allow(dead_code, clippy::unwrap_used, reason = "made for prony's own tests, which use all of it")]
 #[path = "../../crates/prony/tests/it/records.rs"]
 mod records;
@@ -40,8 +41,11 @@ pub const PROBE: Target = Target { name: "probe", run: probe::run, seeds: probe:
 /// Columns of the results database.
 pub const DATABASE: Target = Target { name: "database", run: database::run, seeds: database::seeds };
 
+/// Documents, indexes and a query over them.
+pub const QUERIES: Target = Target { name: "queries", run: queries::run, seeds: queries::seeds };
+
 /// Every target.
-pub const TARGETS: [Target; 4] = [EXPERIMENT, WORKER, PROBE, DATABASE];
+pub const TARGETS: [Target; 5] = [EXPERIMENT, WORKER, PROBE, DATABASE, QUERIES];
 
 impl Target {
     /// Writes each seed to a file of its own.

@@ -1,7 +1,7 @@
 //! Runs the fuzz targets without libFuzzer, on seeds with a few parts flipped, cut, doubled and mixed, the same ones
 //! each time.
 
-use prony_fuzz::{DATABASE, EXPERIMENT, PROBE, TARGETS, Target, WORKER};
+use prony_fuzz::{DATABASE, EXPERIMENT, PROBE, QUERIES, TARGETS, Target, WORKER};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, TestRunner};
@@ -124,6 +124,11 @@ fn probe_lines_are_read_without_panic() {
 #[test]
 fn database_columns_are_read_without_panic() {
     run(DATABASE, 2_000);
+}
+
+#[test]
+fn mutated_queries() {
+    run(QUERIES, 2_000);
 }
 
 #[test]
