@@ -140,8 +140,8 @@ impl Sequence<'_, '_, '_> {
         let threads = action.ops().map_or(1, |ops| ops.threads);
         if threads > 1 && shares && self.facts.concurrent_writers {
             let message = format!(
-                "`{}` has concurrent writers: if two threads change the same document at the same time, entries of indexes may be \
-                 left behind",
+                "`{}` has concurrent writers: if two threads change the same document at the same time, entries of \
+                 indexes may be left behind",
                 self.engine
             );
             let problem = Problem::new(phase.threads.clone().unwrap_or_else(|| phase.action.clone()), message);

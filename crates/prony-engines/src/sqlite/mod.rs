@@ -34,7 +34,7 @@ const ENGINE: &str = "sqlite";
 const FILE: &str = "store.sqlite";
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Statements that a connection keeps prepared: more than a phase has queries.
+/// Queries that a connection keeps prepared; a phase with more of them prepares them again and again.
 const PREPARED: usize = 1024;
 
 /// The plan of a query where nothing can be asked.
@@ -271,7 +271,8 @@ impl Store for SqliteStore {
         sync().map_err(|error: io::Error| failed(ENGINE, "syncing the files", error))
     }
 
-    /// Of documents, collects the statistics that SQLite's planner uses after the next opening. The last connection to close checkpoints the log into the database and removes the log.
+    /// Of documents, collects the statistics that SQLite's planner uses after the next opening. The last connection to close
+    /// checkpoints the log into the database and removes the log.
     fn close(self) -> Result<(), EngineError> {
         let control = self.control.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Some(control) = control else { return Ok(()) };
