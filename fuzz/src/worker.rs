@@ -79,7 +79,7 @@ fn report() -> PhaseReport {
     recorder.record_failed();
     PhaseReport {
         time: Nanos::from_millis(5),
-        gap: Nanos::from_millis(1),
+        gap: Some(Nanos::from_millis(1)),
         gap_cpu: Nanos::from_millis(1),
         operations: 1_999,
         errors: 1,

@@ -9,7 +9,7 @@ use prony_engines::phases::{Plan, phase_seed};
 use prony_engines::timed_loop::now;
 use prony_model::spec::{
     Action, Amount, BytesSpec, DataSpec, DocumentSpec, Durability, Encoding, FieldPath, FieldSpec, FieldValue, Filter,
-    FindSpec, Generator, Grouping, KeySpec, Limits, Operand, Ops, Order, PhaseSpec, QuerySpec, Sampling, Size,
+    FindSpec, Generator, Grouping, KeySpec, Limits, Operand, Ops, Order, PhaseSpec, QuerySpec, Sampling, Sharing, Size,
     StoreSpec, Subject, Test, TrialSpec, ValueSpec,
 };
 use prony_model::units::{Bytes, Fraction, Nanos};
@@ -173,7 +173,7 @@ impl Case {
 
 /// What a point query asks for: the record's number, which its key has too.
 fn code() -> FieldPath {
-    FieldPath(vec!["code".to_owned()])
+    FieldPath(["code".to_owned()].into())
 }
 
 fn point_query() -> QuerySpec {
@@ -219,7 +219,18 @@ fn data(records: u64) -> DataSpec {
 
 /// One pass over the records.
 pub(crate) fn ops(order: Order, transaction: Grouping, sample: Sampling) -> Ops {
-    Ops { amount: Amount::Records, transaction, order, threads: 1, pause: None, rate: None, sample, touch: true }
+    Ops {
+        amount: Amount::Records,
+        transaction,
+        order,
+        replicas: None,
+        threads: 1,
+        share: Sharing::Equal,
+        pause: None,
+        rate: None,
+        sample,
+        touch: true,
+    }
 }
 
 /// A plan on LMDB.
@@ -233,5 +244,6 @@ pub(crate) fn plan(dir: &Path, records: u64, sync: bool, phases: Vec<(&str, Acti
         phases: phases.into_iter().map(phase).collect(),
         limits: Limits::default(),
     };
-    Plan { spec, seed: SEED, dir: dir.to_owned(), throughput: Nanos::from_millis(100) }
+    let throughput = Nanos::from_millis(100);
+    Plan { spec, seed: SEED, dir: dir.to_owned(), replica: 1, queue: None, throughput }
 }

@@ -174,7 +174,7 @@ mod tests {
     use prony_model::program::{ObserveSpec, Trigger};
     use prony_model::reading::{Reading, Why};
     use prony_model::record::MetricKeyText;
-    use prony_model::spec::{Amount, Grouping, Ops, Order, Sampling};
+    use prony_model::spec::{Amount, Grouping, Ops, Order, Sampling, Sharing};
     use prony_model::units::Fraction;
 
     const FAILURES: [Outcome; 8] = [
@@ -193,7 +193,9 @@ mod tests {
             amount,
             transaction: Grouping::Each,
             order: Order::Record,
+            replicas: None,
             threads: 1,
+            share: Sharing::Equal,
             pause: None,
             rate: None,
             sample: Sampling::Every,

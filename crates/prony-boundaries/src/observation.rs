@@ -113,10 +113,11 @@ impl<'a> Observation<'a> {
         }
     }
 
-    /// The runner begins a phase: everything is read before the worker gets its command.
-    pub fn lead(&mut self, index: usize) {
+    /// The runner begins a phase: everything is read before the worker gets its command. `changed` says whether workers
+    /// began or ended since the phase before.
+    pub fn lead(&mut self, index: usize, changed: bool) {
         // The worker waits between the end of one phase and the begin of the next: one snapshot serves both.
-        let fresh = index > 0 && self.end[index - 1] == self.snapshots.len().checked_sub(1);
+        let fresh = !changed && index > 0 && self.end[index - 1] == self.snapshots.len().checked_sub(1);
         if !fresh {
             self.sampler.wait_for_sleep();
             self.snapshot();

@@ -60,8 +60,10 @@ pub struct PhaseState {
     pub(super) end_lag: Nanos,
     /// Whether the runner begins it and the worker, or quiet, ends it: both know the instants.
     pub led: bool,
-    /// Metrics that the worker measured itself, once the phase has ended.
+    /// Metrics that the worker measured itself, once the phase has ended; of several workers, their joint ones.
     pub report: Option<Box<PhaseReport>>,
+    /// What each worker did and measured, where several share the store, in their order.
+    pub parts: Vec<WorkerPart>,
     /// The invocations that it consists of, where it is a function; begin and end are those of the first and the last.
     pub calls: Option<Calls>,
     /// State of the function that ends it, if one does.
@@ -79,6 +81,25 @@ pub struct Ending {
     pub early: bool,
     /// Some of its invocations were counted and not reported one by one.
     pub counted: bool,
+}
+
+/// The part of a phase that one of several workers did.
+#[derive(Clone, Debug)]
+pub struct WorkerPart {
+    /// When its first timed section began.
+    pub began: Nanos,
+    /// When its last one ended.
+    pub ended: Nanos,
+    /// What its worker measured.
+    pub report: Box<PhaseReport>,
+}
+
+impl WorkerPart {
+    /// From the first begin to the last end.
+    pub fn makespan(parts: &[Self]) -> Nanos {
+        let began = parts.iter().map(|part| part.began).min().unwrap_or_default();
+        parts.iter().map(|part| part.ended).max().unwrap_or_default().since(began)
+    }
 }
 
 /// What begins or ends a phase.
@@ -148,6 +169,7 @@ impl PhaseState {
             end_lag: Nanos::ZERO,
             led: false,
             report: None,
+            parts: Vec::new(),
             calls: observe.call().map(|_| Calls::default()),
             ending: Ending::default(),
             not_before: Nanos::ZERO,

@@ -43,6 +43,10 @@ impl EngineCatalog for Catalog {
         })
     }
 
+    fn is_exclusive(&self, store: &StoreSpec) -> bool {
+        registry::is_exclusive(store)
+    }
+
     fn check(&self, store: &StoreSpec) -> Vec<StoreFault> {
         let faults = registry::check(store).err().unwrap_or_default();
         let fault = |fault: crate::driver::OptionFault| StoreFault {

@@ -37,6 +37,11 @@ pub trait Driver: 'static {
     /// An unknown option, a value that does not fit, or a durability class that is not offered.
     fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>>;
 
+    /// Whether these settings let one process alone open the store, although the engine has [`Capabilities::processes`].
+    fn is_exclusive(_spec: &StoreSpec) -> bool {
+        false
+    }
+
     /// Opens the store in `dir`, which exists; creates it where `dir` is empty.
     ///
     /// # Errors
@@ -62,11 +67,12 @@ pub trait Store: Sync + Sized {
     /// Whatever the engine says.
     fn session(&self) -> Result<Self::Session<'_>, EngineError>;
 
-    /// The values are JSON documents with these indexes: called after the opening, with [`Capabilities::own_documents`].
+    /// The values are JSON documents with these indexes: called after the opening, with [`Capabilities::own_documents`]. Of
+    /// several processes that share the store only the `first` may write, also what the engine itself would write.
     ///
     /// # Errors
     /// Whatever the engine says.
-    fn set_up_documents(&mut self, _indexes: &[Vec<FieldPath>]) -> Result<(), EngineError> {
+    fn set_up_documents(&mut self, _indexes: &[Vec<FieldPath>], _first: bool) -> Result<(), EngineError> {
         Ok(())
     }
 

@@ -94,12 +94,27 @@ pub fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
     dispatch(&spec.engine, Check(spec)).unwrap_or_else(|_| Err(vec![missing(&spec.engine)]))
 }
 
+/// Whether the settings let one process alone open the store.
+pub fn is_exclusive(spec: &StoreSpec) -> bool {
+    dispatch(&spec.engine, Exclusive(spec)).unwrap_or_default()
+}
+
 /// What the engine named `engine` is and promises.
 ///
 /// # Errors
 /// `Unknown` where this build has no such engine.
 pub fn describe(engine: &str) -> Result<Description, EngineError> {
     dispatch(engine, Describe)
+}
+
+struct Exclusive<'a>(&'a StoreSpec);
+
+impl Visitor for Exclusive<'_> {
+    type Output = bool;
+
+    fn visit<D: Driver>(self) -> Self::Output {
+        D::is_exclusive(self.0)
+    }
 }
 
 /// The fault of an engine that this build does not have; its hint says how to get one that does.

@@ -225,7 +225,7 @@ fn baseline_set_aside(
 fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination], narrowed: bool) -> PhaseNames {
     let programs = root.get("program").and_then(Node::table).unwrap_or_default();
     let roles = programs.iter().any(|program| program.node.get("runtime").is_some());
-    let replicas = context.replicas(programs, combinations, narrowed);
+    let replicas = context.replicas(root, combinations, narrowed);
     let mut names = PhaseNames { roles, replicas, ..PhaseNames::default() };
     for phase in root.get("phase").and_then(Node::list).unwrap_or_default() {
         for name in context.names_of(phase, combinations) {

@@ -3,7 +3,7 @@
 use super::decode::phase::Placed;
 use super::problem::{Problem, Problems};
 use prony_model::catalog::EngineFacts;
-use prony_model::spec::{Action, Grouping, Ops, Order, StoreSpec};
+use prony_model::spec::{Action, Amount, Grouping, Ops, Order, Sampling, Sharing, StoreSpec};
 
 /// The hint where one variant of several has a fault.
 const SKIP: &str = "leave the variant out with `[design] skip`, or the phase with `when`";
@@ -16,10 +16,33 @@ pub(crate) fn settle(phases: &mut [Placed], store: &StoreSpec, facts: &EngineFac
         Sequence { engine: &store.engine, indexed, facts, problems, written: false, open: None, closed: None };
     for phase in phases.iter_mut() {
         walk.phase(phase);
+        queue(phase, walk.problems);
     }
     if let Some(writer) = walk.open.take() {
         let problem = Problem::new(writer.at, format!("the transaction of phase `{}` is never committed", writer.name));
         walk.problems.add(problem.hint("add a phase with `commit = {}` after it"));
+    }
+}
+
+/// A queue gives each client the next place of a pass: the phase must have one, and nothing else may set the pace. A phase
+/// that writes has equal shares, from which `verify` knows what each client wrote.
+fn queue(phase: &Placed, problems: &mut Problems<'_>) {
+    let action = &phase.spec.action;
+    let Some(ops) = action.ops().filter(|ops| ops.share == Sharing::Queue) else { return };
+    let at = phase.share.clone().unwrap_or_else(|| phase.action.clone());
+    let mut fault = |message: &str, hint: &str| problems.add(Problem::new(at.clone(), message).hint(hint));
+    let equal = "leave `share` out: each client has an equal share";
+    if !matches!(action, Action::Get(_) | Action::Find(_)) {
+        fault("only `get` and `find` take their operations from a queue", equal);
+    } else if !matches!(ops.order, Order::Record | Order::Key | Order::Shuffled) {
+        fault(
+            "a queue needs an order that visits each record once",
+            "write `order = \"shuffled\"`, `\"record\"` or `\"key\"`",
+        );
+    } else if matches!(ops.amount, Amount::Duration(_)) {
+        fault("a queue needs a number of operations, and `duration` sets none", "write `count` instead of `duration`");
+    } else if ops.rate.is_some() {
+        fault("`rate` sets when each client starts its operations, so there is no queue", equal);
     }
 }
 
@@ -66,6 +89,7 @@ impl Sequence<'_, '_, '_> {
         }
         self.engine_can(phase);
         self.entries(phase);
+        self.replicas(phase);
         self.transaction(phase);
     }
 
@@ -148,6 +172,33 @@ impl Sequence<'_, '_, '_> {
             self.problems.add(problem.hint(
                 "use one thread, or without a mix the order `shuffled`, in which each thread has records of its own",
             ));
+        }
+    }
+
+    /// Several processes share the store to read it.
+    fn replicas(&mut self, phase: &Placed) {
+        let action = &phase.spec.action;
+        let Some(ops) = action.ops().filter(|ops| ops.replicas.is_some()) else { return };
+        let at = phase.replicas.clone().unwrap_or_else(|| phase.action.clone());
+        let lack = "lets only one process open this store, so `replicas` can only be 1";
+        self.need(action.replicas() > 1, self.facts.processes, at.clone(), lack);
+        let mut fault = |message: String, hint: &str| self.problems.add(Problem::new(at.clone(), message).hint(hint));
+        if !matches!(action, Action::Get(_) | Action::Scan(_) | Action::Find(_)) {
+            let message =
+                format!("`{}` runs in one process: only `get`, `scan` and `find` have `replicas`", action.name());
+            fault(message, "write `threads` for several clients in one process");
+        }
+        if matches!(ops.sample, Sampling::Group(_)) {
+            let message = "groups of operations (`sample`) are not recorded where several processes share them";
+            fault(
+                message.to_owned(),
+                "leave `sample` out: latencies of single operations are recorded in each process",
+            );
+        }
+        if let Some(open) = self.open.as_ref().filter(|_| ops.replicas > Some(1)) {
+            let message =
+                format!("other processes cannot read inside the transaction of phase `{}`, which is open", open.name);
+            fault(message, "put a phase with `commit = {}` before it");
         }
     }
 

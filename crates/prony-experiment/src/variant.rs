@@ -9,7 +9,7 @@ use super::decode::{data, indexes, order, phase, program, store};
 use super::environment::EnvironmentValues;
 use super::factors::{FactorDef, selection};
 use super::grammar;
-use super::node::{Entry, Node, RawExperiment, Value};
+use super::node::{Node, RawExperiment, Value};
 use super::problem::{Problem, Problems};
 use super::sequence;
 use super::shape::TableShape;
@@ -49,11 +49,21 @@ impl<'a> Context<'a> {
         names
     }
 
-    /// The replicas that programs start over these variants; if the command line has `narrowed` the levels of the file,
-    /// what varies may be anything.
-    pub(crate) fn replicas(&self, programs: &[Entry], combinations: &[Combination], narrowed: bool) -> Vec<Started> {
+    /// The replicas that programs start, or that share a store in a phase, over these variants; if the command line has
+    /// `narrowed` the levels of the file, what varies may be anything.
+    pub(crate) fn replicas(&self, root: &Node, combinations: &[Combination], narrowed: bool) -> Vec<Started> {
+        let programs = root.get("program").and_then(Node::table).unwrap_or_default();
+        let of_programs = programs.iter().filter_map(|program| Some((program.node.get("replicas")?, None)));
+        let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
+        let actions = grammar::PHASE.actions();
+        // A level may be the whole table of an action.
+        let of_phases = phases.iter().filter_map(|phase| {
+            let action = actions.iter().find_map(|action| phase.get(action))?;
+            let may = action.get("replicas").is_some() || action.text().is_some();
+            may.then_some((action.get("replicas").unwrap_or(action), Some(phase)))
+        });
         let mut all = Vec::new();
-        for replicas in programs.iter().filter_map(|program| program.node.get("replicas")) {
+        for (replicas, phase) in of_programs.chain(of_phases) {
             let mut used = Vec::new();
             substitute::used(replicas, &mut used);
             if narrowed && used.iter().any(|name| self.names.contains(name)) {
@@ -61,7 +71,17 @@ impl<'a> Context<'a> {
                 continue;
             }
             for levels in combinations {
-                Started::note(&mut all, &self.quietly(replicas, levels));
+                let filled = self.quietly(replicas, levels);
+                match phase {
+                    Some(phase) => {
+                        let stated = if filled.table().is_some() { filled.get("replicas") } else { Some(&filled) };
+                        stated.iter().for_each(|count| Started::note(&mut all, self.name(phase, levels), Some(count)));
+                    }
+                    None => {
+                        let phase = filled.get("phase").and_then(Node::text).map(str::to_owned);
+                        Started::note(&mut all, phase, filled.get("count"));
+                    }
+                }
             }
         }
         all

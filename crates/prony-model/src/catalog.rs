@@ -19,6 +19,11 @@ pub trait EngineCatalog {
     /// What an engine of this build can do; `None` where there is no such engine.
     fn facts(&self, engine: &str) -> Option<EngineFacts>;
 
+    /// Whether the settings with which `store` opens its engine let one process alone open it.
+    fn is_exclusive(&self, _store: &StoreSpec) -> bool {
+        false
+    }
+
     /// All faults of the settings with which `store` opens its engine; its options are checked by the driver.
     fn check(&self, store: &StoreSpec) -> Vec<StoreFault>;
 

@@ -153,10 +153,11 @@ pub enum Size {
     },
 }
 
-/// Where a field is: the names from the outermost to the innermost, written `internal.type`.
+/// Where a field is: the names from the outermost to the innermost, written `internal.type`. Copies share the names: every
+/// operation that queries has one of each path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct FieldPath(pub Vec<String>);
+pub struct FieldPath(pub Arc<[String]>);
 
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -168,7 +169,7 @@ impl FromStr for FieldPath {
     type Err = EmptyName;
 
     fn from_str(text: &str) -> Result<Self, EmptyName> {
-        let names: Vec<String> = text.split('.').map(str::to_owned).collect();
+        let names: Arc<[String]> = text.split('.').map(str::to_owned).collect();
         if names.iter().any(String::is_empty) { Err(EmptyName) } else { Ok(Self(names)) }
     }
 }
@@ -278,7 +279,7 @@ impl DocumentSpec {
         fn add(fields: &[FieldSpec], above: &[String], paths: &mut Vec<FieldPath>) {
             for field in fields {
                 let path = [above, std::slice::from_ref(&field.name)].concat();
-                paths.push(FieldPath(path.clone()));
+                paths.push(FieldPath(path.as_slice().into()));
                 if let Generator::Fields(inner) = &field.value {
                     add(inner, &path, paths);
                 }

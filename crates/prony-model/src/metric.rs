@@ -75,8 +75,8 @@ metrics! {
     Time "time" Nanos Lower false "Time inside timed sections (operations, commits, declared pauses); with several \
         clients, the time in which at least one is inside; for an open loop, from its begin to its end";
     Wall "wall" Nanos Lower false "Wall time from the begin of the phase to its end, gaps between batches included";
-    Makespan "makespan" Nanos Lower false "Time from the release of the first replica of a program to the end of the last";
-    Skew "skew" Nanos Lower false "Time from the end of the first replica of a program to the end of the last";
+    Makespan "makespan" Nanos Lower false "Time from the release of the first replica of a program, or the begin of the first on a store, to the end of the last";
+    Skew "skew" Nanos Lower false "Time from the end of the first replica to the end of the last";
     Gap "gap" Nanos Lower false "Wall time outside timed sections: preparing keys and values";
     GapCpu "gap.cpu" Nanos Lower false "CPU time of the worker outside timed sections: preparing keys and values; included in `cpu`";
     Encode "encode" Nanos Lower false "Time in which the clients encoded documents, added up; outside timed sections, so not in `time`";

@@ -28,8 +28,10 @@ pub enum ToWorker {
         spec: Box<TrialSpec>,
         /// Seeds data and operation order.
         seed: u64,
-        /// An empty directory on the file system of the results.
+        /// A directory on the file system of the results, empty when the first worker opens its store there.
         dir: String,
+        /// Which of the workers that share the store it is, from 1 on.
+        replica: u32,
         /// Interval of the throughput series.
         throughput: Nanos,
     },
@@ -38,6 +40,8 @@ pub enum ToWorker {
         /// Index into the spec's phases.
         index: usize,
     },
+    /// Begin the phase, for which all workers that share the store are prepared.
+    Go,
     /// Close the store, if open, and exit with 0.
     Stop,
 }
@@ -54,6 +58,11 @@ pub enum FromWorker {
         effective: Box<EffectiveStore>,
         /// Time that opening the store took.
         open: Nanos,
+    },
+    /// Everything is ready for a phase that several workers share: it begins at [`ToWorker::Go`].
+    Prepared {
+        /// Which.
+        index: usize,
     },
     /// A phase begins now.
     Began {
@@ -113,8 +122,14 @@ pub struct PhaseReport {
     /// Time inside timed sections; with several clients, the time in which at least one is inside; for an open loop,
     /// whose schedule never pauses, from its begin to its end.
     pub time: Nanos,
-    /// Wall time outside timed sections, of all clients.
-    pub gap: Nanos,
+    /// The begin of the first timed section and the end of the last; only of a phase with `replicas`.
+    pub span: Option<(Nanos, Nanos)>,
+    /// When clients were inside timed sections, in order; only of a phase with `replicas`, and empty where there are more
+    /// than can be listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sections: Vec<(Nanos, Nanos)>,
+    /// Wall time outside timed sections, of all clients; `None` where it is not known.
+    pub gap: Option<Nanos>,
     /// CPU time (user and system) that the client threads spent outside timed sections, so that it can be distinguished
     /// from the engine's; the engine's own threads are not in it, also where they work meanwhile.
     pub gap_cpu: Nanos,

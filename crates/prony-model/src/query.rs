@@ -113,6 +113,16 @@ impl<V> Filter<V> {
     }
 }
 
+impl<V> Filter<V> {
+    /// Everything that fields are compared with.
+    pub fn operands(&self) -> Vec<&V> {
+        match self {
+            Self::All(filters) | Self::Any(filters) => filters.iter().flat_map(Self::operands).collect(),
+            Self::Field(_, test) => test.operands(),
+        }
+    }
+}
+
 impl<V> Test<V> {
     /// What the field is compared with.
     pub fn operands(&self) -> Vec<&V> {

@@ -25,6 +25,9 @@ pub struct TrialSpec {
     pub limits: Limits,
 }
 
+/// The role of a store's first worker.
+pub const WORKER: &str = "worker";
+
 /// What is measured. Services join here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,7 +51,7 @@ impl Subject {
     pub fn role(&self) -> &str {
         match self {
             Self::Program(program) => &program.name,
-            Self::Store(_) => "worker",
+            Self::Store(_) => WORKER,
         }
     }
 
@@ -287,6 +290,11 @@ impl Action {
         }
     }
 
+    /// How many processes share the store in it.
+    pub fn replicas(&self) -> usize {
+        self.ops().and_then(|ops| ops.replicas).unwrap_or(1).max(1) as usize
+    }
+
     /// The operations it repeats, for the actions that repeat any.
     pub const fn ops(&self) -> Option<&Ops> {
         match self {
@@ -354,8 +362,13 @@ pub struct Ops {
     pub transaction: Grouping,
     /// Which record each touches.
     pub order: Order,
-    /// Client threads; each has its own session and an equal share of the operations.
+    /// Processes that share the store, each with its own clients: the trial's worker and further ones; `None` is the
+    /// worker alone, whose metrics are not listed apart.
+    pub replicas: Option<u32>,
+    /// Client threads of each process; each has its own session.
     pub threads: u32,
+    /// How the operations are divided among the clients.
+    pub share: Sharing,
     /// A pause between groups of operations.
     pub pause: Option<PauseEvery>,
     /// Open loop at this rate over all clients; `None` is closed loop.
@@ -364,6 +377,16 @@ pub struct Ops {
     pub sample: Sampling,
     /// Reads touch every cache line of each value (METHOD 2.2).
     pub touch: bool,
+}
+
+/// How operations are divided among the clients of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// Each has the same number of them, fixed beforehand.
+    Equal,
+    /// Each takes the next one when it is ready for it, so that all end at about the same time.
+    Queue,
 }
 
 /// How many operations.

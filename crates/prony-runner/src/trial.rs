@@ -94,11 +94,12 @@ fn attempt(
         placed.map(|(program, place)| Prepared::new(context, program, &place, &scratch, observer)).transpose()?;
     let before_after = BeforeAfter::before(context);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
-    let MainRole { role, launch, ends, on_disk, probing, worker } = match &program {
+    let MainRole { role, launch, ends, on_disk, probing, mut worker } = match &program {
         Some(program) => program.launch(context, spec, recorder.as_deref())?,
         None => MainRole::of_store(context, trial, spec, &scratch)?,
     };
     let (suspended, sampler) = environment.suspend(context, spec, role, on_disk, launch)?;
+    worker.iter_mut().for_each(|worker| worker.launch_further(context, &scratch, environment.group()));
     let replicas = match &program {
         Some(program) => program.replicas(context, spec, &environment, &sampler, recorder.as_deref())?,
         None => Replicas::default(),
@@ -188,6 +189,10 @@ fn conclude_from(
     figures::replicas::take_in(&mut watched, spec.subject.role(), &record.series, &mut heap_aborts);
     finished.killed += watched.replicas.finished.killed;
     finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
+    if let Some(worker) = &watched.worker {
+        finished.killed += worker.finished.killed;
+        finished.problems.extend(worker.finished.problems.iter().cloned());
+    }
     let settled = |(at, phase): (usize, _)| (phase, watched.settled.get(&at).map(|settled| &settled.result));
     let ending = ending::judge(spec, &watched, &finished, &heap_aborts);
     let observed = figures::observed(&spec.phases, &watched, &record.series, &probing.silent());

@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::error::Error;
 use crate::roles::environment::Suspended;
 use crate::roles::replicas::Replicas;
-use crate::roles::worker::Worker;
+use crate::roles::workers::Workers;
 use crate::watched::Watched;
 
 /// How often a wait checks whether the user asked to stop.
@@ -41,7 +41,7 @@ pub(crate) fn watch(
     ends: Ends,
     mut observation: Observation<'_>,
     replicas: Replicas,
-    mut worker: Option<Worker<'_>>,
+    mut worker: Option<Workers<'_>>,
     limit: Option<Nanos>,
     interrupt: &Interrupt,
 ) -> Result<(Watched, Box<dyn Process>), Error> {
@@ -51,7 +51,7 @@ pub(crate) fn watch(
     observation.released = released;
     let change = observation.tracker.start(released);
     observation.note(&change);
-    worker.iter_mut().for_each(Worker::plan);
+    worker.iter_mut().for_each(Workers::plan);
     let [stdout, stderr] = [ends.stdout, ends.stderr].map(|source| Stream::new(source, listens));
     let streams = [stdout, stderr, Stream::new(ends.marks, true)];
     let deadline = limit.map(|limit| Instant::now() + limit.to_duration());
@@ -59,7 +59,7 @@ pub(crate) fn watch(
     let mut turn = Turn { process, replicas, worker, streams, buffer, deadline, noticed: executed, reads };
     let (ended, stopped) = turn.until_the_end(&mut observation, interrupt)?;
     if stopped.and_then(Stopped::decided).is_some() {
-        turn.worker.iter_mut().for_each(Worker::leave);
+        turn.worker.iter_mut().for_each(Workers::leave);
     }
     turn.rest(&mut observation);
     if matches!(stopped, None | Some(Stopped::Asked)) {
@@ -72,7 +72,7 @@ pub(crate) fn watch(
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];
     let (suspensions, settled) = (suspensions.all, settling.over);
-    let worker = turn.worker.map(|worker| worker.ended(ended.status));
+    let worker = turn.worker.map(|worker| worker.ended(ended.status)).transpose()?;
     let watched = Watched {
         tracker,
         snapshots,
@@ -99,7 +99,7 @@ pub(crate) fn watch(
 struct Turn<'a> {
     process: Box<dyn Process>,
     replicas: Replicas,
-    worker: Option<Worker<'a>>,
+    worker: Option<Workers<'a>>,
     /// Output, messages, marks.
     streams: [Stream; 3],
     buffer: Vec<u8>,
@@ -170,7 +170,7 @@ impl Turn<'_> {
 
     /// Until when a worker is to have ended.
     fn ending(&self) -> Option<Instant> {
-        self.worker.as_ref().and_then(Worker::until)
+        self.worker.as_ref().and_then(Workers::until)
     }
 
     /// Until when this may last: by the limits of phases and of the trial. Closing a store, or ending after a fault,
@@ -190,7 +190,7 @@ impl Turn<'_> {
         let mut fds: Vec<PollFd<'_>> = sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
         let before = self.noticed;
         let awake = self.reads.then(awake).flatten();
-        let more = self.worker.as_ref().is_some_and(Worker::has_more);
+        let more = self.worker.as_ref().is_some_and(Workers::has_more);
         let idle = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0)) && !more;
         if !idle {
             self.noticed = monotonic();
@@ -209,7 +209,7 @@ impl Turn<'_> {
 
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let streams = self.streams.iter().filter_map(Stream::source).map(File::as_fd);
-        let worker = self.worker.iter().filter_map(Worker::source);
+        let worker = self.worker.iter().flat_map(Workers::sources);
         [self.process.as_fd()].into_iter().chain(streams).chain(worker).chain(self.replicas.sources())
     }
 

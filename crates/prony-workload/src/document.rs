@@ -31,9 +31,14 @@ impl Documents {
 
     /// A version of a record's document: 0 as first written, 1, 2 ... as updated.
     pub(super) fn document(&self, number: u64, version: u32) -> FieldValue {
+        self.part(number, version, |_| true)
+    }
+
+    /// Those fields of it, outside all others, whose names are wanted.
+    pub(super) fn part(&self, number: u64, version: u32, wanted: impl Fn(&str) -> bool) -> FieldValue {
         let first = mix(self.seed ^ number);
         let draw = Draw { number, first, seed: mix(first ^ u64::from(version) << 32) };
-        FieldValue::Fields(draw.fields(&self.fields))
+        FieldValue::Fields(draw.fields(&self.fields, wanted))
     }
 
     pub(super) fn encoding(&self) -> Encoding {
@@ -152,14 +157,14 @@ impl Draw {
         Self { first: mix(self.first.wrapping_add(step)), seed: mix(self.seed.wrapping_add(step)), ..self }
     }
 
-    fn fields(self, fields: &[Field]) -> Vec<(Arc<str>, FieldValue)> {
+    fn fields(self, fields: &[Field], wanted: impl Fn(&str) -> bool) -> Vec<(Arc<str>, FieldValue)> {
         let made = |(index, field): (usize, &Field)| {
             let inner = self.inner(index);
             // An update changes neither whether a field is there nor what identifies the document.
             let present = field.present >= 1.0 || unit(mix(!inner.first)) < field.present;
             present.then(|| (Arc::clone(&field.name), inner.value(&field.value)))
         };
-        fields.iter().enumerate().filter_map(made).collect()
+        fields.iter().enumerate().filter(|(_, field)| wanted(&field.name)).filter_map(made).collect()
     }
 
     fn value(self, made: &Made) -> FieldValue {
@@ -185,7 +190,7 @@ impl Draw {
                 let item = |(index, item): (usize, &Made)| self.inner(index).value(item);
                 FieldValue::List(items.iter().enumerate().map(item).collect())
             }
-            Made::Fields(fields) => FieldValue::Fields(self.fields(fields)),
+            Made::Fields(fields) => FieldValue::Fields(self.fields(fields, |_| true)),
         }
     }
 }
@@ -328,6 +333,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn part_of_a_document_has_the_wanted_fields_of_the_whole(
+            values in prop::collection::vec(any_generator(), 1..4), wanted in 0usize..4, number: u64, version: u32,
+        ) {
+            let names = ["a", "b", "c"];
+            let documents = document(names.iter().zip(values).map(|(name, value)| field(name, value)).collect());
+            let name = names.get(wanted).copied();
+            let FieldValue::Fields(mut whole) = documents.document(number, version) else { unreachable!() };
+            whole.retain(|(field, _)| Some(&**field) == name);
+            let part = documents.part(number, version, |field| Some(field) == name);
+            prop_assert_eq!(part, FieldValue::Fields(whole));
+        }
+
         #[test]
         fn documents_are_functions_of_number_and_version_and_survive_encoding(
             value in any_generator(), number: u64, version: u32,

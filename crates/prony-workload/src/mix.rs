@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::tests::{deviation, gray};
     use crate::zipf::{SCRAMBLED_RANKS, fnv};
-    use prony_model::spec::{BytesSpec, DataSpec, Grouping, KeySpec, Ops, Order, Sampling, Size, ValueSpec};
+    use prony_model::spec::{BytesSpec, DataSpec, Grouping, KeySpec, Ops, Order, Sampling, Sharing, Size, ValueSpec};
     use prony_model::units::{Bytes, Fraction, Nanos};
     use std::collections::HashSet;
 
@@ -182,7 +182,9 @@ mod tests {
             amount,
             transaction: Grouping::Each,
             order,
+            replicas: None,
             threads: 1,
+            share: Sharing::Equal,
             pause: None,
             rate: None,
             sample: Sampling::None,

@@ -91,6 +91,16 @@ impl Positions {
         }
     }
 
+    /// Goes to a place of the order, counted over all clients and over again after the last; the orders that draw have
+    /// no places.
+    pub fn go_to(&mut self, place: u64) {
+        match &mut self.kind {
+            Kind::Record(stripe) | Kind::Shuffled(_, stripe) => stripe.go_to(place),
+            Kind::Key(keys) => keys.stripe.go_to(place),
+            Kind::Uniform(_) | Kind::Zipfian(..) | Kind::Latest(..) | Kind::Hotspot { .. } => {}
+        }
+    }
+
     /// After inserts there are so many records: `uniform`, `latest` and `zipfian` draw from them too (`zipfian` as
     /// far as room was foreseen at the start). The other orders keep to the records of the start, as in YCSB.
     pub fn grow(&mut self, records: u64) {
@@ -129,6 +139,10 @@ impl Stripe {
     fn new(share: Share, count: u64) -> Self {
         let first = u64::from(share.index).checked_rem(count).unwrap_or(0);
         Self { at: first, first, step: u64::from(share.of.max(1)), count }
+    }
+
+    fn go_to(&mut self, place: u64) {
+        self.at = place.checked_rem(self.count).unwrap_or(0);
     }
 
     #[inline]
@@ -231,6 +245,18 @@ mod tests {
             prop_assert!(take(&mut positions, 200).iter().all(|n| *n < count));
             positions.grow(grown);
             prop_assert!(take(&mut positions, 200).iter().all(|n| *n < count.max(grown)));
+        }
+    }
+
+    #[test]
+    fn a_place_of_an_order_is_the_same_record_for_every_client() {
+        for order in [Order::Record, Order::Shuffled, Order::Key] {
+            let all = take(&mut positions(order, 50, 0, 1), 50);
+            let mut other = positions(order, 50, 2, 3);
+            for place in [7, 8, 49, 3, 50, 103] {
+                other.go_to(place);
+                assert_eq!(other.next(), all[(place % 50) as usize], "{order:?} {place}");
+            }
         }
     }
 

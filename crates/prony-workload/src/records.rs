@@ -77,6 +77,15 @@ impl Records {
         }
     }
 
+    /// The fields of a record's document, as first written, whose outermost names are wanted: what a query compares with is
+    /// often a small part of the document. `None` as in [`Self::document`].
+    pub fn part_of_document(&self, number: u64, wanted: impl Fn(&str) -> bool) -> Option<FieldValue> {
+        match &self.values {
+            Kind::Bytes(_) => None,
+            Kind::Document(documents) => Some(documents.part(number, 0, wanted)),
+        }
+    }
+
     /// Every record once, in the byte order of the keys; memory is bounded (8 MB for hashed keys, else little).
     pub fn in_key_order(&self) -> impl Iterator<Item = u64> + use<> {
         self.key_order()

@@ -1,4 +1,4 @@
-//! Guards that check the replicas of a program in one trial: whether they ran to their end, reported metrics, left
+//! Guards that check the replicas of a program, or on a store, in one trial: whether they ran to their end, reported metrics, left
 //! processes behind, and started together.
 
 use serde_json::json;
@@ -56,7 +56,7 @@ pub(crate) fn left_behind(copies: &[Replica]) -> Option<Finding> {
 }
 
 /// Replicas were released so far apart in time that the first ran alone for a considerable part of the makespan.
-pub(crate) fn released_apart(record: &TrialRecord, phase: &str, within: Option<Nanos>) -> Option<Finding> {
+pub fn released_apart(record: &TrialRecord, phase: &str, within: Option<Nanos>) -> Option<Finding> {
     let phase = record.phases.iter().find(|found| found.name == phase)?;
     let (apart, makespan) = (within?, amount(phase, Metric::Makespan)?);
     let within = apart.as_nanos() as f64;
@@ -64,7 +64,7 @@ pub(crate) fn released_apart(record: &TrialRecord, phase: &str, within: Option<N
         return None;
     }
     let message = format!(
-        "the first and the last replica were released {apart} apart, {} of the makespan (the time until all have \
+        "the first and the last replica began {apart} apart, {} of the makespan (the time until all have \
          ended)",
         percent(within / makespan)
     );

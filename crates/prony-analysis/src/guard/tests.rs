@@ -18,7 +18,7 @@ use prony_model::record::{
 };
 use prony_model::spec::{
     Action, Amount, BytesSpec, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling,
-    SettleSpec, Sign, Size, StoreSpec, Subject, TrialSpec, ValueSpec, not_settled,
+    SettleSpec, Sharing, Sign, Size, StoreSpec, Subject, TrialSpec, ValueSpec, not_settled,
 };
 use prony_model::trial::{Label, PlannedTrial};
 use prony_model::units::{Bytes, Fraction, Nanos};
@@ -28,7 +28,9 @@ fn ops(amount: Amount) -> Ops {
         amount,
         transaction: Grouping::Each,
         order: Order::Record,
+        replicas: None,
         threads: 1,
+        share: Sharing::Equal,
         pause: None,
         rate: None,
         sample: Sampling::None,

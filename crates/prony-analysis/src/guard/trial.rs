@@ -1,6 +1,7 @@
 //! Guards that check one trial.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use serde_json::json;
 
@@ -9,7 +10,7 @@ use super::{Finding, Severity, amount, percent, phases_not_observed, processes, 
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Completion, PhaseRecord, TrialRecord};
+use prony_model::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
 use prony_model::spec::{Action, Sign, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
 
@@ -104,7 +105,15 @@ fn quoted(text: &str) -> String {
 
 /// Much of the phase's wall time lies outside its timed sections, where an engine's background work is not timed.
 pub fn gaps_between_batches(phase: &PhaseRecord) -> Option<Finding> {
-    let (gap, wall) = (amount(phase, Metric::Gap)?, amount(phase, Metric::Wall)?);
+    // Where several processes share a phase, one's gaps lie beside sections of others: each is looked at by itself.
+    let of = |readings: &BTreeMap<MetricKeyText, Reading<f64>>| {
+        let amount = |metric| readings.get(&MetricKeyText(MetricKey::amount(metric)))?.measured().copied();
+        Some((amount(Metric::Gap)?, amount(Metric::Wall)?))
+    };
+    let of_replica = |(name, readings): (&String, _)| of(readings).filter(|_| name.starts_with("replica."));
+    let whole = (amount(phase, Metric::Gap).unwrap_or(0.0), amount(phase, Metric::Wall)?);
+    let each = phase.readings.iter().filter_map(of_replica);
+    let (gap, wall) = each.fold(whole, |most, one| if one.0 * most.1 > most.0 * one.1 { one } else { most });
     if !phase.timed || wall <= 0.0 || gap <= GAPS * wall {
         return None;
     }

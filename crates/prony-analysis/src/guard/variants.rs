@@ -9,7 +9,7 @@ use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
-use prony_model::spec::{Action, Amount, DataSpec, Encoding, Ops, Order, PhaseSpec, TrialSpec, ValueSpec};
+use prony_model::spec::{Action, Amount, DataSpec, Encoding, Ops, Order, PhaseSpec, Sharing, TrialSpec, ValueSpec};
 use prony_model::units::Unit;
 use prony_stats::summary;
 
@@ -173,7 +173,10 @@ fn same_draws(a: &Action, b: &Action) -> bool {
             && ops.amount == Amount::Records
             && matches!(ops.order, Order::Record | Order::Key | Order::Shuffled)
     };
-    x.amount == y.amount && (whole(a, x) && whole(b, y) || x.order == y.order && x.threads == y.threads)
+    let clients = |ops: &Ops| ops.replicas.unwrap_or(1) * ops.threads;
+    // A queue gives the places of the order one after the other, whoever takes them.
+    let alike = x.order == y.order && x.share == y.share && (x.share == Sharing::Queue || clients(x) == clients(y));
+    x.amount == y.amount && (whole(a, x) && whole(b, y) || alike)
 }
 
 /// Pairs of trials of the two variants with the same block and the same seed.

@@ -98,6 +98,10 @@ impl Plan {
         let mut prefixes = vec![vec![self.index as u8 + 1]];
         for tests in &self.tests[..self.equal] {
             let mut values: Vec<Vec<u8>> = tests.iter().flat_map(|at| equal_to(test(*at))).collect();
+            if let [only] = values.as_slice() {
+                prefixes.iter_mut().for_each(|prefix| prefix.extend_from_slice(only));
+                continue;
+            }
             values.sort_unstable();
             values.dedup();
             prefixes = prefixes.iter().flat_map(|prefix| values.iter().map(|value| joined(prefix, value))).collect();

@@ -38,6 +38,16 @@ impl Planned {
         Some(&self.own.as_ref()?.text)
     }
 
+    /// The outermost names of the fields of an operation's document that the query compares with.
+    pub fn compared_fields(&self) -> Vec<String> {
+        let operands = self.spec.filter.operands();
+        let name = |operand: &Operand| match operand {
+            Operand::Document(path) => path.0.first().cloned(),
+            Operand::Constant(_) => None,
+        };
+        operands.into_iter().filter_map(name).collect()
+    }
+
     /// How the query reads, for the record.
     pub fn describe(&self) -> String {
         match (&self.plan, &self.indexes) {

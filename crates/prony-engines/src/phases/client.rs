@@ -24,8 +24,8 @@ const CHUNK_TIME: u64 = 10_000_000;
 /// Operations of the first chunk.
 const FIRST_CHUNK: usize = 64;
 
-/// Of queries, each of which may take seconds.
-const FIRST_QUERIES: usize = 1;
+/// Of queries, each of which may take seconds, and of a queue, which other clients wait for.
+const FIRST_FEW: usize = 1;
 
 /// How far ahead of its schedule an open loop prepares operations.
 const AHEAD: u64 = 1_000_000;
@@ -41,8 +41,9 @@ pub(super) struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    pub(super) fn new(operations: &'a AtomicU64) -> Self {
-        Self { operations, stop: AtomicBool::new(false), busy: Busy::default() }
+    /// `listed` says whether sections are to be known one by one.
+    pub(super) fn new(operations: &'a AtomicU64, listed: bool) -> Self {
+        Self { operations, stop: AtomicBool::new(false), busy: Busy::new(listed) }
     }
 }
 
@@ -55,7 +56,7 @@ impl<'a> Shared<'a> {
 pub(super) struct Busy(Mutex<Spans>);
 
 /// Nanoseconds; instants by the monotonic clock.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Spans {
     inside: u32,
     /// Begin of the first section of all, where there was one.
@@ -65,9 +66,18 @@ struct Spans {
     /// End of the last finished span.
     until: u64,
     sum: u64,
+    /// Every finished span, where they are to be known one by one and are not too many.
+    all: Option<Vec<(u64, u64)>>,
 }
 
+/// The most spans that are listed: 8 MB.
+const MOST_SPANS: usize = 1 << 19;
+
 impl Busy {
+    fn new(listed: bool) -> Self {
+        Self(Mutex::new(Spans { all: listed.then(Vec::new), ..Spans::default() }))
+    }
+
     fn spans(&self) -> MutexGuard<'_, Spans> {
         // A client that panicked has not left this half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -89,8 +99,22 @@ impl Busy {
         spans.until = spans.until.max(at);
         spans.inside = spans.inside.saturating_sub(1);
         if spans.inside == 0 {
-            spans.sum += spans.until.saturating_sub(spans.since);
+            let (since, until) = (spans.since, spans.until);
+            spans.sum += until.saturating_sub(since);
+            spans.all.iter_mut().for_each(|all| all.push((since, until)));
+            spans.all.take_if(|all| all.len() > MOST_SPANS);
         }
+    }
+
+    /// Every span in which some client was in a section, where they are listed.
+    pub(super) fn sections(&self) -> Vec<(u64, u64)> {
+        self.spans().all.take().unwrap_or_default()
+    }
+
+    /// From the first begin to the last end.
+    pub(super) fn whole(&self) -> Option<(u64, u64)> {
+        let spans = self.spans();
+        spans.began.map(|began| (began, spans.until))
     }
 
     /// Time in which some client was in a section, and the rest between the first begin and the last end.
@@ -176,7 +200,7 @@ impl<'a> Client<'a> {
     /// A client whose first chunk is ready.
     pub(super) fn new(source: Source<'a>, rules: Rules, series: Series, shared: &'a Shared<'a>) -> Self {
         let mut client = Self {
-            limit: if source.is_queries() { FIRST_QUERIES } else { FIRST_CHUNK },
+            limit: if source.is_queries() || source.is_queued() { FIRST_FEW } else { FIRST_CHUNK },
             chunk: Chunk::new(source.indexes()),
             source,
             next: 0,

@@ -11,6 +11,7 @@ mod chunk;
 mod client;
 mod ledger;
 mod operate;
+mod queue;
 mod sampling;
 mod series;
 mod source;
@@ -23,6 +24,7 @@ mod verify;
 mod worker_loop;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use prony_model::protocol::{FromWorker, ToWorker};
@@ -30,6 +32,7 @@ use prony_model::reading::Reading;
 use prony_model::spec::TrialSpec;
 use prony_model::units::Nanos;
 
+pub use queue::Queue;
 pub use stop::{HostError, LinkError, Stop};
 pub use worker_loop::{host, phase_seed};
 
@@ -56,14 +59,18 @@ pub trait Machine {
 }
 
 /// The trial to run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// The whole trial.
     pub spec: TrialSpec,
     /// Seeds data and operation order.
     pub seed: u64,
-    /// An empty directory for the store.
+    /// The directory of the store; empty where this is the first worker.
     pub dir: PathBuf,
+    /// Which of the workers that share the store this is, from 1 on.
+    pub replica: u32,
+    /// Where operations are divided as in a queue: the queue of all workers.
+    pub queue: Option<Arc<Queue>>,
     /// Interval of the throughput series.
     pub throughput: Nanos,
 }

@@ -8,12 +8,13 @@ use std::sync::{Arc, RwLock};
 use prony_model::number::percent_with;
 use prony_model::protocol::PhaseReport;
 use prony_model::record::Answer;
-use prony_model::spec::{Action, Amount, Grouping, KeySpec, MixSpec, Ops, Order, Sampling};
+use prony_model::spec::{Action, Amount, Grouping, KeySpec, MixSpec, Ops, Order, Sampling, Sharing};
 use prony_model::units::Nanos;
 use prony_workload::{Distinct, Records, Schedule, Share};
 
 use super::client::{Client, Rules, Sections, Shared};
 use super::ledger::{Done, Ledger};
+use super::queue::Queue;
 use super::sampling::{Every, Grouped, OneIn, Paced, Sampler};
 use super::series::{GroupSeries, Series};
 use super::source::{Data, Source};
@@ -47,6 +48,10 @@ pub(super) struct Job<'a> {
     pub(super) own_reads: bool,
     pub(super) engine: &'a str,
     pub(super) shared: &'a Shared<'a>,
+    /// Which of the workers that share the store this is, from 1 on.
+    pub(super) replica: u32,
+    /// Where the operations are divided as in a queue.
+    pub(super) queue: Option<&'a Queue>,
 }
 
 /// How a client's operations reach the engine.
@@ -190,7 +195,7 @@ impl Job<'_> {
         began: &mut dyn FnMut() -> Result<(), Stop>,
     ) -> Result<Ended, Stop> {
         self.check()?;
-        let client = self.client(Share::WHOLE)?;
+        let client = self.client(0)?;
         began()?;
         let end = self.sampled(way, client)?;
         let mut ended = self.sum(vec![end])?;
@@ -210,7 +215,7 @@ impl Job<'_> {
         let gate = RwLock::new(());
         let prepare = |index| {
             let session = self.session(store)?;
-            Ok::<_, Stop>((way(session), self.client(Share { index, of })?))
+            Ok::<_, Stop>((way(session), self.client(index)?))
         };
         let one = |index, ready: Sender<()>| {
             // After a panic the other clients must neither wait at the gate, nor run to their end.
@@ -271,15 +276,27 @@ impl Job<'_> {
         passes && !matches!(self.action, Action::Scan(_) | Action::Find(_) | Action::Mix(_))
     }
 
+    /// The part of the operations that a client of this worker has among those of all workers.
+    fn part(&self, client: u32) -> Share {
+        let threads = self.ops.threads.max(1);
+        Share { index: (self.replica.max(1) - 1) * threads + client, of: self.ops.replicas.unwrap_or(1) * threads }
+    }
+
     /// Number of distinct records touched, where the order gives it.
     fn distinct_by_order(&self, counts: &[u64]) -> Option<u64> {
-        let share = |index: usize| Share { index: index as u32, of: counts.len() as u32 }.count(self.records.count());
-        let visited = counts.iter().enumerate().map(|(index, count)| share(index).min(*count));
+        let records = self.records.count();
+        if self.ops.share == Sharing::Queue {
+            // Beyond one pass it depends on which client was given which place.
+            let once = matches!(self.ops.amount, Amount::Count(count) if count > records);
+            return (self.visits_each() && !once).then(|| counts.iter().sum());
+        }
+        let visited = counts.iter().zip(0..).map(|(count, client)| self.part(client).count(records).min(*count));
         self.visits_each().then(|| visited.sum())
     }
 
-    fn client(&self, share: Share) -> Result<Client<'_>, Stop> {
-        let data = Data { keys: self.keys, records: self.records, indexes: self.indexes, queries: self.queries };
+    fn client(&self, number: u32) -> Result<Client<'_>, Stop> {
+        let Self { keys, records, indexes, queries, queue, .. } = *self;
+        let (data, share) = (Data { keys, records, indexes, queries, queue }, self.part(number));
         let source = Source::new(self.action, &data, self.ledger, self.seed, share);
         let source = source.ok_or(Stop::NoOperations)?;
         let rules = Rules {
@@ -290,7 +307,7 @@ impl Job<'_> {
                 Amount::Records | Amount::Count(_) => None,
             },
             counts_distinct: !self.visits_each() && !matches!(self.action, Action::Scan(_) | Action::Find(_)),
-            of_several: share.of > 1,
+            of_several: share.of > 1 || self.ops.replicas.is_some(),
         };
         Ok(Client::new(source, rules, Series::new(self.throughput), self.shared))
     }
@@ -356,7 +373,10 @@ impl Job<'_> {
         let errors = all.tally.errors > 0;
         let distinct = self.distinct_by_order(&counts);
         let distinct = distinct.or(all.distinct.as_ref().map(Distinct::count));
-        Ok(Ended { report: PhaseReport { distinct, ..self.report(all)? }, counts, inserted, errors })
+        let nanos = |(from, until)| (Nanos::from_nanos(from), Nanos::from_nanos(until));
+        let sections = self.shared.busy.sections().into_iter().map(nanos).collect();
+        let span = self.ops.replicas.and_then(|_| self.shared.busy.whole()).map(nanos);
+        Ok(Ended { report: PhaseReport { distinct, span, sections, ..self.report(all)? }, counts, inserted, errors })
     }
 
     /// How the phase's queries read, where there is a choice.
@@ -398,14 +418,15 @@ impl Job<'_> {
         let one_in = all.samples.groups.as_ref().map_or(1, GroupSeries::one_in);
         let thinned = (one_in > 1).then(|| format!("too many groups to record: one in {one_in} is recorded"));
         let estimated = all.distinct.as_ref().map_or(0.0, Distinct::relative_error);
-        let estimated = (estimated > 0.0).then(|| {
+        // Of several processes the estimates cannot be joined.
+        let estimated = (estimated > 0.0 && self.action.replicas() == 1).then(|| {
             format!("distinct records are estimated, with a standard error of {}", percent_with(estimated, 1))
         });
         let spun = self.ops.rate.is_some().then(|| SPUN.to_owned());
         let notes = thinned.into_iter().chain(estimated).chain(spun).collect();
         Ok(PhaseReport {
             time: Nanos::from_nanos(all.sections.time),
-            gap: Nanos::from_nanos(all.sections.gap),
+            gap: Some(Nanos::from_nanos(all.sections.gap)),
             gap_cpu: Nanos::from_nanos(all.sections.gap_cpu),
             decode: decodes.then(|| Nanos::from_nanos(reads.decode)),
             // Of those that an engine examines itself only the rows are decoded here.

@@ -7,6 +7,7 @@ use prony_workload::{Mix, Operation, Positions, Records, Share};
 
 use super::chunk::{Chunk, Draft, Label};
 use super::ledger::Ledger;
+use super::queue::Queue;
 use crate::documents::{Indexes, Planned, Query};
 use crate::driver::FIRST_KEY;
 use crate::timed_loop::{Kind, now};
@@ -19,8 +20,8 @@ enum Draw {
     Whole,
     /// By weight.
     Mix(Box<Mix>),
-    /// Queries, over records in an order.
-    Find { positions: Positions, queries: Vec<Arc<Planned>> },
+    /// Queries, over records in an order; `fields` are those of a record's document that they compare with.
+    Find { positions: Positions, queries: Vec<Arc<Planned>>, fields: Vec<String> },
 }
 
 /// What operations work on.
@@ -30,6 +31,48 @@ pub(super) struct Data<'r> {
     pub(super) records: &'r Records,
     pub(super) indexes: Option<&'r Arc<Indexes>>,
     pub(super) queries: &'r [Arc<Planned>],
+    /// Where the clients share the operations as in a queue.
+    pub(super) queue: Option<&'r Queue>,
+}
+
+/// What a client still has to do.
+enum Left<'r> {
+    /// So many operations; `None` where time sets the end.
+    Share(Option<u64>),
+    /// Those that it gets from the queue, until all clients together have done `total`; `next` is taken already.
+    Queue { queue: &'r Queue, next: u64, total: u64 },
+}
+
+impl<'r> Left<'r> {
+    fn new(amount: Amount, records: u64, share: Share, queue: Option<&'r Queue>) -> Self {
+        let total = match amount {
+            Amount::Records => Some(records),
+            Amount::Count(count) => Some(count),
+            Amount::Duration(_) => None,
+        };
+        match (queue, total) {
+            (Some(queue), Some(total)) => Self::Queue { queue, next: queue.next(), total },
+            _ => Self::Share(total.map(|total| share.count(total))),
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        match self {
+            Self::Share(left) => *left == Some(0),
+            Self::Queue { next, total, .. } => next >= total,
+        }
+    }
+
+    /// Takes one; its number among those of all clients, where the queue gave it.
+    fn take(&mut self) -> Option<u64> {
+        match self {
+            Self::Share(left) => {
+                *left = left.map(|left| left.saturating_sub(1));
+                None
+            }
+            Self::Queue { queue, next, .. } => Some(std::mem::replace(next, queue.next())),
+        }
+    }
 }
 
 /// The operations of one client.
@@ -37,8 +80,7 @@ pub(super) struct Source<'r> {
     records: &'r Records,
     indexes: Option<&'r Arc<Indexes>>,
     draw: Draw,
-    /// Operations left; `None` where time sets the end.
-    left: Option<u64>,
+    left: Left<'r>,
     drawn: u64,
     version: u32,
     /// Earlier phases have written: what is put may replace something.
@@ -52,16 +94,12 @@ pub(super) struct Source<'r> {
 impl<'r> Source<'r> {
     /// `None` for an action that repeats no operations.
     pub(super) fn new(action: &Action, data: &Data<'r>, ledger: &Ledger, seed: u64, share: Share) -> Option<Self> {
-        let Data { keys, records, indexes, queries } = *data;
+        let Data { keys, records, indexes, queries, queue } = *data;
         let ops = action.ops()?;
-        let left = match ops.amount {
-            Amount::Records => Some(share.count(records.count())),
-            Amount::Count(count) => Some(share.count(count)),
-            Amount::Duration(_) => None,
-        };
+        let left = Left::new(ops.amount, records.count(), share, queue);
         let same = |kind, label| Draw::Same(kind, label, Positions::new(&ops.order, records, seed, share));
         let draw = match action {
-            Action::Put(_) if ascends(&ops.order, keys, share, left, records.count()) && ledger.is_empty() => {
+            Action::Put(_) if ascends(&ops.order, keys, share, &left, records.count()) && ledger.is_empty() => {
                 same(Kind::Append, Label::Put)
             }
             Action::Put(_) => same(Kind::Put, Label::Put),
@@ -70,9 +108,11 @@ impl<'r> Source<'r> {
             Action::Delete(_) => same(Kind::Delete, Label::Delete),
             Action::Compute(_) => same(Kind::Compute, Label::Compute),
             Action::Scan(scan) => scans(scan, records, seed, share),
-            Action::Find(_) => {
-                Draw::Find { positions: Positions::new(&ops.order, records, seed, share), queries: queries.to_vec() }
-            }
+            Action::Find(_) => Draw::Find {
+                positions: Positions::new(&ops.order, records, seed, share),
+                fields: queries.iter().flat_map(|query| query.compared_fields()).collect(),
+                queries: queries.to_vec(),
+            },
             Action::Mix(mix) => {
                 let mix = Mix::new(mix, records, seed, share).inserting_from(ledger.next_insert(records.count()));
                 Draw::Mix(Box::new(mix))
@@ -95,9 +135,14 @@ impl<'r> Source<'r> {
         matches!(self.draw, Draw::Find { .. })
     }
 
+    /// Whether the operations come from a queue.
+    pub(super) fn is_queued(&self) -> bool {
+        matches!(self.left, Left::Queue { .. })
+    }
+
     /// Whether there is no operation left.
     pub(super) fn is_done(&self) -> bool {
-        self.left == Some(0)
+        self.left.is_none()
     }
 
     /// Operations generated so far.
@@ -117,7 +162,11 @@ impl<'r> Source<'r> {
 
     /// Writes the next operation into the chunk and returns its record's number; there must be one left.
     pub(super) fn lay_next(&mut self, chunk: &mut Chunk) -> u64 {
-        self.left = self.left.map(|left| left.saturating_sub(1));
+        if let (Some(place), Draw::Same(.., positions) | Draw::Find { positions, .. }) =
+            (self.left.take(), &mut self.draw)
+        {
+            positions.go_to(place);
+        }
         self.drawn += 1;
         let draft = self.draft();
         match &self.draw {
@@ -125,9 +174,10 @@ impl<'r> Source<'r> {
                 chunk.push(draft, FIRST_KEY, &[]);
                 return draft.number;
             }
-            Draw::Find { queries, .. } => {
+            Draw::Find { queries, fields, .. } => {
                 // Values are generated as the documents were first written.
-                let document = self.records.document(draft.number, 0).unwrap_or(FieldValue::Null);
+                let wanted = |name: &str| fields.iter().any(|field| field == name);
+                let document = self.records.part_of_document(draft.number, wanted).unwrap_or(FieldValue::Null);
                 let queries = queries.iter().map(|query| Query::new(query, &document)).collect();
                 chunk.push_queries(draft, queries);
                 return draft.number;
@@ -185,11 +235,12 @@ fn scans(scan: &ScanSpec, records: &Records, seed: u64, share: Share) -> Draw {
 }
 
 /// Whether every key is above the one before, so that an engine's append path can be used.
-fn ascends(order: &Order, keys: &KeySpec, share: Share, operations: Option<u64>, records: u64) -> bool {
+fn ascends(order: &Order, keys: &KeySpec, share: Share, left: &Left<'_>, records: u64) -> bool {
     let in_key_order = match order {
         Order::Key => true,
         Order::Record => matches!(keys, KeySpec::Integer { .. }),
         _ => false,
     };
-    in_key_order && share.of == 1 && operations.is_some_and(|operations| operations <= records)
+    let once = matches!(left, Left::Share(Some(operations)) if *operations <= records);
+    in_key_order && share.of == 1 && once
 }

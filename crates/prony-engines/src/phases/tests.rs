@@ -3,6 +3,7 @@
 mod failures;
 pub(super) mod fake;
 mod indexed;
+mod sharing;
 
 use prony_model::latency::Recorder;
 use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION, Verified};
@@ -319,7 +320,7 @@ fn a_duration_ends_and_its_answer_is_not_comparable() {
     let [put, get, verify] = reports(&plan).try_into().unwrap();
     assert!(put.operations > 0 && get.operations > 0);
     assert_eq!(put.transactions, put.operations.div_ceil(100));
-    assert!(put.time + put.gap >= Nanos::from_millis(20));
+    assert!(put.time + put.gap.unwrap() >= Nanos::from_millis(20));
     assert!(!get.answer.unwrap().comparable);
     assert_eq!(verify.verified.unwrap().exact, 50, "in record order it is known how far it came");
 }
@@ -355,7 +356,7 @@ fn an_open_loop_starts_everything_on_schedule_and_keeps_both_latencies() {
         let with = Ops { rate: rate(20_000.0), threads, amount: Amount::Count(1000), ..ops(Order::Record) };
         let [put] = reports(&plan(1000, [Action::Put(with)])).try_into().unwrap();
         assert_eq!((put.operations, put.skipped), (1000, 0));
-        assert!(put.time + put.gap >= Nanos::from_nanos(998 * 50_000), "the schedule takes its time");
+        assert!(put.time + put.gap.unwrap() >= Nanos::from_nanos(998 * 50_000), "the schedule takes its time");
         let kinds: Vec<_> = put.histograms.iter().map(|histogram| histogram.kind).collect();
         assert_eq!(kinds, [LatencyKind::Intended, LatencyKind::Actual]);
         let counts = put.histograms.iter().map(|histogram| Recorder::from_record(histogram).unwrap().succeeded());

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker, VERSION};
 use prony_model::record::EffectiveStore;
 use prony_model::spec::{
-    Action, DataSpec, DocumentSpec, Encoding, FieldPath, Grouping, KeySpec, Ops, PhaseSpec, QuerySpec, StoreSpec,
-    Subject, ValueSpec,
+    Action, DataSpec, DocumentSpec, Encoding, FieldPath, Grouping, KeySpec, Ops, PhaseSpec, QuerySpec, Sharing,
+    StoreSpec, Subject, ValueSpec,
 };
 use prony_model::units::Nanos;
 use prony_workload::Records;
@@ -71,10 +71,11 @@ fn opened<D: Driver>(
     dir: &Path,
     spec: &StoreSpec,
     own_indexes: Option<&[Vec<FieldPath>]>,
+    first: bool,
 ) -> Result<D::Store, EngineError> {
     let mut store = D::open(dir, spec)?;
     if let Some(indexes) = own_indexes {
-        store.set_up_documents(indexes)?;
+        store.set_up_documents(indexes, first)?;
     }
     Ok(store)
 }
@@ -130,7 +131,7 @@ enum Next {
 impl<'h> Host<'h> {
     fn run<D: Driver>(mut self) -> Result<(), Stop> {
         let began = now();
-        let mut store = Some(opened::<D>(&self.plan.dir, self.store, self.own_indexes)?);
+        let mut store = Some(opened::<D>(&self.plan.dir, self.store, self.own_indexes, self.plan.replica == 1)?);
         let open = Nanos::from_nanos(now() - began);
         let effective = Box::new(self.effective::<D>(store.as_ref())?);
         self.link.send(FromWorker::Ready { version: VERSION, effective, open })?;
@@ -152,6 +153,7 @@ impl<'h> Host<'h> {
             ToWorker::Phase { index } => Err(Stop::Protocol(format!("phase {index}"))),
             ToWorker::Stop => Ok(None),
             ToWorker::Plan { .. } => Err(Stop::Protocol("a second plan".to_owned())),
+            ToWorker::Go => Err(Stop::Protocol("`go` outside a phase".to_owned())),
         }
     }
 
@@ -256,7 +258,7 @@ impl<'h> Host<'h> {
             if evicts {
                 resident = Some(machine.evict(&plan.dir));
             }
-            opened = Some(self::opened::<D>(&plan.dir, spec, own_indexes)?);
+            opened = Some(self::opened::<D>(&plan.dir, spec, own_indexes, plan.replica == 1)?);
             Ok(())
         })?;
         report.resident = resident;
@@ -276,6 +278,9 @@ impl<'h> Host<'h> {
         let spec = self.spec(index);
         let (Some(records), Some(keys)) = (&self.records, self.keys) else { return Err(Stop::NoData) };
         let queries = self.queries.get(index).map_or(&[][..], Vec::as_slice);
+        if ops.share == Sharing::Queue && self.plan.queue.is_none() {
+            return Err(Stop::Protocol("a phase with a queue, without a queue".to_owned()));
+        }
         let link = &mut *self.link;
         let job = Job {
             action: &spec.action,
@@ -289,9 +294,16 @@ impl<'h> Host<'h> {
             throughput: self.plan.throughput,
             own_reads: self.engine.capabilities.reads_own_writes,
             engine: &self.engine.name,
-            shared: &Shared::new(&self.progress.operations),
+            shared: &Shared::new(&self.progress.operations, ops.replicas.is_some()),
+            replica: self.plan.replica,
+            queue: self.plan.queue.as_deref().filter(|_| ops.share == Sharing::Queue),
         };
-        let ended = run(&job, &mut || began(link, index))?;
+        let ended = run(&job, &mut || {
+            if ops.replicas.is_some() {
+                begin_together(link, index)?;
+            }
+            began(link, index)
+        })?;
         self.ledger.note(&ended.done(&spec.action), records);
         Ok(ended.report)
     }
@@ -377,6 +389,15 @@ impl<'h> Host<'h> {
         report.engine_counters = counters;
         self.progress.end();
         Ok(self.link.send(FromWorker::Ended { index, at, report: Box::new(report) })?)
+    }
+}
+
+/// Waits until the other workers that share the store are ready too.
+fn begin_together(link: &mut dyn Link, index: usize) -> Result<(), Stop> {
+    link.send(FromWorker::Prepared { index })?;
+    match link.next()? {
+        ToWorker::Go => Ok(()),
+        other => Err(Stop::Protocol(format!("{other:?} where `go` was due"))),
     }
 }
 

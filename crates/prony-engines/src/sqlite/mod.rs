@@ -54,6 +54,8 @@ pub struct SqliteStore {
     in_force: InForce,
     /// Values are JSON, and stored as text: SQLite's functions take a BLOB for its own binary JSON.
     text: bool,
+    /// At the close it collects statistics of documents, which are written to the database.
+    analyses: bool,
     path: PathBuf,
     /// Open as long as any connection is: closing a file drops every POSIX lock that the process holds on it.
     file: File,
@@ -125,13 +127,25 @@ impl Driver for Sqlite {
         settings::configure(spec).map(|config| Settings { class: config.class(), values: config.values() })
     }
 
+    fn is_exclusive(spec: &StoreSpec) -> bool {
+        settings::configure(spec).is_ok_and(|config| config.exclusive())
+    }
+
     fn open(dir: &Path, spec: &StoreSpec) -> Result<SqliteStore, EngineError> {
         let config = settings::configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
         let path = dir.join(FILE);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(|error| failed(ENGINE, "opening the store", error))?;
         let (control, in_force) = first_connection(&path, &config).map_err(while_("opening the store"))?;
-        Ok(SqliteStore { control: Mutex::new(Some(control)), config, in_force, text: false, path, file })
+        Ok(SqliteStore {
+            control: Mutex::new(Some(control)),
+            config,
+            in_force,
+            text: false,
+            analyses: false,
+            path,
+            file,
+        })
     }
 
     fn own_query(query: &QuerySpec, document: &DocumentSpec) -> Option<OwnQuery> {
@@ -237,8 +251,8 @@ impl Store for SqliteStore {
         Ok(SqliteSession { prepared: Some(prepared), store: self })
     }
 
-    fn set_up_documents(&mut self, indexes: &[Vec<FieldPath>]) -> Result<(), EngineError> {
-        self.text = true;
+    fn set_up_documents(&mut self, indexes: &[Vec<FieldPath>], first: bool) -> Result<(), EngineError> {
+        (self.text, self.analyses) = (true, first);
         let what = "documents in a store that is in use".to_owned();
         let control = self.control.get_mut().unwrap_or_else(PoisonError::into_inner);
         let control = control.as_ref().ok_or(EngineError::Unsupported { engine: ENGINE, what })?;
@@ -276,7 +290,7 @@ impl Store for SqliteStore {
     fn close(self) -> Result<(), EngineError> {
         let control = self.control.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Some(control) = control else { return Ok(()) };
-        if self.text {
+        if self.analyses {
             control.execute_batch(OPTIMIZE).map_err(while_("analysing the tables"))?;
         }
         control.close().map_err(|(_, error)| while_("closing the store")(error))

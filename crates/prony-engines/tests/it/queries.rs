@@ -467,7 +467,7 @@ pub(crate) fn an_engines_own_queries_find_what_a_search_by_hand_finds<D: Driver>
         let mut store = open::<D>(&dir, &fast::<D>());
         let single = |fields: &Vec<FieldPath>| fields.iter().all(|field| !spec.kinds(field).list);
         let fields: Vec<Vec<FieldPath>> = fields.unwrap_or_default().into_iter().filter(single).collect();
-        store.set_up_documents(&fields).unwrap();
+        store.set_up_documents(&fields, true).unwrap();
         written(&store, &documents, Encoding::Json);
         let mut session = store.session().unwrap();
         for (number, query) in queries.into_iter().enumerate() {

@@ -68,7 +68,7 @@ pub(super) fn field(node: &Node, signed: bool, problems: &mut Problems<'_>) -> O
 
 /// What stands at a path: fields inside, tests of the field, or a value that it must equal.
 fn filter(path: &[String], node: &Node, problems: &mut Problems<'_>) -> Option<Filter<Operand>> {
-    let here = || FieldPath(path.to_vec());
+    let here = || FieldPath(path.into());
     let Some(entries) = node.table() else {
         return Some(Filter::Field(here(), Test::In(vec![operand(node, problems)?])));
     };

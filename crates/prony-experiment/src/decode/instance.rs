@@ -5,7 +5,7 @@ use crate::problem::quoted;
 use prony_model::metric::MetricName;
 use prony_model::program::{OfReplicas, ROLES, of_replicas};
 
-/// Replicas that a program starts with a phase, over all variants.
+/// Replicas that a program starts with a phase, or that share a store in one, over all variants.
 pub(crate) struct Started {
     /// The phase; `None` where its name is faulty, so that it may be any.
     phase: Option<String>,
@@ -17,10 +17,9 @@ impl Started {
     /// The greatest number, with any phase.
     pub(crate) const ANY: Self = Self { phase: None, most: u32::MAX };
 
-    /// Adds the `replicas` of a program in one variant.
-    pub(crate) fn note(all: &mut Vec<Self>, replicas: &Node) {
-        let phase = replicas.get("phase").and_then(Node::text).map(str::to_owned);
-        let count = replicas.get("count").and_then(super::view::whole).and_then(|count| u32::try_from(count).ok());
+    /// Adds those that are written here in one variant, for a phase.
+    pub(crate) fn note(all: &mut Vec<Self>, phase: Option<String>, count: Option<&Node>) {
+        let count = count.and_then(super::view::whole).and_then(|count| u32::try_from(count).ok());
         let most = count.unwrap_or(u32::MAX);
         match all.iter_mut().find(|started| started.phase == phase) {
             Some(started) => started.most = started.most.max(most),
@@ -46,7 +45,7 @@ pub(super) fn fault(
     let minus = instance.contains('-').then(|| "put spaces around `-` if it means minus".to_owned());
     let none = format!("`{name}`: there is no instance `{instance}`");
     if !replicas.is_empty() {
-        let hint = "instances of a program with `replicas`: `replicas` for all replicas, `replica.1` for the first";
+        let hint = "instances where there are `replicas`: `replicas` for all replicas, `replica.1` for the first";
         return Some((none, minus.or_else(|| Some(hint.to_owned()))));
     }
     if roles {
@@ -66,9 +65,8 @@ fn not_started(name: &MetricName, of: OfReplicas, replicas: &[&Started]) -> Opti
     let here = replicas.iter().filter(|started| started.phase.as_ref().is_none_or(|phase| *phase == name.phase));
     let Some(most) = here.map(|started| started.most).max() else {
         let phases: Vec<&str> = replicas.iter().filter_map(|started| started.phase.as_deref()).collect();
-        let message =
-            format!("`{name}`: no replicas start with phase `{}`, so it has no metrics of replicas", name.phase);
-        return Some((message, Some(format!("the replicas start with {}", quoted(&phases)))));
+        let message = format!("`{name}`: phase `{}` has no replicas, so it has no metrics of them", name.phase);
+        return Some((message, Some(format!("replicas are in {}", quoted(&phases)))));
     };
     match of {
         OfReplicas::One(number) if number > most => {

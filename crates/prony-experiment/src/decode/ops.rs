@@ -8,7 +8,7 @@ use crate::problem::{Problem, Problems};
 use crate::shape::TableShape;
 use crate::validate::via;
 use prony_model::spec::{
-    Amount, Arrivals, Grouping, MixSpec, MixWeights, Ops, Order, PauseEvery, Sampling, ScanLength, ScanSpec,
+    Amount, Arrivals, Grouping, MixSpec, MixWeights, Ops, Order, PauseEvery, Sampling, ScanLength, ScanSpec, Sharing,
 };
 
 /// YCSB's exponent.
@@ -24,7 +24,9 @@ pub(crate) fn ops(action: &str, node: &Node, shape: &'static TableShape, problem
             Some(node) => order(node, problems)?,
             None => default_order(action),
         },
+        replicas: view.whole("replicas").map(|count| count as u32),
         threads: view.whole("threads").unwrap_or(1) as u32,
+        share: if view.plain("share") == Some("queue") { Sharing::Queue } else { Sharing::Equal },
         pause: view.get("pause").and_then(pause),
         rate: view.get("rate").and_then(arrivals),
         sample: view.get("sample").and_then(sampling).unwrap_or(Sampling::Every),

@@ -23,6 +23,10 @@ pub(crate) struct Placed {
     pub(crate) transaction: Option<Range<usize>>,
     /// Where `threads` is written, where it is.
     pub(crate) threads: Option<Range<usize>>,
+    /// Where `replicas` is written, where it is.
+    pub(crate) replicas: Option<Range<usize>>,
+    /// Where `share` is written, where it is.
+    pub(crate) share: Option<Range<usize>>,
 }
 
 /// The name, and its fault if it has one.
@@ -51,7 +55,14 @@ pub(crate) fn phase(node: &Node, phase_limit: Option<Nanos>, problems: &mut Prob
         limit,
     };
     let inner = |key: &str| entry.node.get(key).map(|node| node.span.clone());
-    Some(Placed { spec, action: entry.key_span.clone(), transaction: inner("transaction"), threads: inner("threads") })
+    Some(Placed {
+        spec,
+        action: entry.key_span.clone(),
+        transaction: inner("transaction"),
+        threads: inner("threads"),
+        replicas: inner("replicas"),
+        share: inner("share"),
+    })
 }
 
 fn action(key: &str, node: &Node, limit: Option<Nanos>, problems: &mut Problems<'_>) -> Option<Action> {

@@ -61,7 +61,7 @@ pub(crate) fn store(
         return None;
     };
     let engine = unescaped(engine_node)?;
-    let Some(facts) = engines.facts(&engine) else {
+    let Some(mut facts) = engines.facts(&engine) else {
         problems.add(via(engine_node, unknown_engine(engine_node, &engine, engines)));
         return None;
     };
@@ -75,6 +75,7 @@ pub(crate) fn store(
         Some(class) => problems.add(not_offered(&view, &spec.engine, class, &facts)),
         None => settings(&view, node, &spec, engines, problems),
     }
+    facts.processes &= !engines.is_exclusive(&spec);
     Some((spec, facts))
 }
 

@@ -58,7 +58,7 @@ pub(super) static EMPTY: TableShape =
 pub(crate) static OPS: TableShape =
     TableShape { name: "operations", doc: "How operations are repeated.", fields: &[&REPEATED, &TOUCH], rest: None };
 
-static REPEATED: [Field; 8] = [
+static REPEATED: [Field; 10] = [
     optional("count", Shape::Whole(1, i64::MAX as u64), "one for each record", "How many operations."),
     optional("duration", Shape::Span, "`count`", "Runs as many operations as fit into this time, instead of `count`."),
     optional(
@@ -73,7 +73,20 @@ static REPEATED: [Field; 8] = [
         "\"record\" for put and compute, \"uniform\" for mix, else \"shuffled\"",
         "Which record each operation touches.",
     ),
-    optional("threads", Shape::Whole(1, 1024), "1", "Client threads; each has an equal share of the operations."),
+    optional(
+        "replicas",
+        Shape::Whole(1, 1024),
+        "1",
+        "Processes that share the store and the operations, each with its own `threads`; for `get`, `scan` and `find`. \
+         The first is the process that runs the other phases.",
+    ),
+    optional("threads", Shape::Whole(1, 1024), "1", "Client threads of each process."),
+    optional(
+        "share",
+        Shape::Word(&SHARES),
+        "\"equal\"",
+        "How the operations are divided among the clients of all processes.",
+    ),
     optional(
         "pause",
         Shape::Table(&PAUSE_EVERY),
@@ -95,6 +108,16 @@ static REPEATED: [Field; 8] = [
 ];
 
 static TOUCH: [Field; 1] = [optional("touch", Shape::Flag, "true", "Reads touch every cache line of each value.")];
+
+/// Words for `share`.
+static SHARES: [(&str, &str); 2] = [
+    ("equal", "each client has the same number of operations, fixed beforehand"),
+    (
+        "queue",
+        "each client takes the next operations, at most 256 or some milliseconds of work, when it is ready for them, so that \
+         all end at about the same time; for `get` and `find` in the orders `record`, `key` and `shuffled`",
+    ),
+];
 
 /// `find = { ... }`.
 pub(crate) static FIND: TableShape = TableShape {

@@ -119,7 +119,7 @@ fn figures_may_be_those_of_a_replica() {
     assert_eq!(of("", "replica.2.rss.max"), "no faults");
     assert_eq!(of("runtime = \"node\"\n", "replica.2.worker.heap.used.max"), "no faults");
     let unknown = of("", "replica.2.worker.heap.used.max");
-    assert!(unknown.contains("no instance `replica.2.worker` | instances of a program with `replicas`"), "{unknown}");
+    assert!(unknown.contains("no instance `replica.2.worker` | instances where there are `replicas`"), "{unknown}");
     let without = faults("[program.x]\ncommand = \"a\"\n[compare]\nmetric = \"run.replicas.rate\"\n");
     assert!(without.contains("names the instance `replicas`"), "{without}");
 }
@@ -253,9 +253,8 @@ fn figures_of_replicas_that_no_variant_starts_are_refused() {
     );
     for (instance, metric) in [("replica.1", "rss.max"), ("replicas", "rate")] {
         let name = format!("load.{instance}.{metric}");
-        let said = format!(
-            "2:12 `{name}`: no replicas start with phase `load`, so it has no metrics of replicas | the replicas start with `q`"
-        );
+        let said =
+            format!("2:12 `{name}`: phase `load` has no replicas, so it has no metrics of them | replicas are in `q`");
         assert_eq!(faults(&text(&name)), said);
     }
     let none = text("q.replica.1.rss.max").replace("[0, 3]", "[0]");
@@ -266,4 +265,66 @@ fn figures_of_replicas_that_no_variant_starts_are_refused() {
     assert!(faults_with(&fixed, &fewer).contains("no variant has a replica 9"));
     let wrong = text("load.replica.9.rss.max").replace("phase = \"q\"", "phase = 3");
     assert!(!faults(&wrong).contains("metrics of replicas"), "it may be this phase that is meant: {}", faults(&wrong));
+}
+
+/// A store of this engine with one phase of this action after the records were written.
+fn shared(engine: &str, action: &str) -> String {
+    format!(
+        "[store]\nengine = \"{engine}\"\n[data]\nrecords = 9\nkey = \"{{i}}\"\nvalue = \"v\"\n[[phase]]\nname = \"write\"\n\
+         put = {{}}\n[[phase]]\nname = \"read\"\n{action}\n"
+    )
+}
+
+#[test]
+fn replicas_of_a_store_are_read() {
+    let text = format!(
+        "[factors]\nworkers = [1, 3]\n{}[compare]\nbaseline = {{ workers = 1 }}\nmetric = \"read.replica.3.rate\"\n\
+         metrics = [\"read.replicas.pss.max\", \"read.makespan\"]\n",
+        shared("lmdb", "get = { replicas = \"{workers}\", threads = 2, share = \"queue\" }")
+    );
+    let experiment = sound(&text);
+    let of = |variant: usize| experiment.variants()[variant].spec.phases[1].action.ops().unwrap().clone();
+    assert_eq!((of(0).replicas, of(1).replicas, of(1).threads), (Some(1), Some(3), 2));
+    assert_eq!(of(1).share, prony_model::spec::Sharing::Queue);
+    assert_eq!(experiment.variants()[1].spec.phases[1].action.replicas(), 3);
+    let metric = |name: &str| faults(&text.replace("read.replica.3.rate", name));
+    assert!(metric("read.replica.4.rate").contains("no variant has a replica 4"));
+    assert!(metric("write.replica.1.rate").contains("phase `write` has no replicas"));
+    let narrowed = faults(&text.replace("[1, 3]", "[1, 2]"));
+    assert!(narrowed.contains("no variant has a replica 3 | the last replica is `replica.2`"), "{narrowed}");
+}
+
+#[test]
+fn phases_that_processes_or_clients_cannot_share_are_refused() {
+    let of = |engine: &str, action: &str| faults(&shared(engine, action));
+    let all = [
+        of("memory", "get = { replicas = 2 }"),
+        of("lmdb", "update = { replicas = 2 }"),
+        of("lmdb", "mix = { read = 1, replicas = 2 }"),
+        of("lmdb", "get = { replicas = 2, sample = { operations = 10 } }"),
+        of("lmdb", "get = { replicas = 0 }"),
+        of("lmdb", "put = { threads = 2, share = \"queue\" }"),
+        of("lmdb", "get = { threads = 2, share = \"queue\", order = \"uniform\" }"),
+        of("lmdb", "get = { threads = 2, share = \"queue\", duration = \"1 s\" }"),
+        of("lmdb", "get = { threads = 2, share = \"queue\", rate = 10 }"),
+        of("lmdb", "get = { share = \"fair\" }"),
+        faults(&format!(
+            "{}[[phase]]\nname = \"end\"\ncommit = {{}}\n",
+            shared("lmdb", "get = { replicas = 2 }").replace("put = {}", "put = { transaction = \"single\" }")
+        )),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    12:20 `memory` lets only one process open this store, so `replicas` can only be 1 | leave the variant out with `[design] skip`, or the phase with `when`
+    12:23 `update` runs in one process: only `get`, `scan` and `find` have `replicas` | write `threads` for several clients in one process
+    12:30 `mix` runs in one process: only `get`, `scan` and `find` have `replicas` | write `threads` for several clients in one process
+    12:20 groups of operations (`sample`) are not recorded where several processes share them | leave `sample` out: latencies of single operations are recorded in each process
+    12:20 `replicas` cannot be `0` | expected a whole number from 1 to 1024
+    12:30 only `get` and `find` take their operations from a queue | leave `share` out: each client has an equal share
+    12:30 a queue needs an order that visits each record once | write `order = "shuffled"`, `"record"` or `"key"`
+    12:30 a queue needs a number of operations, and `duration` sets none | write `count` instead of `duration`
+    12:30 `rate` sets when each client starts its operations, so there is no queue | leave `share` out: each client has an equal share
+    12:17 `share` cannot be `fair` | known: `equal`, `queue`
+    12:20 other processes cannot read inside the transaction of phase `write`, which is open | put a phase with `commit = {}` before it
+    "#);
+    sound(&shared("memory", "get = { replicas = 1 }"));
 }

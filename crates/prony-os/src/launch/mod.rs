@@ -21,6 +21,7 @@ mod spec;
 mod supervise;
 mod wire;
 
+pub use crate::sys::process::inherited;
 pub use exec_strings::DEFAULT_PATH;
 pub use handle::{Launch, Launcher, Process, Reusable, Started};
 pub use output_capture::Capture;

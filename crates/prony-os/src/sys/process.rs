@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,6 +11,16 @@ use prony_model::units::Nanos;
 use rustix::process::{Pid, getpid};
 
 use crate::clock::monotonic;
+
+/// Another descriptor of one that this process was launched with, closed on exec; `None` where it was launched with none
+/// of this number.
+pub fn inherited(number: u8) -> Option<OwnedFd> {
+    // SAFETY: this reads no memory. Where it succeeds, the result is a new descriptor, which nothing else owns.
+    unsafe {
+        let descriptor = libc::fcntl(c_int::from(number), libc::F_DUPFD_CLOEXEC, 3);
+        (descriptor >= 0).then(|| OwnedFd::from_raw_fd(descriptor))
+    }
+}
 
 /// The kind of a child's report; its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -316,7 +316,7 @@ fn together(all: &[Ran], inputs: Inputs<'_>) -> Readings {
     let mut readings = heaps_of(&threads, released, over, &silent).remove("").unwrap_or_default();
     let (begin, end, ends) = (&snapshots[first], &snapshots[until], known_ends(begun(), true));
     readings.extend(readings_of_roles(begin, end, inputs.series, |role| roles.contains(role), &ends));
-    let pss = largest_pss(&snapshots[first..=until], &roles, inputs.pss, begun().count());
+    let pss = inputs.pss.with(&snapshots[first..=until], &roles, begun().count());
     readings.insert(MetricKeyText(MetricKey::gauge(Metric::Pss, Stat::Max)), pss);
     let spent = begun().map(Ran::spent).reduce(|sum, one| sum.and(one, |sum, one| sum.plus(&one)));
     let spent = spent.unwrap_or(Reading::Missing(Why::NotReached));
@@ -338,26 +338,6 @@ fn known_ends<'a>(all: impl Iterator<Item = &'a Ran>, several: bool) -> Ends {
         Some((ran.role(), Ended { at: end.at, peak, reached }))
     };
     all.filter_map(known).collect()
-}
-
-/// The largest sum of proportional set sizes of these `roles` at any of these snapshots, or that was `read` beside
-/// them. Missing where no reading found all replicas that had `begun`: a sum over some is no maximum of all.
-fn largest_pss(snapshots: &[Snapshot], roles: &BTreeSet<String>, read: &LargestPss, begun: usize) -> Reading<f64> {
-    let mut largest = read.clone();
-    for snapshot in snapshots {
-        largest.add(snapshot.processes.iter().filter(|process| roles.contains(&process.role)));
-    }
-    match largest.sum {
-        None => {
-            failed("no replica was running at any instant when a phase or another replica began or ended".to_owned())
-        }
-        Some(Reading::Measured(sum)) if largest.replicas < begun => failed(format!(
-            "memory was never read while all {begun} replicas ran; the largest sum of PSS, of at most {} replicas, \
-             was {sum}",
-            largest.replicas
-        )),
-        Some(sum) => sum.map(|pss| pss.as_bytes() as f64),
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use prony_analysis::guard::{self, Finding, Severity};
+use prony_boundaries::phase_state::WorkerPart;
 use prony_model::latency::{COMMIT, Recorder};
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::protocol::PhaseReport;
@@ -43,11 +44,21 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
 /// Findings of a store's trial beside those of guards: notes of the worker, a disk that is nearly full, and work at the
 /// close that belongs to no phase.
 pub(crate) fn remarks(near: &Path, record: &TrialRecord, watched: &Watched, worker: &Report) -> Vec<Finding> {
-    let reports = record.phases.iter().zip(&watched.tracker.phases);
-    let notes = reports.filter_map(|(phase, tracked)| Some(notes(&phase.name, tracked.report.as_ref()?)));
+    let reports = || record.phases.iter().zip(&watched.tracker.phases);
+    let notes = reports().filter_map(|(phase, tracked)| Some(notes(&phase.name, tracked.report.as_ref()?)));
     let closing = worker.asked_to_stop.map(|asked| watched.ended.at.since(asked));
     let closing = closing.and_then(|closing| close_without_phase(record, closing));
-    notes.flatten().chain(nearly_full(near, record)).chain(closing).collect()
+    let apart = reports().filter_map(|(phase, tracked)| {
+        let found = guard::replicas::released_apart(record, &phase.name, begun_within(&tracked.parts));
+        found.map(|found| found.in_phase(&phase.name))
+    });
+    notes.flatten().chain(apart).chain(nearly_full(near, record)).chain(closing).collect()
+}
+
+/// The time from the first begin of a worker's part to the last begin.
+fn begun_within(parts: &[WorkerPart]) -> Option<Nanos> {
+    let begun = || parts.iter().map(|part| part.began);
+    Some(begun().max()?.since(begun().min()?))
 }
 
 /// Work at the close of a trial that went well and has no phase for it.
@@ -76,7 +87,10 @@ pub(crate) fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Read
         set(readings, Metric::Cached, resident.clone());
     }
     set(readings, Metric::Time, measured(report.time.as_nanos()));
-    set(readings, Metric::Gap, measured(report.gap.as_nanos()));
+    // A phase of one operation has no gap.
+    let gap = report.gap.or(spec.action.ops().is_none().then_some(Nanos::ZERO));
+    let not_known = || Reading::Missing(Why::Failed("the timed sections were too many to be listed".into()));
+    set(readings, Metric::Gap, gap.map_or_else(not_known, |gap| measured(gap.as_nanos())));
     set(readings, Metric::GapCpu, measured(report.gap_cpu.as_nanos()));
     if spec.action.ops().is_none() {
         return;
@@ -148,7 +162,7 @@ mod tests {
     use prony_boundaries::tracker::Tracker;
     use prony_model::protocol::Verified;
     use prony_model::record::PhaseRecord;
-    use prony_model::spec::{Action, Amount, Grouping, Ops, Order, Sampling};
+    use prony_model::spec::{Action, Amount, Grouping, Ops, Order, Sampling, Sharing};
 
     use super::*;
     use crate::figures;
@@ -159,7 +173,9 @@ mod tests {
             amount: Amount::Records,
             transaction: Grouping::Each,
             order: Order::Record,
+            replicas: None,
             threads: 1,
+            share: Sharing::Equal,
             pause: None,
             rate: None,
             sample: Sampling::Every,
@@ -195,7 +211,7 @@ mod tests {
         latencies.iter().for_each(|n| recorder.record(Nanos::from_nanos(*n)));
         PhaseReport {
             time: Nanos::from_secs(2),
-            gap: Nanos::from_secs(1),
+            gap: Some(Nanos::from_secs(1)),
             operations,
             histograms: vec![recorder.to_record("put", LatencyKind::Service).unwrap()],
             ..PhaseReport::default()

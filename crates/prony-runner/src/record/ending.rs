@@ -109,6 +109,8 @@ fn own(spec: &TrialSpec, watched: &Watched, finished: &Finished, heap_aborts: &[
         });
     }
     shown.extend(last_lines(&watched.output));
+    let failed = watched.worker.as_ref().and_then(|worker| worker.end.as_ref());
+    shown.extend(failed.and_then(|end| last_lines(&[end.stdout.clone()?, end.stderr.clone()?])));
     // The memory it had reached: the lower bound that an out-of-memory cell shows.
     let memory = &watched.ended.memory;
     shown.extend(memory.limit.map(|limit| format!("memory limit of the process tree: {limit}")));

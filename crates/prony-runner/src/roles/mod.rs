@@ -4,7 +4,7 @@ pub(crate) mod data;
 pub(crate) mod environment;
 pub(crate) mod probe;
 pub(crate) mod replicas;
-pub(crate) mod worker;
+pub(crate) mod workers;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use data::OnDisk;
 use environment::Environment;
 use probe::Probing;
 use replicas::{Ground, Replicas};
-use worker::Worker;
+use workers::Workers;
 
 /// How the main role of a trial is launched and observed.
 pub(crate) struct MainRole<'a> {
@@ -46,7 +46,7 @@ pub(crate) struct MainRole<'a> {
     /// The probe of its runtime.
     pub probing: Probing,
     /// The worker that the runner leads, where it is one.
-    pub worker: Option<Worker<'a>>,
+    pub worker: Option<Workers<'a>>,
 }
 
 impl<'a> MainRole<'a> {
@@ -60,7 +60,7 @@ impl<'a> MainRole<'a> {
         spec: &'a TrialSpec,
         directory: &Path,
     ) -> Result<Self, Error> {
-        let (launch, worker) = Worker::prepare(context, trial, spec, directory)?;
+        let (launch, worker) = Workers::prepare(context, trial, spec, directory)?;
         let (ends, probing) = (Ends::default(), Probing::default());
         let on_disk = OnDisk::at(directory);
         Ok(Self { role: spec.subject.role(), launch, ends, on_disk, probing, worker: Some(worker) })

@@ -148,7 +148,10 @@ fn one(
 
 /// What the profiler of a subject cannot see.
 fn blind(spec: &TrialSpec) -> Option<&'static str> {
-    let program = spec.subject.program()?;
+    let Some(program) = spec.subject.program() else {
+        let several = spec.phases.iter().any(|phase| phase.action.replicas() > 1);
+        return several.then_some("of the processes that share the store (`replicas`) only the first is sampled");
+    };
     match program.runtime {
         Some(Runtime::Node) => {
             Some("time in native code is attributed to the JavaScript function that called it, or to `(program)`")

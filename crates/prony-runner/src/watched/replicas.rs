@@ -51,6 +51,27 @@ impl LargestPss {
         self.sum = self.sum.take().into_iter().chain(sum).reduce(|one, other| one.and(other, Bytes::max));
         self.replicas = self.replicas.max(roles.len());
     }
+
+    /// The largest sum with those of these `roles` at these snapshots. Missing where no reading found all replicas that had
+    /// `begun`: a sum over some is no maximum of all.
+    pub(crate) fn with(&self, snapshots: &[Snapshot], roles: &BTreeSet<String>, begun: usize) -> Reading<f64> {
+        let failed = |why: String| Reading::Missing(Why::Failed(why.into()));
+        let mut largest = self.clone();
+        for snapshot in snapshots {
+            largest.add(snapshot.processes.iter().filter(|process| roles.contains(&process.role)));
+        }
+        match largest.sum {
+            None => failed(
+                "no replica was running at any instant when a phase or another replica began or ended".to_owned(),
+            ),
+            Some(Reading::Measured(sum)) if largest.replicas < begun => failed(format!(
+                "memory was never read while all {begun} replicas ran; the largest sum of PSS, of at most {} replicas, \
+                 was {sum}",
+                largest.replicas
+            )),
+            Some(sum) => sum.map(|pss| pss.as_bytes() as f64),
+        }
+    }
 }
 
 /// One replica, as observed.

@@ -2,12 +2,13 @@
 
 use prony_boundaries::limits::Stopped;
 use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::program::replica_instance;
 use prony_model::protocol::Failure;
 use prony_model::reading::Reading;
 use prony_model::record::EffectiveStore;
 use prony_model::units::Nanos;
-use prony_os::launch::End;
 use prony_os::launch::classify::{EndedByUs, Evidence, classify};
+use prony_os::launch::{End, Finished};
 
 /// Why a worker did not reach the end of its last phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +24,12 @@ pub enum Fault {
     },
     /// What it wrote is not of the protocol.
     Garbled(String),
+    /// It did not close the store in time, before the next phase.
+    Late,
 }
 
 /// The state of a worker beside its phases.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Report {
     /// Engine, version and settings as it reported them; `None` before it did.
     pub effective: Option<Box<EffectiveStore>>,
@@ -34,11 +37,29 @@ pub struct Report {
     pub fault: Option<Fault>,
     /// When it was asked to close the store and end: all phases were complete.
     pub asked_to_stop: Option<Nanos>,
+    /// The worker that has the fault, where it is not the first.
+    pub failed_replica: Option<u32>,
+    /// How that one ended.
+    pub end: Option<End>,
+    /// What ending the further workers took.
+    pub finished: Finished,
 }
 
 impl Report {
-    /// How the worker ended, and the evidence; `stopped` is why the runner ended it, if it did.
+    /// How the workers ended, and the evidence; `end` is that of the first, and `stopped` why the runner ended it, if it
+    /// did.
     pub(crate) fn outcome(&self, end: &End, stopped: Option<Stopped>) -> (Outcome, Vec<String>) {
+        // The first did not fail: it was ended because a further one had failed. Where it ended too, what ended all of them
+        // is its end as well.
+        let own = self.end.as_ref().filter(|_| stopped == Some(Stopped::Overdue));
+        let (outcome, shown) = self.outcome_of(own.unwrap_or(end), stopped);
+        let is_own = own.is_some() || self.fault != Some(Fault::Closed);
+        let Some(number) = self.failed_replica.filter(|_| is_own) else { return (outcome, shown) };
+        let who = replica_instance(number);
+        (outcome, shown.into_iter().map(|text| format!("`{who}`: {text}")).collect())
+    }
+
+    fn outcome_of(&self, end: &End, stopped: Option<Stopped>) -> (Outcome, Vec<String>) {
         let classified = |by_us| classify(&Evidence::of(end, by_us));
         match (&self.fault, stopped.and_then(Stopped::decided)) {
             (None, None) if self.asked_to_stop.is_some() && stopped == Some(Stopped::Overdue) => {
@@ -60,6 +81,10 @@ impl Report {
                 }
                 other => other,
             },
+            (Some(Fault::Late), _) => {
+                let shown = "it did not close the store and exit in time when the next phase was due".to_owned();
+                (Outcome::TimedOut, vec![shown])
+            }
             (Some(Fault::Garbled(what)), _) => {
                 (Outcome::Failed { code: None }, vec![format!("the worker violated the protocol: {what}")])
             }

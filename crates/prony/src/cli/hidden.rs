@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
+use prony_engines::phases::Queue;
+
 /// What to do at this word.
 pub fn of(word: &OsStr) -> Option<fn() -> ExitCode> {
     match word.to_str()? {
@@ -18,8 +20,10 @@ pub fn of(word: &OsStr) -> Option<fn() -> ExitCode> {
 
 /// Hosts one store.
 fn worker() -> ExitCode {
+    // First, since a descriptor that is made here may get its number.
+    let queue = prony_os::launch::inherited(Queue::NUMBER);
     match io::stdin().as_fd().try_clone_to_owned() {
-        Ok(socket) => crate::worker::main(socket),
+        Ok(socket) => crate::worker::main(socket, queue),
         Err(_) => ExitCode::from(2),
     }
 }

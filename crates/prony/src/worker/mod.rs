@@ -10,9 +10,10 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use prony_engines::driver::Driver;
-use prony_engines::phases::{HostError, Link, LinkError, Machine, Plan, Progress, host};
+use prony_engines::phases::{HostError, Link, LinkError, Machine, Plan, Progress, Queue, host};
 use prony_engines::registry::{Visitor, dispatch};
 use prony_engines::timed_loop::chain;
 use prony_model::protocol::{Failure, FromWorker, ToWorker, VERSION};
@@ -24,8 +25,11 @@ use socket::{Socket, report_progress};
 
 /// Runs a worker over this socket until the runner stops it: exit code 0. If the trial failed, the exit code is 1 if
 /// the failure was reported to the runner, and 2 if it could not be reported.
-pub fn main(socket: OwnedFd) -> ExitCode {
-    let served = Socket::new(UnixStream::from(socket)).and_then(|mut line| serve(&mut line));
+///
+/// `queue` is the descriptor of the queue that it shares with other workers, where there is one.
+pub fn main(socket: OwnedFd, queue: Option<OwnedFd>) -> ExitCode {
+    let queue = queue.map(|descriptor| Arc::new(Queue::passed(descriptor)));
+    let served = Socket::new(UnixStream::from(socket)).and_then(|mut line| serve(&mut line, queue));
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(Unserved::Reported) => ExitCode::from(1),
@@ -44,17 +48,17 @@ enum Unserved {
     Link(#[from] LinkError),
 }
 
-fn serve(line: &mut Socket) -> Result<(), Unserved> {
+fn serve(line: &mut Socket, queue: Option<Arc<Queue>>) -> Result<(), Unserved> {
     let plan = match line.next()? {
-        ToWorker::Plan { version: VERSION, spec, seed, dir, throughput } => {
-            Plan { spec: *spec, seed, dir: PathBuf::from(dir), throughput }
+        ToWorker::Plan { version: VERSION, spec, seed, dir, replica, throughput } => {
+            Plan { spec: *spec, seed, dir: PathBuf::from(dir), replica, queue, throughput }
         }
         ToWorker::Plan { version, .. } => {
             let message = format!("the runner speaks version {version} of the protocol, this worker version {VERSION}");
             return fail(line, failed(None, message));
         }
         ToWorker::Stop => return Ok(()),
-        ToWorker::Phase { .. } => {
+        ToWorker::Phase { .. } | ToWorker::Go => {
             return fail(line, failed(None, "the runner sent a phase before the plan".to_owned()));
         }
     };
@@ -142,7 +146,7 @@ mod tests {
     impl Runner {
         fn new() -> Self {
             let (ours, theirs) = UnixStream::pair().unwrap();
-            let worker = std::thread::spawn(move || main(OwnedFd::from(theirs)));
+            let worker = std::thread::spawn(move || main(OwnedFd::from(theirs), None));
             Self { stream: BufReader::new(ours), worker, dir: tempfile::tempdir().unwrap() }
         }
 
@@ -166,13 +170,13 @@ mod tests {
 
         fn plan(&self, engine: &str, version: u32) -> Value {
             let ops = json!({
-                "amount": "records", "transaction": { "batch": 10 }, "order": "shuffled", "threads": 1, "pause": null,
+                "amount": "records", "transaction": { "batch": 10 }, "order": "shuffled", "replicas": null, "threads": 1, "share": "equal", "pause": null,
                 "rate": null, "sample": "every", "touch": true,
             });
             let phase =
                 |name: &str, action: Value| json!({ "name": name, "timed": true, "action": action, "limit": null });
             json!({
-                "do": "plan", "version": version, "seed": 5, "dir": self.dir.path(), "throughput": 1_000_000,
+                "do": "plan", "version": version, "seed": 5, "dir": self.dir.path(), "replica": 1, "throughput": 1_000_000,
                 "spec": {
                     "subject": { "store": { "engine": engine, "durability": null, "options": {} } },
                     "data": {

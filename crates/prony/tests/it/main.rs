@@ -46,6 +46,7 @@ mod scripts;
 mod search;
 mod shells;
 mod starting;
+mod store_replicas;
 mod stores;
 mod suspensions;
 mod synthetic;

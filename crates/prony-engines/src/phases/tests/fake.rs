@@ -10,7 +10,7 @@ use prony_model::reading::Reading;
 use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{
     Action, Amount, BytesSpec, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, OptionValue, Order, PhaseSpec,
-    Sampling, Size, StoreSpec, Subject, TrialSpec, ValueSpec,
+    Sampling, Sharing, Size, StoreSpec, Subject, TrialSpec, ValueSpec,
 };
 use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_workload::Records;
@@ -284,7 +284,9 @@ pub(in crate::phases) fn ops(order: Order) -> Ops {
         amount: Amount::Records,
         transaction: Grouping::Each,
         order,
+        replicas: None,
         threads: 1,
+        share: Sharing::Equal,
         pause: None,
         rate: None,
         sample: Sampling::None,
@@ -298,6 +300,8 @@ pub(super) fn plan(records: u64, actions: impl IntoIterator<Item = Action>) -> P
         |(at, action): (usize, Action)| PhaseSpec { name: format!("phase {at}"), timed: true, action, limit: None };
     let store = StoreSpec::of("fake");
     Plan {
+        replica: 1,
+        queue: None,
         spec: TrialSpec {
             subject: Subject::Store(store),
             data: Some(data(records)),

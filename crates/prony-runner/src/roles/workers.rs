@@ -1,0 +1,495 @@
+//! The engine workers of a store, as a source of boundaries: the runner commands them to run one phase after another. The
+//! first runs every phase; further ones are launched for phases in which several processes share the store.
+
+mod joined;
+mod process;
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use prony_boundaries::channel::Received;
+use prony_boundaries::observation::Observation;
+use prony_boundaries::phase_state::WorkerPart;
+use prony_engines::failure::has_no_room;
+use prony_engines::phases::Queue;
+use prony_engines::timed_loop::chain;
+use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION};
+use prony_model::record::EffectiveStore;
+use prony_model::spec::{Action, Amount, PhaseSpec, Sharing, TrialSpec};
+use prony_model::trial::PlannedTrial;
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
+use prony_os::launch::{LaunchSpec, Status};
+use prony_os::limits::Group;
+use prony_os::sample::Sampler;
+use rustix::param::page_size;
+use rustix::process::Signal;
+
+use crate::error::Error;
+use crate::run_context::RunContext;
+use crate::watched::report::{Fault, Report};
+use process::{PartUnderWay, WorkerProcess, launch};
+
+/// How long a worker may take to close its store and end, if no `close` phase limits it.
+const CLOSING: Duration = Duration::from_secs(60);
+
+/// How long a worker that failed may take to end by itself, so that its own exit status is known.
+const FAILING: Duration = Duration::from_millis(500);
+
+/// How long to wait for a worker to exit that has closed its socket.
+const EXITING: Duration = Duration::from_millis(5);
+
+/// Messages that are read in one go: however much a worker writes, limits and interrupts are checked in between.
+const MESSAGES: usize = 256;
+
+/// Launches a further worker, with its number and the queue that it shares.
+type Further<'a> = Box<dyn Fn(u32, Option<&Queue>, &Sampler) -> Result<WorkerProcess, Error> + 'a>;
+
+/// The workers of a trial.
+pub(crate) struct Workers<'a> {
+    spec: &'a TrialSpec,
+    further: Further<'a>,
+    /// What they are to open and run; each gets its own number.
+    plan: ToWorker,
+    /// The first, and further ones while phases need them.
+    processes: Vec<WorkerProcess>,
+    /// Where a phase divides its operations as in a queue.
+    queue: Option<Queue>,
+    /// The phase that begins next.
+    next: usize,
+    /// Until when the first is to have ended.
+    until: Option<Instant>,
+    /// Until when the further ones are to have ended, once they were asked to.
+    dismissed: Option<Instant>,
+    /// Further ones began or ended since the last phase.
+    changed: bool,
+    /// State of the workers beside their phases.
+    pub report: Report,
+}
+
+impl<'a> Workers<'a> {
+    /// The launch of a worker whose store is made in `directory`, and the runner's end of its socket.
+    ///
+    /// # Errors
+    /// Where no socket can be made.
+    pub(crate) fn prepare(
+        context: &RunContext<'_>,
+        trial: &PlannedTrial,
+        spec: &'a TrialSpec,
+        directory: &Path,
+    ) -> Result<(LaunchSpec, Self), Error> {
+        let shares = |phase: &PhaseSpec| phase.action.ops().is_some_and(|ops| ops.share == Sharing::Queue);
+        let queue = spec.phases.iter().any(shares).then(Queue::new).transpose();
+        let queue =
+            queue.map_err(|errno| Error::Setup { doing: "make a queue of operations", source: errno.into() })?;
+        let (mut launch, channel) = launch(directory, queue.as_ref())?;
+        launch.scratch = vec![directory.to_path_buf()];
+        let plan = ToWorker::Plan {
+            version: VERSION,
+            spec: Box::new(spec.clone()),
+            seed: trial.seed,
+            dir: directory.to_string_lossy().into_owned(),
+            replica: 1,
+            throughput: context.experiment.observe().throughput,
+        };
+        // Until it is known in which control group.
+        let none: Further<'a> = Box::new(|_, _, _| {
+            Err(Error::Setup { doing: "launch a further worker", source: std::io::ErrorKind::Unsupported.into() })
+        });
+        Ok((launch, Self::new(none, spec, plan, queue, WorkerProcess::new(1, channel, None))))
+    }
+
+    /// Further workers are launched in the directory of the store and in the trial's control group, where it has one.
+    pub(crate) fn launch_further(&mut self, context: &'a RunContext<'_>, directory: &Path, group: Option<&Group>) {
+        let (directory, group) = (directory.to_owned(), group.cloned());
+        self.further = Box::new(move |number, queue, sampler| {
+            let means = (&*context.launcher, &context.tracepoints);
+            WorkerProcess::further(number, means, &directory, (queue, group.as_ref()), sampler)
+        });
+    }
+
+    fn new(
+        further: Further<'a>,
+        spec: &'a TrialSpec,
+        plan: ToWorker,
+        queue: Option<Queue>,
+        first: WorkerProcess,
+    ) -> Self {
+        Self {
+            further,
+            spec,
+            plan,
+            processes: vec![first],
+            queue,
+            next: 0,
+            until: None,
+            dismissed: None,
+            changed: false,
+            report: Report::default(),
+        }
+    }
+
+    /// Sends the plan to the first: it opens its store from here on.
+    pub(crate) fn plan(&mut self) {
+        self.processes[0].send(&self.plan);
+    }
+
+    /// The descriptors to wait for.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.processes.iter().filter_map(WorkerProcess::source)
+    }
+
+    /// Whether there may be more to read at once.
+    pub(crate) fn has_more(&self) -> bool {
+        self.processes.iter().any(|process| process.more && !process.closed)
+    }
+
+    /// Reads nothing more from the workers: the trial is over, and what they write later is not part of it.
+    pub(crate) fn leave(&mut self) {
+        self.processes.iter_mut().for_each(|process| process.closed = true);
+    }
+
+    /// Until when the first must have ended, if it is to end.
+    pub(crate) const fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Whether the first was asked to close its store and end.
+    const fn is_stopping(&self) -> bool {
+        self.report.asked_to_stop.is_some()
+    }
+
+    /// Reads what the workers have written.
+    pub(crate) fn turn(&mut self, observation: &mut Observation<'_>) {
+        for at in 0..self.processes.len() {
+            self.processes[at].more = true;
+            for _ in 0..MESSAGES {
+                if self.processes[at].closed {
+                    break;
+                }
+                let leaving = if at == 0 { self.is_stopping() } else { self.dismissed.is_some() };
+                match self.processes[at].receive() {
+                    Received::Nothing => {
+                        self.processes[at].more = false;
+                        break;
+                    }
+                    Received::Closed if leaving => self.processes[at].closed = true,
+                    // The others still run.
+                    Received::Closed if at > 0 => self.failed(Some(at), Fault::Closed, observation),
+                    Received::Closed => self.fail(Some(at), Fault::Closed),
+                    Received::Garbled(what) => self.failed(Some(at), Fault::Garbled(what), observation),
+                    Received::Message(message) => self.heard(at, *message, observation),
+                }
+            }
+        }
+    }
+
+    /// A worker has failed and may still run, or all of them have together: what they do from here on is not part of the
+    /// phase.
+    fn failed(&mut self, at: Option<usize>, fault: Fault, observation: &mut Observation<'_>) {
+        observation.cut();
+        self.fail(at, fault);
+    }
+
+    /// Nothing after the first fault counts.
+    fn fail(&mut self, at: Option<usize>, fault: Fault) {
+        self.leave();
+        self.report.fault = Some(fault);
+        self.report.failed_replica = at.map(|at| at as u32 + 1).filter(|number| *number > 1);
+        self.until.get_or_insert(Instant::now() + FAILING);
+    }
+
+    /// What is known of them in the end, while their store is still there. Further ones that still run are ended.
+    ///
+    /// # Errors
+    /// Where a supervisor cannot be understood.
+    pub(crate) fn ended(mut self, status: Status) -> Result<Report, Error> {
+        if let (ToWorker::Plan { dir, .. }, None | Some(Fault::Closed)) = (&self.plan, &self.report.fault) {
+            self.report.fault = disk_full(status, Path::new(dir)).or(self.report.fault);
+        }
+        self.end_further(1)?;
+        Ok(self.report)
+    }
+
+    /// Ends the workers from this one on, which may have ended by themselves.
+    fn end_further(&mut self, from: usize) -> Result<(), Error> {
+        for process in self.processes.split_off(from) {
+            let number = process.number();
+            let Some((end, finished)) = process.finish()? else { continue };
+            self.report.finished.killed += finished.killed;
+            let named = finished.problems.into_iter().map(|problem| format!("`replica.{number}`: {problem}"));
+            self.report.finished.problems.extend(named);
+            if self.report.failed_replica == Some(number) {
+                self.report.end = Some(end);
+            }
+        }
+        Ok(())
+    }
+
+    fn heard(&mut self, at: usize, message: FromWorker, observation: &mut Observation<'_>) {
+        let running = self.next.checked_sub(1).filter(|index| observation.tracker.phases[*index].is_open());
+        // A phase that waits for quiet ends without the workers, and not all of them take part in every phase.
+        let takes_part = |index: &usize| {
+            let action = &self.spec.phases[*index].action;
+            action.settle().is_none() && at < action.replicas()
+        };
+        let asked = running.filter(takes_part);
+        match message {
+            FromWorker::Failed { failure, message, .. } => {
+                self.failed(Some(at), Fault::Failed { failure, message }, observation);
+            }
+            FromWorker::Ready { version: VERSION, effective, .. } if !self.processes[at].ready => {
+                self.processes[at].ready = true;
+                match &self.report.effective {
+                    Some(first) if differs(first, &effective) => {
+                        let message = "it opened the store with other settings than `replica.1`".to_owned();
+                        self.failed(Some(at), Fault::Failed { failure: Failure::Failed, message }, observation);
+                    }
+                    Some(_) => {}
+                    None => self.report.effective = Some(effective),
+                }
+            }
+            FromWorker::Ready { version, .. } if version != VERSION => {
+                let why =
+                    format!("the worker uses version {version} of the protocol, and this prony uses version {VERSION}");
+                self.failed(Some(at), Fault::Garbled(why), observation);
+            }
+            FromWorker::Progress { index, operations } if asked == Some(index) => {
+                self.processes[at].part.operations = operations;
+                let all = self.processes.iter().map(|process| process.part.operations).sum();
+                observation.progress(index, all, total_operations(self.spec, &self.spec.phases[index]));
+            }
+            // One more of a phase that has ended.
+            FromWorker::Progress { .. } => {}
+            FromWorker::Prepared { index } if asked == Some(index) && self.may(at, index, Step::Prepare) => {
+                self.processes[at].part.prepared = true;
+                self.go(index);
+            }
+            FromWorker::Began { index, at: began } if asked == Some(index) && self.may(at, index, Step::Begin) => {
+                self.processes[at].part.began = Some(began);
+                let first = self.processes.iter().filter_map(|process| process.part.began).min();
+                observation.tracker.phases[index].note_begin(first.unwrap_or(began), Nanos::ZERO);
+            }
+            FromWorker::Ended { index, at: ended, report }
+                if asked == Some(index) && self.may(at, index, Step::End) =>
+            {
+                self.part_ended(at, index, (ended, report), observation);
+            }
+            other => {
+                let phase = running
+                    .map_or_else(|| "no phase".to_owned(), |index| format!("phase `{}`", self.spec.phases[index].name));
+                self.failed(Some(at), Fault::Garbled(format!("the worker sent {other:?} in {phase}")), observation);
+            }
+        }
+    }
+
+    /// Whether a worker may take a step now: in a phase that several share each takes every step once, in this order.
+    fn may(&self, at: usize, index: usize, step: Step) -> bool {
+        let PartUnderWay { prepared, began, over, .. } = &self.processes[at].part;
+        match (step, is_shared(&self.spec.phases[index])) {
+            (Step::Prepare, shared) => shared && !prepared,
+            (Step::Begin, true) => *prepared && began.is_none(),
+            (Step::End, true) => began.is_some() && over.is_none(),
+            (Step::Begin | Step::End, false) => true,
+        }
+    }
+
+    /// Releases all that share a phase as soon as each of them is prepared.
+    fn go(&mut self, index: usize) {
+        let sharing = &mut self.processes[..self.spec.phases[index].action.replicas()];
+        if sharing.iter().all(|process| process.part.prepared) {
+            sharing.iter_mut().for_each(|process| process.send(&ToWorker::Go));
+        }
+    }
+
+    /// A worker has done its part of a phase, which ends with the last part.
+    fn part_ended(
+        &mut self,
+        at: usize,
+        index: usize,
+        (ended, report): (Nanos, Box<PhaseReport>),
+        observation: &mut Observation<'_>,
+    ) {
+        if let Some(effective) = report.effective.as_ref().filter(|_| at == 0) {
+            self.report.effective = Some(Box::new(effective.clone()));
+        }
+        let phase = &self.spec.phases[index];
+        if !is_shared(phase) {
+            return match wrong_total(self.spec, phase, &report) {
+                Some(fault) => self.failed(None, fault, observation),
+                None => observation.reported(index, ended, report),
+            };
+        }
+        let part = &mut self.processes[at].part;
+        // The report is made after the last operation, and takes time.
+        let (began, ended) = report.span.unwrap_or((part.began.unwrap_or(ended), ended));
+        part.over = Some(WorkerPart { began, ended, report });
+        let sharing = &mut self.processes[..phase.action.replicas()];
+        if sharing.iter().all(|process| process.part.over.is_some()) {
+            let parts: Vec<WorkerPart> = sharing.iter_mut().filter_map(|process| process.part.over.take()).collect();
+            let last = parts.iter().map(|part| part.ended).max().unwrap_or(ended);
+            let report = joined::joined(&phase.action, &parts);
+            if let Some(fault) = wrong_total(self.spec, phase, &report) {
+                return self.failed(None, fault, observation);
+            }
+            observation.tracker.phases[index].parts = parts;
+            observation.reported(index, last, Box::new(report));
+        }
+    }
+
+    /// Begins the next phase if none is running, or ends the workers if there is none. A phase that waits for quiet ends
+    /// without them; they are idle meanwhile.
+    pub(crate) fn lead(&mut self, observation: &mut Observation<'_>) {
+        let open = self.next.checked_sub(1).is_some_and(|index| observation.tracker.phases[index].is_open());
+        if !self.processes[0].ready || self.report.fault.is_some() || self.is_stopping() || open {
+            return;
+        }
+        let (index, spec) = (self.next, self.spec);
+        let phase = spec.phases.get(index);
+        if !self.are_there_for(phase.map(|phase| &phase.action), observation) {
+            return;
+        }
+        let Some(phase) = phase else {
+            self.report.asked_to_stop = Some(monotonic());
+            self.until = Some(Instant::now() + CLOSING);
+            return self.processes[0].send(&ToWorker::Stop);
+        };
+        if let Some(Err(error)) = self.queue.as_ref().map(Queue::rewind) {
+            let message = format!("the queue of operations cannot be rewound: {error}");
+            return self.failed(None, Fault::Failed { failure: Failure::Failed, message }, observation);
+        }
+        self.next += 1;
+        observation.lead(index, std::mem::take(&mut self.changed));
+        self.processes.iter_mut().for_each(|process| process.part = PartUnderWay::default());
+        if phase.action.settle().is_none() {
+            for process in &mut self.processes[..phase.action.replicas()] {
+                process.send(&ToWorker::Phase { index });
+            }
+        }
+    }
+
+    /// Whether the workers that the next phase needs are there, and none that it must not find; `None` is the end of the
+    /// trial.
+    fn are_there_for(&mut self, next: Option<&Action>, observation: &mut Observation<'_>) -> bool {
+        // What opens or changes the store is measured without idle processes that have it open.
+        let first_only =
+            next.is_none_or(|action| action.changes_data() || matches!(action, Action::Reopen | Action::Evict));
+        if first_only && self.processes.len() > 1 {
+            return self.dismiss();
+        }
+        let wanted = next.map_or(1, Action::replicas);
+        while self.processes.len() < wanted {
+            let number = self.processes.len() as u32 + 1;
+            let mut plan = self.plan.clone();
+            if let ToWorker::Plan { replica, .. } = &mut plan {
+                *replica = number;
+            }
+            match (self.further)(number, self.queue.as_ref(), observation.sampler) {
+                Ok(mut process) => {
+                    process.send(&plan);
+                    self.processes.push(process);
+                    self.changed = true;
+                }
+                Err(error) => {
+                    let message = format!("it could not be launched: {}", chain(&error));
+                    let fault = Fault::Failed { failure: Failure::Failed, message };
+                    self.failed(Some(number as usize - 1), fault, observation);
+                    return false;
+                }
+            }
+        }
+        self.processes[..wanted].iter().all(|process| process.ready)
+    }
+
+    /// Has the further workers close the store and end; whether they have.
+    fn dismiss(&mut self) -> bool {
+        let until = match self.dismissed {
+            Some(until) => until,
+            None => {
+                self.processes[1..].iter_mut().for_each(|process| process.send(&ToWorker::Stop));
+                *self.dismissed.insert(Instant::now() + CLOSING)
+            }
+        };
+        let late = Instant::now() >= until;
+        for at in 1..self.processes.len() {
+            let end = if self.processes[at].closed { self.processes[at].end(EXITING) } else { Ok(None) };
+            match end {
+                Ok(Some(end)) if end.status == Status::Exited(0) => {}
+                Ok(None) if late => {
+                    self.fail(Some(at), Fault::Late);
+                    return false;
+                }
+                Ok(None) => return false,
+                Ok(Some(_)) => {
+                    self.fail(Some(at), Fault::Closed);
+                    return false;
+                }
+                Err(error) => {
+                    let message = format!("its end is not known: {}", chain(&error));
+                    self.fail(Some(at), Fault::Failed { failure: Failure::Failed, message });
+                    return false;
+                }
+            }
+        }
+        if let Err(error) = self.end_further(1) {
+            self.report.finished.problems.push(format!("a further worker: {}", chain(&error)));
+        }
+        (self.dismissed, self.changed) = (None, true);
+        true
+    }
+}
+
+/// Whether two processes have opened the store with different settings. What is read back of an open store may differ by
+/// what was done to it in between.
+fn differs(a: &EffectiveStore, b: &EffectiveStore) -> bool {
+    let class = |store: &EffectiveStore| store.in_force.as_ref().map(|in_force| in_force.durability);
+    (&a.engine, &a.version, a.durability, &a.settings, class(a))
+        != (&b.engine, &b.version, b.durability, &b.settings, class(b))
+}
+
+/// A step of a worker in a phase.
+#[derive(Clone, Copy)]
+enum Step {
+    Prepare,
+    Begin,
+    End,
+}
+
+/// Whether a phase is run by workers that wait for each other, of which there may be one.
+fn is_shared(phase: &PhaseSpec) -> bool {
+    phase.action.ops().is_some_and(|ops| ops.replicas.is_some())
+}
+
+/// Of a store that writes through a map of its file, as LMDB does with `write_map`, a full disk refuses no call: the kernel
+/// ends the worker by SIGBUS. A map that reaches beyond its file ends it by the same signal, so that the disk counts as full
+/// only if there is no room for another page.
+fn disk_full(status: Status, directory: &Path) -> Option<Fault> {
+    let is_bus = matches!(status, Status::Signalled(signal) if signal == Signal::BUS.as_raw());
+    let message = "the worker was ended by signal 7 (SIGBUS) when it wrote to its memory-mapped store, whose file \
+                   system is full (hint: free space there)";
+    let fault = || Fault::Failed { failure: Failure::DiskFull, message: message.to_owned() };
+    (is_bus && has_no_room(directory, page_size() as u64)).then(fault)
+}
+
+/// The fault where clients took their operations from a queue, and did more or fewer than it had.
+fn wrong_total(spec: &TrialSpec, phase: &PhaseSpec, report: &PhaseReport) -> Option<Fault> {
+    let queued = phase.action.ops().filter(|ops| ops.share == Sharing::Queue);
+    let total = queued.and_then(|_| total_operations(spec, phase))?;
+    // Where a transaction fails in the end, an error is of no operation.
+    let done = if report.errors == 0 { report.operations } else { total };
+    let message = format!("the clients did {done} operations of phase `{}`, whose queue had {total}", phase.name);
+    (done != total).then_some(Fault::Failed { failure: Failure::Failed, message })
+}
+
+/// How many operations a phase will do, where that is known beforehand.
+fn total_operations(spec: &TrialSpec, phase: &PhaseSpec) -> Option<u64> {
+    match phase.action.ops()?.amount {
+        Amount::Records => spec.data.as_ref().map(|data| data.records),
+        Amount::Count(count) => Some(count),
+        Amount::Duration(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

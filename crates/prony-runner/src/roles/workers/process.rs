@@ -1,0 +1,145 @@
+//! One of the worker processes that share a trial's store: its socket, and what it has reported of the phase under way.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use prony_boundaries::channel::{Channel, Received};
+use prony_boundaries::phase_state::WorkerPart;
+use prony_engines::phases::Queue;
+use prony_model::program::replica_instance;
+use prony_model::protocol::ToWorker;
+use prony_model::units::Nanos;
+use prony_os::launch::{End, Finished, Input, Launch, LaunchSpec, Process, Started};
+use prony_os::limits::Group;
+use prony_os::sample::{Root, Sampler};
+
+use crate::error::Error;
+use crate::reused::Tracing;
+
+/// A worker process.
+pub(super) struct WorkerProcess {
+    /// From 1 on; the first is the trial's main process, which others watch.
+    number: u32,
+    channel: Channel,
+    /// The further ones, which are launched when a phase needs them.
+    process: Option<Box<dyn Process>>,
+    /// Its store is open.
+    pub(super) ready: bool,
+    /// Nothing more is read from it: its end of the socket is closed, or what it wrote is a fault.
+    pub(super) closed: bool,
+    /// There may be more to read than was read in one go.
+    pub(super) more: bool,
+    /// Its part in the phase that several of them share.
+    pub(super) part: PartUnderWay,
+}
+
+/// How far a worker is in a phase.
+#[derive(Default)]
+pub(super) struct PartUnderWay {
+    /// It waits for the other workers.
+    pub(super) prepared: bool,
+    /// Operations so far.
+    pub(super) operations: u64,
+    /// When it began.
+    pub(super) began: Option<Nanos>,
+    /// Its end and what it measured.
+    pub(super) over: Option<WorkerPart>,
+}
+
+/// The launch of a worker process, and the runner's end of its socket; `directory` is that of the store.
+///
+/// # Errors
+/// Where no socket can be made.
+pub(super) fn launch(directory: &Path, queue: Option<&Queue>) -> Result<(LaunchSpec, Channel), Error> {
+    let failed = |source| Error::Setup { doing: "make a socket", source };
+    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    // The supervisor is this same binary, so its own image is the worker's too, even if the file has been replaced.
+    let mut launch = LaunchSpec::new("/proc/self/exe", directory);
+    launch.args = vec!["worker".into()];
+    // The socket is its standard input: a descriptor that safe code can take over.
+    launch.stdin = Input::File(File::from(OwnedFd::from(theirs)));
+    if let Some(queue) = queue {
+        launch.fds.push((queue.descriptor().map_err(failed)?, Queue::NUMBER));
+    }
+    Ok((launch, Channel::new(ours)))
+}
+
+impl WorkerProcess {
+    /// The one with this number; the trial's main process is the first, which others watch.
+    pub(super) fn new(number: u32, channel: Channel, process: Option<Box<dyn Process>>) -> Self {
+        Self { number, channel, process, ready: false, closed: false, more: false, part: PartUnderWay::default() }
+    }
+
+    /// Another one, launched and released; `directory` is that of the store.
+    ///
+    /// # Errors
+    /// Where it cannot be executed.
+    pub(super) fn further(
+        number: u32,
+        (launcher, tracepoints): (&dyn Launch, &Tracing),
+        directory: &Path,
+        (queue, group): (Option<&Queue>, Option<&Group>),
+        sampler: &Sampler,
+    ) -> Result<Self, Error> {
+        let (mut launch, channel) = launch(directory, queue)?;
+        // The supervisor of the first removes what all of them lie in, and the group.
+        launch.beside = group.cloned();
+        let mut process = launcher.start(launch)?;
+        let mut own = Self::new(number, channel, None);
+        if let Some(pid) = process.suspended() {
+            sampler.count_syncs(own.role(), tracepoints.follow(pid));
+        }
+        process.release()?;
+        let Started { pid, .. } = process.started(&[])?;
+        // A pid may be reused after the end of its process.
+        if process.wait(Some(Duration::ZERO))?.is_none() {
+            sampler.watch(Root::subject(pid, own.role()));
+        }
+        own.process = Some(process);
+        Ok(own)
+    }
+
+    /// Its number, from 1 on.
+    pub(super) const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Its role in snapshots and samples, where it is a further one.
+    fn role(&self) -> String {
+        replica_instance(self.number)
+    }
+
+    /// Sends a message; where its end is closed, reading finds that.
+    pub(super) fn send(&mut self, message: &ToWorker) {
+        self.channel.send(message);
+    }
+
+    /// The next message.
+    pub(super) fn receive(&mut self) -> Received {
+        self.channel.receive()
+    }
+
+    /// The descriptors to wait for.
+    pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
+        (!self.closed).then(|| self.channel.as_fd())
+    }
+
+    /// How it ended by itself, after so much time at most; `None` of the first, or where it runs.
+    pub(super) fn end(&mut self, within: Duration) -> Result<Option<End>, Error> {
+        self.process.as_mut().map_or(Ok(None), |process| Ok(process.wait(Some(within))?))
+    }
+
+    /// Ends a further one, if it has not ended by itself; its end, and what ending the rest of its tree took.
+    ///
+    /// # Errors
+    /// Where its supervisor cannot be understood.
+    pub(super) fn finish(self) -> Result<Option<(End, Finished)>, Error> {
+        let Some(mut process) = self.process else { return Ok(None) };
+        let end = process.kill_tree()?;
+        let (finished, _) = process.finish()?;
+        Ok(Some((end, finished)))
+    }
+}

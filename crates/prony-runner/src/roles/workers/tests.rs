@@ -1,0 +1,154 @@
+//! Tests workers that a script plays.
+
+mod shared;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+use prony_boundaries::channel::Channel;
+use prony_model::event::Log;
+use prony_model::protocol::PhaseReport;
+use prony_model::spec::{Action, Durability, Limits, SettleSpec, StoreSpec, Subject};
+use prony_os::sample::{Root, Sampler, Settings};
+
+use super::*;
+use crate::figures::span::tests::ms;
+
+#[test]
+fn signal_of_a_map_is_no_full_disk_where_there_is_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let bus = Status::Signalled(Signal::BUS.as_raw());
+    assert!(disk_full(bus, dir.path()).is_none() && disk_full(bus, &dir.path().join("absent")).is_none());
+}
+
+/// A trial of these phases under a scripted worker, whose end of the socket is given to `script` beside what turns the
+/// runner's loop once.
+fn scripted(
+    actions: &[Action],
+    script: impl FnOnce(&mut Workers<'_>, &mut Observation<'_>, &mut UnixStream),
+) -> (Report, usize) {
+    let store = StoreSpec::of("memory");
+    let phase = |(at, action): (usize, &Action)| PhaseSpec {
+        name: format!("p{at}"),
+        timed: true,
+        action: action.clone(),
+        limit: None,
+    };
+    let phases = actions.iter().enumerate().map(phase).collect();
+    let spec = TrialSpec { subject: Subject::Store(store), data: None, phases, limits: Limits::default() };
+    let sampler = Sampler::start(vec![Root::subject(std::process::id(), "worker")], Settings::default()).unwrap();
+    let mut log = Log::default();
+    let mut observation = Observation::new(&spec, &sampler, "/nowhere".into(), 0, &mut log);
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let first = WorkerProcess::new(1, Channel::new(ours), None);
+    let none: Further<'_> = Box::new(|_, _, _| unreachable!("no phase needs another"));
+    let mut worker = Workers::new(none, &spec, ToWorker::Stop, None, first);
+    script(&mut worker, &mut observation, &mut theirs);
+    (worker.report, observation.snapshots.len())
+}
+
+/// Reads what was said, and leads.
+fn step(worker: &mut Workers<'_>, observation: &mut Observation<'_>) {
+    worker.turn(observation);
+    worker.lead(observation);
+}
+
+fn say(to: &mut UnixStream, message: &FromWorker) {
+    writeln!(to, "{}", serde_json::to_string(message).unwrap()).unwrap();
+}
+
+fn ready() -> FromWorker {
+    let effective = EffectiveStore {
+        engine: "memory".into(),
+        version: "1".into(),
+        library: "l".into(),
+        durability: Durability::None,
+        promise: None,
+        settings: BTreeMap::new(),
+        in_force: None,
+        idiom: String::new(),
+    };
+    FromWorker::Ready { version: VERSION, effective: Box::new(effective), open: Nanos::ZERO }
+}
+
+fn ended(index: usize, at: u64) -> FromWorker {
+    FromWorker::Ended { index, at: ms(at), report: Box::new(PhaseReport { time: ms(1), ..PhaseReport::default() }) }
+}
+
+#[test]
+fn worker_is_led_from_phase_to_phase_to_its_end() {
+    let (report, snapshots) = scripted(&[Action::Close, Action::Close], |worker, observation, theirs| {
+        step(worker, observation);
+        assert!(observation.tracker.phases[0].began.is_none(), "it is not ready");
+        say(theirs, &ready());
+        step(worker, observation);
+        say(theirs, &FromWorker::Began { index: 0, at: ms(10) });
+        say(theirs, &ended(0, 30));
+        step(worker, observation);
+        let [first, second] = &observation.tracker.phases[..] else { panic!() };
+        assert_eq!((first.began, first.ended), (Some(ms(10)), Some(ms(30))));
+        assert!(first.report.is_some() && second.began.is_some() && second.ended.is_none());
+        assert_eq!(observation.end[0], observation.begin[1], "one snapshot between two phases");
+        assert!(!worker.is_stopping());
+        say(theirs, &ended(1, 50));
+        step(worker, observation);
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        step(worker, observation);
+        assert!(worker.sources().next().is_none() && !worker.has_more(), "nobody waits for a closed socket");
+        let sent = BufReader::new(theirs).lines().take(3).map(|line| line.unwrap()).collect::<Vec<_>>();
+        assert_eq!(sent.iter().map(|line| line.contains("stop")).collect::<Vec<_>>(), [false, false, true]);
+    });
+    assert!(report.asked_to_stop.is_some() && report.fault.is_none() && report.effective.is_some());
+    assert_eq!(snapshots, 4, "suspended, begin of the first phase, between both, end of the second");
+}
+
+#[test]
+fn worker_that_floods_leaves_the_runner_time_for_its_limits() {
+    scripted(&[Action::Close], |worker, observation, theirs| {
+        say(theirs, &ready());
+        step(worker, observation);
+        // In one write: a socket takes few small ones.
+        let line = serde_json::to_string(&FromWorker::Progress { index: 0, operations: 5 }).unwrap() + "\n";
+        theirs.write_all(line.repeat(MESSAGES + 10).as_bytes()).unwrap();
+        step(worker, observation);
+        assert!(worker.has_more(), "lines that were read and not taken wake nobody");
+        step(worker, observation);
+        assert!(!worker.has_more());
+    });
+}
+
+#[test]
+fn worker_that_breaks_the_protocol_is_read_no_further() {
+    let settle = Action::Settle(SettleSpec { quiet: Nanos::from_secs(600), ..SettleSpec::default() });
+    for (action, said) in [
+        (Action::Close, r#"{"did":"nonsense"}"#.to_owned()),
+        (Action::Close, serde_json::to_string(&ended(7, 30)).unwrap()),
+        (settle, serde_json::to_string(&ended(0, 30)).unwrap()),
+    ] {
+        let (report, _) = scripted(&[action], |worker, observation, theirs| {
+            say(theirs, &ready());
+            step(worker, observation);
+            writeln!(theirs, "{said}").unwrap();
+            say(theirs, &ended(0, 40));
+            step(worker, observation);
+            assert!(
+                observation.tracker.phases[0].ended.is_none() && observation.cut.is_some(),
+                "what follows a fault does not count"
+            );
+            assert!(worker.sources().next().is_none() && worker.until().is_some());
+        });
+        assert!(matches!(report.fault, Some(Fault::Garbled(_))), "{said}: {:?}", report.fault);
+    }
+}
+
+#[test]
+fn worker_that_closes_its_socket_early_is_a_fault() {
+    let (report, _) = scripted(&[Action::Close], |worker, observation, theirs| {
+        say(theirs, &ready());
+        theirs.shutdown(std::net::Shutdown::Both).unwrap();
+        step(worker, observation);
+        assert!(observation.tracker.phases[0].ended.is_none());
+    });
+    assert_eq!(report.fault, Some(Fault::Closed));
+}
