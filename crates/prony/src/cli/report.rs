@@ -24,7 +24,7 @@ const ROWS: usize = 10;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   prony report --open
-  prony report 3 --format markdown --output run-3.md
+  prony report 3 --output run-3.html
   prony report --format csv --what series > series.csv")]
 pub struct ReportArgs {
     /// Number of the run; `-2` is the run before the latest
@@ -33,9 +33,10 @@ pub struct ReportArgs {
     /// Where the results are
     #[command(flatten)]
     pub database: DatabaseArg,
-    /// Format of the output
-    #[arg(long, value_enum, default_value_t)]
-    pub format: ReportFormat,
+    /// Format of the output; default: by the ending of `--output` (`.html`, `.md`, `.adoc`, `.org`, `.csv`, `.json`), else
+    /// `markdown`
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
     /// The same as `--format html`
     #[arg(long, conflicts_with = "format")]
     pub html: bool,
@@ -56,7 +57,11 @@ pub struct ReportArgs {
 
 impl ReportArgs {
     fn format(&self) -> ReportFormat {
-        if self.html || self.open { ReportFormat::Html } else { self.format }
+        if self.html || self.open {
+            return ReportFormat::Html;
+        }
+        let by_ending = || ReportFormat::of_ending(self.output.as_ref()?.extension()?.to_str()?);
+        self.format.or_else(by_ending).unwrap_or_default()
     }
 }
 
@@ -76,6 +81,21 @@ pub enum ReportFormat {
     Json,
     /// One page with charts, for a browser; needs no network
     Html,
+}
+
+impl ReportFormat {
+    /// The format of files with this ending.
+    fn of_ending(ending: &str) -> Option<Self> {
+        Some(match ending.to_ascii_lowercase().as_str() {
+            "md" | "markdown" => Self::Markdown,
+            "adoc" | "asciidoc" => Self::Asciidoc,
+            "org" => Self::Orgmode,
+            "csv" => Self::Csv,
+            "json" => Self::Json,
+            "html" | "htm" => Self::Html,
+            _ => return None,
+        })
+    }
 }
 
 /// What a report holds.

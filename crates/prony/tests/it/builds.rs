@@ -154,8 +154,8 @@ fn revisions_of_a_repository_are_levels() {
     let of_show = |all: &[&str]| words(&bench.prony(&[&["show"], all].concat()).stdout);
     assert!(of_show(&["--all"]).contains(&line), "{line}: {}", of_show(&["--all"]));
     assert!(!of_show(&[]).contains("Revisions: "));
-    assert!(bench.prony(&["report", "--output", "page.html"]).status.success());
-    let page = words(&fs::read(bench.path("page.html")).unwrap());
+    assert!(bench.prony(&["report", "--output", "page.md"]).status.success());
+    let page = words(&fs::read(bench.path("page.md")).unwrap());
     assert!(
         page.contains("Revisions: ")
             && page.contains("1 uncommitted changes of the directory are not part of the revision")

@@ -185,6 +185,20 @@ fn report_is_written_to_the_named_file() {
     assert_eq!(error.to_string(), "cannot write `/nowhere/at/all.md`");
 }
 
+#[test]
+fn ending_of_the_output_is_its_format_unless_another_is_stated() {
+    let fixture = Fixture::new();
+    let begins = |words: &str, name: &str| {
+        let file = fixture.dir.path().join(name);
+        fixture.run(&format!("report 2 {words} -o {}", file.display()));
+        std::fs::read_to_string(file).unwrap().chars().take(2).collect::<String>()
+    };
+    let all = ["a.html", "a.HTM", "a.md", "a.adoc", "a.org", "a.json", "a.txt", "a"].map(|name| begins("", name));
+    assert_eq!(all, ["<!", "<!", "# ", "= ", "#+", "{\n", "# ", "# "]);
+    assert_eq!(begins("--format json", "b.html"), "{\n");
+    assert!(fixture.run("report 2").starts_with("# "));
+}
+
 /// Opens the page of run 2 by a script in the place of `xdg-open`.
 fn opened(fixture: &Fixture, script: &str, words: &[&str]) -> std::process::Output {
     let bin = fixture.dir.path().join("bin");

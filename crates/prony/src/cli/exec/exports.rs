@@ -67,6 +67,7 @@ impl Format {
             Self::Report(format) => {
                 let (what, run, database) = (What::Results, RunChoice::Number(data.head.id.0), database.clone());
                 let (output, processes, html, open) = (None, false, false, false);
+                let format = Some(format);
                 report(&ReportArgs { run, database, format, what, output, processes, html, open }, out)
             }
             Self::Hyperfine => {
