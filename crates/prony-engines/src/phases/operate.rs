@@ -287,8 +287,8 @@ impl Job<'_> {
         let records = self.records.count();
         if self.ops.share == Sharing::Queue {
             // Beyond one pass it depends on which client was given which place.
-            let once = matches!(self.ops.amount, Amount::Count(count) if count > records);
-            return (self.visits_each() && !once).then(|| counts.iter().sum());
+            let repeats = matches!(self.ops.amount, Amount::Count(count) if count > records);
+            return (self.visits_each() && !repeats).then(|| counts.iter().sum());
         }
         let visited = counts.iter().zip(0..).map(|(count, client)| self.part(client).count(records).min(*count));
         self.visits_each().then(|| visited.sum())
