@@ -235,7 +235,13 @@ pub(crate) fn ops(order: Order, transaction: Grouping, sample: Sampling) -> Ops 
 
 /// A plan on LMDB.
 pub(crate) fn plan(dir: &Path, records: u64, sync: bool, phases: Vec<(&str, Action)>) -> Plan {
-    let phase = |(name, action): (&str, Action)| PhaseSpec { name: name.to_owned(), timed: true, action, limit: None };
+    let phase = |(name, action): (&str, Action)| PhaseSpec {
+        name: name.to_owned(),
+        timed: true,
+        action,
+        background: None,
+        limit: None,
+    };
     let durability = Some(if sync { Durability::Strict } else { Durability::None });
     let store = StoreSpec { durability, ..StoreSpec::of("lmdb") };
     let spec = TrialSpec {

@@ -9,8 +9,9 @@ use prony_experiment::design::AllowedErrors;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::number;
 use prony_model::outcome::{Ending, Outcome};
-use prony_model::record::{Completion, PhaseRecord};
-use prony_model::spec::{Action, PhaseSpec};
+use prony_model::reading::Reading;
+use prony_model::record::{Completion, MetricKeyText, PhaseRecord};
+use prony_model::spec::{Action, BACKGROUND, PhaseSpec};
 use prony_model::units::Nanos;
 
 /// How far a phase came, as its observer reported it.
@@ -121,7 +122,11 @@ pub(crate) fn is_of_calls(spec: &PhaseSpec) -> bool {
 /// A number of operations; `None` where it was not measured, or where a program reported a value that cannot be a
 /// count.
 fn count(phase: &PhaseRecord, metric: Metric) -> Option<u64> {
-    let number = *phase.reading(MetricKey::amount(metric))?.measured()?;
+    whole(phase.reading(MetricKey::amount(metric))?)
+}
+
+fn whole(reading: &Reading<f64>) -> Option<u64> {
+    let number = *reading.measured()?;
     (number.is_finite() && number >= 0.0).then_some(number as u64)
 }
 
@@ -137,15 +142,26 @@ pub fn offered(phase: &PhaseRecord) -> Option<u64> {
 }
 
 fn too_many_errors(one: &Observed, allowed: AllowedErrors) -> bool {
-    let errors = count(&one.phase, Metric::Errors).unwrap_or(0);
-    !allowed.allows(errors, offered(&one.phase).unwrap_or(errors))
+    failing(&one.phase, allowed).is_some()
+}
+
+/// Whose operations of a phase failed too often, its own or those of its background: what they are called, how many failed,
+/// and how many there were, where that was counted.
+fn failing(phase: &PhaseRecord, allowed: AllowedErrors) -> Option<(&'static str, u64, Option<u64>)> {
+    [("", "phase"), (BACKGROUND, "the background of phase")].into_iter().find_map(|(instance, name)| {
+        let count = |metric| whole(phase.readings.get(instance)?.get(&MetricKeyText(MetricKey::amount(metric)))?);
+        let errors = count(Metric::Errors).unwrap_or(0);
+        let of = count(Metric::Operations).filter(|_| count(Metric::Errors).is_some());
+        let offered = of.map(|done| done.saturating_add(errors));
+        (!allowed.allows(errors, offered.unwrap_or(errors))).then_some((name, errors, offered))
+    })
 }
 
 /// Fails a trial that otherwise ended well because of its operations.
 fn with_errors(ending: Ending, one: &Observed, allowed: AllowedErrors) -> Ending {
     let phase = &one.phase;
-    let errors = count(phase, Metric::Errors).unwrap_or(0);
-    let of = match offered(phase) {
+    let Some((whose, errors, offered)) = failing(phase, allowed) else { return ending };
+    let of = match offered {
         Some(offered) => format!("{errors} of {}", number::count(offered, "operation")),
         None => number::count(errors, "operation"),
     };
@@ -153,7 +169,7 @@ fn with_errors(ending: Ending, one: &Observed, allowed: AllowedErrors) -> Ending
     let most = phase.errors.iter().max_by_key(|(_, times)| **times).map(|(text, _)| text);
     let text = phase.errors.keys().find(of_the_disk).or(most);
     let cause = text.map(|text| format!(", most often: {text}")).unwrap_or_default();
-    let shown = format!("{of} of phase `{}` failed, and {allowed} may fail{cause}", phase.name);
+    let shown = format!("{of} of {whose} `{}` failed, and {allowed} may fail{cause}", phase.name);
     let mut evidence = ending.evidence;
     if !matches!(ending.outcome, Outcome::Ok | Outcome::Saturated) {
         evidence.push(shown);
@@ -172,8 +188,7 @@ mod tests {
     use super::*;
     use prony_model::outcome::OutOfMemory;
     use prony_model::program::{ObserveSpec, Trigger};
-    use prony_model::reading::{Reading, Why};
-    use prony_model::record::MetricKeyText;
+    use prony_model::reading::Why;
     use prony_model::spec::{Amount, Grouping, Ops, Order, Sampling, Sharing};
     use prony_model::units::Fraction;
 
@@ -201,7 +216,7 @@ mod tests {
             sample: Sampling::Every,
             touch: true,
         };
-        PhaseSpec { name: name.to_owned(), timed: true, action: Action::Put(ops), limit: None }
+        PhaseSpec { name: name.to_owned(), timed: true, action: Action::Put(ops), background: None, limit: None }
     }
 
     fn observed(name: &str, reached: Reached, counts: Option<(u64, u64)>) -> Observed {
@@ -237,6 +252,21 @@ mod tests {
 
     fn completions(phases: &[PhaseRecord]) -> Vec<Completion> {
         phases.iter().map(|phase| phase.completion).collect()
+    }
+
+    #[test]
+    fn errors_of_a_background_fail_the_trial_like_those_of_the_phase() {
+        let background = |errors: u64| {
+            let mut one = observed("write", Reached::OwnEnd, Some((100, 0)));
+            let other = observed("write", Reached::OwnEnd, Some((7, errors)));
+            one.phase.readings.extend(other.phase.readings.into_values().map(|found| (BACKGROUND.to_owned(), found)));
+            conclude(&[spec("write", Amount::Records)], None, ending(Outcome::Ok), vec![one])
+        };
+        let (failed, phases) = background(3);
+        assert_eq!((failed.outcome, phases[0].completion), (Outcome::Failed { code: None }, Completion::Failed));
+        let shown = "3 of 10 operations of the background of phase `write` failed, and none may fail";
+        assert!(failed.evidence[0].starts_with(shown), "{:?}", failed.evidence);
+        assert_eq!(background(0).0.outcome, Outcome::Ok);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use prony_model::record::PhaseRecord;
 
 pub use prony_model::finding::{Finding, Severity};
 
+pub mod background;
 pub mod copies;
 pub(crate) mod disturbances;
 pub mod findings;

@@ -111,7 +111,7 @@ mod tests {
     fn phase(name: &str, begin: Option<Trigger>, end: Option<Trigger>, at_end: bool) -> PhaseSpec {
         let at_end = at_end.then(AtEndSpec::default);
         let observe = ObserveSpec { begin, end, at_end, ..ObserveSpec::WHOLE };
-        PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
+        PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), background: None, limit: None }
     }
 
     fn call(name: &str) -> Option<Trigger> {

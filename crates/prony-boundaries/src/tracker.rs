@@ -217,7 +217,7 @@ mod tests {
 
     fn phase(begin: Option<Trigger>, end: Option<Trigger>, read: Option<&str>, stop: bool) -> PhaseSpec {
         let observe = ObserveSpec { begin, end, read: read.map(str::to_owned), stop, at_end: None };
-        PhaseSpec { name: "p".into(), timed: true, action: Action::Observe(observe), limit: None }
+        PhaseSpec { name: "p".into(), timed: true, action: Action::Observe(observe), background: None, limit: None }
     }
 
     fn at(n: u64) -> Nanos {

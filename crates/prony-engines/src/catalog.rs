@@ -26,9 +26,9 @@ impl EngineCatalog for Catalog {
         absent.filter_map(|known| Some((known.name.to_owned(), known.feature?.to_owned()))).collect()
     }
 
-    fn facts(&self, engine: &str) -> Option<EngineFacts> {
-        let described = registry::describe(engine).ok()?;
-        let can = described.capabilities;
+    fn facts(&self, store: &StoreSpec) -> Option<EngineFacts> {
+        let described = registry::describe(&store.engine).ok()?;
+        let can = registry::capabilities(store).ok()?;
         Some(EngineFacts {
             batches: can.batches,
             reads_own_writes: can.reads_own_writes,
@@ -37,14 +37,11 @@ impl EngineCatalog for Catalog {
             persistent: can.persistent,
             processes: can.processes,
             concurrent_writers: can.concurrent_writers,
+            commits_wait_for_readers: can.commits_wait_for_readers,
             own_documents: can.own_documents,
             max_key: can.max_key,
             classes: described.promises.iter().map(|promise| promise.class).collect(),
         })
-    }
-
-    fn is_exclusive(&self, store: &StoreSpec) -> bool {
-        registry::is_exclusive(store)
     }
 
     fn check(&self, store: &StoreSpec) -> Vec<StoreFault> {
@@ -75,7 +72,7 @@ mod tests {
         sorted.sort();
         assert_eq!(all, sorted);
         for engine in Catalog.engines() {
-            assert!(!Catalog.facts(&engine).unwrap().classes.is_empty(), "{engine} promises something");
+            assert!(!Catalog.facts(&StoreSpec::of(&engine)).unwrap().classes.is_empty(), "{engine} promises something");
         }
     }
 

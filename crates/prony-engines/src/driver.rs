@@ -37,9 +37,9 @@ pub trait Driver: 'static {
     /// An unknown option, a value that does not fit, or a durability class that is not offered.
     fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>>;
 
-    /// Whether these settings let one process alone open the store, although the engine has [`Capabilities::processes`].
-    fn is_exclusive(_spec: &StoreSpec) -> bool {
-        false
+    /// What it can do with the settings that result from `spec`.
+    fn capabilities(_spec: &StoreSpec) -> Capabilities {
+        Self::describe().capabilities
     }
 
     /// Opens the store in `dir`, which exists; creates it where `dir` is empty.
@@ -242,6 +242,8 @@ pub struct Capabilities {
     pub processes: bool,
     /// Several threads make write transactions at the same time.
     pub concurrent_writers: bool,
+    /// A commit waits until the read transactions that are open have ended.
+    pub commits_wait_for_readers: bool,
     /// It answers queries over JSON documents itself, and has indexes of its own.
     pub own_documents: bool,
     /// Longest key in bytes, where there is a bound.

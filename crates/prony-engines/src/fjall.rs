@@ -219,6 +219,7 @@ impl Driver for Fjall {
                 persistent: true,
                 processes: false,
                 concurrent_writers: false,
+                commits_wait_for_readers: false,
                 own_documents: false,
                 max_key: Some(MAX_KEY as u64),
             },

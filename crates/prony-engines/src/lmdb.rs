@@ -181,6 +181,7 @@ impl Driver for Lmdb {
                 persistent: true,
                 processes: true,
                 concurrent_writers: false,
+                commits_wait_for_readers: false,
                 own_documents: false,
                 max_key: Some(MAX_KEY),
             },

@@ -209,6 +209,7 @@ impl Driver for Mdbx {
                 persistent: true,
                 processes: true,
                 concurrent_writers: false,
+                commits_wait_for_readers: false,
                 own_documents: false,
                 max_key: Some(MAX_KEY as u64),
             },

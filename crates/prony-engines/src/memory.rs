@@ -87,6 +87,7 @@ impl Driver for Memory {
                 persistent: false,
                 processes: false,
                 concurrent_writers: false,
+                commits_wait_for_readers: true,
                 own_documents: false,
                 max_key: None,
             },

@@ -131,6 +131,7 @@ impl Driver for Redb {
                 persistent: true,
                 processes: false,
                 concurrent_writers: false,
+                commits_wait_for_readers: false,
                 own_documents: false,
                 max_key: None,
             },

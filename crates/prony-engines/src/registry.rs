@@ -2,7 +2,7 @@
 
 use prony_model::spec::StoreSpec;
 
-use crate::driver::{Description, Driver, EngineError, OptionFault, Settings};
+use crate::driver::{Capabilities, Description, Driver, EngineError, OptionFault, Settings};
 use crate::options::nearest;
 
 /// An engine that a driver exists for.
@@ -94,9 +94,12 @@ pub fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
     dispatch(&spec.engine, Check(spec)).unwrap_or_else(|_| Err(vec![missing(&spec.engine)]))
 }
 
-/// Whether the settings let one process alone open the store.
-pub fn is_exclusive(spec: &StoreSpec) -> bool {
-    dispatch(&spec.engine, Exclusive(spec)).unwrap_or_default()
+/// What the engine can do with the settings that result from `spec`.
+///
+/// # Errors
+/// `Unknown` where this build has no such engine.
+pub fn capabilities(spec: &StoreSpec) -> Result<Capabilities, EngineError> {
+    dispatch(&spec.engine, Can(spec))
 }
 
 /// What the engine named `engine` is and promises.
@@ -107,13 +110,13 @@ pub fn describe(engine: &str) -> Result<Description, EngineError> {
     dispatch(engine, Describe)
 }
 
-struct Exclusive<'a>(&'a StoreSpec);
+struct Can<'a>(&'a StoreSpec);
 
-impl Visitor for Exclusive<'_> {
-    type Output = bool;
+impl Visitor for Can<'_> {
+    type Output = Capabilities;
 
     fn visit<D: Driver>(self) -> Self::Output {
-        D::is_exclusive(self.0)
+        D::capabilities(self.0)
     }
 }
 

@@ -198,6 +198,7 @@ impl Driver for RocksDb {
                 persistent: true,
                 processes: false,
                 concurrent_writers: true,
+                commits_wait_for_readers: false,
                 own_documents: false,
                 max_key: None,
             },

@@ -136,6 +136,7 @@ impl Driver for Sled {
                 persistent: true,
                 processes: false,
                 concurrent_writers: true,
+                commits_wait_for_readers: false,
                 own_documents: false,
                 max_key: None,
             },

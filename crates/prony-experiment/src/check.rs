@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::combine::{self, Combination};
-use super::decode::compare::{self, Named, PhaseNames};
+use super::decode::compare::{self, Named};
+use super::decode::instance::PhaseNames;
 use super::decode::program::is_observed;
 use super::decode::{View, report};
 use super::design::{Blocks, Compare, Experiment, Variant};
@@ -228,7 +229,10 @@ fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination],
     let replicas = context.replicas(root, combinations, narrowed);
     let mut names = PhaseNames { roles, replicas, ..PhaseNames::default() };
     for phase in root.get("phase").and_then(Node::list).unwrap_or_default() {
+        // A level may be the whole phase.
+        let beside = phase.get("background").is_some() || phase.text().is_some();
         for name in context.names_of(phase, combinations) {
+            names.backgrounds.extend(beside.then(|| name.0.clone()));
             if !names.list.iter().any(|(known, _)| *known == name.0) {
                 names.list.push(name);
             }

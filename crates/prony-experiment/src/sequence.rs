@@ -50,9 +50,9 @@ fn queue(phase: &Placed, problems: &mut Problems<'_>) {
 fn stay_open(phases: &mut [Placed]) {
     let commits: Vec<bool> = phases.iter().map(|phase| phase.spec.action == Action::Commit).collect();
     for (at, phase) in phases.iter_mut().enumerate() {
-        let writes = writes(&phase.spec.action);
+        let writes = phase.spec.action.writes();
         let stays = writes && commits[at..].contains(&true);
-        if let Some(ops) = ops_mut(&mut phase.spec.action).filter(|ops| stays && ops.transaction == Grouping::Single) {
+        if let Some(ops) = phase.spec.action.ops_mut().filter(|ops| stays && ops.transaction == Grouping::Single) {
             ops.transaction = Grouping::Open;
         }
     }
@@ -62,6 +62,39 @@ fn stay_open(phases: &mut [Placed]) {
 struct Since {
     name: String,
     at: std::ops::Range<usize>,
+}
+
+/// Whether a phase and its background would wait for each other, or fail, where a commit waits for read transactions that are
+/// open: one of the two has a transaction that lasts as long as the phase, or longer.
+fn waits(own: &Ops, action: &Action, ops: &Ops, beside: &Action) -> bool {
+    let writer_waits = action.writes() && (ops.transaction == Grouping::Single || own.transaction == Grouping::Open);
+    writer_waits || (beside.writes() && own.transaction == Grouping::Single)
+}
+
+/// An action, and the places to which problems refer.
+struct PlacedAction<'a> {
+    action: &'a Action,
+    at: std::ops::Range<usize>,
+    transaction: std::ops::Range<usize>,
+    threads: std::ops::Range<usize>,
+}
+
+/// The action of a phase, and that of its background.
+fn actions(phase: &Placed) -> impl Iterator<Item = PlacedAction<'_>> {
+    let or_action = |place: &Option<std::ops::Range<usize>>| place.clone().unwrap_or_else(|| phase.action.clone());
+    let own = PlacedAction {
+        action: &phase.spec.action,
+        at: phase.action.clone(),
+        transaction: or_action(&phase.transaction),
+        threads: or_action(&phase.threads),
+    };
+    let beside = phase.spec.background.as_ref().zip(phase.background.as_ref()).map(|(action, at)| PlacedAction {
+        action,
+        at: at.clone(),
+        transaction: at.clone(),
+        threads: at.clone(),
+    });
+    std::iter::once(own).chain(beside)
 }
 
 struct Sequence<'p, 't, 'f> {
@@ -87,10 +120,14 @@ impl Sequence<'_, '_, '_> {
             Action::Reopen => self.closed = None,
             _ => {}
         }
-        self.engine_can(phase);
-        self.entries(phase);
+        for action in actions(phase) {
+            self.engine_can(&action);
+            self.entries(&action);
+        }
+        self.written |= phase.spec.actions().any(Action::writes);
         self.replicas(phase);
         self.transaction(phase);
+        self.background(phase);
     }
 
     /// Faults because of an open transaction or a closed store.
@@ -113,9 +150,8 @@ impl Sequence<'_, '_, '_> {
         }
     }
 
-    fn engine_can(&mut self, phase: &Placed) {
-        let action = &phase.spec.action;
-        let several = action.ops().is_some_and(|ops| ops.transaction != Grouping::Each) && writes(action);
+    fn engine_can(&mut self, PlacedAction { action, at, transaction, .. }: &PlacedAction<'_>) {
+        let several = action.ops().is_some_and(|ops| ops.transaction != Grouping::Each) && action.writes();
         let scans = matches!(action, Action::Scan(_) | Action::Find(_))
             || matches!(action, Action::Mix(mix) if mix.weights.scan > 0.0);
         let rereads = match action {
@@ -126,24 +162,22 @@ impl Sequence<'_, '_, '_> {
             }
             _ => false,
         };
-        let inside = *action == Action::Verify && self.open.is_some();
+        let inside = **action == Action::Verify && self.open.is_some();
         let survives = matches!(action, Action::Reopen | Action::Evict);
-        let transaction = phase.transaction.clone().unwrap_or_else(|| phase.action.clone());
         self.need(several, self.facts.batches, transaction.clone(), "has no transactions of several operations");
-        self.need(scans, self.facts.ordered, phase.action.clone(), "does not keep keys in order, so it cannot scan");
+        self.need(scans, self.facts.ordered, at.clone(), "does not keep keys in order, so it cannot scan");
         self.need(
             rereads || inside,
             self.facts.reads_own_writes,
-            transaction,
+            transaction.clone(),
             "cannot read inside a write transaction",
         );
-        self.need(survives, self.facts.persistent, phase.action.clone(), "keeps no data when it is closed");
+        self.need(survives, self.facts.persistent, at.clone(), "keeps no data when it is closed");
     }
 
     /// What replaces a document must remove its entries from the indexes: it reads the document in its transaction, and no
     /// other client may change it meanwhile.
-    fn entries(&mut self, phase: &Placed) {
-        let action = &phase.spec.action;
+    fn entries(&mut self, PlacedAction { action, at, threads: threads_at, .. }: &PlacedAction<'_>) {
         let replaces = match action {
             Action::Update(_) | Action::Delete(_) => true,
             Action::Put(_) => self.written,
@@ -152,12 +186,11 @@ impl Sequence<'_, '_, '_> {
             }
             _ => false,
         };
-        self.written |= writes(action);
         if !self.indexed || !replaces {
             return;
         }
         let lack = "cannot read inside a write transaction, which a change of indexed documents needs";
-        self.need(true, self.facts.reads_own_writes, phase.action.clone(), lack);
+        self.need(true, self.facts.reads_own_writes, at.clone(), lack);
         // A pass in these orders gives each client records of its own.
         let apart = |ops: &Ops| matches!(ops.order, Order::Record | Order::Key | Order::Shuffled);
         let shares = matches!(action, Action::Mix(_)) || action.ops().is_some_and(|ops| !apart(ops));
@@ -168,7 +201,7 @@ impl Sequence<'_, '_, '_> {
                  indexes may be left behind",
                 self.engine
             );
-            let problem = Problem::new(phase.threads.clone().unwrap_or_else(|| phase.action.clone()), message);
+            let problem = Problem::new(threads_at.clone(), message);
             self.problems.add(problem.hint(
                 "use one thread, or without a mix the order `shuffled`, in which each thread has records of its own",
             ));
@@ -202,6 +235,48 @@ impl Sequence<'_, '_, '_> {
         }
     }
 
+    /// A background has clients of its own, and ends with the phase.
+    fn background(&mut self, phase: &Placed) {
+        let Some((at, beside)) = phase.background.clone().zip(phase.spec.background.as_ref()) else { return };
+        let Some(ops) = beside.ops() else { return };
+        let action = &phase.spec.action;
+        let mut fault = |message: String, hint: &str| self.problems.add(Problem::new(at.clone(), message).hint(hint));
+        let Some(own) = action.ops() else {
+            let message = format!("`{}` repeats no operations, so it has no background", action.name());
+            return fault(message, "give the background to a phase with operations");
+        };
+        if own.replicas.is_some() {
+            fault("a phase with `replicas` has no background".to_owned(), "leave one of the two out");
+        }
+        if matches!(ops.sample, Sampling::Group(_)) {
+            fault(
+                "groups of operations (`sample`) are not recorded of a background".to_owned(),
+                "leave `sample` out: latencies of single operations are recorded",
+            );
+        }
+        if ops.transaction == Grouping::Open {
+            fault("the transaction of a background ends with the phase".to_owned(), "write `transaction = \"single\"`");
+        }
+        if action.writes() && beside.writes() {
+            let message = format!(
+                "`{}` and its background both write, so it would not be known which version of a record is stored",
+                action.name()
+            );
+            fault(message, "let one of the two only read");
+        } else if let Some(open) = self.open.as_ref().filter(|_| beside.writes()) {
+            let message =
+                format!("the background would wait for the transaction of phase `{}`, which is open", open.name);
+            fault(message, "put a phase with `commit = {}` before it");
+        } else if self.facts.commits_wait_for_readers && waits(own, action, ops, beside) {
+            let message = format!(
+                "commits of `{}` wait for readers: with one transaction over the whole phase, the phase and its \
+                 background would wait for each other",
+                self.engine
+            );
+            fault(message, SKIP);
+        }
+    }
+
     fn need(&mut self, wanted: bool, offered: bool, at: std::ops::Range<usize>, lack: &str) {
         if wanted && !offered {
             self.problems.add(Problem::new(at, format!("`{}` {lack}", self.engine)).hint(SKIP));
@@ -210,13 +285,13 @@ impl Sequence<'_, '_, '_> {
 
     /// Opens a transaction, or puts operations into the one that is open.
     fn transaction(&mut self, phase: &mut Placed) {
-        let writes = writes(&phase.spec.action);
+        let writes = phase.spec.action.writes();
         let begun = since(phase);
         let name = phase.spec.name.clone();
         let place = phase.transaction.clone().unwrap_or_else(|| phase.action.clone());
         let stated = phase.transaction.is_some();
         let threads_at = phase.threads.clone().unwrap_or_else(|| phase.action.clone());
-        let Some(ops) = ops_mut(&mut phase.spec.action) else { return };
+        let Some(ops) = phase.spec.action.ops_mut() else { return };
         if let Some(open) = &self.open {
             if stated && matches!(ops.transaction, Grouping::Each | Grouping::Batch(_)) {
                 let message = format!(
@@ -261,28 +336,4 @@ impl Sequence<'_, '_, '_> {
 fn since(phase: &Placed) -> Since {
     let at = phase.transaction.clone().unwrap_or_else(|| phase.action.clone());
     Since { name: phase.spec.name.clone(), at }
-}
-
-/// Whether the operations need write transactions.
-fn writes(action: &Action) -> bool {
-    match action {
-        Action::Put(_) | Action::Update(_) | Action::Delete(_) | Action::Compute(_) => true,
-        Action::Mix(mix) => {
-            let weights = &mix.weights;
-            weights.update + weights.insert + weights.read_modify_write + weights.delete > 0.0
-        }
-        _ => false,
-    }
-}
-
-fn ops_mut(action: &mut Action) -> Option<&mut Ops> {
-    match action {
-        Action::Put(ops) | Action::Get(ops) | Action::Update(ops) | Action::Delete(ops) | Action::Compute(ops) => {
-            Some(ops)
-        }
-        Action::Scan(scan) => Some(&mut scan.ops),
-        Action::Find(find) => Some(&mut find.ops),
-        Action::Mix(mix) => Some(&mut mix.ops),
-        _ => None,
-    }
 }

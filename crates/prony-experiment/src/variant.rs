@@ -325,7 +325,14 @@ fn fits(
 /// Queries are over documents, and name fields that these have: any other field finds nothing.
 fn needs_documents(phases: &[Placed], data: Option<&DataSpec>, problems: &mut Problems<'_>) {
     for placed in phases {
-        let (Action::Find(find), Some(data)) = (&placed.spec.action, data) else { continue };
+        let finds = placed.spec.actions().filter_map(|action| match action {
+            Action::Find(find) => Some(find),
+            _ => None,
+        });
+        let (queries, Some(data)) = (finds.flat_map(|find| &find.queries).collect::<Vec<_>>(), data) else { continue };
+        if queries.is_empty() {
+            continue;
+        }
         let ValueSpec::Document(document) = &data.value else {
             let message = "`find` needs documents, but the values of `[data]` are bytes without fields";
             let problem = Problem::new(placed.action.clone(), message);
@@ -333,7 +340,7 @@ fn needs_documents(phases: &[Placed], data: Option<&DataSpec>, problems: &mut Pr
             continue;
         };
         let known = document.paths();
-        for field in find.queries.iter().flat_map(QuerySpec::fields).filter(|field| !known.contains(field)) {
+        for field in queries.into_iter().flat_map(QuerySpec::fields).filter(|field| !known.contains(field)) {
             problems.add(indexes::unknown(field, &known, placed.action.clone()));
         }
     }

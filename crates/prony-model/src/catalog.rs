@@ -16,13 +16,8 @@ pub trait EngineCatalog {
     /// Engines that prony knows but this build does not include, each with the cargo feature that enables it.
     fn absent(&self) -> Vec<(String, String)>;
 
-    /// What an engine of this build can do; `None` where there is no such engine.
-    fn facts(&self, engine: &str) -> Option<EngineFacts>;
-
-    /// Whether the settings with which `store` opens its engine let one process alone open it.
-    fn is_exclusive(&self, _store: &StoreSpec) -> bool {
-        false
-    }
+    /// What the engine of a store can do with its settings; `None` where this build has no such engine.
+    fn facts(&self, store: &StoreSpec) -> Option<EngineFacts>;
 
     /// All faults of the settings with which `store` opens its engine; its options are checked by the driver.
     fn check(&self, store: &StoreSpec) -> Vec<StoreFault>;
@@ -80,6 +75,8 @@ pub struct EngineFacts {
     pub processes: bool,
     /// Several threads make write transactions at the same time.
     pub concurrent_writers: bool,
+    /// A commit waits until the read transactions that are open have ended.
+    pub commits_wait_for_readers: bool,
     /// It answers queries over JSON documents itself, and has indexes of its own.
     pub own_documents: bool,
     /// Longest key in bytes, where there is a bound.

@@ -190,6 +190,12 @@ pub struct PhaseReport {
     pub verified: Option<Verified>,
     /// How the queries read, where the store has indexes.
     pub plan: Option<String>,
+    /// What the phase's background measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<Box<PhaseReport>>,
+    /// Time in which clients of both the phase and its background were in timed sections; only of a background.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Nanos>,
     /// What a reader should know of this phase.
     pub notes: Vec<String>,
 }

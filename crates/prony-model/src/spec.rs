@@ -204,8 +204,44 @@ pub struct PhaseSpec {
     pub timed: bool,
     /// What it does.
     pub action: Action,
+    /// Operations that further clients repeat meanwhile, from the phase's begin until its own operations have ended. Only of
+    /// a phase that repeats operations; at most one of the two writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<Action>,
     /// Time after which the trial has `timed out`.
     pub limit: Option<Nanos>,
+}
+
+/// The instance of the metrics of a phase's background.
+pub const BACKGROUND: &str = "background";
+
+impl PhaseSpec {
+    /// The action that an instance's metrics are of.
+    pub fn action_of(&self, instance: Option<&str>) -> &Action {
+        self.background.as_ref().filter(|_| instance == Some(BACKGROUND)).unwrap_or(&self.action)
+    }
+
+    /// As [`Action::prescribes`], of an instance's metric.
+    pub fn prescribes(&self, instance: Option<&str>, metric: Metric) -> Option<Prescribed> {
+        let of_both = matches!(metric, Metric::Cpu | Metric::CpuUser | Metric::CpuSystem | Metric::OnCpu);
+        let written = matches!(metric, Metric::Written | Metric::DeviceWritten | Metric::Flushes | Metric::Fsyncs);
+        let shares = self.background.as_ref().is_some_and(|beside| of_both || written && beside.writes());
+        if shares && instance.is_none() {
+            let why = "includes what its background does, which is as much as fits into the phase";
+            return Some(Prescribed { why, instead: "its time, rate or latencies" });
+        }
+        self.action_of(instance).prescribes(metric)
+    }
+
+    /// Whether it, or its background, may change what is stored.
+    pub fn changes_data(&self) -> bool {
+        self.actions().any(Action::changes_data)
+    }
+
+    /// Its action, and that of its background.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        std::iter::once(&self.action).chain(&self.background)
+    }
 }
 
 /// Why a metric of a phase says nothing about speed.
@@ -267,6 +303,15 @@ impl Action {
         }
     }
 
+    /// Every condition of quiet that is watched in it: its own, and at its end that of a suspended program.
+    pub fn settles(&self) -> impl Iterator<Item = &SettleSpec> {
+        let at_end = match self {
+            Self::Observe(observe) => observe.at_end.as_ref().and_then(|at_end| at_end.settle.as_ref()),
+            _ => None,
+        };
+        self.settle().into_iter().chain(at_end)
+    }
+
     /// The action's name as written in the file.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -306,9 +351,32 @@ impl Action {
         }
     }
 
+    /// As [`Self::ops`], to change them.
+    pub const fn ops_mut(&mut self) -> Option<&mut Ops> {
+        match self {
+            Self::Put(ops) | Self::Get(ops) | Self::Update(ops) | Self::Delete(ops) | Self::Compute(ops) => Some(ops),
+            Self::Scan(scan) => Some(&mut scan.ops),
+            Self::Find(find) => Some(&mut find.ops),
+            Self::Mix(mix) => Some(&mut mix.ops),
+            _ => None,
+        }
+    }
+
+    /// Whether its operations write.
+    pub fn writes(&self) -> bool {
+        match self {
+            Self::Put(_) | Self::Update(_) | Self::Delete(_) | Self::Compute(_) => true,
+            Self::Mix(mix) => {
+                let weights = &mix.weights;
+                weights.update + weights.insert + weights.read_modify_write + weights.delete > 0.0
+            }
+            _ => false,
+        }
+    }
+
     /// Whether it ends after a time and not after so much work. For the phase of a program it is unknown.
     pub const fn is_bounded_by_time(&self) -> bool {
-        matches!(self.ops(), Some(Ops { amount: Amount::Duration(_), .. }))
+        matches!(self.ops(), Some(Ops { amount: Amount::Duration(_) | Amount::Background, .. }))
     }
 
     /// Why a metric says nothing about the subject's speed, because the experiment prescribes it: times of a closed
@@ -324,23 +392,16 @@ impl Action {
             Some(Ops { amount: Amount::Duration(_), rate: None, .. }) if metric.is_time_of_phase() => {
                 Some(Prescribed { why: "lasts a given time", instead: "its rate or latencies" })
             }
+            Some(Ops { amount: Amount::Background, rate: None, .. }) if metric.is_time_of_phase() => {
+                Some(Prescribed { why: "lasts until the phase's own operations end", instead: "its rate or latencies" })
+            }
             _ => None,
         }
     }
 
     /// Whether it may change what is stored.
-    pub const fn changes_data(&self) -> bool {
-        matches!(
-            self,
-            Self::Put(_)
-                | Self::Update(_)
-                | Self::Delete(_)
-                | Self::Compute(_)
-                | Self::Mix(_)
-                | Self::Commit
-                | Self::Persist
-                | Self::Close
-        )
+    pub fn changes_data(&self) -> bool {
+        self.writes() || matches!(self, Self::Commit | Self::Persist | Self::Close)
     }
 }
 
@@ -399,6 +460,8 @@ pub enum Amount {
     Count(u64),
     /// As many as the time allows; the answer then depends on speed, and the record says so.
     Duration(Nanos),
+    /// As many as fit until the phase's own operations have ended; of a background, and only there.
+    Background,
 }
 
 /// How operations are grouped into transactions.

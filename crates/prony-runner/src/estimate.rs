@@ -187,10 +187,8 @@ fn crude_phase(phase: &PhaseSpec, records: u64, per_record: f64, synced: bool) -
         Action::Pause(time) => *time,
         Action::Settle(settle) => settle.quiet,
         Action::Observe(observe) => {
-            let at_end = observe.at_end.as_ref();
-            let settles = observe.settle().into_iter().chain(at_end.and_then(|at_end| at_end.settle.as_ref()));
-            let waits = at_end.and_then(|at_end| at_end.wait).unwrap_or_default();
-            settles.fold(waits, |sum, settle| sum + settle.quiet)
+            let waits = observe.at_end.as_ref().and_then(|at_end| at_end.wait).unwrap_or_default();
+            phase.action.settles().fold(waits, |sum, settle| sum + settle.quiet)
         }
         Action::Verify => crude_bytes(records as f64 * per_record),
         action => {
@@ -204,6 +202,8 @@ fn crude_ops(ops: &Ops, records: u64, per_record: f64, synced: bool) -> Nanos {
         Amount::Records => records,
         Amount::Count(count) => count,
         Amount::Duration(time) => return time,
+        // It ends with the phase.
+        Amount::Background => return Nanos::ZERO,
     };
     let commits = match ops.transaction {
         Grouping::Each => count,

@@ -80,7 +80,7 @@ fn written(phase: &PhaseSpec, data: &DataSpec) -> f64 {
         Action::Put(ops) => match ops.amount {
             Amount::Records => 1.0,
             Amount::Count(count) => (count as f64 / data.records.max(1) as f64).min(1.0),
-            Amount::Duration(_) => 0.0,
+            Amount::Duration(_) | Amount::Background => 0.0,
         },
         _ => 0.0,
     }

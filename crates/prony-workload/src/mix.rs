@@ -157,8 +157,8 @@ fn room(spec: &MixSpec, records: u64, inserts: f64) -> u64 {
     let operations = match spec.ops.amount {
         Amount::Records => records,
         Amount::Count(count) => count,
-        Amount::Duration(_) if inserts > 0.0 => return records,
-        Amount::Duration(_) => 0,
+        Amount::Duration(_) | Amount::Background if inserts > 0.0 => return records,
+        Amount::Duration(_) | Amount::Background => 0,
     };
     (operations as f64 * inserts * 2.0) as u64
 }

@@ -39,7 +39,7 @@ fn ops(amount: Amount) -> Ops {
 }
 
 fn phase_spec(name: &str, action: Action) -> PhaseSpec {
-    PhaseSpec { name: name.into(), timed: true, action, limit: None }
+    PhaseSpec { name: name.into(), timed: true, action, background: None, limit: None }
 }
 
 fn spec(engine: &str) -> TrialSpec {

@@ -98,8 +98,8 @@ fn same_documents(a: Option<&DataSpec>, b: Option<&DataSpec>) -> bool {
 
 /// Whether what is stored at the begin of a phase depends on how fast an earlier phase was.
 fn is_stored_by_speed(spec: &TrialSpec, phase: &str) -> bool {
-    let mut before = spec.phases.iter().take_while(|earlier| earlier.name != phase).map(|earlier| &earlier.action);
-    before.any(|action| action.changes_data() && action.is_bounded_by_time())
+    let before = spec.phases.iter().take_while(|earlier| earlier.name != phase);
+    before.flat_map(PhaseSpec::actions).any(|action| action.changes_data() && action.is_bounded_by_time())
 }
 
 /// Why times and rates of a phase are not compared, where the two variants did not attempt the same work (METHOD 8.2).
@@ -116,7 +116,7 @@ pub(crate) fn unequal_offer(
     let planned = |variant: &'_ VariantTrials<'_>| variant.spec.phases.iter().find(|p| p.name == name.phase).cloned();
     let (a, b) = (planned(baseline)?, planned(variant)?);
     let are = |kind: fn(&PhaseSpec) -> bool| kind(&a) && kind(&b);
-    if let Some(given) = [&a, &b].into_iter().find_map(|phase| phase.action.prescribes(metric)) {
+    if let Some(given) = [&a, &b].into_iter().find_map(|phase| phase.prescribes(name.instance.as_deref(), metric)) {
         return Some(format!("`{}` {}: compare {}", name.phase, given.why, given.instead));
     }
     let stored = a.action.ops().zip(b.action.ops()).map(|(a, b)| a.amount == b.amount);
@@ -241,14 +241,17 @@ pub(crate) fn work_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials
     let same_data = baseline.spec.data == variant.spec.data;
     let same_subject = baseline.spec.subject == variant.spec.subject;
     for phase in &variant.spec.phases {
-        let same_phase = baseline.spec.phases.iter().any(|p| p.name == phase.name && p.action == phase.action);
+        let same = |p: &PhaseSpec| p.name == phase.name && p.actions().eq(phase.actions());
+        let same_phase = baseline.spec.phases.iter().any(same);
         if !(same_data && same_phase && phase.timed) {
             continue;
         }
         let given = [Metric::Operations, Metric::Transactions, Metric::UserBytes, Metric::Distinct];
         let metrics = given.into_iter().map(|metric| (metric, WORK));
         let stored = [Metric::Fsyncs, Metric::Written].into_iter().map(|metric| (metric, SYNCS));
-        for (metric, most) in metrics.chain(stored.filter(|_| same_subject)) {
+        // A background writes as much as it can.
+        let writes_by_speed = phase.background.as_ref().is_some_and(Action::changes_data);
+        for (metric, most) in metrics.chain(stored.filter(|_| same_subject && !writes_by_speed)) {
             findings.extend(unexplained(baseline, variant, &phase.name, metric, most));
         }
     }

@@ -27,6 +27,12 @@ const FIRST_CHUNK: usize = 64;
 /// Of queries, each of which may take seconds, and of a queue, which other clients wait for.
 const FIRST_FEW: usize = 1;
 
+/// As [`CHUNK_TIME`], of a background: its last chunk may end so much after the phase.
+const BACKGROUND_CHUNK_TIME: u64 = 1_000_000;
+
+/// How often a background that waits for its next start checks whether the phase has ended.
+const POLL: Duration = Duration::from_millis(1);
+
 /// How far ahead of its schedule an open loop prepares operations.
 const AHEAD: u64 = 1_000_000;
 
@@ -34,16 +40,35 @@ const AHEAD: u64 = 1_000_000;
 pub(super) struct Shared<'a> {
     /// Operations so far.
     pub(super) operations: &'a AtomicU64,
-    /// A client has failed: all other clients stop.
+    /// The clients stop: one of them has failed, or they are a background whose phase has ended.
     pub(super) stop: AtomicBool,
     /// When any client was in a timed section.
     pub(super) busy: Busy,
+    /// The same of the clients of the phase and of its background, where it has one.
+    pub(super) either: Option<&'a Busy>,
 }
 
 impl<'a> Shared<'a> {
     /// `listed` says whether sections are to be known one by one.
     pub(super) fn new(operations: &'a AtomicU64, listed: bool) -> Self {
-        Self { operations, stop: AtomicBool::new(false), busy: Busy::new(listed) }
+        Self { operations, stop: AtomicBool::new(false), busy: Busy::new(listed), either: None }
+    }
+
+    /// Beside the clients of a background, or of the phase of one.
+    pub(super) fn beside(self, either: Option<&'a Busy>) -> Self {
+        Self { either, ..self }
+    }
+
+    /// A timed section of a client has begun.
+    fn enter(&self, at: u64) {
+        self.busy.enter(at);
+        self.either.iter().for_each(|busy| busy.enter(at));
+    }
+
+    /// A timed section of a client has ended.
+    fn leave(&self, at: u64) {
+        self.busy.leave(at);
+        self.either.iter().for_each(|busy| busy.leave(at));
     }
 }
 
@@ -171,6 +196,8 @@ pub(super) struct Rules {
     pub(super) counts_distinct: bool,
     /// There are further clients.
     pub(super) of_several: bool,
+    /// They end when the phase does.
+    pub(super) is_background: bool,
 }
 
 /// One client of a phase.
@@ -186,6 +213,7 @@ pub(super) struct Client<'a> {
     duration: Option<u64>,
     done: bool,
     of_several: bool,
+    is_background: bool,
     shared: &'a Shared<'a>,
     pub(super) sections: Sections,
     pub(super) samples: Samples,
@@ -200,7 +228,11 @@ impl<'a> Client<'a> {
     /// A client whose first chunk is ready.
     pub(super) fn new(source: Source<'a>, rules: Rules, series: Series, shared: &'a Shared<'a>) -> Self {
         let mut client = Self {
-            limit: if source.is_queries() || source.is_queued() { FIRST_FEW } else { FIRST_CHUNK },
+            limit: if source.is_queries() || source.is_queued() || rules.is_background {
+                FIRST_FEW
+            } else {
+                FIRST_CHUNK
+            },
             chunk: Chunk::new(source.indexes()),
             source,
             next: 0,
@@ -211,6 +243,7 @@ impl<'a> Client<'a> {
             duration: rules.duration,
             done: false,
             of_several: rules.of_several,
+            is_background: rules.is_background,
             shared,
             sections: Sections::default(),
             samples: Samples::default(),
@@ -238,7 +271,7 @@ impl<'a> Client<'a> {
         if !self.of_several {
             return at;
         }
-        self.shared.busy.enter(at);
+        self.shared.enter(at);
         now()
     }
 
@@ -282,7 +315,7 @@ impl<'a> Client<'a> {
     fn stop<T: Sampler>(&mut self, timing: &mut T, stopped: u64) {
         timing.end(stopped);
         if self.of_several {
-            self.shared.busy.leave(stopped);
+            self.shared.leave(stopped);
         }
         let Sections { began, started, .. } = self.sections;
         // The schedule of an open loop continues while a chunk is prepared.
@@ -305,15 +338,17 @@ impl<'a> Client<'a> {
     }
 
     fn adapt(&mut self, took: u64) {
-        if took > CHUNK_TIME {
+        let chunk_time = if self.is_background { BACKGROUND_CHUNK_TIME } else { CHUNK_TIME };
+        if took > chunk_time {
             self.limit = (self.limit / 2).max(1);
-        } else if took < CHUNK_TIME / 2 {
+        } else if took < chunk_time / 2 {
             self.limit = (self.limit * 2).min(MOST_OPERATIONS);
         }
     }
 
     /// Fills the chunk; whether there is anything in it.
     fn prepare(&mut self, offset: u64) -> bool {
+        self.intended.clear();
         if self.duration.is_some_and(|end| offset >= end) || self.shared.stop.load(Relaxed) {
             self.skip_rest();
             return false;
@@ -322,7 +357,6 @@ impl<'a> Client<'a> {
             (pauses.left, pauses.due) = (pauses.spec.every.max(1), true);
         }
         let most = self.pauses.as_ref().map_or(self.limit, |p| self.limit.min(p.left.try_into().unwrap_or(usize::MAX)));
-        self.intended.clear();
         while self.chunk.len() < most && !self.chunk.is_full() && !self.source.is_done() && self.admits(offset) {
             let number = self.source.lay_next(&mut self.chunk);
             if let Some(distinct) = &mut self.distinct {
@@ -333,6 +367,15 @@ impl<'a> Client<'a> {
             pauses.left -= self.chunk.len() as u64;
         }
         self.chunk.len() > 0
+    }
+
+    /// In the open loop of a background: sleeps until the next start is near or the phase has ended.
+    fn await_next_start(&self) {
+        let Some(pace) = self.pace.as_ref().filter(|_| self.is_background) else { return };
+        let near = self.sections.began + pace.next.saturating_sub(AHEAD);
+        while now() < near && !self.shared.stop.load(Relaxed) {
+            std::thread::sleep(POLL.min(Duration::from_nanos(near.saturating_sub(now()))));
+        }
     }
 
     /// In an open loop: takes the next start of the schedule, if it is close enough and before the end.
@@ -369,7 +412,8 @@ impl<'a> Client<'a> {
         let stopped = now();
         let cpu = thread_cpu();
         self.stop(timing, stopped);
-        let any = self.prepare(stopped - self.sections.began);
+        self.await_next_start();
+        let any = self.prepare(now().saturating_sub(self.sections.began));
         self.schedule(timing);
         self.sections.gap_cpu += thread_cpu().saturating_sub(cpu);
         let started = self.enter();

@@ -133,7 +133,7 @@ impl<S: Session> Way for InTransaction<'_, S> {
 }
 
 /// Stops the other clients where this one panics.
-struct StopOnPanic<'a>(&'a Shared<'a>);
+pub(super) struct StopOnPanic<'a>(pub(super) &'a Shared<'a>);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
@@ -167,7 +167,7 @@ impl Job<'_> {
         let way = |session| InSession {
             session,
             grouping: self.ops.transaction.clone(),
-            writes: writes(self.action),
+            writes: self.action.writes(),
             own_reads: self.own_reads,
         };
         let plan = self.plan(|own| store.explain(own).unwrap_or_else(|error| format!("not known: {error}")));
@@ -260,7 +260,7 @@ impl Job<'_> {
             );
         }
         let reads = matches!(self.action, Action::Compute(_)) || matches!(self.action, Action::Mix(m) if mix_reads(m));
-        let shared = self.ops.transaction != Grouping::Each && writes(self.action);
+        let shared = self.ops.transaction != Grouping::Each && self.action.writes();
         if shared && reads && !self.own_reads {
             return unsupported(format!(
                 "`{}` in shared transactions: its write transactions do not see their own writes",
@@ -304,10 +304,11 @@ impl Job<'_> {
             schedule: self.ops.rate.map(|rate| Schedule::new(&rate, self.seed, share)),
             duration: match self.ops.amount {
                 Amount::Duration(time) => Some(time.as_nanos()),
-                Amount::Records | Amount::Count(_) => None,
+                Amount::Records | Amount::Count(_) | Amount::Background => None,
             },
             counts_distinct: !self.visits_each() && !matches!(self.action, Action::Scan(_) | Action::Find(_)),
-            of_several: share.of > 1 || self.ops.replicas.is_some(),
+            is_background: self.ops.amount == Amount::Background,
+            of_several: share.of > 1 || self.ops.replicas.is_some() || self.shared.either.is_some(),
         };
         Ok(Client::new(source, rules, Series::new(self.throughput), self.shared))
     }
@@ -316,7 +317,7 @@ impl Job<'_> {
     fn sampled(&self, way: &mut impl Way, client: Client<'_>) -> Result<End, EngineError> {
         // In a transaction that stays open over phases, an operation counts once the engine has accepted it.
         let shared = matches!(self.ops.transaction, Grouping::Batch(_) | Grouping::Single);
-        let buffers = shared && writes(self.action);
+        let buffers = shared && self.action.writes();
         match (self.ops.rate, self.ops.sample) {
             (Some(_), _) => self.driven(way, client, Paced::new(buffers)),
             (None, Sampling::None) => self.driven(way, client, Untimed),
@@ -406,14 +407,13 @@ impl Job<'_> {
         let reads = all.tally.reads;
         let read = reads_data(self.action);
         let queries = matches!(self.action, Action::Find(_));
-        let decodes = queries || (writes(self.action) && self.indexes.is_some());
+        let decodes = queries || (self.action.writes() && self.indexes.is_some());
         let own = self.queries.iter().any(|query| query.own_text().is_some());
-        let timed_out = matches!(self.ops.amount, Amount::Duration(_));
-        let races = self.ops.threads > 1 && writes(self.action);
+        let races = self.ops.threads > 1 && self.action.writes();
         let answer = Answer {
             rows: Some(reads.rows),
             digest: format!("{}:{:016x}", digested(self.action, reads.touch), reads.digest),
-            comparable: !timed_out && !races && all.tally.errors == 0,
+            comparable: !self.action.is_bounded_by_time() && !races && all.tally.errors == 0,
         };
         let one_in = all.samples.groups.as_ref().map_or(1, GroupSeries::one_in);
         let thinned = (one_in > 1).then(|| format!("too many groups to record: one in {one_in} is recorded"));
@@ -432,7 +432,7 @@ impl Job<'_> {
             // Of those that an engine examines itself only the rows are decoded here.
             examined: (decodes && !own).then_some(reads.examined),
             entries: (queries && self.indexes.is_some()).then_some(reads.entries),
-            entries_written: (writes(self.action) && self.indexes.is_some()).then_some(reads.changed),
+            entries_written: (self.action.writes() && self.indexes.is_some()).then_some(reads.changed),
             encode: all.encoded.map(Nanos::from_nanos),
             operations: all.tally.operations,
             errors: all.tally.errors,
@@ -486,18 +486,6 @@ impl End {
         self.skipped += other.skipped;
         self.lag = self.lag.max(other.lag);
         self.saturated |= other.saturated;
-    }
-}
-
-/// Whether an action may write, so that shared transactions are write transactions.
-pub(super) fn writes(action: &Action) -> bool {
-    match action {
-        Action::Mix(mix) => {
-            let w = &mix.weights;
-            w.update + w.insert + w.read_modify_write + w.delete > 0.0
-        }
-        Action::Put(_) | Action::Update(_) | Action::Delete(_) | Action::Compute(_) => true,
-        _ => false,
     }
 }
 

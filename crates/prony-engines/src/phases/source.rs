@@ -48,7 +48,7 @@ impl<'r> Left<'r> {
         let total = match amount {
             Amount::Records => Some(records),
             Amount::Count(count) => Some(count),
-            Amount::Duration(_) => None,
+            Amount::Duration(_) | Amount::Background => None,
         };
         match (queue, total) {
             (Some(queue), Some(total)) => Self::Queue { queue, next: queue.next(), total },

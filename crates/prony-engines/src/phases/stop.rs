@@ -33,6 +33,9 @@ pub enum Stop {
         /// What was requested.
         what: String,
     },
+    /// Operations beside these failed, and report that themselves.
+    #[error("the operations beside these have failed")]
+    OtherFailed,
     /// Data read back differ from what was written.
     #[error("{0}")]
     WrongAnswer(String),

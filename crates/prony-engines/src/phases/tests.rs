@@ -1,5 +1,6 @@
 //! Tests whole trials on the store of `fake`, led by a scripted runner.
 
+mod background;
 mod failures;
 pub(super) mod fake;
 mod indexed;

@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker, VERSION};
 use prony_model::record::EffectiveStore;
 use prony_model::spec::{
-    Action, DataSpec, DocumentSpec, Encoding, FieldPath, Grouping, KeySpec, Ops, PhaseSpec, QuerySpec, Sharing,
-    StoreSpec, Subject, ValueSpec,
+    Action, BACKGROUND, DataSpec, DocumentSpec, Encoding, FieldPath, Grouping, KeySpec, Ops, PhaseSpec, QuerySpec,
+    Sharing, StoreSpec, Subject, ValueSpec,
 };
 use prony_model::units::Nanos;
 use prony_workload::Records;
 
-use super::client::Shared;
+use super::background;
+use super::client::{Busy, Shared};
 use super::ledger::Ledger;
-use super::operate::{Ended, InTransaction, Job, writes};
+use super::operate::{Ended, InTransaction, Job};
 use super::stop::{HostError, Stop};
 use super::{Link, Machine, Plan, Progress, verify};
 use crate::answers::hash_key;
@@ -86,7 +88,7 @@ fn queries<D: Driver>(
     document: &DocumentSpec,
     own: bool,
     indexes: Option<&Arc<Indexes>>,
-) -> Vec<Vec<Arc<Planned>>> {
+) -> Vec<[Vec<Arc<Planned>>; 2]> {
     let planned = |spec: &QuerySpec| {
         let own = if own { D::own_query(spec, document) } else { None };
         Arc::new(match own {
@@ -94,11 +96,11 @@ fn queries<D: Driver>(
             None => Planned::new(spec.clone(), document.encoding, indexes.cloned()),
         })
     };
-    let of_phase = |phase: &PhaseSpec| match &phase.action {
-        Action::Find(find) => find.queries.iter().map(planned).collect(),
+    let of = |action: Option<&Action>| match action {
+        Some(Action::Find(find)) => find.queries.iter().map(planned).collect(),
         _ => Vec::new(),
     };
-    plan.spec.phases.iter().map(of_phase).collect()
+    plan.spec.phases.iter().map(|phase| [of(Some(&phase.action)), of(phase.background.as_ref())]).collect()
 }
 
 struct Host<'h> {
@@ -113,8 +115,8 @@ struct Host<'h> {
     keys: Option<&'h KeySpec>,
     records: Option<Records>,
     indexes: Option<Arc<Indexes>>,
-    /// Of each phase.
-    queries: Vec<Vec<Arc<Planned>>>,
+    /// Of each phase, and of its background.
+    queries: Vec<[Vec<Arc<Planned>>; 2]>,
     ledger: Ledger,
 }
 
@@ -212,10 +214,10 @@ impl<'h> Host<'h> {
     fn open_phase<S: Store>(&mut self, store: &S, index: usize) -> Result<Next, Stop> {
         let action = &self.spec(index).action;
         let report = match action.ops() {
-            Some(ops) if ops.transaction == Grouping::Open && writes(action) => {
+            Some(ops) if ops.transaction == Grouping::Open && action.writes() => {
                 return self.transaction(store, index, ops);
             }
-            Some(ops) => self.operations(index, ops, |job, began| job.run(store, began))?,
+            Some(ops) => self.operations(store, index, ops, |job, began| job.run(store, began))?,
             None if matches!(action, Action::Verify) => {
                 let mut session = store.session()?;
                 let mut txn = session.read()?;
@@ -269,19 +271,23 @@ impl<'h> Host<'h> {
         Ok((opened.ok_or_else(|| closed(self.spec(index)))?, report))
     }
 
-    fn operations(
+    fn operations<S: Store>(
         &mut self,
+        store: &S,
         index: usize,
         ops: &Ops,
         run: impl FnOnce(&Job<'_>, &mut dyn FnMut() -> Result<(), Stop>) -> Result<Ended, Stop>,
     ) -> Result<PhaseReport, Stop> {
         let spec = self.spec(index);
         let (Some(records), Some(keys)) = (&self.records, self.keys) else { return Err(Stop::NoData) };
-        let queries = self.queries.get(index).map_or(&[][..], Vec::as_slice);
+        let none = [Vec::new(), Vec::new()];
+        let [queries, background_queries] = self.queries.get(index).unwrap_or(&none);
         if ops.share == Sharing::Queue && self.plan.queue.is_none() {
             return Err(Stop::Protocol("a phase with a queue, without a queue".to_owned()));
         }
-        let link = &mut *self.link;
+        let (link, either, aside) = (&mut *self.link, Busy::default(), AtomicU64::new(0));
+        let either = spec.background.as_ref().map(|_| &either);
+        let shared = Shared::new(&self.progress.operations, ops.replicas.is_some()).beside(either);
         let job = Job {
             action: &spec.action,
             ops,
@@ -294,17 +300,34 @@ impl<'h> Host<'h> {
             throughput: self.plan.throughput,
             own_reads: self.engine.capabilities.reads_own_writes,
             engine: &self.engine.name,
-            shared: &Shared::new(&self.progress.operations, ops.replicas.is_some()),
+            shared: &shared,
             replica: self.plan.replica,
             queue: self.plan.queue.as_deref().filter(|_| ops.share == Sharing::Queue),
         };
-        let ended = run(&job, &mut || {
+        let mut began = || {
             if ops.replicas.is_some() {
                 begin_together(link, index)?;
             }
             began(link, index)
-        })?;
+        };
+        let Some((action, ops)) = spec.background.as_ref().and_then(|action| Some((action, action.ops()?))) else {
+            let ended = run(&job, &mut began)?;
+            self.ledger.note(&ended.done(&spec.action), records);
+            return Ok(ended.report);
+        };
+        let beside = Job {
+            action,
+            ops,
+            queries: background_queries,
+            // No phase has this name.
+            seed: phase_seed(self.plan.seed, &format!("{}.{BACKGROUND}", spec.name)),
+            shared: &Shared::new(&aside, false).beside(either),
+            queue: None,
+            ..job
+        };
+        let (ended, done) = background::run(store, (&job, &beside), |began| run(&job, began), &mut began)?;
         self.ledger.note(&ended.done(&spec.action), records);
+        self.ledger.note(&done.done(action), records);
         Ok(ended.report)
     }
 
@@ -316,7 +339,7 @@ impl<'h> Host<'h> {
         }
         let mut session = store.session()?;
         let mut open = InTransaction::new(&mut session);
-        let report = self.operations(first, ops, |job, began| job.run_in(&mut open, began))?;
+        let report = self.operations(store, first, ops, |job, began| job.run_in(&mut open, began))?;
         self.ended(first, report, store.counters())?;
         while let Some(index) = self.next_phase()? {
             if matches!(self.spec(index).action, Action::Commit) {
@@ -351,12 +374,12 @@ impl<'h> Host<'h> {
         let report = match (&spec.action, spec.action.ops()) {
             (Action::Pause(_) | Action::Settle(_), _) => return self.idle(index),
             (_, Some(ops)) if ops.threads > 1 => return refuse("several clients cannot share an open transaction"),
-            (action, Some(ops)) if writes(action) && ops.transaction != Grouping::Open => {
+            (action, Some(ops)) if action.writes() && ops.transaction != Grouping::Open => {
                 return refuse(
                     "the phase writes in new transactions while one is open; `commit` the open transaction first",
                 );
             }
-            (_, Some(ops)) => self.operations(index, ops, |job, began| job.run_in(open, began))?,
+            (_, Some(ops)) => self.operations(store, index, ops, |job, began| job.run_in(open, began))?,
             (Action::Verify, None) => match open.txn()? {
                 Some(txn) => self.verify(index, txn)?,
                 None => return refuse("no transaction is open"),

@@ -110,6 +110,7 @@ impl Driver for Sqlite {
                 persistent: true,
                 processes: true,
                 concurrent_writers: false,
+                commits_wait_for_readers: false,
                 own_documents: true,
                 max_key: None,
             },
@@ -127,8 +128,11 @@ impl Driver for Sqlite {
         settings::configure(spec).map(|config| Settings { class: config.class(), values: config.values() })
     }
 
-    fn is_exclusive(spec: &StoreSpec) -> bool {
-        settings::configure(spec).is_ok_and(|config| config.exclusive())
+    fn capabilities(spec: &StoreSpec) -> Capabilities {
+        let can = Self::describe().capabilities;
+        let Ok(config) = settings::configure(spec) else { return can };
+        // Only a write-ahead log leaves the pages in place that readers read.
+        Capabilities { processes: !config.exclusive(), commits_wait_for_readers: !config.has_log(), ..can }
     }
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<SqliteStore, EngineError> {

@@ -145,6 +145,11 @@ impl Config {
         self.locking == "exclusive"
     }
 
+    /// Whether it has a write-ahead log.
+    pub(super) fn has_log(&self) -> bool {
+        self.journal == "wal"
+    }
+
     pub(super) fn rowid(&self) -> bool {
         self.rowid
     }

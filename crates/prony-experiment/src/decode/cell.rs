@@ -1,6 +1,7 @@
 //! Reads cells of report tables: text with metrics in braces, `{source.time + persist.time:s} ({source.time:s})`.
 
-use super::compare::{PhaseNames, phase_fault};
+use super::compare::phase_fault;
+use super::instance::PhaseNames;
 use crate::design::{CellPart, Column};
 use crate::expr;
 use crate::node::Node;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::View;
-use super::instance::{self, Started};
+use super::instance::{self, PhaseNames};
 use super::view::whole;
 use crate::combine::Combination;
 use crate::design::{AllowedErrors, Blocks, Compare, Observe, Variant};
@@ -22,16 +22,6 @@ const DEFAULT_BLOCKS: u32 = prony_stats::MIN_BLOCKS;
 
 /// The most blocks of a run.
 const MOST_BLOCKS: u32 = 10_000;
-
-/// Phases by name, in order, and whether they are timed.
-#[derive(Default)]
-pub(crate) struct PhaseNames {
-    pub(crate) list: Vec<(String, bool)>,
-    /// Whether a program has a runtime, for which metrics exist by role too.
-    pub(crate) roles: bool,
-    /// The replicas of programs, for which metrics exist by number too.
-    pub(crate) replicas: Vec<Started>,
-}
 
 /// A level for some factors in `[compare]`: factor -> label.
 pub(crate) struct Named {
@@ -108,6 +98,7 @@ fn offered(variant: &Variant, phase: &str) -> Option<f64> {
         }
         Amount::Count(count) => count as f64,
         Amount::Records => variant.spec.data.as_ref()?.records as f64,
+        Amount::Background => return None,
     })
 }
 
@@ -118,7 +109,7 @@ pub(crate) fn given_times(node: Option<&Node>, variants: &[Variant], problems: &
         let Some(name) = node.text().and_then(|text| text.parse::<MetricName>().ok()) else { continue };
         let phases = variants.iter().flat_map(|variant| &variant.spec.phases);
         let mut given = phases.filter(|phase| phase.name == name.phase);
-        if let Some(given) = given.find_map(|phase| phase.action.prescribes(name.key.metric)) {
+        if let Some(given) = given.find_map(|phase| phase.prescribes(name.instance.as_deref(), name.key.metric)) {
             let message = format!("`{name}` does not measure speed: `{}` {}", name.phase, given.why);
             let hint = format!("compare {}, such as `{}.latency.p50`", given.instead, name.phase);
             problems.add(Problem::new(node.span.clone(), message).hint(hint));
@@ -151,7 +142,7 @@ pub(crate) fn phase_fault(name: &MetricName, phases: &PhaseNames) -> Option<(Str
             Some((format!("`{name}`: unknown phase `{}`", name.phase), hint))
         }
         Some((_, true)) => {
-            let fault = |instance: &String| instance::fault(name, instance, phases.roles, &phases.replicas);
+            let fault = |instance: &String| instance::fault(name, instance, phases);
             name.instance.as_ref().and_then(fault)
         }
         Some((phase, false)) => Some((

@@ -1,9 +1,22 @@
-//! The instances whose metrics a phase may have besides its own: roles, and replicas.
+//! The instances whose metrics a phase may have besides its own: roles, replicas, and its background.
 
 use crate::node::Node;
 use crate::problem::quoted;
-use prony_model::metric::MetricName;
+use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::program::{OfReplicas, ROLES, of_replicas};
+use prony_model::spec::BACKGROUND;
+
+/// Phases by name, in order, and whether they are timed.
+#[derive(Default)]
+pub(crate) struct PhaseNames {
+    pub(crate) list: Vec<(String, bool)>,
+    /// Whether a program has a runtime, for which metrics exist by role too.
+    pub(crate) roles: bool,
+    /// The replicas of programs, for which metrics exist by number too.
+    pub(crate) replicas: Vec<Started>,
+    /// The phases that have a background.
+    pub(crate) backgrounds: Vec<String>,
+}
 
 /// Replicas that a program starts with a phase, or that share a store in one, over all variants.
 pub(crate) struct Started {
@@ -28,17 +41,27 @@ impl Started {
     }
 }
 
-/// The fault of a metric's instance, and a hint; `roles` says whether a program has a runtime.
-pub(super) fn fault(
-    name: &MetricName,
-    instance: &str,
-    roles: bool,
-    replicas: &[Started],
-) -> Option<(String, Option<String>)> {
+/// The fault of a metric's instance, and a hint.
+pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> Option<(String, Option<String>)> {
+    let roles = phases.roles;
     if roles && ROLES.contains(&instance) {
         return None;
     }
-    let replicas: Vec<&Started> = replicas.iter().filter(|started| started.most > 0).collect();
+    if instance == BACKGROUND {
+        let message = format!("`{name}`: phase `{}` has no background", name.phase);
+        let hint = match phases.backgrounds.as_slice() {
+            [] => "add `background = { get = {} }` to the phase".to_owned(),
+            some => format!("these phases have one: {}", quoted(some)),
+        };
+        if !phases.backgrounds.contains(&name.phase) {
+            return Some((message, Some(hint)));
+        }
+        let message =
+            format!("`{name}`: memory, CPU time and what is stored are those of the process, not of its background");
+        let hint = format!("write `{}.{}`", name.phase, name.key);
+        return is_of_process(name.key).then_some((message, Some(hint)));
+    }
+    let replicas: Vec<&Started> = phases.replicas.iter().filter(|started| started.most > 0).collect();
     if let (Some(of), false) = (of_replicas(instance, roles), replicas.is_empty()) {
         return not_started(name, of, &replicas);
     }
@@ -54,10 +77,22 @@ pub(super) fn fault(
     }
     Some((
         format!(
-            "`{name}` names the instance `{instance}`, but only programs with `runtime` or `replicas` have instances"
+            "`{name}` names the instance `{instance}`, but instances exist only with `runtime`, `replicas` or `background`"
         ),
         minus,
     ))
+}
+
+/// Whether the operating system counts it, for all threads of a process.
+fn is_of_process(key: MetricKey) -> bool {
+    use Metric::{
+        Cached, Cpu, CpuSystem, CpuUser, CpuWait, DeviceWritten, Disk, DiskLength, Flushes, Fsyncs, MajorFaults,
+        MinorFaults, OnCpu, Read, SwitchesForced, SwitchesVoluntary, Wall, Written,
+    };
+    let counted = matches!(key.metric, Cached | Disk | DiskLength | DeviceWritten | Flushes | Read | Wall | Written)
+        || matches!(key.metric, Cpu | CpuSystem | CpuUser | CpuWait | OnCpu | MajorFaults | MinorFaults | Fsyncs)
+        || matches!(key.metric, SwitchesForced | SwitchesVoluntary);
+    key.stat.is_some() || counted
 }
 
 /// The fault where replicas have metrics, but not those that the name means.

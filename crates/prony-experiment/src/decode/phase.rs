@@ -7,10 +7,10 @@ use super::find::find;
 use super::ops::{mix, ops, scan};
 use super::view::time;
 use crate::grammar;
-use crate::node::Node;
+use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
-use prony_model::spec::{Action, PhaseSpec, SettleSpec, Sign, Signs};
+use prony_model::spec::{Action, Amount, PhaseSpec, SettleSpec, Sharing, Sign, Signs};
 use prony_model::units::Nanos;
 
 /// A phase with the places to which later checks refer.
@@ -27,6 +27,8 @@ pub(crate) struct Placed {
     pub(crate) replicas: Option<Range<usize>>,
     /// Where `share` is written, where it is.
     pub(crate) share: Option<Range<usize>>,
+    /// Where the key of the background's operations is written, where there are any.
+    pub(crate) background: Option<Range<usize>>,
 }
 
 /// The name, and its fault if it has one.
@@ -48,10 +50,15 @@ pub(crate) fn phase(node: &Node, phase_limit: Option<Nanos>, problems: &mut Prob
     let actions = grammar::PHASE.actions();
     let entry = actions.iter().find_map(|action| node.entry(action))?;
     let limit = view.time("limit").or(phase_limit);
+    let beside = view.get("background").and_then(|node| background(node, problems));
     let spec = PhaseSpec {
         name,
         timed: view.flag("timed").unwrap_or(true),
         action: action(&entry.key, &entry.node, limit, problems)?,
+        background: match beside {
+            Some(entry) => Some(without_end(action(&entry.key, &entry.node, None, problems)?, entry, problems)),
+            None => None,
+        },
         limit,
     };
     let inner = |key: &str| entry.node.get(key).map(|node| node.span.clone());
@@ -62,7 +69,40 @@ pub(crate) fn phase(node: &Node, phase_limit: Option<Nanos>, problems: &mut Prob
         threads: inner("threads"),
         replicas: inner("replicas"),
         share: inner("share"),
+        background: beside.map(|entry| entry.key_span.clone()),
     })
+}
+
+/// The operations of a background, if it has any.
+fn background<'n>(node: &'n Node, problems: &mut Problems<'_>) -> Option<&'n Entry> {
+    let mut known = node.table()?.iter().filter(|entry| grammar::BACKGROUND.field(&entry.key).is_some());
+    let first = known.next()?;
+    if let Some(second) = known.next() {
+        let message = format!("a background has operations of one kind, not `{}` and `{}`", first.key, second.key);
+        let problem = Problem::new(second.key_span.clone(), message);
+        problems.add(via(node, problem.hint("write a `mix` for several kinds")));
+    }
+    Some(first)
+}
+
+/// Operations that end with the phase, and not after so many or so long.
+fn without_end(mut action: Action, entry: &Entry, problems: &mut Problems<'_>) -> Action {
+    let reasons = [
+        ("count", "a background ends with the phase: it has no `count`"),
+        ("duration", "a background ends with the phase: it has no `duration`"),
+        ("replicas", "a background runs in the process of the phase: it has no `replicas`"),
+        ("share", "a background has no number of operations that its clients could share"),
+    ];
+    for (key, message) in reasons {
+        if let Some(found) = entry.node.entry(key) {
+            let problem = Problem::new(found.key_span.clone(), message);
+            problems.add(via(&entry.node, problem.hint(format!("leave `{key}` out"))));
+        }
+    }
+    if let Some(ops) = action.ops_mut() {
+        (ops.amount, ops.replicas, ops.share) = (Amount::Background, None, Sharing::Equal);
+    }
+    action
 }
 
 fn action(key: &str, node: &Node, limit: Option<Nanos>, problems: &mut Problems<'_>) -> Option<Action> {

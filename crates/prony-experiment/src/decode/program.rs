@@ -328,7 +328,13 @@ pub(crate) fn is_observed(node: &Node) -> bool {
 
 /// The phase of a program without phases of its own.
 pub(crate) fn whole_program(limit: Option<Nanos>) -> PhaseSpec {
-    PhaseSpec { name: WHOLE.to_owned(), timed: true, action: Action::Observe(ObserveSpec::WHOLE), limit }
+    PhaseSpec {
+        name: WHOLE.to_owned(),
+        timed: true,
+        action: Action::Observe(ObserveSpec::WHOLE),
+        background: None,
+        limit,
+    }
 }
 
 /// An observed phase whose form was checked.
@@ -364,10 +370,18 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
             Problem::new(view.key_span("then"), "the phase ends with the program, so there is nothing to stop");
         problems.add(problem.hint("give the phase an `end`, or remove `then`"));
     }
+    if let Some(background) =
+        node.entry("background").filter(|_| !grammar::PHASE.actions().iter().any(|key| node.get(key).is_some()))
+    {
+        let problem =
+            Problem::new(background.key_span.clone(), "only a phase with operations on a store has a `background`");
+        problems.add(problem.hint("remove `background`"));
+    }
     Some(PhaseSpec {
         name,
         timed: view.flag("timed").unwrap_or(true),
         action: Action::Observe(observe),
+        background: None,
         limit: frame.limit,
     })
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::View;
 use super::cell::Cells;
-use super::compare::PhaseNames;
+use super::instance::PhaseNames;
 use crate::design::{Column, Factor, Statistic, TableSpec};
 use crate::factors::{FactorDef, selection};
 use crate::grammar;

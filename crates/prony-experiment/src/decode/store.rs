@@ -61,21 +61,20 @@ pub(crate) fn store(
         return None;
     };
     let engine = unescaped(engine_node)?;
-    let Some(mut facts) = engines.facts(&engine) else {
-        problems.add(via(engine_node, unknown_engine(engine_node, &engine, engines)));
-        return None;
-    };
     let durability = view.plain("durability").and_then(|name| Durability::ALL.into_iter().find(|d| d.name() == name));
     let options = view.get("options").and_then(Node::table).unwrap_or_default();
     let options: BTreeMap<String, OptionValue> =
         options.iter().filter_map(|entry| Some((entry.key.clone(), option(&entry.node)?))).collect();
     let indexes = indexes(view.get("indexes"), problems);
     let spec = StoreSpec { engine, durability, options, indexes };
+    let Some(facts) = engines.facts(&spec) else {
+        problems.add(via(engine_node, unknown_engine(engine_node, &spec.engine, engines)));
+        return None;
+    };
     match durability.filter(|class| !facts.classes.contains(class)) {
         Some(class) => problems.add(not_offered(&view, &spec.engine, class, &facts)),
         None => settings(&view, node, &spec, engines, problems),
     }
-    facts.processes &= !engines.is_exclusive(&spec);
     Some((spec, facts))
 }
 

@@ -7,7 +7,7 @@ use crate::shape::{Field, Shape, TableShape, action, optional, required};
 pub(crate) static PHASE: TableShape = TableShape {
     name: "phase",
     doc: "A named part of a trial, with exactly one action.",
-    fields: &[&FRAME, &ACTIONS],
+    fields: &[&FRAME, &ACTIONS, &BESIDE],
     rest: None,
 };
 
@@ -50,6 +50,36 @@ pub(super) const ACTIONS: [Field; 16] = [
     action("verify", Shape::Table(&EMPTY), "Reads all records back and compares them with what the generator makes."),
     action("pause", Shape::Span, "Does nothing for a time."),
 ];
+
+/// What may run beside an action.
+pub(super) static BESIDE: [Field; 1] = [optional(
+    "background",
+    Shape::Table(&BACKGROUND),
+    "none",
+    "Operations that further clients repeat until the phase's operations have ended, such as \
+     `background = { get = { threads = 2 } }` while a phase writes. Their metrics have the instance `background`: \
+     `load.background.rate`.",
+)];
+
+/// `background = { ... }`.
+pub(crate) static BACKGROUND: TableShape = TableShape {
+    name: "background",
+    doc: "Operations beside those of a phase, at most one kind; `{}` for none. Only one of the two may write.",
+    fields: &[&BESIDES],
+    rest: None,
+};
+
+static BESIDES: [Field; 5] = [
+    beside("get", Shape::Table(&OPS), "Reads records by key."),
+    beside("scan", Shape::Table(&SCAN), "Reads ranges in key order."),
+    beside("find", Shape::Table(&FIND), "Runs queries over documents."),
+    beside("update", Shape::Table(&OPS), "Overwrites records with a new version of their value."),
+    beside("mix", Shape::Table(&MIX), "Random mix of operations by weight, as in YCSB."),
+];
+
+const fn beside(name: &'static str, shape: Shape, doc: &'static str) -> Field {
+    optional(name, shape, "none", doc)
+}
 
 pub(super) static EMPTY: TableShape =
     TableShape { name: "nothing to set", doc: "Takes no keys.", fields: &[], rest: None };

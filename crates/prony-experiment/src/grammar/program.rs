@@ -324,7 +324,7 @@ pub(crate) static PROGRAM_PHASE: TableShape = TableShape {
     name: "phase of a program",
     doc: "A part of a program's execution, from one event to another. An action in the same table is for variants \
           that measure a store.",
-    fields: &[&FRAME, &OBSERVED, &OPTIONAL_ACTIONS],
+    fields: &[&FRAME, &OBSERVED, &OPTIONAL_ACTIONS, &super::phase::BESIDE],
     rest: None,
 };
 

@@ -1,5 +1,6 @@
 //! Tests whole files through `parse` and `check`, with invented engines.
 
+mod background;
 mod documents;
 mod floors;
 mod joined;
@@ -26,7 +27,7 @@ impl EngineCatalog for Engines {
         vec![("rocksdb".to_owned(), "rocksdb".to_owned())]
     }
 
-    fn facts(&self, engine: &str) -> Option<EngineFacts> {
+    fn facts(&self, store: &StoreSpec) -> Option<EngineFacts> {
         let all = EngineFacts {
             batches: true,
             reads_own_writes: true,
@@ -35,15 +36,22 @@ impl EngineCatalog for Engines {
             persistent: true,
             processes: true,
             concurrent_writers: false,
+            commits_wait_for_readers: false,
             own_documents: false,
             max_key: None,
             classes: vec![Durability::Strict, Durability::Bounded, Durability::None],
         };
-        Some(match engine {
+        Some(match store.engine.as_str() {
             "lmdb" => EngineFacts { max_key: Some(511), ..all },
             "sqlite" => EngineFacts { own_documents: true, ..all },
             "redb" => EngineFacts { concurrent_writers: true, ..all },
-            "memory" => EngineFacts { persistent: false, processes: false, classes: vec![Durability::Volatile], ..all },
+            "memory" => EngineFacts {
+                persistent: false,
+                processes: false,
+                commits_wait_for_readers: true,
+                classes: vec![Durability::Volatile],
+                ..all
+            },
             "fjall" => EngineFacts {
                 reads_own_writes: false,
                 open_transactions: false,

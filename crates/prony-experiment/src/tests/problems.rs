@@ -341,7 +341,7 @@ fn comparisons_are_checked() {
     17:12 `load.time`: phase `load` has `timed = false`, so it has no metrics | remove `timed = false` from the phase
     17:25 `tiem` is not a metric; did you mean `time`?
     17:38 `time` names no phase; write `phase.metric`, for example `write.time`
-    17:46 `read.x.time` names the instance `x`, but only programs with `runtime` or `replicas` have instances
+    17:46 `read.x.time` names the instance `x`, but instances exist only with `runtime`, `replicas` or `background`
     ");
     insta::assert_snapshot!(compare("blocks = { min = 9, max = 6 }"), @"16:10 `max`, 6, is below `min`, 9");
     insta::assert_snapshot!(compare("blocks = { size.3_000 = 1, sise.1_000 = 2, engine.lmdb = 0 }"), @"
@@ -375,7 +375,7 @@ fn tables_are_checked() {
     ");
     insta::assert_snapshot!(table("cells = { a = \"{page reads.time\", b = \"{page reads.time-page reads.cpu}\", c = \"{}\" }"), @"
     9:15 `{` is not closed | write `{{` and `}}` for braces that are meant as text
-    9:39 `page reads.time-page reads.cpu` names the instance `time-page reads`, but only programs with `runtime` or `replicas` have instances | put spaces around `-` if it means minus
+    9:39 `page reads.time-page reads.cpu` names the instance `time-page reads`, but instances exist only with `runtime`, `replicas` or `background` | put spaces around `-` if it means minus
     9:79 expected a metric such as `write.time`, a number or `(`, found the end
     ");
     insta::assert_snapshot!(table("format = \"mm:ss\"\ncells = { a = \"{page reads.rss.end}\" }\ncolumns = [\"b\"]"), @"

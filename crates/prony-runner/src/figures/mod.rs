@@ -26,7 +26,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{
     Answer, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
 };
-use prony_model::spec::{PhaseSpec, Sign};
+use prony_model::spec::{BACKGROUND, PhaseSpec, Sign};
 use prony_model::units::Nanos;
 use prony_runtime::DETAIL;
 
@@ -113,7 +113,7 @@ impl Trial<'_> {
         let started = self.started_with(index);
         let replicas_report = started.iter().any(|ran| tracked.is_reported_by(&ran.lines));
         own_account(tracked, started, replicas_report, &mut readings);
-        tracked.report.iter().for_each(|report| report::inside(spec, report, &mut readings));
+        tracked.report.iter().for_each(|report| report::inside(&spec.action, report, &mut readings));
         rate_of_reported(&mut readings);
         instances.extend(self.of_workers(spec, &tracked.parts, first..=until, &mut readings));
         instances.entry(String::new()).or_default().extend(readings);
@@ -133,7 +133,7 @@ impl Trial<'_> {
                 .or_else(|| replicas::answer(started).filter(|_| replicas_report || !tracked.reads_answer())),
             ..not_reached(spec)
         };
-        reported(Observed::new(phase, reached(tracked)), tracked)
+        reported(spec, Observed::new(phase, reached(tracked)), tracked)
     }
 
     /// The metrics of each worker, and of all together, where several share a phase.
@@ -148,7 +148,7 @@ impl Trial<'_> {
             return BTreeMap::new();
         }
         workers::ends(parts, whole);
-        let inside = |report: &PhaseReport, readings: &mut Readings| report::inside(spec, report, readings);
+        let inside = |report: &PhaseReport, readings: &mut Readings| report::inside(&spec.action, report, readings);
         workers::instances(parts, &self.watched.snapshots[snapshots], self.sampled, whole, inside)
     }
 
@@ -291,17 +291,30 @@ fn own_account(tracked: &PhaseState, started: &[Ran], replicas_report: bool, rea
 }
 
 /// A phase with only those metrics that its worker measured itself.
-fn reported(observed: Observed, tracked: &PhaseState) -> Observed {
+fn reported(spec: &PhaseSpec, observed: Observed, tracked: &PhaseState) -> Observed {
     let Some(report) = &tracked.report else { return observed };
+    let (mut histograms, mut errors, mut disk_full) =
+        (report.histograms.clone(), report.error_texts.clone(), report.disk_full);
+    // Each is distinguished by its name.
+    if let Some(background) = &report.background {
+        let named = |name: &str| format!("{BACKGROUND} {name}");
+        let theirs = background.histograms.iter();
+        histograms.extend(theirs.map(|h| HistogramRecord { operation: named(&h.operation), ..h.clone() }));
+        errors.extend(background.error_texts.iter().map(|(text, count)| (format!("{BACKGROUND}: {text}"), *count)));
+        disk_full += background.disk_full;
+    }
+    let mut readings = observed.phase.readings;
+    readings.extend(report::of_background(spec, report));
     let phase = PhaseRecord {
-        histograms: report.histograms.clone(),
+        readings,
+        histograms,
         groups: report.groups.clone(),
         throughput: report.throughput.clone(),
         answer: report.answer.clone(),
-        errors: report.error_texts.clone(),
+        errors,
         ..observed.phase
     };
-    Observed { phase, disk_full: report.disk_full, ..observed }
+    Observed { phase, disk_full, ..observed }
 }
 
 /// How far a phase came.

@@ -9,7 +9,7 @@ use prony_model::metric::{Metric, MetricKey};
 use prony_model::protocol::PhaseReport;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{LatencyKind, PhaseRecord, TrialRecord};
-use prony_model::spec::PhaseSpec;
+use prony_model::spec::{Action, BACKGROUND, PhaseSpec};
 use prony_model::units::{Bytes, Nanos};
 use serde_json::json;
 
@@ -38,7 +38,20 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         );
         finding.in_phase(phase).with(json!({ "plan": plan }))
     });
-    report.notes.iter().cloned().chain(checked).map(note).chain(plan).collect()
+    let own = report.notes.iter().cloned().chain(checked).map(note).chain(plan);
+    let beside = report.background.iter().flat_map(|background| {
+        let theirs = notes(phase, background).into_iter();
+        theirs.map(|finding| Finding { message: format!("{BACKGROUND}: {}", finding.message), ..finding })
+    });
+    own.chain(beside).collect()
+}
+
+/// The metrics of a phase's background.
+pub(crate) fn of_background(spec: &PhaseSpec, report: &PhaseReport) -> Option<(String, Readings)> {
+    let (action, report) = (spec.background.as_ref()?, report.background.as_ref()?);
+    let mut readings = Readings::new();
+    inside(action, report, &mut readings);
+    Some((BACKGROUND.to_owned(), readings))
 }
 
 /// Findings of a store's trial beside those of guards: notes of the worker, a disk that is nearly full, and work at the
@@ -52,7 +65,13 @@ pub(crate) fn remarks(near: &Path, record: &TrialRecord, watched: &Watched, work
         let found = guard::replicas::released_apart(record, &phase.name, begun_within(&tracked.parts));
         found.map(|found| found.in_phase(&phase.name))
     });
-    notes.flatten().chain(apart).chain(nearly_full(near, record)).chain(closing).collect()
+    let beside = reports().filter_map(|(phase, tracked)| {
+        let (own, background) = (tracked.report.as_ref()?, tracked.report.as_ref()?.background.as_ref()?);
+        // An open loop waits between its operations.
+        let overlap = background.overlap.filter(|_| background.lag.is_none())?;
+        guard::background::apart(&phase.name, (own.time, background.time), overlap)
+    });
+    notes.flatten().chain(beside).chain(apart).chain(nearly_full(near, record)).chain(closing).collect()
 }
 
 /// The time from the first begin of a worker's part to the last begin.
@@ -82,17 +101,17 @@ fn nearly_full(near: &Path, record: &TrialRecord) -> Option<Finding> {
 }
 
 /// Metrics that the worker measured itself.
-pub(crate) fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Readings) {
+pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readings) {
     if let Some(resident) = &report.resident {
         set(readings, Metric::Cached, resident.clone());
     }
     set(readings, Metric::Time, measured(report.time.as_nanos()));
     // A phase of one operation has no gap.
-    let gap = report.gap.or(spec.action.ops().is_none().then_some(Nanos::ZERO));
+    let gap = report.gap.or(action.ops().is_none().then_some(Nanos::ZERO));
     let not_known = || Reading::Missing(Why::Failed("the timed sections were too many to be listed".into()));
     set(readings, Metric::Gap, gap.map_or_else(not_known, |gap| measured(gap.as_nanos())));
     set(readings, Metric::GapCpu, measured(report.gap_cpu.as_nanos()));
-    if spec.action.ops().is_none() {
+    if action.ops().is_none() {
         return;
     }
     for (metric, count) in [
@@ -162,7 +181,7 @@ mod tests {
     use prony_boundaries::tracker::Tracker;
     use prony_model::protocol::Verified;
     use prony_model::record::PhaseRecord;
-    use prony_model::spec::{Action, Amount, Grouping, Ops, Order, Sampling, Sharing};
+    use prony_model::spec::{Amount, Grouping, Ops, Order, Sampling, Sharing};
 
     use super::*;
     use crate::figures;
@@ -181,7 +200,8 @@ mod tests {
             sample: Sampling::Every,
             touch: true,
         };
-        PhaseSpec { name: "write".to_owned(), timed: true, action: Action::Put(ops), limit: None }
+        let background = Some(Action::Get(Ops { amount: Amount::Background, ..ops.clone() }));
+        PhaseSpec { name: "write".to_owned(), timed: true, action: Action::Put(ops), background, limit: None }
     }
 
     /// A phase from 10 s to 13 s, as a trial observed it; without a report, its worker ended before the phase did.
@@ -231,6 +251,34 @@ mod tests {
         assert!(matches!(of(&record, Metric::LatencyP999), Some(Reading::Missing(Why::TooFew { .. }))));
         assert_eq!(of(&record, Metric::Rows), None, "a phase that reads nothing has no rows, not none of them");
         assert_eq!(of(&record, Metric::Lag), None, "both the runner and the worker know when it began and ended");
+    }
+
+    #[test]
+    fn background_has_metrics_and_errors_of_its_own() {
+        let texts = |text: &str| [(text.to_owned(), 1)].into();
+        let beside = PhaseReport {
+            time: Nanos::from_secs(1),
+            error_texts: texts("busy"),
+            disk_full: 2,
+            plan: Some("plan: all".to_owned()),
+            ..report(30, &[200; 30])
+        };
+        let both =
+            PhaseReport { error_texts: texts("no"), background: Some(Box::new(beside)), ..report(1000, &[500; 1000]) };
+        let notes = notes("write", &both);
+        let Observed { phase: record, disk_full, .. } = observed(Some(both));
+        assert_eq!(of(&record, Metric::Rate), Some(Reading::Measured(500.0)));
+        let beside = &record.readings["background"];
+        let beside = |metric| beside.get(&prony_model::record::MetricKeyText(MetricKey::amount(metric))).cloned();
+        assert_eq!(beside(Metric::Rate), Some(Reading::Measured(30.0)));
+        assert!(beside(Metric::LatencyP50).unwrap().measured().is_some_and(|p50| *p50 < 300.0));
+        assert_eq!(beside(Metric::Cpu), None, "the CPU time of the process is of both");
+        assert_eq!(record.errors.keys().collect::<Vec<_>>(), ["background: busy", "no"]);
+        assert_eq!(
+            record.histograms.iter().map(|h| h.operation.as_str()).collect::<Vec<_>>(),
+            ["put", "background put"]
+        );
+        assert_eq!((disk_full, notes[0].message.as_str()), (2, "background: plan: all"));
     }
 
     #[test]

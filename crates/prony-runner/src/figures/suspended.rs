@@ -47,7 +47,7 @@ mod tests {
     fn phase(name: &str, trigger: Trigger, at_end: Option<AtEndSpec>) -> PhaseSpec {
         let (begin, end) = (Some(trigger.clone()), Some(trigger));
         let observe = ObserveSpec { begin, end, at_end, ..ObserveSpec::WHOLE };
-        PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
+        PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), background: None, limit: None }
     }
 
     /// `a` suspends the program at 100 ms, or only ends it; `b` is between marks, `c` a function.

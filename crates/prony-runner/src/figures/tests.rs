@@ -18,7 +18,7 @@ use crate::figures::tests::lines::line as line_of;
 fn spec(name: &str) -> PhaseSpec {
     let mark = || Some(Trigger::Mark(name.into()));
     let observe = ObserveSpec { begin: mark(), end: mark(), read: None, stop: false, at_end: None };
-    PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
+    PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), background: None, limit: None }
 }
 
 /// One thread was suspended from 200 to 1,200 ms: inside the first phase and before the second. `other` is what another

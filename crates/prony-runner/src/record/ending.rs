@@ -146,13 +146,20 @@ fn of_program(success: &[i32], watched: &Watched, heap_aborts: &[ProbeLine]) -> 
 
 /// The ending of a trial that ended well, except that a phase did not sustain the requested rate; the first such phase.
 fn saturated(phases: &[PhaseSpec], watched: &Watched) -> Option<Ending> {
-    let saturated = |tracked: &PhaseState| tracked.report.as_ref().is_some_and(|report| report.saturated);
-    let (phase, tracked) = phases.iter().zip(&watched.tracker.phases).find(|(_, tracked)| saturated(tracked))?;
+    let saturated = |tracked: &PhaseState| -> Vec<String> {
+        let Some(report) = &tracked.report else { return Vec::new() };
+        let beside = report.background.as_ref().is_some_and(|report| report.saturated);
+        let own = report.saturated.then_some("the requested rate was not sustained");
+        let beside = beside.then_some("the requested rate of the background was not sustained");
+        own.into_iter().chain(beside).map(str::to_owned).collect()
+    };
+    let all = phases.iter().zip(&watched.tracker.phases).map(|(phase, tracked)| (phase, tracked, saturated(tracked)));
+    let (phase, tracked, evidence) = all.into_iter().find(|(.., evidence)| !evidence.is_empty())?;
     Some(Ending {
         outcome: Outcome::Saturated,
         phase: Some(phase.name.clone()),
         after: tracked.ended?.since(tracked.began?),
-        evidence: vec!["the requested rate was not sustained".to_owned()],
+        evidence,
     })
 }
 

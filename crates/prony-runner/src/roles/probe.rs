@@ -156,7 +156,13 @@ mod tests {
             at_end: Some(AtEndSpec::default()),
             ..ObserveSpec::WHOLE
         };
-        let phase = PhaseSpec { name: "p q".into(), timed: true, action: Action::Observe(observe), limit: None };
+        let phase = PhaseSpec {
+            name: "p q".into(),
+            timed: true,
+            action: Action::Observe(observe),
+            background: None,
+            limit: None,
+        };
         let probing = install(&mut spec, &program(Some(Runtime::Node)), &[phase], dir.path()).unwrap();
         let options = spec.env.iter().find(|(name, _)| name == "NODE_OPTIONS").unwrap().1.to_str().unwrap();
         assert!(options.starts_with("--own --require "), "{options}");

@@ -290,7 +290,13 @@ fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number:
     let listens = read.is_some();
     let streams = [Stream::new(stdout, listens), Stream::new(stderr, listens), Stream::new(marks, true)];
     let observe = ObserveSpec { read: read.map(str::to_owned), ..ObserveSpec::WHOLE };
-    let phase = PhaseSpec { name: program.name.clone(), timed: true, action: Action::Observe(observe), limit: None };
+    let phase = PhaseSpec {
+        name: program.name.clone(),
+        timed: true,
+        action: Action::Observe(observe),
+        background: None,
+        limit: None,
+    };
     Ok(Replica {
         number,
         commands: context.experiment.records_commands(),

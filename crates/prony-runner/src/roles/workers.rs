@@ -347,7 +347,7 @@ impl<'a> Workers<'a> {
         }
         let (index, spec) = (self.next, self.spec);
         let phase = spec.phases.get(index);
-        if !self.are_there_for(phase.map(|phase| &phase.action), observation) {
+        if !self.are_there_for(phase, observation) {
             return;
         }
         let Some(phase) = phase else {
@@ -371,14 +371,14 @@ impl<'a> Workers<'a> {
 
     /// Whether the workers that the next phase needs are there, and none that it must not find; `None` is the end of the
     /// trial.
-    fn are_there_for(&mut self, next: Option<&Action>, observation: &mut Observation<'_>) -> bool {
+    fn are_there_for(&mut self, next: Option<&PhaseSpec>, observation: &mut Observation<'_>) -> bool {
         // What opens or changes the store is measured without idle processes that have it open.
         let first_only =
-            next.is_none_or(|action| action.changes_data() || matches!(action, Action::Reopen | Action::Evict));
+            next.is_none_or(|next| next.changes_data() || matches!(next.action, Action::Reopen | Action::Evict));
         if first_only && self.processes.len() > 1 {
             return self.dismiss();
         }
-        let wanted = next.map_or(1, Action::replicas);
+        let wanted = next.map_or(1, |next| next.action.replicas());
         while self.processes.len() < wanted {
             let number = self.processes.len() as u32 + 1;
             let mut plan = self.plan.clone();
@@ -487,7 +487,7 @@ fn total_operations(spec: &TrialSpec, phase: &PhaseSpec) -> Option<u64> {
     match phase.action.ops()?.amount {
         Amount::Records => spec.data.as_ref().map(|data| data.records),
         Amount::Count(count) => Some(count),
-        Amount::Duration(_) => None,
+        Amount::Duration(_) | Amount::Background => None,
     }
 }
 

@@ -160,7 +160,7 @@ fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Err
     let phases: Vec<&str> = all().map(|phase| phase.name.as_str()).collect();
     let name = &wanted.objective;
     let mut own = all().filter(|phase| phase.name == name.phase);
-    if let Some(given) = own.find_map(|phase| phase.action.prescribes(name.key.metric)) {
+    if let Some(given) = own.find_map(|phase| phase.prescribes(name.instance.as_deref(), name.key.metric)) {
         return Err(Error::Arguments {
             message: format!("`{name}` does not measure speed: `{}` {}", name.phase, given.why),
             hint: format!("use {}, such as `{}.latency.p50`", given.instead, name.phase),

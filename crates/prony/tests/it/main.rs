@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may do what tests may")]
 
+mod background;
 mod bench;
 mod boundaries;
 mod budgets;

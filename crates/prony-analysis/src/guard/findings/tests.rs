@@ -21,7 +21,7 @@ impl EngineCatalog for Engines {
         Vec::new()
     }
 
-    fn facts(&self, _: &str) -> Option<EngineFacts> {
+    fn facts(&self, _: &StoreSpec) -> Option<EngineFacts> {
         Some(EngineFacts {
             batches: true,
             reads_own_writes: true,
@@ -30,6 +30,7 @@ impl EngineCatalog for Engines {
             persistent: true,
             processes: true,
             concurrent_writers: false,
+            commits_wait_for_readers: false,
             own_documents: false,
             max_key: None,
             classes: vec![Durability::Strict, Durability::Volatile],

@@ -15,7 +15,7 @@ use prony_model::trial::{Label, PlannedTrial};
 pub(in crate::guard) fn spec(begin_c: Option<Trigger>, end_b: Option<Trigger>) -> TrialSpec {
     let phase = |name: &str, begin, end| {
         let observe = ObserveSpec { begin, end, ..ObserveSpec::WHOLE };
-        PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
+        PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), background: None, limit: None }
     };
     let program = r#"{"name":"x","command":{"words":["run"]},"directory":null,"copy":"none","links":"refuse",
         "store":null,"env":{},"inherit":[],"input":"null","output":"capture","pty":false,"runtime":null,

@@ -71,6 +71,7 @@ impl<const FULL: bool> Driver for Fake<FULL> {
             persistent: true,
             processes: false,
             concurrent_writers: false,
+            commits_wait_for_readers: false,
             own_documents: false,
             max_key: None,
         };
@@ -296,8 +297,13 @@ pub(in crate::phases) fn ops(order: Order) -> Ops {
 
 /// A plan over so many records whose phases are named by their place.
 pub(super) fn plan(records: u64, actions: impl IntoIterator<Item = Action>) -> Plan {
-    let phase =
-        |(at, action): (usize, Action)| PhaseSpec { name: format!("phase {at}"), timed: true, action, limit: None };
+    let phase = |(at, action): (usize, Action)| PhaseSpec {
+        name: format!("phase {at}"),
+        timed: true,
+        action,
+        background: None,
+        limit: None,
+    };
     let store = StoreSpec::of("fake");
     Plan {
         replica: 1,

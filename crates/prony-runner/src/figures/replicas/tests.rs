@@ -15,7 +15,8 @@ const READ: &str = r"(?<operations>\d+) ops(, (?<rows>\d+) rows)?(, digest (?<di
 /// A phase from the program's begin to its end whose `read` was applied to these lines.
 fn heard(read: &str, from: u64, lines: &[&str]) -> PhaseState {
     let observe = ObserveSpec { read: Some(read.into()), ..ObserveSpec::WHOLE };
-    let phase = PhaseSpec { name: "r".into(), timed: true, action: Action::Observe(observe), limit: None };
+    let phase =
+        PhaseSpec { name: "r".into(), timed: true, action: Action::Observe(observe), background: None, limit: None };
     let mut tracker = Tracker::new(&[phase]);
     tracker.start(ms(from));
     lines.iter().for_each(|line| drop(tracker.happened(Happened::Line(line), ms(from), Nanos::ZERO)));

@@ -33,6 +33,7 @@ fn scripted(
         name: format!("p{at}"),
         timed: true,
         action: action.clone(),
+        background: None,
         limit: None,
     };
     let phases = actions.iter().enumerate().map(phase).collect();

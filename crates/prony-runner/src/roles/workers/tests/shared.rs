@@ -139,6 +139,7 @@ fn shared(actions: &[Action], launches: bool, play: impl FnOnce(&mut Script<'_, 
         name: format!("p{at}"),
         timed: true,
         action: action.clone(),
+        background: None,
         limit: None,
     };
     let phases = actions.iter().enumerate().map(phase).collect();
