@@ -130,7 +130,7 @@ metrics! {
     Suspended "held" Nanos Neither false "Time for which prony suspended the program at the ends of function calls; \
         not included in any other metric of the phase";
     Read "read" Bytes Lower false "Bytes that reached the block layer for reading (io read_bytes)";
-    Written "written" Bytes Lower false "Bytes handed to the block layer for writing (io write_bytes)";
+    Written "written" Bytes Lower false "Bytes of pages that became dirty (io write_bytes); missing where the kernel counted more than reached the device";
     Fsyncs "fsyncs" Count Lower false "System calls fsync, fdatasync, msync and sync_file_range, together";
     Fsync "fsync" Count Lower false "System calls fsync";
     Fdatasync "fdatasync" Count Lower false "System calls fdatasync";

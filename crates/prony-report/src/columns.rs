@@ -46,8 +46,12 @@ const MEMORY: &[MetricKey] = &[
     MetricKey::gauge(Metric::File, Stat::End),
     MetricKey::gauge(Metric::HeapUsed, Stat::End),
 ];
-const STORAGE: &[MetricKey] =
-    &[MetricKey::amount(Metric::Written), MetricKey::amount(Metric::Fsyncs), MetricKey::amount(Metric::Disk)];
+const STORAGE: &[MetricKey] = &[
+    MetricKey::amount(Metric::Written),
+    MetricKey::amount(Metric::DeviceWritten),
+    MetricKey::amount(Metric::Fsyncs),
+    MetricKey::amount(Metric::Disk),
+];
 
 /// Further metrics of programs. The first one is also shown for each role of a program's processes.
 const PROGRAM: &[(Topic, MetricKey)] = &[
@@ -368,6 +372,12 @@ impl Figures<'_> {
                 any && (self.works(phase) || self.readings(phase, key).filter_map(number).any(|n| n > 0.0))
             }
             Metric::Written => self.readings(phase, key).filter_map(number).any(|n| n > 0.0),
+            // It includes what other processes wrote: beside a number of the process itself where that is missing.
+            Metric::DeviceWritten => {
+                let own = MetricKey::amount(Metric::Written);
+                self.readings(phase, own).any(|r| r.measured().is_none())
+                    && self.readings(phase, key).filter_map(number).any(|n| n > 0.0)
+            }
             Metric::Cpu | Metric::Anon | Metric::File => {
                 self.works(phase) && self.readings(phase, key).next().is_some()
             }

@@ -11,7 +11,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{Facts, MachineLimits, ReferenceTimes};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::clock::monotonic;
-use prony_os::host::{ReferenceWorkload, facts, machine_limits, moment, warm_memory};
+use prony_os::host::{ReferenceWorkload, facts, machine_limits, moment, warm_memory, write_unit};
 use prony_os::interrupt::Interrupt;
 use prony_os::launch::{Launch, Launcher};
 use prony_os::limits::{Ability, Limit};
@@ -43,6 +43,8 @@ pub struct RunContext<'a> {
     reference_workload: OnceCell<ReferenceWorkload>,
     /// Their last results, and when.
     last_reference: RefCell<Option<(Nanos, ReferenceTimes)>>,
+    /// How many bytes the kernel counts as written where one page is, once that was needed.
+    write_unit: OnceCell<Reading<Bytes>>,
     /// Where scratch directories are made: on the file system of the results.
     pub near: PathBuf,
     /// Whether the user asked to stop.
@@ -128,6 +130,7 @@ impl<'a> RunContext<'a> {
             tracepoints,
             reference_workload: OnceCell::new(),
             last_reference: RefCell::new(None),
+            write_unit: OnceCell::new(),
             near: near.to_path_buf(),
             interrupt,
             places,
@@ -156,6 +159,11 @@ impl<'a> RunContext<'a> {
         let recent = |(at, _): &(Nanos, ReferenceTimes)| monotonic().since(*at) < Nanos::from_secs(1);
         let last = self.last_reference.borrow().clone().filter(recent);
         last.map_or_else(|| self.reference_after(), |(_, times)| times)
+    }
+
+    /// How many bytes the kernel counts as written where one page of a file is: measured when it is first needed.
+    pub(crate) fn write_unit(&self) -> &Reading<Bytes> {
+        self.write_unit.get_or_init(|| write_unit(&self.near))
     }
 
     /// Runs the reference workloads now.

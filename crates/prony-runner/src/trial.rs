@@ -196,6 +196,7 @@ fn conclude_from(
     let settled = |(at, phase): (usize, _)| (phase, watched.settled.get(&at).map(|settled| &settled.result));
     let ending = ending::judge(spec, &watched, &finished, &heap_aborts);
     let observed = figures::observed(&spec.phases, &watched, &record.series, &probing.silent());
+    let observed = figures::written::checked(observed, &watched, || context.write_unit().clone());
     (record.ending, record.phases) =
         conclude(&spec.phases, context.experiment.compare().stated_errors(), ending, observed);
     record.conditions = Conditions {

@@ -20,7 +20,12 @@ const STEP: Nanos = Nanos::from_millis(20);
 pub fn quiesce(directory: &Path, cap: Nanos, clock: &impl Clock) -> Quiesced {
     let began = clock.now();
     let synced = sync(directory);
-    wait(began, synced, cap, clock, || parse_with(read_text("/proc/meminfo"), "`/proc/meminfo`", unwritten))
+    wait(began, synced, cap, clock, machine_unwritten)
+}
+
+/// Dirty and writeback pages of the whole machine.
+pub(crate) fn machine_unwritten() -> Reading<Bytes> {
+    parse_with(read_text("/proc/meminfo"), "`/proc/meminfo`", unwritten)
 }
 
 fn sync(directory: &Path) -> Reading<()> {

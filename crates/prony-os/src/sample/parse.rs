@@ -168,10 +168,22 @@ pub fn schedstat(text: &str) -> Option<SchedStat> {
     })
 }
 
-/// Reads `read_bytes` and `write_bytes` of `/proc/PID/io`.
-pub fn io(text: &str) -> Option<(Bytes, Bytes)> {
+/// Bytes that a process has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io {
+    /// `read_bytes`: read from the block layer.
+    pub read: Bytes,
+    /// `write_bytes`: pages that became dirty. The kernel counts the whole folio of a page (`folio_account_dirtied` in
+    /// mm/page-writeback.c), which may be far larger than what was written.
+    pub written: Bytes,
+    /// `wchar`: passed to calls such as write(2), whatever they write to.
+    pub passed: Bytes,
+}
+
+/// Reads `/proc/PID/io`.
+pub fn io(text: &str) -> Option<Io> {
     let number = |key| line(text, key)?.parse().ok().map(Bytes::from_bytes);
-    Some((number("read_bytes:")?, number("write_bytes:")?))
+    Some(Io { read: number("read_bytes:")?, written: number("write_bytes:")?, passed: number("wchar:")? })
 }
 
 /// Reads the proportional set size of `/proc/PID/smaps_rollup`.
@@ -341,7 +353,8 @@ mod tests {
     #[test]
     fn io_takes_what_reached_the_block_layer() {
         let text = "rchar: 6976\nwchar: 5\nsyscr: 10\nsyscw: 0\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 1\n";
-        assert_eq!(io(text), Some((Bytes::from_bytes(4096), Bytes::from_bytes(8192))));
+        let [read, written, passed] = [4096, 8192, 5].map(Bytes::from_bytes);
+        assert_eq!(io(text), Some(Io { read, written, passed }));
         assert_eq!(io("rchar: 1\n"), None);
     }
 

@@ -213,6 +213,7 @@ mod tests {
             device: unread(),
             disk: unread(),
             cached: unread(),
+            unwritten: Reading::Missing(Why::NotApplicable),
         }
     }
 

@@ -345,6 +345,7 @@ mod tests {
             device: Reading::Measured(DeviceCounters { flushes: at, ..DeviceCounters::default() }),
             disk: Reading::Measured(DiskUsage { length: Bytes::from_bytes(at), ..DiskUsage::default() }),
             cached: Reading::Measured(1.0 / at as f64),
+            unwritten: Reading::Measured(Bytes::default()),
         }
     }
 

@@ -48,6 +48,8 @@ pub struct Snapshot {
     pub disk: Reading<DiskUsage>,
     /// Share of the store's pages in the page cache.
     pub cached: Reading<f64>,
+    /// Dirty and writeback pages: of the store's files, of the whole machine where it is not known which these are.
+    pub unwritten: Reading<Bytes>,
 }
 
 impl Snapshot {
@@ -214,6 +216,7 @@ mod tests {
                 device: missing(),
                 disk: missing(),
                 cached: missing(),
+                unwritten: Reading::Missing(Why::NotApplicable),
             }
         };
         let mut begin = at(10);

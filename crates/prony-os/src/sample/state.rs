@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prony_model::reading::{Reading, Why};
-use prony_model::units::Nanos;
+use prony_model::units::{Bytes, Nanos};
 
 use super::counters::{Counters, Ledger, Round};
 use super::device::Device;
@@ -17,6 +17,7 @@ use super::snapshot::{GroupFiles, ProcessSnapshot, Snapshot, group_cpu, pressure
 use super::sync::{SyncCounters, SyncCounts};
 use super::tree::{Finder, Root};
 use crate::cache;
+use crate::host::quiesce::machine_unwritten;
 use crate::clock::{monotonic, scheduler_tick, thread_cpu};
 use crate::sys::cpu_clock::process_cpu;
 use crate::why::why;
@@ -46,6 +47,9 @@ pub struct Settings {
     /// After how long the first round is taken, counted from the begin of sampling or, by [`super::Samplers::begin`], of the
     /// subject; rounds are closer together then (`step`).
     pub first: Nanos,
+    /// Whether the kernel counts far more bytes as written than were written ([`crate::host::write_unit`]): to watch whether
+    /// processes still write, those that they pass to calls then serve.
+    pub coarse_writes: bool,
     /// Whether the first snapshot reads nothing of processes, and none reads the machine's pressure: for trials that are
     /// shorter than such a snapshot.
     pub lean: bool,
@@ -84,8 +88,23 @@ impl Default for Settings {
             reset_peaks: true,
             foreign: None,
             first: Nanos::ZERO,
+            coarse_writes: false,
             lean: false,
         }
+    }
+}
+
+/// What a snapshot reads of the store.
+struct StoreReading {
+    disk: Reading<cache::DiskUsage>,
+    cached: Reading<f64>,
+    unwritten: Reading<Bytes>,
+}
+
+impl StoreReading {
+    fn missing(why: &Why) -> Self {
+        let (disk, cached) = (Reading::Missing(why.clone()), Reading::Missing(why.clone()));
+        Self { disk, cached, unwritten: Reading::Missing(why.clone()) }
     }
 }
 
@@ -302,9 +321,9 @@ impl State {
             Reading::Missing(why) => Reading::Missing(why.clone()),
         };
         let processes = self.snapshot_processes(at, roles);
-        let unread = (Reading::Missing(Why::NotApplicable), Reading::Missing(Why::NotApplicable));
+        let unread = StoreReading::missing(&Why::NotApplicable);
         let began_store = monotonic();
-        let (disk, cached) = if roles.is_some() { unread } else { self.read_store() };
+        let StoreReading { disk, cached, unwritten } = if roles.is_some() { unread } else { self.read_store() };
         let store_took = monotonic().since(began_store);
         let totals = self.totals();
         let (most_running, cpu_lacks) = self.unsettled(group_read.since(at), group.measured().is_some());
@@ -324,6 +343,7 @@ impl State {
             device,
             disk,
             cached,
+            unwritten,
         }
     }
 
@@ -358,6 +378,9 @@ impl State {
         let mut totals = self.totals();
         if let Reading::Measured(group) = self.group() {
             totals.entry(String::new()).or_default().on_cpu = Reading::Measured(group.total);
+        }
+        if self.settings.coarse_writes {
+            totals.values_mut().for_each(|counters| counters.written = counters.passed.clone());
         }
         totals
     }
@@ -422,16 +445,23 @@ impl State {
         self.settings.store.measured().cloned()
     }
 
-    fn read_store(&self) -> (Reading<cache::DiskUsage>, Reading<f64>) {
+    fn read_store(&self) -> StoreReading {
         let store = match &self.settings.store {
             Reading::Measured(store) => store,
-            Reading::Missing(why) => return (Reading::Missing(why.clone()), Reading::Missing(why.clone())),
+            Reading::Missing(why) => {
+                let read = self.device.measured().is_some();
+                let unwritten = if read { machine_unwritten() } else { Reading::Missing(why.clone()) };
+                return StoreReading { unwritten, ..StoreReading::missing(why) };
+            }
         };
-        let cached = match cache::resident(store) {
-            Reading::Measured(found) => found.share().map_or(Reading::Missing(Why::NotApplicable), Reading::Measured),
-            Reading::Missing(why) => Reading::Missing(why),
-        };
-        (cache::disk_usage(store), cached)
+        let disk = cache::disk_usage(store);
+        match cache::resident(store) {
+            Reading::Measured(found) => {
+                let cached = found.share().map_or(Reading::Missing(Why::NotApplicable), Reading::Measured);
+                StoreReading { disk, cached, unwritten: found.unwritten() }
+            }
+            Reading::Missing(why) => StoreReading { disk, ..StoreReading::missing(&why) },
+        }
     }
 }
 
@@ -464,6 +494,7 @@ fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation
     let counters = Counters {
         read: observation.counters.read.clone(),
         written: observation.counters.written.clone(),
+        passed: observation.counters.passed.clone(),
         // Its child is the subject itself.
         child_faults: 0,
         ..observation.inherited.clone()

@@ -9,6 +9,7 @@ pub mod report;
 pub mod span;
 pub(crate) mod suspended;
 mod workers;
+pub(crate) mod written;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

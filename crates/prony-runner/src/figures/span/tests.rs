@@ -54,6 +54,7 @@ pub(crate) fn snapshot(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
         device: Reading::Missing(Why::NotApplicable),
         disk: Reading::Missing(Why::NotApplicable),
         cached: Reading::Missing(Why::NotApplicable),
+        unwritten: Reading::Missing(Why::NotApplicable),
     }
 }
 

@@ -1,0 +1,67 @@
+//! Measures how many bytes the kernel counts as written where one page is.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use prony_model::reading::Reading;
+use prony_model::units::Bytes;
+
+use crate::launch::Scratch;
+use crate::sample::parse::{self, Io};
+use crate::why::why;
+
+/// The largest folio of most file systems.
+const SIZE: usize = 2 << 20;
+
+/// By how much `write_bytes` of `/proc/PID/io` grows where one page of a file in `directory` is overwritten. It counts pages
+/// that become dirty, and of a large folio all its pages at once (`folio_account_dirtied` in mm/page-writeback.c): a page, or
+/// up to 2 MiB where the file system has large folios (XFS since Linux 5.18, ext4 since 6.16) and the file was written in
+/// large pieces. Nothing in memory file systems. Writes 2 MiB, syncs them, and removes them.
+pub fn write_unit(directory: &Path) -> Reading<Bytes> {
+    match measured(directory) {
+        Ok(unit) => Reading::Measured(unit),
+        Err(error) => Reading::Missing(why("the bytes that the kernel counts as written", &error)),
+    }
+}
+
+/// Whether a [`write_unit`] is more than a page.
+pub fn is_coarse(unit: &Reading<Bytes>) -> bool {
+    unit.measured().is_some_and(|unit| unit.as_bytes() > rustix::param::page_size() as u64)
+}
+
+fn measured(directory: &Path) -> io::Result<Bytes> {
+    let scratch = Scratch::create(directory).map_err(io::Error::other)?;
+    let path = scratch.path().join("folio");
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+    // Zeros may be stored as a hole.
+    file.write_all_at(&vec![7; SIZE], 0)?;
+    file.sync_all()?;
+    let before = counted()?;
+    file.write_all_at(&[8; 1], (SIZE / 2) as u64)?;
+    let unit = counted()?.as_bytes().saturating_sub(before.as_bytes());
+    drop::<File>(file);
+    Ok(Bytes::from_bytes(unit))
+}
+
+/// What this thread has written, by the kernel's account.
+fn counted() -> io::Result<Bytes> {
+    let text = fs::read_to_string("/proc/thread-self/io")?;
+    let io: Option<Io> = parse::io(&text);
+    io.map(|io| io.written).ok_or_else(|| io::Error::other("`/proc/thread-self/io` has an unexpected form"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_page_is_counted_as_whole_pages() {
+        let unit = write_unit(&std::env::temp_dir());
+        let page = rustix::param::page_size() as u64;
+        let unit = unit.measured().unwrap().as_bytes();
+        assert!(unit.is_multiple_of(page) && unit <= SIZE as u64, "{unit}");
+        assert!(write_unit(Path::new("/proc/nowhere")).measured().is_none());
+    }
+}
