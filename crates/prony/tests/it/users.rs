@@ -40,11 +40,13 @@ fn errors(trial: &TrialRecord) -> &str {
     &trial.program().unwrap().output.stderr.first
 }
 
-/// A figure; `None` where it is missing because it is not permitted, a process ended while it was read, or it was too late.
+/// A figure; `None` where it is missing because it is not permitted, a process ended while it was read, it was too late, or the
+/// kernel counts whole folios as written, which light care does not compare with the device.
 fn permitted(trial: &TrialRecord, name: &str, key: MetricKey) -> Option<f64> {
     match phase(trial, name).reading(key) {
         Some(Reading::Missing(Why::NotPermitted(_))) => None,
         Some(Reading::Missing(Why::Failed(why))) if why.contains("No such process") => None,
+        Some(Reading::Missing(Why::NotSupported(why))) if why.contains("(a large folio)") => None,
         _ => unless_late(trial, name, key),
     }
 }
