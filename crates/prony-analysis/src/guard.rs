@@ -14,6 +14,7 @@ pub mod background;
 pub mod copies;
 pub(crate) mod disturbances;
 pub mod findings;
+mod heap;
 pub mod phases_not_observed;
 pub mod probe;
 pub mod processes;

@@ -35,6 +35,11 @@ impl Residency {
         (self.pages > 0).then(|| (self.cached as f64 / self.pages as f64).min(1.0))
     }
 
+    /// Those in memory, in bytes.
+    pub fn bytes(&self) -> Bytes {
+        Bytes::from_bytes(self.cached * rustix::param::page_size() as u64)
+    }
+
     /// Dirty and writeback pages, in bytes.
     pub fn unwritten(&self) -> Reading<Bytes> {
         let page = rustix::param::page_size() as u64;

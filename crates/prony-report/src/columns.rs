@@ -44,6 +44,7 @@ const TIME: &[MetricKey] = &[
 const MEMORY: &[MetricKey] = &[
     MetricKey::gauge(Metric::Anon, Stat::Max),
     MetricKey::gauge(Metric::File, Stat::End),
+    MetricKey::amount(Metric::CachedBytes),
     MetricKey::gauge(Metric::HeapUsed, Stat::End),
 ];
 const STORAGE: &[MetricKey] = &[
@@ -371,7 +372,12 @@ impl Figures<'_> {
                 let any = self.readings(phase, key).next().is_some();
                 any && (self.works(phase) || self.readings(phase, key).filter_map(number).any(|n| n > 0.0))
             }
-            Metric::Written => self.readings(phase, key).filter_map(number).any(|n| n > 0.0),
+            Metric::Written => {
+                let device = MetricKey::amount(Metric::DeviceWritten);
+                self.readings(phase, key).filter_map(number).any(|n| n > 0.0)
+                    || self.is_informative(phase, device, phases)
+            }
+            Metric::CachedBytes => self.works(phase) && self.readings(phase, key).filter_map(number).any(|n| n > 0.0),
             // It includes what other processes wrote: beside a number of the process itself where that is missing.
             Metric::DeviceWritten => {
                 let own = MetricKey::amount(Metric::Written);

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::phases_not_observed::observed;
-use super::{Finding, Severity, amount, probe};
+use super::{Finding, Severity, amount, heap, probe};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number::count;
 use prony_model::program::Trigger;
@@ -40,6 +40,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     findings.extend(left_behind(record));
     findings.extend(strange_marks(record));
     findings.extend(probe::check(record));
+    findings.extend(heap::beside_map(spec, record));
     if let Some(store) = record.program().and_then(|program| program.store.as_ref()) {
         findings.extend(store_not_found(record, store));
         findings.extend(store_carried_over(store));

@@ -94,7 +94,7 @@ fn record(phases: Vec<PhaseRecord>) -> TrialRecord {
 }
 
 /// The record of an undisturbed trial without any finding.
-fn calm() -> TrialRecord {
+pub(super) fn calm() -> TrialRecord {
     let amounts = [
         (Metric::Time, 1e9),
         (Metric::Wall, 1.01e9),

@@ -86,12 +86,15 @@ pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> O
 /// Whether the operating system counts it, for all threads of a process.
 fn is_of_process(key: MetricKey) -> bool {
     use Metric::{
-        Cached, Cpu, CpuSystem, CpuUser, CpuWait, DeviceWritten, Disk, DiskLength, Flushes, Fsyncs, MajorFaults,
-        MinorFaults, OnCpu, Read, SwitchesForced, SwitchesVoluntary, Wall, Written,
+        Cached, CachedBytes, Cpu, CpuSystem, CpuUser, CpuWait, DeviceWritten, Disk, DiskLength, Flushes, Fsyncs,
+        MajorFaults, MinorFaults, OnCpu, Read, SwitchesForced, SwitchesVoluntary, Wall, Written,
     };
-    let counted = matches!(key.metric, Cached | Disk | DiskLength | DeviceWritten | Flushes | Read | Wall | Written)
-        || matches!(key.metric, Cpu | CpuSystem | CpuUser | CpuWait | OnCpu | MajorFaults | MinorFaults | Fsyncs)
-        || matches!(key.metric, SwitchesForced | SwitchesVoluntary);
+    let counted =
+        matches!(
+            key.metric,
+            Cached | CachedBytes | Disk | DiskLength | DeviceWritten | Flushes | Read | Wall | Written
+        ) || matches!(key.metric, Cpu | CpuSystem | CpuUser | CpuWait | OnCpu | MajorFaults | MinorFaults | Fsyncs)
+            || matches!(key.metric, SwitchesForced | SwitchesVoluntary);
     key.stat.is_some() || counted
 }
 

@@ -122,7 +122,12 @@ fn machine(begin: &Snapshot, end: &Snapshot, readings: &mut Readings) {
     put(readings, Metric::DeviceWritten, device.map(|device| bytes(device.written)));
     put(readings, Metric::Disk, end.disk.clone().map(|disk| bytes(disk.blocks)));
     put(readings, Metric::DiskLength, end.disk.clone().map(|disk| bytes(disk.length)));
-    put(readings, Metric::Cached, begin.cached.clone());
+    let cached = match &begin.cached {
+        Reading::Measured(found) => found.share().map_or(Reading::Missing(Why::NotApplicable), Reading::Measured),
+        Reading::Missing(why) => Reading::Missing(why.clone()),
+    };
+    put(readings, Metric::Cached, cached);
+    put(readings, Metric::CachedBytes, end.cached.clone().map(|found| bytes(found.bytes())));
     let waited = end.pressure.since(&begin.pressure);
     let wall = end.at.since(begin.at);
     for (metric, time) in
@@ -303,6 +308,7 @@ mod tests {
     use super::super::unsampled::{Ended, SPARSE, UNSEEN};
     use super::*;
     use crate::cache::DiskUsage;
+    use crate::cache::Residency;
     use crate::sample::counters::Counters;
     use crate::sample::device::DeviceCounters;
     use crate::sample::parse::GroupCpu;
@@ -344,7 +350,12 @@ mod tests {
             },
             device: Reading::Measured(DeviceCounters { flushes: at, ..DeviceCounters::default() }),
             disk: Reading::Measured(DiskUsage { length: Bytes::from_bytes(at), ..DiskUsage::default() }),
-            cached: Reading::Measured(1.0 / at as f64),
+            cached: Reading::Measured(Residency {
+                pages: at,
+                cached: 1,
+                dirty: Reading::Measured(0),
+                writeback: Reading::Measured(0),
+            }),
             unwritten: Reading::Measured(Bytes::default()),
         }
     }
@@ -510,6 +521,7 @@ mod tests {
         is(&tree, "flushes", 200.0);
         is(&tree, "disk.length", 300.0);
         is(&tree, "cached", 0.01);
+        is(&tree, "cached.bytes", rustix::param::page_size() as f64);
         let worker = phase_readings(&begin, &end, &[], "worker");
         is(&worker, "cpu.user", 30e6);
         assert!(!worker.contains_key(&MetricKeyText(MetricKey::amount(Metric::Flushes))), "a device has no role");

@@ -14,7 +14,7 @@ use super::counters::Counters;
 use super::device::DeviceCounters;
 use super::parse::{self, GroupCpu};
 use super::sync::SyncCounts;
-use crate::cache::DiskUsage;
+use crate::cache::{DiskUsage, Residency};
 use crate::why::{parse_with, read_text};
 
 /// The state of a trial at one instant: cumulative counters, so that two snapshots give exact amounts.
@@ -46,8 +46,8 @@ pub struct Snapshot {
     pub device: Reading<DeviceCounters>,
     /// Size of the store.
     pub disk: Reading<DiskUsage>,
-    /// Share of the store's pages in the page cache.
-    pub cached: Reading<f64>,
+    /// Pages of the store's files in the page cache.
+    pub cached: Reading<Residency>,
     /// Dirty and writeback pages: of the store's files, of the whole machine where it is not known which these are.
     pub unwritten: Reading<Bytes>,
 }

@@ -17,8 +17,8 @@ use super::snapshot::{GroupFiles, ProcessSnapshot, Snapshot, group_cpu, pressure
 use super::sync::{SyncCounters, SyncCounts};
 use super::tree::{Finder, Root};
 use crate::cache;
-use crate::host::quiesce::machine_unwritten;
 use crate::clock::{monotonic, scheduler_tick, thread_cpu};
+use crate::host::quiesce::machine_unwritten;
 use crate::sys::cpu_clock::process_cpu;
 use crate::why::why;
 
@@ -97,7 +97,7 @@ impl Default for Settings {
 /// What a snapshot reads of the store.
 struct StoreReading {
     disk: Reading<cache::DiskUsage>,
-    cached: Reading<f64>,
+    cached: Reading<cache::Residency>,
     unwritten: Reading<Bytes>,
 }
 
@@ -455,13 +455,12 @@ impl State {
             }
         };
         let disk = cache::disk_usage(store);
-        match cache::resident(store) {
-            Reading::Measured(found) => {
-                let cached = found.share().map_or(Reading::Missing(Why::NotApplicable), Reading::Measured);
-                StoreReading { disk, cached, unwritten: found.unwritten() }
-            }
-            Reading::Missing(why) => StoreReading { disk, ..StoreReading::missing(&why) },
-        }
+        let cached = cache::resident(store);
+        let unwritten = match &cached {
+            Reading::Measured(found) => found.unwritten(),
+            Reading::Missing(why) => Reading::Missing(why.clone()),
+        };
+        StoreReading { disk, cached, unwritten }
     }
 }
 

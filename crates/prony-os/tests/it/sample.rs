@@ -219,7 +219,7 @@ fn what_is_not_read_of_a_disk_has_the_reason_that_was_given() {
     let sampler = Sampler::start(vec![worker(&subject)], settings).unwrap();
     let readings = phase_readings(&sampler.snapshot(), &sampler.snapshot(), &[], "");
     let of = |metric| readings[&MetricKeyText(MetricKey::amount(metric))].clone();
-    for metric in [Metric::Disk, Metric::DiskLength, Metric::Cached] {
+    for metric in [Metric::Disk, Metric::DiskLength, Metric::Cached, Metric::CachedBytes] {
         assert_eq!(of(metric), Reading::Missing(why("no store")));
     }
     for metric in [Metric::Flushes, Metric::DeviceWritten] {
@@ -239,6 +239,8 @@ fn bytes_written_reach_the_phase_they_were_written_in() {
     // The file system's own blocks may be charged to whoever made them dirty.
     assert!((8.0 * MIB..9.0 * MIB).contains(&amount(&readings, Metric::Written)));
     assert!(amount(&readings, Metric::Disk) >= 8.0 * MIB);
+    let cached = amount(&readings, Metric::CachedBytes);
+    assert!((7.9 * MIB..=8.0 * MIB).contains(&cached), "the kernel had no need to reclaim it: {cached}");
     let flushes = &readings[&MetricKeyText(MetricKey::amount(Metric::Flushes))];
     assert!(flushes.measured().is_none_or(|flushes| *flushes >= 1.0), "the file was synced: {flushes:?}");
     assert!(amount(&phase_readings(&end, &sampler.snapshot(), &[], ""), Metric::Cached) > 0.99);
@@ -311,7 +313,10 @@ fn snapshot_round_trips_through_json() {
     let snapshot = Sampler::start(vec![worker(&subject)], on_disk(dir.path())).unwrap().snapshot();
     let text = serde_json::to_string(&snapshot).unwrap();
     assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), snapshot);
-    assert_eq!(snapshot.cached, Reading::Missing(Why::NotApplicable), "an empty store has no share");
+    let readings = phase_readings(&snapshot, &snapshot, &[], "");
+    let of = |metric| readings[&MetricKeyText(MetricKey::amount(metric))].clone();
+    assert_eq!(of(Metric::Cached), Reading::Missing(Why::NotApplicable), "an empty store has no share");
+    assert_eq!(of(Metric::CachedBytes), Reading::Measured(0.0));
     assert!(snapshot.took.as_nanos() > 0);
 }
 
