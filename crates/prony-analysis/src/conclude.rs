@@ -10,7 +10,7 @@ use prony_model::metric::{Metric, MetricKey};
 use prony_model::number;
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::Reading;
-use prony_model::record::{Completion, MetricKeyText, PhaseRecord};
+use prony_model::record::{Completion, PhaseRecord};
 use prony_model::spec::{Action, BACKGROUND, PhaseSpec};
 use prony_model::units::Nanos;
 
@@ -142,40 +142,41 @@ pub fn offered(phase: &PhaseRecord) -> Option<u64> {
 }
 
 fn too_many_errors(one: &Observed, allowed: AllowedErrors) -> bool {
-    failing(&one.phase, allowed).is_some()
+    failing(one, allowed).next().is_some()
 }
 
-/// Whose operations of a phase failed too often, its own or those of its background: what they are called, how many failed,
-/// and how many there were, where that was counted.
-fn failing(phase: &PhaseRecord, allowed: AllowedErrors) -> Option<(&'static str, u64, Option<u64>)> {
-    [("", "phase"), (BACKGROUND, "the background of phase")].into_iter().find_map(|(instance, name)| {
-        let count = |metric| whole(phase.readings.get(instance)?.get(&MetricKeyText(MetricKey::amount(metric)))?);
+/// Which operations of a phase failed too often, its own and those of its background, as evidence.
+fn failing(one: &Observed, allowed: AllowedErrors) -> impl Iterator<Item = String> {
+    let phase = &one.phase;
+    [("", "phase"), (BACKGROUND, "the background of phase")].into_iter().filter_map(move |(instance, whose)| {
+        let count = |metric| whole(phase.reading_of(instance, MetricKey::amount(metric))?);
         let errors = count(Metric::Errors).unwrap_or(0);
         let of = count(Metric::Operations).filter(|_| count(Metric::Errors).is_some());
         let offered = of.map(|done| done.saturating_add(errors));
-        (!allowed.allows(errors, offered.unwrap_or(errors))).then_some((name, errors, offered))
+        if allowed.allows(errors, offered.unwrap_or(errors)) {
+            return None;
+        }
+        let of = match offered {
+            Some(offered) => format!("{errors} of {}", number::count(offered, "operation")),
+            None => number::count(errors, "operation"),
+        };
+        let of_the_disk = |text: &(&str, u64)| one.disk_full > 0 && text.0.contains("disk full");
+        let most = phase.errors_of(instance).max_by_key(|(_, times)| *times);
+        let text = phase.errors_of(instance).find(of_the_disk).or(most);
+        let cause = text.map(|(text, _)| format!(", most often: {text}")).unwrap_or_default();
+        Some(format!("{of} of {whose} `{}` failed, and {allowed} may fail{cause}", phase.name))
     })
 }
 
 /// Fails a trial that otherwise ended well because of its operations.
 fn with_errors(ending: Ending, one: &Observed, allowed: AllowedErrors) -> Ending {
     let phase = &one.phase;
-    let Some((whose, errors, offered)) = failing(phase, allowed) else { return ending };
-    let of = match offered {
-        Some(offered) => format!("{errors} of {}", number::count(offered, "operation")),
-        None => number::count(errors, "operation"),
-    };
-    let of_the_disk = |text: &&String| one.disk_full > 0 && text.contains("disk full");
-    let most = phase.errors.iter().max_by_key(|(_, times)| **times).map(|(text, _)| text);
-    let text = phase.errors.keys().find(of_the_disk).or(most);
-    let cause = text.map(|text| format!(", most often: {text}")).unwrap_or_default();
-    let shown = format!("{of} of {whose} `{}` failed, and {allowed} may fail{cause}", phase.name);
     let mut evidence = ending.evidence;
     if !matches!(ending.outcome, Outcome::Ok | Outcome::Saturated) {
-        evidence.push(shown);
+        evidence.extend(failing(one, allowed));
         return Ending { evidence, ..ending };
     }
-    evidence.insert(0, shown);
+    evidence.splice(0..0, failing(one, allowed));
     let lasted = phase.begin.zip(phase.end).map_or(Nanos::ZERO, |(begin, end)| end.since(begin));
     let outcome = if one.disk_full > 0 { Outcome::DiskFull } else { Outcome::Failed { code: None } };
     Ending { outcome, phase: Some(phase.name.clone()), after: lasted, evidence }
@@ -189,6 +190,7 @@ mod tests {
     use prony_model::outcome::OutOfMemory;
     use prony_model::program::{ObserveSpec, Trigger};
     use prony_model::reading::Why;
+    use prony_model::record::MetricKeyText;
     use prony_model::spec::{Amount, Grouping, Ops, Order, Sampling, Sharing};
     use prony_model::units::Fraction;
 

@@ -267,9 +267,9 @@ impl Sequence<'_, '_, '_> {
             let message =
                 format!("the background would wait for the transaction of phase `{}`, which is open", open.name);
             fault(message, "put a phase with `commit = {}` before it");
-        } else if self.facts.commits_wait_for_readers && waits(own, action, ops, beside) {
+        } else if self.facts.commits_wait_for_readers && (self.open.is_some() || waits(own, action, ops, beside)) {
             let message = format!(
-                "commits of `{}` wait for readers: with one transaction over the whole phase, the phase and its \
+                "commits of `{}` wait for readers: with a transaction that lasts as long as the phase, the phase and its \
                  background would wait for each other",
                 self.engine
             );

@@ -69,6 +69,36 @@ impl Metric {
             matches!(self, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax);
         matches!(self.unit(), Unit::Nanos) && !of_one_operation
     }
+
+    /// Whether the clients of a store measure it of their own operations. The operating system measures other metrics, of whole
+    /// processes, of the store's files or of the machine.
+    pub const fn is_of_operations(self) -> bool {
+        use Metric::{
+            Decode, Distinct, Encode, Entries, EntriesWritten, Errors, Examined, Gap, GapCpu, Lag, LatencyMax,
+            LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999, Misses, Operations, Rate, Rows, Skipped, Time,
+            Transactions, UserBytes,
+        };
+        matches!(
+            self,
+            Time | Rate | Gap | GapCpu | Encode | Decode | Lag | Skipped | Operations | Errors | Transactions
+        ) || matches!(self, Entries | EntriesWritten | Examined | Rows | Misses | Distinct | UserBytes)
+            || matches!(self, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax)
+    }
+
+    /// Whether it is an amount that the operating system counts while the operations of a process run, from the begin of a phase
+    /// to its end: CPU time, bytes, system calls, faults. Levels, such as memory and the size of a store, are not.
+    pub const fn is_of_process(self) -> bool {
+        use Metric::{Cached, CachedBytes, Disk, DiskLength, PressureCpu, PressureIo, PressureMemory};
+        let level =
+            matches!(self, Disk | DiskLength | Cached | CachedBytes | PressureCpu | PressureIo | PressureMemory);
+        !self.is_of_operations() && !self.is_gauge() && !level
+    }
+
+    /// Whether only writes count in it: bytes written, and system calls and requests that make data durable.
+    pub const fn is_of_writes(self) -> bool {
+        use Metric::{DeviceWritten, Fdatasync, Flushes, Fsync, Fsyncs, Msync, SyncFileRange, Written};
+        matches!(self, Written | DeviceWritten | Flushes | Fsyncs | Fsync | Fdatasync | Msync | SyncFileRange)
+    }
 }
 
 metrics! {
@@ -130,7 +160,8 @@ metrics! {
     Suspended "held" Nanos Neither false "Time for which prony suspended the program at the ends of function calls; \
         not included in any other metric of the phase";
     Read "read" Bytes Lower false "Bytes that reached the block layer for reading (io read_bytes)";
-    Written "written" Bytes Lower false "Bytes of pages that became dirty (io write_bytes); missing where the kernel counted more than reached the device";
+    Written "written" Bytes Lower false "Bytes of pages that became dirty (io write_bytes); missing where the kernel counts whole folios and the device does not \
+        confirm the number";
     Fsyncs "fsyncs" Count Lower false "System calls fsync, fdatasync, msync and sync_file_range, together";
     Fsync "fsync" Count Lower false "System calls fsync";
     Fdatasync "fdatasync" Count Lower false "System calls fdatasync";

@@ -196,6 +196,9 @@ pub struct PhaseReport {
     /// Time in which clients of both the phase and its background were in timed sections; only of a background.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Nanos>,
+    /// For how long operations went on after those of the phase had ended; only of a background.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<Nanos>,
     /// What a reader should know of this phase.
     pub notes: Vec<String>,
 }

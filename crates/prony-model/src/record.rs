@@ -24,12 +24,15 @@ use crate::finding::Finding;
 use crate::metric::{Metric, MetricKey, MetricName, Stat};
 use crate::outcome::{Ending, Outcome};
 use crate::reading::{Reading, Why};
-use crate::spec::Sign;
+use crate::spec::{BACKGROUND, Sign};
 use crate::trial::PlannedTrial;
 use crate::units::{Bytes, Nanos};
 
 /// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
 pub const PEAK_SLACK: Bytes = Bytes::from_kib(512);
+
+/// Before the texts of errors of a phase's background.
+pub const BACKGROUND_ERROR: &str = "background: ";
 
 /// The record of a finished trial. The type parameters are the effective settings and the conditions: an export that
 /// gives equal parts of many trials only once uses other types for them.
@@ -155,14 +158,32 @@ pub struct PhaseRecord {
     pub throughput: Option<Throughput>,
     /// What reads answered.
     pub answer: Option<Answer>,
-    /// First few error texts with their counts.
+    /// First few error texts with their counts; those of a background begin with [`BACKGROUND_ERROR`].
     pub errors: BTreeMap<String, u64>,
 }
 
 impl PhaseRecord {
     /// A reading of the whole process tree, whether it counts or not: see [`TrialRecord::figure`].
     pub fn reading(&self, key: MetricKey) -> Option<&Reading<f64>> {
-        self.readings.get("")?.get(&MetricKeyText(key))
+        self.reading_of("", key)
+    }
+
+    /// A reading of an instance: a role, a replica or the background; `""` is the whole process tree.
+    pub fn reading_of(&self, instance: &str, key: MetricKey) -> Option<&Reading<f64>> {
+        self.readings.get(instance)?.get(&MetricKeyText(key))
+    }
+
+    /// The value of an instance's amount over the phase.
+    pub fn amount_of(&self, instance: &str, metric: Metric) -> Option<f64> {
+        self.reading_of(instance, MetricKey::amount(metric))?.measured().copied()
+    }
+
+    /// The texts of errors of the phase's own operations (`""`), or of those of its background, and how often each occurred.
+    pub fn errors_of(&self, instance: &str) -> impl Iterator<Item = (&str, u64)> {
+        self.errors.iter().filter_map(move |(text, times)| match text.strip_prefix(BACKGROUND_ERROR) {
+            Some(text) => (instance == BACKGROUND).then_some((text, *times)),
+            None => instance.is_empty().then_some((text, *times)),
+        })
     }
 
     /// Why it is not known how many of its operations succeeded or failed, although the program should have reported

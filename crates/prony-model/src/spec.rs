@@ -9,7 +9,7 @@ pub use super::document::{DocumentSpec, Encoding, FieldPath, FieldSpec, FieldVal
 use super::program::{ObserveSpec, ProgramSpec};
 pub use super::query::{Filter, Operand, QuerySpec, SortKey, Test};
 pub use super::settle::{SettleSpec, Sign, Signs, not_settled};
-use crate::metric::Metric;
+use crate::metric::{Metric, MetricKey, MetricName};
 use crate::units::{Bytes, Fraction, Nanos, PerSecond};
 
 /// One variant's whole trial, ready to run.
@@ -223,14 +223,30 @@ impl PhaseSpec {
 
     /// As [`Action::prescribes`], of an instance's metric.
     pub fn prescribes(&self, instance: Option<&str>, metric: Metric) -> Option<Prescribed> {
-        let of_both = matches!(metric, Metric::Cpu | Metric::CpuUser | Metric::CpuSystem | Metric::OnCpu);
-        let written = matches!(metric, Metric::Written | Metric::DeviceWritten | Metric::Flushes | Metric::Fsyncs);
-        let shares = self.background.as_ref().is_some_and(|beside| of_both || written && beside.writes());
-        if shares && instance.is_none() {
-            let why = "includes what its background does, which is as much as fits into the phase";
-            return Some(Prescribed { why, instead: "its time, rate or latencies" });
+        let of_both = |beside: &Action| metric.is_of_process() && (beside.writes() || !metric.is_of_writes());
+        if instance.is_none() && self.background.as_ref().is_some_and(of_both) {
+            let lasts = self.action.is_bounded_by_time();
+            let instead = if lasts { "its rate or latencies" } else { "its time, rate or latencies" };
+            return Some(Prescribed { why: "includes what its background does", instead });
         }
         self.action_of(instance).prescribes(metric)
+    }
+
+    /// Why a metric of the phase says nothing about speed, as a message, and what to compare instead.
+    pub fn is_no_speed(&self, name: &MetricName) -> Option<(String, String)> {
+        let instance = name.instance.as_deref();
+        let given = self.prescribes(instance, name.key.metric)?;
+        let latency = MetricName { key: MetricKey::amount(Metric::LatencyP50), ..name.clone() };
+        let message = format!("`{name}` does not measure speed: {} {}", self.subject_of(instance), given.why);
+        Some((message, format!("{}, such as `{latency}`", given.instead)))
+    }
+
+    /// What does the operations that an instance's metrics are of, for a message.
+    pub fn subject_of(&self, instance: Option<&str>) -> String {
+        match instance {
+            Some(BACKGROUND) => format!("the background of `{}`", self.name),
+            _ => format!("`{}`", self.name),
+        }
     }
 
     /// Whether it, or its background, may change what is stored.
@@ -301,15 +317,6 @@ impl Action {
             Self::Observe(observe) => observe.settle(),
             _ => None,
         }
-    }
-
-    /// Every condition of quiet that is watched in it: its own, and at its end that of a suspended program.
-    pub fn settles(&self) -> impl Iterator<Item = &SettleSpec> {
-        let at_end = match self {
-            Self::Observe(observe) => observe.at_end.as_ref().and_then(|at_end| at_end.settle.as_ref()),
-            _ => None,
-        };
-        self.settle().into_iter().chain(at_end)
     }
 
     /// The action's name as written in the file.
@@ -393,7 +400,7 @@ impl Action {
                 Some(Prescribed { why: "lasts a given time", instead: "its rate or latencies" })
             }
             Some(Ops { amount: Amount::Background, rate: None, .. }) if metric.is_time_of_phase() => {
-                Some(Prescribed { why: "lasts until the phase's own operations end", instead: "its rate or latencies" })
+                Some(Prescribed { why: "ends with the phase's own operations", instead: "its rate or latencies" })
             }
             _ => None,
         }

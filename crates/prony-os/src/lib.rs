@@ -20,5 +20,6 @@ pub mod sample;
 pub mod settle;
 mod sys;
 mod why;
+pub mod write_unit;
 
 pub use error::Error;

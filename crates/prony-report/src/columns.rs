@@ -6,6 +6,7 @@ use prony_model::number::time;
 use prony_model::processes;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, TrialRecord};
+use prony_model::spec::BACKGROUND;
 use prony_model::units::Nanos;
 
 use super::cpu_modes;
@@ -40,6 +41,14 @@ const TIME: &[MetricKey] = &[
     MetricKey::amount(Metric::LatencyP99),
     MetricKey::amount(Metric::Cpu),
     MetricKey::amount(Metric::SettleDirty),
+];
+/// Those of a phase's background, after its own times.
+const BESIDE: &[MetricKey] = &[
+    MetricKey::amount(Metric::Rate),
+    MetricKey::amount(Metric::Errors),
+    MetricKey::amount(Metric::Skipped),
+    MetricKey::amount(Metric::LatencyP50),
+    MetricKey::amount(Metric::LatencyP99),
 ];
 const MEMORY: &[MetricKey] = &[
     MetricKey::gauge(Metric::Anon, Stat::Max),
@@ -211,9 +220,20 @@ fn planned(experiment: &Experiment, trials: &[TrialRecord], shown: &[String]) ->
                     Some(why) => note_absent(&mut absent, *key, &why, false),
                 }
             }
+            if topic == Topic::Time {
+                columns.extend(
+                    BESIDE.iter().filter(|key| figures.has_beside(phase, **key)).map(|key| beside(phase, *key)),
+                );
+            }
         }
     }
     (columns, absent)
+}
+
+/// The column of a metric of a phase's background.
+fn beside(phase: &str, key: MetricKey) -> ColumnPlan {
+    let name = MetricName { phase: phase.to_owned(), instance: Some(BACKGROUND.to_owned()), key };
+    ColumnPlan { topic: Topic::Time, ..of_metric(name) }
 }
 
 /// The columns where rows are phases: the same metrics, without the phase's name. If a phase lacks a metric that
@@ -222,14 +242,18 @@ pub(super) fn per_phase(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec
     let (columns, mut absent) = planned(experiment, trials, &timed_phases(experiment, trials));
     let mut plans: Vec<ColumnPlan> = Vec::new();
     for column in columns {
-        let Ok(key) = column.heading.parse() else { continue };
-        let plan = plan("", key, column.topic);
+        let Some(CellPart::Figure { expr: Expr::Metric(name), .. }) = column.parts.first() else { continue };
+        let name = MetricName { phase: String::new(), ..name.clone() };
+        let plan = ColumnPlan { topic: column.topic, ..of_metric(name) };
         if !plans.contains(&plan) {
             plans.push(plan);
         }
     }
     // A phase brings metrics that the ones before it lack: back into the usual order.
-    let order: Vec<String> = [TIME, MEMORY, STORAGE].concat().iter().map(MetricKey::to_string).collect();
+    let of_background = BESIDE.iter().map(|key| beside("", *key).heading);
+    let names = |keys: &[MetricKey]| keys.iter().map(MetricKey::to_string).collect::<Vec<_>>();
+    let order: Vec<String> =
+        names(TIME).into_iter().chain(of_background).chain(names(MEMORY)).chain(names(STORAGE)).collect();
     plans.sort_by_key(|plan| order.iter().position(|key| *key == plan.heading));
     absent.iter_mut().for_each(|(_, keys)| keys.retain(|key| plans.iter().all(|plan| plan.heading != key.to_string())));
     absent.retain(|(_, keys)| !keys.is_empty());
@@ -341,6 +365,13 @@ impl Figures<'_> {
                 (if any_exact { vec![exact, sampled] } else { vec![sampled] }, Some(note))
             }
         }
+    }
+
+    /// Whether a phase has a background with this metric; errors and skipped operations only where there are any.
+    fn has_beside(&self, phase: &str, key: MetricKey) -> bool {
+        let any = matches!(key.metric, Metric::Errors | Metric::Skipped);
+        let mut values = self.readings_of(phase, BACKGROUND, key).filter_map(Reading::measured);
+        values.any(|value| !any || *value > 0.0)
     }
 
     /// Whether a column for this metric would be informative, even if its value is missing.

@@ -187,8 +187,10 @@ fn crude_phase(phase: &PhaseSpec, records: u64, per_record: f64, synced: bool) -
         Action::Pause(time) => *time,
         Action::Settle(settle) => settle.quiet,
         Action::Observe(observe) => {
-            let waits = observe.at_end.as_ref().and_then(|at_end| at_end.wait).unwrap_or_default();
-            phase.action.settles().fold(waits, |sum, settle| sum + settle.quiet)
+            let at_end = observe.at_end.as_ref();
+            let settles = observe.settle().into_iter().chain(at_end.and_then(|at_end| at_end.settle.as_ref()));
+            let waits = at_end.and_then(|at_end| at_end.wait).unwrap_or_default();
+            settles.fold(waits, |sum, settle| sum + settle.quiet)
         }
         Action::Verify => crude_bytes(records as f64 * per_record),
         action => {

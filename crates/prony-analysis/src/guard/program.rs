@@ -40,7 +40,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     findings.extend(left_behind(record));
     findings.extend(strange_marks(record));
     findings.extend(probe::check(record));
-    findings.extend(heap::beside_map(spec, record));
+    findings.extend(heap::beside_cache(spec, record));
     if let Some(store) = record.program().and_then(|program| program.store.as_ref()) {
         findings.extend(store_not_found(record, store));
         findings.extend(store_carried_over(store));

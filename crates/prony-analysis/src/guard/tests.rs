@@ -23,7 +23,7 @@ use prony_model::spec::{
 use prony_model::trial::{Label, PlannedTrial};
 use prony_model::units::{Bytes, Fraction, Nanos};
 
-fn ops(amount: Amount) -> Ops {
+pub(super) fn ops(amount: Amount) -> Ops {
     Ops {
         amount,
         transaction: Grouping::Each,
@@ -42,7 +42,7 @@ fn phase_spec(name: &str, action: Action) -> PhaseSpec {
     PhaseSpec { name: name.into(), timed: true, action, background: None, limit: None }
 }
 
-fn spec(engine: &str) -> TrialSpec {
+pub(super) fn spec(engine: &str) -> TrialSpec {
     TrialSpec {
         subject: Subject::Store(StoreSpec::of(engine)),
         data: Some(DataSpec {
@@ -60,7 +60,7 @@ fn spec(engine: &str) -> TrialSpec {
 }
 
 /// A complete timed phase with these amounts.
-fn phase(name: &str, amounts: &[(Metric, f64)]) -> PhaseRecord {
+pub(super) fn phase(name: &str, amounts: &[(Metric, f64)]) -> PhaseRecord {
     let readings = amounts.iter().map(|(m, v)| (MetricKeyText(MetricKey::amount(*m)), Reading::Measured(*v)));
     PhaseRecord {
         name: name.into(),
@@ -129,11 +129,11 @@ fn reads_that_find_nothing_are_named() {
         action: action.into(),
         ..phase("read", &[(Metric::Rows, rows), (Metric::Operations, done)])
     };
-    let found = trial::nothing_found(&read("get", 0.0, 50.0)).unwrap();
+    let found = trial::nothing_found(&read("get", 0.0, 50.0), "").unwrap();
     assert_eq!((found.severity, found.message.as_str()), (Severity::Warning, "50 reads found no row at all"));
-    assert_eq!(trial::nothing_found(&read("get", 1.0, 50.0)), None);
-    assert_eq!(trial::nothing_found(&read("get", 0.0, 0.0)), None, "nothing was read");
-    assert_eq!(trial::nothing_found(&read("compute", 0.0, 50.0)), None, "a cache that fills misses at first");
+    assert_eq!(trial::nothing_found(&read("get", 1.0, 50.0), ""), None);
+    assert_eq!(trial::nothing_found(&read("get", 0.0, 0.0), ""), None, "nothing was read");
+    assert_eq!(trial::nothing_found(&read("compute", 0.0, 50.0), ""), None, "a cache that fills misses at first");
 }
 
 #[test]
@@ -148,10 +148,10 @@ fn work_at_a_close_that_no_phase_times_is_said() {
 fn errors_are_reported_with_the_throughput() {
     let mut failing = phase("write", &[(Metric::Operations, 990.0), (Metric::Errors, 10.0)]);
     failing.errors = [("busy".into(), 3), ("map full".into(), 7)].into();
-    let found = trial::errors_present(&failing).unwrap();
+    let found = trial::errors_present(&failing, "").unwrap();
     assert_eq!(found.message, "10 operations failed and 990 succeeded, most often: `map full`");
     assert_eq!((found.phase.as_deref(), found.severity), (Some("write"), Severity::Warning));
-    assert_eq!(trial::errors_present(&phase("write", &[(Metric::Errors, 0.0)])), None);
+    assert_eq!(trial::errors_present(&phase("write", &[(Metric::Errors, 0.0)]), ""), None);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn answered(digest: &str, rows: impl Into<Option<u64>>) -> TrialRecord {
     with
 }
 
-fn variant_trials<'a>(name: &str, spec: &'a TrialSpec, trial: &'a TrialRecord) -> VariantTrials<'a> {
+pub(super) fn variant_trials<'a>(name: &str, spec: &'a TrialSpec, trial: &'a TrialRecord) -> VariantTrials<'a> {
     VariantTrials { name: name.to_owned(), spec, trials: vec![trial] }
 }
 
@@ -388,7 +388,7 @@ fn answers_that_cannot_be_compared_do_not_differ() {
     assert_eq!(variants::refusal(&[]), None);
 }
 
-fn worked(amounts: &[(Metric, f64)]) -> TrialRecord {
+pub(super) fn worked(amounts: &[(Metric, f64)]) -> TrialRecord {
     record(vec![phase("write", amounts)])
 }
 

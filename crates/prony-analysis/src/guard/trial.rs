@@ -6,14 +6,12 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::disturbances::Disturbances;
-use super::{
-    Finding, Severity, amount, background, percent, phases_not_observed, processes, program, replicas, reported_values,
-};
+use super::{Finding, Severity, amount, percent, phases_not_observed, processes, program, replicas, reported_values};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
-use prony_model::spec::{Action, Sign, TrialSpec};
+use prony_model::spec::{Action, BACKGROUND, Sign, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
 
 /// Share of a phase's wall time outside timed sections above which it is reported (METHOD 2.1).
@@ -38,9 +36,8 @@ const FREE_SHARE: f64 = 0.10;
 pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Finding> {
     let mut findings = Vec::new();
     for phase in record.phases.iter().filter(|p| p.completion != Completion::NotReached) {
-        findings.extend(errors_present(phase));
-        findings.extend(nothing_found(phase));
-        findings.extend(background::nothing_found(phase));
+        findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| errors_present(phase, instance)));
+        findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| nothing_found(phase, instance)));
         findings.extend(gaps_between_batches(phase));
         findings.extend(phase_too_short(phase, clock));
         findings.extend(unsettled(phase));
@@ -63,19 +60,26 @@ fn gauge(phase: &PhaseRecord, metric: Metric, stat: Stat) -> Option<f64> {
 }
 
 /// Operations failed: the throughput looks better than it is (METHOD 1.4).
-pub(crate) fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
-    let counted = amount(phase, Metric::Errors).unwrap_or(0.0);
-    let errors = counted.max(phase.errors.values().sum::<u64>() as f64);
+pub(crate) fn errors_present(phase: &PhaseRecord, instance: &str) -> Option<Finding> {
+    let counted = phase.amount_of(instance, Metric::Errors).unwrap_or(0.0);
+    let texts: BTreeMap<&str, u64> = phase.errors_of(instance).collect();
+    let errors = counted.max(texts.values().sum::<u64>() as f64);
     if errors == 0.0 {
         return None;
     }
-    let done = amount(phase, Metric::Operations).unwrap_or(0.0);
-    let commonest = phase.errors.iter().min_by_key(|(_, count)| Reverse(**count));
+    let done = phase.amount_of(instance, Metric::Operations).unwrap_or(0.0);
+    let commonest = texts.iter().min_by_key(|(_, count)| Reverse(**count));
     let commonest = commonest.map_or(String::new(), |(text, _)| format!(", most often: {}", quoted(text)));
-    let message = format!("{} failed and {done:.0} succeeded{commonest}", number::count(errors, "operation"));
+    let of = whose(instance);
+    let message = format!("{}{of} failed and {done:.0} succeeded{commonest}", number::count(errors, "operation"));
     let hint = "look at the errors before the throughput: failed operations may be cheaper than successful ones";
     let found = Finding::of("errors_present", Severity::Warning, message, hint).in_phase(&phase.name);
-    Some(found.with(json!({ "errors": errors, "operations": done, "texts": phase.errors })))
+    Some(found.with(json!({ "errors": errors, "operations": done, "texts": texts })))
+}
+
+/// After the operations of an instance, in a message.
+fn whose(instance: &str) -> &'static str {
+    if instance == BACKGROUND { " of the background" } else { "" }
 }
 
 /// The limit on processes and threads was reached: the program behaved differently because of it, or failed.
@@ -88,16 +92,17 @@ pub(crate) fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Optio
 }
 
 /// No read found a record: the phase measured only unsuccessful lookups.
-pub(crate) fn nothing_found(phase: &PhaseRecord) -> Option<Finding> {
-    let (rows, done) = (amount(phase, Metric::Rows)?, amount(phase, Metric::Operations)?);
-    if rows > 0.0 || done == 0.0 || !matches!(phase.action.as_str(), "get" | "scan" | "find") {
+pub(crate) fn nothing_found(phase: &PhaseRecord, instance: &str) -> Option<Finding> {
+    let of = |metric| phase.amount_of(instance, metric);
+    let (rows, done) = (of(Metric::Rows)?, of(Metric::Operations)?);
+    if rows > 0.0 || done == 0.0 || (instance.is_empty() && !matches!(phase.action.as_str(), "get" | "scan" | "find")) {
         return None;
     }
     let (reads, hint) = match phase.action.as_str() {
         "find" => ("operations", "check `where`, and whether an earlier phase stores the documents"),
         _ => ("reads", "check whether an earlier phase stores these records, and with the same keys"),
     };
-    let message = format!("{done:.0} {reads} found no row at all");
+    let message = format!("{done:.0} {reads}{} found no row at all", whose(instance));
     Some(Finding::of("nothing_found", Severity::Warning, message, hint).in_phase(&phase.name))
 }
 

@@ -19,6 +19,9 @@ const WORK: f64 = 0.01;
 /// Syncs and bytes written vary by nature; they may differ by this share.
 const SYNCS: f64 = 0.10;
 
+/// By how much the shares of reads that found no record may differ.
+const MISSES: f64 = 0.01;
+
 /// A variant with its trials, of both labels where it is a baseline.
 #[derive(Clone, Debug)]
 pub struct VariantTrials<'a> {
@@ -117,7 +120,10 @@ pub(crate) fn unequal_offer(
     let (a, b) = (planned(baseline)?, planned(variant)?);
     let are = |kind: fn(&PhaseSpec) -> bool| kind(&a) && kind(&b);
     if let Some(given) = [&a, &b].into_iter().find_map(|phase| phase.prescribes(name.instance.as_deref(), metric)) {
-        return Some(format!("`{}` {}: compare {}", name.phase, given.why, given.instead));
+        return Some(format!("{} {}: compare {}", a.subject_of(name.instance.as_deref()), given.why, given.instead));
+    }
+    if let Some(reason) = unequal_misses((&a, baseline), (&b, variant), name) {
+        return Some(reason);
     }
     let stored = a.action.ops().zip(b.action.ops()).map(|(a, b)| a.amount == b.amount);
     let (is_time, is_rate) = (metric.is_time_of_phase(), metric.unit() == Unit::PerSecond);
@@ -153,6 +159,41 @@ pub(crate) fn unequal_offer(
     let offered = |(done, failed): (u64, u64)| done.saturating_add(failed);
     let (a, b) = counts.map(|(a, b)| (offered(a), offered(b))).find(|(a, b)| a != b)?;
     Some(format!("`{ours}` attempted {}, but `{theirs}` attempted {b}", number::count(a, "operation")))
+}
+
+/// Why times of operations are not compared, where as many operations as fit were run, and not the same share of them found a
+/// record: a read that finds none does other work.
+fn unequal_misses(
+    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
+    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
+    name: &MetricName,
+) -> Option<String> {
+    let instance = name.instance.as_deref();
+    let timed = matches!(name.key.metric.unit(), Unit::Nanos | Unit::PerSecond);
+    if !timed || ![a, b].into_iter().all(|phase| phase.action_of(instance).is_bounded_by_time()) {
+        return None;
+    }
+    let share = |all: &VariantTrials<'_>| {
+        let phases = all.trials.iter().flat_map(|trial| &trial.phases);
+        let own = phases.filter(|phase| phase.name == name.phase && phase.completion == Completion::Complete);
+        let counts = own.filter_map(|phase| {
+            let of = |metric| phase.amount_of(instance.unwrap_or(""), metric);
+            Some((of(Metric::Misses)?, of(Metric::Operations)?))
+        });
+        let (misses, operations) = counts.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        (operations > 0.0).then(|| misses / operations)
+    };
+    let (ours, theirs) = (share(baseline)?, share(variant)?);
+    ((ours - theirs).abs() > MISSES).then(|| {
+        format!(
+            "{}: {} of the operations of `{}` found no record, but {} of those of `{}`",
+            a.subject_of(instance),
+            percent(ours),
+            baseline.name,
+            percent(theirs),
+            variant.name
+        )
+    })
 }
 
 fn same_kind(a: &Action, b: &Action) -> bool {

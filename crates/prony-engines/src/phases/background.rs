@@ -2,7 +2,6 @@
 //! until these have ended.
 
 use std::panic::resume_unwind;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 
 use prony_model::units::Nanos;
@@ -17,7 +16,7 @@ struct StopAtEnd<'a>(&'a Shared<'a>);
 
 impl Drop for StopAtEnd<'_> {
     fn drop(&mut self) {
-        self.0.stop.store(true, Relaxed);
+        self.0.stop();
     }
 }
 
@@ -40,7 +39,7 @@ pub(super) fn run<S: Store>(
                 if goes_on { Ok(()) } else { Err(Stop::OtherFailed) }
             });
             if ended.is_err() {
-                stop.0.stop.store(true, Relaxed);
+                stop.0.stop();
             }
             ended
         });
@@ -75,8 +74,9 @@ fn joined(phase: &Job<'_>, background: &Job<'_>, mut ended: Ended, mut beside: E
     let either = phase.shared.either.map_or(0, time);
     let both = (time(&phase.shared.busy) + time(&background.shared.busy)).saturating_sub(either);
     other.overlap = Some(Nanos::from_nanos(both));
-    // Both are threads of the process whose CPU time the phase's is.
-    report.gap_cpu += other.gap_cpu;
+    let last = background.shared.busy.whole().map(|(_, until)| until);
+    let after = last.zip(background.shared.stopped()).map(|(until, stopped)| until.saturating_sub(stopped));
+    other.tail = Some(Nanos::from_nanos(after.unwrap_or(0)));
     // How much is read meanwhile, and how much is written before what is read, depends on speed.
     other.answer = None;
     if background.action.writes() {

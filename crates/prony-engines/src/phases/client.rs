@@ -2,7 +2,7 @@
 //! sections.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ const FIRST_FEW: usize = 1;
 /// As [`CHUNK_TIME`], of a background: its last chunk may end so much after the phase.
 const BACKGROUND_CHUNK_TIME: u64 = 1_000_000;
 
-/// How often a background that waits for its next start checks whether the phase has ended.
+/// How often a background that waits, for its next start or for a pause, checks whether the phase has ended.
 const POLL: Duration = Duration::from_millis(1);
 
 /// How far ahead of its schedule an open loop prepares operations.
@@ -40,8 +40,8 @@ const AHEAD: u64 = 1_000_000;
 pub(super) struct Shared<'a> {
     /// Operations so far.
     pub(super) operations: &'a AtomicU64,
-    /// The clients stop: one of them has failed, or they are a background whose phase has ended.
-    pub(super) stop: AtomicBool,
+    /// The instant from which on the clients stop; `u64::MAX` while they go on.
+    stopped: AtomicU64,
     /// When any client was in a timed section.
     pub(super) busy: Busy,
     /// The same of the clients of the phase and of its background, where it has one.
@@ -51,7 +51,17 @@ pub(super) struct Shared<'a> {
 impl<'a> Shared<'a> {
     /// `listed` says whether sections are to be known one by one.
     pub(super) fn new(operations: &'a AtomicU64, listed: bool) -> Self {
-        Self { operations, stop: AtomicBool::new(false), busy: Busy::new(listed), either: None }
+        Self { operations, stopped: AtomicU64::new(u64::MAX), busy: Busy::new(listed), either: None }
+    }
+
+    /// The clients stop: one of them has failed, or they are a background whose phase has ended.
+    pub(super) fn stop(&self) {
+        self.stopped.fetch_min(now(), Relaxed);
+    }
+
+    /// Since when the clients stop.
+    pub(super) fn stopped(&self) -> Option<u64> {
+        Some(self.stopped.load(Relaxed)).filter(|at| *at != u64::MAX)
     }
 
     /// Beside the clients of a background, or of the phase of one.
@@ -349,7 +359,7 @@ impl<'a> Client<'a> {
     /// Fills the chunk; whether there is anything in it.
     fn prepare(&mut self, offset: u64) -> bool {
         self.intended.clear();
-        if self.duration.is_some_and(|end| offset >= end) || self.shared.stop.load(Relaxed) {
+        if self.duration.is_some_and(|end| offset >= end) || self.shared.stopped().is_some() {
             self.skip_rest();
             return false;
         }
@@ -371,17 +381,28 @@ impl<'a> Client<'a> {
 
     /// In the open loop of a background: sleeps until the next start is near or the phase has ended.
     fn await_next_start(&self) {
-        let Some(pace) = self.pace.as_ref().filter(|_| self.is_background) else { return };
-        let near = self.sections.began + pace.next.saturating_sub(AHEAD);
-        while now() < near && !self.shared.stop.load(Relaxed) {
-            std::thread::sleep(POLL.min(Duration::from_nanos(near.saturating_sub(now()))));
+        if let Some(pace) = self.pace.as_ref().filter(|_| self.is_background) {
+            self.sleep_until(self.sections.began + pace.next.saturating_sub(AHEAD));
         }
     }
 
-    /// In an open loop: takes the next start of the schedule, if it is close enough and before the end.
+    /// Sleeps until an instant of the monotonic clock; in a background no longer than the phase lasts.
+    fn sleep_until(&self, instant: u64) {
+        loop {
+            let left = Duration::from_nanos(instant.saturating_sub(now()));
+            if left.is_zero() || (self.is_background && self.shared.stopped().is_some()) {
+                return;
+            }
+            std::thread::sleep(if self.is_background { POLL.min(left) } else { left });
+        }
+    }
+
+    /// In an open loop: takes the next start of the schedule, if it is close enough and before the end. A background does not
+    /// begin to wait for one that is not near, as the phase may end before.
     fn admits(&mut self, offset: u64) -> bool {
         let Some(pace) = &mut self.pace else { return true };
-        let near = self.intended.first().is_none_or(|first| pace.next <= (*first).max(offset) + AHEAD);
+        let first = self.intended.first().copied().or(self.is_background.then_some(offset));
+        let near = first.is_none_or(|first| pace.next <= first.max(offset) + AHEAD);
         let due = self.duration.is_none_or(|end| pace.next < end);
         if near && due {
             self.intended.push(pace.take());
@@ -391,7 +412,9 @@ impl<'a> Client<'a> {
 
     /// Counts the operations that were due but will not be started.
     fn skip_rest(&mut self) {
-        let (Some(pace), Some(end)) = (&mut self.pace, self.duration) else { return };
+        let stopped = self.shared.stopped().filter(|_| self.is_background);
+        let end = self.duration.or(stopped.map(|at| at.saturating_sub(self.sections.began)));
+        let (Some(pace), Some(end)) = (&mut self.pace, end) else { return };
         while pace.next < end {
             pace.take();
             self.skipped += 1;
@@ -402,7 +425,7 @@ impl<'a> Client<'a> {
     fn rest(&self) {
         match &self.pauses {
             Some(pauses) if pauses.spec.time.as_nanos() == 0 => std::thread::yield_now(),
-            Some(pauses) => std::thread::sleep(Duration::from_nanos(pauses.spec.time.as_nanos())),
+            Some(pauses) => self.sleep_until(now() + pauses.spec.time.as_nanos()),
             None => (),
         }
     }

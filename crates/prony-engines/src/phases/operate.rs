@@ -1,7 +1,6 @@
 //! Runs a phase that repeats operations: starts its clients together, and adds up their reports.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, RwLock};
 
@@ -138,7 +137,7 @@ pub(super) struct StopOnPanic<'a>(pub(super) &'a Shared<'a>);
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.stop.store(true, Relaxed);
+            self.0.stop();
         }
     }
 }
@@ -226,7 +225,7 @@ impl Job<'_> {
             let prepared = prepared.unwrap_or_else(|panic| resume_unwind(panic));
             let end = prepared.and_then(|(mut way, client)| Ok(self.sampled(&mut way, client)?));
             if end.is_err() {
-                stop.0.stop.store(true, Relaxed);
+                stop.0.stop();
             }
             end
         };
@@ -243,7 +242,9 @@ impl Job<'_> {
             // Nothing is sent: it ends when the last client has dropped its end.
             let _ = all_ready.recv();
             let announced = if clients.is_ok() { began() } else { Ok(()) };
-            self.shared.stop.fetch_or(announced.is_err() || clients.is_err(), Relaxed);
+            if announced.is_err() || clients.is_err() {
+                self.shared.stop();
+            }
             drop(closed);
             let ends: Vec<_> = clients?.into_iter().map(|client| client.join()).collect();
             announced?;
@@ -324,7 +325,8 @@ impl Job<'_> {
             (None, Sampling::Every) => self.driven(way, client, Every::new(buffers)),
             (None, Sampling::OneIn(every)) => self.driven(way, client, OneIn::new(every.max(1), buffers)),
             (None, Sampling::Group(size)) => {
-                self.driven(way, client, Grouped::new(size.max(1), self.ops.threads.max(1)))
+                let only_client = self.ops.threads <= 1 && self.shared.either.is_none();
+                self.driven(way, client, Grouped::new(size.max(1), only_client))
             }
         }
     }

@@ -145,9 +145,9 @@ pub(super) struct Grouped {
 }
 
 impl Grouped {
-    /// CPU time of the whole process where there is one client, else of the client's thread.
-    pub(super) fn new(size: u64, clients: u32) -> Self {
-        let cpu = if clients == 1 { process_cpu } else { thread_cpu };
+    /// CPU time of the whole process, threads of the engine included, if it has no further clients; else of the client's thread.
+    pub(super) fn new(size: u64, only_client: bool) -> Self {
+        let cpu = if only_client { process_cpu } else { thread_cpu };
         Self { size, inside: 0, cpu, since: (0, 0), sum: (0, 0), closed: Vec::new() }
     }
 
@@ -349,16 +349,16 @@ mod tests {
     #[test]
     fn groups_span_chunks_and_an_incomplete_one_is_left_out() {
         let mut samples = Samples::default();
-        drive(&mut Grouped::new(10, 1), &mut samples, &[7, 7, 7, 9]);
+        drive(&mut Grouped::new(10, true), &mut samples, &[7, 7, 7, 9]);
         assert_eq!(samples.groups.unwrap().into_groups().wall.len(), 3);
         let mut samples = Samples::default();
-        drive(&mut Grouped::new(10, 2), &mut samples, &[9]);
+        drive(&mut Grouped::new(10, false), &mut samples, &[9]);
         assert_eq!(samples.groups.unwrap().into_groups().wall.len(), 0);
     }
 
     #[test]
     fn time_between_two_chunks_is_in_no_group() {
-        let mut grouped = Grouped::new(2, 1);
+        let mut grouped = Grouped::new(2, true);
         grouped.begin(1_000_000);
         grouped.before(0);
         grouped.end(1_000_700);

@@ -108,10 +108,9 @@ pub(crate) fn given_times(node: Option<&Node>, variants: &[Variant], problems: &
     for node in listed.flat_map(|node| node.list().unwrap_or(std::slice::from_ref(node))) {
         let Some(name) = node.text().and_then(|text| text.parse::<MetricName>().ok()) else { continue };
         let phases = variants.iter().flat_map(|variant| &variant.spec.phases);
-        let mut given = phases.filter(|phase| phase.name == name.phase);
-        if let Some(given) = given.find_map(|phase| phase.prescribes(name.instance.as_deref(), name.key.metric)) {
-            let message = format!("`{name}` does not measure speed: `{}` {}", name.phase, given.why);
-            let hint = format!("compare {}, such as `{}.latency.p50`", given.instead, name.phase);
+        let mut own = phases.filter(|phase| phase.name == name.phase);
+        if let Some((message, instead)) = own.find_map(|phase| phase.is_no_speed(&name)) {
+            let hint = format!("compare {instead}");
             problems.add(Problem::new(node.span.clone(), message).hint(hint));
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::node::Node;
 use crate::problem::quoted;
-use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::metric::MetricName;
 use prony_model::program::{OfReplicas, ROLES, of_replicas};
 use prony_model::spec::BACKGROUND;
 
@@ -57,9 +57,9 @@ pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> O
             return Some((message, Some(hint)));
         }
         let message =
-            format!("`{name}`: memory, CPU time and what is stored are those of the process, not of its background");
+            format!("`{name}`: memory, CPU time and what is stored are known of the process, not of its background");
         let hint = format!("write `{}.{}`", name.phase, name.key);
-        return is_of_process(name.key).then_some((message, Some(hint)));
+        return (name.key.stat.is_some() || !name.key.metric.is_of_operations()).then_some((message, Some(hint)));
     }
     let replicas: Vec<&Started> = phases.replicas.iter().filter(|started| started.most > 0).collect();
     if let (Some(of), false) = (of_replicas(instance, roles), replicas.is_empty()) {
@@ -81,21 +81,6 @@ pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> O
         ),
         minus,
     ))
-}
-
-/// Whether the operating system counts it, for all threads of a process.
-fn is_of_process(key: MetricKey) -> bool {
-    use Metric::{
-        Cached, CachedBytes, Cpu, CpuSystem, CpuUser, CpuWait, DeviceWritten, Disk, DiskLength, Flushes, Fsyncs,
-        MajorFaults, MinorFaults, OnCpu, Read, SwitchesForced, SwitchesVoluntary, Wall, Written,
-    };
-    let counted =
-        matches!(
-            key.metric,
-            Cached | CachedBytes | Disk | DiskLength | DeviceWritten | Flushes | Read | Wall | Written
-        ) || matches!(key.metric, Cpu | CpuSystem | CpuUser | CpuWait | OnCpu | MajorFaults | MinorFaults | Fsyncs)
-            || matches!(key.metric, SwitchesForced | SwitchesVoluntary);
-    key.stat.is_some() || counted
 }
 
 /// The fault where replicas have metrics, but not those that the name means.

@@ -58,7 +58,7 @@ pub(super) static BESIDE: [Field; 1] = [optional(
     "none",
     "Operations that further clients repeat until the phase's operations have ended, such as \
      `background = { get = { threads = 2 } }` while a phase writes. Their metrics have the instance `background`: \
-     `load.background.rate`.",
+     `update.background.rate`.",
 )];
 
 /// `background = { ... }`.

@@ -50,19 +50,38 @@ fn metrics_of_a_background_exist_where_there_is_one() {
     assert!(of("write.background.rate").ends_with("phase `write` has no background | these phases have one: `work`"));
     let time = of("work.background.time");
     assert!(
-        time.contains("`work` lasts until the phase's own operations end | compare its rate or latencies"),
+        time.contains(
+            "the background of `work` ends with the phase's own operations | compare its rate or latencies, such as \
+             `work.background.latency.p50`"
+        ),
         "{time}"
     );
 }
 
 #[test]
-fn cpu_time_beside_a_background_is_no_speed() {
+fn amounts_of_the_process_are_no_speed_beside_a_background() {
     let phase = "update = {}\nbackground = { get = { rate = \"100/s\", threads = \"{readers}\" } }";
     let experiment = sound(&store("lmdb", phase));
     let spec = &experiment.variants()[0].spec.phases[1];
     assert!(spec.prescribes(None, Metric::Cpu).is_some() && spec.prescribes(None, Metric::Time).is_none());
-    let cpu = faults(&format!("{}metric = \"work.cpu\"\n", store("lmdb", phase)));
-    assert!(cpu.contains("includes what its background does"), "{cpu}");
+    let of = |phase: &str, metric: &str| faults(&format!("{}metric = \"{metric}\"\n", store("lmdb", phase)));
+    let cpu = of(phase, "work.cpu");
+    assert!(cpu.contains("`work` includes what its background does | compare its time, rate or latencies"), "{cpu}");
+    let writer = "get = {}\nbackground = { update = { threads = \"{readers}\" } }";
+    for metric in ["wall", "cpu.wait", "faults.major", "read"] {
+        assert!(of(phase, &format!("work.{metric}")).contains("includes what its background does"), "{metric}");
+    }
+    for metric in ["fdatasync", "written", "flushes"] {
+        assert_eq!(of(phase, &format!("work.{metric}")), "no faults", "readers write nothing");
+        assert!(of(writer, &format!("work.{metric}")).contains("includes what its background does"), "{metric}");
+    }
+    for metric in ["time", "gap.cpu", "anon.max", "disk", "pressure.io"] {
+        assert_eq!(of(writer, &format!("work.{metric}")), "no faults");
+    }
+    for metric in ["fdatasync", "anon.max", "disk", "pressure.io", "wall"] {
+        let found = of(writer, &format!("work.background.{metric}"));
+        assert!(found.contains("are known of the process, not of its background"), "{found}");
+    }
 }
 
 #[test]
@@ -90,6 +109,10 @@ fn backgrounds_that_cannot_run_are_refused() {
         ),
         of("memory", "get = { transaction = \"single\" }\nbackground = { update = {} }"),
         of("memory", "update = {}\nbackground = { get = { transaction = { batch = 5 } } }"),
+        of(
+            "memory",
+            "update = { transaction = \"open\" }\n[[phase]]\nname = \"more\"\nget = {}\nbackground = { get = {} }\n[[phase]]\nname = \"end\"\ncommit = {}",
+        ),
     ];
     insta::assert_snapshot!(all.join("\n"), @r#"
     13:24 a background ends with the phase: it has no `count` | leave `count` out
@@ -105,10 +128,11 @@ fn backgrounds_that_cannot_run_are_refused() {
     13:16 groups of operations (`sample`) are not recorded of a background | leave `sample` out: latencies of single operations are recorded
     13:16 the transaction of a background ends with the phase | write `transaction = "single"`
     13:16 `logfile` does not keep keys in order, so it cannot scan | leave the variant out with `[design] skip`, or the phase with `when`
-    13:16 commits of `memory` wait for readers: with one transaction over the whole phase, the phase and its background would wait for each other | leave the variant out with `[design] skip`, or the phase with `when`
+    13:16 commits of `memory` wait for readers: with a transaction that lasts as long as the phase, the phase and its background would wait for each other | leave the variant out with `[design] skip`, or the phase with `when`
     16:16 the background would wait for the transaction of phase `work`, which is open | put a phase with `commit = {}` before it
-    13:16 commits of `memory` wait for readers: with one transaction over the whole phase, the phase and its background would wait for each other | leave the variant out with `[design] skip`, or the phase with `when`
+    13:16 commits of `memory` wait for readers: with a transaction that lasts as long as the phase, the phase and its background would wait for each other | leave the variant out with `[design] skip`, or the phase with `when`
     no faults
+    16:16 commits of `memory` wait for readers: with a transaction that lasts as long as the phase, the phase and its background would wait for each other | leave the variant out with `[design] skip`, or the phase with `when`
     "#);
 }
 

@@ -7,7 +7,6 @@ pub mod limits;
 mod memory;
 pub mod quiesce;
 pub mod reference_workload;
-mod write_unit;
 
 pub use capability::{Capability, State, capabilities};
 pub use conditions::moment;
@@ -16,4 +15,3 @@ pub use limits::machine_limits;
 pub use memory::warm_memory;
 pub use quiesce::quiesce;
 pub use reference_workload::ReferenceWorkload;
-pub use write_unit::{is_coarse, write_unit};

@@ -7,9 +7,9 @@ use prony_model::reading::Reading;
 use prony_model::record::Quiesced;
 use prony_model::units::{Bytes, Nanos};
 
-use super::facts::kib;
 use crate::clock::Clock;
-use crate::why::{parse_with, read_text, why};
+use crate::sample::snapshot::unwritten;
+use crate::why::why;
 
 /// Dirty and writeback pages below which the machine counts as quiet.
 const LOW: Bytes = Bytes::from_mib(8);
@@ -20,12 +20,7 @@ const STEP: Nanos = Nanos::from_millis(20);
 pub fn quiesce(directory: &Path, cap: Nanos, clock: &impl Clock) -> Quiesced {
     let began = clock.now();
     let synced = sync(directory);
-    wait(began, synced, cap, clock, machine_unwritten)
-}
-
-/// Dirty and writeback pages of the whole machine.
-pub(crate) fn machine_unwritten() -> Reading<Bytes> {
-    parse_with(read_text("/proc/meminfo"), "`/proc/meminfo`", unwritten)
+    wait(began, synced, cap, clock, unwritten)
 }
 
 fn sync(directory: &Path) -> Reading<()> {
@@ -34,10 +29,6 @@ fn sync(directory: &Path) -> Reading<()> {
         Ok(()) => Reading::Measured(()),
         Err(error) => Reading::Missing(why(&format!("syncfs of `{}`", directory.display()), &error)),
     }
-}
-
-fn unwritten(meminfo: &str) -> Option<Bytes> {
-    Some(kib(meminfo, "Dirty:")? + kib(meminfo, "Writeback:")?)
 }
 
 fn wait(
@@ -97,12 +88,5 @@ mod tests {
         assert_eq!((busy.quiet, busy.waited), (false, Nanos::from_secs(2)));
         let blind = waited(|| Reading::Missing(Why::NotSupported("no procfs".into())));
         assert_eq!((blind.quiet, blind.waited), (false, Nanos::ZERO));
-    }
-
-    #[test]
-    fn both_kinds_of_pages_count() {
-        let text = "Dirty:  612 kB\nWriteback:  4 kB\nWritebackTmp: 9 kB\n";
-        assert_eq!(unwritten(text), Some(Bytes::from_kib(616)));
-        assert_eq!(unwritten("Dirty: 612 kB\n"), None);
     }
 }

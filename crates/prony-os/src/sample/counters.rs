@@ -17,10 +17,8 @@ pub struct Counters {
     pub cpu_wait: Reading<Nanos>,
     /// Bytes read from the block layer.
     pub read: Reading<Bytes>,
-    /// Bytes handed to the block layer, as the kernel counts them: see [`super::parse::Io::written`].
+    /// Bytes handed to the block layer.
     pub written: Reading<Bytes>,
-    /// Bytes passed to calls such as write(2).
-    pub passed: Reading<Bytes>,
     /// Page faults without disk.
     pub minor_faults: u64,
     /// Page faults with disk.
@@ -44,7 +42,6 @@ impl Default for Counters {
             cpu_wait: Reading::Measured(Nanos::ZERO),
             read: Reading::Measured(Bytes::default()),
             written: Reading::Measured(Bytes::default()),
-            passed: Reading::Measured(Bytes::default()),
             minor_faults: 0,
             major_faults: 0,
             switches_voluntary: 0,
@@ -65,7 +62,6 @@ impl Counters {
             cpu_wait: self.cpu_wait.clone().and(other.cpu_wait.clone(), nanos),
             read: self.read.clone().and(other.read.clone(), bytes),
             written: self.written.clone().and(other.written.clone(), bytes),
-            passed: self.passed.clone().and(other.passed.clone(), bytes),
             minor_faults: f(self.minor_faults, other.minor_faults),
             major_faults: f(self.major_faults, other.major_faults),
             switches_voluntary: f(self.switches_voluntary, other.switches_voluntary),

@@ -147,6 +147,12 @@ fn line<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
 }
 
+/// Dirty and writeback pages by `/proc/meminfo`.
+pub fn unwritten(text: &str) -> Option<Bytes> {
+    let of = |key| line(text, key)?.strip_suffix("kB")?.trim().parse().ok().map(Bytes::from_kib);
+    Some(of("Dirty:")? + of("Writeback:")?)
+}
+
 /// One thread by its `schedstat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedStat {
@@ -168,22 +174,10 @@ pub fn schedstat(text: &str) -> Option<SchedStat> {
     })
 }
 
-/// Bytes that a process has moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Io {
-    /// `read_bytes`: read from the block layer.
-    pub read: Bytes,
-    /// `write_bytes`: pages that became dirty. The kernel counts the whole folio of a page (`folio_account_dirtied` in
-    /// mm/page-writeback.c), which may be far larger than what was written.
-    pub written: Bytes,
-    /// `wchar`: passed to calls such as write(2), whatever they write to.
-    pub passed: Bytes,
-}
-
-/// Reads `/proc/PID/io`.
-pub fn io(text: &str) -> Option<Io> {
+/// Reads `read_bytes` and `write_bytes` of `/proc/PID/io`.
+pub fn io(text: &str) -> Option<(Bytes, Bytes)> {
     let number = |key| line(text, key)?.parse().ok().map(Bytes::from_bytes);
-    Some(Io { read: number("read_bytes:")?, written: number("write_bytes:")?, passed: number("wchar:")? })
+    Some((number("read_bytes:")?, number("write_bytes:")?))
 }
 
 /// Reads the proportional set size of `/proc/PID/smaps_rollup`.
@@ -351,10 +345,16 @@ mod tests {
     }
 
     #[test]
+    fn dirty_pages_and_those_under_writeback_count() {
+        let text = "Dirty:  612 kB\nWriteback:  4 kB\nWritebackTmp: 9 kB\n";
+        assert_eq!(unwritten(text), Some(Bytes::from_kib(616)));
+        assert_eq!(unwritten("Dirty: 612 kB\n"), None);
+    }
+
+    #[test]
     fn io_takes_what_reached_the_block_layer() {
         let text = "rchar: 6976\nwchar: 5\nsyscr: 10\nsyscw: 0\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 1\n";
-        let [read, written, passed] = [4096, 8192, 5].map(Bytes::from_bytes);
-        assert_eq!(io(text), Some(Io { read, written, passed }));
+        assert_eq!(io(text), Some((Bytes::from_bytes(4096), Bytes::from_bytes(8192))));
         assert_eq!(io("rchar: 1\n"), None);
     }
 

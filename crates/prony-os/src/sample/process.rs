@@ -10,7 +10,7 @@ use prony_model::record::ProcessSample;
 use prony_model::units::{Bytes, Nanos};
 
 use super::counters::Counters;
-use super::parse::{self, Io, Memory, Stat};
+use super::parse::{self, Memory, Stat};
 use super::proc_file::{ProcFile, ended, read_once};
 use super::snapshot::ProcessSnapshot;
 use super::threads::{STALE, Threads};
@@ -204,8 +204,7 @@ impl Process {
         let counters = &mut last.counters;
         counters.on_cpu = last.inherited.on_cpu.clone().map(|inherited| clock + inherited);
         if let Some(io) = io {
-            counters.read = io.clone().map(|io| io.read);
-            (counters.written, counters.passed) = (io.clone().map(|io| io.written), io.map(|io| io.passed));
+            (counters.read, counters.written) = (io.clone().map(|io| io.0), io.map(|io| io.1));
         }
         (last.memory, last.vsz, self.observed_at) = (memory, self.vsz, ask.at);
         Ok(last)
@@ -233,9 +232,8 @@ impl Process {
             cpu_system: ticks(stat.system, tick),
             on_cpu,
             cpu_wait,
-            read: io.clone().map(|io| io.read),
-            written: io.clone().map(|io| io.written),
-            passed: io.map(|io| io.passed),
+            read: io.clone().map(|io| io.0),
+            written: io.map(|io| io.1),
             minor_faults: stat.minor_faults,
             major_faults: stat.major_faults,
             switches_voluntary,
@@ -246,7 +244,7 @@ impl Process {
 
     /// # Errors
     /// Where the process has ended since its `stat` was read: what it wrote was in the last round, or is in none.
-    fn read_io(&self, buffer: &mut Vec<u8>) -> io::Result<Reading<Io>> {
+    fn read_io(&self, buffer: &mut Vec<u8>) -> io::Result<Reading<(Bytes, Bytes)>> {
         let what = "`/proc/PID/io`";
         match self.io.text(buffer) {
             Ok(text) => Ok(parsed(parse::io(&text), what)),

@@ -48,7 +48,8 @@ pub struct Snapshot {
     pub disk: Reading<DiskUsage>,
     /// Pages of the store's files in the page cache.
     pub cached: Reading<Residency>,
-    /// Dirty and writeback pages: of the store's files, of the whole machine where it is not known which these are.
+    /// Dirty and writeback pages: of the store's files, of the whole machine where it is not known which these are. The kernel
+    /// counts whole folios, of which one page may be dirty.
     pub unwritten: Reading<Bytes>,
 }
 
@@ -112,6 +113,11 @@ pub fn pressure() -> Pressure {
         parse_with(read_text(&path), &format!("`{path}`"), parse::pressure)
     };
     Pressure { cpu: of("cpu"), io: of("io"), memory: of("memory") }
+}
+
+/// Dirty and writeback pages of the whole machine, now.
+pub(crate) fn unwritten() -> Reading<Bytes> {
+    parse_with(read_text("/proc/meminfo"), "`/proc/meminfo`", parse::unwritten)
 }
 
 /// CPU time of a control group, v1 (`cpuacct`) or v2, by its directory.

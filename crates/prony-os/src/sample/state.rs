@@ -13,12 +13,11 @@ use super::parse::{GroupCpu, listed};
 use super::proc_file::{ended, read_once};
 use super::process::{Ask, Detail, Observation, Process};
 use super::series::Store;
-use super::snapshot::{GroupFiles, ProcessSnapshot, Snapshot, group_cpu, pressure};
+use super::snapshot::{GroupFiles, ProcessSnapshot, Snapshot, group_cpu, pressure, unwritten};
 use super::sync::{SyncCounters, SyncCounts};
 use super::tree::{Finder, Root};
 use crate::cache;
 use crate::clock::{monotonic, scheduler_tick, thread_cpu};
-use crate::host::quiesce::machine_unwritten;
 use crate::sys::cpu_clock::process_cpu;
 use crate::why::why;
 
@@ -47,9 +46,6 @@ pub struct Settings {
     /// After how long the first round is taken, counted from the begin of sampling or, by [`super::Samplers::begin`], of the
     /// subject; rounds are closer together then (`step`).
     pub first: Nanos,
-    /// Whether the kernel counts far more bytes as written than were written ([`crate::host::write_unit`]): to watch whether
-    /// processes still write, those that they pass to calls then serve.
-    pub coarse_writes: bool,
     /// Whether the first snapshot reads nothing of processes, and none reads the machine's pressure: for trials that are
     /// shorter than such a snapshot.
     pub lean: bool,
@@ -88,7 +84,6 @@ impl Default for Settings {
             reset_peaks: true,
             foreign: None,
             first: Nanos::ZERO,
-            coarse_writes: false,
             lean: false,
         }
     }
@@ -379,9 +374,6 @@ impl State {
         if let Reading::Measured(group) = self.group() {
             totals.entry(String::new()).or_default().on_cpu = Reading::Measured(group.total);
         }
-        if self.settings.coarse_writes {
-            totals.values_mut().for_each(|counters| counters.written = counters.passed.clone());
-        }
         totals
     }
 
@@ -450,7 +442,7 @@ impl State {
             Reading::Measured(store) => store,
             Reading::Missing(why) => {
                 let read = self.device.measured().is_some();
-                let unwritten = if read { machine_unwritten() } else { Reading::Missing(why.clone()) };
+                let unwritten = if read { unwritten() } else { Reading::Missing(why.clone()) };
                 return StoreReading { unwritten, ..StoreReading::missing(why) };
             }
         };
@@ -493,7 +485,6 @@ fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation
     let counters = Counters {
         read: observation.counters.read.clone(),
         written: observation.counters.written.clone(),
-        passed: observation.counters.passed.clone(),
         // Its child is the subject itself.
         child_faults: 0,
         ..observation.inherited.clone()

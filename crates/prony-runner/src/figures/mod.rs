@@ -25,7 +25,7 @@ use prony_model::program::Trigger;
 use prony_model::protocol::PhaseReport;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{
-    Answer, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
+    Answer, BACKGROUND_ERROR, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
 };
 use prony_model::spec::{BACKGROUND, PhaseSpec, Sign};
 use prony_model::units::Nanos;
@@ -301,7 +301,7 @@ fn reported(spec: &PhaseSpec, observed: Observed, tracked: &PhaseState) -> Obser
         let named = |name: &str| format!("{BACKGROUND} {name}");
         let theirs = background.histograms.iter();
         histograms.extend(theirs.map(|h| HistogramRecord { operation: named(&h.operation), ..h.clone() }));
-        errors.extend(background.error_texts.iter().map(|(text, count)| (format!("{BACKGROUND}: {text}"), *count)));
+        errors.extend(background.error_texts.iter().map(|(text, count)| (format!("{BACKGROUND_ERROR}{text}"), *count)));
         disk_full += background.disk_full;
     }
     let mut readings = observed.phase.readings;

@@ -67,9 +67,7 @@ pub(crate) fn remarks(near: &Path, record: &TrialRecord, watched: &Watched, work
     });
     let beside = reports().filter_map(|(phase, tracked)| {
         let (own, background) = (tracked.report.as_ref()?, tracked.report.as_ref()?.background.as_ref()?);
-        // An open loop waits between its operations.
-        let overlap = background.overlap.filter(|_| background.lag.is_none())?;
-        guard::background::apart(&phase.name, (own.time, background.time), overlap)
+        guard::background::apart(&phase.name, own, background)
     });
     notes.flatten().chain(beside).chain(apart).chain(nearly_full(near, record)).chain(closing).collect()
 }

@@ -1,63 +1,85 @@
-//! Removes numbers of bytes written that are too large. Pure functions.
+//! Removes numbers of bytes written that may be far too large. Pure functions.
 //!
 //! The kernel counts a page as written when it becomes dirty, and counts the whole folio of the page: with the large folios of
-//! many file systems up to 2 MiB where 4 KiB are overwritten. No other account of single processes exists. But what became dirty
-//! in a phase was written by the device in it, or is dirty at its end: of the store, or of the machine where it is not known
-//! which files a program writes. A number above that sum is not true; a lower one is at most the rest of the sum, which other
-//! processes may have written, too large.
+//! many file systems up to 2 MiB where 4 KiB are overwritten. Its counts of dirty pages have the same error, and there is no other
+//! account of single processes. So a number counts only if the device confirms it: the device wrote as much in the phase, and
+//! little was dirty at its begin that it could have written instead.
 
 use prony_analysis::conclude::Observed;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::MetricKeyText;
+use prony_model::record::{MetricKeyText, PhaseRecord};
 use prony_model::units::Bytes;
-use prony_os::host::is_coarse;
+use prony_os::sample::Snapshot;
+use prony_os::write_unit::is_coarse;
 
 use crate::watched::Watched;
 
-/// Phases without the bytes written that the kernel counted too many of. `unit` is what it counts for one page; asked only
-/// where a number is in doubt.
+/// By what share a number may exceed what the device wrote: counters are read one after the other.
+const SLACK: f64 = 0.01;
+
+/// Which share of what the device wrote may have been dirty at the begin of the phase. A number is too large by at most about
+/// this share.
+const DIRTY: f64 = 0.1;
+
+/// Phases without the bytes written that the device does not confirm, where the kernel counts whole folios. `unit` is what it
+/// counts for one page; asked only where a number is in doubt.
 pub(crate) fn checked(
     mut observed: Vec<Observed>,
     watched: &Watched,
     unit: impl Fn() -> Reading<Bytes>,
 ) -> Vec<Observed> {
     let written = MetricKeyText(MetricKey::amount(Metric::Written));
-    for (one, end) in observed.iter_mut().zip(&watched.end) {
-        let snapshot = end.map_or(watched.snapshots.last(), |end| watched.snapshots.get(end));
-        let dirty = snapshot.and_then(|snapshot| snapshot.unwritten.measured());
-        let device = one.phase.reading(MetricKey::amount(Metric::DeviceWritten)).and_then(Reading::measured);
-        let most = device.zip(dirty).map(|(device, dirty)| device + dirty.as_bytes() as f64);
-        let values = one.phase.readings.values().filter_map(|readings| readings.get(&written)?.measured());
-        let largest = values.copied().fold(0.0, f64::max);
-        if largest <= most.unwrap_or(0.0) {
-            continue;
-        }
+    for (one, begin) in observed.iter_mut().zip(&watched.begin) {
+        let begin = begin.and_then(|begin| watched.snapshots.get(begin));
+        let Some(doubt) = doubt(&one.phase, begin) else { continue };
         let unit = unit();
         if !is_coarse(&unit) {
             continue;
         }
-        let why = too_many(largest, most, unit.measured().copied().unwrap_or_default());
+        let unit = unit.measured().copied().unwrap_or_default();
+        let why = format!(
+            "the kernel counts up to {unit} as written where one page of a file is overwritten (a large folio): {doubt}"
+        );
         for readings in one.phase.readings.values_mut() {
             if let Some(reading) = readings.get_mut(&written).filter(|reading| reading.measured().is_some()) {
-                *reading = Reading::Missing(why.clone());
+                *reading = Reading::Missing(Why::NotSupported(why.clone().into()));
             }
         }
     }
     observed
 }
 
-fn too_many(counted: f64, most: Option<f64>, unit: Bytes) -> Why {
+/// Why the largest number of bytes written in a phase may be too large.
+fn doubt(phase: &PhaseRecord, begin: Option<&Snapshot>) -> Option<String> {
+    let written = phase.readings.keys().filter_map(|instance| phase.amount_of(instance, Metric::Written));
+    let largest = written.fold(0.0, f64::max);
+    if largest == 0.0 {
+        return None;
+    }
     let amount = |bytes: f64| Bytes::from_bytes(bytes as u64);
-    let than = match most {
-        Some(most) => format!("{} were written to the device or remained in memory", amount(most)),
-        None => "it is not known how much the device wrote".to_owned(),
+    let counted = format!("it counted {}", amount(largest));
+    let device = match phase.reading(MetricKey::amount(Metric::DeviceWritten)) {
+        Some(Reading::Measured(device)) => *device,
+        Some(Reading::Missing(why)) => {
+            return Some(format!("{counted}, and what the device wrote is not known: {why}"));
+        }
+        None => return Some(format!("{counted}, and what the device wrote is not known")),
     };
-    let why = format!(
-        "the kernel counts up to {unit} where one page of a file is overwritten (a large folio): it counted {}, but {than}",
-        amount(counted)
-    );
-    Why::NotSupported(why.into())
+    let Some(dirty) = begin.and_then(|begin| begin.unwritten.measured()) else {
+        return Some(format!("{counted}, and how many pages were dirty before the phase is not known"));
+    };
+    if largest > device * (1.0 + SLACK) {
+        return Some(format!("{counted}, but the device wrote {} in the phase", amount(device)));
+    }
+    let dirty = dirty.as_bytes() as f64;
+    (dirty > DIRTY * device).then(|| {
+        format!(
+            "{counted}, and of the {} that the device wrote up to {} were dirty before",
+            amount(device),
+            amount(dirty)
+        )
+    })
 }
 
 #[cfg(test)]
@@ -67,14 +89,15 @@ mod tests {
     use super::*;
     use crate::figures::span::tests::{snapshot, watched};
     use prony_analysis::conclude::Reached;
-    use prony_model::record::{Completion, PhaseRecord};
+    use prony_model::record::Completion;
     use prony_model::units::Nanos;
 
-    /// A phase with these bytes written by the tree, by a replica and by the device, and so many dirty at the end.
+    /// A phase in which the tree and a replica wrote these bytes, and the device `device`, with so many dirty before.
     fn phase(written: [f64; 2], device: Option<f64>, dirty: Option<u64>, unit: u64) -> [Reading<f64>; 2] {
         let key = |metric| MetricKeyText(MetricKey::amount(metric));
         let mut whole = BTreeMap::from([(key(Metric::Written), Reading::Measured(written[0]))]);
-        whole.extend(device.map(|device| (key(Metric::DeviceWritten), Reading::Measured(device))));
+        let device = device.map_or(Reading::Missing(Why::NotApplicable), Reading::Measured);
+        whole.insert(key(Metric::DeviceWritten), device);
         let replica = BTreeMap::from([(key(Metric::Written), Reading::Measured(written[1]))]);
         let record = PhaseRecord {
             name: "write".into(),
@@ -90,32 +113,44 @@ mod tests {
             answer: None,
             errors: BTreeMap::new(),
         };
-        let mut end = snapshot(1000, 0, &[7]);
-        end.unwritten = dirty.map_or(Reading::Missing(Why::NotApplicable), |n| Reading::Measured(Bytes::from_bytes(n)));
-        let mut watched = watched(vec![snapshot(0, 0, &[7]), end, snapshot(2000, 0, &[])], vec![]);
-        watched.end = vec![Some(1)];
+        let mut begin = snapshot(1000, 0, &[7]);
+        begin.unwritten =
+            dirty.map_or(Reading::Missing(Why::NotApplicable), |n| Reading::Measured(Bytes::from_bytes(n)));
+        let mut watched = watched(vec![snapshot(0, 0, &[7]), begin, snapshot(2000, 0, &[])], vec![]);
+        watched.begin = vec![Some(1)];
         let unit = || Reading::Measured(Bytes::from_bytes(unit));
         let found = checked(vec![Observed::new(record, Reached::OwnEnd)], &watched, unit).remove(0).phase.readings;
         ["", "replica.1"].map(|instance| found[instance][&key(Metric::Written)].clone())
     }
 
     #[test]
-    fn bytes_that_no_device_wrote_are_missing_where_folios_are_large() {
+    fn bytes_that_the_device_does_not_confirm_are_missing_where_folios_are_large() {
         let (page, folio) = (rustix::param::page_size() as u64, 2 << 20);
         let stays = |found: &[Reading<f64>; 2]| found.iter().all(|reading| reading.measured().is_some());
-        assert!(stays(&phase([100e6, 40e6], Some(60e6), Some(40_000_000), folio)), "the rest is dirty");
+        assert!(stays(&phase([100e6, 40e6], Some(99.5e6), Some(9_000_000), folio)), "read one after the other");
         assert!(stays(&phase([100e6, 40e6], Some(50e6), Some(40_000_000), page)), "a file system may compress");
         assert!(stays(&phase([0.0, 0.0], None, None, folio)));
-        for found in [
-            phase([100e6, 40e6], Some(50e6), Some(40_000_000), folio),
-            phase([100e6, 40e6], None, Some(40_000_000), folio),
-            phase([20e6, 40e6], Some(30e6), Some(0), folio),
-        ] {
-            assert!(found.iter().all(|reading| reading.measured().is_none()), "{found:?}");
-        }
-        let [Reading::Missing(why), _] = phase([100e6, 40e6], Some(50e6), Some(0), folio) else { panic!("measured") };
-        let said = "the kernel counts up to 2.1 MB where one page of a file is overwritten (a large folio): it counted 100.0 MB, \
-                    but 50.0 MB were written to the device or remained in memory";
-        assert!(why.to_string().ends_with(said), "{why}");
+        let text = |found: [Reading<f64>; 2]| match found {
+            [Reading::Missing(why), Reading::Missing(_)] => {
+                why.to_string().split(": ").last().unwrap_or_default().to_owned()
+            }
+            other => panic!("{other:?}"),
+        };
+        let of = |written, device, dirty| text(phase(written, device, dirty, folio));
+        assert_eq!(
+            of([100e6, 40e6], Some(90e6), Some(0)),
+            "it counted 100.0 MB, but the device wrote 90.0 MB in the phase"
+        );
+        assert_eq!(
+            of([20e6, 40e6], Some(30e6), Some(0)),
+            "it counted 40.0 MB, but the device wrote 30.0 MB in the phase"
+        );
+        assert_eq!(
+            of([20e6, 0.0], Some(30e6), Some(4_000_000)),
+            "it counted 20.0 MB, and of the 30.0 MB that the device wrote up to 4.0 MB were dirty before"
+        );
+        let unknown = of([20e6, 0.0], Some(30e6), None);
+        assert_eq!(unknown, "it counted 20.0 MB, and how many pages were dirty before the phase is not known");
+        assert!(phase([20e6, 0.0], None, Some(0), folio)[0].measured().is_none());
     }
 }

@@ -17,7 +17,6 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::ProcessSample;
 use prony_model::spec::{Limits, TrialSpec};
 use prony_model::units::Nanos;
-use prony_os::host::is_coarse;
 use prony_os::launch::{Finished, LaunchSpec, Process, Reusable, Scratch, Started};
 use prony_os::limits::Group;
 use prony_os::sample::counters::Counters;
@@ -91,10 +90,7 @@ impl Environment {
             let started = context.environments.samplers();
             started.map_err(|source| Error::Setup { doing: "start the sampler", source })
         };
-        let coarse_writes =
-            spec.phases.iter().any(|phase| phase.action.settles().next().is_some()) && is_coarse(context.write_unit());
-        let hertz = context.experiment.observe().hertz;
-        let settings = Settings { hertz, store, device, coarse_writes, ..Settings::default() };
+        let settings = Settings { hertz: context.experiment.observe().hertz, store, device, ..Settings::default() };
         let (Some(supervisor), Some(common)) = (self.supervisor.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
             let first = if spec.subject.program().is_some() { FIRST } else { Nanos::ZERO };

@@ -169,7 +169,6 @@ impl Ran {
             cpu_wait: not_inherited(),
             read: more(all.read, usage.read),
             written: more(all.written, usage.written),
-            passed: Reading::Missing(Why::NotSupported(NOT_INHERITED.into())),
             minor_faults: all.minor_faults.saturating_sub(usage.minor_faults),
             major_faults: all.major_faults.saturating_sub(usage.major_faults),
             switches_voluntary: all.switches_voluntary.saturating_sub(usage.switches_voluntary),

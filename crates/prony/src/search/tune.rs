@@ -160,11 +160,8 @@ fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Err
     let phases: Vec<&str> = all().map(|phase| phase.name.as_str()).collect();
     let name = &wanted.objective;
     let mut own = all().filter(|phase| phase.name == name.phase);
-    if let Some(given) = own.find_map(|phase| phase.prescribes(name.instance.as_deref(), name.key.metric)) {
-        return Err(Error::Arguments {
-            message: format!("`{name}` does not measure speed: `{}` {}", name.phase, given.why),
-            hint: format!("use {}, such as `{}.latency.p50`", given.instead, name.phase),
-        });
+    if let Some((message, instead)) = own.find_map(|phase| phase.is_no_speed(name)) {
+        return Err(Error::Arguments { message, hint: format!("use {instead}") });
     }
     let figures = std::iter::once(&wanted.objective).chain(wanted.constraints.iter().flat_map(Constraint::metrics));
     for figure in figures {

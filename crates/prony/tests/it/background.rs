@@ -60,6 +60,8 @@ fn background_runs_beside_the_phase_on_every_engine() {
         assert_eq!(of_background(trial, "update", Metric::Misses), 0.0);
         assert!(!trial.phases[2].answer.as_ref().unwrap().comparable);
     }
+    let tables = String::from_utf8(bench.prony(&["show", "--all"]).stdout).unwrap();
+    assert!(tables.contains("background.rate, /s") && tables.contains("background.latency.p99"), "{tables}");
 }
 
 /// How much a store takes on the disk after updates beside a reader with this transaction.

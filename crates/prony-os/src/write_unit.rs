@@ -9,16 +9,19 @@ use prony_model::reading::Reading;
 use prony_model::units::Bytes;
 
 use crate::launch::Scratch;
-use crate::sample::parse::{self, Io};
+use crate::sample::parse;
 use crate::why::why;
 
 /// The largest folio of most file systems.
 const SIZE: usize = 2 << 20;
 
+/// How many places are tried: where memory is fragmented, the kernel makes smaller folios.
+const PLACES: u64 = 4;
+
 /// By how much `write_bytes` of `/proc/PID/io` grows where one page of a file in `directory` is overwritten. It counts pages
 /// that become dirty, and of a large folio all its pages at once (`folio_account_dirtied` in mm/page-writeback.c): a page, or
 /// up to 2 MiB where the file system has large folios (XFS since Linux 5.18, ext4 since 6.16) and the file was written in
-/// large pieces. Nothing in memory file systems. Writes 2 MiB, syncs them, and removes them.
+/// large pieces. Nothing in memory file systems. The largest of a few places of a file; writes 8 MiB, syncs and removes them.
 pub fn write_unit(directory: &Path) -> Reading<Bytes> {
     match measured(directory) {
         Ok(unit) => Reading::Measured(unit),
@@ -36,20 +39,28 @@ fn measured(directory: &Path) -> io::Result<Bytes> {
     let path = scratch.path().join("folio");
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
     // Zeros may be stored as a hole.
-    file.write_all_at(&vec![7; SIZE], 0)?;
+    let piece = vec![7; SIZE];
+    for place in 0..PLACES {
+        file.write_all_at(&piece, place * SIZE as u64)?;
+    }
     file.sync_all()?;
+    let units = (0..PLACES).map(|place| unit_at(&file, place * SIZE as u64 + SIZE as u64 / 2));
+    units.reduce(|largest, unit| Ok(largest?.max(unit?))).unwrap_or(Ok(Bytes::default()))
+}
+
+/// By how much the count grows where one byte is overwritten.
+fn unit_at(file: &File, offset: u64) -> io::Result<Bytes> {
     let before = counted()?;
-    file.write_all_at(&[8; 1], (SIZE / 2) as u64)?;
-    let unit = counted()?.as_bytes().saturating_sub(before.as_bytes());
-    drop::<File>(file);
-    Ok(Bytes::from_bytes(unit))
+    file.write_all_at(&[8], offset)?;
+    Ok(Bytes::from_bytes(counted()?.as_bytes().saturating_sub(before.as_bytes())))
 }
 
 /// What this thread has written, by the kernel's account.
 fn counted() -> io::Result<Bytes> {
     let text = fs::read_to_string("/proc/thread-self/io")?;
-    let io: Option<Io> = parse::io(&text);
-    io.map(|io| io.written).ok_or_else(|| io::Error::other("`/proc/thread-self/io` has an unexpected form"))
+    parse::io(&text)
+        .map(|(_, written)| written)
+        .ok_or_else(|| io::Error::other("`/proc/thread-self/io` has an unexpected form"))
 }
 
 #[cfg(test)]
