@@ -72,6 +72,7 @@ pub fn run_with(
     let (care, commands) = (context.experiment.observe().care, context.experiment.records_commands());
     let changed = program.and_then(|program| context.places.source_changed(program, care, commands));
     record.findings.extend(changed);
+    guard::program::note_coarse_cpu(&mut record.findings, &context.experiment.compare().figures());
     Ok(record)
 }
 

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::phases_not_observed::observed;
 use super::{Finding, Severity, amount, heap, probe};
-use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::number::count;
 use prony_model::program::Trigger;
 use prony_model::reading::{Reading, Why};
@@ -19,6 +19,9 @@ const FLOOD: Bytes = Bytes::from_mib(16);
 /// If the begin or the end of a phase was noticed later than this share of its wall time, its counters may include
 /// activity of neighbouring phases.
 const LATE: f64 = 0.25;
+
+/// The guard of CPU time that is short beside its error.
+const COARSE_CPU: &str = "coarse_cpu";
 
 /// The error of CPU time may be this share of it without a finding.
 const COARSE: f64 = 0.1;
@@ -176,10 +179,18 @@ fn coarse_cpu(record: &TrialRecord) -> Vec<Finding> {
         );
         let hint = "compare its wall time, or make the phase longer: a verdict on its CPU time allows for this error";
         let severity = if cpu < error { Severity::Warning } else { Severity::Note };
-        let found = Finding::of("coarse_cpu", severity, message, hint).in_phase(&phase.name);
+        let found = Finding::of(COARSE_CPU, severity, message, hint).in_phase(&phase.name);
         Some(found.with(json!({ "error": error, "cpu": cpu })))
     };
     record.phases.iter().filter_map(finding).collect()
+}
+
+/// Makes coarse CPU time a note in phases of which no metric is compared: a brief report shows no CPU time of those, and a
+/// warning about it would stand above verdicts that it does not concern.
+pub fn note_coarse_cpu(findings: &mut [Finding], compared: &[&MetricName]) {
+    let is_compared = |phase: &Option<String>| compared.iter().any(|name| phase.as_ref() == Some(&name.phase));
+    let aside = findings.iter_mut().filter(|found| found.guard == COARSE_CPU && !is_compared(&found.phase));
+    aside.for_each(|found| found.severity = Severity::Note);
 }
 
 /// A hint how to have counters read closer to the boundaries of a phase; it depends on what begins the phase.

@@ -94,6 +94,16 @@ fn cpu_time_with_an_error_that_matters_is_noted() {
     assert_eq!(not_noted, [None; 3]);
 }
 
+/// It stood above the verdicts of the first run of a new user, on a phase that was compared in nothing.
+#[test]
+fn coarse_cpu_time_is_a_note_in_phases_that_are_not_compared() {
+    let found = |guard: &str, phase: &str| Finding::of(guard, Severity::Warning, "x".to_owned(), "y").in_phase(phase);
+    let mut findings = vec![found("coarse_cpu", "write"), found("coarse_cpu", "persist"), found("late", "persist")];
+    note_coarse_cpu(&mut findings, &[&"write.time".parse().unwrap()]);
+    let severities: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();
+    assert_eq!(severities, [Severity::Warning, Severity::Note, Severity::Warning]);
+}
+
 #[test]
 fn values_are_known_as_exactly_as_their_clocks() {
     let mut record = record(Outcome::Ok, EffectiveProgram::default());
