@@ -10,7 +10,8 @@ const PAPER = 718;
 /** Boxes that reach beyond the window, apart from what scrolls within it. */
 function wide() {
   const width = document.documentElement.clientWidth;
-  const scrolls = (e) => e.closest(".scroll, pre, .flame, .hidden, .skip, svg");
+  // What a table is made from is to be read without scrolling.
+  const scrolls = (e) => e.closest(".scroll, pre, .flame, .hidden, .skip, svg") && !e.matches("caption *");
   const name = (e) => `${e.tagName} ${e.textContent.slice(0, 60)}`;
   const found = [...document.querySelectorAll("body *")].filter((e) => !scrolls(e) && e.getBoundingClientRect().right > width + 1);
   return found.map(name).concat(document.documentElement.scrollWidth > width ? ["the document"] : []);

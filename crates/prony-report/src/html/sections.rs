@@ -208,7 +208,7 @@ fn part(table: &Table, (title, columns): &(String, Vec<usize>), last: bool) -> S
         .collect();
     format!(
         "<figure class=\"table\"><h3>{}</h3><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\
-         <table class=\"sortable\"><caption>{}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>\
+         <table class=\"sortable\"><caption><span>{}</span></caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>\
          </div>{notes}</figure>",
         html(title),
         html(title),
