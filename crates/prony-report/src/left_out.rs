@@ -7,7 +7,7 @@ use prony_model::units::Unit;
 use super::model::{Align, Cell, Column, Figure, Label, Row, Table, Topic};
 use super::notes::Notes;
 use prony_analysis::verdicts::left_out::{self, LeftOut, times};
-use prony_analysis::verdicts::{Verdicts, interval_text, ratio_or_fraction};
+use prony_analysis::verdicts::{Verdicts, ratio_texts};
 
 /// The label in place of a change's name where all changes were left out.
 const EVERYTHING: &str = "all of them";
@@ -81,11 +81,13 @@ fn ratio_cell(one: &LeftOut<'_>, notes: &mut Notes) -> Cell {
     let interval = comparison.interval.measured().copied();
     let missing = one.missing();
     let value = comparison.ratio.measured().copied();
+    let texts = value.map(|value| ratio_texts(value, interval));
+    let (main, spread) = texts.unwrap_or_else(|| ("-".to_owned(), None));
     let counts = comparison.variant;
     Cell {
-        main: value.map_or_else(|| "-".to_owned(), ratio_or_fraction),
+        main,
         marks: missing.iter().map(|why| notes.mark(why)).collect(),
-        spread: interval.map(|interval| format!("({})", interval_text(interval))).unwrap_or_default(),
+        spread: spread.map(|interval| format!("({interval})")).unwrap_or_default(),
         figures: vec![Figure {
             value,
             low: interval.map(|interval| interval.low).filter(|low| *low > 0.0),

@@ -11,7 +11,7 @@ use prony_stats::sign::gap_needed;
 use prony_stats::verdict::RatioInterval;
 use prony_stats::{Contrast, Estimate, MIN_BLOCKS, Verdict};
 
-use super::sentence::{interval_text, ratio_or_fraction};
+use super::sentence::ratio_texts;
 use super::{Verdicts, declared};
 use cells::Cells;
 use corners::{Roles, contexts, roles};
@@ -73,14 +73,13 @@ impl Interaction {
         let effects: Vec<String> =
             effects.map(|(label, effect)| format!("{} at `{}={label}`", times(*effect), self.on)).collect();
         let Self { factor, level, reference, on, metric, .. } = self;
+        let (change, interval) = texts(self.change);
         format!(
             "the effect of `{factor}` depends on `{on}` in `{metric}`{at}: compared with `{reference}`, `{level}` is \
-             {}; from `{}` to `{}` this effect changes by a factor of {} ({}{}; {})",
+             {}; from `{}` to `{}` this effect changes by a factor of {change} ({interval}{}; {})",
             effects.join(", "),
             self.between.0,
             self.between.1,
-            ratio_or_fraction(self.change.ratio),
-            interval_text(self.change.interval),
             if self.unimodal { ", assuming unimodal noise" } else { "" },
             self.basis(),
         )
@@ -115,7 +114,13 @@ impl Interactions {
 }
 
 fn times(effect: Estimate) -> String {
-    format!("{} times ({})", ratio_or_fraction(effect.ratio), interval_text(effect.interval))
+    let (ratio, interval) = texts(effect);
+    format!("{ratio} times ({interval})")
+}
+
+fn texts(effect: Estimate) -> (String, String) {
+    let (ratio, interval) = ratio_texts(effect.ratio, Some(effect.interval));
+    (ratio, interval.unwrap_or_default())
 }
 
 /// A pair of effects to be compared.

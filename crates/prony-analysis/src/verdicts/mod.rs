@@ -25,7 +25,7 @@ use names::Names;
 pub use observe::figure;
 use observe::{Index, Within};
 use prony_results::{RunData, RunStatus};
-pub use sentence::{interval_text, ratio_or_fraction, without};
+pub use sentence::{ratio_texts, without};
 
 /// The verdicts of a run's comparisons.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -277,7 +277,7 @@ fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: 
     let disturbed = disturbances::disturbed(&data.trials.iter().collect::<Vec<_>>());
     let line = |(pair, comparison): (Pair, Comparison)| {
         let undisturbed = index.without(&pair, &disturbed);
-        let sentence = sentence::of(&pair, &comparison, &failed(data, &pair), margin);
+        let sentence = sentence::of(&pair, &comparison, &failed(data, &pair), (alpha, margin));
         let detail = sentence::detail(&comparison, undisturbed.as_ref());
         Line { pair, comparison, sentence, detail, undisturbed }
     };

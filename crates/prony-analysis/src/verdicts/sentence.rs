@@ -1,6 +1,6 @@
 //! Words a comparison as a sentence.
 
-use prony_model::number::{self, count, effect, effect_bound, ratio, shares, thousands};
+use prony_model::number::{self, count, effect, effect_bound, percent, ratio, shares, thousands};
 use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Unit;
@@ -9,36 +9,36 @@ use prony_stats::{Comparison, Counts, Estimate, RatioInterval, Verdict};
 
 use super::{Pair, Undisturbed};
 
-/// `` `store=redb` is 1.84 times slower than `store=lmdb` in `write.time` (1.71 to 1.98) ``
+/// `` `store=redb` is 1.84 times slower than `store=lmdb` in `write.time` (95 % interval: 1.71 to 1.98) ``
 ///
 /// A sentence that names a direction says how many times faster, slower, less or more, and below a factor of two how many
 /// percent more or less, since `1.05 times slower` reads as a slowdown of 105 %; one that names none gives the ratio variant /
-/// baseline.
-pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: f64) -> String {
+/// baseline. All intervals hold jointly with probability `1 - alpha`, so each holds at least with it.
+pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, (alpha, margin): (f64, f64)) -> String {
     let (variant, baseline) = (&pair.names.variant, &pair.names.baseline);
     let end = End::of(pair, failed);
     let place = place(pair);
     let ended = end.place(pair);
     let unfinished = format!("{}{}", unfinished(comparison, end), failed.text(pair));
+    let margin = effect(margin);
+    let level = format!("{} interval: ", percent(1.0 - alpha));
     let undirected =
-        || format!("{}{unfinished}", estimate(comparison).map(|text| format!(": {text}")).unwrap_or_default());
+        || format!("{}{unfinished}", estimate(comparison, &level).map(|text| format!(": {text}")).unwrap_or_default());
     match &comparison.verdict {
         Verdict::Better | Verdict::Worse => {
-            format!("{}{place}{}{unfinished}", claim(pair, comparison), extent(comparison))
+            format!("{}{place}{}{unfinished}", claim(pair, comparison), extent(comparison, &level))
         }
         Verdict::BetterUncertain | Verdict::WorseUncertain => {
-            let interval = extent(comparison);
+            let interval = extent(comparison, &level);
             format!("{}{place}, by how much is uncertain{interval}{unfinished}", claim(pair, comparison))
         }
         Verdict::DiffersWithinMargin => {
-            let margin = effect(margin);
             format!(
                 "`{variant}` differs from `{baseline}`{place}, but by less than the margin of {margin}{}",
                 undirected()
             )
         }
         Verdict::NoDifference => {
-            let margin = effect(margin);
             format!("no difference of {margin} or more between `{variant}` and `{baseline}`{place}{}", undirected())
         }
         Verdict::CantTell { more_blocks } => {
@@ -157,7 +157,9 @@ pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>)
     parts.push(match &comparison.smallest_effect {
         // Readers take a large one for what was found, or for a contradiction of it.
         Reading::Measured(share) => {
-            format!("4 of 5 such runs find a difference of {} (minimum detectable effect)", effect_bound(*share))
+            let bound = effect_bound(*share);
+            let by = if bound.ends_with('%') { "a difference of " } else { "" };
+            format!("4 of 5 such runs find {by}{bound} (minimum detectable effect)")
         }
         Reading::Missing(Why::TooFew { have, need }) => {
             format!("minimum detectable effect: - (too few blocks: {have}, and it needs {need})")
@@ -177,7 +179,7 @@ pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>)
 fn with_one(found: &Estimate) -> String {
     let RatioInterval { low, high } = found.interval;
     let agrees = low <= 1.0 && high.is_none_or(|high| high >= 1.0);
-    let text = ratio_text(found.ratio, Some(found.interval));
+    let text = ratio_text(found.ratio, Some(found.interval), "");
     let rounds_to_one = |bound: f64| ratio(bound) == ratio(1.0);
     match agrees {
         true => format!("{text}, which includes 1"),
@@ -214,7 +216,7 @@ fn claim(pair: &Pair, comparison: &Comparison) -> String {
         _ => words,
     };
     let verb = if matches!(words, "faster" | "slower" | "shorter" | "longer") { "is" } else { "takes" };
-    let times = || directed(comparison).map(|(times, _)| format!("{} times ", ratio_or_fraction(times)));
+    let times = || directed(comparison).map(|(times, _)| format!("{} times ", ratio_texts(times, None).0));
     let much = share.map(|share| format!("{share} % ")).or_else(times).unwrap_or_default();
     format!("`{}` {verb} {much}{words} than `{}`", pair.names.variant, pair.names.baseline)
 }
@@ -226,12 +228,13 @@ fn small(comparison: &Comparison) -> Option<Factor> {
     (ratio > 0.5 && ((ratio - 1.0) * 100.0).round() < 100.0).then(|| (ratio, comparison.interval.measured().copied()))
 }
 
-/// The interval of what is claimed: ` (1.71 to 1.98)`, ` (2.1 to 7 %)`; nothing where there is none.
-fn extent(comparison: &Comparison) -> String {
+/// The interval of what is claimed: ` (95 % interval: 1.71 to 1.98)`, ` (95 % interval: 2.1 to 7 %)`; nothing where there is
+/// none.
+fn extent(comparison: &Comparison, level: &str) -> String {
     match small(comparison) {
-        None => bracketed(directed(comparison)),
+        None => bracketed(directed(comparison), level),
         Some((_, None)) => String::new(),
-        Some((ratio, Some(interval))) => format!(" ({})", percent_interval(interval, ratio >= 1.0)),
+        Some((ratio, Some(interval))) => format!(" ({level}{})", percent_interval(interval, ratio >= 1.0)),
     }
 }
 
@@ -264,26 +267,32 @@ fn factor(ratio: f64, interval: Option<RatioInterval>) -> Option<Factor> {
     }
 }
 
-/// ` (1.71 to 1.98)`; nothing where there is no interval.
-fn bracketed(factor: Option<Factor>) -> String {
-    let interval = factor.and_then(|(_, interval)| interval);
-    interval.map(|interval| format!(" ({})", interval_text(interval))).unwrap_or_default()
+/// ` (95 % interval: 1.71 to 1.98)`; nothing where there is no interval.
+fn bracketed(factor: Option<Factor>, level: &str) -> String {
+    let interval = factor.and_then(|(times, interval)| ratio_texts(times, interval).1);
+    interval.map(|interval| format!(" ({level}{interval})")).unwrap_or_default()
 }
 
-/// `ratio 0.984 (0.957 to 1.001)`; `None` where there is no ratio.
-fn estimate(comparison: &Comparison) -> Option<String> {
-    Some(ratio_text(*comparison.ratio.measured()?, comparison.interval.measured().copied()))
+/// `ratio 0.984 (95 % interval: 0.957 to 1.001)`; `None` where there is no ratio.
+fn estimate(comparison: &Comparison, level: &str) -> Option<String> {
+    Some(ratio_text(*comparison.ratio.measured()?, comparison.interval.measured().copied(), level))
 }
 
-fn ratio_text(middle: f64, interval: Option<RatioInterval>) -> String {
-    let interval = interval.map(|interval| format!(" ({})", interval_text(interval))).unwrap_or_default();
-    format!("ratio {}{interval}", ratio_or_fraction(middle))
+fn ratio_text(middle: f64, interval: Option<RatioInterval>, level: &str) -> String {
+    let (middle, interval) = ratio_texts(middle, interval);
+    let interval = interval.map(|interval| format!(" ({level}{interval})")).unwrap_or_default();
+    format!("ratio {middle}{interval}")
 }
 
-/// A ratio; far below 1 as a fraction, since nobody reads `0.0000532`: `1/18,800`.
-pub fn ratio_or_fraction(value: f64) -> String {
-    let text = |value: f64| thousands(&ratio(value));
-    if value > 0.0 && value < 0.1 { format!("1/{}", text(1.0 / value)) } else { text(value) }
+/// A ratio and its interval, all in one notation: `0.984` and `0.957 to 1.001`; fractions where every number lies far below
+/// 1, since nobody reads `0.0000532`: `1/18,800` and `1/20,000 to 1/17,100`.
+pub fn ratio_texts(middle: f64, interval: Option<RatioInterval>) -> (String, Option<String>) {
+    let low = interval.map(|interval| interval.low).filter(|low| *low > 0.0);
+    let high = interval.and_then(|interval| interval.high);
+    let fractions = [Some(middle), low, high].into_iter().flatten().all(|value| value > 0.0 && value < 0.1);
+    let number = |value: f64| thousands(&ratio(value));
+    let text = |value: f64| if fractions { format!("1/{}", number(1.0 / value)) } else { number(value) };
+    (text(middle), interval.map(|_| number::interval(low.map(text), high.map(text), "")))
 }
 
 fn place(pair: &Pair) -> String {
@@ -293,12 +302,6 @@ fn place(pair: &Pair) -> String {
 /// `` at `documents=1000` ``, where variants are compared at several levels.
 fn at(pair: &Pair) -> String {
     if pair.names.at.is_empty() { String::new() } else { format!(" at `{}`", pair.names.at) }
-}
-
-/// `1.71 to 1.98`, `at most 1.98`, `1.50 or more`.
-pub fn interval_text(interval: RatioInterval) -> String {
-    let low = (interval.low > 0.0).then(|| ratio_or_fraction(interval.low));
-    number::interval(low, interval.high.map(ratio_or_fraction), "")
 }
 
 /// Where some trials of either did not finish, how many did: `; 11 of 12 trials finished (61 to 100 %), ...`.
@@ -365,7 +368,7 @@ mod tests {
 
     #[test]
     fn intervals_say_where_they_are_open() {
-        let text = |low, high| interval_text(RatioInterval { low, high });
+        let text = |low, high| ratio_texts(1.0, Some(RatioInterval { low, high })).1.unwrap();
         assert_eq!(text(1.71, Some(1.98)), "1.71 to 1.98");
         assert_eq!(text(0.0, Some(1.98)), "at most 1.98");
         assert_eq!(text(1.5, None), "1.50 or more");
@@ -376,13 +379,23 @@ mod tests {
     fn factors_below_one_are_turned_round_with_their_intervals() {
         let text = |ratio, low, high| {
             let found = factor(ratio, Some(RatioInterval { low, high }));
-            (found.map(|(times, _)| ratio_or_fraction(times)), bracketed(found))
+            (found.map(|(times, _)| ratio_texts(times, None).0), bracketed(found, ""))
         };
         assert_eq!(text(1.84, 1.71, Some(1.98)), (Some("1.84".to_owned()), " (1.71 to 1.98)".to_owned()));
         assert_eq!(text(0.25, 0.2, Some(0.5)), (Some("4.00".to_owned()), " (2.00 to 5.00)".to_owned()));
         assert_eq!(text(0.0000516, 0.0, Some(0.0001)), (Some("19,380".to_owned()), " (10,000 or more)".to_owned()));
         assert_eq!(text(0.5, 0.4, None), (Some("2.00".to_owned()), " (at most 2.50)".to_owned()));
         assert_eq!(text(0.0, 0.0, Some(0.0)).0, None, "one of them used none at all");
+    }
+
+    /// `ratio 0.900 (1/50.8 to 35.6)` was taken for a ratio above its interval.
+    #[test]
+    fn ratio_and_interval_have_one_notation() {
+        let text = |middle, low, high| ratio_text(middle, Some(RatioInterval { low, high }), "95 % interval: ");
+        assert_eq!(text(0.9, 0.0197, Some(35.6)), "ratio 0.900 (95 % interval: 0.0197 to 35.6)");
+        assert_eq!(text(0.02, 0.01, Some(0.05)), "ratio 1/50.0 (95 % interval: 1/100 to 1/20.0)");
+        assert_eq!(text(0.02, 0.0, Some(0.5)), "ratio 0.0200 (95 % interval: at most 0.500)");
+        assert_eq!(text(0.02, 0.01, None), "ratio 1/50.0 (95 % interval: 1/100 or more)");
     }
 
     #[test]

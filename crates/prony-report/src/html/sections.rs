@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::text::{breakable, html, sentence};
 use crate::model::{Align, Cell, Column, FindingLine, Label, Remarks, Table};
 use crate::render::terminal::Terminal;
-use prony_analysis::verdicts::{Line, Verdicts, interval_text, ratio_or_fraction, without};
+use prony_analysis::verdicts::{Line, Verdicts, ratio_texts, without};
 use prony_model::number::{count, effect_bound, percent};
 use prony_model::reading::Reading;
 use prony_stats::Verdict;
@@ -92,10 +92,10 @@ fn line(line: &Line) -> String {
     let comparison = &line.comparison;
     let mut details: Vec<String> = vec![format!("Method: {}.", comparison.method)];
     if let Reading::Measured(aa) = &comparison.aa {
-        let interval = interval_text(aa.interval);
+        let (ratio, interval) = ratio_texts(aa.ratio, Some(aa.interval));
+        let interval = interval.unwrap_or_default();
         details.push(format!(
-            "A/A check, the baseline against itself: ratio {} ({interval}, 95 %, uncorrected).",
-            ratio_or_fraction(aa.ratio)
+            "A/A check, the baseline against itself: ratio {ratio} (95 % interval, uncorrected: {interval})."
         ));
     }
     match &comparison.smallest_effect {
