@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(error("(a.time"), "`(` is not closed");
         assert_eq!(error("a.time)"), "expected an operator or the end, found `)`");
         assert_eq!(error("a.time * * b.time"), "expected a metric such as `write.time`, a number or `(`, found `*`");
-        assert_eq!(error("a.tiem"), "`tiem` is not a metric; did you mean `time`?");
+        assert_eq!(error("a.tiem"), "`tiem` is not a metric; did you mean `a.time`?");
         assert_eq!(error(&"(".repeat(200)), "parentheses are nested more than 64 deep");
     }
 

@@ -360,6 +360,9 @@ impl FromStr for MetricName {
         }
         let first = match rest.parse() {
             Ok(key) => return Ok(Self { phase: phase.to_owned(), instance: None, key }),
+            Err(MetricError::Unknown { name, near }) => {
+                MetricError::Unknown { name, near: near.map(|near| format!("{phase}.{near}")) }
+            }
             Err(error) => error,
         };
         if matches!(first, MetricError::NotAGauge { .. }) {
@@ -417,7 +420,7 @@ mod tests {
     fn mistakes_are_named() {
         assert_eq!(
             "write.tiem".parse::<MetricName>().unwrap_err().to_string(),
-            "`tiem` is not a metric; did you mean `time`?"
+            "`tiem` is not a metric; did you mean `write.time`?"
         );
         assert!(matches!("time".parse::<MetricName>(), Err(MetricError::NoPhase(_))));
         assert!(matches!("write.time.max".parse::<MetricName>(), Err(MetricError::NotAGauge { .. })));

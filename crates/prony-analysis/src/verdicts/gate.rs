@@ -247,7 +247,7 @@ mod tests {
             `write.time slower 5%`"
         );
         assert_eq!(error("write.time faster 5%"), "a worse `write.time` is called `slower`, not `faster`");
-        assert!(error("write.tiem slower 5%").contains("did you mean `time`?"));
+        assert!(error("write.tiem slower 5%").contains("did you mean `write.time`?"));
         assert!(error("write.time slower five").contains("five"));
     }
 }

@@ -339,7 +339,7 @@ fn comparisons_are_checked() {
     insta::assert_snapshot!(compare("metric = \"raed.time\"\nmetrics = [\"load.time\", \"read.tiem\", \"time\", \"read.x.time\"]"), @"
     16:10 `raed.time`: unknown phase `raed` | did you mean `read`?
     17:12 `load.time`: phase `load` has `timed = false`, so it has no metrics | remove `timed = false` from the phase
-    17:25 `tiem` is not a metric; did you mean `time`?
+    17:25 `tiem` is not a metric; did you mean `read.time`?
     17:38 `time` names no phase; write `phase.metric`, for example `write.time`
     17:46 `read.x.time` names the instance `x`, but instances exist only with `runtime`, `replicas` or `background`
     ");

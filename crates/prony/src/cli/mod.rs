@@ -191,7 +191,7 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
         };
     }
     let known = unknown_option(error).or_else(|| no_command(error)).or_else(|| no_number(error));
-    let known = known.or_else(|| no_metric(error));
+    let known = known.or_else(|| no_metric(error)).or_else(|| out_of_range(error)).or_else(|| no_such_value(error));
     say(&known.map_or_else(|| error.render().to_string(), |error| error.text()));
     ExitCode::from(2)
 }
@@ -236,6 +236,37 @@ fn no_number(error: &clap::Error) -> Option<Error> {
     let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let (value, option) = (context(ContextKind::InvalidValue), context(ContextKind::InvalidArg));
     Some(Error::Arguments { message: format!("invalid value `{value}` for `{option}`"), hint: hint.to_owned() })
+}
+
+/// A value that an option does not take, such as a number outside of its range: the parser has words of its own for it.
+fn out_of_range(error: &clap::Error) -> Option<Error> {
+    let source = std::error::Error::source(error).filter(|_| error.kind() == ErrorKind::ValueValidation)?.to_string();
+    let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let message =
+        format!("invalid value `{}` for `{}`", context(ContextKind::InvalidValue), context(ContextKind::InvalidArg));
+    let range = source.split_once(" is not in ").and_then(|(_, range)| range.split_once("..="));
+    Some(match (range, source.split_once("; ")) {
+        (Some((least, most)), _) => {
+            Error::Arguments { message, hint: format!("write a whole number from {least} to {most}") }
+        }
+        (None, Some((what, hint))) => Error::Arguments { message: format!("{message}: {what}"), hint: hint.to_owned() },
+        (None, None) => Error::Arguments {
+            message: format!("{message}: {source}"),
+            hint: "`--help` describes the values of the option".to_owned(),
+        },
+    })
+}
+
+/// A value that is not one of an option's.
+fn no_such_value(error: &clap::Error) -> Option<Error> {
+    let Some(ContextValue::Strings(all)) = error.get(ContextKind::ValidValue) else { return None };
+    let context = |kind| error.get(kind).map(ToString::to_string).filter(|text| !text.is_empty());
+    let (value, option) = (context(ContextKind::InvalidValue)?, context(ContextKind::InvalidArg)?);
+    let near = context(ContextKind::SuggestedValue).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+    Some(Error::Arguments {
+        message: format!("invalid value `{value}` for `{option}`"),
+        hint: format!("{near}possible values: {}", all.join(", ")),
+    })
 }
 
 /// A value that names no metric; its own words say what to write behind a semicolon.

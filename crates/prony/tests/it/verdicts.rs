@@ -47,7 +47,7 @@ fn a_slower_store_is_said_to_be_slower_by_so_much() {
     let verdicts = judged(&two_stores(12), 12, |t| write(t, if t.trial.variant == 1 { 1.84 } else { 1.0 }));
     let line = only(&verdicts);
     assert_eq!(line.comparison.verdict, Verdict::Worse);
-    let start = "`store=redb` takes 84 % more time than `store=lmdb` in `write.time` (8";
+    let start = "`store=redb` takes 84 % more time than `store=lmdb` in `write.time` (95 % interval: 8";
     assert!(line.sentence.starts_with(start) && line.sentence.ends_with(" %)"), "{}", line.sentence);
     assert_eq!((verdicts.margin, verdicts.alpha, verdicts.silent), (0.03, 0.05, None));
 }
@@ -497,7 +497,7 @@ fn the_figure_without_disturbed_trials_counts_what_did_not_finish() {
 fn metric_that_is_none_is_refused_as_other_mistakes_are() {
     for (name, said) in [
         ("nosuch", "`nosuch` names no phase\nhint: write `phase.metric`, for example `write.time`\n"),
-        ("run.tme", "`tme` is not a metric\nhint: did you mean `time`?\n"),
+        ("run.tme", "`tme` is not a metric\nhint: did you mean `run.time`?\n"),
     ] {
         let output = Bench::new().prony(&["compare", "--metric", name]);
         let text = String::from_utf8_lossy(&output.stderr);
