@@ -1,8 +1,10 @@
 //! `prony report`: writes the results of a run as a document or as data.
 
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use super::run_selection::{DatabaseArg, RunChoice};
 use crate::error::Error;
@@ -134,7 +136,12 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     let Some(path) = path else { return write(args, &database, &data, out) };
     let file = OutputFiles::of(Some(database.path()), []).open(&path, Present::Replaced)?;
     file.write(|out| write(args, &database, &data, out))?;
-    if args.open { open(&path) } else { Ok(()) }
+    if !args.open {
+        return Ok(());
+    }
+    let said = writeln!(out, "wrote `{}`", path.display()).and_then(|()| out.flush());
+    said.map_err(|source| Error::Write { what: "the output".to_owned(), source })?;
+    open(&path)
 }
 
 /// The page of a run beside its database, apart from those of other databases in the directory: `prony-page-7.html`.
@@ -144,12 +151,27 @@ fn page_beside(database: &Path, run: RunId) -> PathBuf {
     database.with_file_name(name)
 }
 
+/// `xdg-open` that has not ended after this time has become the browser itself, as on machines without a desktop, or runs
+/// it.
+const OPENED: Duration = Duration::from_secs(3);
+
 /// Shows a file in the desktop's browser, which goes on by itself.
 fn open(path: &Path) -> Result<(), Error> {
     // The whole path: one that begins with a hyphen would be an option.
     let opened = path.canonicalize().and_then(|whole| {
-        let status = Command::new("xdg-open").arg(whole).stderr(Stdio::null()).status()?;
-        if status.success() { Ok(()) } else { Err(io::Error::other(format!("`xdg-open`: {status}"))) }
+        let mut opener = Command::new("xdg-open");
+        // A group of its own: Ctrl-C and the end of the terminal's job are not for the browser.
+        opener.arg(whole).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        let mut opener = opener.spawn()?;
+        let deadline = Instant::now() + OPENED;
+        while Instant::now() < deadline {
+            match opener.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(io::Error::other(format!("`xdg-open`: {status}"))),
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+        Ok(())
     });
     opened.map_err(|source| Error::Open { path: path.to_owned(), source })
 }

@@ -217,7 +217,11 @@ fn a_page_is_written_beside_the_database_and_shown_by_the_browser() {
     let shown = || PathBuf::from(std::fs::read_to_string(fixture.dir.path().join("shown")).unwrap());
     for (words, name) in [(&[][..], "prony-page-2.html"), (&["-o", "./-x.html"], "-x.html")] {
         let output = opened(&fixture, script, words);
-        assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success() && said.starts_with("wrote `") && said.ends_with(&format!("{name}`\n")),
+            "{said}"
+        );
         assert_eq!(shown(), fixture.dir.path().canonicalize().unwrap().join(name));
         assert!(std::fs::read_to_string(shown()).unwrap().starts_with("<!doctype html>"));
     }
@@ -229,6 +233,17 @@ fn a_page_is_written_beside_the_database_and_shown_by_the_browser() {
     );
     assert_eq!(output.status.code(), Some(2));
     assert!(Command::try_parse_from(["prony", "report", "--open", "--format", "csv"]).is_err());
+}
+
+/// Without a desktop, `xdg-open` becomes the browser, and prony waited for its end.
+#[test]
+fn report_does_not_wait_for_a_browser_in_the_foreground() {
+    let fixture = Fixture::new();
+    let output = opened(&fixture, "#!/bin/sh\necho $$ > pid\nexec /bin/sleep 1000\n", &[]);
+    let pid = std::fs::read_to_string(fixture.dir.path().join("pid")).unwrap();
+    let runs_on = crate::bench::alive(&pid);
+    std::process::Command::new("kill").arg(pid.trim()).status().unwrap();
+    assert!(output.status.success() && runs_on, "{output:?}");
 }
 
 #[test]
