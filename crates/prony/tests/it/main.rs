@@ -20,6 +20,7 @@ mod floor;
 mod full_disks;
 mod hostile;
 mod hostile_files;
+mod hyperfine;
 mod interactions;
 mod json_document;
 mod left_out;
