@@ -10,6 +10,7 @@ use prony_model::number::{count, percent};
 use prony_model::record::TrialRecord;
 use prony_model::spec::Durability;
 
+use super::basis;
 use super::cell_value::Summary;
 use super::cells::{Plan, Said, Source, fill, planned, scales};
 use super::columns::{self, ColumnPlan};
@@ -20,7 +21,7 @@ use super::last_activity;
 use super::layout::{Layout, Part, RowPart};
 use super::left_out;
 use super::machine;
-use super::model::{Align, Column, Label, Report, Row, Table, Topic};
+use super::model::{Align, Column, FindingLine, Label, Report, Row, Table, Topic};
 use super::notes::Notes;
 use super::nothing_measured::nothing_measured;
 use super::preface;
@@ -50,10 +51,14 @@ pub struct Options {
     pub time_unit: Option<&'static str>,
     /// Names of variants in a brief table, where they are commands; empty where levels of factors name them.
     pub commands: Vec<String>,
-    /// Sort rows by the mean of the primary metric, the smallest first; rows without it come last.
-    pub by_mean: bool,
+    /// Sort rows by the median of the primary metric, the smallest first; rows without it come last.
+    pub by_median: bool,
     /// The option by which printed commands find the results, such as ` --database x.db`; empty for the default.
     pub database: String,
+    /// The command that runs the other trials of a run that was interrupted, such as `prony run --resume 7`.
+    pub resume: Option<String>,
+    /// Warnings about what the caller asked for, shown above those of guards.
+    pub warnings: Vec<FindingLine>,
 }
 
 impl Options {
@@ -70,7 +75,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     if options.processes {
         tables.extend(processes::tables(data, &maker.caption(Statistic::Median)));
     }
-    let verdicts = verdicts::of(data);
+    let mut verdicts = verdicts::of(data);
     // That one variant is compared with nothing is no news.
     let is_single = data.experiment.variants().len() == 1;
     let mut findings = preface::findings(data);
@@ -78,8 +83,10 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     if options.brief {
         let all = findings.len();
         findings.retain(|finding| !finding.is_note());
-        closing = Some(more(data, all - findings.len(), &options.database));
+        let is_cut = basis::cut(&mut verdicts.lines);
+        closing = Some(more(data, all - findings.len(), is_cut, options));
     }
+    findings.splice(0..0, options.warnings.iter().cloned());
     let is_plain = options.brief && !options.names_figures() && !options.processes;
     if let Some((headline, ended)) = nothing_measured(data, &options.commands).filter(|_| is_plain) {
         findings.retain(|finding| !finding.is_of("trials_failed"));
@@ -107,12 +114,15 @@ pub(super) fn answer(data: &RunData) -> Vec<Table> {
     Maker::new(data).tables(&Options { brief: true, ..Options::default() })
 }
 
-/// What a brief report leaves out, and which options show it.
-fn more(data: &RunData, notes: usize, database: &str) -> String {
-    let run = data.head.id;
+/// What a brief report leaves out, and which options show it; first, how an interrupted run goes on.
+fn more(data: &RunData, notes: usize, is_cut: bool, options: &Options) -> String {
+    let (run, database) = (data.head.id, &options.database);
+    let resume = options.resume.as_ref().map(|command| format!("to run the other trials: `{command}`; "));
+    let resume = resume.unwrap_or_default();
+    let basis = if is_cut { ", the basis of each verdict" } else { "" };
     let notes = match notes {
-        0 => String::new(),
-        n => format!(" and {}", count(n, "note")),
+        0 => basis.to_owned(),
+        n => format!("{basis} and {}", count(n, "note")),
     };
     let phases = columns::timed_phases(&data.experiment, &data.trials);
     let declared = verdicts::declared(&data.experiment);
@@ -126,7 +136,7 @@ fn more(data: &RunData, notes: usize, database: &str) -> String {
             format!("; measured and not compared: {}", not_compared.iter().map(option).collect::<Vec<_>>().join(", "))
         }
     };
-    format!("all tables{notes}: `prony show {run} --all{database}`{phase}; one metric: `--metric PHASE.METRIC`")
+    format!("{resume}all tables{notes}: `prony show {run} --all{database}`{phase}; one metric: `--metric PHASE.METRIC`")
 }
 
 /// Test, correction and margin, as every verdict must name them; or why nothing is judged.
@@ -272,8 +282,8 @@ impl<'a> Maker<'a> {
         sheet.columns.extend(self.errors_of(&sheet.columns));
         let parts = layout.parts(&self.data.experiment);
         let mut rows: Vec<Vec<Working>> = parts.iter().map(|part| self.rows(&sheet, part)).collect();
-        if options.by_mean {
-            rows.iter_mut().for_each(|rows| self.sort_by_mean(rows));
+        if options.by_median {
+            rows.iter_mut().for_each(|rows| self.sort_by_median(rows));
         }
         let sources: Vec<Source<'_>> = rows.iter().flatten().flat_map(|row| self.sources(row)).collect();
         let scales: Vec<Vec<Scale>> =
@@ -325,16 +335,16 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Sorts rows by the mean of the primary metric; their order is kept where no trial has it.
-    fn sort_by_mean(&self, rows: &mut [Working]) {
+    /// Sorts rows by the median of the primary metric, which the table shows; their order is kept where no trial has it.
+    fn sort_by_median(&self, rows: &mut [Working]) {
         let Some(primary) = verdicts::declared(&self.data.experiment).into_iter().next() else { return };
         let primary = Expr::Metric(primary);
-        let mean = |row: &Working| {
+        let median = |row: &Working| {
             let sources = self.sources(row);
-            let means = sources.iter().filter_map(|s| Summary::of(&primary, &s.trials).value(Statistic::Mean));
-            means.reduce(f64::min).unwrap_or(f64::INFINITY)
+            let medians = sources.iter().filter_map(|s| Summary::of(&primary, &s.trials).value(Statistic::Median));
+            medians.reduce(f64::min).unwrap_or(f64::INFINITY)
         };
-        rows.sort_by(|a, b| mean(a).total_cmp(&mean(b)));
+        rows.sort_by(|a, b| median(a).total_cmp(&median(b)));
     }
 
     fn rows(&self, sheet: &Sheet, part: &Part) -> Vec<Working> {

@@ -3,6 +3,7 @@
 //! [`build`] makes a [`Report`] from a run's data; each file under `render` prints a report in one format.
 
 mod assemble;
+mod basis;
 mod cell_value;
 mod cells;
 mod columns;

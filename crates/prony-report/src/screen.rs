@@ -65,18 +65,26 @@ fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// Breaks a text between words; a word that is too long gets a line of its own.
+/// Breaks a text between words, but not between a number and its percent sign; a word that is too long gets a line of its
+/// own.
 pub(crate) fn wrap(text: &str, to: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
+    let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {
+        match words.last_mut().filter(|last| word.starts_with('%') && last.ends_with(|c: char| c.is_ascii_digit())) {
+            Some(number) => *number += &format!(" {word}"),
+            None => words.push(word.to_owned()),
+        }
+    }
+    let mut lines = vec![String::new()];
+    for word in words {
         let line = lines.last_mut().map(|l| (l.width(), l));
         match line {
-            Some((0, line)) => line.push_str(word),
+            Some((0, line)) => line.push_str(&word),
             Some((used, line)) if used + 1 + word.width() <= to => {
                 line.push(' ');
-                line.push_str(word);
+                line.push_str(&word);
             }
-            _ => lines.push(word.to_owned()),
+            _ => lines.push(word),
         }
     }
     lines
@@ -282,6 +290,12 @@ mod tests {
     #[test]
     fn overlong_word_gets_its_own_line() {
         assert_eq!(wrap("a incomprehensibilities b c", 5), ["a", "incomprehensibilities", "b c"]);
+    }
+
+    #[test]
+    fn percent_sign_stays_on_the_line_of_its_number() {
+        assert_eq!(wrap("it takes (3.0 to 18 %) less", 20), ["it takes (3.0 to", "18 %) less"]);
+        assert_eq!(wrap("the sign % is a word", 8), ["the sign", "% is a", "word"]);
     }
 
     #[test]

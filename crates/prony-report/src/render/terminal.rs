@@ -7,6 +7,7 @@ use super::grid::{Field, Laid, WHOLE, lay, pad_right, width};
 use crate::escape::terminal as safe;
 use crate::model::{Align, Cell, Column, FindingLine, Remarks, Report, Row, Table, Topic};
 use crate::screen::{Screen, Style, wrap};
+use prony_analysis::verdicts::Line;
 
 /// Tables for a terminal.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,18 +33,20 @@ impl Render for Terminal {
         styled(Style::Strong, &safe(&report.title), out)?;
         report.preface.iter().try_for_each(|line| self.paragraph("", line, out))?;
         self.findings(&report.findings, out)?;
-        for line in &report.verdicts.lines {
-            out.line("")?;
-            self.paragraph("", &line.sentence, out)?;
-            self.styled_paragraph(Some(Style::Faint), "  ", &line.detail, out)?;
-        }
+        self.verdicts(&report.verdicts.lines, out)?;
         if let Some(judged) = &report.judged {
             out.line("")?;
             self.paragraph("", judged, out)?;
         }
         report.effects.iter().chain(&report.floors).try_for_each(|table| self.table(table, out))?;
         report.remarks.iter().try_for_each(|remarks| self.remarks(remarks, out))?;
-        report.tables.iter().try_for_each(|table| self.table(table, out))?;
+        for (at, table) in report.tables.iter().enumerate() {
+            self.columns(table, out)?;
+            // Sibling tables share them.
+            if report.tables.get(at + 1).is_none_or(|next| next.caption != table.caption || next.notes != table.notes) {
+                self.notes(table, out)?;
+            }
+        }
         let Some(closing) = &report.closing else { return Ok(()) };
         out.line("")?;
         self.paragraph("", closing, out)
@@ -82,7 +85,28 @@ impl Terminal {
         self.paragraph("  ", &remarks.note, out)
     }
 
+    /// Sentences with their details; those without stand together.
+    fn verdicts(&self, lines: &[Line], out: &mut Out<'_>) -> io::Result<()> {
+        let mut is_apart = true;
+        for line in lines {
+            if is_apart || !line.detail.is_empty() {
+                out.line("")?;
+            }
+            self.paragraph("", &line.sentence, out)?;
+            is_apart = !line.detail.is_empty();
+            if is_apart {
+                self.styled_paragraph(Some(Style::Faint), "  ", &line.detail, out)?;
+            }
+        }
+        Ok(())
+    }
+
     fn table(&self, table: &Table, out: &mut Out<'_>) -> io::Result<()> {
+        self.columns(table, out)?;
+        self.notes(table, out)
+    }
+
+    fn columns(&self, table: &Table, out: &mut Out<'_>) -> io::Result<()> {
         let labels: Vec<Laid> = (0..table.labels.len()).map(|at| label_column(table, at, self.width)).collect();
         let columns: Vec<Laid> = (0..table.columns.len()).map(|at| figure_column(table, at, self.width)).collect();
         let shares = self.shares(table, &labels, &columns);
@@ -95,6 +119,10 @@ impl Terminal {
             let shown: Vec<(usize, &Laid)> = share.iter().map(|at| (*at, &columns[*at])).collect();
             grid(table, &labels, &shown, out)?;
         }
+        Ok(())
+    }
+
+    fn notes(&self, table: &Table, out: &mut Out<'_>) -> io::Result<()> {
         self.paragraph("", &table.caption, out)?;
         for note in &table.notes {
             let before = if note.mark > 0 { format!("[{}] ", note.mark) } else { String::new() };

@@ -20,8 +20,8 @@ use prony_analysis::guard::{self, findings};
 use prony_analysis::verdicts::names;
 use prony_analysis::verdicts::observe::figure;
 use prony_analysis::verdicts::{self, Beside, Comparisons, Line, Pair};
-use prony_report::facts_lines;
 use prony_report::screen::one_line;
+use prony_report::{FindingLine, Options, facts_lines};
 use prony_results::{Database, RunData};
 
 /// The runs and the metrics to compare.
@@ -103,7 +103,17 @@ fn again(data: &RunData, arguments: &Arguments) -> Result<String, Error> {
     if let (true, Some(why)) = (text.is_empty(), judged.silent) {
         text = format!("{why}\n");
     }
-    Ok(text)
+    Ok(warnings(data) + &text)
+}
+
+/// The warnings above a run's verdicts, as `prony show` prints them.
+fn warnings(data: &RunData) -> String {
+    let report = prony_report::build(data, &Options { brief: true, ..Options::default() });
+    let line = |found: &FindingLine| {
+        let [text, hint] = [&found.text, &found.hint].map(|text| one_line(text));
+        format!("{}: {text}\n  hint: {hint}\n", found.severity)
+    };
+    report.findings.iter().map(line).collect()
 }
 
 /// The same as a document: what was declared with its verdict, the rest with `verdict` null.

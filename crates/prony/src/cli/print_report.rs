@@ -2,8 +2,24 @@
 
 use super::{Output, sparklines};
 use crate::error::Error;
+use crate::search::journal;
 use prony_report::{Options, build};
-use prony_results::{Database, RunData};
+use prony_results::{Database, RunData, RunStatus};
+
+/// The command that runs the other trials of an interrupted run; `None` of other runs. `database` is the option by which
+/// it finds the results.
+///
+/// # Errors
+/// Those of the database.
+pub(super) fn resume(database: &Database, data: &RunData, option: &str) -> Result<Option<String>, Error> {
+    if data.head.status != RunStatus::Interrupted {
+        return Ok(None);
+    }
+    let run = data.head.id;
+    let command = journal::asked(database, run)?.map_or("run", |search| search.command());
+    let file = if data.experiment.lacks_commands() { " FILE" } else { "" };
+    Ok(Some(format!("prony {command}{file} --resume {run}{option}")))
+}
 
 /// Prints the report of a run; where `options.programs` is set, with CPU use and memory of each program over time.
 ///

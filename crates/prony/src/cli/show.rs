@@ -81,6 +81,7 @@ pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
         brief: !args.all,
         programs: args.all,
         commands: experiment_file::names(&data.experiment),
+        resume: print_report::resume(&database, &data, &args.database.option())?,
         database: args.database.option(),
         ..Options::default()
     };

@@ -55,6 +55,10 @@ fn options_behind_the_command_run_nothing() {
         ("--warmup <N>", "1.5", "write a whole number, such as 3"),
         ("--pids <N>", "99999999999999999999", "the number is too large"),
         ("--cpus <N>", "two", "write a number, such as 0.5"),
+        ("--runs <N>", "0", "write a whole number from 1 to 10000"),
+        ("--min-runs <N>", "0", "write a whole number from 1 to 10000"),
+        ("--max-runs <N>", "0", "write a whole number from 1 to 10000"),
+        ("--sort <METHOD>", "mean", "did you mean `mean-time`? possible values: auto, command, mean-time"),
     ] {
         let text = refused(&bench, &[option.split(' ').next().unwrap(), value, "true"]);
         assert_eq!(text, format!("error: invalid value `{value}` for `{option}`\nhint: {what}\n"));
@@ -106,6 +110,9 @@ fn texts_for_a_shell_without_one_are_warned_about() {
         err(&output)
     );
     assert!(err(&output).contains("hint: `-S sh` before the commands"), "{}", err(&output));
+    let report = out(&output);
+    let (warning, heads) = (report.find("warning: no shell reads `echo hi > f`"), report.find("time, "));
+    assert!(warning.is_some() && warning < heads, "again with the results, which scroll the first away: {report}");
     assert_eq!(said(&data.trials[0]), "hi > f\n");
     for args in
         [&["-r", "1", "-S", "sh", "echo hi > f"][..], &["-r", "1", "echo 'a > b'"], &["-r", "1", "--", "echo", ">"]]
@@ -327,12 +334,13 @@ fn summary_has_the_order_and_the_unit_that_were_asked_for() {
         let time = |variant| {
             let of = data.trials.iter().filter(|trial| trial.trial.variant == variant);
             let times: Vec<f64> = of.map(|trial| amount(trial, "run", Metric::Time)).collect();
-            times.iter().sum::<f64>() / times.len() as f64
+            prony_stats::summary::median(&times).unwrap()
         };
         (slow_first, time(0) > time(1), text)
     };
     for sort in ["auto", "command", "mean-time"] {
         let (slow_first, slower, text) = order(sort, "millisecond");
+        // By the medians, which the table shows; hyperfine has means.
         assert_eq!(slow_first, sort != "mean-time" || !slower, "{sort}: {text}");
     }
     for (unit, least) in

@@ -132,6 +132,8 @@ fn compared_runs_show_failed_trials_next_to_figures() {
     for _ in 0..2 {
         assert_eq!(bench.prony(&["run", "some.toml", "--quiet"]).status.code(), Some(1));
     }
+    let again = String::from_utf8(bench.prony(&["compare", "1"]).stdout).unwrap();
+    assert!(again.contains("warning: `trials_failed`: ") && again.contains("\n  hint: "), "as `show` says: {again}");
     let compared = ["compare", "1", "2", "--metric", "run.time"];
     let said = String::from_utf8(bench.prony(&compared).stdout).unwrap();
     assert!(said.contains("n=1, 5 crashed (signal 11)"), "{said}");
@@ -162,6 +164,24 @@ fn a_resumed_run_refuses_a_summary_that_its_program_writes() {
         "{said}"
     );
     assert_eq!(std::fs::read_to_string(file).unwrap(), "x\n", "nothing is written behind the output");
+}
+
+/// It ended on its tables, and nothing said how to go on.
+#[test]
+fn interrupted_run_names_the_command_that_runs_its_other_trials() {
+    let bench = Bench::new();
+    bench.exec(&["-q", "-r2", "echo a > b"]);
+    let shown = |words: &[&str]| String::from_utf8(bench.prony(words).stdout).unwrap();
+    let command = "to run the other trials: `prony run --resume 1`";
+    assert!(!shown(&["show"]).contains(command));
+    // As if it had been interrupted after its last trial.
+    Database::open(&bench.path("prony.db")).unwrap().end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
+    assert!(shown(&["show"]).contains(command), "{}", shown(&["show"]));
+    let elsewhere = bench.path("prony.db").display().to_string();
+    let said = shown(&["show", "--database", &elsewhere]);
+    assert!(said.contains(&format!("`prony run --resume 1 --database {elsewhere}`")), "{said}");
+    assert_eq!(bench.prony(&["run", "--resume", "1", "-q"]).status.code(), Some(0));
+    assert!(!shown(&["show"]).contains("to run the other trials"));
 }
 
 #[test]

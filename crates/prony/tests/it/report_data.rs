@@ -112,7 +112,7 @@ fn metrics_on_the_command_line_are_checked_by_the_grammar() {
     assert!(fixture.run("show 1 --metric write.time --metric write.rss.peak").contains("rss.peak"));
     let parse = |line: &str| Command::try_parse_from(["prony", "show"].into_iter().chain(line.split(' '))).map(|_| ());
     let error = parse("--metric write.tiem").unwrap_err().to_string();
-    assert!(error.contains("did you mean `time`?"), "{error}");
+    assert!(error.contains("did you mean `write.time`?"), "{error}");
     assert!(parse("--metric write.time --all-metrics").is_err());
 }
 

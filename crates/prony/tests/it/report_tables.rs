@@ -7,6 +7,7 @@ use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
 use prony_model::spec::Durability;
+use prony_model::trial::Label;
 use prony_model::units::Nanos;
 use prony_report::render::Render;
 use prony_report::render::markdown::Markdown;
@@ -520,4 +521,41 @@ fn a_brief_report_ends_with_what_is_judged_and_names_the_rest() {
     assert!(last.contains("--all`; measured and not compared: `--phase read`; one metric"), "{last}");
     let phase = build(&data, &Options { phase: Some("write".to_owned()), ..Options::default() });
     assert!(phase.tables[0].columns.iter().all(|column| column.group == "write"));
+}
+
+/// Nine stores of which each takes longer than the one before; the second trial of the baseline takes `again` times as long
+/// as the first.
+fn nine_stores(again: f64) -> RunData {
+    let stores = texts("store", &["a", "b", "c", "d", "e", "f", "g", "h", "i"]);
+    let experiment = against(&experiment("nine stores", &[stores], &[("write", true)], 8), "store", "a");
+    let trials = trials(&experiment, 8, |trial| {
+        let factor = if trial.trial.label == Label::A2 { again } else { 1.0 };
+        let noise = 1.0 + 0.01 * noise(u64::from(trial.trial.position));
+        let time = 1e9 * (1.0 + trial.trial.variant as f64) * factor * noise;
+        trial.phases = vec![phase("write", &[("time", time)])];
+    });
+    run_data(experiment, trials.len() as u32, trials)
+}
+
+#[test]
+fn brief_report_of_many_verdicts_gives_the_basis_of_those_to_be_heeded() {
+    let brief = Options { brief: true, ..Options::default() };
+    let shown = |again, options: &Options| {
+        let text = printed(&nine_stores(again), &Terminal { width: Some(120), colour: false }, options);
+        (text.matches("A/A check").count(), text.matches("\n\n`").count(), text.contains("the basis of each verdict"))
+    };
+    assert_eq!(shown(1.0, &brief), (0, 1, true), "the sentences stand together");
+    assert_eq!(shown(1.0, &Options::default()), (8, 8, false));
+    assert_eq!(shown(1.3, &brief), (8, 8, false), "the baseline differs from itself");
+}
+
+#[test]
+fn tables_that_share_their_notes_print_them_once() {
+    let many: Vec<String> = (0..7).map(|at| format!("level {at}")).collect();
+    let levels: Vec<&str> = many.iter().map(String::as_str).collect();
+    let factors = [texts("one", &levels), texts("other", &levels)];
+    let experiment = experiment("49 variants", &factors, &[("write", true)], 2);
+    let trials = trials(&experiment, 2, |trial| trial.phases = vec![phase("write", &[("time", 1e9)])]);
+    let text = terminal(&run_data(experiment, trials.len() as u32, trials), 100);
+    assert_eq!((text.matches("\none = level").count(), text.matches("in brackets").count()), (7, 1), "{text}");
 }

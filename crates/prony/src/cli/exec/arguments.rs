@@ -151,7 +151,7 @@ pub struct Arguments {
     /// Count system calls such as `fsync`; each system call on the machine then takes some 40 ns longer
     #[arg(long, help_heading = "Observation")]
     pub syncs: bool,
-    /// Order of the commands in the table: as typed (`auto`, `command`), or by mean time
+    /// Order of the commands in the table: as typed (`auto`, `command`), or by time
     #[arg(long, value_enum, value_name = "METHOD", default_value_t, help_heading = "Report")]
     pub sort: Sort,
     /// Unit of times in the table [default: a unit that fits each column]
@@ -255,7 +255,7 @@ pub enum Sort {
     Auto,
     /// As typed.
     Command,
-    /// The fastest first.
+    /// By the median time, which the table shows: the fastest first.
     MeanTime,
 }
 

@@ -30,9 +30,9 @@ pub use arguments::Arguments;
 use arguments::{Sort, Style, TimeUnit};
 use experiment_file::Typed;
 use prony_place::startable::{Written, missing, startable};
-use prony_report::Options;
 use prony_report::profiles;
 use prony_report::screen::{self, Screen};
+use prony_report::{FindingLine, Options};
 use prony_results::{Database, RunData};
 use prony_runner::{load, run};
 
@@ -66,7 +66,9 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let note = if literal { None } else { one_command(&arguments.command, &experiment) };
     let chosen = arguments.env_all || !arguments.env.is_empty() || is_quiet(arguments);
     let variables = (!chosen && !arguments.database.database.exists()).then(few_variables);
-    warnings(&typed).iter().chain(&note).chain(&variables).for_each(|warning| observer.event(warning));
+    let warnings = warnings(&typed);
+    let notices = warnings.iter().map(notice).chain(note).chain(variables);
+    notices.for_each(|notice| observer.event(&notice));
     // Not in the folder where the commands run: they may list its files.
     let near = std::env::temp_dir();
     let mut database = Database::create(&arguments.database.database)?;
@@ -77,7 +79,9 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     arguments.style.colour().into_iter().for_each(|colour| output.set_colour(colour));
     if arguments.style != Style::None {
         output.print(&said(&database, &data, arguments)?)?;
-        print_report::print(&database, &data, &options(arguments, &experiment), None, output)?;
+        let resume = print_report::resume(&database, &data, &arguments.database.option())?;
+        let options = Options { resume, warnings, ..options(arguments, &experiment) };
+        print_report::print(&database, &data, &options, None, output)?;
     }
     exports.into_iter().try_for_each(|export| export.write(&arguments.database, &data, output))?;
     let answer = if summary.failed > 0 || summary.interrupted { Answer::No } else { Answer::Yes };
@@ -122,15 +126,19 @@ fn observer(arguments: &Arguments, typed: &Typed) -> Box<dyn Observer> {
     Box::new(Terminal::new(Screen::messages(), manner))
 }
 
+/// A warning as it is printed before the trials run; the report repeats it.
+fn notice(warning: &FindingLine) -> Event {
+    let FindingLine { severity, text, hint } = warning;
+    Event::Notice { text: format!("{severity}: {text}"), hint: Some(hint.clone()) }
+}
+
 /// What to say of a command in words of a shell that no shell reads.
-fn warnings(typed: &Typed) -> Vec<Event> {
+fn warnings(typed: &Typed) -> Vec<FindingLine> {
     let all = typed.commands.iter();
+    let line = |text: String, hint: &str| FindingLine { severity: "warning", text, hint: hint.to_owned() };
     let unset = all.clone().flat_map(|command| &command.words).find(|text| text.contains(ITERATION)).map(|text| {
-        let text = format!("warning: `{text}`: prony sets no variable `{ITERATION}`");
-        Event::Notice {
-            text,
-            hint: Some("a trial has a directory of its own, `$TMPDIR`, for files of its own".to_owned()),
-        }
+        let text = format!("`{text}`: prony sets no variable `{ITERATION}`");
+        line(text, "a trial has a directory of its own, `$TMPDIR`, for files of its own")
     });
     let texts = all.filter(|command| typed.shell.is_empty() && command.is_text());
     let warning = |text: &String| {
@@ -141,8 +149,7 @@ fn warnings(typed: &Typed) -> Vec<Event> {
             }
             ShellSyntax::Sign(_) => "`-S sh` before the commands runs them in a shell",
         };
-        let text = format!("warning: no shell reads `{text}`: {syntax}");
-        Some(Event::Notice { text, hint: Some(hint.to_owned()) })
+        Some(line(format!("no shell reads `{text}`: {syntax}"), hint))
     };
     texts.flat_map(|command| &command.words).filter_map(warning).chain(unset).collect()
 }
@@ -179,7 +186,7 @@ fn options(arguments: &Arguments, experiment: &Experiment) -> Options {
         programs: arguments.all,
         time_unit: arguments.time_unit.map(TimeUnit::name),
         commands: experiment_file::names(experiment),
-        by_mean: arguments.sort == Sort::MeanTime,
+        by_median: arguments.sort == Sort::MeanTime,
         database: arguments.database.option(),
         ..Options::default()
     }

@@ -1,0 +1,29 @@
+//! Chooses the verdicts whose basis a brief report shows.
+
+use prony_analysis::verdicts::Line;
+use prony_stats::RatioInterval;
+
+/// With more comparisons than this, a brief report shows the basis of those only in which something is to be heeded.
+const DETAILED: usize = 6;
+
+/// Clears the details of many verdicts, of those that say nothing unusual; whether it did.
+pub(super) fn cut(lines: &mut [Line]) -> bool {
+    if lines.len() <= DETAILED {
+        return false;
+    }
+    let plain = lines.iter_mut().filter(|line| !is_unusual(line));
+    plain.map(|line| line.detail.clear()).count() > 0
+}
+
+/// Whether the baseline differed from itself, the undisturbed trials have another ratio than the verdict says, or the
+/// comparison has a remark.
+fn is_unusual(line: &Line) -> bool {
+    let within =
+        |interval: RatioInterval, ratio: f64| interval.low <= ratio && interval.high.is_none_or(|high| ratio <= high);
+    let Line { comparison, undisturbed, .. } = line;
+    let differs_from_itself = comparison.aa.measured().is_some_and(|aa| !within(aa.interval, 1.0));
+    let undisturbed = undisturbed.as_ref().and_then(|left| left.estimate.measured());
+    let interval = comparison.interval.measured();
+    let disagrees = undisturbed.zip(interval).is_some_and(|(left, interval)| !within(*interval, left.ratio));
+    differs_from_itself || disagrees || !comparison.notes.is_empty()
+}
