@@ -93,6 +93,8 @@ fn variants(experiment: &Experiment, outline: &Outline) -> Report {
     let (left, right) = (Align::Left, Align::Right);
     let headings =
         [("stratum", right), ("trials", right), ("records", right), ("data", right), ("phases", left), ("note", left)];
+    // Where all variants have one baseline, the word says nothing.
+    let unshown = usize::from(outline.strata.len() <= 1);
     let row = |variant: &VariantOutline| {
         // Programs have no records of ours: nothing to count is not zero.
         let of_ours = |text: String| if variant.records > 0 { text } else { "-".to_owned() };
@@ -104,14 +106,15 @@ fn variants(experiment: &Experiment, outline: &Outline) -> Report {
             phases(experiment, variant),
             note(experiment, variant),
         ];
+        let cells = texts.map(|main| Cell { main, ..Cell::default() });
         Row {
             labels: vec![Label { text: levels(&variant.levels), marks: Vec::new() }],
-            cells: texts.map(|main| Cell { main, ..Cell::default() }).to_vec(),
+            cells: cells.into_iter().skip(unshown).collect(),
         }
     };
     let table = Table {
         labels: vec!["variant".to_owned()],
-        columns: headings.map(column).to_vec(),
+        columns: headings.map(column).into_iter().skip(unshown).collect(),
         rows: outline.variants.iter().map(row).collect(),
         ..Table::default()
     };
@@ -149,19 +152,19 @@ fn note(experiment: &Experiment, variant: &VariantOutline) -> String {
 
 fn amounts(experiment: &Experiment, outline: &Outline) -> String {
     let strata = match outline.strata.len() {
-        1 => "1 stratum".to_owned(),
-        n => format!("{n} strata"),
+        0 | 1 => String::new(),
+        n => format!(" in {n} strata, each with its own baseline"),
     };
     let variants = count(outline.variants.len(), "variant");
     if let Some(budget) = experiment.compare().budget {
         let trials = count(outline.trials_of_a_block, "trial");
-        return format!("{variants} in {strata}, as many blocks of {trials} as fit into {}", span(budget));
+        return format!("{variants}{strata}, as many blocks of {trials} as fit into {}", span(budget));
     }
     let from_to = |least: u32, most: u32, noun: &str| {
         if least == most { count(most, noun) } else { format!("{least} to {most} {noun}s") }
     };
     let blocks = from_to(outline.blocks.min, outline.blocks.max, "block");
-    format!("{variants} in {strata}, {blocks}, {}", from_to(outline.trials_min, outline.trials_max, "trial"))
+    format!("{variants}{strata}, {blocks}, {}", from_to(outline.trials_min, outline.trials_max, "trial"))
 }
 
 /// The trials that are not included in the results.

@@ -118,3 +118,19 @@ fn lines_of_commands_that_are_at_fault_write_nothing() {
     assert!(text(&from(&bench, "x.toml", "true").stderr).starts_with("error: `x.toml` exists already\nhint: "));
     assert_eq!(fs::read_to_string(bench.path("x.toml")).unwrap(), "mine");
 }
+
+/// Readers did not know the word, which says nothing where all variants have one baseline.
+#[test]
+fn plan_has_strata_only_where_there_are_several() {
+    let bench = Bench::new();
+    let plan = |kind: &str| {
+        bench.prony(&["new", "--for", kind, kind]);
+        text(&bench.prony(&["check", kind]).stdout)
+    };
+    let (program, store) = (plan("program"), plan("store"));
+    assert!(!program.contains("strat") && program.contains("\n2 variants, 6 blocks, 18 trials\n"), "{program}");
+    assert!(
+        store.contains("  stratum") && store.contains("4 variants in 2 strata, each with its own baseline, "),
+        "{store}"
+    );
+}
