@@ -82,8 +82,11 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     let mut closing = None;
     if options.brief {
         let all = findings.len();
-        findings.retain(|finding| !finding.is_note());
-        let is_cut = basis::cut(&mut verdicts.lines);
+        // Who names figures may see the CPU time of a phase that is not compared.
+        findings.retain(|finding| !finding.is_note() || options.names_figures() && finding.is_of("coarse_cpu"));
+        // The hint of that warning refers to the basis of each verdict.
+        let is_disturbed = findings.iter().any(|finding| finding.is_of("disturbed_trials"));
+        let is_cut = !is_disturbed && basis::cut(&mut verdicts.lines);
         closing = Some(more(data, all - findings.len(), is_cut, options));
     }
     findings.splice(0..0, options.warnings.iter().cloned());

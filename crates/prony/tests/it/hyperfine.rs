@@ -117,7 +117,7 @@ fn bounds_of_runs_of_one_still_perform_one_run() {
 
 /// hyperfine ends at the first failure, and writes what it has.
 #[test]
-fn results_of_the_others_are_exported_where_a_command_fails() {
+fn export_contains_the_commands_that_succeed_where_one_fails() {
     let bench = Bench::new();
     let (output, _) = bench.exec(&["-r1", "--export-markdown", "r.md", "true", "--vs", "false"]);
     assert_eq!(output.status.code(), Some(1));

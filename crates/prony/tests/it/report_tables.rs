@@ -5,7 +5,7 @@ use prony_analysis::verdicts;
 use prony_model::metric::MetricName;
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
+use prony_model::record::{Answer, Change, Completion, Machine, PhaseRecord, TrialRecord};
 use prony_model::spec::Durability;
 use prony_model::trial::Label;
 use prony_model::units::Nanos;
@@ -524,8 +524,8 @@ fn a_brief_report_ends_with_what_is_judged_and_names_the_rest() {
 }
 
 /// Nine stores of which each takes longer than the one before; the second trial of the baseline takes `again` times as long
-/// as the first.
-fn nine_stores(again: f64) -> RunData {
+/// as the first. Other machines took the processors in the first blocks, as many as `disturbed`.
+fn nine_stores(again: f64, disturbed: u32) -> RunData {
     let stores = texts("store", &["a", "b", "c", "d", "e", "f", "g", "h", "i"]);
     let experiment = against(&experiment("nine stores", &[stores], &[("write", true)], 8), "store", "a");
     let trials = trials(&experiment, 8, |trial| {
@@ -533,6 +533,9 @@ fn nine_stores(again: f64) -> RunData {
         let noise = 1.0 + 0.01 * noise(u64::from(trial.trial.position));
         let time = 1e9 * (1.0 + trial.trial.variant as f64) * factor * noise;
         trial.phases = vec![phase("write", &[("time", time)])];
+        let steal = Reading::Measured(if trial.trial.block < disturbed { 0.3 } else { 0.0 });
+        let machine = Machine { change: Change { steal, ..Change::default() }, ..Machine::default() };
+        trial.conditions.machine = Reading::Measured(machine);
     });
     run_data(experiment, trials.len() as u32, trials)
 }
@@ -540,13 +543,27 @@ fn nine_stores(again: f64) -> RunData {
 #[test]
 fn brief_report_of_many_verdicts_gives_the_basis_of_those_to_be_heeded() {
     let brief = Options { brief: true, ..Options::default() };
-    let shown = |again, options: &Options| {
-        let text = printed(&nine_stores(again), &Terminal { width: Some(120), colour: false }, options);
+    let shown = |(again, disturbed), options: &Options| {
+        let text = printed(&nine_stores(again, disturbed), &Terminal { width: Some(120), colour: false }, options);
         (text.matches("A/A check").count(), text.matches("\n\n`").count(), text.contains("the basis of each verdict"))
     };
-    assert_eq!(shown(1.0, &brief), (0, 1, true), "the sentences stand together");
-    assert_eq!(shown(1.0, &Options::default()), (8, 8, false));
-    assert_eq!(shown(1.3, &brief), (8, 8, false), "the baseline differs from itself");
+    assert_eq!(shown((1.0, 0), &brief), (0, 1, true), "the sentences stand together");
+    assert_eq!(shown((1.0, 0), &Options::default()), (8, 8, false));
+    assert_eq!(shown((1.3, 0), &brief), (8, 8, false), "the baseline differs from itself");
+    assert_eq!(shown((1.0, 1), &brief), (0, 1, true), "an eighth of the trials");
+    assert_eq!(shown((1.0, 4), &brief), (8, 8, false), "the hint of the warning refers to what the basis says");
+}
+
+#[test]
+fn note_on_coarse_cpu_time_is_shown_to_those_who_name_figures() {
+    let mut data = sourcing(json!([]));
+    let note = Finding::of("coarse_cpu", Severity::Note, "CPU time may be off".to_owned(), "x").in_phase("persist");
+    data.trials[0].findings.push(note);
+    let phase = |phase: Option<&str>| {
+        let options = Options { brief: true, phase: phase.map(str::to_owned), ..Options::default() };
+        printed(&data, &Terminal { width: Some(120), colour: false }, &options).contains("CPU time may be off")
+    };
+    assert_eq!((phase(None), phase(Some("persist"))), (false, true));
 }
 
 #[test]
