@@ -1,6 +1,7 @@
 //! Reference workloads: the same small work before and after every trial, so that a disturbed machine is detected
 //! (METHOD 4.10).
 
+use std::cell::Cell;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,7 +14,10 @@ use super::memory;
 use crate::clock::monotonic;
 use crate::why::why;
 
-const STEPS: u64 = 3_000_000;
+const STEPS: u64 = 1_000_000;
+/// Each run reads a part of the buffer, in turn, so that each page is read again only after the whole buffer, which is
+/// larger than most caches.
+const PARTS: usize = 3;
 const BUFFER: Bytes = Bytes::from_mib(48);
 const SYNCS: u32 = 4;
 const FILE: &str = ".prony-canary";
@@ -22,18 +26,32 @@ const FILE: &str = ".prony-canary";
 #[derive(Debug)]
 pub struct ReferenceWorkload {
     buffer: Vec<u64>,
+    /// How often it ran.
+    runs: Cell<usize>,
 }
 
 impl Default for ReferenceWorkload {
     fn default() -> Self {
-        Self { buffer: memory::touched(BUFFER) }
+        Self::with(memory::touched(BUFFER))
     }
 }
 
 impl ReferenceWorkload {
-    /// Runs them once; `directory` is where the store will be. Takes some tens of milliseconds.
+    const fn with(buffer: Vec<u64>) -> Self {
+        Self { buffer, runs: Cell::new(0) }
+    }
+
+    /// Runs them once; `directory` is where the store will be. Takes some milliseconds.
     pub fn run(&self, directory: &Path) -> ReferenceTimes {
-        ReferenceTimes { cpu: timed(spin), memory: timed(|| memory::sum(&self.buffer)), fsync: fsync(directory) }
+        let part = self.next_part();
+        ReferenceTimes { cpu: timed(spin), memory: timed(|| memory::sum(part)), fsync: fsync(directory) }
+    }
+
+    /// The part of the buffer that was not read for the longest time. All have the same length.
+    fn next_part(&self) -> &[u64] {
+        let length = self.buffer.len() / PARTS;
+        let from = length * (self.runs.replace(self.runs.get().wrapping_add(1)) % PARTS);
+        &self.buffer[from..from + length]
     }
 }
 
@@ -80,9 +98,16 @@ mod tests {
     #[test]
     fn reference_workload_leaves_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
-        let times = ReferenceWorkload { buffer: memory::touched(Bytes::from_kib(64)) }.run(dir.path());
+        let times = ReferenceWorkload::with(memory::touched(Bytes::from_kib(64))).run(dir.path());
         assert!(times.cpu > Nanos::ZERO && times.fsync.measured().is_some());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn each_part_of_the_buffer_is_read_in_turn() {
+        let workload = ReferenceWorkload::with((0..10).collect());
+        let parts: Vec<&[u64]> = (0..4).map(|_| workload.next_part()).collect();
+        assert_eq!(parts, [&[0, 1, 2][..], &[3, 4, 5], &[6, 7, 8], &[0, 1, 2]]);
     }
 
     #[test]
