@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 /// Kept open while descriptors suffice: reopening costs 1.4 us.
 #[derive(Debug)]
@@ -32,7 +35,38 @@ impl ProcFile {
 
     /// Its text; a command name need not be UTF-8.
     pub(crate) fn text<'a>(&self, buffer: &'a mut Vec<u8>) -> io::Result<Cow<'a, str>> {
-        self.read(buffer).map(String::from_utf8_lossy)
+        self.read(buffer).map(lossy)
+    }
+}
+
+/// Checked first, which takes a fraction of the time where all is ASCII, as it mostly is.
+fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+}
+
+/// A directory of `/proc` with files that are too many to be kept open: from it they are found in less time than from the
+/// root.
+#[derive(Debug)]
+pub(crate) struct ProcDirectory {
+    path: String,
+    open: Option<OwnedFd>,
+}
+
+impl ProcDirectory {
+    pub(crate) fn new(path: String) -> Self {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = openat(CWD, &path, flags, Mode::empty()).ok();
+        Self { path, open }
+    }
+
+    /// The text of a file in it.
+    pub(crate) fn text<'a>(&self, name: &str, buffer: &'a mut Vec<u8>) -> io::Result<Cow<'a, str>> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = match &self.open {
+            Some(directory) => openat(directory, name, flags, Mode::empty())?,
+            None => openat(CWD, format!("{}/{name}", self.path), flags, Mode::empty())?,
+        };
+        ProcFile { path: PathBuf::new(), open: Some(file.into()) }.read(buffer).map(lossy)
     }
 }
 
@@ -57,6 +91,16 @@ mod tests {
         let mut buffer = Vec::new();
         let first = file.read(&mut buffer).unwrap().len();
         assert!(first > 0 && !file.read(&mut buffer).unwrap().is_empty());
+    }
+
+    #[test]
+    fn files_of_a_directory_are_read_with_and_without_its_descriptor() {
+        let mut directory = ProcDirectory::new("/proc/self".into());
+        for _ in 0..2 {
+            assert!(directory.text("status", &mut Vec::new()).unwrap().starts_with("Name:"));
+            assert!(ended(&directory.text("task/0/stat", &mut Vec::new()).unwrap_err()));
+            directory.open = None;
+        }
     }
 
     #[test]

@@ -219,6 +219,7 @@ impl State {
         for pid in vanished {
             self.bury(pid, &mut rounds);
         }
+        add_roles(&mut rounds);
         for (scope, round) in rounds {
             self.ledgers.entry(scope).or_default().take(round);
         }
@@ -260,7 +261,8 @@ impl State {
     }
 
     fn find(&mut self) {
-        let news = self.finder.news(self.processes.values().map(|process| process.threads.count()).sum());
+        let threads = self.processes.values().map(|process| process.threads.count()).sum();
+        let news = self.finder.news(threads, &mut self.buffer);
         if news.none() {
             return;
         }
@@ -283,9 +285,7 @@ impl State {
         self.store.ended(pid);
         let Some(process) = self.processes.remove(&pid) else { return };
         let Some(last) = process.last.filter(|_| process.itself) else { return };
-        for scope in ["", process.role.as_str()] {
-            rounds.entry(scope.to_owned()).or_default().ended.push(last.counters.clone());
-        }
+        rounds.entry(process.role).or_default().ended.push(last.counters);
     }
 
     /// A round, and all that is read at snapshots only. Counters come first, the expensive values after them, and the
@@ -470,7 +470,7 @@ fn sum(counters: &[SyncCounters]) -> Option<SyncCounts> {
     counters.iter().map(SyncCounters::read).reduce(|a, b| a.plus(&b))
 }
 
-/// Adds a live process to the tree and to its role; of a supervisor only what it inherited from children, to the tree.
+/// Adds a live process to its role; of a supervisor only what it inherited from children, to the tree.
 fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation: &Observation, inherited: u64) {
     let mut add = |scope: &str, counters: &Counters| {
         let round = rounds.entry(scope.to_owned()).or_default();
@@ -478,7 +478,6 @@ fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation
         round.inherited_faults += inherited;
     };
     if process.itself {
-        add("", &observation.counters);
         return add(&process.role, &observation.counters);
     }
     // Bytes of a process and of its waited-for children are one value; a supervisor's own are negligible.
@@ -490,6 +489,17 @@ fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation
         ..observation.inherited.clone()
     };
     add("", &counters);
+}
+
+/// Adds all roles to the tree.
+fn add_roles(rounds: &mut BTreeMap<String, Round>) {
+    let mut tree = rounds.remove("").unwrap_or_default();
+    for role in rounds.values() {
+        tree.live = tree.live.plus(&role.live);
+        tree.ended.extend_from_slice(&role.ended);
+        tree.inherited_faults += role.inherited_faults;
+    }
+    rounds.insert(String::new(), tree);
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::units::Nanos;
 
 use super::parse;
-use super::proc_file::{ProcFile, ended};
+use super::proc_file::{ProcDirectory, ProcFile, ended};
 use super::tree;
 use crate::why::why;
 
@@ -54,6 +54,7 @@ const PART: u64 = 20;
 #[derive(Debug)]
 pub(crate) struct Threads {
     pid: u32,
+    directory: ProcDirectory,
     live: BTreeMap<u32, Thread>,
     ended: Done,
     blind: Option<Why>,
@@ -61,7 +62,8 @@ pub(crate) struct Threads {
 
 impl Threads {
     pub(crate) fn new(pid: u32) -> Self {
-        Self { pid, live: BTreeMap::new(), ended: Done::default(), blind: None }
+        let directory = ProcDirectory::new(format!("/proc/{pid}/task"));
+        Self { pid, directory, live: BTreeMap::new(), ended: Done::default(), blind: None }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -90,7 +92,7 @@ impl Threads {
         let mut vanished = Vec::new();
         for (tid, thread) in self.live.iter_mut().filter(|(_, thread)| all || switches || thread.due <= now) {
             thread.reads_at(now);
-            match thread.read(switches.then_some((self.pid, *tid)), all, buffer) {
+            match thread.read(switches.then_some((&self.directory, *tid)), all, buffer) {
                 Ok(()) => {}
                 Err(error) if ended(&error) => vanished.push(*tid),
                 Err(error) => self.blind = Some(why("`schedstat`", &error)),
@@ -107,7 +109,7 @@ impl Threads {
     pub(crate) fn runnable(&mut self, now: Nanos, buffer: &mut Vec<u8>) -> Nanos {
         let mut sum = Nanos::ZERO;
         for (tid, thread) in &mut self.live {
-            let slept = slept_if_runnable((self.pid, *tid), buffer);
+            let slept = slept_if_runnable((&self.directory, *tid), buffer);
             let before = std::mem::replace(&mut thread.runnable, slept.map(|slept| (now, slept)));
             if let Some((then, _)) = before.filter(|(_, before)| slept == Some(*before)) {
                 sum += now.since(then);
@@ -118,7 +120,7 @@ impl Threads {
 
     /// Whether one of them is on a CPU now, or waits for one.
     pub(crate) fn are_runnable(&self, buffer: &mut Vec<u8>) -> bool {
-        self.live.keys().any(|tid| is_runnable((self.pid, *tid), buffer))
+        self.live.keys().any(|tid| is_runnable((&self.directory, *tid), buffer))
     }
 
     /// How many threads were on a CPU, or waited for one, when all were last read.
@@ -136,17 +138,17 @@ impl Threads {
 
 /// How often a thread has slept, by its voluntary switches; `None` where it is not runnable. `stat` alone is read of one
 /// that sleeps, as most do.
-fn slept_if_runnable((pid, tid): (u32, u32), buffer: &mut Vec<u8>) -> Option<u64> {
-    if !is_runnable((pid, tid), buffer) {
+fn slept_if_runnable((directory, tid): (&ProcDirectory, u32), buffer: &mut Vec<u8>) -> Option<u64> {
+    if !is_runnable((directory, tid), buffer) {
         return None;
     }
-    let status = ProcFile::new(format!("/proc/{pid}/task/{tid}/status"));
-    parse::thread_status(&status.text(buffer).ok()?).map(|status| status.voluntary)
+    let status = directory.text(&format!("{tid}/status"), buffer).ok()?;
+    parse::thread_status(&status).map(|status| status.voluntary)
 }
 
-fn is_runnable((pid, tid): (u32, u32), buffer: &mut Vec<u8>) -> bool {
-    let stat = ProcFile::new(format!("/proc/{pid}/task/{tid}/stat"));
-    stat.read(buffer).ok().and_then(parse::stat).is_some_and(|stat| stat.state == 'R')
+fn is_runnable((directory, tid): (&ProcDirectory, u32), buffer: &mut Vec<u8>) -> bool {
+    let stat = directory.text(&format!("{tid}/stat"), buffer).ok();
+    stat.and_then(|stat| parse::stat(stat.as_bytes())).is_some_and(|stat| stat.state == 'R')
 }
 
 impl Thread {
@@ -157,12 +159,16 @@ impl Thread {
         self.due = now + Nanos::from_nanos(now.since(self.first).as_nanos() / PART).min(STALE);
     }
 
-    fn read(&mut self, switches: Option<(u32, u32)>, all: bool, buffer: &mut Vec<u8>) -> std::io::Result<()> {
+    fn read(
+        &mut self,
+        switches: Option<(&ProcDirectory, u32)>,
+        all: bool,
+        buffer: &mut Vec<u8>,
+    ) -> std::io::Result<()> {
         let Some(stat) = parse::schedstat(&self.schedstat.text(buffer)?) else { return Ok(()) };
         self.done.wait = stat.wait;
-        let Some((pid, tid)) = switches.filter(|_| all || stat.slices != self.slices) else { return Ok(()) };
-        let status = ProcFile::new(format!("/proc/{pid}/task/{tid}/status"));
-        if let Some(status) = parse::thread_status(&status.text(buffer)?) {
+        let Some((directory, tid)) = switches.filter(|_| all || stat.slices != self.slices) else { return Ok(()) };
+        if let Some(status) = parse::thread_status(&directory.text(&format!("{tid}/status"), buffer)?) {
             (self.done.voluntary, self.done.forced) = (status.voluntary, status.forced);
             (self.slices, self.was_runnable) = (stat.slices, status.runnable);
         }

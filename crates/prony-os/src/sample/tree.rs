@@ -99,9 +99,9 @@ pub(crate) struct Finder {
 
 impl Finder {
     /// Where to search for what was added since the last call to a tree of about `size` threads.
-    pub(crate) fn news(&mut self, size: usize) -> News {
+    pub(crate) fn news(&mut self, size: usize, buffer: &mut Vec<u8>) -> News {
         let loadavg = self.loadavg.get_or_insert_with(|| ProcFile::new("/proc/loadavg".to_owned()));
-        let now = loadavg.text(&mut Vec::new()).ok().and_then(|text| parse::last_pid(&text));
+        let now = loadavg.text(buffer).ok().and_then(|text| parse::last_pid(&text));
         let before = std::mem::replace(&mut self.last_pid, now);
         news(before, now, std::mem::take(&mut self.unseen), size)
     }
@@ -284,7 +284,7 @@ mod tests {
         let mut finder = Finder::default();
         // The size keeps other tests' processes from causing a walk.
         let mut scan = |known: &BTreeMap<u32, String>| {
-            let news = finder.news(1 << 20);
+            let news = finder.news(1 << 20, &mut Vec::new());
             finder.arrivals(news, &roots, known).processes
         };
         let mut known = scan(&BTreeMap::new());
