@@ -1,10 +1,12 @@
-//! Checks the sources (`cargo xtask check`), and tests the engines outside the default build (`cargo xtask engines`).
+//! Checks the sources (`cargo xtask check`), tests the engines outside the default build (`cargo xtask engines`), and
+//! checks that tests notice a guard that is switched off (`cargo xtask mutants`).
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the binary speaks")]
 
 mod cycles;
 mod engines;
 mod layers;
 mod manifests;
+mod mutants;
 mod names;
 mod sizes;
 mod source;
@@ -19,13 +21,16 @@ usage: cargo xtask COMMAND
 
   check      layers between crates, cycles between sibling modules, chains of imports, sizes of files, lints of crates,
              unsafe code, banned words in identifiers and file names
-  engines    builds and tests the engines outside the default build; or only those named";
+  engines    builds and tests the engines outside the default build; or only those named
+  mutants    switches each guard and each correction of figures off, one after another, and requires that a unit test
+             fails; or only those in files whose path contains one of the texts given";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let root = root();
     let outcome = match arguments.first().map(String::as_str) {
         Some("check") => check(&root),
+        Some("mutants") => mutants::run(&root, &arguments[1..]),
         Some("engines") => engines::run(&root, &arguments[1..]),
         _ => Err(USAGE.to_owned()),
     };

@@ -1,0 +1,216 @@
+//! `cargo xtask mutants`: switches each guard and each correction of figures off, one after another, and runs the unit
+//! tests of its crate. If none fails, no test checks that function.
+//!
+//! A copy of the crates is compiled once, in which each function asks at its begin whether it is switched off. The
+//! functions are those of the files that `.cargo/mutants.toml` lists for `cargo mutants`, which compiles a crate for each
+//! mutant and so also tries changes of operators.
+
+mod find;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use find::{Mutant, instrument};
+
+/// The crates with guards or corrections.
+const CRATES: [&str; 2] = ["prony-analysis", "prony-runner"];
+
+/// The variable with the number of the mutant.
+const CHOSEN: &str = "PRONY_MUTANT";
+
+/// A test run that takes longer than so many times that without a mutant hangs: it notices the mutant.
+const PATIENCE: u32 = 10;
+
+/// Mutants that no test has to notice: the value is as good, or the function only chooses words.
+const ACCEPTED: &str = include_str!("mutants/accepted.txt");
+
+/// Appended to each crate.
+const SWITCH: &str = r#"
+/// Whether this mutant was chosen.
+#[doc(hidden)]
+pub fn mutant(number: usize) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+    *CHOSEN.get_or_init(|| std::env::var("PRONY_MUTANT").ok()?.parse().ok()) == Some(number)
+}
+"#;
+
+/// Tries all mutants, or those whose file contains one of these texts.
+pub(crate) fn run(root: &Path, only: &[String]) -> Result<String, String> {
+    let failed = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
+    let copy = root.join("target/mutants");
+    let globs = examined(&fs::read_to_string(root.join(".cargo/mutants.toml")).map_err(failed("mutants.toml"))?);
+    workspace(root, &copy).map_err(failed("cannot copy the workspace"))?;
+    let copied = CRATES.map(|package| package_copy(root, &copy, package, &globs).map(|mutants| (package, mutants)));
+    let (mut survivors, mut count) = (Vec::new(), 0);
+    for copied in copied {
+        let (package, mutants) = copied.map_err(failed("cannot copy a crate"))?;
+        let is_asked = |file: &str| only.is_empty() || only.iter().any(|part| file.contains(part));
+        let chosen: Vec<_> = mutants.iter().enumerate().filter(|(_, (file, _))| is_asked(file)).collect();
+        if !chosen.is_empty() {
+            count += chosen.len();
+            survivors.extend(survive(&compile(root, &copy, package)?, &copy.join("crates").join(package), &chosen)?);
+        }
+    }
+    report(&survivors, count)
+}
+
+/// The mutants with which all of these tests succeed.
+fn survive(
+    tests: &Path,
+    directory: &Path,
+    mutants: &[(usize, &(String, Mutant))],
+) -> Result<Vec<(String, Mutant)>, String> {
+    let failed = |error: io::Error| format!("cannot run the tests: {error}");
+    let began = Instant::now();
+    if !start(tests, directory, None).and_then(|mut tests| tests.wait()).map_err(failed)?.success() {
+        return Err(format!("tests fail without a mutant: {}", directory.display()));
+    }
+    let most = began.elapsed() * PATIENCE + Duration::from_secs(10);
+    let mut survivors = Vec::new();
+    for (number, mutant) in mutants {
+        let child = start(tests, directory, Some(*number)).map_err(failed)?;
+        if passes(child, most).map_err(failed)? {
+            survivors.push((*mutant).clone());
+        }
+    }
+    Ok(survivors)
+}
+
+/// The files of the list `examine_globs`, up to an asterisk.
+fn examined(text: &str) -> Vec<String> {
+    let list = text.split_once("examine_globs").map_or("", |(_, rest)| rest.split(']').next().unwrap_or_default());
+    list.split('"').skip(1).step_by(2).map(|glob| glob.split('*').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// A folder with links to all files of the workspace but those of [`CRATES`].
+fn workspace(root: &Path, copy: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(copy) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => fs::create_dir_all(copy.join("crates"))?,
+    }
+    let link = |from: &Path, to: &Path, without: &[&str]| {
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            if !without.iter().any(|name| entry.file_name() == *name) {
+                symlink(entry.path(), to.join(entry.file_name()))?;
+            }
+        }
+        io::Result::Ok(())
+    };
+    link(root, copy, &["target", "crates", ".git"])?;
+    link(&root.join("crates"), &copy.join("crates"), &CRATES)
+}
+
+/// A copy of a crate with its mutants, each with its file.
+fn package_copy(root: &Path, copy: &Path, package: &str, globs: &[String]) -> io::Result<Vec<(String, Mutant)>> {
+    let (mut mutants, folder) = (Vec::new(), root.join("crates").join(package));
+    let mut open = vec![folder];
+    while let Some(path) = open.pop() {
+        let name = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
+        if path.is_dir() {
+            fs::create_dir_all(copy.join(&name))?;
+            let mut inside = fs::read_dir(&path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+            inside.sort();
+            open.extend(inside);
+            continue;
+        }
+        let shown = name.to_string_lossy().into_owned();
+        let is_test = name.components().any(|part| part.as_os_str() == "tests") || shown.ends_with("tests.rs");
+        if !is_test && shown.ends_with(".rs") && globs.iter().any(|glob| shown.starts_with(glob)) {
+            let (found, text) = instrument(&fs::read_to_string(&path)?, mutants.len());
+            mutants.extend(found.into_iter().map(|mutant| (shown.clone(), mutant)));
+            fs::write(copy.join(&name), text)?;
+        } else if shown.ends_with("src/lib.rs") {
+            fs::write(copy.join(&name), fs::read_to_string(&path)? + SWITCH)?;
+        } else {
+            fs::copy(&path, copy.join(&name))?;
+        }
+    }
+    Ok(mutants)
+}
+
+/// The program with the unit tests of a crate.
+fn compile(root: &Path, copy: &Path, package: &str) -> Result<PathBuf, String> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["test", "--no-run", "--lib", "--message-format", "json", "-p", package]).current_dir(copy);
+    cargo.env("CARGO_TARGET_DIR", root.join("target")).stderr(Stdio::inherit());
+    let output = cargo.output().map_err(|error| format!("cannot run cargo: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let program = |line: &str| Some(line.split_once("\"executable\":\"")?.1.split('"').next()?.to_owned());
+    let found = text.lines().filter_map(program).next_back().filter(|_| output.status.success());
+    found.map(PathBuf::from).ok_or_else(|| format!("the mutants of `{package}` do not compile"))
+}
+
+/// Starts the unit tests with a mutant.
+fn start(tests: &Path, directory: &Path, mutant: Option<usize>) -> io::Result<Child> {
+    let mut command = Command::new(tests);
+    command.current_dir(directory).env("CARGO_MANIFEST_DIR", directory).env("INSTA_UPDATE", "no");
+    command.envs(mutant.map(|number| (CHOSEN, number.to_string())));
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}
+
+/// Whether tests succeed in time; those that hang are ended.
+fn passes(mut tests: Child, most: Duration) -> io::Result<bool> {
+    let until = Instant::now() + most;
+    loop {
+        if let Some(status) = tests.try_wait()? {
+            return Ok(status.success());
+        }
+        if Instant::now() > until {
+            tests.kill()?;
+            tests.wait()?;
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Fails where a mutant survives that is not accepted.
+fn report(survivors: &[(String, Mutant)], count: usize) -> Result<String, String> {
+    let line =
+        |(file, mutant): &(String, Mutant)| format!("{file} {} {}", mutant.name, mutant.value).trim_end().to_owned();
+    let accepted = |text: &str| ACCEPTED.lines().any(|line| line.split(" # ").next() == Some(text));
+    let (known, new): (Vec<_>, Vec<_>) = survivors.iter().partition(|survivor| accepted(&line(survivor)));
+    if new.is_empty() {
+        return Ok(format!("{count} mutants: tests notice all but {}, which are accepted", known.len()));
+    }
+    let new: Vec<String> = new.iter().map(|one| format!("{} (line {})", line(one), one.1.line)).collect();
+    Err(format!("no test fails where these functions return a constant:\n{}", new.join("\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mutant(name: &str) -> (String, Mutant) {
+        ("x.rs".to_owned(), Mutant { line: 3, name: name.to_owned(), value: "None".to_owned() })
+    }
+
+    #[test]
+    fn survivor_fails_the_check() {
+        assert!(report(&[], 9).is_ok());
+        assert!(report(&[mutant("guard")], 9).unwrap_err().contains("x.rs guard None (line 3)"));
+    }
+
+    #[test]
+    fn examined_files_are_those_of_the_list() {
+        let text = "# a list\nexamine_globs = [\n  \"a/b.rs\",\n  \"a/c/**/*.rs\",\n]\nadditional = [\"--lib\"]\n";
+        assert_eq!(examined(text), ["a/b.rs", "a/c/"]);
+    }
+
+    #[test]
+    fn every_accepted_mutant_has_a_reason_and_exists() {
+        let root = crate::root();
+        for line in ACCEPTED.lines() {
+            let (what, why) = line.split_once(" # ").expect("a reason");
+            let mut words = what.split(' ');
+            let file = fs::read_to_string(root.join(words.next().expect("a file"))).expect("the file exists");
+            let name = words.next().expect("a function");
+            assert!(file.contains(&format!("fn {name}")) && !why.is_empty(), "{line}");
+        }
+    }
+}
