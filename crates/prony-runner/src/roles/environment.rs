@@ -1,8 +1,9 @@
 //! The environment of a program's trial: scratch, supervisor, control group, counters.
 //!
-//! With full care all of it is made for the trial and removed with it. With light care, and without limits that need a
-//! group of the trial's own, a trial reuses what the previous one left, once no process of that was left: making and
-//! removing these things takes many times as long as a short program runs.
+//! With full care all of it is made for the trial and removed with it, except the supervisor, which the launcher keeps for
+//! a later process. With light care, and without limits that need a group of the trial's own, a trial reuses what the
+//! previous one left, once no process of that was left: making and removing these things takes many times as long as a
+//! short program runs.
 
 use std::fs;
 use std::io;
