@@ -74,6 +74,7 @@ fn survive(
     for (number, mutant) in mutants {
         let child = start(tests, directory, Some(*number)).map_err(failed)?;
         if passes(child, most).map_err(failed)? {
+            println!("survives: {}", line(mutant));
             survivors.push((*mutant).clone());
         }
     }
@@ -169,10 +170,13 @@ fn passes(mut tests: Child, most: Duration) -> io::Result<bool> {
     }
 }
 
+/// A mutant as it is accepted: file, function, value.
+fn line((file, mutant): &(String, Mutant)) -> String {
+    format!("{file} {} {}", mutant.name, mutant.value).trim_end().to_owned()
+}
+
 /// Fails where a mutant survives that is not accepted.
 fn report(survivors: &[(String, Mutant)], count: usize) -> Result<String, String> {
-    let line =
-        |(file, mutant): &(String, Mutant)| format!("{file} {} {}", mutant.name, mutant.value).trim_end().to_owned();
     let accepted = |text: &str| ACCEPTED.lines().any(|line| line.split(" # ").next() == Some(text));
     let (known, new): (Vec<_>, Vec<_>) = survivors.iter().partition(|survivor| accepted(&line(survivor)));
     if new.is_empty() {

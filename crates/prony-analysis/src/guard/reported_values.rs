@@ -176,6 +176,8 @@ mod tests {
         close(apart(&b, &b, &metric(Metric::Time)), 1.005 / 0.995);
         close(apart(&a, &a, &metric(Metric::Rate)), 3.0);
         close(apart(&a, &a, &metric(Metric::Wall)), 1.0);
+        let time = metric(Metric::Time);
+        assert_eq!([hidden(&a, &time), hidden(&b, &time), hidden(&a, &metric(Metric::Wall))], [0.5, 0.005, 0.0]);
         let found = coarse_digits(&b, &a, &metric(Metric::Time), 0.03).unwrap();
         assert_eq!((found.guard.as_str(), found.severity), ("coarse_digits", Severity::Warning));
         assert!(

@@ -313,6 +313,18 @@ mod tests {
     }
 
     #[test]
+    fn failed_trials_are_counted_by_variant() {
+        let ended = |variant, outcome| of_variant(variant, record(outcome, EffectiveProgram::default()));
+        let mut trials = vec![ended(0, Outcome::Ok), ended(1, Outcome::Ok)];
+        assert_eq!((failures(&experiment(), &trials), trials_failed(&experiment(), &trials)), (None, None));
+        trials.push(ended(1, Outcome::TimedOut));
+        let text = failures(&experiment(), &trials).unwrap();
+        assert!(text.starts_with("1 of 3 trials failed: ") && text.ends_with(" of `y`"), "{text}");
+        let found = trials_failed(&experiment(), &trials).unwrap();
+        assert_eq!((found.severity, found.data["failed"].as_u64(), found.message), (Severity::Warning, Some(1), text));
+    }
+
+    #[test]
     fn too_few_blocks_say_what_is_missing() {
         let few = |complete, planned, analyses| too_few_blocks(complete, planned, &analyses, 6, false);
         assert!(few(3, 3, InterimAnalyses::new(1, 3)).unwrap().message.contains("needs at least 6"));

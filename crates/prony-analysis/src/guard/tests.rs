@@ -1,11 +1,13 @@
 //! Tests each guard with a record that it must report and one that it must not.
 
-use std::collections::BTreeMap;
+mod questions;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::disturbances::{Disturbances, disturbed_trials};
+use super::disturbances::{Disturbances, disturbed, disturbed_trials};
 use super::variants::{self, VariantTrials};
 use super::{Finding, Severity, percent, trial};
 use prony_model::metric::{Metric, MetricKey, Stat};
@@ -341,53 +343,6 @@ fn answers_that_programs_report_must_agree_too() {
     assert!(!rows[0].hint.contains("verify"), "{}", rows[0].hint);
 }
 
-#[test]
-fn answers_to_different_questions_do_not_differ() {
-    let (a, b) = (answered("lines:aa", 10), answered("lines:ab", 10));
-    let name = a.phases[0].name.clone();
-    let asked = |amount, order, threads| TrialSpec {
-        phases: vec![phase_spec(&name, Action::Get(Ops { order, threads, ..ops(amount) }))],
-        ..spec("lmdb")
-    };
-    let differ = |x: &TrialSpec, y: &TrialSpec| {
-        variants::answers_differ(&variant_trials("x", x, &a), &variant_trials("y", y, &b)).len()
-    };
-    let drawn = asked(Amount::Count(10), Order::Uniform, 1);
-    assert_eq!(differ(&drawn, &drawn), 1);
-    assert_eq!(differ(&drawn, &asked(Amount::Count(10), Order::Uniform, 4)), 0, "other clients draw other records");
-    assert_eq!(differ(&drawn, &asked(Amount::Count(20), Order::Uniform, 1)), 0, "more of them");
-    let mut other_data = drawn.clone();
-    other_data.data.as_mut().unwrap().records = 2000;
-    assert_eq!(differ(&drawn, &other_data), 0, "other data");
-    let pass = asked(Amount::Records, Order::Record, 1);
-    assert_eq!(differ(&pass, &asked(Amount::Records, Order::Shuffled, 4)), 1, "a pass reads all records");
-    let after = |action| {
-        let mut spec = pass.clone();
-        spec.phases.insert(0, phase_spec("load", action));
-        differ(&spec, &spec)
-    };
-    let for_a_time = || ops(Amount::Duration(Nanos::from_millis(300)));
-    assert_eq!(after(Action::Put(for_a_time())), 0, "how much is stored depends on speed");
-    assert_eq!(after(Action::Get(for_a_time())), 1, "reading changes nothing");
-    assert_eq!(after(Action::Put(ops(Amount::Records))), 1);
-}
-
-#[test]
-fn answers_that_cannot_be_compared_do_not_differ() {
-    assert_eq!(answers(&answered("lines:aa", 10), &answered("lines:aa", 10)), []);
-    assert_eq!(answers(&answered("lines:aa", 10), &answered("bytes:ab", 10)), [], "digests of two kinds");
-    let mut timed = answered("lines:ab", 77);
-    timed.phases[0].answer.as_mut().unwrap().comparable = false;
-    assert_eq!(answers(&answered("lines:aa", 10), &timed), [], "bounded by time");
-    let mut elsewhere = answered("lines:ab", 10);
-    elsewhere.trial.block = 1;
-    assert_eq!(answers(&answered("lines:aa", 10), &elsewhere), [], "another block has other data");
-    let mut partial = answered("lines:ab", 10);
-    partial.phases[0].completion = Completion::Partial;
-    assert_eq!(answers(&answered("lines:aa", 10), &partial), [], "not finished");
-    assert_eq!(variants::refusal(&[]), None);
-}
-
 pub(super) fn worked(amounts: &[(Metric, f64)]) -> TrialRecord {
     record(vec![phase("write", amounts)])
 }
@@ -404,6 +359,9 @@ fn work_that_nothing_explains_is_named() {
         found[0].message
     );
     assert_eq!(variants::work_differs(&variant_trials("x", &spec, &a), &variant_trials("y", &spec, &a)), []);
+    let (a, b) = (worked(&[(Metric::Distinct, 500.0)]), worked(&[(Metric::Distinct, 1.0)]));
+    let found = variants::work_differs(&variant_trials("x", &spec, &a), &variant_trials("y", &spec, &b));
+    assert_eq!(names(&found), ["work_differs"], "only a phase bounded by time may touch other keys");
 }
 
 #[test]
@@ -548,6 +506,7 @@ fn disturbed_trials_are_marked_with_their_signs() {
     assert!(found.message.contains("10 % of the CPU time went to other virtual machines"), "{}", found.message);
     assert_eq!(found.data[0]["trial"], 10, "counted from 1, as in the message");
     assert_eq!(found.severity, Severity::Note);
+    assert_eq!(disturbed(&trials.iter().collect::<Vec<_>>()), BTreeSet::from([9]));
     let few: Vec<&TrialRecord> = trials[6..].iter().collect();
     assert_eq!(disturbed_trials(&few).unwrap().severity, Severity::Warning, "1 of 4");
 }

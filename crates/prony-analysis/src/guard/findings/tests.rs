@@ -181,3 +181,14 @@ fn too_few_blocks_are_said_once() {
     let found = found(&experiment, &trials(&experiment));
     assert_eq!(found.iter().map(|f| f.guard.as_str()).collect::<Vec<_>>(), ["too_few_blocks"]);
 }
+
+#[test]
+fn stores_whose_answers_nobody_checked_are_reported() {
+    let experiment = experiment(2);
+    let mut trials = trials(&experiment);
+    assert_eq!(run::answers_unchecked(&experiment, &trials), None);
+    trials[3].phases[0].answer = None;
+    let found = run::answers_unchecked(&experiment, &trials).unwrap();
+    let expected = format!("1 of {} successful trials did not verify any of the data they read", trials.len());
+    assert_eq!((found.guard.as_str(), found.message), ("answers_unchecked", expected));
+}

@@ -196,3 +196,40 @@ fn floods_leftovers_and_strange_marks_are_counted() {
     let quiet = EffectiveProgram { output, ..EffectiveProgram::default() };
     assert_eq!(check(&record(Outcome::TimedOut, quiet)), []);
 }
+
+#[test]
+fn rows_that_no_line_gave_are_reported_once() {
+    let found = |heard_nothing: &[&str]| {
+        let heard_nothing = heard_nothing.iter().map(|name| (*name).to_owned()).collect();
+        let mut record = record(Outcome::Ok, EffectiveProgram { heard_nothing, ..EffectiveProgram::default() });
+        let rows = Reading::Missing(Why::Failed("`x` is no number".into()));
+        let rows = (MetricKeyText(MetricKey::amount(Metric::Rows)), rows);
+        record.phases.iter_mut().for_each(|phase| drop(phase.readings.insert(String::new(), [rows.clone()].into())));
+        rows_unknown(&record)
+    };
+    let [of_a] = found(&[]).try_into().unwrap();
+    assert_eq!((of_a.guard.as_str(), of_a.phase.as_deref()), ("rows_unknown", Some("a")), "others did not complete");
+    assert!(of_a.message.ends_with("`x` is no number"), "{}", of_a.message);
+    assert_eq!(found(&["a"]), [], "another finding says that no line matched");
+}
+
+#[test]
+fn work_that_a_call_leaves_for_later_is_reported() {
+    let found = |deferred: Option<&str>| {
+        let call = Call { deferred: deferred.map(str::to_owned), ..Call::default() };
+        let calls = BTreeMap::from([("a".to_owned(), call)]);
+        check(&record(Outcome::Ok, EffectiveProgram { calls, ..EffectiveProgram::default() }))
+    };
+    let [later] = found(Some("`f` returned a generator")).try_into().unwrap();
+    assert_eq!((later.guard.as_str(), later.phase.as_deref()), ("work_after_call", Some("a")));
+    assert_eq!(found(None), []);
+}
+
+#[test]
+fn lines_that_begin_a_phase_again_are_reported() {
+    let repeated = BTreeMap::from([("a".to_owned(), 2)]);
+    let [again] =
+        check(&record(Outcome::Ok, EffectiveProgram { repeated, ..EffectiveProgram::default() })).try_into().unwrap();
+    assert_eq!((again.guard.as_str(), again.phase.as_deref()), ("phase_repeated", Some("a")));
+    assert!(again.message.contains("came 2 times more"), "{}", again.message);
+}

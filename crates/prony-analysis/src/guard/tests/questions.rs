@@ -1,0 +1,77 @@
+//! Tests which answers are compared: those to the same question about the same data.
+
+use prony_model::document::{DocumentSpec, Encoding};
+use prony_model::spec::{FindSpec, ScanSpec};
+
+use super::*;
+
+#[test]
+fn answers_to_different_questions_do_not_differ() {
+    let (a, b) = (answered("lines:aa", 10), answered("lines:ab", 10));
+    let name = a.phases[0].name.clone();
+    let asked = |amount, order, threads| TrialSpec {
+        phases: vec![phase_spec(&name, Action::Get(Ops { order, threads, ..ops(amount) }))],
+        ..spec("lmdb")
+    };
+    let differ = |x: &TrialSpec, y: &TrialSpec| {
+        variants::answers_differ(&variant_trials("x", x, &a), &variant_trials("y", y, &b)).len()
+    };
+    let drawn = asked(Amount::Count(10), Order::Uniform, 1);
+    assert_eq!(differ(&drawn, &drawn), 1);
+    assert_eq!(differ(&drawn, &asked(Amount::Count(10), Order::Uniform, 4)), 0, "other clients draw other records");
+    assert_eq!(differ(&drawn, &asked(Amount::Count(20), Order::Uniform, 1)), 0, "more of them");
+    let mut other_data = drawn.clone();
+    other_data.data.as_mut().unwrap().records = 2000;
+    assert_eq!(differ(&drawn, &other_data), 0, "other data");
+    let mut scan = drawn.clone();
+    scan.phases[0].action = Action::Scan(ScanSpec { ops: ops(Amount::Count(10)), length: None });
+    assert_eq!(differ(&drawn, &scan), 0, "another action");
+    let pass = asked(Amount::Records, Order::Record, 1);
+    assert_eq!(differ(&pass, &asked(Amount::Records, Order::Shuffled, 4)), 1, "a pass reads all records");
+    let after = |action| {
+        let mut spec = pass.clone();
+        spec.phases.insert(0, phase_spec("load", action));
+        differ(&spec, &spec)
+    };
+    let for_a_time = || ops(Amount::Duration(Nanos::from_millis(300)));
+    assert_eq!(after(Action::Put(for_a_time())), 0, "how much is stored depends on speed");
+    assert_eq!(after(Action::Get(for_a_time())), 1, "reading changes nothing");
+    assert_eq!(after(Action::Put(ops(Amount::Records))), 1);
+}
+
+#[test]
+fn answers_of_queries_differ_though_documents_are_encoded_differently() {
+    let (a, b) = (answered("lines:aa", 10), answered("lines:ab", 10));
+    let asked = |encoding, records| {
+        let mut spec = spec("lmdb");
+        let data = spec.data.as_mut().unwrap();
+        data.records = records;
+        data.value = ValueSpec::Document(DocumentSpec { fields: Vec::new(), encoding });
+        let find = FindSpec { ops: ops(Amount::Records), queries: Vec::new() };
+        spec.phases = vec![phase_spec(&a.phases[0].name, Action::Find(find))];
+        spec
+    };
+    let plain = asked(Encoding::default(), 10);
+    let differ = |other: &TrialSpec| {
+        variants::answers_differ(&variant_trials("x", &plain, &a), &variant_trials("y", other, &b)).len()
+    };
+
+    assert_eq!(differ(&asked(Encoding::Json, 10)), 1);
+    assert_eq!(differ(&asked(Encoding::default(), 20)), 0, "other documents");
+}
+
+#[test]
+fn answers_that_cannot_be_compared_do_not_differ() {
+    assert_eq!(answers(&answered("lines:aa", 10), &answered("lines:aa", 10)), []);
+    assert_eq!(answers(&answered("lines:aa", 10), &answered("bytes:ab", 10)), [], "digests of two kinds");
+    let mut timed = answered("lines:ab", 77);
+    timed.phases[0].answer.as_mut().unwrap().comparable = false;
+    assert_eq!(answers(&answered("lines:aa", 10), &timed), [], "bounded by time");
+    let mut elsewhere = answered("lines:ab", 10);
+    elsewhere.trial.block = 1;
+    assert_eq!(answers(&answered("lines:aa", 10), &elsewhere), [], "another block has other data");
+    let mut partial = answered("lines:ab", 10);
+    partial.phases[0].completion = Completion::Partial;
+    assert_eq!(answers(&answered("lines:aa", 10), &partial), [], "not finished");
+    assert_eq!(variants::refusal(&[]), None);
+}
