@@ -10,7 +10,7 @@ use prony_boundaries::probe_reports::Threads;
 use prony_boundaries::stream::Stream;
 use prony_boundaries::suspensions::Suspensions;
 use prony_model::units::Nanos;
-use prony_runtime::{Line, ProbeEvent, ProbeLine, Tallies, parse};
+use prony_runtime::{ProbeEvent, ProbeLine, parse};
 
 /// A pipe takes this much without a reader.
 const LONGEST: usize = 60 << 10;
@@ -26,8 +26,7 @@ pub(super) fn run(data: &[u8]) {
     for line in &lines {
         Mark::parse(line);
         match parse(line) {
-            Ok(Line::Probe(line)) => said.take(&line),
-            Ok(Line::Mark(_)) => {}
+            Ok(line) => said.take(&line),
             Err(error) => assert!(error.to_string().len() < 2_000, "a line is quoted by its beginning"),
         }
     }
@@ -52,22 +51,16 @@ fn lines(data: &[u8], size: usize) -> Vec<String> {
 #[derive(Default)]
 struct Said {
     threads: Threads,
-    tallies: Tallies,
     calls: Calls,
-    names: Vec<String>,
 }
 
 impl Said {
     fn take(&mut self, line: &ProbeLine) {
         self.threads.take(line);
-        self.tallies.take(line);
         match &line.event {
             ProbeEvent::Begin { open, .. } => self.calls.begin(line.source, line.at, *open),
             ProbeEvent::End { open, ok, took, .. } => self.calls.end(line.source, line.at, *open, *ok, *took),
-            ProbeEvent::Calls(tallied) => {
-                self.calls.counted(line);
-                self.names.push(tallied.call.clone());
-            }
+            ProbeEvent::Calls(_) => drop(self.calls.counted(line)),
             _ => {}
         }
         self.calls.was_open(line.at);
@@ -77,12 +70,8 @@ impl Said {
         let end = Nanos::from_secs(1);
         self.threads.finish(end, &[], &std::collections::BTreeMap::new());
         self.threads.report(true);
-        self.names.dedup();
-        for name in self.names.iter().map(String::as_str).chain([""]).take(8) {
-            self.tallies.of(name);
-            self.calls.recorder(name).metrics();
-            self.calls.time(name, end, &Suspensions::default());
-        }
+        self.calls.recorder().metrics();
+        self.calls.time(end, &Suspensions::default());
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prony_model::latency::Recorder;
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Nanos;
-use prony_runtime::{CallTotals, ProbeEvent, ProbeLine, Source, Tallies};
+use prony_runtime::{ProbeEvent, ProbeLine, Source, Tallied};
 
 use crate::suspensions::Suspensions;
 
@@ -23,9 +23,9 @@ pub struct Calls {
     /// Whether two invocations ever ran at once, nested or in different threads.
     overlapped: bool,
     single: Recorder,
-    /// Invocations that were only counted by the probe.
-    hot: Tallies,
-    hot_threads: BTreeMap<Source, Nanos>,
+    /// Invocations that were only counted by the probe, with the instant of the count: each of a thread replaces the one
+    /// before.
+    counted: BTreeMap<Source, (Nanos, Tallied)>,
 }
 
 impl Calls {
@@ -68,45 +68,56 @@ impl Calls {
 
     /// Several invocations were counted up to now. Returns how long ago the same thread had reported before.
     pub fn counted(&mut self, line: &ProbeLine) -> Nanos {
-        if let ProbeEvent::Calls(_) = &line.event {
-            self.hot.take(line);
-        }
-        let before = self.hot_threads.insert(line.source, line.at);
-        before.map_or(Nanos::ZERO, |before| line.at.since(before))
+        let ProbeEvent::Calls(tallied) = &line.event else { return Nanos::ZERO };
+        let before = self.counted.insert(line.source, (line.at, tallied.clone()));
+        before.map_or(Nanos::ZERO, |(before, _)| line.at.since(before))
     }
 
     /// The time of each invocation that ended, failed invocations separately.
-    pub fn recorder(&self, call: &str) -> Recorder {
+    pub fn recorder(&self) -> Recorder {
         let mut all = self.single.clone();
-        let CallTotals { failed, buckets, .. } = self.hot.of(call);
+        let failed = self.sum(|tallied| tallied.failed);
         all.record_many_failed(failed);
+        let mut buckets: BTreeMap<(Nanos, Nanos), u64> = BTreeMap::new();
+        for (from, to, count) in self.tallied().flat_map(Tallied::buckets) {
+            let bucket = buckets.entry((from, to)).or_default();
+            *bucket = bucket.saturating_add(count);
+        }
         // Which of them failed is not known: the fastest are taken, as failures often take less time.
         let mut to_leave_out = failed;
-        for bucket in buckets {
-            let left_out = to_leave_out.min(bucket.count);
+        for ((from, to), count) in buckets {
+            let left_out = to_leave_out.min(count);
             to_leave_out -= left_out;
-            let middle = Nanos::from_nanos(bucket.from.as_nanos().midpoint(bucket.to.as_nanos()));
-            all.record_many(middle, bucket.count - left_out);
+            all.record_many(Nanos::from_nanos(from.as_nanos().midpoint(to.as_nanos())), count - left_out);
         }
         all
     }
 
+    /// The counts of the threads in which invocations ended.
+    fn tallied(&self) -> impl Iterator<Item = &Tallied> {
+        self.counted.values().map(|(_, tallied)| tallied).filter(|tallied| tallied.count > 0)
+    }
+
+    /// The sum of a count over the threads.
+    fn sum(&self, of: fn(&Tallied) -> u64) -> u64 {
+        self.tallied().map(of).fold(0, u64::saturating_add)
+    }
+
     /// Time in which at least one invocation was running, until `end`, without suspensions of the program; the probe's
     /// own work in between is left out where invocations ran one after another.
-    pub fn time(&self, call: &str, end: Nanos, suspended: &Suspensions) -> Reading<Nanos> {
+    pub fn time(&self, end: Nanos, suspended: &Suspensions) -> Reading<Nanos> {
         let running = |(from, to): (Nanos, Nanos)| to.since(from).since(suspended.between(from, to));
         let open = if self.is_open() { running((self.since, end)) } else { Nanos::ZERO };
-        let counted = self.hot.of(call);
-        if !self.overlapped && self.hot_threads.len() <= 1 {
-            return Reading::Measured(self.took + counted.total + open);
+        let (count, took) =
+            (self.sum(|tallied| tallied.count), self.tallied().fold(self.took, |sum, one| sum + one.total));
+        if !self.overlapped && self.counted.len() <= 1 {
+            return Reading::Measured(took + open);
         }
-        if counted.count == 0 {
+        if count == 0 {
             return Reading::Measured(self.inside.iter().copied().map(running).fold(open, |sum, part| sum + part));
         }
         Reading::Missing(Why::NotSupported(format!(
-            "{} calls were only counted while others ran at the same time, so the sum of their times, {}, is too high",
-            counted.count,
-            self.took + counted.total
+            "{count} calls were only counted while others ran at the same time, so the sum of their times, {took}, is too high"
         ).into()))
     }
 }
@@ -117,7 +128,7 @@ mod tests {
     use crate::probe_reports::tests::line;
 
     fn time(calls: &Calls, end: Nanos) -> Reading<Nanos> {
-        calls.time("p", end, &Suspensions::default())
+        calls.time(end, &Suspensions::default())
     }
 
     const A: Source = Source { pid: 1, thread: 0 };
@@ -137,7 +148,7 @@ mod tests {
         calls.end(B, ms(71), 0, false, ms(20));
         assert!(!calls.is_open());
         assert_eq!(time(&calls, ms(99)), Reading::Measured(ms(30)), "without the probe's own time");
-        let recorder = calls.recorder("p");
+        let recorder = calls.recorder();
         assert_eq!((recorder.succeeded(), recorder.failed()), (1, 1));
     }
 
@@ -162,7 +173,7 @@ mod tests {
         calls.end(A, ms(40), 1, true, ms(15));
         calls.end(A, ms(50), 0, true, ms(30));
         let suspended = Suspensions::new(vec![(ms(10), ms(30)), (ms(60), ms(70))]);
-        assert_eq!(calls.time("p", ms(99), &suspended), Reading::Measured(ms(30)));
+        assert_eq!(calls.time(ms(99), &suspended), Reading::Measured(ms(30)));
     }
 
     #[test]
@@ -189,9 +200,25 @@ mod tests {
         assert_eq!(calls.counted(&hot(0, 1_000, 10)), Nanos::ZERO);
         assert_eq!(calls.counted(&hot(0, 2_000, 20)), ms(1_000));
         assert_eq!(time(&calls, ms(9)), Reading::Measured(ms(1) + Nanos::from_nanos(20_000)));
-        let recorder = calls.recorder("p");
+        let recorder = calls.recorder();
         assert_eq!((recorder.succeeded(), recorder.failed()), (19, 2));
         calls.counted(&hot(1, 2_000, 4));
         assert!(matches!(time(&calls, ms(9)), Reading::Missing(Why::NotSupported(_))), "two threads counted");
+    }
+
+    /// Programs write to the channel too, and a line of theirs may look like one of a probe.
+    #[test]
+    fn counts_beyond_64_bits_stay_at_the_most() {
+        let mut calls = Calls::default();
+        for thread in [0, 1] {
+            let mut most = hot(thread, 1, 10);
+            let ProbeEvent::Calls(tallied) = &mut most.event else { panic!("a line of a hot function") };
+            (tallied.count, tallied.failed) = (u64::MAX, u64::MAX);
+            tallied.classes = vec![(u32::MAX, u64::MAX), (u32::MAX, 1)];
+            calls.counted(&most);
+        }
+        let recorder = calls.recorder();
+        assert_eq!((recorder.succeeded(), recorder.failed()), (0, u64::MAX), "the fastest are the failed ones");
+        assert_eq!(calls.sum(|tallied| tallied.count), u64::MAX);
     }
 }

@@ -13,7 +13,7 @@ use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::sample::{Sampler, Snapshot};
 use prony_os::settle::TreeProbe;
-use prony_runtime::{Because, Line, ProbeEvent, ProbeLine, Source, parse};
+use prony_runtime::{Because, ProbeEvent, ProbeLine, Source, parse};
 
 use crate::functions::{Functions, Part, observed};
 use crate::limits::Deadlines;
@@ -384,8 +384,5 @@ fn runs(pid: u32) -> bool {
 
 /// A line of a probe.
 pub fn probed(text: &str) -> Option<ProbeLine> {
-    match text.contains("\"probe\":").then(|| parse(text)) {
-        Some(Ok(Line::Probe(line))) => Some(line),
-        _ => None,
-    }
+    if text.contains("\"probe\":") { parse(text).ok() } else { None }
 }

@@ -126,7 +126,7 @@ impl Threads {
         self.current.insert(line.source, self.list.len());
         self.list.push(Thread {
             source: line.source,
-            role: self.roles.of(line.source, hello),
+            role: self.roles.of(line.source),
             hello: hello.clone(),
             began: line.at,
             ended: line.at,

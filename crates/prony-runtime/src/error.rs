@@ -33,8 +33,8 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
-    /// A line of the channel of marks that is neither a mark nor a probe's.
-    #[error("`{line}` is not a mark")]
+    /// A line of the channel of marks that is not a probe's.
+    #[error("`{line}` is not a line of a probe")]
     ProbeLine {
         /// Its beginning.
         line: String,

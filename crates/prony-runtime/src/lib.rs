@@ -7,7 +7,6 @@
 //! lines to the channel named in `PRONY_MARKS` ([`parse`]) and opens it for each of them, so it keeps no descriptor, no
 //! port and no event loop alive. What it cannot observe is reported by [`unprobed`] or by the probe itself.
 
-mod call_counts;
 pub mod error;
 mod figures;
 mod heap_aborts;
@@ -16,6 +15,7 @@ mod node;
 pub mod profile;
 mod protocol;
 mod python;
+mod roles;
 mod suspend;
 
 use std::collections::BTreeMap;
@@ -25,13 +25,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-pub use call_counts::{Bucket, CallTotals, Roles, Tallies};
 pub use error::Error;
 pub use figures::{GcFigures, HeapFigures};
 pub use matches::{matches, names};
 pub use prony_model::program::Runtime;
 pub use prony_model::record::probe::{Because, Role};
-pub use protocol::{Boundary, Hello, Line, Mark, Occasion, ProbeEvent, ProbeLine, Source, Tallied, Unsupported, parse};
+pub use protocol::{Hello, Occasion, ProbeEvent, ProbeLine, Source, Tallied, Unsupported, parse};
+pub use roles::Roles;
 pub use suspend::{SuspendedThread, SuspensionCommand};
 
 use prony_os::file_modes;

@@ -1,4 +1,4 @@
-//! The lines of the channel: marks that programs write, and reports of probes.
+//! The lines that probes write into the channel of marks.
 
 use prony_model::record::probe::Because;
 use prony_model::units::{Bytes, Nanos};
@@ -6,40 +6,6 @@ use serde::Deserialize;
 
 use super::figures::{GcFigures, HeapFigures};
 use crate::error::Error;
-
-/// A line of the channel.
-#[expect(clippy::large_enum_variant, reason = "nearly every line is a probe's, and none outlives its reading")]
-#[derive(Clone, Debug, PartialEq)]
-pub enum Line {
-    /// A mark of the program or of `prony mark`.
-    Mark(Mark),
-    /// A report of a probe.
-    Probe(ProbeLine),
-}
-
-/// A mark: `{"mark":"NAME","boundary":"begin","at":NANOSECONDS,"pid":PID}`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Mark {
-    /// The phase.
-    pub mark: String,
-    /// Its begin or its end.
-    pub boundary: Boundary,
-    /// The instant of `CLOCK_MONOTONIC`; `None` where the program does not state it: then the instant at which the line is
-    /// read is used.
-    pub at: Option<Nanos>,
-    /// The process.
-    pub pid: Option<u32>,
-}
-
-/// The begin or the end of a phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Boundary {
-    /// It begins.
-    Begin,
-    /// It ends.
-    End,
-}
 
 /// The process and thread that a line comes from; a heap belongs to both in Node, to the process in Python.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -245,17 +211,29 @@ pub enum Occasion {
     Exit,
 }
 
-/// Reads a line of the channel.
+impl Tallied {
+    /// The invocations of each class: the shortest time that belongs to it, the shortest that does not, and how many.
+    pub fn buckets(&self) -> impl Iterator<Item = (Nanos, Nanos, u64)> {
+        let floor = |class| floor(class, self.sub);
+        self.classes.iter().map(move |(class, count)| (floor(*class), floor(class.saturating_add(1)), *count))
+    }
+}
+
+/// The shortest time of a class; the probes keep `sub` a power of two up to 16.
+fn floor(class: u32, sub: u32) -> Nanos {
+    let sub = sub.max(1);
+    let exponent = (class / sub).min(63);
+    let part = 1.0 + f64::from(class % sub) / f64::from(sub);
+    Nanos::from_nanos((part * (1_u64 << exponent) as f64).ceil() as u64)
+}
+
+/// Reads a line of a probe.
 ///
 /// # Errors
-/// When it is neither a mark nor a line of a probe; programs write there too, so this is a finding and no failure.
-pub fn parse(line: &str) -> Result<Line, Error> {
+/// When it is no line of a probe; programs write their marks there too.
+pub fn parse(line: &str) -> Result<ProbeLine, Error> {
     let refused = |source| Error::ProbeLine { line: line.chars().take(200).collect(), source };
-    let value: serde_json::Value = serde_json::from_str(line).map_err(refused)?;
-    if value.get("mark").is_some() {
-        return serde_json::from_value(value).map(Line::Mark).map_err(refused);
-    }
-    serde_json::from_value(value).map(Line::Probe).map_err(refused)
+    serde_json::from_str(line).map_err(refused)
 }
 
 #[cfg(test)]
@@ -263,24 +241,20 @@ mod tests {
     use super::*;
 
     fn probe(line: &str) -> ProbeLine {
-        match parse(line) {
-            Ok(Line::Probe(line)) => line,
-            other => panic!("{line}: {other:?}"),
-        }
+        parse(line).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
-    #[test]
-    fn marks_come_with_and_without_their_instant() {
-        let parsed = |line| match parse(line) {
-            Ok(Line::Mark(mark)) => mark,
-            other => panic!("{other:?}"),
-        };
-        let mark = parsed(r#"{"mark":"source","boundary":"end","at":7,"pid":9}"#);
-        assert_eq!(
-            mark,
-            Mark { mark: "source".into(), boundary: Boundary::End, at: Some(Nanos::from_nanos(7)), pid: Some(9) }
-        );
-        assert_eq!(parsed(r#"{"mark":"x","boundary":"begin"}"#).at, None);
+    proptest::proptest! {
+        #[test]
+        fn a_time_lies_in_its_class(n in 1_u64..(1 << 52)) {
+            // The exponent of a time and the first four bits below its leading one, as in the probes.
+            let exponent = n.ilog2();
+            let sixteenth = if exponent >= 4 { n >> (exponent - 4) } else { n << (4 - exponent) };
+            let class = exponent * 16 + (sixteenth as u32 - 16);
+            let (from, to) = (floor(class, 16).as_nanos(), floor(class + 1, 16).as_nanos());
+            proptest::prop_assert!(from <= n && n < to.max(from + 1), "{n} in {class}: {from}..{to}");
+            proptest::prop_assert!(to as f64 / from as f64 <= 1.0 + 1.0 / 16.0 + 1.0 / from as f64);
+        }
     }
 
     #[test]
@@ -311,7 +285,7 @@ mod tests {
             "",
             "begin source",
             "{}",
-            r#"{"mark":"x","boundary":"middle"}"#,
+            r#"{"mark":"x","boundary":"begin"}"#,
             r#"{"probe":"dying","at":1,"pid":1,"thread":0}"#,
         ] {
             assert!(matches!(parse(line), Err(Error::ProbeLine { .. })), "{line}");

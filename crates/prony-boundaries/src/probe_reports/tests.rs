@@ -1,15 +1,12 @@
 use prony_model::units::Bytes;
-use prony_runtime::{Line, parse};
+use prony_runtime::parse;
 
 use super::*;
 
 /// Lines of probes, `at` in milliseconds, as the rest of a JSON object.
 pub(crate) fn line(pid: u32, thread: u32, at: u64, rest: &str) -> ProbeLine {
     let text = format!(r#"{{"at":{},"pid":{pid},"thread":{thread},{rest}}}"#, at * 1_000_000);
-    match parse(&text) {
-        Ok(Line::Probe(line)) => line,
-        other => panic!("{text}: {other:?}"),
-    }
+    parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 pub(crate) fn hello(pid: u32, thread: u32, at: u64) -> ProbeLine {

@@ -97,7 +97,7 @@ impl Trial<'_> {
             let over = suspension.and_then(|suspension| suspension.until).unwrap_or(ended).max(ended);
             set(&mut readings, Metric::Suspended, Reading::Measured(nanos(self.suspended.between(began, over))));
         }
-        let histograms = tracked.calls.as_ref().map(|all| called(all, spec, (ended, self.suspended), &mut readings));
+        let histograms = tracked.calls.as_ref().map(|all| called(all, (ended, self.suspended), &mut readings));
         if self.shared.between(began, ended) > Nanos::ZERO {
             unclear(&mut readings, tracked.calls.is_none());
             processes.values_mut().for_each(|readings| unclear(readings, false));
@@ -392,12 +392,11 @@ fn unclear(readings: &mut Readings, timed: bool) {
 /// The invocations of the phase's function: how many, how long in all, and how they were spread.
 fn called(
     calls: &Calls,
-    spec: &PhaseSpec,
     (ended, suspended): (Nanos, &Suspensions),
     readings: &mut Readings,
 ) -> Option<HistogramRecord> {
-    let recorder = calls.recorder(&spec.name);
-    set(readings, Metric::Time, calls.time(&spec.name, ended, suspended).map(nanos));
+    let recorder = calls.recorder();
+    set(readings, Metric::Time, calls.time(ended, suspended).map(nanos));
     set(readings, Metric::Operations, Reading::Measured(recorder.succeeded() as f64));
     set(readings, Metric::Errors, Reading::Measured(recorder.failed() as f64));
     recorder.metrics().into_iter().for_each(|(metric, reading)| set(readings, metric, reading));

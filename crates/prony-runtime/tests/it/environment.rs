@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use prony_model::units::Nanos;
 use prony_runtime::{
-    CallSpec, CallTotals, DETAIL, Line, Prepared, ProbeEvent, ProbeLine, ProbeSpec, Runtime, Source, SuspendedThread,
-    SuspensionCommand, Tallies, parse, prepare,
+    CallSpec, DETAIL, Prepared, ProbeEvent, ProbeLine, ProbeSpec, Runtime, Source, SuspendedThread, SuspensionCommand,
+    Tallied, parse, prepare,
 };
 
 /// Waits for a condition; panics after a time that no healthy machine needs.
@@ -143,21 +144,25 @@ impl Environment {
     pub(crate) fn lines(&self) -> Vec<ProbeLine> {
         let text = fs::read_to_string(self.path("marks")).unwrap();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        let probe = |line: &str| match parse(line).unwrap() {
-            Line::Probe(line) => line,
-            Line::Mark(mark) => panic!("no program here marks: {mark:?}"),
-        };
-        whole.lines().map(probe).collect()
+        whole.lines().map(|line| parse(line).unwrap()).collect()
     }
 
     pub(crate) fn events(&self) -> Vec<ProbeEvent> {
         self.lines().into_iter().map(|line| line.event).collect()
     }
 
-    pub(crate) fn totals(&self, call: &str) -> CallTotals {
-        let mut tallies = Tallies::default();
-        self.lines().iter().for_each(|line| tallies.take(line));
-        tallies.of(call)
+    pub(crate) fn totals(&self, call: &str) -> Totals {
+        let (mut single, mut counted) = (Vec::new(), BTreeMap::new());
+        for line in self.lines() {
+            match line.event {
+                ProbeEvent::End { call: ended, took, .. } if ended == call => single.push(took),
+                ProbeEvent::Calls(tallied) if tallied.call == call => drop(counted.insert(line.source, tallied)),
+                _ => {}
+            }
+        }
+        let counted: Vec<Tallied> = counted.into_values().collect();
+        let of = |part: fn(&Tallied) -> u64| counted.iter().map(part).sum();
+        Totals { single, aggregated: of(|tallied| tallied.count), failed: of(|tallied| tallied.failed), counted }
     }
 
     /// Waits for the `n`-th event that is wanted.
@@ -184,6 +189,34 @@ impl Environment {
         let mut thread = self.thread(n);
         thread.send(command).unwrap();
         thread
+    }
+}
+
+/// All invocations of one call that ended.
+pub(crate) struct Totals {
+    /// How long each that was reported took.
+    pub(crate) single: Vec<Nanos>,
+    /// How many were only counted.
+    pub(crate) aggregated: u64,
+    /// How many of these failed.
+    pub(crate) failed: u64,
+    /// The last counts of each thread.
+    pub(crate) counted: Vec<Tallied>,
+}
+
+impl Totals {
+    pub(crate) fn count(&self) -> u64 {
+        self.single.len() as u64 + self.aggregated
+    }
+
+    /// Of those that were reported.
+    pub(crate) fn min(&self) -> Nanos {
+        self.single.iter().copied().min().unwrap_or_default()
+    }
+
+    /// The counts by the times that belong to them.
+    pub(crate) fn buckets(&self) -> Vec<(Nanos, Nanos, u64)> {
+        self.counted.iter().flat_map(Tallied::buckets).collect()
     }
 }
 

@@ -1,15 +1,12 @@
 //! Test support: lines of probes (`at` in milliseconds), and the state of threads after these lines.
 
 use prony_boundaries::probe_reports::{MOST_SAMPLES, Threads};
-use prony_runtime::{Line, ProbeLine, parse};
+use prony_runtime::{ProbeLine, parse};
 
 /// With the rest of its JSON object.
 pub(crate) fn line(pid: u32, thread: u32, at: u64, rest: &str) -> ProbeLine {
     let text = format!(r#"{{"at":{},"pid":{pid},"thread":{thread},{rest}}}"#, at * 1_000_000);
-    match parse(&text) {
-        Ok(Line::Probe(line)) => line,
-        other => panic!("{text}: {other:?}"),
-    }
+    parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 pub(crate) fn hello(pid: u32, thread: u32, at: u64) -> ProbeLine {
