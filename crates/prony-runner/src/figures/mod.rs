@@ -33,7 +33,7 @@ use prony_runtime::DETAIL;
 
 use crate::watched::Watched;
 use crate::watched::replicas::{Ran, Replicated};
-use readings::{Readings, not_reached, rate_of_reported, set};
+use readings::{Readings, nanos, not_reached, rate_of_reported, set};
 use span::Span;
 
 /// Every phase of the variant. `silent` is why no probe reported anything, where none did.
@@ -95,7 +95,7 @@ impl Trial<'_> {
         let mut roles = self.times(spec, index, (began, ended, late), &mut readings);
         if !watched.suspensions.is_empty() {
             let over = suspension.and_then(|suspension| suspension.until).unwrap_or(ended).max(ended);
-            set(&mut readings, Metric::Suspended, Reading::Measured(nanos(self.suspended.between(began, over))));
+            set(&mut readings, Metric::Suspended, nanos(self.suspended.between(began, over)));
         }
         let histograms = tracked.calls.as_ref().map(|all| called(all, (ended, self.suspended), &mut readings));
         if self.shared.between(began, ended) > Nanos::ZERO {
@@ -246,14 +246,14 @@ impl Trial<'_> {
         let took = ended.since(began).since(self.suspended.between(began, ended));
         let wall = match ended > began {
             true if tracked.least(took) < tracked.lag => Reading::Missing(shorter(took, tracked.lag)),
-            true => Reading::Measured(nanos(took)),
+            true => nanos(took),
             false => Reading::Missing(unordered(tracked.lag)),
         };
         set(readings, Metric::Wall, wall.clone());
         // The worker reports the time of its phases, and both it and the runner know when they began and ended.
         if !tracked.led {
             set(readings, Metric::Time, wall);
-            set(readings, Metric::Lag, Reading::Measured(nanos(late)));
+            set(readings, Metric::Lag, nanos(late));
         }
         let mut of_roles = BTreeMap::new();
         match (spec.action.settle(), self.watched.settled.get(&index)) {
@@ -396,7 +396,7 @@ fn called(
     readings: &mut Readings,
 ) -> Option<HistogramRecord> {
     let recorder = calls.recorder();
-    set(readings, Metric::Time, calls.time(ended, suspended).map(nanos));
+    set(readings, Metric::Time, calls.time(ended, suspended).map(|time| time.as_nanos() as f64));
     set(readings, Metric::Operations, Reading::Measured(recorder.succeeded() as f64));
     set(readings, Metric::Errors, Reading::Measured(recorder.failed() as f64));
     recorder.metrics().into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
@@ -412,10 +412,6 @@ fn answer(tracked: &PhaseState) -> Option<Answer> {
         (None, None) => return None,
     };
     Some(Answer { rows, digest, comparable: true })
-}
-
-fn nanos(time: Nanos) -> f64 {
-    time.as_nanos() as f64
 }
 
 #[cfg(test)]

@@ -18,28 +18,10 @@ use prony_runtime::ProbeLine;
 use crate::watched::Watched;
 
 use crate::figures::heaps;
-use crate::figures::readings::{Readings, hidden, rate_of_reported, set};
-use crate::watched::replicas::{LargestPss, NEVER_BEGAN, NOT_INHERITED, Ran, ReplicaEnd};
-
-/// Reads one metric from counters.
-type Count = fn(&Counters) -> Reading<f64>;
-
-/// What the kernel counts of a process up to its end.
-const COUNTED: [(Metric, Count); 9] = [
-    (Metric::Cpu, |all| nanos(all.cpu_user + all.cpu_system)),
-    (Metric::CpuUser, |all| nanos(all.cpu_user)),
-    (Metric::CpuSystem, |all| nanos(all.cpu_system)),
-    (Metric::Read, |all| all.read.clone().map(|amount| amount.as_bytes() as f64)),
-    (Metric::Written, |all| all.written.clone().map(|amount| amount.as_bytes() as f64)),
-    (Metric::MajorFaults, |all| Reading::Measured(all.major_faults as f64)),
-    (Metric::MinorFaults, |all| Reading::Measured(all.minor_faults as f64)),
-    (Metric::SwitchesVoluntary, |all| Reading::Measured(all.switches_voluntary as f64)),
-    (Metric::SwitchesForced, |all| Reading::Measured(all.switches_forced as f64)),
-];
-
-fn nanos(time: Nanos) -> Reading<f64> {
-    Reading::Measured(time.as_nanos() as f64)
-}
+use crate::figures::readings::{
+    COUNTED, Readings, counted, hidden, nanos, rate_of_reported, set, set_counted, without_schedule,
+};
+use crate::watched::replicas::{LargestPss, NEVER_BEGAN, Ran, ReplicaEnd};
 
 /// What was observed beside the replicas.
 #[derive(Clone, Copy)]
@@ -97,27 +79,13 @@ pub fn add(
     let Some(sum) = parts.into_iter().reduce(|sum, part| sum.and(part, |sum, part| sum.plus(&part))) else { return };
     for (metric, count) in COUNTED.into_iter().filter(|(metric, _)| !whole(*metric)) {
         if let Some(own) = readings.get_mut(&MetricKeyText(MetricKey::amount(metric))) {
-            *own = own.clone().and(of(&sum, count), |own, more| own + more);
+            *own = own.clone().and(counted(&sum, count), |own, more| own + more);
         }
     }
     without_schedule(readings);
     let why = format!("the kernel keeps a peak for each process, and {n} replicas ran in the phase; see `max`");
     let peak = MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak));
     readings.insert(peak, Reading::Missing(Why::NotSupported(why.into())));
-}
-
-fn of(counters: &Reading<Counters>, count: Count) -> Reading<f64> {
-    match counters {
-        Reading::Measured(counters) => count(counters),
-        Reading::Missing(why) => Reading::Missing(why.clone()),
-    }
-}
-
-fn without_schedule(readings: &mut Readings) {
-    let not_inherited = Why::NotSupported(NOT_INHERITED.into());
-    [Metric::OnCpu, Metric::CpuWait]
-        .into_iter()
-        .for_each(|m| set(readings, m, Reading::Missing(not_inherited.clone())));
 }
 
 /// Metrics of all replicas together: how far apart their ends were, and sums of what they reported.
@@ -216,8 +184,7 @@ fn one(ran: &Ran, inputs: Inputs<'_>) -> Readings {
     let mut readings = readings_with_ends(&snapshots[ran.first], &snapshots[until], inputs.series, &role, &ends);
     at_the_end(ran, inputs, &mut readings);
     let spent = ran.spent();
-    COUNTED.into_iter().for_each(|(metric, count)| set(&mut readings, metric, of(&spent, count)));
-    without_schedule(&mut readings);
+    set_counted(&mut readings, &COUNTED, &spent);
     let wall = match &ran.end {
         ReplicaEnd::Ended(_) if ran.before.is_none() => failed(NEVER_BEGAN.to_owned()),
         ReplicaEnd::Ended(end) => nanos(end.at.since(ran.released)),
@@ -320,8 +287,7 @@ fn together(all: &[Ran], inputs: Inputs<'_>) -> Readings {
     readings.insert(MetricKeyText(MetricKey::gauge(Metric::Pss, Stat::Max)), pss);
     let spent = begun().map(Ran::spent).reduce(|sum, one| sum.and(one, |sum, one| sum.plus(&one)));
     let spent = spent.unwrap_or(Reading::Missing(Why::NotReached));
-    COUNTED.into_iter().for_each(|(metric, count)| set(&mut readings, metric, of(&spent, count)));
-    without_schedule(&mut readings);
+    set_counted(&mut readings, &COUNTED, &spent);
     readings.extend(reported(all));
     let time = makespan(all);
     [Metric::Wall, Metric::Time].into_iter().for_each(|metric| set(&mut readings, metric, time.clone()));

@@ -8,13 +8,14 @@ use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSeries, TICK};
 use prony_model::units::{Bytes, Nanos};
-use prony_os::launch::{End, Usage};
+use prony_os::launch::{CpuTime, End, Usage};
 use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
 use prony_os::sample::{Ended, Ends, Processes, Snapshot, phase_readings, readings_with_ends};
 
-use crate::figures::readings::{Readings, set};
+use crate::figures::readings::{COUNTED, Readings, set, set_counted};
 use crate::watched::Watched;
+use crate::watched::replicas::counters;
 
 /// From one snapshot to another.
 pub(crate) struct Span<'a> {
@@ -36,23 +37,14 @@ pub(crate) struct Span<'a> {
     pub late: Nanos,
 }
 
-/// Counters of a process, by the files from which they are read while it runs.
-const COUNTED: [Metric; 10] = [
-    Metric::CpuUser,
-    Metric::CpuSystem,
-    Metric::OnCpu,
-    Metric::CpuWait,
-    Metric::Read,
-    Metric::Written,
-    Metric::MajorFaults,
-    Metric::MinorFaults,
-    Metric::SwitchesVoluntary,
-    Metric::SwitchesForced,
-];
+/// Counters of processes.
+fn of_processes() -> impl Iterator<Item = Metric> {
+    COUNTED.into_iter().map(|(metric, _)| metric).chain([Metric::OnCpu, Metric::CpuWait])
+}
 
 /// Everything that adds up over a phase, except times.
 pub fn amounts() -> impl Iterator<Item = Metric> {
-    [Metric::Cpu].into_iter().chain(COUNTED).chain(Metric::SYNCS)
+    of_processes().chain(Metric::SYNCS)
 }
 
 /// Makes these metrics missing for a reason, where they are present.
@@ -186,10 +178,8 @@ impl Span<'_> {
 
     /// A group's counters remain when its processes have ended; all other counters are lost with them.
     fn without_counters(&self, readings: &mut Readings, why: &Why) {
-        take_away(readings, COUNTED.into_iter().filter(|metric| !(self.grouped() && of_group(*metric))), why);
-        if !self.grouped() {
-            take_away(readings, [Metric::Cpu], why);
-        }
+        let remains = |metric: &Metric| self.grouped() && (*metric == Metric::Cpu || of_group(*metric));
+        take_away(readings, of_processes().filter(|metric| !remains(metric)), why);
     }
 
     /// Whether a control group counted CPU time at both snapshots.
@@ -247,42 +237,22 @@ impl Span<'_> {
     /// it.
     fn to_the_very_end(&self, readings: &mut Readings) {
         let before = self.before();
-        let both = self.watched.ended.usage.clone().and(before.clone(), |all, before| (all, before));
-        let count = |of: fn(&Usage) -> u64, at_begin: fn(&Before) -> u64| {
-            both.clone().map(|(all, before)| of(&all).saturating_sub(at_begin(&before)) as f64)
-        };
-        let moved = |of: fn(&Usage) -> Bytes, at_begin: fn(Before) -> Reading<Bytes>| match both.clone() {
-            Reading::Measured((all, before)) => {
-                at_begin(before).map(|before| (bytes(of(&all)) - bytes(before)).max(0.0))
-            }
-            Reading::Missing(why) => Reading::Missing(why),
-        };
-        let amounts = [
-            (Metric::MinorFaults, count(|all| all.minor_faults, |before| before.minor_faults)),
-            (Metric::MajorFaults, count(|all| all.major_faults, |before| before.major_faults)),
-            (Metric::SwitchesVoluntary, count(|all| all.switches_voluntary, |before| before.switches_voluntary)),
-            (Metric::SwitchesForced, count(|all| all.switches_forced, |before| before.switches_forced)),
-            (Metric::Read, moved(|all| all.read, |before| before.read)),
-            (Metric::Written, moved(|all| all.written, |before| before.written)),
-        ];
-        amounts.into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
-        let missing_counters =
-            "some processes ended after their last sample, so this value would be too low; `cpu` includes all CPU time";
-        for metric in [Metric::OnCpu, Metric::CpuWait] {
-            set(readings, metric, Reading::Missing(Why::NotSupported(missing_counters.into())));
-        }
+        let spent = |all: Usage, before: Counters| counters(CpuTime::default(), &all).since(&before);
+        let spent = self.watched.ended.usage.clone().and(before.clone(), spent);
+        // CPU time comes from elsewhere.
+        set_counted(readings, &COUNTED[3..], &spent);
         self.cpu(before, readings);
     }
 
     /// A group's total includes children that were not waited for; its parts are counted in ticks, those of `wait4` are
     /// not. If there is neither, samples show less than was used.
-    fn cpu(&self, before: Reading<Before>, readings: &mut Readings) {
+    fn cpu(&self, before: Reading<Counters>, readings: &mut Readings) {
         let (grouped, all) = (self.grouped(), self.watched.ended.cpu.clone());
         if grouped && all.measured().is_none() {
             return;
         }
-        let used = all.and(before, |all, Before { cpu: (user, system), .. }| {
-            [nanos(all.user.since(user)), nanos(all.system.since(system))]
+        let used = all.and(before, |all, before| {
+            [nanos(all.user.since(before.cpu_user)), nanos(all.system.since(before.cpu_system))]
         });
         set(readings, Metric::CpuUser, used.clone().map(|[user, _]| user));
         set(readings, Metric::CpuSystem, used.clone().map(|[_, system]| system));
@@ -293,9 +263,8 @@ impl Span<'_> {
 
     /// What the tree had used at the phase's begin, including what it did before its program was executed. Missing
     /// where none of it was counted at a snapshot, for instance because only its replicas were.
-    fn before(&self) -> Reading<Before> {
+    fn before(&self) -> Reading<Counters> {
         let first = self.watched.snapshots[0].processes.first().map(|process| process.sample);
-        let suspended = first.unwrap_or_default();
         let uncounted =
             || Reading::Missing(Why::Failed("no counters of the program are known at the phase's begin".into()));
         let total = |snapshot: &Snapshot| snapshot.totals.get("").cloned().map_or_else(uncounted, Reading::Measured);
@@ -309,21 +278,23 @@ impl Span<'_> {
             .into_iter()
             .fold(used, |sum, (from, to)| sum.and(between(from, to), |sum, suspended| sum.plus(&suspended)));
         // The suspended process was not read: it had only waited.
-        let moved = |suspended: Option<Bytes>, used: &Reading<Bytes>| match (suspended, first) {
-            (None, Some(_)) => Reading::Missing(Why::Failed(
-                "the bytes that the process read and wrote before its program began are not known".into(),
-            )),
-            (suspended, _) => used.clone().map(|used| suspended.unwrap_or_default() + used),
+        let Some(suspended) = first else { return used };
+        let unread = "the bytes that the process read and wrote before its program began are not known";
+        let moved = |amount: Option<Bytes>| {
+            amount.map_or_else(|| Reading::Missing(Why::Failed(unread.into())), Reading::Measured)
         };
-        used.map(|used| Before {
-            minor_faults: suspended.minor_faults + used.minor_faults,
-            major_faults: suspended.major_faults + used.major_faults,
-            switches_voluntary: suspended.switches_voluntary + used.switches_voluntary,
-            switches_forced: suspended.switches_forced + used.switches_forced,
-            read: moved(suspended.read, &used.read),
-            written: moved(suspended.written, &used.written),
-            cpu: (suspended.cpu_user + used.cpu_user, suspended.cpu_system + used.cpu_system),
-        })
+        let suspended = Counters {
+            cpu_user: suspended.cpu_user,
+            cpu_system: suspended.cpu_system,
+            read: moved(suspended.read),
+            written: moved(suspended.written),
+            minor_faults: suspended.minor_faults,
+            major_faults: suspended.major_faults,
+            switches_voluntary: suspended.switches_voluntary,
+            switches_forced: suspended.switches_forced,
+            ..Counters::default()
+        };
+        used.map(|used| suspended.plus(&used))
     }
 }
 
@@ -338,18 +309,6 @@ fn nanos(time: Nanos) -> f64 {
 /// Whether a control group counts it.
 const fn of_group(metric: Metric) -> bool {
     matches!(metric, Metric::CpuUser | Metric::CpuSystem)
-}
-
-/// Counters at the begin of a phase.
-#[derive(Clone)]
-struct Before {
-    minor_faults: u64,
-    major_faults: u64,
-    switches_voluntary: u64,
-    switches_forced: u64,
-    read: Reading<Bytes>,
-    written: Reading<Bytes>,
-    cpu: (Nanos, Nanos),
 }
 
 #[cfg(test)]

@@ -6,13 +6,11 @@ use prony_boundaries::phase_state::WorkerPart;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::{REPLICAS, replica_instance};
 use prony_model::protocol::PhaseReport;
-use prony_model::reading::Reading;
 use prony_model::record::{MetricKeyText, ProcessSeries};
 use prony_model::spec::WORKER;
-use prony_model::units::Nanos;
 use prony_os::sample::{Snapshot, phase_readings};
 
-use crate::figures::readings::{Readings, rate_of_reported, set};
+use crate::figures::readings::{Readings, nanos, rate_of_reported, set};
 use crate::watched::replicas::LargestPss;
 
 /// From the first begin to the last end, and from the first end to the last.
@@ -58,10 +56,6 @@ pub(crate) fn instances(
         found.insert(REPLICAS.to_owned(), together);
     }
     found
-}
-
-fn nanos(time: Nanos) -> Reading<f64> {
-    Reading::Measured(time.as_nanos() as f64)
 }
 
 #[cfg(test)]

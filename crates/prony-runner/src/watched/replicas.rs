@@ -127,6 +127,25 @@ pub(crate) const NEVER_BEGAN: &str = "the replica was ended before it executed i
 pub(crate) const NOT_INHERITED: &str =
     "some processes ended after their last sample, so this value would be too low; `cpu` includes all CPU time";
 
+/// What the kernel counted of a process and of the children that it waited for.
+pub(crate) fn counters(cpu: CpuTime, usage: &Usage) -> Counters {
+    let not_inherited = Why::NotSupported(NOT_INHERITED.into());
+    Counters {
+        cpu_user: cpu.user,
+        cpu_system: cpu.system,
+        on_cpu: Reading::Missing(not_inherited.clone()),
+        cpu_wait: Reading::Missing(not_inherited),
+        read: Reading::Measured(usage.read),
+        written: Reading::Measured(usage.written),
+        minor_faults: usage.minor_faults,
+        major_faults: usage.major_faults,
+        switches_voluntary: usage.switches_voluntary,
+        switches_forced: usage.switches_forced,
+        // The kernel's sum contains them, and does not separate them.
+        child_faults: 0,
+    }
+}
+
 /// When the last of those that were executed ended, where all of them ended by themselves.
 pub(crate) fn last_end<'f>(ends: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<Nanos> {
     let mut last = None;
@@ -158,24 +177,8 @@ impl Ran {
     pub fn spent(&self) -> Reading<Counters> {
         let Some(end) = self.end() else { return Reading::Missing(Why::NotReached) };
         let Some((cpu, usage)) = self.before else { return Reading::Missing(Why::Failed(NEVER_BEGAN.into())) };
-        let more = |all: Bytes, before: Bytes| {
-            Reading::Measured(Bytes::from_bytes(all.as_bytes().saturating_sub(before.as_bytes())))
-        };
-        let not_inherited = || Reading::Missing(Why::NotSupported(NOT_INHERITED.into()));
-        end.cpu.clone().and(end.usage.clone(), |spent, all| Counters {
-            cpu_user: spent.user.since(cpu.user),
-            cpu_system: spent.system.since(cpu.system),
-            on_cpu: not_inherited(),
-            cpu_wait: not_inherited(),
-            read: more(all.read, usage.read),
-            written: more(all.written, usage.written),
-            minor_faults: all.minor_faults.saturating_sub(usage.minor_faults),
-            major_faults: all.major_faults.saturating_sub(usage.major_faults),
-            switches_voluntary: all.switches_voluntary.saturating_sub(usage.switches_voluntary),
-            switches_forced: all.switches_forced.saturating_sub(usage.switches_forced),
-            // The kernel's sum contains them, and does not separate them.
-            child_faults: 0,
-        })
+        let before = counters(cpu, &usage);
+        end.cpu.clone().and(end.usage.clone(), |cpu, usage| counters(cpu, &usage).since(&before))
     }
 
     /// What it used between two snapshots; `None` where it did not run there.
