@@ -189,7 +189,6 @@ mod tests {
     use super::*;
     use prony_model::outcome::OutOfMemory;
     use prony_model::program::{ObserveSpec, Trigger};
-    use prony_model::reading::Why;
     use prony_model::record::MetricKeyText;
     use prony_model::spec::{Amount, Grouping, Ops, Order, Sampling, Sharing};
     use prony_model::units::Fraction;
@@ -372,9 +371,7 @@ mod tests {
     #[test]
     fn phase_whose_reported_counts_are_unknown_has_no_time_or_rate() {
         let of = |action: Action, [ok, errors]: [Result<f64, &str>; 2]| {
-            let reading = |n: Result<f64, &str>| {
-                n.map_or_else(|why| Reading::Missing(Why::Failed(why.into())), Reading::Measured)
-            };
+            let reading = |n: Result<f64, &str>| n.map_or_else(Reading::failed, Reading::Measured);
             let mut one = observed("work", Reached::OwnEnd, None);
             let key = |metric| MetricKeyText(MetricKey::amount(metric));
             let readings = [(key(Metric::Operations), reading(ok)), (key(Metric::Errors), reading(errors))];

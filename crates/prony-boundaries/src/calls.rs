@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_model::latency::Recorder;
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::units::Nanos;
 use prony_runtime::{ProbeEvent, ProbeLine, Source, Tallied};
 
@@ -116,14 +116,16 @@ impl Calls {
         if count == 0 {
             return Reading::Measured(self.inside.iter().copied().map(running).fold(open, |sum, part| sum + part));
         }
-        Reading::Missing(Why::NotSupported(format!(
+        Reading::not_supported(format!(
             "{count} calls were only counted while others ran at the same time, so the sum of their times, {took}, is too high"
-        ).into()))
+        ))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use prony_model::reading::Why;
+
     use super::*;
     use crate::probe_reports::tests::line;
 

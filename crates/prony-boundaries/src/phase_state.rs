@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_meaning};
 use prony_model::protocol::PhaseReport;
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
 use prony_runtime::{ProbeEvent, ProbeLine};
@@ -252,7 +252,7 @@ impl PhaseState {
             (false, true) => "no line of the phase reported this metric",
             (false, false) => "the last line of the phase that matched `read` did not report this metric",
         };
-        let unread = || Reading::Missing(Why::Failed(why.into()));
+        let unread = || Reading::failed(why);
         let keys = self.names().filter_map(|name| group_meaning(name).map(|meaning| meaning.key));
         keys.map(|key| (key, self.lines.reading(key).cloned().unwrap_or_else(unread))).collect()
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::program::{DIGEST_GROUP, GroupMeaning, group_meaning};
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::record::MetricKeyText;
 use prony_model::units::Unit;
 use regex::{Captures, Regex};
@@ -106,15 +106,12 @@ fn amount(meaning: GroupMeaning, text: &str) -> Reading<f64> {
     let reported = || format!("the program reported the invalid value `{}`", quoted(text));
     match number {
         // No count has a fraction.
-        Some(_) if metric.unit() != Unit::Count && is_ambiguous(text) => Reading::Missing(Why::Failed(
-            format!(
-                "{}: its comma may separate thousands or be a decimal comma; print numbers without commas",
-                reported()
-            )
-            .into(),
+        Some(_) if metric.unit() != Unit::Count && is_ambiguous(text) => Reading::failed(format!(
+            "{}: its comma may separate thousands or be a decimal comma; print numbers without commas",
+            reported()
         )),
         Some(number) => Reading::Measured(number),
-        None => Reading::Missing(Why::Failed(reported().into())),
+        None => Reading::failed(reported()),
     }
 }
 
@@ -158,6 +155,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::reading::Why;
+
     use super::*;
 
     /// What is known of the metrics after these lines: a number, a reason, or nothing.

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::phase_state::{Called, Ending};
     use crate::probe_reports::tests::line as line_of;
-    use prony_model::reading::{Reading, Why};
+    use prony_model::reading::Reading;
 
     fn line(pattern: &str) -> Option<Trigger> {
         Some(Trigger::Line(pattern.into()))
@@ -291,9 +291,7 @@ mod tests {
         for (number, text) in ["-5", "1e400", "NaN", "-inf", "0.00"].into_iter().enumerate() {
             say(&mut tracker, &format!("{text} ms, -10 done"), 2 + number as u64);
             let reported = tracker.phases[0].reported();
-            let why = |key: &str| {
-                Reading::Missing(Why::Failed(format!("the program reported the invalid value `{key}`").into()))
-            };
+            let why = |key: &str| Reading::failed(format!("the program reported the invalid value `{key}`"));
             assert_eq!(reported[&"time".parse().unwrap()], why(text));
             assert_eq!(reported[&"operations".parse().unwrap()], why("-10"));
         }

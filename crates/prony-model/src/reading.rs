@@ -60,6 +60,16 @@ impl<T> Default for Reading<T> {
 }
 
 impl<T> Reading<T> {
+    /// Missing: the attempt to read it failed, for this cause.
+    pub fn failed(cause: impl Into<Arc<str>>) -> Self {
+        Self::Missing(Why::Failed(cause.into()))
+    }
+
+    /// Missing: the kernel, engine or runtime does not offer it.
+    pub fn not_supported(why: impl Into<Arc<str>>) -> Self {
+        Self::Missing(Why::NotSupported(why.into()))
+    }
+
     /// The value, where there is one.
     pub fn measured(&self) -> Option<&T> {
         match self {

@@ -1,7 +1,7 @@
 //! Brings the machine to a quiet state before each trial, and records its state before and after.
 
 use prony_model::program::Care;
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::record::{Machine, Moment, Quiesced, ReferenceTimes};
 use prony_model::units::Nanos;
 use prony_os::clock::SystemClock;
@@ -33,7 +33,7 @@ impl BeforeAfter {
     /// The machine before and after the trial, which has just ended.
     pub(crate) fn after(self, context: &RunContext<'_>) -> Reading<Machine> {
         match self.0 {
-            None => Reading::Missing(Why::NotSupported(LIGHT.into())),
+            None => Reading::not_supported(LIGHT),
             Some((quiet, before, reference)) => {
                 let after = (moment(None), context.reference_after());
                 Reading::Measured(Machine::between(quiet, (before, reference), after))

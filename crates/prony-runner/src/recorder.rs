@@ -59,7 +59,7 @@ impl Recorder {
         self.taken = match (self.profiler, self.perf.take()) {
             (Profiler::V8, _) => match node::collect(&self.place()) {
                 Ok(taken) => Reading::Measured(taken),
-                Err(error) => Reading::Missing(Why::Failed(error.to_string().into())),
+                Err(error) => Reading::failed(error.to_string()),
             },
             (Profiler::Perf, Some(Reading::Measured(perf))) => perf.finish(),
             (Profiler::Perf, Some(Reading::Missing(why))) => Reading::Missing(why),

@@ -1,6 +1,6 @@
 //! The sizes of its heap and the counts of garbage collections that a language runtime itself reports.
 
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::units::{Bytes, Nanos};
 use serde::Deserialize;
 
@@ -66,7 +66,7 @@ struct RawFigures {
 fn reading<T>(value: Option<T>, what: &str) -> Reading<T> {
     match value {
         Some(value) => Reading::Measured(value),
-        None => Reading::Missing(Why::NotSupported(format!("this runtime does not report {what}").into())),
+        None => Reading::not_supported(format!("this runtime does not report {what}")),
     }
 }
 
@@ -83,11 +83,7 @@ impl From<RawFigures> for HeapFigures {
         };
         Self {
             gc: gc().map_or_else(
-                || {
-                    Reading::Missing(Why::NotSupported(
-                        "no garbage collection was reported yet: the event loop has not turned".into(),
-                    ))
-                },
+                || Reading::not_supported("no garbage collection was reported yet: the event loop has not turned"),
                 Reading::Measured,
             ),
             used: bytes(raw.used, "the bytes that its objects use"),
@@ -103,6 +99,8 @@ impl From<RawFigures> for HeapFigures {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::reading::Why;
+
     use super::*;
 
     #[test]

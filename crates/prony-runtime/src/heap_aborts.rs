@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::units::Nanos;
 use serde::Deserialize;
 use serde_json::json;
@@ -81,7 +81,7 @@ fn abort(text: &str, epoch: u64) -> Option<ProbeLine> {
     {
         // Observed with Node 14: 0.9 MB used of a full heap.
         let why = "the process aborted in a garbage collection that had not measured the heap again yet";
-        heap.used = Reading::Missing(Why::Failed(why.into()));
+        heap.used = Reading::failed(why);
     }
     Some(ProbeLine {
         at: wall.since(Nanos::from_nanos(epoch)),
@@ -93,6 +93,8 @@ fn abort(text: &str, epoch: u64) -> Option<ProbeLine> {
 #[cfg(test)]
 mod tests {
     use prony_model::units::Bytes;
+
+    use prony_model::reading::Why;
 
     use super::*;
 

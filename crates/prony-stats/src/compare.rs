@@ -259,9 +259,7 @@ impl Evidence {
 
     fn smallest_effect(&self, contrast: &Contrast) -> Reading<f64> {
         match self.half_width {
-            Some(_) if contrast.resolution.is_infinite() => {
-                Reading::Missing(Why::Failed(too_coarse(contrast.resolution).into()))
-            }
+            Some(_) if contrast.resolution.is_infinite() => Reading::failed(too_coarse(contrast.resolution)),
             Some(width) => {
                 let effect = smallest_effect(width, self.spent, self.at);
                 Reading::Measured((effect.ln_1p() + contrast.resolution).exp_m1())

@@ -51,7 +51,7 @@ pub struct Reach {
 /// Fits the growth of `(x, y)`, one point a trial. Missing with fewer than 3 levels or a value not above zero.
 pub fn growth(points: &[(f64, f64)]) -> Reading<Growth> {
     if points.iter().any(|(x, y)| !(*x > 0.0 && *y > 0.0 && x.is_finite() && y.is_finite())) {
-        return Reading::Missing(Why::NotSupported("growth of values that are not above zero".into()));
+        return Reading::not_supported("growth of values that are not above zero");
     }
     let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
     let levels = level_medians(&logs);
@@ -103,9 +103,7 @@ impl Growth {
         let (low, high) = ends.fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
         let beyond = at(self.slope) / self.largest;
         if beyond > FARTHEST {
-            return Reading::Missing(Why::NotSupported(
-                format!("beyond {FARTHEST} times the largest value measured").into(),
-            ));
+            return Reading::not_supported(format!("beyond {FARTHEST} times the largest value measured"));
         }
         let high = (high <= FARTHEST * self.largest).then_some(high);
         Reading::Measured(Reach { x: at(self.slope), low, high, beyond })

@@ -192,7 +192,7 @@ fn a_store_that_does_not_settle_is_named() {
     let found = trial::unsettled(&program(cap(), Completion::Complete)).unwrap();
     assert!(found.message.starts_with("the program did not become quiet"), "{}", found.message);
     assert_eq!(trial::unsettled(&program(cap(), Completion::Partial)), None, "it ended first, which is said elsewhere");
-    let unclear = Reading::Missing(Why::NotSupported("others continued while one was suspended".into()));
+    let unclear = Reading::not_supported("others continued while one was suspended");
     assert_eq!(trial::unsettled(&program(unclear, Completion::Complete)), None);
     assert_eq!(trial::unsettled(&settle(Reading::Measured(3e9))), None);
     let dirty = |watched| {
@@ -468,7 +468,7 @@ fn conditions(cpu: u64, steal: Reading<f64>) -> Conditions {
 
 #[test]
 fn conditions_are_read_as_recorded_and_absence_is_not_zero() {
-    let disturbances = Disturbances::of(&conditions(30, Reading::Missing(Why::NotSupported("x".into()))));
+    let disturbances = Disturbances::of(&conditions(30, Reading::not_supported("x")));
     assert_eq!(disturbances.reference_loops[0], ("cpu".to_owned(), 3e7));
     assert_eq!(disturbances.reference_loops[2], ("fsync".to_owned(), 4e6));
     assert_eq!((disturbances.steal, disturbances.swapped), (None, Some(0.0)));

@@ -138,7 +138,7 @@ fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, rea
     put(Stat::Min, of(values().min_by(f64::total_cmp)));
     put(Stat::Mean, of(mean(&course, span.suspended)));
     let no_peak = "a language runtime does not record the peak of its heap; `max` is the largest sample";
-    put(Stat::Peak, Reading::Missing(Why::NotSupported(no_peak.into())));
+    put(Stat::Peak, Reading::not_supported(no_peak));
 }
 
 /// Why reported values between two instants are missing.
@@ -181,7 +181,7 @@ fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading
             None => {}
         }
     }
-    let nobody = || Reading::Missing(Why::Failed("no probed process was alive at the phase's end".into()));
+    let nobody = || Reading::failed("no probed process was alive at the phase's end");
     sum.map_or_else(nobody, Reading::Measured)
 }
 
@@ -309,7 +309,7 @@ impl<'t> Collections<'t> {
         }
         let why =
             format!("when {between} garbage collections within {apart} ran is not known: the event loop did not turn");
-        Reading::Missing(Why::Failed(why.into()))
+        Reading::failed(why)
     }
 
     /// The counts after the last reported ones: these, where the thread reported them at its end. One that was ended may have
@@ -330,7 +330,7 @@ impl<'t> Collections<'t> {
                 "its process or thread was ended, and did not report its end"
             };
             let why = format!("garbage collections are known only up to {late} earlier: {since}");
-            return Reading::Missing(Why::Failed(why.into()));
+            return Reading::failed(why);
         }
         let reason = self.thread.samples.iter().rev().find_map(|sample| match &sample.heap.gc {
             Reading::Missing(why) => Some(why.clone()),
@@ -345,7 +345,7 @@ fn loop_delay(threads: &[&Thread], span: Span<'_>) -> Reading<f64> {
     let inside =
         reported.filter(|(at, _)| span.begin < *at && *at <= span.end).map(|(_, delay)| delay.as_nanos() as f64);
     let none = "the runtime reported no event loop delay in the phase; Node 11.10 and later do";
-    inside.max_by(f64::total_cmp).map_or_else(|| Reading::Missing(Why::NotSupported(none.into())), Reading::Measured)
+    inside.max_by(f64::total_cmp).map_or_else(|| Reading::not_supported(none), Reading::Measured)
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ impl Span<'_> {
             let n = pids.len();
             let why =
                 format!("the kernel keeps a peak for each process, and {n} processes ran in the phase; see `max`");
-            return Reading::Missing(Why::NotSupported(why.into()));
+            return Reading::not_supported(why);
         }
         if let Some(why) = self.foreign_peak(begin, series).or_else(|| self.peak_of_the_unseen()) {
             return Reading::Missing(why);

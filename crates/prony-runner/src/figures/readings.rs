@@ -77,7 +77,7 @@ pub(crate) fn rate_of_reported(readings: &mut Readings) {
     if let (Some(operations), Some(time), false) = (of(Metric::Operations), of(Metric::Time), has_rate) {
         let rate = match (operations, time) {
             (Reading::Measured(_), Reading::Measured(0.0)) => {
-                Reading::Missing(Why::Failed("the operations took a time of 0, so they have no rate".into()))
+                Reading::failed("the operations took a time of 0, so they have no rate")
             }
             (operations, time) => operations.clone().and(time.clone(), |operations, time| operations * 1e9 / time),
         };

@@ -85,7 +85,7 @@ pub fn add(
     without_schedule(readings);
     let why = format!("the kernel keeps a peak for each process, and {n} replicas ran in the phase; see `max`");
     let peak = MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak));
-    readings.insert(peak, Reading::Missing(Why::NotSupported(why.into())));
+    readings.insert(peak, Reading::not_supported(why));
 }
 
 /// Metrics of all replicas together: how far apart their ends were, and sums of what they reported.
@@ -100,17 +100,17 @@ fn ends(all: &[Ran]) -> Reading<Vec<Nanos>> {
     let mut ends = Vec::new();
     for ran in all {
         match &ran.end {
-            ReplicaEnd::Ended(_) if ran.before.is_none() => return failed(format!("`{}`: {NEVER_BEGAN}", ran.role())),
+            ReplicaEnd::Ended(_) if ran.before.is_none() => {
+                return Reading::failed(format!("`{}`: {NEVER_BEGAN}", ran.role()));
+            }
             ReplicaEnd::Ended(end) => ends.push(end.at),
-            ReplicaEnd::NotBegun(_) => return failed(format!("`{}` could not be executed", ran.role())),
-            ReplicaEnd::CutOff(_) => return failed(format!("`{}` had not ended when the program ended", ran.role())),
+            ReplicaEnd::NotBegun(_) => return Reading::failed(format!("`{}` could not be executed", ran.role())),
+            ReplicaEnd::CutOff(_) => {
+                return Reading::failed(format!("`{}` had not ended when the program ended", ran.role()));
+            }
         }
     }
     Reading::Measured(ends)
-}
-
-fn failed<T>(why: String) -> Reading<T> {
-    Reading::Missing(Why::Failed(why.into()))
 }
 
 fn makespan(all: &[Ran]) -> Reading<f64> {
@@ -130,7 +130,7 @@ fn reported(all: &[Ran]) -> Readings {
     for ran in all {
         for (key, reading) in ran.lines.reported().into_iter().filter(|(key, _)| is_count(key)) {
             let one = match reading {
-                Reading::Missing(why) => failed(format!("`{}`: {why}", ran.role())),
+                Reading::Missing(why) => Reading::failed(format!("`{}`: {why}", ran.role())),
                 reading => reading,
             };
             let sum = sums.remove(&MetricKeyText(key));
@@ -186,9 +186,9 @@ fn one(ran: &Ran, inputs: Inputs<'_>) -> Readings {
     let spent = ran.spent();
     set_counted(&mut readings, &COUNTED, &spent);
     let wall = match &ran.end {
-        ReplicaEnd::Ended(_) if ran.before.is_none() => failed(NEVER_BEGAN.to_owned()),
+        ReplicaEnd::Ended(_) if ran.before.is_none() => Reading::failed(NEVER_BEGAN),
         ReplicaEnd::Ended(end) => nanos(end.at.since(ran.released)),
-        _ => failed("the replica had not ended when the program ended".to_owned()),
+        _ => Reading::failed("the replica had not ended when the program ended"),
     };
     set(&mut readings, Metric::Wall, wall.clone());
     set(&mut readings, Metric::Time, wall);
@@ -208,7 +208,7 @@ fn at_the_end(ran: &Ran, inputs: Inputs<'_>, readings: &mut Readings) {
     within(&last, readings);
     let why = unread(ran);
     for (key, reading) in readings.iter_mut().filter(|(key, _)| key.0.stat == Some(Stat::End)) {
-        *reading = last.get(key).cloned().unwrap_or_else(|| failed(why.to_owned()));
+        *reading = last.get(key).cloned().unwrap_or_else(|| Reading::failed(why));
     }
 }
 
@@ -253,13 +253,13 @@ fn peak(ran: &Ran, inputs: Inputs<'_>) -> Reading<f64> {
             "the kernel keeps a peak for each process, and the replica had {} processes; see `max`",
             pids.len()
         );
-        return Reading::Missing(Why::NotSupported(why.into()));
+        return Reading::not_supported(why);
     }
     let reaped = match usage.unwrap_or(Reading::Missing(Why::NotReached)) {
         Reading::Measured(usage) => usage.peak,
         Reading::Missing(why) => return Reading::Missing(why),
     };
-    let Some((_, Usage { peak: suspended, .. })) = ran.before else { return failed(NEVER_BEGAN.to_owned()) };
+    let Some((_, Usage { peak: suspended, .. })) = ran.before else { return Reading::failed(NEVER_BEGAN) };
     let most = in_snapshots().map(|process| process.peak).fold(reaped, Bytes::max);
     if most <= suspended + PEAK_SLACK {
         return Reading::Missing(hidden(suspended));

@@ -106,7 +106,7 @@ pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readi
     set(readings, Metric::Time, measured(report.time.as_nanos()));
     // A phase of one operation has no gap.
     let gap = report.gap.or(action.ops().is_none().then_some(Nanos::ZERO));
-    let not_known = || Reading::Missing(Why::Failed("the timed sections were too many to be listed".into()));
+    let not_known = || Reading::failed("the timed sections were too many to be listed");
     set(readings, Metric::Gap, gap.map_or_else(not_known, |gap| measured(gap.as_nanos())));
     set(readings, Metric::GapCpu, measured(report.gap_cpu.as_nanos()));
     if action.ops().is_none() {
@@ -140,7 +140,7 @@ pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readi
 
 fn rate(report: &PhaseReport) -> Reading<f64> {
     if report.time == Nanos::ZERO {
-        return Reading::Missing(Why::Failed("the clock did not advance".into()));
+        return Reading::failed("the clock did not advance");
     }
     Reading::Measured(report.operations as f64 / report.time.as_secs_f64())
 }

@@ -265,8 +265,7 @@ impl Span<'_> {
     /// where none of it was counted at a snapshot, for instance because only its replicas were.
     fn before(&self) -> Reading<Counters> {
         let first = self.watched.snapshots[0].processes.first().map(|process| process.sample);
-        let uncounted =
-            || Reading::Missing(Why::Failed("no counters of the program are known at the phase's begin".into()));
+        let uncounted = || Reading::failed("no counters of the program are known at the phase's begin");
         let total = |snapshot: &Snapshot| snapshot.totals.get("").cloned().map_or_else(uncounted, Reading::Measured);
         let between = |from: &Snapshot, to: &Snapshot| total(to).and(total(from), |to, from| to.since(&from));
         let used = match self.first {
@@ -280,9 +279,7 @@ impl Span<'_> {
         // The suspended process was not read: it had only waited.
         let Some(suspended) = first else { return used };
         let unread = "the bytes that the process read and wrote before its program began are not known";
-        let moved = |amount: Option<Bytes>| {
-            amount.map_or_else(|| Reading::Missing(Why::Failed(unread.into())), Reading::Measured)
-        };
+        let moved = |amount: Option<Bytes>| amount.map_or_else(|| Reading::failed(unread), Reading::Measured);
         let suspended = Counters {
             cpu_user: suspended.cpu_user,
             cpu_system: suspended.cpu_system,

@@ -7,7 +7,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use prony_model::program::Care;
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::record::effective::ProgramStore;
 use prony_place::launch_setting::Setting;
 
@@ -35,7 +35,7 @@ impl OnDisk {
 
     /// For a program in its place.
     pub(crate) fn of(setting: &Setting<'_>, care: Care) -> Self {
-        let missing = |why: &str| Reading::Missing(Why::NotSupported(why.into()));
+        let missing = |why: &str| Reading::not_supported(why);
         if care == Care::Light {
             return Self { store: missing(LIGHT), device: missing(LIGHT) };
         }

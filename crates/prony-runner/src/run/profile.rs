@@ -137,7 +137,7 @@ fn one(
         Reading::Measured(taken) if taken.files.is_empty() => {
             let why = "no Node process wrote a profile: the program starts no Node process, or does not pass \
                        `NODE_OPTIONS` to it";
-            (Reading::Missing(Why::Failed(why.into())), taken)
+            (Reading::failed(why), taken)
         }
         Reading::Measured(taken) => (Reading::Measured(interval), taken),
     };
@@ -193,7 +193,7 @@ fn ended(
         Reading::Missing(why) => Reading::Missing(why),
         Reading::Measured(_) => match Profile::from_files(files) {
             Ok(profile) => Reading::Measured(profile.during(None).samples),
-            Err(damaged) => Reading::Missing(Why::Failed(damaged.to_string().into())),
+            Err(damaged) => Reading::failed(damaged.to_string()),
         },
     };
     let ending = record.trial.map(|trial| trial.ending);

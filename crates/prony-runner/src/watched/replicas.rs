@@ -55,16 +55,15 @@ impl LargestPss {
     /// The largest sum with those of these `roles` at these snapshots. Missing where no reading found all replicas that had
     /// `begun`: a sum over some is no maximum of all.
     pub(crate) fn with(&self, snapshots: &[Snapshot], roles: &BTreeSet<String>, begun: usize) -> Reading<f64> {
-        let failed = |why: String| Reading::Missing(Why::Failed(why.into()));
         let mut largest = self.clone();
         for snapshot in snapshots {
             largest.add(snapshot.processes.iter().filter(|process| roles.contains(&process.role)));
         }
         match largest.sum {
-            None => failed(
-                "no replica was running at any instant when a phase or another replica began or ended".to_owned(),
-            ),
-            Some(Reading::Measured(sum)) if largest.replicas < begun => failed(format!(
+            None => {
+                Reading::failed("no replica was running at any instant when a phase or another replica began or ended")
+            }
+            Some(Reading::Measured(sum)) if largest.replicas < begun => Reading::failed(format!(
                 "memory was never read while all {begun} replicas ran; the largest sum of PSS, of at most {} replicas, \
                  was {sum}",
                 largest.replicas
@@ -176,7 +175,7 @@ impl Ran {
     /// Everything that it used, up to its very end.
     pub fn spent(&self) -> Reading<Counters> {
         let Some(end) = self.end() else { return Reading::Missing(Why::NotReached) };
-        let Some((cpu, usage)) = self.before else { return Reading::Missing(Why::Failed(NEVER_BEGAN.into())) };
+        let Some((cpu, usage)) = self.before else { return Reading::failed(NEVER_BEGAN) };
         let before = counters(cpu, &usage);
         end.cpu.clone().and(end.usage.clone(), |cpu, usage| counters(cpu, &usage).since(&before))
     }
@@ -188,9 +187,9 @@ impl Ran {
             return None;
         }
         let unseen = || {
-            Reading::Missing(Why::Failed(
-                format!("`{}` was not running at the phase's begin or end, where counters are read", self.role())
-                    .into(),
+            Reading::failed(format!(
+                "`{}` was not running at the phase's begin or end, where counters are read",
+                self.role()
             ))
         };
         let counted = |snapshot: usize| {

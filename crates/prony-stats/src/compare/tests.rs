@@ -123,7 +123,7 @@ fn difference_that_all_blocks_together_contradict_is_no_verdict() {
     for (first, later) in [(1.5, 0.9), (0.6, 1.1)] {
         let c = one_comparison([blocks(6, first), blocks(24, later)].concat());
         let why = "the first 6 blocks differ in one direction, but all 30 blocks together in the other";
-        assert_eq!(c.verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::Failed(why.into())) }, "{c:?}");
+        assert_eq!(c.verdict, Verdict::CantTell { more_blocks: Reading::failed(why) }, "{c:?}");
         assert_eq!((c.blocks, c.ratio.measured(), c.interval.measured(), c.p.measured()), (30, None, None, None));
     }
     let fast = one_comparison(blocks(8, 0.5));
@@ -162,7 +162,7 @@ fn figures_of_nothing_by_digits_that_say_nothing_are_no_verdict() {
 fn ratio_to_a_figure_of_nothing_is_missing_for_that_reason() {
     let block = Block::pair(Observation::Value(0.1), &[Observation::Value(0.0)]);
     let described = Contrast::described(Better::Lower, vec![block; 12]).estimate(0.05);
-    assert_eq!(described.ratio, Reading::Missing(Why::Failed("a value is 0, so that there is no ratio".into())));
+    assert_eq!(described.ratio, Reading::failed("a value is 0, so that there is no ratio"));
 }
 
 /// Two equal programs, of which one shows its largest extent to the sampler less often.
