@@ -46,7 +46,7 @@ const fn column(table: &'static str, name: &'static str, form: Form, read: fn(&S
     Column { table, name, form, read }
 }
 
-const COLUMNS: [Column; 32] = [
+const COLUMNS: [Column; 24] = [
     column("series", "samples", Form::Blob, Store::series),
     column("series", "samples", Form::Deflate, Store::series),
     column("groups", "wall", Form::Blob, Store::phases),
@@ -64,21 +64,13 @@ const COLUMNS: [Column; 32] = [
     column("runs", "experiment", Form::Text, Store::run),
     column("runs", "host", Form::Text, Store::run),
     column("effective", "body", Form::Text, Store::run),
-    column("trials", "label", Form::Text, Store::run),
-    column("trials", "ending", Form::Text, Store::run),
-    column("trials", "conditions", Form::Text, Store::run),
-    column("trials", "sampler_cpu", Form::Text, Store::run),
-    column("trials", "variant", Form::Number, Store::run),
-    column("phases", "completion", Form::Text, Store::run),
-    column("phases", "answer", Form::Text, Store::run),
-    column("phases", "errors", Form::Text, Store::run),
+    column("trials", "record", Form::Text, Store::run),
     column("phases", "absent", Form::Number, Store::run),
     column("phases", "ord", Form::Number, Store::phases),
     column("metrics", "name", Form::Text, Store::run),
     column("reasons", "name", Form::Text, Store::run),
     column("reasons", "id", Form::Number, Store::run),
     column("absences", "body", Form::Text, Store::run),
-    column("findings", "data", Form::Text, Store::run),
 ];
 
 /// A database with one run, which both ends have open; its file has no name any more.

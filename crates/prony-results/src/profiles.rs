@@ -8,6 +8,7 @@ use prony_model::profile::{Format, ProfileFile, ProfileRecord};
 use rusqlite::types::Type;
 use rusqlite::{Row, params};
 
+use super::names::json as json_of;
 use super::open::Database;
 use super::read::json;
 use super::run::RunId;
@@ -26,18 +27,18 @@ impl Database {
     /// [`Error::Database`], also where the variant has one already.
     pub fn append_profile(&mut self, run: RunId, record: &ProfileRecord, files: &[ProfileFile]) -> Result<(), Error> {
         self.write("store a profile", |tx| {
-            let text = serde_json::to_vec(record).map_err(unwritable)?;
+            let text = json_of(record)?;
             tx.prepare_cached("INSERT INTO profiles (run, variant, record) VALUES (?1, ?2, ?3)")?.execute(params![
                 run.0,
                 record.variant as i64,
-                compress_to_vec(&text, EFFORT)
+                compress_to_vec(text.as_bytes(), EFFORT)
             ])?;
             let profile = tx.last_insert_rowid();
             let mut insert = tx.prepare_cached(
                 "INSERT INTO profile_files (profile, ord, name, format, size, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?;
             for (ord, file) in files.iter().enumerate() {
-                let format = serde_json::to_string(&file.format).map_err(unwritable)?;
+                let format = json_of(&file.format)?;
                 let body = compress_to_vec(&file.body, EFFORT);
                 insert.execute(params![profile, ord as i64, file.name, format, file.body.len() as i64, body])?;
             }
@@ -88,10 +89,6 @@ impl Database {
             statement.query_map(params![run.0, variant as i64], file)?.collect()
         })
     }
-}
-
-fn unwritable(error: serde_json::Error) -> rusqlite::Error {
-    rusqlite::Error::ToSqlConversionFailure(Box::new(error))
 }
 
 fn inflated(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<u8>> {

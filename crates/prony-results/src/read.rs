@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::path::PathBuf;
 
-use prony_model::finding::Finding;
 use prony_model::metric::MetricKey;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Effective, MetricKeyText, PhaseRecord, Session, TrialRecord};
+use prony_model::record::{Effective, MetricKeyText, Session, TrialRecord};
 use prony_model::trial::PlannedTrial;
-use prony_model::units::Nanos;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
@@ -63,10 +61,7 @@ impl Database {
             let experiment =
                 connection.query_row("SELECT experiment FROM runs WHERE id = ?1", [run.0], |row| json(row, 0))?;
             let (ids, mut trials) = trials(connection, run)?;
-            let mut phases = Phases::default();
-            load_phases(connection, run, &ids, &mut trials, &mut phases)?;
-            load_readings(connection, run, &mut trials, &phases)?;
-            load_findings(connection, run, &ids, &mut trials)?;
+            load_readings(connection, run, &mut trials, &phases(connection, run, &ids)?)?;
             Ok(Some(RunData { head, experiment, trials }))
         })?;
         let data = found.ok_or_else(|| self.no_run(run))?;
@@ -119,32 +114,11 @@ fn head(row: &Row<'_>) -> rusqlite::Result<RunHead> {
 
 fn trials(connection: &Connection, run: RunId) -> rusqlite::Result<(Vec<i64>, Vec<TrialRecord>)> {
     let effective = effective(connection, run)?;
-    let mut statement = connection.prepare(
-        "SELECT id, block, position, variant, label, seed, started_unix_ms, took, ending, effective, conditions,
-                sampler_cpu, sub_block
-         FROM trials WHERE run = ?1 ORDER BY position",
-    )?;
+    let mut statement =
+        connection.prepare("SELECT id, record, effective FROM trials WHERE run = ?1 ORDER BY position")?;
     let rows = statement.query_map([run.0], |row| {
-        let record = TrialRecord {
-            trial: PlannedTrial {
-                block: row.get(1)?,
-                sub_block: row.get(12)?,
-                position: row.get(2)?,
-                variant: unsigned(row, 3)? as usize,
-                label: json(row, 4)?,
-                seed: unsigned(row, 5)?,
-            },
-            started_unix_ms: unsigned(row, 6)?,
-            took: Nanos::from_nanos(unsigned(row, 7)?),
-            ending: json(row, 8)?,
-            phases: Vec::new(),
-            effective: effective.get(&row.get(9)?).cloned().flatten(),
-            conditions: json(row, 10)?,
-            series: Vec::new(),
-            sampler_cpu: json(row, 11)?,
-            findings: Vec::new(),
-        };
-        Ok((row.get(0)?, record))
+        let effective = effective.get(&row.get(2)?).cloned().flatten();
+        Ok((row.get(0)?, TrialRecord { effective, ..json(row, 1)? }))
     })?;
     let rows: Vec<(i64, TrialRecord)> = rows.collect::<rusqlite::Result<_>>()?;
     Ok(rows.into_iter().unzip())
@@ -158,49 +132,19 @@ fn effective(connection: &Connection, run: RunId) -> rusqlite::Result<BTreeMap<i
 }
 
 /// The position of each phase: its id -> (trial, phase), in the order of the readings; and its set of missing readings.
-#[derive(Default)]
-struct Phases(Vec<(i64, usize, usize, Option<i64>)>);
+type Phases = Vec<(i64, usize, usize, Option<i64>)>;
 
-fn load_phases(
-    connection: &Connection,
-    run: RunId,
-    ids: &[i64],
-    trials: &mut [TrialRecord],
-    phases: &mut Phases,
-) -> rusqlite::Result<()> {
+fn phases(connection: &Connection, run: RunId, ids: &[i64]) -> rusqlite::Result<Phases> {
+    let places: BTreeMap<i64, usize> = ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
     let mut statement = connection.prepare(
-        "SELECT p.id, p.trial, p.name, p.action, p.timed, p.completion, p.begin_at, p.end_at, p.answer, p.errors, p.absent
+        "SELECT p.id, p.trial, p.ord, p.absent
          FROM trials t CROSS JOIN phases p ON p.trial = t.id WHERE t.run = ?1 ORDER BY t.position, p.ord",
     )?;
-    let mut rows = statement.query([run.0])?;
-    let mut at = 0;
-    while let Some(row) = rows.next()? {
-        let trial: i64 = row.get(1)?;
-        while ids[at] != trial {
-            at += 1;
-        }
-        phases.0.push((row.get(0)?, at, trials[at].phases.len(), row.get(10)?));
-        trials[at].phases.push(phase(row)?);
-    }
-    Ok(())
-}
-
-fn phase(row: &Row<'_>) -> rusqlite::Result<PhaseRecord> {
-    let instant = |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(|n| Nanos::from_nanos(n as u64)));
-    Ok(PhaseRecord {
-        name: row.get(2)?,
-        action: row.get(3)?,
-        timed: row.get(4)?,
-        completion: json(row, 5)?,
-        begin: instant(6)?,
-        end: instant(7)?,
-        readings: BTreeMap::new(),
-        histograms: Vec::new(),
-        groups: None,
-        throughput: None,
-        answer: if row.get_ref(8)? == rusqlite::types::ValueRef::Null { None } else { Some(json(row, 8)?) },
-        errors: json(row, 9)?,
-    })
+    let phase = |row: &Row<'_>| {
+        let trial = places.get(&row.get(1)?).ok_or_else(|| damaged("a phase belongs to an unknown trial"))?;
+        Ok((row.get(0)?, *trial, unsigned(row, 2)? as usize, row.get(3)?))
+    };
+    statement.query_map([run.0], phase)?.collect()
 }
 
 fn load_readings(
@@ -222,7 +166,7 @@ fn load_readings(
     )?;
     let mut rows = statement.query([run.0])?;
     let mut row = rows.next()?;
-    for (id, trial, phase, absent) in &phases.0 {
+    for (id, trial, phase, absent) in phases {
         let mut readings: BTreeMap<i64, Vec<(MetricKeyText, Reading<f64>)>> = BTreeMap::new();
         while let Some(measured) = row.filter(|row| row.get(0) == Ok(*id)) {
             let key = *metrics.get(measured.get(2)?).ok_or_else(|| damaged("a reading has an unknown metric"))?;
@@ -244,7 +188,9 @@ fn load_readings(
             let name = instances.get(instance).ok_or_else(|| damaged("a reading has an unknown instance"))?;
             Ok((name.clone(), readings.into_iter().collect()))
         });
-        trials[*trial].phases[*phase].readings = named.collect::<rusqlite::Result<_>>()?;
+        let phase = trials[*trial].phases.get_mut(*phase);
+        let phase = phase.ok_or_else(|| damaged("the trial has no phase of this number"))?;
+        phase.readings = named.collect::<rusqlite::Result<_>>()?;
     }
     if row.is_some() { Err(damaged("readings belong to an unknown phase")) } else { Ok(()) }
 }
@@ -274,27 +220,6 @@ fn absences(connection: &Connection, run: RunId, names: &Names<'_>) -> rusqlite:
             Ok((row.get(0)?, body.into_iter().map(named).collect::<rusqlite::Result<_>>()?))
         })?
         .collect()
-}
-
-fn load_findings(connection: &Connection, run: RunId, ids: &[i64], trials: &mut [TrialRecord]) -> rusqlite::Result<()> {
-    let places: BTreeMap<i64, usize> = ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
-    let mut statement = connection.prepare(
-        "SELECT f.trial, f.guard, f.severity, f.phase, f.message, f.hint, f.data
-         FROM trials t CROSS JOIN findings f ON f.trial = t.id WHERE t.run = ?1 ORDER BY t.position, f.ord",
-    )?;
-    let mut rows = statement.query([run.0])?;
-    while let Some(row) = rows.next()? {
-        let Some(&at) = places.get(&row.get(0)?) else { continue };
-        trials[at].findings.push(Finding {
-            guard: row.get(1)?,
-            severity: json(row, 2)?,
-            phase: row.get(3)?,
-            message: row.get(4)?,
-            hint: row.get(5)?,
-            data: json(row, 6)?,
-        });
-    }
-    Ok(())
 }
 
 /// Names are numbered from 1 without gaps; a table of more of them would not fit into memory.

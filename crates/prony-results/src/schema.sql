@@ -47,41 +47,28 @@ CREATE TABLE effective (
 CREATE INDEX effective_by_hash ON effective (run, hash);
 
 CREATE TABLE trials (
-    id              INTEGER PRIMARY KEY,
-    run             INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
-    position        INTEGER NOT NULL,
-    block           INTEGER NOT NULL,
-    sub_block       INTEGER NOT NULL,
-    variant         INTEGER NOT NULL,
-    label           TEXT    NOT NULL,               -- JSON
-    seed            INTEGER NOT NULL,
-    started_unix_ms INTEGER NOT NULL,
-    took            INTEGER NOT NULL,
-    outcome         TEXT    NOT NULL,               -- the name, for queries by hand
-    ending          TEXT    NOT NULL,               -- JSON: outcome, phase, after, evidence
-    effective       INTEGER NOT NULL REFERENCES effective,
-    conditions      TEXT    NOT NULL,               -- JSON
-    sampler_cpu     TEXT    NOT NULL                -- JSON: a reading
+    id        INTEGER PRIMARY KEY,
+    run       INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    position  INTEGER NOT NULL,
+    block     INTEGER NOT NULL,                     -- this and the next two stand in `record` too: for queries by hand
+    variant   INTEGER NOT NULL,
+    outcome   TEXT    NOT NULL,                     -- the name
+    effective INTEGER NOT NULL REFERENCES effective,
+    record    TEXT    NOT NULL                      -- JSON: all but effective settings, readings and the large parts
 );
 CREATE UNIQUE INDEX trials_by_position ON trials (run, position);
 CREATE INDEX trials_by_effective ON trials (effective);
 
+-- What a trial's record does not hold of its phases.
 CREATE TABLE phases (
-    id                   INTEGER PRIMARY KEY,
-    trial                INTEGER NOT NULL REFERENCES trials ON DELETE CASCADE,
-    ord                  INTEGER NOT NULL,
-    name                 TEXT    NOT NULL,
-    action               TEXT    NOT NULL,
-    timed                INTEGER NOT NULL,
-    completion           TEXT    NOT NULL,          -- JSON
-    begin_at             INTEGER,
-    end_at               INTEGER,
-    answer               TEXT,                      -- JSON: rows, digest, comparable
-    errors               TEXT    NOT NULL,          -- JSON: text -> count
-    throughput_interval  INTEGER,
-    throughput           BLOB,                      -- packed u64
+    id                  INTEGER PRIMARY KEY,
+    trial               INTEGER NOT NULL REFERENCES trials ON DELETE CASCADE,
+    ord                 INTEGER NOT NULL,
+    name                TEXT    NOT NULL,           -- for queries by hand
+    throughput_interval INTEGER,
+    throughput          BLOB,                       -- packed u64
     -- Of `absences`. Both go with their run; a reference would need an index that is written with every phase.
-    absent               INTEGER
+    absent              INTEGER
 );
 CREATE UNIQUE INDEX phases_by_order ON phases (trial, ord);
 
@@ -131,18 +118,6 @@ CREATE TABLE series (
     role    TEXT    NOT NULL,
     command TEXT    NOT NULL,
     samples BLOB    NOT NULL,                       -- packed
-    PRIMARY KEY (trial, ord)
-);
-
-CREATE TABLE findings (
-    trial    INTEGER NOT NULL REFERENCES trials ON DELETE CASCADE,
-    ord      INTEGER NOT NULL,
-    guard    TEXT    NOT NULL,
-    severity TEXT    NOT NULL,                      -- JSON
-    phase    TEXT,
-    message  TEXT    NOT NULL,
-    hint     TEXT    NOT NULL,
-    data     TEXT    NOT NULL,                      -- JSON
     PRIMARY KEY (trial, ord)
 );
 

@@ -1,11 +1,11 @@
 //! Writes a run: its beginning, each finished trial, its end.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
 use prony_experiment::design::{Experiment, Variant};
-use prony_model::finding::Finding;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Facts, HistogramRecord, PhaseRecord, ProcessSeries, TrialRecord};
+use prony_model::record::{Conditions, Facts, HistogramRecord, PhaseRecord, ProcessSeries, TrialRecord};
 use prony_model::units::Nanos;
 use rusqlite::{Connection, Transaction, params};
 use serde_json::Value;
@@ -235,25 +235,17 @@ pub(super) fn insert_variant(
 fn insert_record(tx: &Transaction<'_>, run: RunId, record: &TrialRecord, names: &mut Names) -> rusqlite::Result<()> {
     let effective = intern(tx, "effective", run, &json(&record.effective)?)?;
     tx.prepare_cached(
-        "INSERT INTO trials (run, position, block, variant, label, seed, started_unix_ms, took, outcome, ending,
-                             effective, conditions, sampler_cpu, sub_block)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        "INSERT INTO trials (run, position, block, variant, outcome, effective, record)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
     .execute(params![
         run.0,
         record.trial.position,
         record.trial.block,
         record.trial.variant as i64,
-        json(&record.trial.label)?,
-        record.trial.seed as i64,
-        record.started_unix_ms as i64,
-        nanos(record.took),
         record.ending.outcome.name(),
-        json(&record.ending)?,
         effective,
-        json(&record.conditions)?,
-        json(&record.sampler_cpu)?,
-        record.trial.sub_block,
+        json(&light(record))?,
     ])?;
     let trial = tx.last_insert_rowid();
     for (ord, phase) in record.phases.iter().enumerate() {
@@ -262,8 +254,37 @@ fn insert_record(tx: &Transaction<'_>, run: RunId, record: &TrialRecord, names: 
         let id = insert_phase(tx, trial, ord, phase, absent)?;
         insert_readings(tx, id, &measured)?;
     }
-    record.series.iter().enumerate().try_for_each(|(ord, series)| insert_series(tx, trial, ord, series))?;
-    record.findings.iter().enumerate().try_for_each(|(ord, finding)| insert_finding(tx, trial, ord, finding))
+    record.series.iter().enumerate().try_for_each(|(ord, series)| insert_series(tx, trial, ord, series))
+}
+
+/// A record without what has tables of its own.
+fn light(record: &TrialRecord) -> TrialRecord<(), &Conditions> {
+    let phase = |phase: &PhaseRecord| PhaseRecord {
+        name: phase.name.clone(),
+        action: phase.action.clone(),
+        timed: phase.timed,
+        completion: phase.completion,
+        begin: phase.begin,
+        end: phase.end,
+        readings: BTreeMap::new(),
+        histograms: Vec::new(),
+        groups: None,
+        throughput: None,
+        answer: phase.answer.clone(),
+        errors: phase.errors.clone(),
+    };
+    TrialRecord {
+        trial: record.trial,
+        started_unix_ms: record.started_unix_ms,
+        took: record.took,
+        ending: record.ending.clone(),
+        phases: record.phases.iter().map(phase).collect(),
+        effective: (),
+        conditions: &record.conditions,
+        series: Vec::new(),
+        sampler_cpu: record.sampler_cpu.clone(),
+        findings: record.findings.clone(),
+    }
 }
 
 fn insert_phase(
@@ -274,21 +295,12 @@ fn insert_phase(
     absent: Option<i64>,
 ) -> rusqlite::Result<i64> {
     tx.prepare_cached(
-        "INSERT INTO phases (trial, ord, name, action, timed, completion, begin_at, end_at, answer, errors,
-                             throughput_interval, throughput, absent)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        "INSERT INTO phases (trial, ord, name, throughput_interval, throughput, absent) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?
     .execute(params![
         trial,
         ord as i64,
         phase.name,
-        phase.action,
-        phase.timed,
-        json(&phase.completion)?,
-        phase.begin.map(nanos),
-        phase.end.map(nanos),
-        phase.answer.as_ref().map(json).transpose()?,
-        json(&phase.errors)?,
         phase.throughput.as_ref().map(|t| nanos(t.interval)),
         phase.throughput.as_ref().map(|t| pack(&t.operations)),
         absent,
@@ -354,24 +366,6 @@ fn insert_readings(tx: &Transaction<'_>, phase: i64, measured: &Measured) -> rus
 fn insert_series(tx: &Transaction<'_>, trial: i64, ord: usize, series: &ProcessSeries) -> rusqlite::Result<()> {
     tx.prepare_cached("INSERT INTO series (trial, ord, pid, role, command, samples) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
         .execute(params![trial, ord as i64, series.pid, series.role, series.command, pack_samples(&series.samples)])?;
-    Ok(())
-}
-
-fn insert_finding(tx: &Transaction<'_>, trial: i64, ord: usize, finding: &Finding) -> rusqlite::Result<()> {
-    tx.prepare_cached(
-        "INSERT INTO findings (trial, ord, guard, severity, phase, message, hint, data)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    )?
-    .execute(params![
-        trial,
-        ord as i64,
-        finding.guard,
-        json(&finding.severity)?,
-        finding.phase,
-        finding.message,
-        finding.hint,
-        json(&finding.data)?
-    ])?;
     Ok(())
 }
 
