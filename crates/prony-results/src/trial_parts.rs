@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use prony_model::record::{Groups, HistogramRecord, ProcessSeries, Throughput, TrialRecord};
 use prony_model::units::Nanos;
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 
 use super::codec::{Damaged, unpack, unpack_samples};
 use super::open::Database;
@@ -48,14 +48,10 @@ impl Database {
     /// # Errors
     /// [`Error::NoTrial`], [`Error::Database`] (also where the samples are damaged).
     pub fn load_series(&self, run: RunId, position: u32) -> Result<Vec<ProcessSeries>, Error> {
-        self.of_trial(run, position, |connection, trial| {
-            connection
-                .prepare_cached("SELECT pid, role, command, samples FROM series WHERE trial = ?1 ORDER BY ord")?
-                .query_map([trial], |row| {
-                    let samples = unpack_samples(row.get_ref(3)?.as_blob()?).map_err(|e| damaged(3, e))?;
-                    Ok(ProcessSeries { pid: row.get(0)?, role: row.get(1)?, command: row.get(2)?, samples })
-                })?
-                .collect()
+        let sql = "SELECT pid, role, command, samples FROM series WHERE trial = ?1 ORDER BY ord";
+        self.of_trial(run, position, sql, |row| {
+            let samples = unpack_samples(row.get_ref(3)?.as_blob()?).map_err(|e| damaged(3, e))?;
+            Ok(ProcessSeries { pid: row.get(0)?, role: row.get(1)?, command: row.get(2)?, samples })
         })
     }
 
@@ -64,18 +60,11 @@ impl Database {
     /// # Errors
     /// As [`Self::load_series`].
     pub fn load_groups(&self, run: RunId, position: u32) -> Result<Vec<(usize, Groups)>, Error> {
-        self.of_trial(run, position, |connection, trial| {
-            connection
-                .prepare_cached(
-                    "SELECT p.ord, g.operations, g.wall, g.cpu FROM phases p JOIN groups g ON g.phase = p.id
-                     WHERE p.trial = ?1 ORDER BY p.ord",
-                )?
-                .query_map([trial], |row| {
-                    let groups =
-                        Groups { operations: unsigned(row, 1)?, wall: numbers(row, 2)?, cpu: numbers(row, 3)? };
-                    Ok((unsigned(row, 0)? as usize, groups))
-                })?
-                .collect()
+        let sql = "SELECT p.ord, g.operations, g.wall, g.cpu FROM phases p JOIN groups g ON g.phase = p.id
+                   WHERE p.trial = ?1 ORDER BY p.ord";
+        self.of_trial(run, position, sql, |row| {
+            let groups = Groups { operations: unsigned(row, 1)?, wall: numbers(row, 2)?, cpu: numbers(row, 3)? };
+            Ok((unsigned(row, 0)? as usize, groups))
         })
     }
 
@@ -84,22 +73,11 @@ impl Database {
     /// # Errors
     /// As [`Self::load_series`].
     pub fn load_histograms(&self, run: RunId, position: u32) -> Result<Vec<(usize, HistogramRecord)>, Error> {
-        self.of_trial(run, position, |connection, trial| {
-            connection
-                .prepare_cached(
-                    "SELECT p.ord, h.operation, h.kind, h.failed, h.v2 FROM phases p JOIN histograms h ON h.phase = p.id
-                     WHERE p.trial = ?1 ORDER BY p.ord, h.ord",
-                )?
-                .query_map([trial], |row| {
-                    let histogram = HistogramRecord {
-                        operation: row.get(1)?,
-                        kind: json(row, 2)?,
-                        v2: row.get(4)?,
-                        failed: unsigned(row, 3)?,
-                    };
-                    Ok((unsigned(row, 0)? as usize, histogram))
-                })?
-                .collect()
+        let sql = "SELECT p.ord, h.operation, h.kind, h.failed, h.v2 FROM phases p JOIN histograms h ON h.phase = p.id
+                   WHERE p.trial = ?1 ORDER BY p.ord, h.ord";
+        self.of_trial(run, position, sql, |row| {
+            let (operation, kind, failed, v2) = (row.get(1)?, json(row, 2)?, unsigned(row, 3)?, row.get(4)?);
+            Ok((unsigned(row, 0)? as usize, HistogramRecord { operation, kind, v2, failed }))
         })
     }
 
@@ -108,17 +86,11 @@ impl Database {
     /// # Errors
     /// As [`Self::load_series`].
     pub fn load_throughput(&self, run: RunId, position: u32) -> Result<Vec<(usize, Throughput)>, Error> {
-        self.of_trial(run, position, |connection, trial| {
-            connection
-                .prepare_cached(
-                    "SELECT ord, throughput_interval, throughput FROM phases
-                     WHERE trial = ?1 AND throughput IS NOT NULL ORDER BY ord",
-                )?
-                .query_map([trial], |row| {
-                    let interval = Nanos::from_nanos(unsigned(row, 1)?);
-                    Ok((unsigned(row, 0)? as usize, Throughput { interval, operations: numbers(row, 2)? }))
-                })?
-                .collect()
+        let sql = "SELECT ord, throughput_interval, throughput FROM phases
+                   WHERE trial = ?1 AND throughput IS NOT NULL ORDER BY ord";
+        self.of_trial(run, position, sql, |row| {
+            let interval = Nanos::from_nanos(unsigned(row, 1)?);
+            Ok((unsigned(row, 0)? as usize, Throughput { interval, operations: numbers(row, 2)? }))
         })
     }
 
@@ -143,18 +115,20 @@ impl Database {
         Ok(())
     }
 
+    /// The rows of a query that takes the trial's number.
     fn of_trial<T>(
         &self,
         run: RunId,
         position: u32,
-        f: impl FnOnce(&Connection, i64) -> rusqlite::Result<T>,
-    ) -> Result<T, Error> {
+        sql: &str,
+        row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, Error> {
         let found = self.read("read a trial", |connection| {
             let trial: Option<i64> = connection
                 .prepare_cached("SELECT id FROM trials WHERE run = ?1 AND position = ?2")?
                 .query_row(params![run.0, position], |row| row.get(0))
                 .optional()?;
-            trial.map(|trial| f(connection, trial)).transpose()
+            trial.map(|trial| connection.prepare_cached(sql)?.query_map([trial], row)?.collect()).transpose()
         })?;
         found.ok_or(Error::NoTrial { run: run.0, position })
     }
