@@ -48,11 +48,16 @@ impl From<(u64, u64, u64, u64)> for GcFigures {
     }
 }
 
+/// As probes write it; the other names are those of the reports that Node writes.
 #[derive(Deserialize)]
 struct RawFigures {
+    #[serde(alias = "usedMemory")]
     used: Option<u64>,
+    #[serde(alias = "totalCommittedMemory")]
     total: Option<u64>,
+    #[serde(alias = "memoryLimit")]
     limit: Option<u64>,
+    #[serde(alias = "externalMemory")]
     external: Option<u64>,
     array_buffers: Option<u64>,
     rss: Option<u64>,

@@ -8,7 +8,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use prony_model::reading::Reading;
 use prony_model::units::Nanos;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::figures::HeapFigures;
 use super::protocol::{ProbeEvent, ProbeLine, Source};
@@ -19,7 +18,7 @@ use prony_os::clock;
 #[serde(rename_all = "camelCase")]
 struct Report {
     header: Header,
-    javascript_heap: JavascriptHeap,
+    javascript_heap: HeapFigures,
 }
 
 #[derive(Deserialize)]
@@ -31,15 +30,6 @@ struct Header {
     process_id: u32,
     #[serde(default)]
     thread_id: Option<u32>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct JavascriptHeap {
-    used_memory: Option<u64>,
-    total_committed_memory: Option<u64>,
-    memory_limit: Option<u64>,
-    external_memory: Option<u64>,
 }
 
 /// All reports below a directory, in the order of time.
@@ -61,18 +51,11 @@ fn epoch_offset() -> u64 {
 
 /// The abort in a report; `None` for a truncated one, or one about another event.
 fn abort(text: &str, epoch: u64) -> Option<ProbeLine> {
-    let Report { header, javascript_heap: heap } = serde_json::from_str(text).ok()?;
+    let Report { header, javascript_heap: mut heap } = serde_json::from_str(text).ok()?;
     if !matches!(header.trigger.as_str(), "FatalError" | "OOMError") {
         return None;
     }
     let wall = Nanos::from_millis(header.dump_event_time_stamp.parse().ok()?);
-    let figures = json!({
-        "used": heap.used_memory,
-        "total": heap.total_committed_memory,
-        "limit": heap.memory_limit,
-        "external": heap.external_memory,
-    });
-    let mut heap: HeapFigures = serde_json::from_value(figures).ok()?;
     if heap
         .used
         .measured()
