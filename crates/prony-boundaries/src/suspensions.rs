@@ -2,22 +2,27 @@
 
 use prony_model::units::Nanos;
 
+/// Spans in order, those that overlap or touch as one.
+pub fn merged<T: Copy + Ord>(mut spans: Vec<(T, T)>) -> Vec<(T, T)> {
+    spans.sort_unstable();
+    let mut merged: Vec<(T, T)> = Vec::new();
+    for (from, to) in spans {
+        match merged.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    merged
+}
+
 /// Times without overlap, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suspensions(Vec<(Nanos, Nanos)>);
 
 impl Suspensions {
     /// From suspensions of any threads, in any order.
-    pub fn new(mut suspensions: Vec<(Nanos, Nanos)>) -> Self {
-        suspensions.sort_unstable();
-        let mut merged: Vec<(Nanos, Nanos)> = Vec::new();
-        for (from, to) in suspensions {
-            match merged.last_mut() {
-                Some(last) if from <= last.1 => last.1 = last.1.max(to),
-                _ => merged.push((from, to)),
-            }
-        }
-        Self(merged)
+    pub fn new(suspensions: Vec<(Nanos, Nanos)>) -> Self {
+        Self(merged(suspensions))
     }
 
     /// How long it was suspended between two instants.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_boundaries::suspending::Suspension;
-use prony_boundaries::suspensions::Suspensions;
+use prony_boundaries::suspensions::{Suspensions, merged};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSeries, TICK};
@@ -151,17 +151,9 @@ impl Span<'_> {
         let inside = |suspension: &Suspension| {
             Some((suspension.snapshot.max(self.first), suspension.after_actions?.min(self.until)))
         };
-        let mut suspensions: Vec<_> =
-            self.watched.suspensions.iter().filter_map(inside).filter(|(from, to)| from < to).collect();
-        suspensions.sort_unstable();
-        let mut merged: Vec<(usize, usize)> = Vec::new();
-        for (from, to) in suspensions {
-            match merged.last_mut() {
-                Some(last) if from <= last.1 => last.1 = last.1.max(to),
-                _ => merged.push((from, to)),
-            }
-        }
-        merged.into_iter().map(|(from, to)| (&self.watched.snapshots[from], &self.watched.snapshots[to])).collect()
+        let suspensions = self.watched.suspensions.iter().filter_map(inside).filter(|(from, to)| from < to);
+        let snapshots = |(from, to): (usize, usize)| (&self.watched.snapshots[from], &self.watched.snapshots[to]);
+        merged(suspensions.collect()).into_iter().map(snapshots).collect()
     }
 
     /// Why counters are not those of the span's snapshots: no process of the program was left to read them from.

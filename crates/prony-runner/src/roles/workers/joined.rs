@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use prony_boundaries::phase_state::WorkerPart;
+use prony_boundaries::suspensions::merged;
 use prony_model::latency::Recorder;
 use prony_model::protocol::PhaseReport;
 use prony_model::record::{Answer, HistogramRecord, LatencyKind, Throughput};
@@ -71,14 +72,8 @@ fn added(all: PhaseReport, one: &PhaseReport) -> PhaseReport {
 }
 
 /// The time that at least one of these sections covers.
-fn covered(mut sections: Vec<(Nanos, Nanos)>) -> Nanos {
-    sections.sort_unstable();
-    let (mut sum, mut until) = (Nanos::ZERO, Nanos::ZERO);
-    for (from, to) in sections {
-        sum += to.since(from.max(until));
-        until = until.max(to);
-    }
-    sum
+fn covered(sections: Vec<(Nanos, Nanos)>) -> Nanos {
+    merged(sections).into_iter().fold(Nanos::ZERO, |sum, (from, to)| sum + to.since(from))
 }
 
 /// Distinct records add up where no two workers touch the same one; estimates of sets that may overlap do not.
