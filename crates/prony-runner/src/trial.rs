@@ -188,11 +188,10 @@ fn conclude_from(
     let Left { mut watched, mut finished, mut heap_aborts, probing } = left;
     let commands = context.experiment.records_commands();
     figures::replicas::take_in(&mut watched, spec.subject.role(), &record.series, &mut heap_aborts);
-    finished.killed += watched.replicas.finished.killed;
-    finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
-    if let Some(worker) = &watched.worker {
-        finished.killed += worker.finished.killed;
-        finished.problems.extend(worker.finished.problems.iter().cloned());
+    let of_workers = watched.worker.iter().map(|worker| &worker.finished);
+    for beside in [&watched.replicas.finished].into_iter().chain(of_workers) {
+        finished.killed += beside.killed;
+        finished.problems.extend(beside.problems.iter().cloned());
     }
     let settled = |(at, phase): (usize, _)| (phase, watched.settled.get(&at).map(|settled| &settled.result));
     let ending = ending::judge(spec, &watched, &finished, &heap_aborts);

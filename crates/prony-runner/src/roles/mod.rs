@@ -1,5 +1,6 @@
 //! The roles (observed process trees) of a trial: a store's worker, a program, its replicas. How each is launched.
 
+mod beside;
 pub(crate) mod data;
 pub(crate) mod environment;
 pub(crate) mod probe;

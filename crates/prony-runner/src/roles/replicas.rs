@@ -18,9 +18,9 @@ use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Nanos;
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::clock::{monotonic, thread_cpu};
-use prony_os::launch::{End, Finished, Process, Started, Status};
+use prony_os::launch::{End, Started, Status};
 use prony_os::limits::Group;
-use prony_os::sample::{Root, Sampler, Snapshot};
+use prony_os::sample::{Sampler, Snapshot};
 use prony_place::launch_setting::{Ends, Setting, why_not_executed};
 use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -28,6 +28,7 @@ use rustix::process::Signal;
 
 use crate::error::Error;
 use crate::recorder::Recorder;
+use crate::roles::beside::Beside;
 use crate::roles::probe::{self, Probing};
 use crate::run_context::RunContext;
 use crate::watched::replicas::{Ran, ReplicaEnd, Replicated, last_end};
@@ -75,7 +76,7 @@ struct Replica {
     /// Whether its command may be recorded.
     commands: bool,
     /// `None` where it could not be executed.
-    process: Option<Box<dyn Process>>,
+    process: Option<Beside>,
     /// What is known of it since it was released; only the instant, where it could not be executed.
     started: Started,
     end: Option<ReplicaEnd>,
@@ -110,14 +111,14 @@ impl Replicas {
 
     /// The processes that are suspended.
     pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
-        self.suspended.iter().filter_map(|replica| replica.process.as_ref()?.suspended())
+        self.suspended.iter().filter_map(|replica| replica.process.as_ref()?.process.suspended())
     }
 
     /// What to wait for.
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.begun.iter().filter(|replica| replica.end.is_none()).flat_map(|replica| {
             let streams = replica.streams.iter().filter_map(Stream::source).map(File::as_fd);
-            replica.process.iter().map(AsFd::as_fd).chain(streams)
+            replica.process.iter().map(|beside| beside.process.as_fd()).chain(streams)
         })
     }
 
@@ -133,7 +134,7 @@ impl Replicas {
         self.begun
             .iter_mut()
             .filter_map(|replica| replica.process.as_mut())
-            .try_for_each(|process| process.release())?;
+            .try_for_each(|beside| beside.process.release())?;
         self.begun.iter_mut().try_for_each(|replica| replica.begin(observation))?;
         let released = self.begun.iter().map(|replica| replica.started.released);
         self.memory = MemoryReadings::since(released.min().unwrap_or_default());
@@ -255,11 +256,8 @@ impl Replicas {
         let ends = begun.iter().filter_map(|replica| replica.end.as_ref());
         replicated.ended = last_end(ends).filter(|_| !self.over);
         for mut replica in begun {
-            if let Some(process) = replica.process.take() {
-                let (Finished { killed, problems }, _) = process.finish()?;
-                replicated.finished.killed += killed;
-                let named = problems.into_iter().map(|problem| format!("`{}`: {problem}", replica.role()));
-                replicated.finished.problems.extend(named);
+            if let Some(beside) = replica.process.take() {
+                beside.finish(&mut replicated.finished)?;
             }
             replicated.all.extend(replica.ran()?);
         }
@@ -276,17 +274,12 @@ fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number:
     // The program and its replicas find each other's temporary files, as processes that know one another expect.
     let setting = Setting { tmp: outer.tmp.clone(), ..Setting::new(&program, &scratch, outer.directory.clone()) };
     let (mut launch, Ends { stdout, stderr, marks }) = setting.launch()?;
-    // The program's supervisor removes what all of them lie in, and the group.
-    launch.scratch.clear();
-    launch.beside = ground.group.cloned();
     if let Some(recorder) = ground.recorder {
         recorder.environment(&mut launch.env)?;
     }
     let probing = probe::install(&mut launch, &program, &[], &scratch)?;
-    let process = context.launcher.start(launch)?;
-    if let Some(pid) = process.suspended() {
-        ground.sampler.count_syncs(&program.name, context.tracepoints.follow(pid));
-    }
+    let means = (&*context.launcher, &*context.tracepoints);
+    let process = Beside::suspend(number, launch, means, ground.group, ground.sampler)?;
     let listens = read.is_some();
     let streams = [Stream::new(stdout, listens), Stream::new(stderr, listens), Stream::new(marks, true)];
     let observe = ObserveSpec { read: read.map(str::to_owned), ..ObserveSpec::WHOLE };
@@ -342,16 +335,8 @@ impl Replica {
     fn begin(&mut self, observation: &Observation<'_>) -> Result<(), Error> {
         self.first = observation.snapshots.len().saturating_sub(1);
         let Some(mut process) = self.process.take() else { return Ok(()) };
-        match process.started(&[]) {
-            Ok(started) => {
-                self.started = started;
-                // Not before it executes its own program: a suspended process shares the spawner's memory. Nor after
-                // its end, such as a kill while it was suspended: its pid may be reused by now.
-                if process.wait(Some(Duration::ZERO))?.is_none() {
-                    observation.sampler.watch(Root::subject(self.started.pid, self.role()));
-                }
-                self.process = Some(process);
-            }
+        match process.begin(observation.sampler) {
+            Ok(started) => (self.started, self.process) = (started, Some(process)),
             Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
                 self.started.released = monotonic();
                 self.end = Some(ReplicaEnd::NotBegun(why_not_executed(&error, self.commands)));
@@ -364,7 +349,7 @@ impl Replica {
 
     /// Whether it has ended by now.
     fn poll(&mut self) -> Result<bool, Error> {
-        let Some(process) = &mut self.process else { return Ok(true) };
+        let Some(Beside { process, .. }) = &mut self.process else { return Ok(true) };
         let end = process.wait(Some(Duration::ZERO))?;
         self.end = end.map(|end| ReplicaEnd::Ended(Box::new(end)));
         Ok(self.end.is_some())
@@ -410,7 +395,7 @@ impl Replica {
 
     /// Ends it, unless it has ended by itself since the last check.
     fn cut_off(&mut self) -> Result<(), Error> {
-        let Some(process) = &mut self.process else { return Ok(()) };
+        let Some(Beside { process, .. }) = &mut self.process else { return Ok(()) };
         let end = Box::new(process.kill_tree()?);
         let by_itself = end.killed.is_none() && end.status != Status::Signalled(Signal::KILL.as_raw());
         self.end = Some(if by_itself { ReplicaEnd::Ended(end) } else { ReplicaEnd::CutOff(end) });

@@ -104,7 +104,7 @@ impl<'a> Workers<'a> {
     pub(crate) fn launch_further(&mut self, context: &'a RunContext<'_>, directory: &Path, group: Option<&Group>) {
         let (directory, group) = (directory.to_owned(), group.cloned());
         self.further = Box::new(move |number, queue, sampler| {
-            let means = (&*context.launcher, &context.tracepoints);
+            let means = (&*context.launcher, &*context.tracepoints);
             WorkerProcess::further(number, means, &directory, (queue, group.as_ref()), sampler)
         });
     }
@@ -216,12 +216,9 @@ impl<'a> Workers<'a> {
     fn end_further(&mut self, from: usize) -> Result<(), Error> {
         for process in self.processes.split_off(from) {
             let number = process.number();
-            let Some((end, finished)) = process.finish()? else { continue };
-            self.report.finished.killed += finished.killed;
-            let named = finished.problems.into_iter().map(|problem| format!("`replica.{number}`: {problem}"));
-            self.report.finished.problems.extend(named);
+            let end = process.finish(&mut self.report.finished)?;
             if self.report.failed_replica == Some(number) {
-                self.report.end = Some(end);
+                self.report.end = end;
             }
         }
         Ok(())

@@ -9,15 +9,14 @@ use std::time::Duration;
 use prony_boundaries::channel::{Channel, Received};
 use prony_boundaries::phase_state::WorkerPart;
 use prony_engines::phases::Queue;
-use prony_model::program::replica_instance;
 use prony_model::protocol::ToWorker;
 use prony_model::units::Nanos;
-use prony_os::launch::{End, Finished, Input, Launch, LaunchSpec, Process, Started};
+use prony_os::launch::{End, Finished, Input, Launch, LaunchSpec};
 use prony_os::limits::Group;
-use prony_os::sample::{Root, Sampler};
+use prony_os::sample::{Sampler, Tracepoints};
 
 use crate::error::Error;
-use crate::reused::Tracing;
+use crate::roles::beside::Beside;
 
 /// A worker process.
 pub(super) struct WorkerProcess {
@@ -25,7 +24,7 @@ pub(super) struct WorkerProcess {
     number: u32,
     channel: Channel,
     /// The further ones, which are launched when a phase needs them.
-    process: Option<Box<dyn Process>>,
+    process: Option<Beside>,
     /// Its store is open.
     pub(super) ready: bool,
     /// Nothing more is read from it: its end of the socket is closed, or what it wrote is a fault.
@@ -69,7 +68,7 @@ pub(super) fn launch(directory: &Path, queue: Option<&Queue>) -> Result<(LaunchS
 
 impl WorkerProcess {
     /// The one with this number; the trial's main process is the first, which others watch.
-    pub(super) fn new(number: u32, channel: Channel, process: Option<Box<dyn Process>>) -> Self {
+    pub(super) fn new(number: u32, channel: Channel, process: Option<Beside>) -> Self {
         Self { number, channel, process, ready: false, closed: false, more: false, part: PartUnderWay::default() }
     }
 
@@ -79,37 +78,21 @@ impl WorkerProcess {
     /// Where it cannot be executed.
     pub(super) fn further(
         number: u32,
-        (launcher, tracepoints): (&dyn Launch, &Tracing),
+        means: (&dyn Launch, &Tracepoints),
         directory: &Path,
         (queue, group): (Option<&Queue>, Option<&Group>),
         sampler: &Sampler,
     ) -> Result<Self, Error> {
-        let (mut launch, channel) = launch(directory, queue)?;
-        // The supervisor of the first removes what all of them lie in, and the group.
-        launch.beside = group.cloned();
-        let mut process = launcher.start(launch)?;
-        let mut own = Self::new(number, channel, None);
-        if let Some(pid) = process.suspended() {
-            sampler.count_syncs(own.role(), tracepoints.follow(pid));
-        }
-        process.release()?;
-        let Started { pid, .. } = process.started(&[])?;
-        // A pid may be reused after the end of its process.
-        if process.wait(Some(Duration::ZERO))?.is_none() {
-            sampler.watch(Root::subject(pid, own.role()));
-        }
-        own.process = Some(process);
-        Ok(own)
+        let (launch, channel) = launch(directory, queue)?;
+        let mut beside = Beside::suspend(number, launch, means, group, sampler)?;
+        beside.process.release()?;
+        beside.begin(sampler)?;
+        Ok(Self::new(number, channel, Some(beside)))
     }
 
     /// Its number, from 1 on.
     pub(super) const fn number(&self) -> u32 {
         self.number
-    }
-
-    /// Its role in snapshots and samples, where it is a further one.
-    fn role(&self) -> String {
-        replica_instance(self.number)
     }
 
     /// Sends a message; where its end is closed, reading finds that.
@@ -129,17 +112,17 @@ impl WorkerProcess {
 
     /// How it ended by itself, after so much time at most; `None` of the first, or where it runs.
     pub(super) fn end(&mut self, within: Duration) -> Result<Option<End>, Error> {
-        self.process.as_mut().map_or(Ok(None), |process| Ok(process.wait(Some(within))?))
+        self.process.as_mut().map_or(Ok(None), |beside| Ok(beside.process.wait(Some(within))?))
     }
 
-    /// Ends a further one, if it has not ended by itself; its end, and what ending the rest of its tree took.
+    /// Ends a further one, if it has not ended by itself; its end. What ending its tree took is added to `finished`.
     ///
     /// # Errors
     /// Where its supervisor cannot be understood.
-    pub(super) fn finish(self) -> Result<Option<(End, Finished)>, Error> {
-        let Some(mut process) = self.process else { return Ok(None) };
-        let end = process.kill_tree()?;
-        let (finished, _) = process.finish()?;
-        Ok(Some((end, finished)))
+    pub(super) fn finish(self, finished: &mut Finished) -> Result<Option<End>, Error> {
+        let Some(mut beside) = self.process else { return Ok(None) };
+        let end = beside.process.kill_tree()?;
+        beside.finish(finished)?;
+        Ok(Some(end))
     }
 }

@@ -10,6 +10,7 @@ use prony_os::launch::{End, Finished, Process, Reusable, Started};
 
 use super::*;
 use crate::figures::span::tests::{snapshot, watched};
+use crate::roles::beside::Beside;
 
 /// How the second worker's process ended, once it has.
 type Exit = Arc<Mutex<Option<Status>>>;
@@ -151,7 +152,8 @@ fn shared(actions: &[Action], launches: bool, play: impl FnOnce(&mut Script<'_, 
     let [(ours, theirs), (own, other)] = [(); 2].map(|()| UnixStream::pair().unwrap());
     let exit = Exit::default();
     let played = Played { exit: Arc::clone(&exit), file: File::open("/dev/null").unwrap() };
-    let second = WorkerProcess::new(2, Channel::new(own), Some(Box::new(played)));
+    let beside = Beside { role: "replica.2".to_owned(), process: Box::new(played) };
+    let second = WorkerProcess::new(2, Channel::new(own), Some(beside));
     let second = RefCell::new(launches.then_some(second));
     let further: Further<'_> = Box::new(|number, _, _| {
         assert_eq!(number, 2);
