@@ -122,14 +122,8 @@ fn bought(experiment: &Experiment, database: &Path) -> Option<Bought> {
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
-pub fn run(
-    mut campaign: Campaign<'_>,
-    context: &RunContext<'_>,
-    observer: &mut dyn Observer,
-) -> Result<Summary, Error> {
-    let mut summary = Summary::default();
+pub fn run(campaign: Campaign<'_>, context: &RunContext<'_>, observer: &mut dyn Observer) -> Result<Summary, Error> {
     observer.event(&began(&campaign, context.experiment));
-    let analyses = analyses(context.experiment);
     let mut course = RunDuration::new(context.experiment, campaign.plan, campaign.began);
     if campaign.done > 0 {
         course.earlier(campaign.plan, &campaign.database.load_run(campaign.run)?.trials);
@@ -138,12 +132,9 @@ pub fn run(
         campaign.database.sync_every(LAZY)?;
     }
     course.is_set_up(monotonic());
-    let ran = blocks(&mut campaign, context, (&analyses, &mut course), &mut summary, observer)
-        .and_then(|()| campaign.keep_gathered())
-        .and_then(|()| {
-            summary.interrupted = summary.interrupted || !profile::all(&mut campaign, context, observer)?;
-            Ok(())
-        });
+    let mut session = Session { campaign, context, course, summary: Summary::default(), observer };
+    let ran = session.blocks().and_then(|()| session.campaign.keep_gathered()).and_then(|()| session.profiles());
+    let Session { mut campaign, mut summary, observer, .. } = session;
     // What a program's `cleanup` does may take long, or be ended.
     let saved = campaign.keep_gathered();
     // Whatever ended it: programs leave the same behind.
@@ -166,69 +157,126 @@ pub fn run(
     Ok(summary)
 }
 
-/// Runs block after block, until the user interrupts it, an interim analysis ends it or its time is over.
-fn blocks(
-    campaign: &mut Campaign<'_>,
-    context: &RunContext<'_>,
-    (analyses, course): (&[u32], &mut RunDuration),
-    summary: &mut Summary,
-    observer: &mut dyn Observer,
-) -> Result<(), Error> {
-    for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
-        let done = block.iter().all(|trial| trial.position < campaign.done);
-        if !done && !course.goes_on(monotonic()) {
-            let blocks = number::count(course.blocks(), "block");
-            let text = format!("stopped after {blocks}: no further block fits into the time budget");
-            observer.event(&Event::Notice { text, hint: None });
-            break;
-        }
-        if !one_block(campaign, context, (block, course), summary, observer)? {
-            summary.interrupted = true;
-            break;
-        }
-        if !done {
-            course.block_ended();
-        }
-        if !done && course.blocks() == 1 {
-            correct(context.experiment, course, observer);
-        }
-        let blocks = block.first().map_or(0, |trial| trial.block + 1);
-        if analyses.contains(&blocks) {
-            campaign.keep_gathered()?;
-        }
-        if analyses.contains(&blocks) && settled(campaign, observer, blocks)? {
-            break;
-        }
-    }
-    Ok(())
+/// A session of a run under way.
+struct Session<'s> {
+    campaign: Campaign<'s>,
+    context: &'s RunContext<'s>,
+    course: RunDuration,
+    summary: Summary,
+    observer: &'s mut dyn Observer,
 }
 
-/// Reports what the budget suffices for when a block has shown what one takes.
-fn correct(experiment: &Experiment, course: &RunDuration, observer: &mut dyn Observer) {
-    let measured = course.of_a_block().zip(course.blocks_in_budget(monotonic()));
-    let bought = measured.and_then(|(block, blocks)| Bought::measured(experiment, block, blocks));
-    if let Some(bought) = bought {
-        observer.event(&Event::Notice { text: bought.to_string(), hint: bought.hint() });
-    }
-}
-
-/// Runs the rest of a block; `false` where the user interrupted it.
-fn one_block(
-    campaign: &mut Campaign<'_>,
-    context: &RunContext<'_>,
-    (block, course): (&[PlannedTrial], &mut RunDuration),
-    summary: &mut Summary,
-    observer: &mut dyn Observer,
-) -> Result<bool, Error> {
-    for trial in block {
-        if trial.position < campaign.done {
-            continue;
+impl Session<'_> {
+    /// Runs block after block, until the user interrupts it, an interim analysis ends it or its time is over.
+    fn blocks(&mut self) -> Result<(), Error> {
+        let analyses = analyses(self.context.experiment);
+        for block in self.campaign.plan.chunk_by(|a, b| a.block == b.block) {
+            let done = block.iter().all(|trial| trial.position < self.campaign.done);
+            if !done && !self.course.goes_on(monotonic()) {
+                let blocks = number::count(self.course.blocks(), "block");
+                self.notice(format!("stopped after {blocks}: no further block fits into the time budget"), None);
+                break;
+            }
+            if !self.block(block)? {
+                self.summary.interrupted = true;
+                break;
+            }
+            if !done {
+                self.course.block_ended();
+            }
+            if !done && self.course.blocks() == 1 {
+                self.correct();
+            }
+            let blocks = block.first().map_or(0, |trial| trial.block + 1);
+            if analyses.contains(&blocks) {
+                self.campaign.keep_gathered()?;
+            }
+            if analyses.contains(&blocks) && self.is_settled(blocks)? {
+                break;
+            }
         }
-        if context.interrupt.asked() || !one(campaign, context, (trial, course), summary, observer)? {
+        Ok(())
+    }
+
+    fn notice(&mut self, text: String, hint: Option<String>) {
+        self.observer.event(&Event::Notice { text, hint });
+    }
+
+    /// Reports what the budget suffices for when a block has shown what one takes.
+    fn correct(&mut self) {
+        let measured = self.course.of_a_block().zip(self.course.blocks_in_budget(monotonic()));
+        let bought = measured.and_then(|(block, blocks)| Bought::measured(self.context.experiment, block, blocks));
+        bought.into_iter().for_each(|bought| self.notice(bought.to_string(), bought.hint()));
+    }
+
+    /// Runs the rest of a block; `false` where the user interrupted it.
+    fn block(&mut self, block: &[PlannedTrial]) -> Result<bool, Error> {
+        for trial in block {
+            if trial.position < self.campaign.done {
+                continue;
+            }
+            if self.context.interrupt.asked() || !self.trial(trial)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether more blocks could change no comparison any more.
+    fn is_settled(&mut self, blocks: u32) -> Result<bool, Error> {
+        let settled = verdicts::of(&self.campaign.database.load_run(self.campaign.run)?).are_final();
+        if settled {
+            let why = "all comparisons were decided at a planned interim analysis";
+            self.notice(format!("stopped after {blocks} blocks: {why}"), None);
+        }
+        Ok(settled)
+    }
+
+    /// Runs and stores one trial; `false` where the user interrupted it, and nothing of it is stored.
+    fn trial(&mut self, trial: &PlannedTrial) -> Result<bool, Error> {
+        let (experiment, care) = (self.context.experiment, self.context.experiment.observe().care);
+        let variant = experiment.levels_text(&experiment.variants()[trial.variant]);
+        self.campaign.expect(trial)?;
+        self.observer.event(&Event::TrialBegan { trial: *trial, variant: variant.clone() });
+        let mut record = trial::run(self.context, trial, self.observer)?;
+        if record.ending.outcome == Outcome::Interrupted {
             return Ok(false);
         }
+        record.conditions.session = self.campaign.session;
+        let once = self.context.places.made_in();
+        record.conditions.spent = Some(self.course.trial_ended(trial.variant, monotonic(), once));
+        self.campaign.done = trial.position + 1;
+        match record.ending.outcome {
+            Outcome::Ok => self.summary.ok += 1,
+            _ => self.summary.failed += 1,
+        }
+        let warnings = self.campaign.new_warnings.of_trial(&record, care);
+        let event = self.ended(&record, variant);
+        self.campaign.keep(record, care == Care::Light)?;
+        self.observer.event(&event);
+        warnings.iter().for_each(|warning| self.observer.event(warning));
+        Ok(true)
     }
-    Ok(true)
+
+    fn ended(&self, record: &TrialRecord, variant: String) -> Event {
+        Event::TrialEnded {
+            trial: record.trial,
+            variant,
+            took: record.took,
+            phases: phase_times(record),
+            ending: record.ending.clone(),
+            done: self.campaign.done,
+            trials: self.course.trials(monotonic()).unwrap_or_default().max(self.campaign.done),
+            left: self.course.left(monotonic()),
+        }
+    }
+
+    /// Makes the profiles that are still lacking, unless the user interrupts that.
+    fn profiles(&mut self) -> Result<(), Error> {
+        let complete = self.summary.interrupted || profile::all(&mut self.campaign, self.context, self.observer)?;
+        self.summary.interrupted |= !complete;
+        Ok(())
+    }
 }
 
 /// The blocks, fixed in advance, after which the run may stop early (METHOD 4.7); none where their number is fixed.
@@ -239,48 +287,6 @@ fn analyses(experiment: &Experiment) -> Vec<u32> {
         return Vec::new();
     }
     experiment.compare().analyses(Blocks { min, max }).at().iter().copied().filter(|at| *at < max).collect()
-}
-
-/// Whether more blocks could change no comparison any more.
-fn settled(campaign: &Campaign<'_>, observer: &mut dyn Observer, blocks: u32) -> Result<bool, Error> {
-    let verdicts = verdicts::of(&campaign.database.load_run(campaign.run)?);
-    let settled = verdicts.are_final();
-    if settled {
-        let text = format!("stopped after {blocks} blocks: all comparisons were decided at a planned interim analysis");
-        observer.event(&Event::Notice { text, hint: None });
-    }
-    Ok(settled)
-}
-
-/// Runs and stores one trial; `false` where the user interrupted it, and nothing of it is stored.
-fn one(
-    campaign: &mut Campaign<'_>,
-    context: &RunContext<'_>,
-    (trial, course): (&PlannedTrial, &mut RunDuration),
-    summary: &mut Summary,
-    observer: &mut dyn Observer,
-) -> Result<bool, Error> {
-    let variant = context.experiment.levels_text(&context.experiment.variants()[trial.variant]);
-    campaign.expect(trial)?;
-    observer.event(&Event::TrialBegan { trial: *trial, variant: variant.clone() });
-    let mut record = trial::run(context, trial, observer)?;
-    if record.ending.outcome == Outcome::Interrupted {
-        return Ok(false);
-    }
-    record.conditions.session = campaign.session;
-    record.conditions.spent = Some(course.trial_ended(trial.variant, monotonic(), context.places.made_in()));
-    campaign.done = trial.position + 1;
-    match record.ending.outcome {
-        Outcome::Ok => summary.ok += 1,
-        _ => summary.failed += 1,
-    }
-    let light = context.experiment.observe().care == Care::Light;
-    let warnings = campaign.new_warnings.of_trial(&record, context.experiment.observe().care);
-    let event = ended(campaign, course, &record, variant);
-    campaign.keep(record, light)?;
-    observer.event(&event);
-    warnings.iter().for_each(|warning| observer.event(warning));
-    Ok(true)
 }
 
 fn began(campaign: &Campaign<'_>, experiment: &Experiment) -> Event {
@@ -295,19 +301,6 @@ fn began(campaign: &Campaign<'_>, experiment: &Experiment) -> Event {
         budget,
         done: campaign.done,
         no_verdict: plan::without_verdict(experiment, &plan::outline(experiment)),
-    }
-}
-
-fn ended(campaign: &Campaign<'_>, course: &RunDuration, record: &TrialRecord, variant: String) -> Event {
-    Event::TrialEnded {
-        trial: record.trial,
-        variant,
-        took: record.took,
-        phases: phase_times(record),
-        ending: record.ending.clone(),
-        done: campaign.done,
-        trials: course.trials(monotonic()).unwrap_or_default().max(campaign.done),
-        left: course.left(monotonic()),
     }
 }
 
