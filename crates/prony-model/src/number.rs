@@ -228,6 +228,15 @@ pub fn count<N: Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
     format!("{n} {noun}{ending}")
 }
 
+/// The first of these texts, and how many more there are: `` `a`, `b` and 3 more variants ``. Separators are those between
+/// texts and before the number.
+pub fn first_few(mut texts: Vec<String>, most: usize, (between, last): (&str, &str), noun: &str) -> String {
+    let rest = texts.len().saturating_sub(most);
+    texts.truncate(most);
+    let more = if rest > 0 { format!("{last}{}", count(rest, noun)) } else { String::new() };
+    format!("{}{more}", texts.join(between))
+}
+
 /// `1234567.8` -> `1,234,567.8`; four digits stay together.
 pub fn thousands(text: &str) -> String {
     let digits = text.trim_start_matches('-');

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use prony_model::error::message;
-use prony_model::number::count;
+use prony_model::number::{count, first_few};
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -145,9 +145,6 @@ const MOST_NAMES: usize = 20;
 
 /// The first names of a list, and how many more there are.
 fn listed(names: &[String]) -> String {
-    let first: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
-    match names.len().saturating_sub(MOST_NAMES) {
-        0 => first.join(", "),
-        more => format!("{} and {}", first.join(", "), count(more, "other file")),
-    }
+    let named = names.iter().map(|name| format!("`{name}`")).collect();
+    first_few(named, MOST_NAMES, (", ", " and "), "other file")
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Finding, Severity, percent};
 use prony_experiment::design::{Experiment, Variant};
-use prony_model::number::count;
+use prony_model::number::{count, first_few};
 use prony_model::outcome::counted;
 use prony_model::record::TrialRecord;
 use prony_stats::{InterimAnalyses, autocorrelation, drift};
@@ -47,7 +47,7 @@ pub fn failures(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Strin
         };
         (!how.is_empty()).then(|| format!("{how}{whose}"))
     };
-    let each = first_few(experiment.variants().iter().filter_map(of_variant).collect());
+    let each = of_variants(experiment.variants().iter().filter_map(of_variant).collect());
     (ended > 0).then(|| format!("{ended} of {} failed: {each}", count(trials.len(), "trial")))
 }
 
@@ -77,7 +77,7 @@ pub fn uncompared(experiment: &Experiment) -> Option<Finding> {
         return None;
     }
     let reasons = |whys: &BTreeSet<String>| whys.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    let each = first_few(without.iter().map(|(name, whys)| format!("`{name}`: {}", reasons(whys))).collect());
+    let each = of_variants(without.iter().map(|(name, whys)| format!("`{name}`: {}", reasons(whys))).collect());
     // Of several phases, others may be compared.
     let which = if several { "some verdicts" } else { "the verdicts" };
     let message = format!("{which} leave out {} of {}: {each}", without.len(), count(variants.len(), "variant"));
@@ -87,11 +87,8 @@ pub fn uncompared(experiment: &Experiment) -> Option<Finding> {
 }
 
 /// The first few texts about variants, and how many more there are.
-fn first_few(mut each: Vec<String>) -> String {
-    let rest = each.len().saturating_sub(NAMED);
-    each.truncate(NAMED);
-    let more = if rest > 0 { format!("; and {}", count(rest, "more variant")) } else { String::new() };
-    format!("{}{more}", each.join("; "))
+fn of_variants(each: Vec<String>) -> String {
+    first_few(each, NAMED, ("; ", "; and "), "more variant")
 }
 
 /// The plan has fewer blocks than any verdict needs, or too few have been completed so far. `needed` is the number of
@@ -202,13 +199,10 @@ pub fn sources_differ(experiment: &Experiment, trials: &[TrialRecord]) -> Option
 /// ` of `a`, `b` and 3 other variants`; nothing where there is one.
 fn whose(experiment: &Experiment, variants: &BTreeSet<usize>) -> String {
     let named = variants.iter().filter_map(|variant| experiment.variants().get(*variant));
-    let mut names: Vec<String> = named.map(|variant| format!("`{}`", experiment.labels(variant))).collect();
-    let rest = names.len().saturating_sub(NAMED);
-    names.truncate(NAMED);
-    match (experiment.variants().len(), rest) {
-        (0 | 1, _) => String::new(),
-        (_, 0) => format!(" of {}", names.join(", ")),
-        _ => format!(" of {} and {}", names.join(", "), count(rest, "other variant")),
+    let names = named.map(|variant| format!("`{}`", experiment.labels(variant))).collect();
+    match experiment.variants().len() {
+        0 | 1 => String::new(),
+        _ => format!(" of {}", first_few(names, NAMED, (", ", " and "), "other variant")),
     }
 }
 

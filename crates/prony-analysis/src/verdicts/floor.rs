@@ -3,7 +3,7 @@
 
 use prony_experiment::design::Experiment;
 use prony_model::metric::{Metric, MetricName};
-use prony_model::number::count;
+use prony_model::number::first_few;
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Unit;
 use prony_stats::contrast::UNCORRECTED;
@@ -125,13 +125,9 @@ pub fn lacks(experiment: &Experiment, metric: &MetricName) -> bool {
 
 /// Where variants run and no floor does, in words; `None` where each has one.
 pub fn nowhere(experiment: &Experiment) -> Option<String> {
-    let settings = bare_settings(experiment);
-    let named: Vec<String> = settings.iter().take(NAMED).map(|setting| format!("`{setting}`")).collect();
-    let rest = match settings.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {}", count(more, "more setting")),
-    };
-    (!settings.is_empty()).then(|| format!("no floor runs at {}{rest}", named.join(", ")))
+    let settings: Vec<String> = bare_settings(experiment).into_iter().map(|setting| format!("`{setting}`")).collect();
+    let named = |settings| first_few(settings, NAMED, (", ", " and "), "more setting");
+    (!settings.is_empty()).then(|| format!("no floor runs at {}", named(settings)))
 }
 
 /// The settings at which no floor runs though other variants do, each once: `chunk=50, pause=0`.
