@@ -27,7 +27,7 @@ pub enum Happened<'a> {
 }
 
 /// The state of one phase.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PhaseState {
     /// What begins the phase; `None` is the program's own begin.
     pub(super) begin: Option<Event>,
@@ -158,21 +158,8 @@ impl PhaseState {
             stop: observe.stop,
             suspends: observe.suspends(),
             marked: observe.is_marked(),
-            ambiguous: false,
-            repeats: 0,
-            repeating: false,
-            inside: 0,
-            began: None,
-            ended: None,
-            lines: Lines::default(),
-            lag: Nanos::ZERO,
-            end_lag: Nanos::ZERO,
-            led: false,
-            report: None,
-            parts: Vec::new(),
             calls: observe.call().map(|_| Calls::default()),
-            ending: Ending::default(),
-            not_before: Nanos::ZERO,
+            ..Self::default()
         }
     }
 

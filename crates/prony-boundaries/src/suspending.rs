@@ -21,7 +21,7 @@ const OVERTAKEN: &str = "a call that ends another phase returned later in the sa
                          memory is read only after the last such call";
 
 /// One suspension of one thread.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Suspension {
     /// Index of the phase.
     pub phase: usize,
@@ -56,25 +56,8 @@ pub struct Suspension {
 
 impl Suspension {
     /// It begins.
-    pub const fn new(phase: usize, source: Source, from: Nanos, stopped: Nanos, snapshot: usize) -> Self {
-        Self {
-            phase,
-            source,
-            from,
-            stopped,
-            read: None,
-            until: None,
-            end: snapshot,
-            snapshot,
-            after_actions: None,
-            passed: false,
-            put_off: false,
-            late: None,
-            collected: None,
-            settled: None,
-            because: None,
-            fault: None,
-        }
+    pub fn new(phase: usize, source: Source, from: Nanos, stopped: Nanos, snapshot: usize) -> Self {
+        Self { phase, source, from, stopped, end: snapshot, snapshot, ..Self::default() }
     }
 
     /// Why its memory was not read; `None` where it was.

@@ -133,7 +133,7 @@ impl TrialRecord {
 }
 
 /// What was measured in one phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseRecord {
     /// The phase's name.
     pub name: String,
@@ -246,7 +246,7 @@ impl JsonSchema for MetricKeyText {
 }
 
 /// How far a phase got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Completion {
     /// Its end was reached; if the phase ends with the subject, the trial also succeeded.
@@ -263,6 +263,7 @@ pub enum Completion {
     /// It began but did not reach its end; its readings are partial.
     Partial,
     /// It never began.
+    #[default]
     NotReached,
 }
 

@@ -1,6 +1,5 @@
 //! Writes a run: its beginning, each finished trial, its end.
 
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
 use prony_experiment::design::{Experiment, Variant};
@@ -266,12 +265,9 @@ fn light(record: &TrialRecord) -> TrialRecord<(), &Conditions> {
         completion: phase.completion,
         begin: phase.begin,
         end: phase.end,
-        readings: BTreeMap::new(),
-        histograms: Vec::new(),
-        groups: None,
-        throughput: None,
         answer: phase.answer.clone(),
         errors: phase.errors.clone(),
+        ..PhaseRecord::default()
     };
     TrialRecord {
         trial: record.trial,

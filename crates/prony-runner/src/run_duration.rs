@@ -15,7 +15,7 @@ use prony_model::units::Nanos;
 use prony_stats::time_budget::{Budget, Times};
 
 /// The times of a run so far. Times are of one monotonic clock, which the caller reads.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RunDuration {
     /// When this session began.
     began: Nanos,
@@ -48,20 +48,8 @@ impl RunDuration {
         for trial in plan::plan(experiment).iter().take_while(|trial| trial.block == 0) {
             *in_block.entry(trial.variant).or_default() += 1;
         }
-        Self {
-            began,
-            before: Nanos::ZERO,
-            setup: Nanos::ZERO,
-            marked: began,
-            once: Nanos::ZERO,
-            block: Nanos::ZERO,
-            blocks: 0,
-            budget: experiment.compare().budget.map(Budget::new),
-            times: Times::default(),
-            in_block,
-            left,
-            profiles: profiles(experiment).len() as u32,
-        }
+        let (budget, profiles) = (experiment.compare().budget.map(Budget::new), profiles(experiment).len() as u32);
+        Self { began, marked: began, budget, in_block, left, profiles, ..Self::default() }
     }
 
     /// Adds what an earlier session did of the plan, in its order: the run's time is that of all its sessions.

@@ -8,7 +8,7 @@ use super::figures::{GcFigures, HeapFigures};
 use crate::error::Error;
 
 /// The process and thread that a line comes from; a heap belongs to both in Node, to the process in Python.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 pub struct Source {
     /// The process.
     pub pid: u32,

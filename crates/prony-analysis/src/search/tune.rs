@@ -164,7 +164,7 @@ pub struct Decision {
 }
 
 /// One grid and its race.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Round {
     number: u32,
     /// Distance of neighbours, as a share of each range.
@@ -198,14 +198,7 @@ impl Tune {
         let points = settings.grid.unwrap_or_else(|| grid::per_axis(settings.ranges.len())).max(2);
         let mut tune = Self {
             candidates: Vec::new(),
-            round: Round {
-                number: 0,
-                step: 1.0 / f64::from(points - 1),
-                size: 0,
-                alive: Vec::new(),
-                first_block: 0,
-                separated: false,
-            },
+            round: Round { step: 1.0 / f64::from(points - 1), ..Round::default() },
             blocks: 0,
             spent: Nanos::ZERO,
             ranking: Vec::new(),

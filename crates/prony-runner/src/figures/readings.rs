@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Completion, MetricKeyText, PhaseRecord, SettleResult, Settled};
+use prony_model::record::{MetricKeyText, PhaseRecord, SettleResult, Settled};
 use prony_model::spec::PhaseSpec;
 use prony_model::units::{Bytes, Nanos};
 use prony_os::sample::counters::Counters;
@@ -28,15 +28,7 @@ pub(crate) fn not_reached(spec: &PhaseSpec) -> PhaseRecord {
         name: spec.name.clone(),
         action: spec.action.name().to_owned(),
         timed: spec.timed,
-        completion: Completion::NotReached,
-        begin: None,
-        end: None,
-        readings: BTreeMap::new(),
-        histograms: Vec::new(),
-        groups: None,
-        throughput: None,
-        answer: None,
-        errors: BTreeMap::new(),
+        ..PhaseRecord::default()
     }
 }
 

@@ -107,11 +107,7 @@ mod tests {
             begin: Some(Nanos::ZERO),
             end: Some(Nanos::from_secs(1)),
             readings: BTreeMap::from([(String::new(), whole), ("replica.1".into(), replica)]),
-            histograms: Vec::new(),
-            groups: None,
-            throughput: None,
-            answer: None,
-            errors: BTreeMap::new(),
+            ..PhaseRecord::default()
         };
         let mut begin = snapshot(1000, 0, &[7]);
         begin.unwritten =
