@@ -12,17 +12,15 @@ mod workers;
 pub(crate) mod written;
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 
 use prony_analysis::conclude::{Observed, Reached};
 use prony_boundaries::calls::Calls;
-use prony_boundaries::phase_state::{PhaseState, WorkerPart};
+use prony_boundaries::phase_state::PhaseState;
 use prony_boundaries::suspending::{MOST_SUSPENSIONS, Suspension};
 use prony_boundaries::suspensions::Suspensions;
 use prony_boundaries::{functions, settling};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::Trigger;
-use prony_model::protocol::PhaseReport;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{
     Answer, BACKGROUND_ERROR, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
@@ -116,11 +114,11 @@ impl Trial<'_> {
         own_account(tracked, started, replicas_report, &mut readings);
         tracked.report.iter().for_each(|report| report::inside(&spec.action, report, &mut readings));
         rate_of_reported(&mut readings);
-        instances.extend(self.of_workers(spec, &tracked.parts, first..=until, &mut readings));
+        let (snapshots, series, pss) = (&watched.snapshots[..], self.sampled, &watched.replicas.pss);
+        let inside = &snapshots[first..=until];
+        instances.extend(workers::instances(&spec.action, &tracked.parts, inside, series, &mut readings));
         instances.entry(String::new()).or_default().extend(readings);
-        let pss = &watched.replicas.pss;
-        let sampled = replicas::Inputs { snapshots: &watched.snapshots, series: self.sampled, pss };
-        instances.extend(replicas::instances(started, sampled));
+        instances.extend(replicas::instances(started, replicas::Inputs { snapshots, series, pss }));
         instances.extend(processes);
         for (role, readings) in roles {
             instances.entry(role).or_default().extend(readings);
@@ -135,22 +133,6 @@ impl Trial<'_> {
             ..not_reached(spec)
         };
         reported(spec, Observed::new(phase, reached(tracked)), tracked)
-    }
-
-    /// The metrics of each worker, and of all together, where several share a phase.
-    fn of_workers(
-        &self,
-        spec: &PhaseSpec,
-        parts: &[WorkerPart],
-        snapshots: RangeInclusive<usize>,
-        whole: &mut Readings,
-    ) -> BTreeMap<String, Readings> {
-        if parts.is_empty() {
-            return BTreeMap::new();
-        }
-        workers::ends(parts, whole);
-        let inside = |report: &PhaseReport, readings: &mut Readings| report::inside(&spec.action, report, readings);
-        workers::instances(parts, &self.watched.snapshots[snapshots], self.sampled, whole, inside)
     }
 
     /// Whether the last replica, which ended the phase, outlived the program: what the kernel counted up to the program's end

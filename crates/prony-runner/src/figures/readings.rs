@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_model::metric::{Metric, MetricKey};
+use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, PhaseRecord, SettleResult, Settled};
 use prony_model::spec::PhaseSpec;
@@ -121,6 +121,13 @@ pub(super) fn without_schedule(readings: &mut Readings) {
 pub(super) fn set_counted(readings: &mut Readings, metrics: &[(Metric, Count)], counters: &Reading<Counters>) {
     metrics.iter().for_each(|(metric, count)| set(readings, *metric, counted(counters, *count)));
     without_schedule(readings);
+}
+
+/// Completes the metrics of replicas together, whose time is that from the first begin to the last end.
+pub(super) fn as_one(readings: &mut Readings, pss: Reading<f64>, makespan: &Reading<f64>) {
+    readings.insert(MetricKeyText(MetricKey::gauge(Metric::Pss, Stat::Max)), pss);
+    [Metric::Wall, Metric::Time].into_iter().for_each(|metric| set(readings, metric, makespan.clone()));
+    rate_of_reported(readings);
 }
 
 /// Sets an amount over the phase.

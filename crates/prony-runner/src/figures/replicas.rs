@@ -19,7 +19,7 @@ use crate::watched::Watched;
 
 use crate::figures::heaps;
 use crate::figures::readings::{
-    COUNTED, Readings, counted, hidden, nanos, rate_of_reported, set, set_counted, without_schedule,
+    COUNTED, Readings, as_one, counted, hidden, nanos, rate_of_reported, set, set_counted, without_schedule,
 };
 use crate::watched::replicas::{LargestPss, NEVER_BEGAN, Ran, ReplicaEnd};
 
@@ -284,14 +284,11 @@ fn together(all: &[Ran], inputs: Inputs<'_>) -> Readings {
     let (begin, end, ends) = (&snapshots[first], &snapshots[until], known_ends(begun(), true));
     readings.extend(readings_of_roles(begin, end, inputs.series, |role| roles.contains(role), &ends));
     let pss = inputs.pss.with(&snapshots[first..=until], &roles, begun().count());
-    readings.insert(MetricKeyText(MetricKey::gauge(Metric::Pss, Stat::Max)), pss);
     let spent = begun().map(Ran::spent).reduce(|sum, one| sum.and(one, |sum, one| sum.plus(&one)));
     let spent = spent.unwrap_or(Reading::Missing(Why::NotReached));
     set_counted(&mut readings, &COUNTED, &spent);
     readings.extend(reported(all));
-    let time = makespan(all);
-    [Metric::Wall, Metric::Time].into_iter().for_each(|metric| set(&mut readings, metric, time.clone()));
-    rate_of_reported(&mut readings);
+    as_one(&mut readings, pss, &makespan(all));
     readings
 }
 
