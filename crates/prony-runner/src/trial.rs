@@ -28,7 +28,7 @@ use crate::record::{effective_settings, ending, probes};
 use crate::recorder::Recorder;
 use crate::roles::environment::Environment;
 use crate::roles::probe::Probing;
-use crate::roles::replicas::Replicas;
+use crate::roles::replicas::{Ground, Replicas};
 use crate::roles::{MainRole, Prepared};
 use crate::run_context::RunContext;
 use crate::watch::watch;
@@ -101,10 +101,10 @@ fn attempt(
     };
     let (suspended, sampler) = environment.suspend(context, spec, role, on_disk, launch)?;
     worker.iter_mut().for_each(|worker| worker.launch_further(context, &scratch, environment.group()));
-    let replicas = match &program {
-        Some(program) => program.replicas(context, spec, &environment, &sampler, recorder.as_deref())?,
-        None => Replicas::default(),
-    };
+    let (group, by) = (environment.group(), recorder.as_deref());
+    let ground = |setting| Ground { context, setting, group, sampler: &sampler, recorder: by };
+    let replicas = program.as_ref().map(|program| Replicas::suspend(&ground(&program.setting), &spec.phases));
+    let replicas = replicas.transpose()?.unwrap_or_default();
     if let Some(recorder) = recorder.as_deref_mut() {
         recorder.attach(&suspended.pid().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
     }

@@ -20,7 +20,6 @@ use prony_model::record::EffectiveProgram;
 use prony_model::spec::{PhaseSpec, TrialSpec};
 use prony_model::trial::PlannedTrial;
 use prony_os::launch::LaunchSpec;
-use prony_os::sample::Sampler;
 use prony_place::call_matches;
 use prony_place::launch_setting::{Ends, Setting};
 use prony_place::place::{self, Place, progress};
@@ -29,9 +28,7 @@ use crate::error::Error;
 use crate::recorder::Recorder;
 use crate::run_context::RunContext;
 use data::OnDisk;
-use environment::Environment;
 use probe::Probing;
-use replicas::{Ground, Replicas};
 use workers::Workers;
 
 /// How the main role of a trial is launched and observed.
@@ -114,22 +111,6 @@ impl<'a> Prepared<'a> {
         let probing = probe::install(&mut launch, program, &spec.phases, self.setting.scratch)?;
         let on_disk = OnDisk::of(&self.setting, context.experiment.observe().care);
         Ok(MainRole { role: &program.name, launch, ends, on_disk, probing, worker: None })
-    }
-
-    /// Its replicas, suspended.
-    ///
-    /// # Errors
-    /// Where one cannot be prepared, or the machine refuses what observes it.
-    pub(crate) fn replicas(
-        &self,
-        context: &RunContext<'_>,
-        spec: &TrialSpec,
-        environment: &Environment,
-        sampler: &Sampler,
-        recorder: Option<&Recorder>,
-    ) -> Result<Replicas, Error> {
-        let ground = Ground { context, setting: &self.setting, group: environment.group(), sampler, recorder };
-        Replicas::suspend(&ground, &spec.phases)
     }
 
     /// Refuses a `call` that matched functions of several files: which of them was meant is not known.
