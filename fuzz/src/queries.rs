@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use prony_engines::answers::Reads;
-use prony_engines::documents::{DOCUMENTS, Entries, Indexed, Indexes, Planned, Query, run as answer};
+use prony_engines::documents::{Entries, Indexed, Indexes, Planned, Query, run as answer};
 use prony_engines::driver::{Driver, EngineError, Read, Session, Store, Write};
 use prony_engines::memory::Memory;
 use prony_model::spec::{Encoding, FieldPath, FieldValue, QuerySpec, StoreSpec};
@@ -92,18 +92,15 @@ fn write<W: Write>(
 ) -> Result<(), EngineError> {
     let key = number.to_be_bytes();
     let removes = replaces && *document == FieldValue::Null;
-    let mut stored = Vec::new();
+    let mut stored = key.to_vec();
     if let Some(indexes) = indexes {
         let mut entries = Entries::default();
         if !removes {
             indexes.push_entries(document, &key, &mut entries);
         }
-        stored.push(DOCUMENTS);
-        stored.extend_from_slice(&key);
+        stored = indexes.space().stored(&key);
         let indexed = Indexed { indexes, entries: entries.part(0..entries.bytes()), replaces };
         indexed.change(txn, &stored, &mut Reads::default(), |_, _| ())?;
-    } else {
-        stored.extend_from_slice(&key);
     }
     if removes {
         return txn.delete(&stored).map(drop);

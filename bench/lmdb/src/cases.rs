@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use prony_engines::phases::{Plan, phase_seed};
 use prony_engines::timed_loop::now;
 use prony_model::spec::{
-    Action, Amount, BytesSpec, DataSpec, DocumentSpec, Durability, Encoding, FieldPath, FieldSpec, FieldValue, Filter,
-    FindSpec, Generator, Grouping, KeySpec, Limits, Operand, Ops, Order, PhaseSpec, QuerySpec, Sampling, Sharing, Size,
-    StoreSpec, Subject, Test, TrialSpec, ValueSpec,
+    Action, Amount, BytesSpec, CollectionSpec, DocumentSpec, Durability, Encoding, FieldPath, FieldSpec, FieldValue,
+    Filter, FindSpec, Generator, Grouping, IndexSpec, KeySpec, Limits, Operand, Ops, Order, PhaseSpec, QuerySpec,
+    Sampling, Sharing, Size, StoreSpec, Subject, Test, TrialSpec, ValueSpec,
 };
 use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_workload::{Positions, Records, Share, decode};
@@ -98,16 +98,16 @@ impl Case {
             Measured::Find => vec![load, ("measured", Action::Find(FindSpec { ops, queries: vec![point_query()] }))],
         };
         let mut plan = plan(dir, RECORDS, self.sync, phases);
-        plan.spec.data = Some(self.data());
+        plan.spec.data = vec![self.data()];
         if let (Subject::Store(store), Measured::Find) = (&mut plan.spec.subject, self.measured) {
-            store.indexes = vec![vec![code()]];
+            store.indexes = vec![IndexSpec { collection: None, fields: vec![code()] }];
         }
         plan
     }
 
-    fn data(&self) -> DataSpec {
+    fn data(&self) -> CollectionSpec {
         let data = data(RECORDS);
-        if self.measured == Measured::Find { DataSpec { value: documents(), ..data } } else { data }
+        if self.measured == Measured::Find { CollectionSpec { value: documents(), ..data } } else { data }
     }
 
     /// Nanoseconds in which all documents are decoded one by one, in the order of the queries: none where there are none.
@@ -178,6 +178,7 @@ fn code() -> FieldPath {
 
 fn point_query() -> QuerySpec {
     QuerySpec {
+        collection: None,
         filter: Filter::Field(code(), Test::In(vec![Operand::Document(code())])),
         sort: Vec::new(),
         skip: 0,
@@ -205,8 +206,9 @@ fn documents() -> ValueSpec {
 }
 
 /// Small records: 16 digits and 100 bytes.
-fn data(records: u64) -> DataSpec {
-    DataSpec {
+fn data(records: u64) -> CollectionSpec {
+    CollectionSpec {
+        name: None,
         records,
         key: KeySpec::Template { parts: vec![String::new(), String::new()], pad: 16 },
         value: ValueSpec::Bytes(BytesSpec {
@@ -230,6 +232,7 @@ pub(crate) fn ops(order: Order, transaction: Grouping, sample: Sampling) -> Ops 
         rate: None,
         sample,
         touch: true,
+        collection: None,
     }
 }
 
@@ -246,7 +249,7 @@ pub(crate) fn plan(dir: &Path, records: u64, sync: bool, phases: Vec<(&str, Acti
     let store = StoreSpec { durability, ..StoreSpec::of("lmdb") };
     let spec = TrialSpec {
         subject: Subject::Store(store),
-        data: Some(data(records)),
+        data: vec![data(records)],
         phases: phases.into_iter().map(phase).collect(),
         limits: Limits::default(),
     };

@@ -216,6 +216,7 @@ mod tests {
             rate: None,
             sample: Sampling::Every,
             touch: true,
+            collection: None,
         };
         PhaseSpec { name: name.to_owned(), timed: true, action: Action::Put(ops), background: None, limit: None }
     }

@@ -48,10 +48,28 @@ pub trait Driver: 'static {
     /// Whatever the engine says.
     fn open(dir: &Path, spec: &StoreSpec) -> Result<Self::Store, EngineError>;
 
-    /// The query in the engine's own language, with [`Capabilities::own_documents`].
-    fn own_query(_query: &QuerySpec, _document: &DocumentSpec) -> Option<OwnQuery> {
+    /// The query of a table's documents in the engine's own language, with [`Capabilities::own_documents`]; it compares with
+    /// values of a `page`, the document of an operation's record.
+    fn own_query(
+        _query: &QuerySpec,
+        _document: &DocumentSpec,
+        _page: &DocumentSpec,
+        _table: &Table,
+    ) -> Option<OwnQuery> {
         None
     }
+}
+
+/// A collection, for an engine that has a table for each. The calls of the contract name no table: a key begins with the byte
+/// of its table, which is not stored, and a scan ends with the table in which it begins.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// The collection's name; `None` where the store has only one.
+    pub name: Option<String>,
+    /// The byte before each key; `None` where the store has only one collection.
+    pub byte: Option<u8>,
+    /// The indexes, where the values are JSON documents and the engine has [`Capabilities::own_documents`].
+    pub documents: Option<Vec<Vec<FieldPath>>>,
 }
 
 /// An open store, shared by the client threads.
@@ -67,12 +85,13 @@ pub trait Store: Sync + Sized {
     /// Whatever the engine says.
     fn session(&self) -> Result<Self::Session<'_>, EngineError>;
 
-    /// The values are JSON documents with these indexes: called after the opening, with [`Capabilities::own_documents`]. Of
-    /// several processes that share the store only the `first` may write, also what the engine itself would write.
+    /// The collections that the store holds: called after the opening. An engine without tables has nothing to do: the byte
+    /// before its keys says to which collection a record belongs. Of several processes that share the store only the `first` may
+    /// write, also what the engine itself would write.
     ///
     /// # Errors
     /// Whatever the engine says.
-    fn set_up_documents(&mut self, _indexes: &[Vec<FieldPath>], _first: bool) -> Result<(), EngineError> {
+    fn set_up_tables(&mut self, _tables: &[Table], _first: bool) -> Result<(), EngineError> {
         Ok(())
     }
 

@@ -197,7 +197,12 @@ fn scan<R: Read>(txn: &mut R, op: Op<'_>, reads: &mut Reads) -> Result<(), Engin
     if left == 0 {
         return Ok(());
     }
+    // A scan ends with the collection.
+    let before = &op.key[..reads.before_keys];
     txn.scan(op.key, |key, value| {
+        if !key.starts_with(before) {
+            return Then::Break(());
+        }
         reads.keyed(key, value);
         left -= 1;
         if left == 0 { Then::Break(()) } else { Then::Continue(()) }

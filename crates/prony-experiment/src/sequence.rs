@@ -11,9 +11,10 @@ const SKIP: &str = "leave the variant out with `[design] skip`, or the phase wit
 /// Checks the phases in order, and settles which transactions stay open.
 pub(crate) fn settle(phases: &mut [Placed], store: &StoreSpec, facts: &EngineFacts, problems: &mut Problems<'_>) {
     stay_open(phases);
-    let indexed = !store.indexes.is_empty() && !facts.own_documents;
-    let mut walk =
-        Sequence { engine: &store.engine, indexed, facts, problems, written: false, open: None, closed: None };
+    let stored_beside = store.indexes.iter().filter(|_| !facts.own_documents);
+    let indexed = stored_beside.map(|index| index.collection.clone()).collect();
+    let written = Vec::new();
+    let mut walk = Sequence { engine: &store.engine, indexed, facts, problems, written, open: None, closed: None };
     for phase in phases.iter_mut() {
         walk.phase(phase);
         queue(phase, walk.problems);
@@ -99,12 +100,12 @@ fn actions(phase: &Placed) -> impl Iterator<Item = PlacedAction<'_>> {
 
 struct Sequence<'p, 't, 'f> {
     engine: &'f str,
-    /// The documents have indexes.
-    indexed: bool,
+    /// The collections whose documents have indexes.
+    indexed: Vec<Option<String>>,
     facts: &'f EngineFacts,
     problems: &'p mut Problems<'t>,
-    /// A phase before has written.
-    written: bool,
+    /// The collections to which a phase before has written.
+    written: Vec<Option<String>>,
     /// The phase whose transaction is open.
     open: Option<Since>,
     /// The phase that closed the store.
@@ -124,7 +125,8 @@ impl Sequence<'_, '_, '_> {
             self.engine_can(&action);
             self.entries(&action);
         }
-        self.written |= phase.spec.actions().any(Action::writes);
+        let writes = phase.spec.actions().filter(|action| action.writes());
+        self.written.extend(writes.filter_map(|action| Some(action.ops()?.collection.clone())));
         self.replicas(phase);
         self.transaction(phase);
         self.background(phase);
@@ -178,15 +180,16 @@ impl Sequence<'_, '_, '_> {
     /// What replaces a document must remove its entries from the indexes: it reads the document in its transaction, and no
     /// other client may change it meanwhile.
     fn entries(&mut self, PlacedAction { action, at, threads: threads_at, .. }: &PlacedAction<'_>) {
+        let Some(collection) = action.ops().map(|ops| &ops.collection) else { return };
         let replaces = match action {
             Action::Update(_) | Action::Delete(_) => true,
-            Action::Put(_) => self.written,
+            Action::Put(_) => self.written.contains(collection),
             Action::Mix(mix) => {
                 mix.weights.update > 0.0 || mix.weights.read_modify_write > 0.0 || mix.weights.delete > 0.0
             }
             _ => false,
         };
-        if !self.indexed || !replaces {
+        if !self.indexed.contains(collection) || !replaces {
             return;
         }
         let lack = "cannot read inside a write transaction, which a change of indexed documents needs";

@@ -5,7 +5,7 @@ use super::decode::instance::Started;
 use super::decode::order::Phases;
 use super::decode::phase::Placed;
 use super::decode::trigger::Frame;
-use super::decode::{data, indexes, order, phase, program, store};
+use super::decode::{collections, data, indexes, order, phase, program, store};
 use super::environment::EnvironmentValues;
 use super::factors::{FactorDef, selection};
 use super::grammar;
@@ -17,7 +17,7 @@ use super::subject::{self, Chosen};
 use super::substitute::{self, Levels};
 use super::validate::{Holes, Walk, via};
 use prony_model::catalog::{EngineCatalog, Surroundings};
-use prony_model::spec::{Action, DataSpec, QuerySpec, Subject, TrialSpec, ValueSpec};
+use prony_model::spec::{CollectionSpec, Subject, TrialSpec};
 
 /// What all variants have in common.
 pub(crate) struct Context<'a> {
@@ -142,7 +142,7 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
                 order::starts_with_a_phase(program, &node, &phases, problems);
             }
             let phases = Some(phases.sound).filter(|_| phases.at_fault.is_empty())?;
-            let spec = TrialSpec { subject: Subject::Program(Box::new(program?)), data: None, phases, limits };
+            let spec = TrialSpec { subject: Subject::Program(Box::new(program?)), data: Vec::new(), phases, limits };
             let change = change.as_ref().or_else(|| node.get("change"));
             let sections = [("program", Some(&node)), ("change", change), ("limits", limited.as_ref())];
             lacking(context, &spec, &sections, problems);
@@ -157,18 +157,23 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     let data = records
         .as_ref()
         .and_then(|node| fits(context, "data", node, &grammar::DATA, problems).then(|| data::data(node, problems))?);
-    if let (Some(node), Some(data), Some(memory)) = (&records, &data, context.engines.memory()) {
-        data::value_length(node, data, memory, problems);
-    }
-    if let (Some(node), Some(data), Some((store, facts))) = (&records, &data, &opened) {
-        data::key_length(node, data, &store.engine, facts, problems);
+    for (at, collection) in records.iter().zip(&data).flat_map(|(node, data)| data::places(node, data)) {
+        if let Some(memory) = context.engines.memory() {
+            data::value_length(at, collection, memory, problems);
+        }
+        if let Some((store, facts)) = &opened {
+            let before = data.as_ref().is_some_and(|data| data.len() > 1) || !store.indexes.is_empty();
+            data::key_length(at, collection, before && !facts.own_documents, (&store.engine, facts), problems);
+        }
     }
     let phases = phases(context, levels, limits.phase, problems);
-    let (store, facts) = opened?;
+    let (mut store, facts) = opened?;
     let mut phases = phases?;
     needs_data(&phases, root.get("data").is_some(), problems);
-    needs_documents(&phases, data.as_ref(), problems);
-    indexes::fit(&node, &store, &facts, data.as_ref(), problems);
+    if let Some(data) = &data {
+        collections::settle(&mut phases, data, problems);
+    }
+    indexes::fit(&node, &mut store, &facts, data.as_deref(), problems);
     sequence::settle(&mut phases, &store, &facts, problems);
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
     let spec = TrialSpec { subject: Subject::Store(store), data: known(root, data)?, phases, limits };
@@ -186,8 +191,8 @@ fn lacking(context: &Context<'_>, spec: &TrialSpec, sections: &[(&str, Option<&N
 }
 
 /// Data with a fault is not the same as no data.
-fn known(root: &Node, data: Option<DataSpec>) -> Option<Option<DataSpec>> {
-    (data.is_some() || root.get("data").is_none()).then_some(data)
+fn known(root: &Node, data: Option<Vec<CollectionSpec>>) -> Option<Vec<CollectionSpec>> {
+    if root.get("data").is_none() { Some(Vec::new()) } else { data }
 }
 
 /// The phases that run in this variant; `None` where one is faulty.
@@ -320,30 +325,6 @@ fn fits(
     let mut walk = Walk { problems, file: &context.raw.text, factors: context.names, holes: Holes::Filled };
     walk.value(key, node, &super::shape::Shape::Table(shape));
     problems.raised() == before
-}
-
-/// Queries are over documents, and name fields that these have: any other field finds nothing.
-fn needs_documents(phases: &[Placed], data: Option<&DataSpec>, problems: &mut Problems<'_>) {
-    for placed in phases {
-        let finds = placed.spec.actions().filter_map(|action| match action {
-            Action::Find(find) => Some(find),
-            _ => None,
-        });
-        let (queries, Some(data)) = (finds.flat_map(|find| &find.queries).collect::<Vec<_>>(), data) else { continue };
-        if queries.is_empty() {
-            continue;
-        }
-        let ValueSpec::Document(document) = &data.value else {
-            let message = "`find` needs documents, but the values of `[data]` are bytes without fields";
-            let problem = Problem::new(placed.action.clone(), message);
-            problems.add(problem.hint("write `[data.document]` with fields instead of `value`"));
-            continue;
-        };
-        let known = document.paths();
-        for field in queries.into_iter().flat_map(QuerySpec::fields).filter(|field| !known.contains(field)) {
-            problems.add(indexes::unknown(field, &known, placed.action.clone()));
-        }
-    }
 }
 
 fn needs_data(phases: &[Placed], declared: bool, problems: &mut Problems<'_>) {

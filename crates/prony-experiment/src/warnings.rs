@@ -8,7 +8,7 @@ use super::problem::{Problem, Problems};
 use super::shell_syntax::{ShellSyntax, shell_syntax};
 use prony_model::number::count;
 use prony_model::program::{CommandLine, ProgramSpec};
-use prony_model::spec::{BytesSpec, DataSpec, Size, ValueSpec};
+use prony_model::spec::{BytesSpec, CollectionSpec, Size, ValueSpec};
 use prony_model::units::{Bytes, parse_bytes};
 
 /// Commands with a sign of the shell and no shell, those that name a file which `is_beside` the experiment's while they run in
@@ -64,16 +64,18 @@ fn left_behind(program: &ProgramSpec, is_beside: &dyn Fn(&str) -> bool) -> Optio
 
 /// A value that is one text, the same in every record, and looks like a size; it may come from a factor.
 fn values(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>) {
-    let data = root.get("data");
-    let Some(place) = data.and_then(|data| data.get("value")).or(data) else { return };
-    let whole = |data: &DataSpec| match &data.value {
+    let Some(data) = root.get("data") else { return };
+    let whole = |data: &CollectionSpec| match &data.value {
         ValueSpec::Bytes(BytesSpec { bytes, prefix, .. }) => match prefix.as_slice() {
             [text] if *bytes == Size::Fixed(Bytes::default()) && parse_bytes(text).is_ok() => Some(text.clone()),
             _ => None,
         },
         ValueSpec::Document(_) => None,
     };
-    for text in experiment.variants().iter().filter_map(|variant| variant.spec.data.as_ref().and_then(whole)) {
+    let each = experiment.variants().iter().flat_map(|variant| &variant.spec.data);
+    for (collection, text) in each.filter_map(|collection| Some((collection, whole(collection)?))) {
+        let place = collection.name.as_ref().and_then(|name| data.get("collection")?.get(name)).unwrap_or(data);
+        let place = place.get("value").unwrap_or(place);
         let message = format!("every value is the text `{text}`, {} long", count(text.len(), "byte"));
         let hint = format!("for values with a size of {text} write `value = {{ bytes = \"{text}\" }}`");
         problems.add(Problem::new(place.span.clone(), message).hint(hint));
@@ -105,6 +107,8 @@ mod tests {
         assert_eq!(of("\"1 kB\""), [warning("1 kB", 4)]);
         assert_eq!(of("\"100\""), [warning("100", 3)]);
         assert_eq!(of("\"{size}\""), [warning("1 kB", 4), warning("2 MiB", 5)]);
+        let several = "[store]\nengine = \"memory\"\n[data.collection.a]\nrecords = 9\nvalue = \"1 kB\"\n[[phase]]\nname = \"w\"\nput = {}\n";
+        assert_eq!(warnings(&sound(several), &|_| false)[0].line, 5);
         for value in ["\"1 kB of {i}\"", "\"{i}\"", "\"one\"", "{ bytes = \"1 kB\" }", "{ bytes = \"{size}\" }"] {
             assert_eq!(of(value), [], "{value}");
         }

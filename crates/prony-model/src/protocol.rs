@@ -203,6 +203,15 @@ pub struct PhaseReport {
     pub notes: Vec<String>,
 }
 
+impl Verified {
+    /// Adds what was checked of other records.
+    pub fn add(&mut self, other: Self) {
+        self.exact += other.exact;
+        self.one_of_several += other.one_of_several;
+        self.may_be_absent += other.may_be_absent;
+    }
+}
+
 /// What a `verify` has checked; every count is of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {

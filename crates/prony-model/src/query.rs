@@ -7,6 +7,9 @@ use crate::document::{FieldPath, FieldValue};
 /// A query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuerySpec {
+    /// The name of the collection that is queried, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collection: Option<String>,
     /// Which documents.
     pub filter: Filter<Operand>,
     /// By what they are sorted, then by key. Without it they come in the order of their keys.
@@ -76,11 +79,23 @@ pub enum Operand {
 }
 
 impl QuerySpec {
-    /// The fields that it names, but those whose absence it may ask for: of documents, and of the operation's document.
+    /// The fields of the documents that it names, but those whose absence it may ask for.
     pub fn fields(&self) -> Vec<&FieldPath> {
         let mut fields: Vec<&FieldPath> = self.sort.iter().map(|key| &key.field).chain(&self.select).collect();
         self.filter.fields(&mut fields);
         fields
+    }
+
+    /// The fields of the operation's document with which it compares.
+    pub fn compared(&self) -> Vec<&FieldPath> {
+        self.filter
+            .operands()
+            .into_iter()
+            .filter_map(|operand| match operand {
+                Operand::Document(path) => Some(path),
+                Operand::Constant(_) => None,
+            })
+            .collect()
     }
 }
 
@@ -89,14 +104,7 @@ impl Filter<Operand> {
         match self {
             Self::All(filters) | Self::Any(filters) => filters.iter().for_each(|filter| filter.fields(fields)),
             Self::Field(_, Test::Exists(_)) => {}
-            Self::Field(path, test) => {
-                fields.push(path);
-                let of_document = |operand: &'f Operand| match operand {
-                    Operand::Document(path) => Some(path),
-                    Operand::Constant(_) => None,
-                };
-                fields.extend(test.operands().into_iter().filter_map(of_document));
-            }
+            Self::Field(path, _) => fields.push(path),
         }
     }
 }

@@ -17,12 +17,19 @@ use crate::units::{Bytes, Fraction, Nanos, PerSecond};
 pub struct TrialSpec {
     /// What is measured.
     pub subject: Subject,
-    /// The records that phases work on; `None` for subjects without data of ours.
-    pub data: Option<DataSpec>,
+    /// The collections of records that phases work on, each with a name of its own; empty for subjects without data of ours.
+    pub data: Vec<CollectionSpec>,
     /// The phases of this variant, in order (`when` has been applied).
     pub phases: Vec<PhaseSpec>,
     /// Limits on the whole process tree and on time.
     pub limits: Limits,
+}
+
+impl TrialSpec {
+    /// The collection that operations work on.
+    pub fn collection(&self, ops: &Ops) -> Option<&CollectionSpec> {
+        self.data.iter().find(|collection| collection.name == ops.collection)
+    }
 }
 
 /// The role of a store's first worker.
@@ -73,14 +80,31 @@ pub struct StoreSpec {
     pub durability: Option<Durability>,
     /// The driver's own options, checked by the driver.
     pub options: BTreeMap<String, OptionValue>,
-    /// The indexes of the documents: the fields of each, in the order in which its entries are sorted.
+    /// The indexes of the documents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub indexes: Vec<Vec<FieldPath>>,
+    pub indexes: Vec<IndexSpec>,
+}
+
+/// An index of the documents of a collection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IndexSpec {
+    /// The collection's name, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collection: Option<String>,
+    /// The fields, in the order in which entries are sorted.
+    pub fields: Vec<FieldPath>,
 }
 
 impl StoreSpec {
-    /// The most indexes that a store can have: an entry's first byte is its index's number.
+    /// The most indexes that a store can have. With [`CollectionSpec::MOST`] they are below 250: a byte before each key says
+    /// which index or collection it belongs to.
     pub const MOST_INDEXES: usize = 64;
+
+    /// The fields of each index of a collection.
+    pub fn indexes_of(&self, collection: &CollectionSpec) -> Vec<Vec<FieldPath>> {
+        let own = self.indexes.iter().filter(|index| index.collection == collection.name);
+        own.map(|index| index.fields.clone()).collect()
+    }
 
     /// The engine of this name with its defaults, without indexes.
     pub fn of(engine: &str) -> Self {
@@ -136,13 +160,29 @@ pub enum OptionValue {
 
 /// Records by number: pure functions of record number and seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DataSpec {
+pub struct CollectionSpec {
+    /// Its name; `None` where the file describes the records without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// How many records `put` writes over one pass; their numbers are `0..records`.
     pub records: u64,
     /// How a number becomes a key.
     pub key: KeySpec,
     /// How a number becomes a value.
     pub value: ValueSpec,
+}
+
+impl CollectionSpec {
+    /// The most collections that a file can have.
+    pub const MOST: usize = 128;
+
+    /// The documents, where its values are documents.
+    pub const fn document(&self) -> Option<&DocumentSpec> {
+        match &self.value {
+            ValueSpec::Document(document) => Some(document),
+            ValueSpec::Bytes(_) => None,
+        }
+    }
 }
 
 /// How a record's number becomes its key.
@@ -424,6 +464,9 @@ pub struct FindSpec {
 /// How operations are repeated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ops {
+    /// The name of the collection whose records they work on, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collection: Option<String>,
     /// How many.
     pub amount: Amount,
     /// How they are grouped into transactions.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use prony_engines::registry;
 use prony_experiment::design::{Experiment, Variant};
-use prony_experiment::plan::Outline;
+use prony_experiment::plan::{Outline, data_bytes};
 use prony_model::number::{self, span};
 use prony_model::program::Care;
 use prony_model::record::Spent;
@@ -173,16 +173,19 @@ fn spread(run: &RunData) -> Option<f64> {
 }
 
 /// A guess of a trial's time; for a program the sum of the times in its file, which is a lower bound.
-fn crude(spec: &TrialSpec, data_bytes: f64, care: Care) -> Nanos {
+fn crude(spec: &TrialSpec, all_bytes: f64, care: Care) -> Nanos {
     let class = spec.subject.store().and_then(|store| Some(registry::check(store).ok()?.class));
     let synced = matches!(class, Some(Durability::Strict | Durability::Bounded));
-    let records = spec.data.as_ref().map_or(0, |data| data.records);
-    let per_record = if records > 0 { data_bytes / records as f64 } else { 0.0 };
-    let phases = spec.phases.iter().map(|phase| crude_phase(phase, records, per_record, synced));
+    let phases = spec.phases.iter().map(|phase| {
+        let collection = phase.action.ops().and_then(|ops| spec.collection(ops));
+        let records = collection.map_or(0, |collection| collection.records);
+        let per_record = collection.map_or(0.0, |collection| data_bytes(collection).mean / records.max(1) as f64);
+        crude_phase(phase, (records, per_record), all_bytes, synced)
+    });
     phases.fold(if care == Care::Light { Nanos::ZERO } else { TRIAL_OVERHEAD }, |sum, time| sum + time)
 }
 
-fn crude_phase(phase: &PhaseSpec, records: u64, per_record: f64, synced: bool) -> Nanos {
+fn crude_phase(phase: &PhaseSpec, (records, per_record): (u64, f64), all_bytes: f64, synced: bool) -> Nanos {
     match &phase.action {
         Action::Pause(time) => *time,
         Action::Settle(settle) => settle.quiet,
@@ -192,7 +195,7 @@ fn crude_phase(phase: &PhaseSpec, records: u64, per_record: f64, synced: bool) -
             let waits = at_end.and_then(|at_end| at_end.wait).unwrap_or_default();
             settles.fold(waits, |sum, settle| sum + settle.quiet)
         }
-        Action::Verify => crude_bytes(records as f64 * per_record),
+        Action::Verify => crude_bytes(all_bytes),
         action => {
             action.ops().map_or(BRIEF, |ops| crude_ops(ops, records, per_record, synced && action.changes_data()))
         }

@@ -10,7 +10,7 @@ use prony_engines::registry;
 use prony_experiment::plan::data_bytes;
 use prony_model::catalog::{Lack, Surroundings};
 use prony_model::program::{InputSpec, OutputTo, ProgramSpec};
-use prony_model::spec::{Action, Amount, DataSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
+use prony_model::spec::{Action, Amount, CollectionSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
 use prony_os::limits::{Ability, Limit};
 use prony_place::change;
@@ -59,10 +59,13 @@ impl Here {
         self.limits.borrow_mut().entry(limit.name()).or_insert_with(attempt).clone()
     }
 
-    fn room(&self, store: &StoreSpec, data: &DataSpec, phases: &[PhaseSpec]) -> Option<Lack> {
+    fn room(&self, store: &StoreSpec, spec: &TrialSpec) -> Option<Lack> {
         let persistent = registry::describe(&store.engine).is_ok_and(|engine| engine.capabilities.persistent);
-        let written = phases.iter().map(|phase| written(phase, data)).fold(0.0, f64::max);
-        let least = data_bytes(data).least * written;
+        let least_of = |collection: &CollectionSpec| {
+            let written = spec.phases.iter().map(|phase| written(phase, collection)).fold(0.0, f64::max);
+            data_bytes(collection).least * written
+        };
+        let least: f64 = spec.data.iter().map(least_of).sum();
         let free = self.free.filter(|free| persistent && least > *free as f64)?;
         let [least, free] = [least as u64, free].map(Bytes::from_bytes);
         Some(Lack {
@@ -74,12 +77,12 @@ impl Here {
     }
 }
 
-/// The share of the records that a phase certainly writes.
-fn written(phase: &PhaseSpec, data: &DataSpec) -> f64 {
+/// The share of a collection's records that a phase certainly writes.
+fn written(phase: &PhaseSpec, collection: &CollectionSpec) -> f64 {
     match &phase.action {
-        Action::Put(ops) => match ops.amount {
+        Action::Put(ops) if ops.collection == collection.name => match ops.amount {
             Amount::Records => 1.0,
-            Amount::Count(count) => (count as f64 / data.records.max(1) as f64).min(1.0),
+            Amount::Count(count) => (count as f64 / collection.records.max(1) as f64).min(1.0),
             Amount::Duration(_) | Amount::Background => 0.0,
         },
         _ => 0.0,
@@ -91,10 +94,9 @@ impl Surroundings for Here {
         let limits = Limit::ALL.into_iter().filter(|limit| limit.is_in(&spec.limits));
         let mut lacking: Vec<Lack> =
             limits.filter_map(|limit| Some(unlimited(limit, self.unenforceable(limit)?))).collect();
-        match (&spec.subject, &spec.data) {
-            (Subject::Program(program), _) => lacking.extend(of_program(program, &self.sources, &self.protected)),
-            (Subject::Store(store), Some(data)) => lacking.extend(self.room(store, data, &spec.phases)),
-            _ => {}
+        match &spec.subject {
+            Subject::Program(program) => lacking.extend(of_program(program, &self.sources, &self.protected)),
+            Subject::Store(store) => lacking.extend(self.room(store, spec)),
         }
         lacking
     }

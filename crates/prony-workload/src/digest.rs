@@ -34,6 +34,12 @@ impl Digest {
         self.rows += other.rows;
     }
 
+    /// The digest of these rows as those of the collection with this number, counted from 0: so that a row that moves to
+    /// another collection shows.
+    pub fn numbered(self, collection: u64) -> Self {
+        Self { sum: self.sum.wrapping_mul(2 * u128::from(collection) + 1), ..self }
+    }
+
     /// How many rows were added.
     pub fn rows(&self) -> u64 {
         self.rows

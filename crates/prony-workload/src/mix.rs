@@ -168,7 +168,9 @@ mod tests {
     use super::*;
     use crate::tests::{deviation, gray};
     use crate::zipf::{SCRAMBLED_RANKS, fnv};
-    use prony_model::spec::{BytesSpec, DataSpec, Grouping, KeySpec, Ops, Order, Sampling, Sharing, Size, ValueSpec};
+    use prony_model::spec::{
+        BytesSpec, CollectionSpec, Grouping, KeySpec, Ops, Order, Sampling, Sharing, Size, ValueSpec,
+    };
     use prony_model::units::{Bytes, Fraction, Nanos};
     use std::collections::HashSet;
 
@@ -189,6 +191,7 @@ mod tests {
             rate: None,
             sample: Sampling::None,
             touch: true,
+            collection: None,
         };
         MixSpec { ops, weights, scan_length: ScanLength::UniformTo(100) }
     }
@@ -200,7 +203,7 @@ mod tests {
             prefix: Vec::new(),
         });
         let key = KeySpec::Hashed { prefix: "user".into(), bytes: 20, hex: true };
-        Records::new(&DataSpec { records: RECORDS, key, value }, 1)
+        Records::new(&CollectionSpec { name: None, records: RECORDS, key, value }, 1)
     }
 
     fn mix(spec: &MixSpec, share: Share) -> Mix {

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::tests::{count, deviation, gray, key};
     use crate::zipf::{SCRAMBLED_RANKS, fnv};
-    use prony_model::spec::{BytesSpec, DataSpec, KeySpec, Size, ValueSpec};
+    use prony_model::spec::{BytesSpec, CollectionSpec, KeySpec, Size, ValueSpec};
     use prony_model::units::{Bytes, Fraction};
     use proptest::prelude::*;
 
@@ -195,7 +195,7 @@ mod tests {
             compressible: Fraction::default(),
             prefix: Vec::new(),
         });
-        Records::new(&DataSpec { records: count, key, value }, 11)
+        Records::new(&CollectionSpec { name: None, records: count, key, value }, 11)
     }
 
     fn positions(order: Order, count: u64, index: u32, of: u32) -> Positions {

@@ -4,7 +4,8 @@ use super::document::Documents;
 use super::key::Keys;
 use super::key_order::KeyOrder;
 use super::value::Values;
-use prony_model::spec::{DataSpec, Encoding, FieldValue, ValueSpec};
+use prony_model::spec::{CollectionSpec, Encoding, FieldValue, ValueSpec};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The records of an experiment: keys and values as pure functions of number and seed.
 #[derive(Clone, Debug)]
@@ -23,7 +24,11 @@ enum Kind {
 
 impl Records {
     /// The records that a specification and a seed describe.
-    pub fn new(spec: &DataSpec, seed: u64) -> Self {
+    ///
+    /// Those of a collection with a name have a seed of their own, so that fields of the same generator differ between two
+    /// collections, and stay as they are if another collection is added.
+    pub fn new(spec: &CollectionSpec, seed: u64) -> Self {
+        let seed = seed_of(spec.name.as_deref(), seed);
         let values = match &spec.value {
             ValueSpec::Bytes(bytes) => Kind::Bytes(Values::new(bytes, seed)),
             ValueSpec::Document(document) => Kind::Document(Documents::new(document, seed)),
@@ -96,6 +101,11 @@ impl Records {
     }
 }
 
+/// The seed of a collection.
+fn seed_of(name: Option<&str>, seed: u64) -> u64 {
+    name.map_or(seed, |name| xxh3_64_with_seed(name.as_bytes(), seed))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,13 +114,13 @@ mod tests {
     use prony_model::units::{Bytes, Fraction};
     use proptest::prelude::*;
 
-    fn spec(key: KeySpec) -> DataSpec {
+    fn spec(key: KeySpec) -> CollectionSpec {
         let value = ValueSpec::Bytes(BytesSpec {
             bytes: Size::Uniform { min: Bytes::from_bytes(1), max: Bytes::from_bytes(100) },
             compressible: Fraction::new(0.5).unwrap(),
             prefix: Vec::new(),
         });
-        DataSpec { records: 500, key, value }
+        CollectionSpec { name: None, records: 500, key, value }
     }
 
     fn any_key() -> impl Strategy<Value = KeySpec> {

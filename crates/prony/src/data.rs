@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use prony_model::spec::{
-    BytesSpec, DataSpec, DocumentSpec, FieldSpec, FieldValue, Generator, KeySpec, Size, ValueSpec,
+    BytesSpec, CollectionSpec, DocumentSpec, FieldSpec, FieldValue, Generator, KeySpec, Size, ValueSpec,
 };
 use prony_model::units::Bytes;
 use prony_workload::Records;
@@ -41,16 +41,24 @@ impl Column {
     }
 }
 
-/// Writes the first `count` records, and returns how many bytes that were. Records with documents are their documents.
+/// Writes the first `count` records of a collection, and returns how many bytes that were. Records with documents are their
+/// documents. With a `label`, each line of JSON says of which collection the record is.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(data: &DataSpec, seed: u64, count: u64, form: Form, out: &mut dyn Write) -> io::Result<Bytes> {
+pub fn write(
+    data: &CollectionSpec,
+    seed: u64,
+    count: u64,
+    (form, label): (Form, Option<&str>),
+    out: &mut dyn Write,
+) -> io::Result<Bytes> {
     let records = Records::new(data, seed);
     let mut out = Counted { out, bytes: 0 };
     match &data.value {
         ValueSpec::Document(spec) => {
-            write_documents(spec, (0..count).filter_map(|n| records.document(n, 0)), form, &mut out)?
+            let documents = (0..count).filter_map(|n| records.document(n, 0));
+            write_documents(spec, documents, (form, label), &mut out)?;
         }
         ValueSpec::Bytes(value) => {
             let columns = [key_column(&data.key), value_column(value)];
@@ -60,7 +68,7 @@ pub fn write(data: &DataSpec, seed: u64, count: u64, form: Form, out: &mut dyn W
                 records.value(number, 0, &mut bytes);
                 [columns[0].show(&key), columns[1].show(&bytes)]
             });
-            write_rows(columns, rows, form, &mut out)?;
+            write_rows(columns, rows, (form, label), &mut out)?;
         }
     }
     Ok(Bytes::from_bytes(out.bytes))
@@ -69,25 +77,35 @@ pub fn write(data: &DataSpec, seed: u64, count: u64, form: Form, out: &mut dyn W
 fn write_rows(
     columns: [Column; 2],
     mut rows: impl Iterator<Item = [String; 2]>,
-    form: Form,
+    (form, label): (Form, Option<&str>),
     out: &mut Counted<'_>,
 ) -> io::Result<()> {
     match form {
-        Form::Ndjson => rows.try_for_each(|row| out.write_all(json(columns, row).as_bytes())),
+        Form::Ndjson => rows.try_for_each(|row| out.write_all(json(columns, row, label).as_bytes())),
         Form::Csv => write_csv(columns.map(Column::name), rows, out),
     }
+}
+
+/// A document with the name of its collection.
+#[derive(serde::Serialize)]
+struct Labelled<'l> {
+    collection: &'l str,
+    document: FieldValue,
 }
 
 /// Fields inside fields are columns with names such as `internal.type`; lists are written as JSON.
 fn write_documents(
     spec: &DocumentSpec,
     mut documents: impl Iterator<Item = FieldValue>,
-    form: Form,
+    (form, label): (Form, Option<&str>),
     out: &mut Counted<'_>,
 ) -> io::Result<()> {
     match form {
         Form::Ndjson => documents.try_for_each(|document| {
-            serde_json::to_writer(&mut *out, &document)?;
+            match label {
+                Some(collection) => serde_json::to_writer(&mut *out, &Labelled { collection, document })?,
+                None => serde_json::to_writer(&mut *out, &document)?,
+            }
             out.write_all(b"\n")
         }),
         Form::Csv => {
@@ -162,8 +180,10 @@ fn value_column(value: &BytesSpec) -> Column {
     }
 }
 
-fn json(columns: [Column; 2], shown: [String; 2]) -> String {
-    let entries = columns.iter().zip(shown).map(|(column, text)| (column.name().to_owned(), Value::String(text)));
+fn json(columns: [Column; 2], shown: [String; 2], label: Option<&str>) -> String {
+    let label = label.map(|collection| ("collection", collection.to_owned()));
+    let entries = label.into_iter().chain(columns.iter().map(|column| column.name()).zip(shown));
+    let entries = entries.map(|(name, text)| (name.to_owned(), Value::String(text)));
     format!("{}\n", Value::Object(Map::from_iter(entries)))
 }
 
@@ -175,19 +195,19 @@ mod tests {
 
     use super::*;
 
-    fn data(key: KeySpec, bytes: u64, prefix: &str) -> DataSpec {
+    fn data(key: KeySpec, bytes: u64, prefix: &str) -> CollectionSpec {
         let prefix: Vec<String> = prefix.split("{i}").map(str::to_owned).collect();
         let value = ValueSpec::Bytes(BytesSpec {
             bytes: Size::Fixed(Bytes::from_bytes(bytes)),
             compressible: Fraction::default(),
             prefix,
         });
-        DataSpec { records: 3, key, value }
+        CollectionSpec { name: None, records: 3, key, value }
     }
 
-    fn written(data: &DataSpec, form: Form) -> String {
+    fn written(data: &CollectionSpec, form: Form) -> String {
         let mut out = Vec::new();
-        let bytes = write(data, 1, 3, form, &mut out).unwrap();
+        let bytes = write(data, 1, 3, (form, None), &mut out).unwrap();
         assert_eq!(bytes.as_bytes(), out.len() as u64);
         String::from_utf8(out).unwrap()
     }
@@ -216,15 +236,20 @@ mod tests {
         assert_ne!(lines[1][9..], lines[2][9..]);
     }
 
-    fn documents(fields: Vec<(&str, Generator)>, encoding: Encoding) -> DataSpec {
+    fn documents(fields: Vec<(&str, Generator)>, encoding: Encoding) -> CollectionSpec {
         let field =
             |(name, value): (&str, Generator)| FieldSpec { name: name.to_owned(), value, present: Fraction::ONE };
         let fields = fields.into_iter().map(field).collect();
         let key = numbered("");
-        DataSpec { records: 3_000, key, value: ValueSpec::Document(DocumentSpec { fields, encoding }) }
+        CollectionSpec {
+            name: None,
+            records: 3_000,
+            key,
+            value: ValueSpec::Document(DocumentSpec { fields, encoding }),
+        }
     }
 
-    fn nested(encoding: Encoding) -> DataSpec {
+    fn nested(encoding: Encoding) -> CollectionSpec {
         let inner = FieldSpec {
             name: "type".to_owned(),
             value: Generator::Constant(FieldValue::Text("a,b".to_owned())),

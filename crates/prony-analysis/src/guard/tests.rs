@@ -19,7 +19,7 @@ use prony_model::record::{
     PhaseRecord, ProcessSample, ProcessSeries, ReferenceTimes, TrialRecord,
 };
 use prony_model::spec::{
-    Action, Amount, BytesSpec, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling,
+    Action, Amount, BytesSpec, CollectionSpec, Durability, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling,
     SettleSpec, Sharing, Sign, Size, StoreSpec, Subject, TrialSpec, ValueSpec, not_settled,
 };
 use prony_model::trial::{Label, PlannedTrial};
@@ -37,6 +37,7 @@ pub(super) fn ops(amount: Amount) -> Ops {
         rate: None,
         sample: Sampling::None,
         touch: true,
+        collection: None,
     }
 }
 
@@ -47,7 +48,8 @@ fn phase_spec(name: &str, action: Action) -> PhaseSpec {
 pub(super) fn spec(engine: &str) -> TrialSpec {
     TrialSpec {
         subject: Subject::Store(StoreSpec::of(engine)),
-        data: Some(DataSpec {
+        data: vec![CollectionSpec {
+            name: None,
             records: 1000,
             key: KeySpec::Integer { bytes: 8 },
             value: ValueSpec::Bytes(BytesSpec {
@@ -55,7 +57,7 @@ pub(super) fn spec(engine: &str) -> TrialSpec {
                 compressible: Fraction::default(),
                 prefix: Vec::new(),
             }),
-        }),
+        }],
         phases: vec![phase_spec("write", Action::Put(ops(Amount::Records)))],
         limits: Limits::default(),
     }

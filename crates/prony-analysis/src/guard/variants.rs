@@ -9,7 +9,9 @@ use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
-use prony_model::spec::{Action, Amount, DataSpec, Encoding, Ops, Order, PhaseSpec, Sharing, TrialSpec, ValueSpec};
+use prony_model::spec::{
+    Action, Amount, CollectionSpec, Encoding, Ops, Order, PhaseSpec, Sharing, TrialSpec, ValueSpec,
+};
 use prony_model::units::Unit;
 use prony_stats::summary;
 
@@ -80,7 +82,7 @@ fn same_question(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
         (Some(x), Some(y)) => {
             let by_speed = [a, b].into_iter().any(|spec| is_stored_by_speed(spec, phase));
             let queries = matches!(x, Action::Find(_));
-            let same_data = if queries { same_documents(a.data.as_ref(), b.data.as_ref()) } else { a.data == b.data };
+            let same_data = if queries { same_documents(&a.data, &b.data) } else { a.data == b.data };
             same_data && !by_speed && same_kind(&x, &y) && same_draws(&x, &y)
         }
         _ => true,
@@ -88,15 +90,15 @@ fn same_question(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
 }
 
 /// Whether the records are the same but for how documents are encoded, of which no query's answer depends.
-fn same_documents(a: Option<&DataSpec>, b: Option<&DataSpec>) -> bool {
-    let plain = |data: Option<&DataSpec>| {
-        let mut data = data.cloned();
-        if let Some(ValueSpec::Document(document)) = data.as_mut().map(|data| &mut data.value) {
+fn same_documents(a: &[CollectionSpec], b: &[CollectionSpec]) -> bool {
+    let plain = |collection: &CollectionSpec| {
+        let mut collection = collection.clone();
+        if let ValueSpec::Document(document) = &mut collection.value {
             document.encoding = Encoding::default();
         }
-        data
+        collection
     };
-    plain(a) == plain(b)
+    a.iter().map(plain).eq(b.iter().map(plain))
 }
 
 /// Whether what is stored at the begin of a phase depends on how fast an earlier phase was.
@@ -131,7 +133,7 @@ pub(crate) fn unequal_offer(
         Some(bounded_by_count) if is_time || is_rate => {
             bounded_by_count
                 && !a.action.is_bounded_by_time()
-                && same_documents(baseline.spec.data.as_ref(), variant.spec.data.as_ref())
+                && same_documents(&baseline.spec.data, &variant.spec.data)
         }
         None => are(is_of_calls) && (is_time || is_rate) || are(reports_operations) && is_time,
         Some(_) => false,
@@ -217,7 +219,7 @@ fn same_draws(a: &Action, b: &Action) -> bool {
     let clients = |ops: &Ops| ops.replicas.unwrap_or(1) * ops.threads;
     // A queue gives the places of the order one after the other, whoever takes them.
     let alike = x.order == y.order && x.share == y.share && (x.share == Sharing::Queue || clients(x) == clients(y));
-    x.amount == y.amount && (whole(a, x) && whole(b, y) || alike)
+    x.collection == y.collection && x.amount == y.amount && (whole(a, x) && whole(b, y) || alike)
 }
 
 /// Pairs of trials of the two variants with the same block and the same seed.

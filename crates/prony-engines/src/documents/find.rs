@@ -15,13 +15,13 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::compare::sorted;
 use super::filter::finds;
-use super::indexes::{DOCUMENTS, Indexes};
+use super::indexes::Indexes;
 use super::no_document;
 use super::plan::Range;
 use super::query::Query;
 use crate::answers::Reads;
 use crate::clock::now;
-use crate::driver::{EngineError, FIRST_KEY, Read, Then};
+use crate::driver::{EngineError, Read, Then};
 
 /// The most entries of an index that are read before their documents: each scan begins anew at the entry behind.
 const MOST_ENTRIES: usize = 1024;
@@ -81,8 +81,7 @@ pub fn run<R: Read>(
             let mut batch = Batch { indexes, index: plan.index, keys: Vec::new(), ends: Vec::new() };
             query.ranges.iter().try_for_each(|range| batch.search(txn, range, &mut search))?;
         }
-        (Some(_), None) => search.all(txn, &[DOCUMENTS], 1)?,
-        (None, _) => search.all(txn, FIRST_KEY, 0)?,
+        _ => search.all(txn)?,
     }
     Ok(search.finish())
 }
@@ -160,7 +159,7 @@ impl Batch<'_> {
 
     fn examine<R: Read>(&self, txn: &mut R, search: &mut Search<'_, impl FnMut(Row<'_>)>) -> Result<(), EngineError> {
         search.reads.entries += self.ends.len() as u64;
-        let mut stored = vec![DOCUMENTS];
+        let mut stored = self.indexes.space().before().to_vec();
         let mut begin = 0;
         for end in &self.ends {
             let entry = &self.keys[std::mem::replace(&mut begin, *end)..*end];
@@ -206,13 +205,13 @@ struct Candidate {
 type Through<'e> = (&'e Indexes, usize, &'e [u8]);
 
 impl<F: FnMut(Row<'_>)> Search<'_, F> {
-    /// Examines all documents; their keys begin behind `before` bytes of what is stored.
-    fn all<R: Read>(&mut self, txn: &mut R, from: &[u8], before: usize) -> Result<(), EngineError> {
+    /// Examines all documents.
+    fn all<R: Read>(&mut self, txn: &mut R) -> Result<(), EngineError> {
         if self.is_complete() {
             return Ok(());
         }
-        txn.scan(from, |key, value| {
-            self.examine(&key[before..], value, None);
+        self.query.planned.space.scan(txn, |key, value| {
+            self.examine(key, value, None);
             if self.is_complete() || self.fault.is_some() { Then::Break(()) } else { Then::Continue(()) }
         })?;
         self.sound()
@@ -379,6 +378,7 @@ mod tests {
     fn only_selected_fields_are_in_the_answer() {
         let of = |select: &[&str], json: &str| {
             let spec = QuerySpec {
+                collection: None,
                 filter: Filter::All(Vec::new()),
                 sort: Vec::new(),
                 skip: 0,

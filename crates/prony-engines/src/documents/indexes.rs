@@ -1,8 +1,7 @@
-//! The indexes of a store: which entries a document has in them, and how writes change them.
+//! The indexes of a collection: which entries a document has in them, and how writes change them.
 //!
-//! Documents and entries share the engine's one key space: first the entries of each index in turn, then the documents, so
-//! that a scan that begins at a document reads nothing else. An entry's key is the number of its index (from 1), the values of the
-//! index's fields in the order of [`super::order`], and the document's key; its value is empty. Every document has entries in
+//! Documents and entries share the engine's one key space: of each collection in turn first the entries of each index, then
+//! the documents. An entry's key is a byte that says of which index it is, the values of the index's fields in the order of [`super::order`], and the document's key; its value is empty. Every document has entries in
 //! every index, also without the fields. Of a list there is one entry per item, of two lists one per pair of items.
 //! A document and its entries are changed in one transaction.
 
@@ -11,19 +10,19 @@ use std::cmp::Ordering;
 use prony_model::spec::{Encoding, FieldPath, FieldValue};
 use prony_workload::decode;
 
+use super::space::Space;
 use super::{no_document, order};
 use crate::answers::{Reads, hash_key};
 use crate::clock::now;
-use crate::driver::{EngineError, FIRST_KEY, Read, Then, Write};
+use crate::driver::{EngineError, Read, Then, Write};
 
-/// Before the keys of documents: above the numbers of all indexes.
-pub const DOCUMENTS: u8 = 0xFF;
-
-/// The indexes of a store.
+/// The indexes of a collection.
 #[derive(Clone, Debug)]
 pub struct Indexes {
     pub(super) all: Vec<Index>,
     encoding: Encoding,
+    /// The byte before the entries of the first index; those of the others follow.
+    first: u8,
 }
 
 /// One index.
@@ -91,12 +90,27 @@ pub struct Indexed<'a> {
 }
 
 impl Indexes {
-    /// Indexes with these fields, at most [`prony_model::spec::StoreSpec::MOST_INDEXES`]; `may_be_list` says which fields are
-    /// a list in some document.
+    /// Indexes with these fields, at most [`prony_model::spec::StoreSpec::MOST_INDEXES`], of the only collection of a store;
+    /// `may_be_list` says which fields are a list in some document.
     pub fn new(fields: &[Vec<FieldPath>], encoding: Encoding, may_be_list: impl Fn(&FieldPath) -> bool) -> Self {
         let field = |path: &FieldPath| Field { path: path.clone(), list: may_be_list(path) };
         let all = fields.iter().map(|fields| Index { fields: fields.iter().map(field).collect() }).collect();
-        Self { all, encoding }
+        Self { all, encoding, first: 1 }
+    }
+
+    /// The same where other collections use the bytes below `first`.
+    pub fn above(self, first: u8) -> Self {
+        Self { first, ..self }
+    }
+
+    /// Where the documents are stored: above the entries.
+    pub fn space(&self) -> Space {
+        Space::behind(self.byte(self.all.len()))
+    }
+
+    /// The byte before the entries of an index.
+    pub(super) fn byte(&self, number: usize) -> u8 {
+        self.first + number as u8
     }
 
     /// The fields of each index.
@@ -119,7 +133,7 @@ impl Indexes {
 
     /// The entries that a document with this key has in an index, in order.
     pub(super) fn entries(&self, number: usize, document: &FieldValue, key: &[u8]) -> Vec<Vec<u8>> {
-        let mut entries = vec![vec![number as u8 + 1]];
+        let mut entries = vec![vec![self.byte(number)]];
         for field in &self.all[number].fields {
             match document.at(&field.path.0) {
                 Some(FieldValue::List(items)) if !items.is_empty() => {
@@ -151,9 +165,9 @@ impl Indexes {
     /// Those of the engine, and a value that is no document.
     pub fn sums<R: Read>(&self, txn: &mut R) -> Result<(Sum, Sum), EngineError> {
         let (mut wanted, mut stored, mut fault) = (Sum::default(), Sum::default(), None);
-        txn.scan(&[DOCUMENTS], |key, value| match decode(self.encoding, value) {
+        self.space().scan(txn, |key, value| match decode(self.encoding, value) {
             Ok(document) => {
-                let of = |number| self.entries(number, &document, &key[1..]);
+                let of = |number| self.entries(number, &document, key);
                 (0..self.all.len()).flat_map(of).for_each(|entry| wanted.add(&entry));
                 Then::Continue(())
             }
@@ -162,8 +176,8 @@ impl Indexes {
                 Then::Break(())
             }
         })?;
-        txn.scan(FIRST_KEY, |entry, _| {
-            if entry.first() == Some(&DOCUMENTS) {
+        txn.scan(&[self.first], |entry, _| {
+            if entry.first() >= self.space().before().first() {
                 return Then::Break(());
             }
             stored.add(entry);

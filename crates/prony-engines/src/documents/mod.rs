@@ -8,11 +8,13 @@ mod indexes;
 mod order;
 mod plan;
 mod query;
+mod space;
 
 pub(crate) use find::find;
 pub use find::{Row, run};
-pub use indexes::{DOCUMENTS, Entries, Indexed, Indexes, Sum};
+pub use indexes::{Entries, Indexed, Indexes, Sum};
 pub use query::{Planned, Query};
+pub use space::Space;
 
 use crate::driver::EngineError;
 

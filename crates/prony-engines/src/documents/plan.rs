@@ -14,6 +14,8 @@ const MOST_RANGES: usize = 1_000;
 pub(super) struct Plan {
     /// The number of the index.
     pub(super) index: usize,
+    /// The byte before its entries.
+    byte: u8,
     /// The tests that bound its first fields, by their numbers among [`conjuncts`]: one test for equality per field, and of
     /// the last field possibly some for a range instead.
     tests: Vec<Vec<usize>>,
@@ -47,7 +49,7 @@ impl Plan {
         let tests = conjuncts(&query.filter);
         let mut best: Option<Self> = None;
         for (number, index) in indexes.all.iter().enumerate() {
-            let plan = Self::of(number, index, query, &tests);
+            let plan = Self { byte: indexes.byte(number), ..Self::of(number, index, query, &tests) };
             let ends_early = plan.in_order && query.limit.is_some();
             // All documents are in order where there is no sort: with a limit it may take few of them.
             let all_end_early = query.sort.is_empty() && query.limit.is_some();
@@ -88,14 +90,14 @@ impl Plan {
             }
         }
         let in_order = is_in_order(&index.fields, &constant, query);
-        Self { index: number, tests, equal, in_order }
+        Self { index: number, byte: 0, tests, equal, in_order }
     }
 
     /// The ranges of the index, in order and apart, that hold entries of all documents that the filter may find.
     pub(super) fn ranges(&self, filter: &Filter<FieldValue>) -> Vec<Range> {
         let conjuncts = conjuncts(filter);
         let test = |at: usize| conjuncts[at].1;
-        let mut prefixes = vec![vec![self.index as u8 + 1]];
+        let mut prefixes = vec![vec![self.byte]];
         for tests in &self.tests[..self.equal] {
             let mut values: Vec<Vec<u8>> = tests.iter().flat_map(|at| equal_to(test(*at))).collect();
             if let [only] = values.as_slice() {

@@ -7,6 +7,7 @@ use prony_model::spec::{Encoding, FieldValue};
 
 use super::indexes::Indexes;
 use super::plan::{Plan, Range};
+use super::space::Space;
 use crate::own_query::OwnQuery;
 
 /// A query of a phase, with the way in which each operation runs it.
@@ -14,6 +15,8 @@ use crate::own_query::OwnQuery;
 pub struct Planned {
     pub(super) spec: QuerySpec,
     pub(super) encoding: Encoding,
+    /// Where the documents are stored.
+    pub(super) space: Space,
     pub(super) indexes: Option<Arc<Indexes>>,
     /// `None` where all documents are read.
     pub(super) plan: Option<Plan>,
@@ -22,15 +25,21 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Plans a query over documents that have these indexes, if any.
+    /// Plans a query over documents that have these indexes, if any; without indexes they are all that the store holds.
     pub fn new(spec: QuerySpec, encoding: Encoding, indexes: Option<Arc<Indexes>>) -> Self {
         let plan = indexes.as_deref().and_then(|indexes| Plan::new(&spec, indexes));
-        Self { spec, encoding, indexes, plan, own: None }
+        let space = indexes.as_deref().map_or(Space::WHOLE, Indexes::space);
+        Self { spec, encoding, space, indexes, plan, own: None }
+    }
+
+    /// The same over the documents in a part of the key space.
+    pub fn within(self, space: Space) -> Self {
+        Self { space, ..self }
     }
 
     /// A query that the engine answers.
     pub fn own(spec: QuerySpec, encoding: Encoding, own: OwnQuery) -> Self {
-        Self { spec, encoding, indexes: None, plan: None, own: Some(own) }
+        Self { spec, encoding, space: Space::WHOLE, indexes: None, plan: None, own: Some(own) }
     }
 
     /// The query in the engine's own language, where the engine answers it.
@@ -38,14 +47,19 @@ impl Planned {
         Some(&self.own.as_ref()?.text)
     }
 
+    /// Whether the documents have indexes that are kept beside them.
+    pub fn is_indexed(&self) -> bool {
+        self.indexes.is_some()
+    }
+
+    /// Whether there is more than one way to run it: with indexes, or in the engine's own language.
+    pub fn has_choice(&self) -> bool {
+        self.is_indexed() || self.own.is_some()
+    }
+
     /// The outermost names of the fields of an operation's document that the query compares with.
     pub fn compared_fields(&self) -> Vec<String> {
-        let operands = self.spec.filter.operands();
-        let name = |operand: &Operand| match operand {
-            Operand::Document(path) => path.0.first().cloned(),
-            Operand::Constant(_) => None,
-        };
-        operands.into_iter().filter_map(name).collect()
+        self.spec.compared().into_iter().filter_map(|path| path.0.first().cloned()).collect()
     }
 
     /// How the query reads, for the record.

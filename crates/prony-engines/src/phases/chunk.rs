@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prony_model::latency::COMMIT;
 use prony_model::spec::FieldValue;
 
-use crate::documents::{DOCUMENTS, Entries, Indexed, Indexes, Query};
+use crate::documents::{Entries, Indexed, Indexes, Query, Space};
 use crate::timed_loop::{Kind, Op};
 
 /// Most operations in a chunk. Few, so that small records and their timestamps fit beside the engine's pages into the
@@ -97,7 +97,9 @@ pub(super) struct Chunk {
     queries: Vec<Vec<Query>>,
     /// What the queries hold.
     query_bytes: usize,
-    /// Where the store has indexes: those, with what each operation changes in them. Keys have a byte before them then.
+    /// Where the records are stored.
+    space: Space,
+    /// Where the collection has indexes: those, with what each operation changes in them.
     indexes: Option<Arc<Indexes>>,
     entries: Entries,
     changes: Vec<Change>,
@@ -112,8 +114,8 @@ struct Change {
 }
 
 impl Chunk {
-    pub(super) fn new(indexes: Option<Arc<Indexes>>) -> Self {
-        Self { indexes, ..Self::default() }
+    pub(super) fn new(space: Space, indexes: Option<Arc<Indexes>>) -> Self {
+        Self { space, indexes, ..Self::default() }
     }
 
     pub(super) fn clear(&mut self) {
@@ -145,9 +147,7 @@ impl Chunk {
         let at = self.bytes.len() as u32;
         let value_or_rows = if kind == Kind::Scan { rows } else { value.len() as u64 };
         let length = key.len().min(usize::from(u16::MAX));
-        if self.indexes.is_some() {
-            self.bytes.push(DOCUMENTS);
-        }
+        self.bytes.extend_from_slice(self.space.before());
         self.bytes.extend_from_slice(&key[..length]);
         self.bytes.extend_from_slice(value);
         self.heads.push(Head { number, value_or_rows, at, key: length as u16, kind, label });
@@ -173,7 +173,7 @@ impl Chunk {
     #[inline(always)]
     pub(super) fn op(&self, index: usize) -> Op<'_> {
         let head = &self.heads[index];
-        let key = usize::from(head.key) + usize::from(self.indexes.is_some());
+        let key = usize::from(head.key) + self.space.before().len();
         let (key, rest) = self.bytes[head.at as usize..].split_at(key);
         let queries = self.queries.get(index).map_or(&[][..], Vec::as_slice);
         Op {

@@ -243,7 +243,7 @@ impl<'a> Client<'a> {
             } else {
                 FIRST_CHUNK
             },
-            chunk: Chunk::new(source.indexes()),
+            chunk: source.chunk(),
             source,
             next: 0,
             pace: rules.schedule.map(Pace::new),

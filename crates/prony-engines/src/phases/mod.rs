@@ -10,6 +10,7 @@
 mod background;
 mod chunk;
 mod client;
+mod collections;
 mod ledger;
 mod operate;
 mod queue;

@@ -7,19 +7,20 @@ use std::sync::{Arc, RwLock};
 use prony_model::number::percent_with;
 use prony_model::protocol::PhaseReport;
 use prony_model::record::Answer;
-use prony_model::spec::{Action, Amount, Grouping, KeySpec, MixSpec, Ops, Order, Sampling, Sharing};
+use prony_model::spec::{Action, Amount, Grouping, MixSpec, Ops, Order, Sampling, Sharing};
 use prony_model::units::Nanos;
-use prony_workload::{Distinct, Records, Schedule, Share};
+use prony_workload::{Distinct, Schedule, Share};
 
 use super::client::{Client, Rules, Sections, Shared};
-use super::ledger::{Done, Ledger};
+use super::collections::Collection;
+use super::ledger::Done;
 use super::queue::Queue;
 use super::sampling::{Every, Grouped, OneIn, Paced, Sampler};
 use super::series::{GroupSeries, Series};
 use super::source::{Data, Source};
 use super::stop::Stop;
 use super::timestamps::Samples;
-use crate::documents::{Indexes, Planned};
+use crate::documents::Planned;
 use crate::driver::{EngineError, Session, Store};
 use crate::timed_loop::{self, Tally, Untimed};
 
@@ -34,12 +35,11 @@ const SPUN: &str = "open loop: `cpu` includes busy waiting before each intended 
 pub(super) struct Job<'a> {
     pub(super) action: &'a Action,
     pub(super) ops: &'a Ops,
-    pub(super) keys: &'a KeySpec,
-    pub(super) records: &'a Records,
-    pub(super) indexes: Option<&'a Arc<Indexes>>,
+    pub(super) collection: &'a Collection,
+    /// Nothing is stored whose key is above those of the collection.
+    pub(super) appends: bool,
     /// The phase's queries.
     pub(super) queries: &'a [Arc<Planned>],
-    pub(super) ledger: &'a Ledger,
     /// Seeds orders and schedules.
     pub(super) seed: u64,
     pub(super) throughput: Nanos,
@@ -285,7 +285,7 @@ impl Job<'_> {
 
     /// Number of distinct records touched, where the order gives it.
     fn distinct_by_order(&self, counts: &[u64]) -> Option<u64> {
-        let records = self.records.count();
+        let records = self.collection.records.count();
         if self.ops.share == Sharing::Queue {
             // Beyond one pass it depends on which client was given which place.
             let repeats = matches!(self.ops.amount, Amount::Count(count) if count > records);
@@ -296,9 +296,9 @@ impl Job<'_> {
     }
 
     fn client(&self, number: u32) -> Result<Client<'_>, Stop> {
-        let Self { keys, records, indexes, queries, queue, .. } = *self;
-        let (data, share) = (Data { keys, records, indexes, queries, queue }, self.part(number));
-        let source = Source::new(self.action, &data, self.ledger, self.seed, share);
+        let Self { collection, appends, queries, queue, .. } = *self;
+        let (data, share) = (Data { collection, appends, queries, queue }, self.part(number));
+        let source = Source::new(self.action, &data, self.seed, share);
         let source = source.ok_or(Stop::NoOperations)?;
         let rules = Rules {
             pause: self.ops.pause,
@@ -339,7 +339,7 @@ impl Job<'_> {
     ) -> Result<End, EngineError> {
         let mut tally = Tally::default();
         tally.reads.touch = self.ops.touch;
-        tally.reads.before_keys = usize::from(self.indexes.is_some());
+        tally.reads.before_keys = self.collection.space.before().len();
         client.begin(&mut timing);
         let driven = way.drive(&mut client, &mut timing, &mut tally);
         client.finish(&mut timing);
@@ -384,7 +384,7 @@ impl Job<'_> {
 
     /// How the phase's queries read, where there is a choice.
     fn plan(&self, explain: impl Fn(&str) -> String) -> Option<String> {
-        if self.indexes.is_none() && !self.queries.iter().any(|query| query.own_text().is_some()) {
+        if !self.queries.iter().any(|query| query.has_choice()) {
             return None;
         }
         let plan = |query: &Arc<Planned>| query.own_text().map_or_else(|| query.describe(), &explain);
@@ -409,7 +409,8 @@ impl Job<'_> {
         let reads = all.tally.reads;
         let read = reads_data(self.action);
         let queries = matches!(self.action, Action::Find(_));
-        let decodes = queries || (self.action.writes() && self.indexes.is_some());
+        let indexed = self.collection.indexes.is_some();
+        let decodes = queries || (self.action.writes() && indexed);
         let own = self.queries.iter().any(|query| query.own_text().is_some());
         let races = self.ops.threads > 1 && self.action.writes();
         let answer = Answer {
@@ -433,8 +434,8 @@ impl Job<'_> {
             decode: decodes.then(|| Nanos::from_nanos(reads.decode)),
             // Of those that an engine examines itself only the rows are decoded here.
             examined: (decodes && !own).then_some(reads.examined),
-            entries: (queries && self.indexes.is_some()).then_some(reads.entries),
-            entries_written: (self.action.writes() && self.indexes.is_some()).then_some(reads.changed),
+            entries: (queries && self.queries.iter().any(|query| query.is_indexed())).then_some(reads.entries),
+            entries_written: (self.action.writes() && indexed).then_some(reads.changed),
             encode: all.encoded.map(Nanos::from_nanos),
             operations: all.tally.operations,
             errors: all.tally.errors,

@@ -6,9 +6,9 @@ use prony_model::spec::{Action, Amount, FieldValue, KeySpec, MixSpec, MixWeights
 use prony_workload::{Mix, Operation, Positions, Records, Share};
 
 use super::chunk::{Chunk, Draft, Label};
-use super::ledger::Ledger;
+use super::collections::Collection;
 use super::queue::Queue;
-use crate::documents::{Indexes, Planned, Query};
+use crate::documents::{Planned, Query};
 use crate::driver::FIRST_KEY;
 use crate::timed_loop::{Kind, now};
 
@@ -27,9 +27,9 @@ enum Draw {
 /// What operations work on.
 #[derive(Clone, Copy)]
 pub(super) struct Data<'r> {
-    pub(super) keys: &'r KeySpec,
-    pub(super) records: &'r Records,
-    pub(super) indexes: Option<&'r Arc<Indexes>>,
+    pub(super) collection: &'r Collection,
+    /// Nothing is stored whose key is above those of the collection.
+    pub(super) appends: bool,
     pub(super) queries: &'r [Arc<Planned>],
     /// Where the clients share the operations as in a queue.
     pub(super) queue: Option<&'r Queue>,
@@ -77,8 +77,7 @@ impl<'r> Left<'r> {
 
 /// The operations of one client.
 pub(super) struct Source<'r> {
-    records: &'r Records,
-    indexes: Option<&'r Arc<Indexes>>,
+    collection: &'r Collection,
     draw: Draw,
     left: Left<'r>,
     drawn: u64,
@@ -93,13 +92,14 @@ pub(super) struct Source<'r> {
 
 impl<'r> Source<'r> {
     /// `None` for an action that repeats no operations.
-    pub(super) fn new(action: &Action, data: &Data<'r>, ledger: &Ledger, seed: u64, share: Share) -> Option<Self> {
-        let Data { keys, records, indexes, queries, queue } = *data;
+    pub(super) fn new(action: &Action, data: &Data<'r>, seed: u64, share: Share) -> Option<Self> {
+        let Data { collection, appends, queries, queue } = *data;
+        let Collection { keys, records, ledger, .. } = collection;
         let ops = action.ops()?;
         let left = Left::new(ops.amount, records.count(), share, queue);
         let same = |kind, label| Draw::Same(kind, label, Positions::new(&ops.order, records, seed, share));
         let draw = match action {
-            Action::Put(_) if ascends(&ops.order, keys, share, &left, records.count()) && ledger.is_empty() => {
+            Action::Put(_) if ascends(&ops.order, keys, share, &left, records.count()) && appends => {
                 same(Kind::Append, Label::Put)
             }
             Action::Put(_) => same(Kind::Put, Label::Put),
@@ -122,12 +122,12 @@ impl<'r> Source<'r> {
         let version = if matches!(action, Action::Update(_) | Action::Mix(_)) { ledger.next_version() } else { 0 };
         let rewrites = !ledger.is_empty();
         let (key, value) = (Vec::new(), Vec::new());
-        Some(Self { records, indexes, draw, left, drawn: 0, version, rewrites, key, value, encoded: None })
+        Some(Self { collection, draw, left, drawn: 0, version, rewrites, key, value, encoded: None })
     }
 
-    /// The indexes of the store, where it has any.
-    pub(super) fn indexes(&self) -> Option<Arc<Indexes>> {
-        self.indexes.cloned()
+    /// An empty chunk for the operations.
+    pub(super) fn chunk(&self) -> Chunk {
+        Chunk::new(self.collection.space, self.collection.indexes.clone())
     }
 
     /// Whether the operations are queries.
@@ -177,14 +177,15 @@ impl<'r> Source<'r> {
             Draw::Find { queries, fields, .. } => {
                 // Values are generated as the documents were first written.
                 let wanted = |name: &str| fields.iter().any(|field| field == name);
-                let document = self.records.part_of_document(draft.number, wanted).unwrap_or(FieldValue::Null);
+                let document =
+                    self.collection.records.part_of_document(draft.number, wanted).unwrap_or(FieldValue::Null);
                 let queries = queries.iter().map(|query| Query::new(query, &document)).collect();
                 chunk.push_queries(draft, queries);
                 return draft.number;
             }
             Draw::Same(..) | Draw::Mix(_) => {}
         }
-        self.records.key(draft.number, &mut self.key);
+        self.collection.records.key(draft.number, &mut self.key);
         let renews = matches!(draft.label, Label::Update | Label::ReadModifyWrite);
         let document = if matches!(draft.kind, Kind::Read | Kind::Scan | Kind::Delete) {
             self.value.clear();
@@ -200,12 +201,13 @@ impl<'r> Source<'r> {
 
     /// Documents are generated first, so that only their encoding is timed; returns them.
     fn write_value(&mut self, number: u64, version: u32) -> Option<FieldValue> {
-        let Some(document) = self.records.document(number, version) else {
-            self.records.value(number, version, &mut self.value);
+        let records = &self.collection.records;
+        let Some(document) = records.document(number, version) else {
+            records.value(number, version, &mut self.value);
             return None;
         };
         let begin = now();
-        self.records.encode(&document, &mut self.value);
+        records.encode(&document, &mut self.value);
         *self.encoded.get_or_insert(0) += now().saturating_sub(begin);
         Some(document)
     }

@@ -1,6 +1,7 @@
 //! Tests whole trials on the store of `fake`, led by a scripted runner.
 
 mod background;
+mod collections;
 mod failures;
 pub(super) mod fake;
 mod indexed;

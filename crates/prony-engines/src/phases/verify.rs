@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use prony_model::number::count;
 use prony_model::protocol::{PhaseReport, Verified};
 use prony_model::record::Answer;
-use prony_workload::{Digest, Records};
+use prony_workload::Digest;
 
-use super::ledger::{Ledger, State};
+use super::collections::Collection;
+use super::ledger::State;
 use super::stop::Stop;
 use crate::answers::hash_key;
-use crate::documents::{DOCUMENTS, Indexes};
+use crate::documents::Indexes;
 use crate::driver::{EngineError, FIRST_KEY, Read, Then};
 
 /// Keys whose hashes are in memory at a time while an extra row is searched for.
@@ -27,14 +28,43 @@ const STRIDE: u64 = 4096;
 /// Compares what `txn` reads with what the phases so far must have left.
 pub(super) fn verify<R: Read>(
     txn: &mut R,
-    records: &Records,
-    indexes: Option<&Indexes>,
-    ledger: &Ledger,
+    collections: &[Collection],
     ordered: bool,
     progress: &AtomicU64,
 ) -> Result<PhaseReport, Stop> {
-    let before: &[u8] = if indexes.is_some() { &[DOCUMENTS] } else { &[] };
-    let mut check = Check { records, ledger, progress, before, key: Vec::new(), value: Vec::new(), found: Vec::new() };
+    if collections.is_empty() {
+        return Err(Stop::NoData);
+    }
+    let (mut verified, mut digest, mut before) = (Verified::default(), Digest::new(), 0);
+    for (collection, number) in collections.iter().zip(0..) {
+        let (found, own) = one(txn, collection, ordered, (progress, before))?;
+        verified.add(found);
+        digest.merge(&own.numbered(number));
+        before += collection.end();
+    }
+    if ordered {
+        nothing_beside(txn, collections)?;
+    }
+    let verified = Verified { extra_rows: ordered, ..verified };
+    let answer = Answer { rows: Some(digest.rows()), digest: format!("bytes:{}", digest.hex()), comparable: true };
+    Ok(PhaseReport {
+        operations: before,
+        rows: Some(digest.rows()),
+        answer: Some(answer),
+        verified: Some(verified),
+        notes: note(verified),
+        ..PhaseReport::default()
+    })
+}
+
+/// The same of one collection; `progress` is a counter of records, with those of the collections before.
+fn one<R: Read>(
+    txn: &mut R,
+    collection: &Collection,
+    ordered: bool,
+    progress: (&AtomicU64, u64),
+) -> Result<(Verified, Digest), Stop> {
+    let mut check = Check { collection, progress, key: Vec::new(), value: Vec::new(), found: Vec::new() };
     let certain = if ordered { check.certain_digest() } else { None };
     let scanned = if ordered { Some(check.scan(txn)?) } else { None };
     let (verified, digest) = match (certain, scanned) {
@@ -44,19 +74,29 @@ pub(super) fn verify<R: Read>(
     if scanned.is_some_and(|stored| stored != digest) {
         return Err(check.extra_row(txn)?);
     }
-    if let Some(indexes) = indexes {
+    if let Some(indexes) = &collection.indexes {
         entries_match(txn, indexes)?;
     }
-    let verified = Verified { extra_rows: ordered, ..verified };
-    let answer = Answer { rows: Some(digest.rows()), digest: format!("bytes:{}", digest.hex()), comparable: true };
-    Ok(PhaseReport {
-        operations: ledger.end(records.count()),
-        rows: Some(digest.rows()),
-        answer: Some(answer),
-        verified: Some(verified),
-        notes: note(verified),
-        ..PhaseReport::default()
-    })
+    Ok((verified, digest))
+}
+
+/// Keys below or above those of all collections belong to nothing.
+fn nothing_beside<R: Read>(txn: &mut R, collections: &[Collection]) -> Result<(), Stop> {
+    let Some(last) = collections.iter().filter_map(|collection| collection.space.byte()).max() else { return Ok(()) };
+    let mut beside = None;
+    for (from, known) in [(FIRST_KEY, 1..=last), (&[last + 1][..], 0..=last)] {
+        txn.scan(from, |key, _| {
+            if !key.first().is_some_and(|byte| known.contains(byte)) {
+                beside.get_or_insert_with(|| key.to_vec());
+            }
+            Then::Break(())
+        })?;
+    }
+    beside.map_or(Ok(()), |key| Err(Stop::WrongAnswer(never_written(&key))))
+}
+
+fn never_written(key: &[u8]) -> String {
+    format!("key `{}` is stored, but was never written", key.escape_ascii())
 }
 
 fn note(verified: Verified) -> Vec<String> {
@@ -91,11 +131,8 @@ fn entries_match<R: Read>(txn: &mut R, indexes: &Indexes) -> Result<(), Stop> {
 }
 
 struct Check<'a> {
-    records: &'a Records,
-    ledger: &'a Ledger,
-    progress: &'a AtomicU64,
-    /// What is stored before each key.
-    before: &'static [u8],
+    collection: &'a Collection,
+    progress: (&'a AtomicU64, u64),
     key: Vec<u8>,
     value: Vec<u8>,
     found: Vec<u8>,
@@ -104,22 +141,22 @@ struct Check<'a> {
 impl Check<'_> {
     fn scan<R: Read>(&self, txn: &mut R) -> Result<Digest, EngineError> {
         let mut digest = Digest::new();
-        txn.scan(&[self.before, FIRST_KEY].concat(), |key, value| {
-            digest.add(&key[self.before.len()..], value);
+        self.collection.space.scan(txn, |key, value| {
+            digest.add(key, value);
             Then::Continue(())
         })?;
         Ok(digest)
     }
 
     fn numbers(&self) -> std::ops::Range<u64> {
-        0..self.ledger.end(self.records.count())
+        0..self.collection.end()
     }
 
     fn state(&self, number: u64) -> State {
         if number.is_multiple_of(STRIDE) {
-            self.progress.store(number, Relaxed);
+            self.progress.0.store(self.progress.1 + number, Relaxed);
         }
-        self.ledger.state(number, self.records.count())
+        self.collection.ledger.state(number, self.collection.records.count())
     }
 
     /// The digest of the only content possible; `None` where several are.
@@ -130,8 +167,8 @@ impl Check<'_> {
         let mut digest = Digest::new();
         for number in self.numbers() {
             if let Some(version) = self.state(number).versions().next() {
-                self.records.key(number, &mut self.key);
-                self.records.value(number, version, &mut self.value);
+                self.collection.records.key(number, &mut self.key);
+                self.collection.records.value(number, version, &mut self.value);
                 digest.add(&self.key, &self.value);
             }
         }
@@ -157,10 +194,10 @@ impl Check<'_> {
 
     /// Whether a record's state is a possible one; its value is left in `found`.
     fn one<R: Read>(&mut self, txn: &mut R, number: u64, state: State) -> Result<bool, Stop> {
-        self.records.key(number, &mut self.key);
+        self.collection.records.key(number, &mut self.key);
         let found = &mut self.found;
         found.clear();
-        let stored = [self.before, &self.key].concat();
+        let stored = self.collection.space.stored(&self.key);
         let there = txn.get(&stored, |value| found.extend_from_slice(value))?;
         if !there {
             return if state.absent { Ok(false) } else { Err(self.wrong(number, "is missing")) };
@@ -169,7 +206,7 @@ impl Check<'_> {
             return Err(self.wrong(number, "is present, but was removed or never written"));
         }
         for version in state.versions() {
-            self.records.value(number, version, &mut self.value);
+            self.collection.records.value(number, version, &mut self.value);
             if self.value == self.found {
                 return Ok(true);
             }
@@ -193,7 +230,8 @@ impl Check<'_> {
     }
 
     fn wrong(&self, number: u64, what: &str) -> Stop {
-        Stop::WrongAnswer(format!("record {number}, key `{}`, {what}", self.key.escape_ascii()))
+        let of = self.collection.name.as_ref().map(|name| format!(" of `{name}`")).unwrap_or_default();
+        Stop::WrongAnswer(format!("record {number}{of}, key `{}`, {what}", self.key.escape_ascii()))
     }
 
     /// The first row, in key order, that belongs to no record. Several passes keep few keys in memory at a time.
@@ -202,8 +240,7 @@ impl Check<'_> {
         let mut first: Option<Vec<u8>> = None;
         for part in 0..parts {
             let known = self.hashes(part, parts);
-            txn.scan(&[self.before, FIRST_KEY].concat(), |key, _| {
-                let key = &key[self.before.len()..];
+            self.collection.space.scan(txn, |key, _| {
                 let hash = hash_key(key);
                 let unknown = hash % parts == part && !known.contains(&hash);
                 if unknown && first.as_deref().is_none_or(|first| key < first) {
@@ -213,7 +250,7 @@ impl Check<'_> {
             })?;
         }
         Ok(Stop::WrongAnswer(match first {
-            Some(key) => format!("key `{}` is stored, but was never written", key.escape_ascii()),
+            Some(key) => never_written(&key),
             None => "a scan and reads by key do not return the same rows".to_owned(),
         }))
     }
@@ -221,7 +258,7 @@ impl Check<'_> {
     fn hashes(&mut self, part: u64, parts: u64) -> HashSet<u64> {
         let mut hashes = HashSet::new();
         for number in self.numbers() {
-            self.records.key(number, &mut self.key);
+            self.collection.records.key(number, &mut self.key);
             let hash = hash_key(&self.key);
             if hash % parts == part {
                 hashes.insert(hash);

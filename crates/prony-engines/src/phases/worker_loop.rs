@@ -2,27 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker, VERSION};
 use prony_model::record::EffectiveStore;
-use prony_model::spec::{
-    Action, BACKGROUND, DataSpec, DocumentSpec, Encoding, FieldPath, Grouping, KeySpec, Ops, PhaseSpec, QuerySpec,
-    Sharing, StoreSpec, Subject, ValueSpec,
-};
+use prony_model::spec::{Action, BACKGROUND, Grouping, Ops, PhaseSpec, Sharing, StoreSpec, Subject};
 use prony_model::units::Nanos;
-use prony_workload::Records;
 
 use super::background;
 use super::client::{Busy, Shared};
-use super::ledger::Ledger;
+use super::collections::{Collections, Queries};
 use super::operate::{Ended, InTransaction, Job};
 use super::stop::{HostError, Stop};
 use super::{Link, Machine, Plan, Progress, verify};
 use crate::answers::hash_key;
-use crate::documents::{Indexes, Planned};
-use crate::driver::{Description, Driver, EngineError, InForce, Read, Session, Store, Write};
+use crate::driver::{Description, Driver, EngineError, InForce, Read, Session, Store, Table, Write};
 use crate::timed_loop::now;
 
 /// The seed of a phase's orders and schedules, from the trial's and the phase's name, so that variants with further
@@ -42,65 +36,23 @@ pub fn host<D: Driver>(
     plan: &Plan,
     progress: &Progress,
 ) -> Result<(), HostError> {
-    let records = plan.spec.data.as_ref().map(|data| Records::new(data, plan.seed));
-    let keys = plan.spec.data.as_ref().map(|data| &data.key);
     let Subject::Store(store) = &plan.spec.subject else {
         let cause = Stop::Order { phase: "the first phase".to_owned(), why: "a worker hosts stores only" };
         return Err(HostError { phase: None, cause });
     };
     let engine = D::describe();
-    let document = plan.spec.data.as_ref().and_then(documents);
-    let own = document.filter(|document| engine.capabilities.own_documents && document.encoding == Encoding::Json);
-    let indexes = document
-        .filter(|_| own.is_none() && !store.indexes.is_empty())
-        .map(|document| Arc::new(Indexes::new(&store.indexes, document.encoding, |path| document.kinds(path).list)));
-    let queries = document.map(|document| queries::<D>(plan, document, own.is_some(), indexes.as_ref()));
-    let (queries, ledger) = (queries.unwrap_or_default(), Ledger::default());
-    let own_indexes = own.map(|_| store.indexes.as_slice());
-    let host =
-        Host { link, machine, plan, progress, engine, store, own_indexes, keys, records, indexes, queries, ledger };
+    let collections = Collections::new::<D>(plan, store);
+    let queries = collections.queries::<D>(plan);
+    let host = Host { link, machine, plan, progress, engine, store, collections, queries };
     host.run::<D>().map_err(|cause| HostError { phase: progress.phase(), cause })
 }
 
-fn documents(data: &DataSpec) -> Option<&DocumentSpec> {
-    match &data.value {
-        ValueSpec::Document(document) => Some(document),
-        ValueSpec::Bytes(_) => None,
-    }
-}
-
-fn opened<D: Driver>(
-    dir: &Path,
-    spec: &StoreSpec,
-    own_indexes: Option<&[Vec<FieldPath>]>,
-    first: bool,
-) -> Result<D::Store, EngineError> {
+fn opened<D: Driver>(dir: &Path, spec: &StoreSpec, tables: &[Table], first: bool) -> Result<D::Store, EngineError> {
     let mut store = D::open(dir, spec)?;
-    if let Some(indexes) = own_indexes {
-        store.set_up_documents(indexes, first)?;
+    if !tables.is_empty() {
+        store.set_up_tables(tables, first)?;
     }
     Ok(store)
-}
-
-/// The queries of each phase, planned.
-fn queries<D: Driver>(
-    plan: &Plan,
-    document: &DocumentSpec,
-    own: bool,
-    indexes: Option<&Arc<Indexes>>,
-) -> Vec<[Vec<Arc<Planned>>; 2]> {
-    let planned = |spec: &QuerySpec| {
-        let own = if own { D::own_query(spec, document) } else { None };
-        Arc::new(match own {
-            Some(own) => Planned::own(spec.clone(), document.encoding, own),
-            None => Planned::new(spec.clone(), document.encoding, indexes.cloned()),
-        })
-    };
-    let of = |action: Option<&Action>| match action {
-        Some(Action::Find(find)) => find.queries.iter().map(planned).collect(),
-        _ => Vec::new(),
-    };
-    plan.spec.phases.iter().map(|phase| [of(Some(&phase.action)), of(phase.background.as_ref())]).collect()
 }
 
 struct Host<'h> {
@@ -110,14 +62,9 @@ struct Host<'h> {
     progress: &'h Progress,
     engine: Description,
     store: &'h StoreSpec,
-    /// The indexes that the engine itself has of the documents, where it answers queries itself.
-    own_indexes: Option<&'h [Vec<FieldPath>]>,
-    keys: Option<&'h KeySpec>,
-    records: Option<Records>,
-    indexes: Option<Arc<Indexes>>,
-    /// Of each phase, and of its background.
-    queries: Vec<[Vec<Arc<Planned>>; 2]>,
-    ledger: Ledger,
+    collections: Collections,
+    /// Of each phase.
+    queries: Vec<Queries>,
 }
 
 /// An engine's own counters.
@@ -133,7 +80,8 @@ enum Next {
 impl<'h> Host<'h> {
     fn run<D: Driver>(mut self) -> Result<(), Stop> {
         let began = now();
-        let mut store = Some(opened::<D>(&self.plan.dir, self.store, self.own_indexes, self.plan.replica == 1)?);
+        let mut store =
+            Some(opened::<D>(&self.plan.dir, self.store, &self.collections.tables, self.plan.replica == 1)?);
         let open = Nanos::from_nanos(now() - began);
         let effective = Box::new(self.effective::<D>(store.as_ref())?);
         self.link.send(FromWorker::Ready { version: VERSION, effective, open })?;
@@ -184,8 +132,10 @@ impl<'h> Host<'h> {
 
     fn in_force<S: Store>(&self, store: &S) -> Result<InForce, EngineError> {
         let mut in_force = store.in_force()?;
-        if let Some(indexes) = &self.indexes {
-            in_force.as_set.insert("indexes".to_owned(), indexes.names().into());
+        let indexes: Vec<String> =
+            self.collections.all.iter().flat_map(|collection| collection.index_names()).collect();
+        if !indexes.is_empty() {
+            in_force.as_set.insert("indexes".to_owned(), indexes.into());
         }
         Ok(in_force)
     }
@@ -253,14 +203,15 @@ impl<'h> Host<'h> {
     fn reopen<D: Driver>(&mut self, index: usize, was_open: Option<D::Store>) -> Result<(D::Store, PhaseReport), Stop> {
         let evicts = matches!(self.spec(index).action, Action::Evict);
         let closes = was_open.is_some();
-        let (machine, plan, spec, own_indexes) = (self.machine, self.plan, self.store, self.own_indexes);
+        let (machine, plan, spec) = (self.machine, self.plan, self.store);
+        let tables = self.collections.tables.clone();
         let (mut opened, mut resident) = (None, None);
         let mut report = self.clocked(index, || {
             was_open.map_or(Ok(()), Store::close)?;
             if evicts {
                 resident = Some(machine.evict(&plan.dir));
             }
-            opened = Some(self::opened::<D>(&plan.dir, spec, own_indexes, plan.replica == 1)?);
+            opened = Some(self::opened::<D>(&plan.dir, spec, &tables, plan.replica == 1)?);
             Ok(())
         })?;
         report.resident = resident;
@@ -279,7 +230,8 @@ impl<'h> Host<'h> {
         run: impl FnOnce(&Job<'_>, &mut dyn FnMut() -> Result<(), Stop>) -> Result<Ended, Stop>,
     ) -> Result<PhaseReport, Stop> {
         let spec = self.spec(index);
-        let (Some(records), Some(keys)) = (&self.records, self.keys) else { return Err(Stop::NoData) };
+        let at = self.collections.of(ops).ok_or(Stop::NoData)?;
+        let collection = &self.collections.all[at];
         let none = [Vec::new(), Vec::new()];
         let [queries, background_queries] = self.queries.get(index).unwrap_or(&none);
         if ops.share == Sharing::Queue && self.plan.queue.is_none() {
@@ -291,11 +243,9 @@ impl<'h> Host<'h> {
         let job = Job {
             action: &spec.action,
             ops,
-            keys,
-            records,
-            indexes: self.indexes.as_ref(),
+            collection,
+            appends: self.collections.is_empty_from(at),
             queries,
-            ledger: &self.ledger,
             seed: phase_seed(self.plan.seed, &spec.name),
             throughput: self.plan.throughput,
             own_reads: self.engine.capabilities.reads_own_writes,
@@ -312,12 +262,14 @@ impl<'h> Host<'h> {
         };
         let Some((action, ops)) = spec.background.as_ref().and_then(|action| Some((action, action.ops()?))) else {
             let ended = run(&job, &mut began)?;
-            self.ledger.note(&ended.done(&spec.action), records);
+            self.collections.all[at].note(&ended.done(&spec.action));
             return Ok(ended.report);
         };
+        let beside_at = self.collections.of(ops).ok_or(Stop::NoData)?;
         let beside = Job {
             action,
             ops,
+            collection: &self.collections.all[beside_at],
             queries: background_queries,
             // No phase has this name.
             seed: phase_seed(self.plan.seed, &format!("{}.{BACKGROUND}", spec.name)),
@@ -326,8 +278,8 @@ impl<'h> Host<'h> {
             ..job
         };
         let (ended, done) = background::run(store, (&job, &beside), |began| run(&job, began), &mut began)?;
-        self.ledger.note(&ended.done(&spec.action), records);
-        self.ledger.note(&done.done(action), records);
+        self.collections.all[at].note(&ended.done(&spec.action));
+        self.collections.all[beside_at].note(&done.done(action));
         Ok(ended.report)
     }
 
@@ -391,11 +343,9 @@ impl<'h> Host<'h> {
 
     fn verify(&mut self, index: usize, txn: &mut impl Read) -> Result<PhaseReport, Stop> {
         began(self.link, index)?;
-        let records = self.records.as_ref().ok_or(Stop::NoData)?;
         let ordered = self.engine.capabilities.ordered;
         let started = now();
-        let found =
-            verify::verify(txn, records, self.indexes.as_deref(), &self.ledger, ordered, &self.progress.operations)?;
+        let found = verify::verify(txn, &self.collections.all, ordered, &self.progress.operations)?;
         Ok(PhaseReport { time: Nanos::from_nanos(now() - started), ..found })
     }
 

@@ -1,7 +1,7 @@
 //! The driver of SQLite (bundled), through the `rusqlite` crate.
 //!
 //! One table `records(k BLOB PRIMARY KEY, v BLOB) WITHOUT ROWID` (or a rowid table, by option: what
-//! SQLite advises for rows above a twentieth of a page). Every session is a connection of its own
+//! SQLite advises for rows above a twentieth of a page), or one such table for each of several collections. Every session is a connection of its own
 //! with its statements prepared once. A read transaction is `BEGIN DEFERRED`, a write transaction
 //! `BEGIN IMMEDIATE`, so that a read never takes the writer's lock and a write never has to wait in
 //! its middle. Values are handed out from the page, without a copy where they fit one.
@@ -17,14 +17,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use prony_model::spec::{DocumentSpec, FieldPath, FieldValue, QuerySpec, StoreSpec};
+use prony_model::spec::{DocumentSpec, FieldValue, QuerySpec, StoreSpec};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, Rows, Statement, params, params_from_iter};
 use self_cell::self_cell;
 
 use self::settings::Config;
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Table, Then,
+    Write,
 };
 use crate::failure::{disk_full, failed, refused};
 use crate::own_query::OwnQuery;
@@ -52,8 +53,7 @@ pub struct SqliteStore {
     control: Mutex<Option<Connection>>,
     config: Config,
     in_force: InForce,
-    /// Values are JSON, and stored as text: SQLite's functions take a BLOB for its own binary JSON.
-    text: bool,
+    tables: Vec<Table>,
     /// At the close it collects statistics of documents, which are written to the database.
     analyses: bool,
     path: PathBuf,
@@ -70,15 +70,23 @@ pub struct SqliteSession<'s> {
 /// A transaction of one connection, of either kind.
 pub struct SqliteTransaction<'t> {
     prepared: &'t mut Prepared,
-    text: bool,
     open: bool,
 }
 
-struct Statements<'c> {
+/// The statements on a table.
+struct OfTable<'c> {
+    /// The byte before its keys, where there are several tables.
+    byte: Option<u8>,
+    /// Values are JSON, and stored as text: SQLite's functions take a BLOB for its own binary JSON.
+    text: bool,
     get: Statement<'c>,
     scan: Statement<'c>,
     put: Statement<'c>,
     delete: Statement<'c>,
+}
+
+struct Statements<'c> {
+    tables: Vec<OfTable<'c>>,
     begin_read: Statement<'c>,
     begin_write: Statement<'c>,
     commit: Statement<'c>,
@@ -145,15 +153,15 @@ impl Driver for Sqlite {
             control: Mutex::new(Some(control)),
             config,
             in_force,
-            text: false,
+            tables: vec![Table::default()],
             analyses: false,
             path,
             file,
         })
     }
 
-    fn own_query(query: &QuerySpec, document: &DocumentSpec) -> Option<OwnQuery> {
-        Some(query::select(query, document))
+    fn own_query(query: &QuerySpec, document: &DocumentSpec, page: &DocumentSpec, table: &Table) -> Option<OwnQuery> {
+        Some(query::select(query, document, page, table))
     }
 }
 
@@ -167,10 +175,7 @@ fn connect(path: &Path, config: &Config) -> rusqlite::Result<Connection> {
 
 fn first_connection(path: &Path, config: &Config) -> rusqlite::Result<(Connection, InForce)> {
     let connection = connect(path, config)?;
-    let rowid = if config.rowid() { "" } else { " WITHOUT ROWID" };
-    connection.execute_batch(&format!(
-        "CREATE TABLE IF NOT EXISTS records(k BLOB NOT NULL PRIMARY KEY, v BLOB NOT NULL){rowid}"
-    ))?;
+    connection.execute_batch(&query::table(&Table::default(), config.rowid()))?;
     let in_force = settings::in_force(&connection)?;
     Ok((connection, in_force))
 }
@@ -184,19 +189,38 @@ fn while_(doing: &'static str) -> impl Fn(rusqlite::Error) -> EngineError {
     }
 }
 
-impl Statements<'_> {
-    fn prepare(connection: &Connection) -> rusqlite::Result<Statements<'_>> {
-        let prepare = |sql| connection.prepare(sql);
-        Ok(Statements {
+impl<'c> OfTable<'c> {
+    fn prepare(connection: &'c Connection, table: &Table) -> rusqlite::Result<Self> {
+        let name = query::name(table);
+        let prepare = |sql: &str| connection.prepare(&sql.replace("records", &name));
+        Ok(Self {
+            byte: table.byte,
+            text: table.documents.is_some(),
             get: prepare("SELECT v FROM records WHERE k = ?1")?,
             scan: prepare("SELECT k, v FROM records WHERE k >= ?1 ORDER BY k")?,
             put: prepare("INSERT INTO records(k, v) VALUES(?1, ?2) ON CONFLICT(k) DO UPDATE SET v = excluded.v")?,
             delete: prepare("DELETE FROM records WHERE k = ?1")?,
+        })
+    }
+}
+
+impl<'c> Statements<'c> {
+    fn prepare(connection: &'c Connection, tables: &[Table]) -> rusqlite::Result<Self> {
+        let prepare = |sql| connection.prepare(sql);
+        Ok(Self {
+            tables: tables.iter().map(|table| OfTable::prepare(connection, table)).collect::<Result<_, _>>()?,
             begin_read: prepare("BEGIN DEFERRED")?,
             begin_write: prepare("BEGIN IMMEDIATE")?,
             commit: prepare("COMMIT")?,
             rollback: prepare("ROLLBACK")?,
         })
+    }
+
+    /// The table of a key, and the key as it is stored there.
+    fn of<'k>(&mut self, key: &'k [u8]) -> Option<(&mut OfTable<'c>, &'k [u8])> {
+        let table = self.tables.iter_mut().find(|table| table.byte.is_none() || table.byte == key.first().copied())?;
+        let before = usize::from(table.byte.is_some());
+        Some((table, &key[before..]))
     }
 }
 
@@ -222,10 +246,10 @@ impl SqliteStore {
     }
 }
 
-/// The indexes that the database has, in SQL.
-fn stored_indexes(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    let mut statement = connection.prepare("SELECT sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")?;
-    statement.query_map([], |row| row.get(0))?.collect()
+/// The indexes or tables that the database has, in SQL.
+fn stored(connection: &Connection, what: &str) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare("SELECT sql FROM sqlite_schema WHERE type = ?1 AND sql IS NOT NULL")?;
+    statement.query_map([what], |row| row.get(0))?.collect()
 }
 
 /// What SQLite's planner says of a query.
@@ -250,20 +274,33 @@ impl Store for SqliteStore {
     type Session<'s> = SqliteSession<'s>;
 
     fn session(&self) -> Result<SqliteSession<'_>, EngineError> {
-        let prepared = Prepared::try_new(self.lend()?, Statements::prepare);
+        let prepared = Prepared::try_new(self.lend()?, |connection| Statements::prepare(connection, &self.tables));
         let prepared = prepared.map_err(while_("preparing the statements"))?;
         Ok(SqliteSession { prepared: Some(prepared), store: self })
     }
 
-    fn set_up_documents(&mut self, indexes: &[Vec<FieldPath>], first: bool) -> Result<(), EngineError> {
-        (self.text, self.analyses) = (true, first);
-        let what = "documents in a store that is in use".to_owned();
+    fn set_up_tables(&mut self, tables: &[Table], first: bool) -> Result<(), EngineError> {
+        self.tables = tables.to_vec();
+        self.analyses = first && tables.iter().any(|table| table.documents.is_some());
+        let what = "other tables in a store that is in use".to_owned();
         let control = self.control.get_mut().unwrap_or_else(PoisonError::into_inner);
         let control = control.as_ref().ok_or(EngineError::Unsupported { engine: ENGINE, what })?;
-        let create = |(number, fields): (usize, &Vec<FieldPath>)| control.execute_batch(&query::index(number, fields));
-        indexes.iter().enumerate().try_for_each(create).map_err(while_("creating an index"))?;
-        let indexes = stored_indexes(control).map_err(while_("reading the indexes"))?;
-        self.in_force.read_back.insert("indexes".to_owned(), indexes.into());
+        for table in tables {
+            let create = query::table(table, self.config.rowid());
+            control.execute_batch(&create).map_err(while_("creating a table"))?;
+            for (number, fields) in table.documents.iter().flatten().enumerate() {
+                let create = query::index(table, number, fields);
+                control.execute_batch(&create).map_err(while_("creating an index"))?;
+            }
+        }
+        if tables.iter().any(|table| table.documents.is_some()) {
+            let indexes = stored(control, "index").map_err(while_("reading the indexes"))?;
+            self.in_force.read_back.insert("indexes".to_owned(), indexes.into());
+        }
+        if tables.len() > 1 {
+            let tables = stored(control, "table").map_err(while_("reading the tables"))?;
+            self.in_force.read_back.insert("table".to_owned(), tables.into());
+        }
         Ok(())
     }
 
@@ -319,7 +356,7 @@ impl SqliteSession<'_> {
             false => statements.begin_read.execute([]),
         });
         begun.map_err(while_("beginning a transaction"))?;
-        Ok(SqliteTransaction { prepared, text: self.store.text, open: true })
+        Ok(SqliteTransaction { prepared, open: true })
     }
 }
 
@@ -396,15 +433,26 @@ fn select_rows(
 impl Read for SqliteTransaction<'_> {
     fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
         self.with("reading a value", |statements| {
-            let mut rows = statements.get.query(params![key])?;
+            let Some((table, key)) = statements.of(key) else { return Ok(false) };
+            let mut rows = table.get.query(params![key])?;
             let Some(row) = rows.next()? else { return Ok(false) };
             found(row.get_ref(0)?.as_bytes()?);
             Ok(true)
         })
     }
 
-    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
-        self.with("scanning", |statements| scan_rows(statements.scan.query(params![from])?, row))
+    fn scan(&mut self, from: &[u8], mut row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        self.with("scanning", |statements| {
+            let Some((table, from)) = statements.of(from) else { return Ok(()) };
+            let rows = table.scan.query(params![from])?;
+            let Some(byte) = table.byte else { return scan_rows(rows, row) };
+            let mut whole = vec![byte];
+            scan_rows(rows, |key, value| {
+                whole.truncate(1);
+                whole.extend_from_slice(key);
+                row(&whole, value)
+            })
+        })
     }
 
     fn select(
@@ -425,13 +473,18 @@ impl Read for SqliteTransaction<'_> {
 
 impl Write for SqliteTransaction<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
-        let text = self.text;
-        let value = ToSqlOutput::Borrowed(if text { ValueRef::Text(value) } else { ValueRef::Blob(value) });
-        self.with("storing a value", |statements| statements.put.execute(params![key, value])).map(drop)
+        self.with("storing a value", |statements| {
+            let Some((table, key)) = statements.of(key) else { return Err(rusqlite::Error::InvalidQuery) };
+            let value = if table.text { ValueRef::Text(value) } else { ValueRef::Blob(value) };
+            table.put.execute(params![key, ToSqlOutput::Borrowed(value)]).map(drop)
+        })
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<bool, EngineError> {
-        self.with("removing a value", |statements| statements.delete.execute(params![key])).map(|rows| rows > 0)
+        self.with("removing a value", |statements| {
+            let Some((table, key)) = statements.of(key) else { return Ok(false) };
+            table.delete.execute(params![key]).map(|rows| rows > 0)
+        })
     }
 
     fn commit(mut self) -> Result<(), EngineError> {

@@ -8,14 +8,21 @@
 use prony_model::query::{Filter, Operand, QuerySpec, Test};
 use prony_model::spec::{DocumentSpec, FieldPath, FieldValue, Kinds};
 
+use crate::driver::Table;
 use crate::own_query::{Bound, Kind, OwnQuery};
 
-/// The statement that answers a query over such documents.
-pub(super) fn select(query: &QuerySpec, document: &DocumentSpec) -> OwnQuery {
-    let mut select = Select { document, bound: Vec::new() };
+/// The name of a table as SQL. A collection's name has no other characters than letters, digits, `-` and `_`.
+pub(super) fn name(table: &Table) -> String {
+    table.name.as_ref().map_or_else(|| "records".to_owned(), |name| format!("\"records_{name}\""))
+}
+
+/// The statement that answers a query over such documents in a table, with values of a page.
+pub(super) fn select(query: &QuerySpec, document: &DocumentSpec, page: &DocumentSpec, table: &Table) -> OwnQuery {
+    let mut select = Select { document, page, bound: Vec::new() };
+    let table = name(table);
     let filter = select.filter(&query.filter);
     let text = if query.count {
-        format!("SELECT count(*) FROM records WHERE {filter}")
+        format!("SELECT count(*) FROM {table} WHERE {filter}")
     } else {
         let mut order: Vec<String> = Vec::new();
         for key in &query.sort {
@@ -26,15 +33,22 @@ pub(super) fn select(query: &QuerySpec, document: &DocumentSpec) -> OwnQuery {
         // Without a limit SQLite takes -1.
         let limit = query.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
         let order = order.join(", ");
-        format!("SELECT k, v FROM records WHERE {filter} ORDER BY {order} LIMIT {limit} OFFSET {}", query.skip)
+        format!("SELECT k, v FROM {table} WHERE {filter} ORDER BY {order} LIMIT {limit} OFFSET {}", query.skip)
     };
     OwnQuery { text, bound: select.bound }
 }
 
 /// The statement that creates an index of these fields.
-pub(super) fn index(number: usize, fields: &[FieldPath]) -> String {
+pub(super) fn index(table: &Table, number: usize, fields: &[FieldPath]) -> String {
     let fields: Vec<String> = fields.iter().map(value).collect();
-    format!("CREATE INDEX IF NOT EXISTS index_{} ON records({}, k)", number + 1, fields.join(", "))
+    let of = table.name.as_ref().map(|name| format!("{name}_")).unwrap_or_default();
+    format!("CREATE INDEX IF NOT EXISTS \"index_{of}{}\" ON {}({}, k)", number + 1, name(table), fields.join(", "))
+}
+
+/// The statement that creates a table of keys and values.
+pub(super) fn table(table: &Table, rowid: bool) -> String {
+    let kind = if rowid { "" } else { " WITHOUT ROWID" };
+    format!("CREATE TABLE IF NOT EXISTS {}(k BLOB NOT NULL PRIMARY KEY, v BLOB NOT NULL){kind}", name(table))
 }
 
 /// The path of a field as a text of SQL.
@@ -80,6 +94,7 @@ fn nested(expressions: &[String], by: &str) -> String {
 
 struct Select<'d> {
     document: &'d DocumentSpec,
+    page: &'d DocumentSpec,
     bound: Vec<Bound>,
 }
 
@@ -117,7 +132,7 @@ impl Select<'_> {
     fn finds_null(&self, field: &FieldPath, test: &Test<Operand>) -> bool {
         let may_be_null = |operand: &&Operand| match operand {
             Operand::Constant(value) => *value == FieldValue::Null,
-            Operand::Document(path) => self.document.kinds(path).null,
+            Operand::Document(path) => self.page.kinds(path).null,
         };
         self.document.kinds(field).null && test.operands().iter().any(may_be_null)
     }

@@ -61,6 +61,11 @@ macro_rules! contract_suite {
             }
 
             #[test]
+            fn collections_in_one_store_stay_apart() {
+                $crate::collections::collections_in_one_store_stay_apart::<$driver>();
+            }
+
+            #[test]
             fn a_limit_without_a_sort_ends_the_search() {
                 $crate::queries::a_limit_without_a_sort_ends_the_search::<$driver>();
             }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may do what tests may")]
 
+mod collections;
 mod contract;
 mod oracle;
 mod queries;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prony_engines::answers::Reads;
-use prony_engines::documents::{DOCUMENTS, Entries, Indexed, Indexes, Planned, Query, run};
-use prony_engines::driver::{Driver, Read, Session, Store, Write};
+use prony_engines::documents::{Entries, Indexed, Indexes, Planned, Query, Sum, run};
+use prony_engines::driver::{Driver, Read, Session, Store, Table, Then, Write};
 use prony_model::spec::{
     DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Filter, Generator, Operand, QuerySpec, SortKey, Test,
 };
@@ -60,7 +60,7 @@ fn path() -> impl Strategy<Value = FieldPath> {
     prop::sample::select(vec!["a", "b", "i\"'\\n.c", "i\"'\\n", "none"]).prop_map(|text| text.parse().unwrap())
 }
 
-fn typed(value: Value) -> FieldValue {
+pub(crate) fn typed(value: Value) -> FieldValue {
     serde_json::from_value(value).unwrap()
 }
 
@@ -89,19 +89,27 @@ fn filter() -> impl Strategy<Value = Filter<Operand>> {
     })
 }
 
-fn query() -> impl Strategy<Value = QuerySpec> {
+pub(crate) fn query() -> impl Strategy<Value = QuerySpec> {
     let sort = (path(), any::<bool>()).prop_map(|(field, descending)| SortKey { field, descending });
     let few = prop_oneof![3 => 0u64..4, 1 => 0u64..200];
     (filter(), prop::collection::vec(sort, 0..3), few.clone(), prop::option::of(few), any::<bool>()).prop_map(
         |(filter, sort, skip, limit, count)| {
             let count = count && sort.is_empty() && skip == 0 && limit.is_none();
-            QuerySpec { filter, sort, skip, limit: limit.map(|limit| limit + 1), select: Vec::new(), count }
+            QuerySpec {
+                collection: None,
+                filter,
+                sort,
+                skip,
+                limit: limit.map(|limit| limit + 1),
+                select: Vec::new(),
+                count,
+            }
         },
     )
 }
 
 /// A query whose tests and sort are likely to fit an index: several tests of the same few fields, in any order.
-fn query_of_an_index() -> impl Strategy<Value = QuerySpec> {
+pub(crate) fn query_of_an_index() -> impl Strategy<Value = QuerySpec> {
     let field =
         || prop::sample::select(vec!["a", "b", "i\"'\\n.c"]).prop_map(|text| text.parse::<FieldPath>().unwrap());
     let number = || (-3i64..4).prop_map(|number| Operand::Constant(FieldValue::Int(number)));
@@ -118,6 +126,7 @@ fn query_of_an_index() -> impl Strategy<Value = QuerySpec> {
     let sort = (field(), prop::bool::weighted(0.1)).prop_map(|(field, descending)| SortKey { field, descending });
     (tests, prop::collection::vec(sort, 0..3), 0u64..3, prop::option::weighted(0.7, 1u64..6)).prop_map(
         |(tests, sort, skip, limit)| QuerySpec {
+            collection: None,
             filter: Filter::All(tests),
             sort,
             skip,
@@ -192,7 +201,7 @@ fn rank(value: Option<&Value>) -> u8 {
 }
 
 /// The numbers of the documents, whose keys are in their order.
-fn by_hand(query: &QuerySpec, documents: &[Value], page: &Value) -> Vec<usize> {
+pub(crate) fn by_hand(query: &QuerySpec, documents: &[Value], page: &Value) -> Vec<usize> {
     let mut found: Vec<usize> = (0..documents.len()).filter(|n| fits(&query.filter, &documents[*n], page)).collect();
     found.sort_by(|x, y| {
         for key in &query.sort {
@@ -209,7 +218,7 @@ fn by_hand(query: &QuerySpec, documents: &[Value], page: &Value) -> Vec<usize> {
     rows.take(query.limit.map_or(usize::MAX, |limit| limit as usize)).collect()
 }
 
-fn key(number: usize) -> [u8; 4] {
+pub(crate) fn key(number: usize) -> [u8; 4] {
     (number as u32).to_be_bytes()
 }
 
@@ -229,7 +238,7 @@ fn written<S: Store>(store: &S, documents: &[Value], encoding: Encoding) {
 }
 
 /// The rows of an answer, with their documents.
-fn answer<S: Session>(
+pub(crate) fn answer<S: Session>(
     session: &mut S,
     planned: Planned,
     page: &Value,
@@ -280,23 +289,26 @@ pub(crate) fn queries_find_what_a_search_by_hand_finds<D: Driver>() {
 
 /// What a transaction does to a document.
 #[derive(Clone, Debug)]
-enum Change {
+pub(crate) enum Change {
     Store(usize, Value),
     Remove(usize),
 }
 
 /// Documents are numbered below this.
-const MOST: usize = 24;
+pub(crate) const MOST: usize = 24;
 
-fn changes(lists: bool) -> impl Strategy<Value = Vec<(Vec<Change>, bool)>> {
-    let change = prop_oneof![
+pub(crate) fn change(lists: bool) -> impl Strategy<Value = Change> {
+    prop_oneof![
         4 => (0..MOST, document(lists)).prop_map(|(number, document)| Change::Store(number, document)),
         1 => (0..MOST).prop_map(Change::Remove),
-    ];
-    prop::collection::vec((prop::collection::vec(change, 1..24), prop::bool::weighted(0.8)), 1..5)
+    ]
 }
 
-fn index_fields() -> impl Strategy<Value = Vec<Vec<FieldPath>>> {
+fn changes(lists: bool) -> impl Strategy<Value = Vec<(Vec<Change>, bool)>> {
+    prop::collection::vec((prop::collection::vec(change(lists), 1..24), prop::bool::weighted(0.8)), 1..5)
+}
+
+pub(crate) fn index_fields() -> impl Strategy<Value = Vec<Vec<FieldPath>>> {
     let fields = prop::sample::subsequence(vec!["a", "b", "i\"'\\n.c"], 1..=3).prop_shuffle();
     let paths = fields.prop_map(|names| names.iter().map(|name| name.parse().unwrap()).collect());
     prop::collection::vec(paths, 1..4)
@@ -313,23 +325,28 @@ fn changed<S: Session>(
 ) {
     let mut txn = session.write().unwrap();
     for change in changes {
-        let (number, document) = match change {
-            Change::Store(number, document) => (*number, Some(document)),
-            Change::Remove(number) => (*number, None),
-        };
-        let mut entries = Entries::default();
-        if let Some(document) = document {
-            indexes.push_entries(&typed(document.clone()), &key(number), &mut entries);
-        }
-        let stored = [&[DOCUMENTS], &key(number)[..]].concat();
-        let indexed = Indexed { indexes, entries: entries.part(0..entries.bytes()), replaces };
-        indexed.change(&mut txn, &stored, &mut Reads::default(), |_, _| ()).unwrap();
-        match document {
-            Some(document) => txn.put(&stored, &encoded(document, encoding)).unwrap(),
-            None => drop(txn.delete(&stored).unwrap()),
-        }
+        apply(&mut txn, indexes, change, encoding, replaces);
     }
     if commits { txn.commit().unwrap() } else { txn.finish().unwrap() }
+}
+
+/// Changes a document.
+pub(crate) fn apply<W: Write>(txn: &mut W, indexes: &Indexes, change: &Change, encoding: Encoding, replaces: bool) {
+    let (number, document) = match change {
+        Change::Store(number, document) => (*number, Some(document)),
+        Change::Remove(number) => (*number, None),
+    };
+    let mut entries = Entries::default();
+    if let Some(document) = document {
+        indexes.push_entries(&typed(document.clone()), &key(number), &mut entries);
+    }
+    let stored = indexes.space().stored(&key(number));
+    let indexed = Indexed { indexes, entries: entries.part(0..entries.bytes()), replaces };
+    indexed.change(txn, &stored, &mut Reads::default(), |_, _| ()).unwrap();
+    match document {
+        Some(document) => txn.put(&stored, &encoded(document, encoding)).unwrap(),
+        None => drop(txn.delete(&stored).unwrap()),
+    }
 }
 
 /// Whatever indexes there are, and whatever changed the documents: answers are those without indexes, and no entry is missing or
@@ -467,13 +484,14 @@ pub(crate) fn an_engines_own_queries_find_what_a_search_by_hand_finds<D: Driver>
         let mut store = open::<D>(&dir, &fast::<D>());
         let single = |fields: &Vec<FieldPath>| fields.iter().all(|field| !spec.kinds(field).list);
         let fields: Vec<Vec<FieldPath>> = fields.unwrap_or_default().into_iter().filter(single).collect();
-        store.set_up_documents(&fields, true).unwrap();
+        let table = Table { documents: Some(fields), ..Table::default() };
+        store.set_up_tables(std::slice::from_ref(&table), true).unwrap();
         written(&store, &documents, Encoding::Json);
         let mut session = store.session().unwrap();
         for (number, query) in queries.into_iter().enumerate() {
             let page = &documents[number % documents.len()];
             let expected = by_hand(&query, &documents, page);
-            let own = D::own_query(&query, &spec).unwrap();
+            let own = D::own_query(&query, &spec, &spec, &table).unwrap();
             let text = own.text.clone();
             prop_assert!(!store.explain(&text).unwrap().is_empty());
             let planned = Planned::own(query.clone(), Encoding::Json, own);
@@ -495,8 +513,8 @@ pub(crate) fn an_engines_own_queries_find_what_a_search_by_hand_finds<D: Driver>
 /// Where a process writes that is to be killed.
 const STORE: &str = "PRONY_TEST_WRITES_UNTIL_KILLED";
 
-/// Stores and removes documents, transaction after transaction, and never ends.
-fn write_until_killed<D: Driver>(dir: &Path, indexes: &Indexes) -> ! {
+/// Stores and removes the same documents in two collections, transaction after transaction, and never ends.
+fn write_until_killed<D: Driver>(dir: &Path, collections: &[Indexes; 2]) -> ! {
     let store = D::open(dir, &plain::<D>()).unwrap();
     let mut session = store.session().unwrap();
     for round in 0usize.. {
@@ -505,7 +523,11 @@ fn write_until_killed<D: Driver>(dir: &Path, indexes: &Indexes) -> ! {
             _ => Change::Store(at, json!({ "a": (round * 7 + at) % 11, "b": [round % 3, at % 2, "x"] })),
         };
         let changes: Vec<Change> = (0..MOST).map(change).collect();
-        changed(&mut session, indexes, &changes, Encoding::MsgPack, true, true);
+        let mut txn = session.write().unwrap();
+        for (change, indexes) in changes.iter().flat_map(|change| collections.iter().map(move |one| (change, one))) {
+            apply(&mut txn, indexes, change, Encoding::MsgPack, true);
+        }
+        txn.commit().unwrap();
         if round == 5 {
             std::fs::write(dir.with_extension("ready"), "").unwrap();
         }
@@ -513,12 +535,24 @@ fn write_until_killed<D: Driver>(dir: &Path, indexes: &Indexes) -> ! {
     unreachable!("there are more rounds than time")
 }
 
+/// Keys and documents of a collection.
+fn rows<R: Read>(txn: &mut R, indexes: &Indexes) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut rows = Vec::new();
+    let row = |key: &[u8], value: &[u8]| {
+        rows.push((key.to_vec(), value.to_vec()));
+        Then::Continue(())
+    };
+    indexes.space().scan(txn, row).unwrap();
+    rows
+}
+
 /// The test `name` runs this; in a process of its own it is the writer.
 pub(crate) fn a_killed_writer_leaves_no_entry_behind<D: Driver>(name: &str) {
     let fields = [vec!["a".parse().unwrap(), "b".parse().unwrap()], vec!["b".parse().unwrap()]];
-    let indexes = Indexes::new(&fields, Encoding::MsgPack, |_| true);
+    let of = || Indexes::new(&fields, Encoding::MsgPack, |_| true);
+    let collections = [of(), of().above(of().space().byte().unwrap() + 1)];
     if let Some(dir) = std::env::var_os(STORE) {
-        write_until_killed::<D>(Path::new(&dir), &indexes);
+        write_until_killed::<D>(Path::new(&dir), &collections);
     }
     let capabilities = D::describe().capabilities;
     if !capabilities.ordered || !capabilities.reads_own_writes || !capabilities.persistent {
@@ -542,9 +576,16 @@ pub(crate) fn a_killed_writer_leaves_no_entry_behind<D: Driver>(name: &str) {
         let store = D::open(&dir, &plain::<D>()).unwrap();
         let mut session = store.session().unwrap();
         let mut txn = session.read().unwrap();
-        let (wanted, stored) = indexes.sums(&mut txn).unwrap();
+        let mut documents = Vec::new();
+        let mut stored = Sum::default();
+        for indexes in &collections {
+            let (wanted, found) = indexes.sums(&mut txn).unwrap();
+            assert_eq!(wanted, found);
+            stored = found;
+            documents.push(rows(&mut txn, indexes));
+        }
         txn.finish().unwrap();
-        assert_eq!(wanted, stored);
+        assert_eq!(documents[0], documents[1], "a transaction changes both collections or none");
         // The memory engine has what it persisted: nothing.
         assert!(stored.entries > 0 || D::describe().name == "memory");
         drop(session);
@@ -558,7 +599,15 @@ pub(crate) fn a_limit_without_a_sort_ends_the_search<D: Driver>() {
     let store = open::<D>(&dir, &fast::<D>());
     written(&store, &documents, Encoding::MsgPack);
     let filter = Filter::Field("n".parse().unwrap(), Test::Gte(Operand::Constant(FieldValue::Int(100))));
-    let spec = QuerySpec { filter, sort: Vec::new(), skip: 0, limit: Some(10), select: Vec::new(), count: false };
+    let spec = QuerySpec {
+        collection: None,
+        filter,
+        sort: Vec::new(),
+        skip: 0,
+        limit: Some(10),
+        select: Vec::new(),
+        count: false,
+    };
     let query = Query::new(&Arc::new(Planned::new(spec, Encoding::MsgPack, None)), &FieldValue::Null);
     let mut session = store.session().unwrap();
     let (mut txn, mut reads, mut rows) = (session.read().unwrap(), Reads::default(), 0);
@@ -574,6 +623,7 @@ pub(crate) fn a_value_that_is_no_document_is_an_error<D: Driver>() {
     txn.put(b"k", b"{").unwrap();
     txn.commit().unwrap();
     let spec = QuerySpec {
+        collection: None,
         filter: Filter::All(Vec::new()),
         sort: Vec::new(),
         skip: 0,

@@ -97,7 +97,7 @@ fn offered(variant: &Variant, phase: &str) -> Option<f64> {
             0.99 * (due - spread)
         }
         Amount::Count(count) => count as f64,
-        Amount::Records => variant.spec.data.as_ref()?.records as f64,
+        Amount::Records => variant.spec.collection(ops)?.records as f64,
         Amount::Background => return None,
     })
 }

@@ -4,29 +4,79 @@ use super::size::{document_length, longest, shortest, size};
 use super::view::template;
 use super::{View, document};
 use crate::grammar;
-use crate::node::Node;
+use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::catalog::EngineFacts;
-use prony_model::spec::{BytesSpec, DataSpec, Generator, KeySpec, Size, ValueSpec};
+use prony_model::spec::{BytesSpec, CollectionSpec, Generator, KeySpec, Size, ValueSpec};
 use prony_model::units::{Bytes, Fraction};
 
 /// The default value of records.
 const DEFAULT_VALUE: Bytes = Bytes::from_bytes(100);
 
-/// The records.
-pub(crate) fn data(node: &Node, problems: &mut Problems<'_>) -> Option<DataSpec> {
+/// The collections.
+pub(crate) fn data(node: &Node, problems: &mut Problems<'_>) -> Option<Vec<CollectionSpec>> {
     let view = View::new(Some(node), &grammar::DATA);
+    let Some(several) = view.get("collection").and_then(Node::table) else {
+        return Some(vec![collection(None, &view, problems)?]);
+    };
+    for entry in node.table().unwrap_or_default().iter().filter(|entry| entry.key != "collection") {
+        let message = format!("`{}` stands beside `collection`, but belongs to one collection", entry.key);
+        let problem = Problem::new(entry.key_span.clone(), message);
+        problems.add(problem.hint("write it in each `[data.collection.NAME]`"));
+    }
+    names(several, view.span(), problems);
+    let each = |entry: &Entry, problems: &mut Problems<'_>| {
+        collection(Some(entry.key.clone()), &View::new(Some(&entry.node), &grammar::COLLECTION), problems)
+    };
+    let all: Vec<Option<CollectionSpec>> = several.iter().map(|entry| each(entry, problems)).collect();
+    all.into_iter().collect()
+}
+
+/// Names of collections are names of tables in SQL, where letters of either case are the same.
+fn names(several: &[Entry], span: std::ops::Range<usize>, problems: &mut Problems<'_>) {
+    if several.is_empty() {
+        problems.add(Problem::new(span.clone(), "`collection` is empty").hint("write `[data.collection.NAME]`"));
+    }
+    if several.len() > CollectionSpec::MOST {
+        let message = format!("{} collections are too many: there can be {}", several.len(), CollectionSpec::MOST);
+        problems.add(Problem::new(span, message));
+    }
+    for (at, Entry { key, key_span, .. }) in several.iter().enumerate() {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if key.is_empty() || !key.chars().all(plain) {
+            let problem = Problem::new(key_span.clone(), format!("`{key}` is not a valid name of a collection"));
+            problems.add(problem.hint("use letters without accents, digits, `-` and `_`"));
+        }
+        if let Some(other) = several[..at].iter().find(|other| other.key.eq_ignore_ascii_case(key)) {
+            let problem =
+                Problem::new(key_span.clone(), format!("`{key}` and `{}` are the same name in SQL", other.key));
+            problems.add(problem.hint("choose names that differ in more than their case"));
+        }
+    }
+}
+
+/// Each collection, with the table in which it is written.
+pub(crate) fn places<'n, 'd>(
+    node: &'n Node,
+    data: &'d [CollectionSpec],
+) -> impl Iterator<Item = (&'n Node, &'d CollectionSpec)> {
+    let place = |name: &String| node.get("collection")?.get(name);
+    data.iter().map(move |collection| (collection.name.as_ref().and_then(place).unwrap_or(node), collection))
+}
+
+/// One collection; `view` is the table in which it is written.
+fn collection(name: Option<String>, view: &View<'_>, problems: &mut Problems<'_>) -> Option<CollectionSpec> {
     let records = view.whole("records")?;
     let value = match view.get("document") {
-        Some(_) => ValueSpec::Document(document::document(&view, problems)?),
-        None => ValueSpec::Bytes(bytes_value(&view, problems)?),
+        Some(_) => ValueSpec::Document(document::document(view, problems)?),
+        None => ValueSpec::Bytes(bytes_value(view, problems)?),
     };
     let key = match (view.get("key"), &value) {
         (Some(node), _) => key(node, records, problems)?,
         (None, value) => KeySpec::Template { parts: id_of(value), pad: 0 },
     };
-    let data = DataSpec { records, key, value };
+    let data = CollectionSpec { name, records, key, value };
     if let Some(message) = too_large(&data) {
         problems.add(Problem::new(view.get("records")?.span.clone(), message).hint("use fewer records"));
     }
@@ -56,7 +106,7 @@ fn bytes_value(view: &View<'_>, problems: &mut Problems<'_>) -> Option<BytesSpec
 }
 
 /// The least size of the records exceeds what a file can hold: offsets are 63 bits.
-fn too_large(data: &DataSpec) -> Option<String> {
+fn too_large(data: &CollectionSpec) -> Option<String> {
     let key = match &data.key {
         KeySpec::Integer { bytes } => u64::from(*bytes),
         KeySpec::Hashed { bytes, .. } => u64::from(*bytes),
@@ -134,7 +184,7 @@ fn value(node: &Node, problems: &mut Problems<'_>) -> Option<BytesSpec> {
 }
 
 /// Values too large for the machine: a value is made whole before it is stored.
-pub(crate) fn value_length(node: &Node, data: &DataSpec, memory: Bytes, problems: &mut Problems<'_>) {
+pub(crate) fn value_length(node: &Node, data: &CollectionSpec, memory: Bytes, problems: &mut Problems<'_>) {
     let longest = match &data.value {
         ValueSpec::Bytes(value) => longest(&value.bytes),
         ValueSpec::Document(document) => Bytes::from_bytes(document_length(document).1),
@@ -147,19 +197,26 @@ pub(crate) fn value_length(node: &Node, data: &DataSpec, memory: Bytes, problems
     }
 }
 
-/// Keys too large for the engine.
-pub(crate) fn key_length(node: &Node, data: &DataSpec, engine: &str, facts: &EngineFacts, problems: &mut Problems<'_>) {
+/// Keys too large for the engine; `before` says whether a byte is stored before each.
+pub(crate) fn key_length(
+    node: &Node,
+    data: &CollectionSpec,
+    before: bool,
+    (engine, facts): (&str, &EngineFacts),
+    problems: &mut Problems<'_>,
+) {
     let longest = longest_key(data);
-    if let Some(most) = facts.max_key.filter(|most| longest > *most) {
+    if let Some(most) = facts.max_key.filter(|most| longest + u64::from(before) > *most) {
         let span = node.get("key").map_or_else(|| node.span.clone(), |key| key.span.clone());
-        let problem =
-            Problem::new(span, format!("keys of {longest} bytes are too long: `{engine}` allows at most {most} bytes"));
+        let one = if before { ", one of which says to what a key belongs" } else { "" };
+        let message = format!("keys of {longest} bytes are too long: `{engine}` allows at most {most} bytes{one}");
+        let problem = Problem::new(span, message);
         problems.add(problem.hint("shorten the key, or leave the variant out with `[design] skip`"));
     }
 }
 
 /// The length of the longest key.
-pub(super) fn longest_key(data: &DataSpec) -> u64 {
+pub(super) fn longest_key(data: &CollectionSpec) -> u64 {
     match &data.key {
         KeySpec::Integer { bytes } => u64::from(*bytes),
         KeySpec::Hashed { bytes, .. } => u64::from(*bytes),

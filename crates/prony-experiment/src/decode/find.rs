@@ -37,6 +37,7 @@ fn query(node: &Node, problems: &mut Problems<'_>) -> Option<QuerySpec> {
         list.iter().map(|one| field(one, key == "sort", problems)).collect()
     };
     Some(QuerySpec {
+        collection: view.text("collection"),
         filter: match view.get("where") {
             Some(node) => fields(&[], node, problems)?,
             None => Filter::All(Vec::new()),

@@ -1,44 +1,61 @@
 //! Reads `[store] indexes`, and checks them against documents and engine.
 
+use super::collections;
 use super::data::{longest_key, longest_template};
 use super::find::field;
 use super::size::longest;
-use crate::node::Node;
-use crate::problem::{Problem, Problems, known_hint};
+use crate::node::{Entry, Node};
+use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::catalog::EngineFacts;
-use prony_model::spec::{DataSpec, Encoding, FieldPath, FieldSpec, FieldValue, Generator, StoreSpec, ValueSpec};
+use prony_model::spec::{CollectionSpec, Encoding, FieldPath, FieldSpec, FieldValue, Generator, IndexSpec, StoreSpec};
 
-/// The fields of each index.
-pub(super) fn indexes(node: Option<&Node>, problems: &mut Problems<'_>) -> Vec<Vec<FieldPath>> {
-    let mut all: Vec<Vec<FieldPath>> = Vec::new();
-    let Some((node, list)) = node.and_then(|node| Some((node, node.list()?))) else { return all };
+/// Each index as it is written, with the name of its collection where the file says it.
+fn written(node: &Node) -> Vec<(Option<&Entry>, &Node)> {
+    match node.table() {
+        Some(entries) => {
+            entries.iter().flat_map(|entry| items(&entry.node).iter().map(move |one| (Some(entry), one))).collect()
+        }
+        None => items(node).iter().map(|one| (None, one)).collect(),
+    }
+}
+
+fn items(node: &Node) -> &[Node] {
+    node.list().unwrap_or_default()
+}
+
+/// The indexes.
+pub(super) fn indexes(node: Option<&Node>, problems: &mut Problems<'_>) -> Vec<IndexSpec> {
+    let mut all: Vec<IndexSpec> = Vec::new();
+    let Some(node) = node else { return all };
+    let list = written(node);
     if list.len() > StoreSpec::MOST_INDEXES {
         let message = format!("{} indexes are too many: a store has at most {}", list.len(), StoreSpec::MOST_INDEXES);
         refuse(node, message, problems);
     }
-    for one in list {
+    for (collection, one) in list {
         let names = one.list().unwrap_or_default();
         let fields: Vec<FieldPath> = names.iter().filter_map(|name| Some(field(name, false, problems)?.0)).collect();
         let twice = fields.iter().enumerate().any(|(at, field)| fields[..at].contains(field));
+        let index = IndexSpec { collection: collection.map(|entry| entry.key.clone()), fields };
         let fault = match () {
             () if names.is_empty() => Some("an index needs a field"),
             () if twice => Some("the index has a field twice"),
-            () if all.contains(&fields) => Some("the store has this index already"),
+            () if all.contains(&index) => Some("the store has this index already"),
             () => None,
         };
         fault.into_iter().for_each(|message| refuse(one, message, problems));
-        all.push(fields);
+        all.push(index);
     }
     all
 }
 
-/// Indexes that the engine or the data do not allow.
+/// Finds the collection of each index, and refuses those that the engine or the data do not allow.
 pub(crate) fn fit(
     node: &Node,
-    store: &StoreSpec,
+    store: &mut StoreSpec,
     facts: &EngineFacts,
-    data: Option<&DataSpec>,
+    data: Option<&[CollectionSpec]>,
     problems: &mut Problems<'_>,
 ) {
     let (Some(node), false) = (node.get("indexes"), store.indexes.is_empty()) else { return };
@@ -49,26 +66,63 @@ pub(crate) fn fit(
         return;
     }
     let Some(data) = data else { return };
-    let ValueSpec::Document(document) = &data.value else {
-        let message = "indexes need documents, but the values of `[data]` are bytes without fields";
+    let places = written(node);
+    for ((entry, _), index) in places.iter().zip(&mut store.indexes) {
+        let at = entry.map_or_else(|| node.span.clone(), |entry| entry.key_span.clone());
+        match collections::found(entry.map(|entry| entry.key.as_str()), data) {
+            Ok(collection) => index.collection.clone_from(&collection.name),
+            Err(problem) => {
+                let hint = "write a table with the indexes of each collection: `indexes = { NAME = [[\"FIELD\"]] }`";
+                let problem = if entry.is_some() { problem(at) } else { Problem::new(at, SEVERAL).hint(hint) };
+                return problems.add(via(node, problem));
+            }
+        }
+    }
+    for collection in data {
+        let own: Vec<(&Node, &[FieldPath])> = places
+            .iter()
+            .zip(&store.indexes)
+            .filter(|(_, index)| index.collection == collection.name)
+            .map(|((_, at), index)| (*at, index.fields.as_slice()))
+            .collect();
+        if !own.is_empty() {
+            of_collection(node, collection, &own, (&store.engine, facts), problems);
+        }
+    }
+}
+
+/// Where indexes of several collections are one list.
+const SEVERAL: &str = "the file has several collections, and this does not say of which the indexes are";
+
+/// Refuses indexes of a collection that the engine or the documents do not allow.
+fn of_collection(
+    node: &Node,
+    data: &CollectionSpec,
+    indexes: &[(&Node, &[FieldPath])],
+    (engine, facts): (&str, &EngineFacts),
+    problems: &mut Problems<'_>,
+) {
+    let of = collections::described(data);
+    let Some(document) = data.document() else {
+        let message = format!("indexes need documents, but the values of {of} are bytes without fields");
         let problem = Problem::new(node.span.clone(), message);
-        problems.add(via(node, problem.hint("write `[data.document]` with fields instead of `value`")));
+        let hint = format!("write `{}` with fields instead of `value`", collections::section(data, "document"));
+        problems.add(via(node, problem.hint(hint)));
         return;
     };
     if facts.own_documents && document.encoding != Encoding::Json {
-        let message = format!("`{}` can index documents only if they are encoded as JSON", store.engine);
-        problems
-            .add(via(node, Problem::new(node.span.clone(), message).hint("write `encoding = \"json\"` in `[data]`")));
+        let message = format!("`{engine}` can index documents only if they are encoded as JSON");
+        let hint = format!("write `encoding = \"json\"` in {of}");
+        problems.add(via(node, Problem::new(node.span.clone(), message).hint(hint)));
         return;
     }
     let known = document.paths();
-    for (fields, at) in store.indexes.iter().zip(node.list().unwrap_or_default()) {
+    for (at, fields) in indexes {
         for field in fields.iter().filter(|field| !known.contains(field)) {
-            problems.add(via(at, unknown(field, &known, at.span.clone())));
+            problems.add(via(at, collections::unknown(field, data, &known, at.span.clone())));
         }
         for field in fields.iter().filter(|field| facts.own_documents && document.kinds(field).list) {
-            let message =
-                format!("`{}` has one entry per document in an index, and `{field}` may be a list", store.engine);
+            let message = format!("`{engine}` has one entry per document in an index, and `{field}` may be a list");
             let problem = Problem::new(at.span.clone(), message);
             problems.add(via(at, problem.hint("leave the index or the variant out")));
         }
@@ -85,8 +139,7 @@ pub(crate) fn fit(
         }
         if let Some(most) = facts.max_key.filter(|most| entry > *most) {
             let message = format!(
-                "entries of this index have up to {entry} bytes, with the document's key: `{}` allows at most {most} bytes",
-                store.engine
+                "entries of this index have up to {entry} bytes, with the document's key: `{engine}` allows at most {most} bytes"
             );
             let problem = Problem::new(at.span.clone(), message);
             problems.add(via(
@@ -95,13 +148,6 @@ pub(crate) fn fit(
             ));
         }
     }
-}
-
-/// A field that no document has.
-pub(crate) fn unknown(field: &FieldPath, known: &[FieldPath], span: std::ops::Range<usize>) -> Problem {
-    let names: Vec<String> = known.iter().map(FieldPath::to_string).collect();
-    let hint = known_hint(&field.to_string(), names.iter().map(String::as_str));
-    Problem::new(span, format!("the documents of `[data.document]` have no field `{field}`")).maybe_hint(hint)
 }
 
 fn refuse(node: &Node, message: impl Into<String>, problems: &mut Problems<'_>) {

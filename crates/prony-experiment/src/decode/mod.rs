@@ -1,6 +1,7 @@
 //! Turns the checked tree of an experiment file into plain data.
 
 mod cell;
+pub(crate) mod collections;
 pub(crate) mod compare;
 pub(crate) mod data;
 pub(crate) mod document;

@@ -18,6 +18,7 @@ const YCSB_THETA: f64 = 0.99;
 pub(crate) fn ops(action: &str, node: &Node, shape: &'static TableShape, problems: &mut Problems<'_>) -> Option<Ops> {
     let view = View::new(Some(node), shape);
     let ops = Ops {
+        collection: view.text("collection"),
         amount: amount(&view, problems),
         transaction: view.get("transaction").and_then(grouping).unwrap_or(Grouping::Each),
         order: match view.get("order") {

@@ -19,6 +19,8 @@ pub(crate) struct Placed {
     pub(crate) spec: PhaseSpec,
     /// Where the action's key is written.
     pub(crate) action: Range<usize>,
+    /// Where `collection` is written, where it is.
+    pub(crate) collection: Option<Range<usize>>,
     /// Where `transaction` is written, where it is.
     pub(crate) transaction: Option<Range<usize>>,
     /// Where `threads` is written, where it is.
@@ -65,6 +67,7 @@ pub(crate) fn phase(node: &Node, phase_limit: Option<Nanos>, problems: &mut Prob
     Some(Placed {
         spec,
         action: entry.key_span.clone(),
+        collection: inner("collection"),
         transaction: inner("transaction"),
         threads: inner("threads"),
         replicas: inner("replicas"),

@@ -1,7 +1,7 @@
 //! Declares `[store]` and `[data]`.
 
 use super::phase::EMPTY;
-use crate::shape::{Shape, TableShape, action, optional, required};
+use crate::shape::{Field, Shape, TableShape, action, optional, required};
 
 /// `[store]`.
 pub(crate) static STORE: TableShape = TableShape {
@@ -44,51 +44,79 @@ pub(crate) static STORE: TableShape = TableShape {
         ),
         optional(
             "indexes",
-            Shape::List(&Shape::List(&Shape::Text)),
+            Shape::Either(&[INDEXES, Shape::Map(&INDEXES)]),
             "none",
             "The fields of each index of the documents, such as `[[\"internal.type\"], [\"isOdd\", \"step\"]]`; the order \
-             of an index's fields is that in which its entries are sorted.",
+             of an index's fields is that in which its entries are sorted. Of several collections a table with such a list \
+             for each: `{ schools = [[\"city\"]] }`.",
         ),
     ]],
     rest: None,
 };
 
+const INDEXES: Shape = Shape::List(&Shape::List(&Shape::Text));
+
 /// `[data]`.
 pub(crate) static DATA: TableShape = TableShape {
     name: "data",
-    doc: "The records: key and value of each follow from its number and the seed.",
-    fields: &[&[
-        required("records", Shape::Whole(1, i64::MAX as u64), "How many records there are; their numbers begin at 0."),
-        optional(
-            "key",
-            Shape::Either(&[Shape::Template, Shape::Table(&KEY)]),
-            "the field `id` of `document` if it is a text with `{i}`, else \"{i}\"",
-            "How keys are made from the records' numbers: a text with `{i}`, or a generator.",
-        ),
-        optional(
-            "value",
-            Shape::Either(&[Shape::Template, Shape::Table(&VALUE)]),
-            "{ bytes = 100 }",
-            "How values are made from the records' numbers: a text, or a generator.",
-        ),
-        optional(
-            "document",
-            Shape::Map(&Shape::Field(&GENERATOR)),
-            "values are bytes",
-            "The fields of the documents that are stored as values, instead of `value`.",
-        ),
-        optional(
-            "encoding",
-            Shape::Word(&[
-                ("msgpack", "MessagePack, each field with its name"),
-                ("json", "JSON without blanks; SQLite's JSON functions read it"),
-            ]),
-            "\"msgpack\"",
-            "How documents are encoded; only with `document`.",
-        ),
-    ]],
+    doc: "The records: key and value of each follow from its number and the seed. Either all of one kind, or several \
+          collections.",
+    fields: &[&OF_DATA, &RECORD],
     rest: None,
 };
+
+static OF_DATA: [Field; 2] = [
+    action("records", COUNT, RECORDS),
+    action(
+        "collection",
+        Shape::Map(&Shape::Table(&COLLECTION)),
+        "Several collections of records, instead of the other keys: `[data.collection.schools]`. Phases name the one that \
+         they work on: `put = { collection = \"schools\" }`.",
+    ),
+];
+
+const COUNT: Shape = Shape::Whole(1, i64::MAX as u64);
+const RECORDS: &str = "How many records there are; their numbers begin at 0.";
+
+/// `[data.collection.NAME]`.
+pub(crate) static COLLECTION: TableShape = TableShape {
+    name: "collection",
+    doc: "Records of one of several collections. The name has letters, digits, `-` and `_`; random values follow from it too.",
+    fields: &[&OF_COLLECTION, &RECORD],
+    rest: None,
+};
+
+static OF_COLLECTION: [Field; 1] = [required("records", COUNT, RECORDS)];
+
+static RECORD: [Field; 4] = [
+    optional(
+        "key",
+        Shape::Either(&[Shape::Template, Shape::Table(&KEY)]),
+        "the field `id` of `document` if it is a text with `{i}`, else \"{i}\"",
+        "How keys are made from the records' numbers: a text with `{i}`, or a generator.",
+    ),
+    optional(
+        "value",
+        Shape::Either(&[Shape::Template, Shape::Table(&VALUE)]),
+        "{ bytes = 100 }",
+        "How values are made from the records' numbers: a text, or a generator.",
+    ),
+    optional(
+        "document",
+        Shape::Map(&Shape::Field(&GENERATOR)),
+        "values are bytes",
+        "The fields of the documents that are stored as values, instead of `value`.",
+    ),
+    optional(
+        "encoding",
+        Shape::Word(&[
+            ("msgpack", "MessagePack, each field with its name"),
+            ("json", "JSON without blanks; SQLite's JSON functions read it"),
+        ]),
+        "\"msgpack\"",
+        "How documents are encoded; only with `document`.",
+    ),
+];
 
 /// A table that makes the values of a document's field.
 pub(crate) static GENERATOR: TableShape = TableShape {

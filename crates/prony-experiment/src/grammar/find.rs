@@ -8,6 +8,12 @@ pub(crate) static QUERY: TableShape = TableShape {
     doc: "Which documents are found, and what of each is returned.",
     fields: &[&[
         optional(
+            "collection",
+            Shape::Text,
+            "that of the operations",
+            "The collection that is queried; `{doc.FIELD}` is of the record on which the operation works.",
+        ),
+        optional(
             "where",
             Shape::Filter(&TEST),
             "all documents",

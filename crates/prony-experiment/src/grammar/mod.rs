@@ -8,7 +8,7 @@ mod program;
 mod report;
 
 use super::shape::{Field, Shape, TableShape, optional};
-pub(crate) use data::{BYTES_TABLE, DATA, GENERATOR, KEY, LOG_NORMAL, STORE, VALUE};
+pub(crate) use data::{BYTES_TABLE, COLLECTION, DATA, GENERATOR, KEY, LOG_NORMAL, STORE, VALUE};
 pub(crate) use find::{QUERY, TEST};
 pub(crate) use phase::{
     BACKGROUND, BATCH, FIND, HOTSPOT_SHARES, MIX, ONE_IN, OPS, PAUSE_EVERY, PHASE, RATE, SCAN, SCAN_UNIFORM, SETTLE,

@@ -88,7 +88,13 @@ pub(super) static EMPTY: TableShape =
 pub(crate) static OPS: TableShape =
     TableShape { name: "operations", doc: "How operations are repeated.", fields: &[&REPEATED, &TOUCH], rest: None };
 
-static REPEATED: [Field; 10] = [
+static REPEATED: [Field; 11] = [
+    optional(
+        "collection",
+        Shape::Text,
+        "the only one",
+        "The collection whose records the operations work on, where `[data]` has several.",
+    ),
     optional("count", Shape::Whole(1, i64::MAX as u64), "one for each record", "How many operations."),
     optional("duration", Shape::Span, "`count`", "Runs as many operations as fit into this time, instead of `count`."),
     optional(

@@ -1,6 +1,8 @@
 //! Expects how many bytes the records take.
 
-use prony_model::spec::{BytesSpec, DataSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec, Size, ValueSpec};
+use prony_model::spec::{
+    BytesSpec, CollectionSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec, Size, ValueSpec,
+};
 use prony_model::units::Bytes;
 
 /// Bytes of keys and values.
@@ -13,7 +15,7 @@ pub struct DataBytes {
 }
 
 /// Bytes of all keys and values of one pass.
-pub fn data_bytes(data: &DataSpec) -> DataBytes {
+pub fn data_bytes(data: &CollectionSpec) -> DataBytes {
     let records = data.records as f64;
     let key = match &data.key {
         KeySpec::Integer { bytes } => f64::from(*bytes),

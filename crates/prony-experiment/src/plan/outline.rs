@@ -43,7 +43,7 @@ pub struct VariantOutline {
     pub blocks: Blocks,
     /// Trials at the greatest number of blocks; a baseline has more than blocks.
     pub trials: u32,
-    /// Records of one pass over the data; 0 without data.
+    /// Records of all collections; 0 without data.
     pub records: u64,
     /// Bytes of all keys and values; an expectation where lengths are drawn.
     pub data_bytes: f64,
@@ -90,7 +90,7 @@ pub fn outline(experiment: &Experiment) -> Outline {
 }
 
 fn variant_outline(experiment: &Experiment, variant: &Variant, trials: u32) -> VariantOutline {
-    let data = variant.spec.data.as_ref();
+    let data = &variant.spec.data;
     VariantOutline {
         variant: variant.id,
         levels: levels(experiment, variant, |_| true),
@@ -98,8 +98,8 @@ fn variant_outline(experiment: &Experiment, variant: &Variant, trials: u32) -> V
         baseline: variant.baseline,
         blocks: variant.blocks,
         trials,
-        records: data.map_or(0, |data| data.records),
-        data_bytes: data.map_or(0.0, |data| data_bytes(data).mean),
+        records: data.iter().map(|collection| collection.records).sum(),
+        data_bytes: data.iter().map(|collection| data_bytes(collection).mean).sum(),
         phases: variant.spec.phases.iter().map(|phase| phase.name.clone()).collect(),
         no_verdict: no_verdict(experiment, variant),
     }

@@ -32,7 +32,7 @@ put  = {}
 "#;
 
 fn documents(text: &str) -> DocumentSpec {
-    match &sound(text).variants()[0].spec.data.as_ref().unwrap().value {
+    match &sound(text).variants()[0].spec.data[0].value {
         ValueSpec::Document(document) => document.clone(),
         other => panic!("{other:?}"),
     }
@@ -61,7 +61,7 @@ fn fields_of_documents_are_read_in_order() {
 #[test]
 fn keys_are_made_from_the_field_id() {
     let experiment = sound(DOCUMENTS);
-    let key = format!("{:?}", experiment.variants()[0].spec.data.as_ref().unwrap().key);
+    let key = format!("{:?}", experiment.variants()[0].spec.data[0].key);
     assert_eq!(key, r#"Template { parts: ["/path/", "/"], pad: 0 }"#);
 }
 
@@ -199,9 +199,9 @@ fn queries_are_read_with_their_operands() {
         .flat_map(|find| find.queries.iter().map(|query| format!("{query:?}")))
         .collect();
     insta::assert_snapshot!(queries.join("\n"), @r#"
-    QuerySpec { filter: Field(FieldPath(["stepStr"]), In([Document(FieldPath(["stepStr"]))])), sort: [], skip: 0, limit: None, select: [FieldPath(["step"]), FieldPath(["inner", "created"])], count: false }
-    QuerySpec { filter: All([Field(FieldPath(["isOdd"]), In([Document(FieldPath(["isOdd"]))])), Field(FieldPath(["step"]), Gte(Document(FieldPath(["step"]))))]), sort: [SortKey { field: FieldPath(["step"]), descending: false }, SortKey { field: FieldPath(["inner", "created"]), descending: true }], skip: 1, limit: Some(10), select: [], count: false }
-    QuerySpec { filter: All([Any([All([Field(FieldPath(["inner", "created"]), Lt(Constant(Text("2020-06-01")))), Field(FieldPath(["inner", "created"]), Exists(true))]), All([All([Field(FieldPath(["step"]), In([Constant(Int(1)), Constant(Float(2.5))])), Field(FieldPath(["step"]), Between(Constant(Int(0)), Document(FieldPath(["step"]))))])])]), Field(FieldPath(["stepStr"]), Prefix(Constant(Text("1"))))]), sort: [], skip: 0, limit: None, select: [], count: true }
+    QuerySpec { collection: None, filter: Field(FieldPath(["stepStr"]), In([Document(FieldPath(["stepStr"]))])), sort: [], skip: 0, limit: None, select: [FieldPath(["step"]), FieldPath(["inner", "created"])], count: false }
+    QuerySpec { collection: None, filter: All([Field(FieldPath(["isOdd"]), In([Document(FieldPath(["isOdd"]))])), Field(FieldPath(["step"]), Gte(Document(FieldPath(["step"]))))]), sort: [SortKey { field: FieldPath(["step"]), descending: false }, SortKey { field: FieldPath(["inner", "created"]), descending: true }], skip: 1, limit: Some(10), select: [], count: false }
+    QuerySpec { collection: None, filter: All([Any([All([Field(FieldPath(["inner", "created"]), Lt(Constant(Text("2020-06-01")))), Field(FieldPath(["inner", "created"]), Exists(true))]), All([All([Field(FieldPath(["step"]), In([Constant(Int(1)), Constant(Float(2.5))])), Field(FieldPath(["step"]), Between(Constant(Int(0)), Document(FieldPath(["step"]))))])])]), Field(FieldPath(["stepStr"]), Prefix(Constant(Text("1"))))]), sort: [], skip: 0, limit: None, select: [], count: true }
     "#);
 }
 
@@ -274,7 +274,7 @@ fn faults_of_queries_name_their_place() {
         8:30 `x` has no test
     8:39 `or` is empty, so no document fits
     { touch = false }
-        8:16 unknown key `touch` | known: `where`, `sort`, `skip`, `limit`, `select`, `count`
+        8:16 unknown key `touch` | known: `collection`, `where`, `sort`, `skip`, `limit`, `select`, `count`
     "#);
 }
 

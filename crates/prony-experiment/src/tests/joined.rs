@@ -30,7 +30,7 @@ fn at(n: u32) -> Experiment {
 }
 
 fn records(experiment: &Experiment, variant: usize) -> u64 {
-    experiment.variants()[variant].spec.data.as_ref().map_or(0, |data| data.records)
+    experiment.variants()[variant].spec.data.first().map_or(0, |data| data.records)
 }
 
 #[test]

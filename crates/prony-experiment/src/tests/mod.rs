@@ -1,6 +1,7 @@
 //! Tests whole files through `parse` and `check`, with invented engines.
 
 mod background;
+mod collections;
 mod documents;
 mod floors;
 mod joined;
@@ -82,7 +83,7 @@ impl EngineCatalog for Engines {
 }
 
 /// Every file without faults of these tests, by name.
-pub(crate) fn samples() -> [(&'static str, &'static str); 10] {
+pub(crate) fn samples() -> [(&'static str, &'static str); 11] {
     [
         ("cache", sound::CACHE),
         ("sourcing", sound::SOURCING),
@@ -91,6 +92,7 @@ pub(crate) fn samples() -> [(&'static str, &'static str); 10] {
         ("phases", phases::PHASES),
         ("documents", documents::DOCUMENTS),
         ("queries", documents::QUERIES),
+        ("collections", collections::COLLECTIONS),
         ("store", templates::STORE),
         ("program", templates::PROGRAM),
         ("branches", templates::BRANCHES),

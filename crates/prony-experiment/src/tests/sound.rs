@@ -100,7 +100,7 @@ fn the_cache_of_the_design_is_read_in_full() {
     assert_eq!(phases[2].action.ops().unwrap().transaction, Grouping::Single);
     let each = experiment.variants().iter().find(|variant| variant.baseline).unwrap();
     assert_eq!(each.spec.phases[0].action.ops().unwrap().transaction, Grouping::Each);
-    let data = each.spec.data.as_ref().unwrap();
+    let data = &each.spec.data[0];
     assert_eq!(data.key, KeySpec::Template { parts: vec![String::new(), String::new()], pad: 0 });
     let ValueSpec::Bytes(value) = &data.value else { panic!("{data:?}") };
     assert_eq!(value.bytes, Size::Fixed(Bytes::from_bytes(128)));
@@ -120,7 +120,7 @@ fn sourcing_of_the_design_is_read_in_full() {
     assert_eq!(ops.transaction, Grouping::Batch(50));
     assert_eq!(ops.pause.unwrap().time, Nanos::from_millis(3));
     assert_eq!(small.spec.limits.trial, Some(Nanos::from_secs(1800)));
-    assert_eq!(small.spec.data.as_ref().unwrap().records, 1000);
+    assert_eq!(small.spec.data[0].records, 1000);
     assert_eq!(small.stratum, experiment.variants()[11].stratum, "memory and lmdb at the same size and chunking");
 }
 
@@ -185,7 +185,7 @@ fn the_command_line_changes_levels_blocks_and_seed() {
     assert_eq!(experiment.seed(), 99);
     let blocks: Vec<u32> = experiment.variants().iter().map(|variant| variant.blocks.max).collect();
     assert_eq!(blocks, [2, 4], "a level with fewer blocks of its own keeps them");
-    let keys: Vec<&KeySpec> = experiment.variants().iter().map(|v| &v.spec.data.as_ref().unwrap().key).collect();
+    let keys: Vec<&KeySpec> = experiment.variants().iter().map(|v| &v.spec.data[0].key).collect();
     assert_eq!(keys[1], &KeySpec::Template { parts: vec!["7y-".into(), String::new()], pad: 0 });
 }
 
@@ -241,12 +241,12 @@ pause = "3 s"
     let spec = &experiment.variants()[0].spec;
     let lines: Vec<String> = spec.phases.iter().map(|phase| format!("{:?}", phase.action)).collect();
     insta::assert_snapshot!(format!("{:?}\n{}", spec.data, lines.join("\n")), @r#"
-    Some(DataSpec { records: 9, key: Template { parts: ["k", ""], pad: 4 }, value: Bytes(BytesSpec { bytes: Fixed(Bytes(0)), compressible: Fraction(0.0), prefix: ["v ", ""] }) })
-    Mix(MixSpec { ops: Ops { amount: Duration(Nanos(2000000000)), transaction: Each, order: Latest { theta: 0.99 }, replicas: None, threads: 4, share: Equal, pause: None, rate: Some(Arrivals { rate: PerSecond(200.0), poisson: true }), sample: OneIn(100), touch: false }, weights: MixWeights { read: 95.0, update: 0.0, insert: 5.0, scan: 0.0, read_modify_write: 0.0, delete: 0.0 }, scan_length: UniformTo(10) })
-    Scan(ScanSpec { ops: Ops { amount: Count(1), transaction: Each, order: Shuffled, replicas: None, threads: 1, share: Equal, pause: None, rate: None, sample: Every, touch: true }, length: None })
-    Scan(ScanSpec { ops: Ops { amount: Count(7), transaction: Each, order: Hotspot { records: Fraction(0.2), operations: Fraction(0.8) }, replicas: None, threads: 1, share: Equal, pause: None, rate: None, sample: Every, touch: true }, length: Some(Fixed(5)) })
+    [CollectionSpec { name: None, records: 9, key: Template { parts: ["k", ""], pad: 4 }, value: Bytes(BytesSpec { bytes: Fixed(Bytes(0)), compressible: Fraction(0.0), prefix: ["v ", ""] }) }]
+    Mix(MixSpec { ops: Ops { collection: None, amount: Duration(Nanos(2000000000)), transaction: Each, order: Latest { theta: 0.99 }, replicas: None, threads: 4, share: Equal, pause: None, rate: Some(Arrivals { rate: PerSecond(200.0), poisson: true }), sample: OneIn(100), touch: false }, weights: MixWeights { read: 95.0, update: 0.0, insert: 5.0, scan: 0.0, read_modify_write: 0.0, delete: 0.0 }, scan_length: UniformTo(10) })
+    Scan(ScanSpec { ops: Ops { collection: None, amount: Count(1), transaction: Each, order: Shuffled, replicas: None, threads: 1, share: Equal, pause: None, rate: None, sample: Every, touch: true }, length: None })
+    Scan(ScanSpec { ops: Ops { collection: None, amount: Count(7), transaction: Each, order: Hotspot { records: Fraction(0.2), operations: Fraction(0.8) }, replicas: None, threads: 1, share: Equal, pause: None, rate: None, sample: Every, touch: true }, length: Some(Fixed(5)) })
     Settle(SettleSpec { quiet: Nanos(1000000000), within: Nanos(600000000000), cpu: Fraction(0.02), bytes: Bytes(1000000), of: ["cpu", "written", "disk"], beside: ["dirty"] })
-    Update(Ops { amount: Records, transaction: Each, order: Zipfian { theta: 0.5 }, replicas: None, threads: 1, share: Equal, pause: Some(PauseEvery { every: 10, time: Nanos(1000000) }), rate: Some(Arrivals { rate: PerSecond(50.0), poisson: false }), sample: None, touch: true })
+    Update(Ops { collection: None, amount: Records, transaction: Each, order: Zipfian { theta: 0.5 }, replicas: None, threads: 1, share: Equal, pause: Some(PauseEvery { every: 10, time: Nanos(1000000) }), rate: Some(Arrivals { rate: PerSecond(50.0), poisson: false }), sample: None, touch: true })
     Pause(Nanos(3000000000))
     "#);
 }

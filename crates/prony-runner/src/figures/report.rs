@@ -197,6 +197,7 @@ mod tests {
             rate: None,
             sample: Sampling::Every,
             touch: true,
+            collection: None,
         };
         let background = Some(Action::Get(Ops { amount: Amount::Background, ..ops.clone() }));
         PhaseSpec { name: "write".to_owned(), timed: true, action: Action::Put(ops), background, limit: None }

@@ -481,8 +481,9 @@ fn wrong_total(spec: &TrialSpec, phase: &PhaseSpec, report: &PhaseReport) -> Opt
 
 /// How many operations a phase will do, where that is known beforehand.
 fn total_operations(spec: &TrialSpec, phase: &PhaseSpec) -> Option<u64> {
-    match phase.action.ops()?.amount {
-        Amount::Records => spec.data.as_ref().map(|data| data.records),
+    let ops = phase.action.ops()?;
+    match ops.amount {
+        Amount::Records => spec.collection(ops).map(|collection| collection.records),
         Amount::Count(count) => Some(count),
         Amount::Duration(_) | Amount::Background => None,
     }

@@ -7,7 +7,8 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan::plan;
 use prony_model::catalog::Anywhere;
 use prony_model::number;
-use prony_model::spec::DataSpec;
+use prony_model::spec::CollectionSpec;
+use prony_model::units::Bytes;
 
 use super::run::OverrideArguments;
 use super::{Answer, Output, say};
@@ -28,9 +29,12 @@ pub struct Arguments {
     /// The file's format
     #[arg(long, value_enum, default_value = "ndjson")]
     to: Format,
-    /// Number of records to write; default: all
+    /// Number of records to write, of each collection; default: all
     #[arg(long, value_name = "N", value_parser = count)]
     records: Option<u64>,
+    /// Collection to write, where `[data]` has several; default: all, each line of JSON with the name of its collection
+    #[arg(long, value_name = "NAME")]
+    collection: Option<String>,
     #[command(flatten)]
     overrides: OverrideArguments,
     /// File to write; default: standard output
@@ -58,24 +62,52 @@ fn count(text: &str) -> Result<u64, String> {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let experiment = load::experiment(&arguments.file, &arguments.overrides.read()?, &Anywhere)?;
     let (data, seed) = only_data(&experiment)?;
+    let chosen = arguments.chosen(data)?;
     let written = match &arguments.output {
-        None => arguments.write(data, seed, &mut output.data()),
+        None => arguments.write(&chosen, seed, &mut output.data()),
         Some(path) => OutputFiles::of(None, [&arguments.file])
             .open(path, Present::Replaced)?
-            .write(|out| arguments.write(data, seed, out)),
+            .write(|out| arguments.write(&chosen, seed, out)),
     };
     written.map(|()| Answer::Yes)
 }
 
 impl Arguments {
-    fn write(&self, data: &DataSpec, seed: u64, out: &mut dyn Write) -> Result<(), Error> {
+    /// The collections to write.
+    fn chosen<'d>(&self, data: &'d [CollectionSpec]) -> Result<Vec<&'d CollectionSpec>, Error> {
+        let wanted = |collection: &&CollectionSpec| self.collection.is_none() || collection.name == self.collection;
+        let chosen: Vec<&CollectionSpec> = data.iter().filter(wanted).collect();
+        let names: Vec<String> = data.iter().filter_map(|collection| collection.name.clone()).collect();
+        let known = names.join("`, `");
+        match &self.collection {
+            Some(name) if names.is_empty() => refuse(
+                &format!("there is no collection `{name}`: the records have no name"),
+                "leave `--collection` out",
+            ),
+            Some(name) if chosen.is_empty() => {
+                refuse(&format!("unknown collection `{name}`"), &format!("known: `{known}`"))
+            }
+            None if chosen.len() > 1 && self.to == Format::Csv => refuse(
+                &format!("the records of {} collections have different columns", chosen.len()),
+                &format!("choose one with `--collection`: `{known}`"),
+            ),
+            _ => Ok(chosen),
+        }
+    }
+
+    fn write(&self, chosen: &[&CollectionSpec], seed: u64, out: &mut dyn Write) -> Result<(), Error> {
         let form = match self.to {
             Format::Ndjson => Form::Ndjson,
             Format::Csv => Form::Csv,
         };
-        let count = self.records.unwrap_or(data.records);
-        let bytes = data::write(data, seed, count, form, out).map_err(|e| self.failed(e))?;
-        say(&format!("{bytes}: {}\n", number::count(count, "record")));
+        let (mut bytes, mut all) = (0, 0);
+        for collection in chosen {
+            let label = collection.name.as_deref().filter(|_| chosen.len() > 1);
+            let count = self.records.unwrap_or(collection.records);
+            let written = data::write(collection, seed, count, (form, label), out).map_err(|e| self.failed(e))?;
+            (bytes, all) = (bytes + written.as_bytes(), all + count);
+        }
+        say(&format!("{}: {}\n", Bytes::from_bytes(bytes), number::count(all, "record")));
         Ok(())
     }
 
@@ -89,10 +121,11 @@ fn refuse<T>(message: &str, hint: &str) -> Result<T, Error> {
     Err(Error::Arguments { message: message.to_owned(), hint: hint.to_owned() })
 }
 
-/// The one specification of data that all variants share, and the seed of the first block.
-fn only_data(experiment: &Experiment) -> Result<(&DataSpec, u64), Error> {
-    let mut different: Vec<&DataSpec> = Vec::new();
-    for data in experiment.variants().iter().filter_map(|variant| variant.spec.data.as_ref()) {
+/// The collections that all variants share, and the seed of the first block.
+fn only_data(experiment: &Experiment) -> Result<(&[CollectionSpec], u64), Error> {
+    let mut different: Vec<&[CollectionSpec]> = Vec::new();
+    for data in experiment.variants().iter().map(|variant| variant.spec.data.as_slice()).filter(|data| !data.is_empty())
+    {
         if !different.contains(&data) {
             different.push(data);
         }

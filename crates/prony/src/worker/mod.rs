@@ -179,11 +179,11 @@ mod tests {
                 "do": "plan", "version": version, "seed": 5, "dir": self.dir.path(), "replica": 1, "throughput": 1_000_000,
                 "spec": {
                     "subject": { "store": { "engine": engine, "durability": null, "options": {} } },
-                    "data": {
+                    "data": [{
                         "records": 500,
                         "key": { "integer": { "bytes": 8 } },
                         "value": { "bytes": { "bytes": { "fixed": 50 }, "compressible": 0.0, "prefix": [] } },
-                    },
+                    }],
                     "phases": [phase("write", json!({ "put": ops })), phase("check", json!("verify"))],
                     "limits": { "memory": null, "cpus": null, "pids": null, "trial": null, "phase": null },
                 },

@@ -43,6 +43,33 @@ fn documents_are_written_as_they_are_stored() {
 }
 
 #[test]
+fn collections_are_written_one_after_the_other_or_one_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = "[store]\nengine = \"memory\"\n[data.collection.schools]\nrecords = 3\ndocument = { id = \"/{i}/\" }\n\
+                [data.collection.blobs]\nrecords = 2\nvalue = \"v{i}\"\n[[phase]]\nname = \"write\"\n\
+                put = { collection = \"blobs\" }\n";
+    std::fs::write(dir.path().join("e.toml"), file).unwrap();
+    let all = prony(&dir, &["e.toml", "--records", "1"]);
+    let lines = "{\"collection\":\"schools\",\"document\":{\"id\":\"/0/\"}}\n\
+                 {\"collection\":\"blobs\",\"key\":\"0\",\"value\":\"v0\"}\n";
+    assert_eq!(text(&all.stdout), lines);
+    assert!(text(&all.stderr).contains("2 records"), "{}", text(&all.stderr));
+    let one = prony(&dir, &["e.toml", "--to", "csv", "--collection", "schools"]);
+    assert_eq!(text(&one.stdout), "id\r\n/0/\r\n/1/\r\n/2/\r\n");
+    for (args, said) in [
+        (
+            &["--to", "csv"][..],
+            "the records of 2 collections have different columns\nhint: choose one with `--collection`",
+        ),
+        (&["--collection", "school"], "unknown collection `school`\nhint: known: `schools`, `blobs`"),
+    ] {
+        let output = prony(&dir, &[&["e.toml"][..], args].concat());
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{args:?}");
+        assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn wrong_options_and_files_without_records_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("e.toml"), "[program.x]\ncommand = \"true\"\n").unwrap();

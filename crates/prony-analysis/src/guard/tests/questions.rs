@@ -21,7 +21,7 @@ fn answers_to_different_questions_do_not_differ() {
     assert_eq!(differ(&drawn, &asked(Amount::Count(10), Order::Uniform, 4)), 0, "other clients draw other records");
     assert_eq!(differ(&drawn, &asked(Amount::Count(20), Order::Uniform, 1)), 0, "more of them");
     let mut other_data = drawn.clone();
-    other_data.data.as_mut().unwrap().records = 2000;
+    other_data.data[0].records = 2000;
     assert_eq!(differ(&drawn, &other_data), 0, "other data");
     let mut scan = drawn.clone();
     scan.phases[0].action = Action::Scan(ScanSpec { ops: ops(Amount::Count(10)), length: None });
@@ -44,7 +44,7 @@ fn answers_of_queries_differ_though_documents_are_encoded_differently() {
     let (a, b) = (answered("lines:aa", 10), answered("lines:ab", 10));
     let asked = |encoding, records| {
         let mut spec = spec("lmdb");
-        let data = spec.data.as_mut().unwrap();
+        let data = &mut spec.data[0];
         data.records = records;
         data.value = ValueSpec::Document(DocumentSpec { fields: Vec::new(), encoding });
         let find = FindSpec { ops: ops(Amount::Records), queries: Vec::new() };

@@ -172,7 +172,7 @@ fn panic_of_the_background_ends_the_phase() {
 fn panic_of_the_phase_ends_its_background() {
     let plan = beside(Action::Update(ops(Order::Shuffled)), get(Order::Uniform));
     let mut plan =
-        Plan { spec: prony_model::spec::TrialSpec { data: Some(super::fake::data(400)), ..plan.spec }, ..plan };
+        Plan { spec: prony_model::spec::TrialSpec { data: vec![super::fake::data(400)], ..plan.spec }, ..plan };
     plan.spec.phases[1].background = Some(Action::Get(background(ops(Order::Uniform))));
     let _ = run::<true>(&option(plan, "lie", OptionValue::Text("put".to_owned())));
 }

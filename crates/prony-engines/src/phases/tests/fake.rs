@@ -9,8 +9,8 @@ use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
 use prony_model::reading::Reading;
 use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{
-    Action, Amount, BytesSpec, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, OptionValue, Order, PhaseSpec,
-    Sampling, Sharing, Size, StoreSpec, Subject, TrialSpec, ValueSpec,
+    Action, Amount, BytesSpec, CollectionSpec, Durability, Grouping, KeySpec, Limits, Ops, OptionValue, Order,
+    PhaseSpec, Sampling, Sharing, Size, StoreSpec, Subject, TrialSpec, ValueSpec,
 };
 use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_workload::Records;
@@ -263,8 +263,9 @@ impl Write for FakeTxn<'_> {
     }
 }
 
-pub(super) fn data(records: u64) -> DataSpec {
-    DataSpec {
+pub(super) fn data(records: u64) -> CollectionSpec {
+    CollectionSpec {
+        name: None,
         records,
         key: KeySpec::Integer { bytes: 8 },
         value: ValueSpec::Bytes(BytesSpec {
@@ -292,6 +293,7 @@ pub(in crate::phases) fn ops(order: Order) -> Ops {
         rate: None,
         sample: Sampling::None,
         touch: true,
+        collection: None,
     }
 }
 
@@ -310,7 +312,7 @@ pub(super) fn plan(records: u64, actions: impl IntoIterator<Item = Action>) -> P
         queue: None,
         spec: TrialSpec {
             subject: Subject::Store(store),
-            data: Some(data(records)),
+            data: vec![data(records)],
             phases: actions.into_iter().enumerate().map(phase).collect(),
             limits: Limits::default(),
         },

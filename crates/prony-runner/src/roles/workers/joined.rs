@@ -163,6 +163,7 @@ mod tests {
             rate: None,
             sample: Sampling::Every,
             touch: true,
+            collection: None,
         };
         ops(&mut all);
         Action::Get(all)

@@ -37,7 +37,7 @@ fn scripted(
         limit: None,
     };
     let phases = actions.iter().enumerate().map(phase).collect();
-    let spec = TrialSpec { subject: Subject::Store(store), data: None, phases, limits: Limits::default() };
+    let spec = TrialSpec { subject: Subject::Store(store), data: Vec::new(), phases, limits: Limits::default() };
     let sampler = Sampler::start(vec![Root::subject(std::process::id(), "worker")], Settings::default()).unwrap();
     let mut log = Log::default();
     let mut observation = Observation::new(&spec, &sampler, "/nowhere".into(), 0, &mut log);

@@ -1,0 +1,117 @@
+//! Finds the collections that phases and indexes name.
+
+use std::ops::Range;
+
+use super::phase::Placed;
+use crate::problem::{Problem, Problems, known_hint};
+use prony_model::spec::{Action, CollectionSpec, FieldPath};
+
+/// A table of the file that describes a collection: `[data]`, or `[data.collection.NAME]`, or a table in it.
+pub(super) fn section(collection: &CollectionSpec, table: &str) -> String {
+    let of = collection.name.as_ref().map(|name| format!(".collection.{name}")).unwrap_or_default();
+    let inner = if table.is_empty() { String::new() } else { format!(".{table}") };
+    format!("[data{of}{inner}]")
+}
+
+/// The table that describes a collection, in quotes.
+pub(super) fn described(collection: &CollectionSpec) -> String {
+    format!("`{}`", section(collection, ""))
+}
+
+/// The collection with this name, or without a name the only one; else a problem, which needs a place.
+pub(super) fn found<'d>(
+    name: Option<&str>,
+    data: &'d [CollectionSpec],
+) -> Result<&'d CollectionSpec, impl FnOnce(Range<usize>) -> Problem + use<>> {
+    let found = match (name, data) {
+        (None, [only]) => Some(only),
+        (None, _) => None,
+        (Some(name), _) => data.iter().find(|collection| collection.name.as_deref() == Some(name)),
+    };
+    let names: Vec<String> = data.iter().filter_map(|collection| collection.name.clone()).collect();
+    let name = name.map(str::to_owned);
+    found.ok_or(move |at| match name {
+        None => Problem::new(at, "the file has several collections, and this does not say which one it works on")
+            .hint(format!("write `collection = \"{}\"`", names.first().map_or("NAME", String::as_str))),
+        Some(name) if names.is_empty() => {
+            let message = format!("there is no collection `{name}`: the records of `[data]` have no name");
+            Problem::new(at, message).hint("leave `collection` out, or write `[data.collection.NAME]`")
+        }
+        Some(name) => {
+            let hint = known_hint(&name, names.iter().map(String::as_str));
+            Problem::new(at, format!("unknown collection `{name}`")).maybe_hint(hint)
+        }
+    })
+}
+
+/// A field that no document has.
+pub(crate) fn unknown(
+    field: &FieldPath,
+    data: &CollectionSpec,
+    known: &[FieldPath],
+    span: std::ops::Range<usize>,
+) -> Problem {
+    let names: Vec<String> = known.iter().map(FieldPath::to_string).collect();
+    let hint = known_hint(&field.to_string(), names.iter().map(String::as_str));
+    let section = section(data, "document");
+    Problem::new(span, format!("the documents of `{section}` have no field `{field}`")).maybe_hint(hint)
+}
+
+/// Finds the collections of the phases' operations and queries.
+pub(crate) fn settle(phases: &mut [Placed], data: &[CollectionSpec], problems: &mut Problems<'_>) {
+    for placed in phases {
+        let own = placed.collection.clone().unwrap_or_else(|| placed.action.clone());
+        let beside = placed.background.clone().unwrap_or_else(|| own.clone());
+        let actions = std::iter::once((&mut placed.spec.action, own));
+        for (action, at) in actions.chain(placed.spec.background.iter_mut().map(|action| (action, beside.clone()))) {
+            let Some(ops) = action.ops_mut() else { continue };
+            match found(ops.collection.as_deref(), data) {
+                Ok(collection) => ops.collection.clone_from(&collection.name),
+                Err(problem) => {
+                    problems.add(problem(at));
+                    continue;
+                }
+            }
+            queries(action, at, data, problems);
+        }
+    }
+}
+
+/// Queries are over documents, and name fields that these have: any other field finds nothing.
+fn queries(action: &mut Action, at: Range<usize>, data: &[CollectionSpec], problems: &mut Problems<'_>) {
+    let Action::Find(find) = action else { return };
+    let page = data.iter().find(|collection| collection.name == find.ops.collection);
+    for query in &mut find.queries {
+        let queried = match query.collection.as_deref() {
+            None => page,
+            named => match found(named, data) {
+                Ok(collection) => Some(collection),
+                Err(problem) => {
+                    problems.add(problem(at.clone()));
+                    return;
+                }
+            },
+        };
+        let (Some(page), Some(queried)) = (page, queried) else { return };
+        query.collection.clone_from(&queried.name);
+        let compared = query.compared();
+        let page = Some((page, compared)).filter(|(_, compared)| !compared.is_empty());
+        for (collection, fields) in std::iter::once((queried, query.fields())).chain(page) {
+            let Some(document) = collection.document() else {
+                problems.add(no_documents(collection, at));
+                return;
+            };
+            let known = document.paths();
+            for field in fields.into_iter().filter(|field| !known.contains(field)) {
+                problems.add(unknown(field, collection, &known, at.clone()));
+            }
+        }
+    }
+}
+
+fn no_documents(collection: &CollectionSpec, at: Range<usize>) -> Problem {
+    let message =
+        format!("`find` needs documents, but the values of {} are bytes without fields", described(collection));
+    Problem::new(at, message)
+        .hint(format!("write `{}` with fields instead of `value`", section(collection, "document")))
+}

@@ -1,0 +1,196 @@
+//! Tests `[data.collection.NAME]`, and what names collections.
+
+use super::{faults, sound};
+use prony_model::spec::{Action, TrialSpec};
+
+pub(super) const COLLECTIONS: &str = r#"
+[factors]
+engine = ["lmdb", "sqlite", "memory"]
+[factors.indexes]
+none   = {}
+single = { students = [["n"], ["age", "n"]], schools = [["city"]] }
+
+[store]
+engine  = "{engine}"
+indexes = "{indexes}"
+
+[data.collection.schools]
+records  = 100
+encoding = "json"
+document = { id = "school {i}", city = { words = 1, vocabulary = 9 } }
+
+[data.collection.students]
+records  = 10_000
+key      = { integer = 8 }
+encoding = "json"
+document = { n = { sequence = 0 }, age = { uniform = [6, 19] } }
+
+[data.collection.log]
+records = 5
+
+[[phase]]
+name = "load"
+put  = { collection = "students", transaction = { batch = 100 } }
+
+[[phase]]
+name = "schools"
+put  = { collection = "schools" }
+background = { get = { collection = "students" } }
+
+[[phase]]
+name = "find"
+
+[phase.find]
+collection = "schools"
+
+[[phase.find.query]]
+where = { city = "{doc.city}" }
+
+[[phase.find.query]]
+collection = "students"
+where = { age = { gte = 10 } }
+limit = 5
+
+[[phase]]
+name   = "verify"
+verify = {}
+"#;
+
+fn spec(text: &str) -> TrialSpec {
+    sound(text).variants()[1].spec.clone()
+}
+
+#[test]
+fn collections_are_read_with_what_names_them() {
+    let spec = spec(COLLECTIONS);
+    let data: Vec<_> = spec.data.iter().map(|each| (each.name.as_deref(), each.records)).collect();
+    assert_eq!(data, [(Some("schools"), 100), (Some("students"), 10_000), (Some("log"), 5)]);
+    let indexes: Vec<_> = spec.data.iter().map(|each| spec.subject.store().unwrap().indexes_of(each).len()).collect();
+    assert_eq!(indexes, [1, 2, 0]);
+    let named: Vec<_> = spec
+        .phases
+        .iter()
+        .flat_map(|phase| phase.actions())
+        .filter_map(|action| action.ops().map(|ops| (action.name(), ops.collection.as_deref())))
+        .collect();
+    let [schools, students] = [Some("schools"), Some("students")];
+    assert_eq!(named, [("put", students), ("put", schools), ("get", students), ("find", schools)]);
+    let Action::Find(find) = &spec.phases[2].action else { panic!("{:?}", spec.phases[2]) };
+    let queried: Vec<_> = find.queries.iter().map(|query| query.collection.as_deref()).collect();
+    assert_eq!(queried, [schools, students]);
+}
+
+#[test]
+fn one_collection_with_a_name_needs_no_other_mention() {
+    let text = "[store]\nengine = \"lmdb\"\nindexes = [[\"x\"]]\n[data.collection.pages]\nrecords = 9\ndocument = { x = \
+                1 }\n[[phase]]\nname = \"w\"\nput = {}\n[[phase]]\nname = \"f\"\nfind = { query = { where = { x = 1 } } }\n";
+    let spec = sound(text).variants()[0].spec.clone();
+    let pages = Some("pages".to_owned());
+    assert!(spec.phases.iter().all(|phase| phase.action.ops().unwrap().collection == pages));
+    assert_eq!(spec.subject.store().unwrap().indexes[0].collection, pages);
+    assert_eq!(spec.collection(spec.phases[1].action.ops().unwrap()).unwrap().records, 9);
+}
+
+#[test]
+fn faults_of_collections_name_their_place() {
+    let of = |from: &str, to: &str| {
+        assert!(COLLECTIONS.contains(from), "{from}");
+        let all = faults(&COLLECTIONS.replacen(from, to, 1));
+        format!("{to}\n    {}", all.lines().next().unwrap_or_default())
+    };
+    let all = [
+        of("collection = \"students\", trans", "trans"),
+        of("{ collection = \"schools\" }", "{ collection = \"school\" }"),
+        of("get = { collection = \"students\" }", "get = {}"),
+        of("collection = \"students\"\nwhere", "collection = \"pupils\"\nwhere"),
+        of("age = { gte = 10 }", "city = \"x\""),
+        of("\"{doc.city}\"", "\"{doc.age}\""),
+        of("collection = \"students\"\nwhere = { age = { gte = 10 } }", "collection = \"log\""),
+        of("[data.collection.log]", "[data.collection.Schools]"),
+        of("[data.collection.log]", "[data.collection.\"a b\"]"),
+        of("[data.collection.schools]", "[data]\nrecords = 3\n[data.collection.schools]"),
+        of("[data.collection.schools]", "[data]\nkey = \"{i}\"\n[data.collection.schools]"),
+        of("schools = [[\"city\"]]", "school = [[\"city\"]]"),
+        of("schools = [[\"city\"]]", "log = [[\"city\"]]"),
+        of("schools = [[\"city\"]]", "schools = [[\"age\"]]"),
+        of("records = 5\n", "value = \"x\"\n"),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    trans
+        28:1 the file has several collections, and this does not say which one it works on | write `collection = "schools"`
+    { collection = "school" }
+        32:23 unknown collection `school` | did you mean `schools`?
+    get = {}
+        33:16 the file has several collections, and this does not say which one it works on | write `collection = "schools"`
+    collection = "pupils"
+    where
+        39:14 unknown collection `pupils` | known: `schools`, `students`, `log`
+    city = "x"
+        39:14 the documents of `[data.collection.students.document]` have no field `city` | known: `n`, `age`
+    "{doc.age}"
+        39:14 the documents of `[data.collection.schools.document]` have no field `age` | known: `id`, `city`
+    collection = "log"
+        39:14 `find` needs documents, but the values of `[data.collection.log]` are bytes without fields | write `[data.collection.log.document]` with fields instead of `value`
+    [data.collection.Schools]
+        23:18 `Schools` and `schools` are the same name in SQL | choose names that differ in more than their case
+    [data.collection."a b"]
+        23:18 `a b` is not a valid name of a collection | use letters without accents, digits, `-` and `_`
+    [data]
+    records = 3
+    [data.collection.schools]
+        14:7 `data` takes one of `records` and `collection`, not both
+    [data]
+    key = "{i}"
+    [data.collection.schools]
+        13:1 `key` stands beside `collection`, but belongs to one collection | write it in each `[data.collection.NAME]`
+    school = [["city"]]
+        6:46 unknown collection `school` | did you mean `schools`?
+    log = [["city"]]
+        6:10 indexes need documents, but the values of `[data.collection.log]` are bytes without fields | write `[data.collection.log.document]` with fields instead of `value`
+    schools = [["age"]]
+        6:57 the documents of `[data.collection.schools.document]` have no field `age` | known: `id`, `city`
+    value = "x"
+
+        23:1 `collection` needs the key `records` | how many records there are; their numbers begin at 0
+    "#);
+}
+
+#[test]
+fn names_of_collections_are_needed_where_there_are_several() {
+    let list = COLLECTIONS.replace("none   = {}", "none   = [[\"n\"]]");
+    insta::assert_snapshot!(faults(&list).lines().next().unwrap_or_default(), @r#"5:10 the file has several collections, and this does not say of which the indexes are | write a table with the indexes of each collection: `indexes = { NAME = [["FIELD"]] }`"#);
+    let unnamed =
+        "[store]\nengine = \"lmdb\"\n[data]\nrecords = 9\n[[phase]]\nname = \"w\"\nput = { collection = \"x\" }\n";
+    insta::assert_snapshot!(faults(unnamed), @"7:22 there is no collection `x`: the records of `[data]` have no name | leave `collection` out, or write `[data.collection.NAME]`");
+    insta::assert_snapshot!(faults(&unnamed.replace("records = 9", "key = \"{i}\"")), @"3:1 `data` needs one of `records`, `collection`");
+}
+
+#[test]
+fn keys_leave_room_for_the_byte_of_their_collection() {
+    let of = |collection: &str, hashed: u32| {
+        faults(&format!(
+            "[store]\nengine = \"lmdb\"\n[data{collection}]\nrecords = 9\nkey = {{ hashed = {hashed} }}\n\
+             [data.collection.b]\nrecords = 1\n[[phase]]\nname = \"w\"\nput = {{ collection = \"b\" }}\n"
+        ))
+    };
+    assert_eq!(of(".collection.a", 510), "no faults");
+    assert_eq!(
+        of(".collection.a", 511),
+        "5:7 keys of 511 bytes are too long: `lmdb` allows at most 511 bytes, one of which says to what a key belongs | \
+         shorten the key, or leave the variant out with `[design] skip`"
+    );
+}
+
+#[test]
+fn a_put_replaces_only_documents_of_its_own_collection() {
+    let of = |second: &str| {
+        faults(&format!(
+            "[store]\nengine = \"fjall\"\nindexes = {{ a = [[\"x\"]] }}\n[data.collection.a]\nrecords = 9\n\
+             document = {{ x = 1 }}\n[data.collection.b]\nrecords = 9\n[[phase]]\nname = \"1\"\n\
+             put = {{ collection = \"b\" }}\n[[phase]]\nname = \"2\"\nput = {{ collection = \"a\" }}\n[[phase]]\n\
+             name = \"3\"\nupdate = {{ collection = \"{second}\" }}\n"
+        ))
+    };
+    assert_eq!(of("b"), "no faults");
+    assert!(of("a").contains("cannot read inside a write transaction"), "{}", of("a"));
+}
