@@ -8,6 +8,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::key::KeySpec;
 use crate::units::{Bytes, Fraction};
 
 /// A value of a document, as JSON and MessagePack know them. Dates are texts after RFC 3339 in UTC, all of one length,
@@ -261,10 +262,38 @@ pub enum Generator {
         /// The least and the largest number of items, and each between them, equally likely.
         items: (u64, u64),
     },
+    /// The key of a record of a collection: text, or a number where keys are [`KeySpec::Integer`].
+    Reference(Box<ReferenceSpec>),
     /// A list of these, one item each.
     Items(Vec<Generator>),
     /// Nested fields.
     Fields(Vec<FieldSpec>),
+}
+
+/// To which record a field refers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReferenceSpec {
+    /// The name of its collection.
+    pub collection: String,
+    /// How many records that has: the numbers below are referred to.
+    pub records: u64,
+    /// How its keys are made; never raw bytes of a hash, which are no text.
+    pub key: KeySpec,
+    /// Which of the records.
+    pub distribution: Distribution,
+}
+
+/// Which record a field refers to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribution {
+    /// Any, equally likely.
+    #[default]
+    Uniform,
+    /// Any, those with low numbers more likely, with YCSB's exponent.
+    Zipfian,
+    /// Each in turn: record `n` refers to the one with the number `n % records`.
+    Cycle,
 }
 
 impl Generator {
@@ -344,11 +373,13 @@ impl Kinds {
             Generator::Cycle(values) => values.iter().for_each(|value| self.add_value(value.at(path))),
             _ if !path.is_empty() => self.missing = true,
             Generator::Sequence { .. } | Generator::Uniform(..) | Generator::Zipfian(..) => self.number = true,
+            Generator::Reference(reference) if matches!(reference.key, KeySpec::Integer { .. }) => self.number = true,
             Generator::List { .. } | Generator::Items(_) => self.list = true,
             Generator::Template(_)
             | Generator::Text { .. }
             | Generator::Words { .. }
             | Generator::Uuid
+            | Generator::Reference(_)
             | Generator::Date { .. } => self.text = true,
         }
     }

@@ -10,6 +10,7 @@ pub mod error;
 pub mod event;
 pub mod finding;
 pub mod format;
+mod key;
 pub mod latency;
 pub mod metric;
 pub mod number;

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use super::key::{Keys, seed_of};
 use super::numbered_text::Text;
 use super::size::SizeDraw;
 use super::value::fill_to_share;
 use super::zipf::Zipfian;
 use prony_model::random::{GOLDEN, Purpose, Stream, derive, mix, unit};
-use prony_model::spec::{DocumentSpec, Encoding, FieldSpec, FieldValue, Generator};
+use prony_model::spec::{
+    Distribution, DocumentSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec, ReferenceSpec,
+};
 
 /// YCSB's exponent.
 const THETA: f64 = 0.99;
@@ -25,8 +28,10 @@ pub(super) struct Documents {
 }
 
 impl Documents {
-    pub(super) fn new(spec: &DocumentSpec, seed: u64) -> Self {
-        Self { seed: derive(seed, Purpose::Value, 0), fields: fields(&spec.fields), encoding: spec.encoding }
+    /// Documents of a collection, from its seed and that of the trial, from which the seeds of other collections follow.
+    pub(super) fn new(spec: &DocumentSpec, seed: u64, of_trial: u64) -> Self {
+        let fields = fields(&spec.fields, of_trial);
+        Self { seed: derive(seed, Purpose::Value, 0), fields, encoding: spec.encoding }
     }
 
     /// A version of a record's document: 0 as first written, 1, 2 ... as updated.
@@ -79,10 +84,10 @@ struct Field {
     present: f64,
 }
 
-fn fields(specs: &[FieldSpec]) -> Vec<Field> {
+fn fields(specs: &[FieldSpec], of_trial: u64) -> Vec<Field> {
     let field = |spec: &FieldSpec| Field {
         name: spec.name.as_str().into(),
-        value: Made::new(&spec.value),
+        value: Made::new(&spec.value, of_trial),
         present: spec.present.get(),
     };
     specs.iter().map(field).collect()
@@ -102,12 +107,13 @@ enum Made {
     Uuid,
     Date { from: i64, span: u64 },
     List { of: Box<Made>, least: u64, span: u64 },
+    Reference(Box<Reference>),
     Items(Vec<Made>),
     Fields(Vec<Field>),
 }
 
 impl Made {
-    fn new(spec: &Generator) -> Self {
+    fn new(spec: &Generator, of_trial: u64) -> Self {
         match spec {
             Generator::Constant(value) => Self::Constant(value.clone()),
             Generator::Template(parts) => Self::Template(Text::new(parts, 0)),
@@ -127,10 +133,54 @@ impl Made {
             Generator::Uuid => Self::Uuid,
             Generator::Date { from, to } => Self::Date { from: *from, span: span(*from, *to) },
             Generator::List { of, items: (least, most) } => {
-                Self::List { of: Box::new(Self::new(of)), least: *least, span: most - least + 1 }
+                Self::List { of: Box::new(Self::new(of, of_trial)), least: *least, span: most - least + 1 }
             }
-            Generator::Items(items) => Self::Items(items.iter().map(Self::new).collect()),
-            Generator::Fields(specs) => Self::Fields(fields(specs)),
+            Generator::Reference(reference) => Self::Reference(Box::new(Reference::new(reference, of_trial))),
+            Generator::Items(items) => Self::Items(items.iter().map(|item| Self::new(item, of_trial)).collect()),
+            Generator::Fields(specs) => Self::Fields(fields(specs, of_trial)),
+        }
+    }
+}
+
+/// Keys of another collection, and which of them documents have.
+#[derive(Clone, Debug)]
+struct Reference {
+    keys: Keys,
+    /// Keys are numbers.
+    is_number: bool,
+    pick: Pick,
+}
+
+#[derive(Clone, Debug)]
+enum Pick {
+    Uniform(u64),
+    Zipfian(Zipfian),
+    Cycle(u64),
+}
+
+impl Reference {
+    fn new(spec: &ReferenceSpec, of_trial: u64) -> Self {
+        Self {
+            keys: Keys::new(&spec.key, seed_of(Some(&spec.collection), of_trial)),
+            is_number: matches!(spec.key, KeySpec::Integer { .. }),
+            pick: match spec.distribution {
+                Distribution::Uniform => Pick::Uniform(spec.records),
+                Distribution::Zipfian => Pick::Zipfian(Zipfian::new(spec.records, THETA)),
+                Distribution::Cycle => Pick::Cycle(spec.records),
+            },
+        }
+    }
+
+    /// What the record with this number refers to.
+    fn value(&self, number: u64, mut stream: Stream) -> FieldValue {
+        let to = match &self.pick {
+            Pick::Uniform(records) => stream.below(*records),
+            Pick::Zipfian(ranks) => ranks.rank(stream.unit()),
+            Pick::Cycle(records) => number % records,
+        };
+        match self.is_number {
+            true => FieldValue::Int(to as i64),
+            false => FieldValue::Text(written(|out| self.keys.write(to, out))),
         }
     }
 }
@@ -186,6 +236,7 @@ impl Draw {
                 let items = least + stream.below(*span);
                 FieldValue::List((0..items as usize).map(|index| self.inner(index).value(of)).collect())
             }
+            Made::Reference(reference) => reference.value(self.number, stream),
             Made::Items(items) => {
                 let item = |(index, item): (usize, &Made)| self.inner(index).value(item);
                 FieldValue::List(items.iter().enumerate().map(item).collect())
@@ -258,7 +309,9 @@ fn date(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_model::spec::Size;
+    use crate::Records;
+    use crate::tests::{deviation, gray};
+    use prony_model::spec::{CollectionSpec, Size, ValueSpec};
     use prony_model::units::{Bytes, Fraction};
     use proptest::prelude::*;
 
@@ -267,7 +320,7 @@ mod tests {
     }
 
     fn document(fields: Vec<FieldSpec>) -> Documents {
-        Documents::new(&DocumentSpec { fields, encoding: Encoding::Json }, 7)
+        Documents::new(&DocumentSpec { fields, encoding: Encoding::Json }, 7, 3)
     }
 
     fn json(documents: &Documents, number: u64) -> String {
@@ -301,6 +354,82 @@ mod tests {
         );
     }
 
+    fn reference(key: KeySpec, records: u64, distribution: Distribution) -> Generator {
+        Generator::Reference(Box::new(ReferenceSpec { collection: "others".to_owned(), records, key, distribution }))
+    }
+
+    fn any_key() -> impl Strategy<Value = KeySpec> {
+        prop_oneof![
+            (0u8..4).prop_map(|pad| KeySpec::Template { parts: vec!["ü/".into(), String::new()], pad }),
+            Just(KeySpec::Integer { bytes: 4 }),
+            (20u16..40).prop_map(|bytes| KeySpec::Hashed { prefix: "k".into(), bytes, hex: true }),
+        ]
+    }
+
+    fn any_distribution() -> impl Strategy<Value = Distribution> {
+        prop::sample::select(vec![Distribution::Uniform, Distribution::Zipfian, Distribution::Cycle])
+    }
+
+    proptest! {
+        /// The keys of the collection that is referred to, as a store of this seed has them.
+        #[test]
+        fn references_are_keys_of_the_other_collection(
+            key in any_key(), records in 1u64..50, distribution in any_distribution(), seed: u64,
+        ) {
+            let value = ValueSpec::Document(DocumentSpec {
+                fields: vec![field("to", reference(key.clone(), records, distribution))],
+                encoding: Encoding::Json,
+            });
+            let of = |name: &str, value: ValueSpec, key: KeySpec| {
+                let spec = CollectionSpec { name: Some(name.to_owned()), records, key, value };
+                Records::new(&spec, seed)
+            };
+            let target = of("others", value.clone(), key.clone());
+            let own = of("own", value, KeySpec::Integer { bytes: 8 });
+            let mut bytes = Vec::new();
+            let keys: Vec<FieldValue> = (0..records).map(|number| {
+                target.key(number, &mut bytes);
+                match key {
+                    KeySpec::Integer { .. } => FieldValue::Int(number as i64),
+                    _ => FieldValue::Text(String::from_utf8(bytes.clone()).unwrap()),
+                }
+            }).collect();
+            for number in 0..3 * records {
+                let document = own.document(number, 0).unwrap();
+                let to = document.at(&["to"]).unwrap();
+                prop_assert!(keys.contains(to), "{to:?}");
+                prop_assert_eq!(&own.document(number, 0).unwrap(), &document);
+                if distribution == Distribution::Cycle {
+                    prop_assert_eq!(to, &keys[(number % records) as usize]);
+                    let updated = own.document(number, 5).unwrap();
+                    prop_assert_eq!(updated.at(&["to"]), Some(to));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn references_follow_their_distribution() {
+        const RECORDS: u64 = 10;
+        let counts = |distribution, version| {
+            let key = KeySpec::Integer { bytes: 8 };
+            let documents = document(vec![field("to", reference(key, RECORDS, distribution))]);
+            let mut counts = vec![0u64; RECORDS as usize];
+            for number in 0..10_000 {
+                let document = documents.document(number, version);
+                let Some(FieldValue::Int(to)) = document.at(&["to"]) else { panic!("{document:?}") };
+                counts[*to as usize] += 1;
+            }
+            counts
+        };
+        let uniform = counts(Distribution::Uniform, 0);
+        assert!(deviation(&uniform, &[0.1; 10]).abs() < 4.0, "{uniform:?}");
+        assert_ne!(uniform, counts(Distribution::Uniform, 1), "an update refers to another record");
+        let zipfian = counts(Distribution::Zipfian, 0);
+        assert!(deviation(&zipfian, &gray(RECORDS, THETA, RECORDS)).abs() < 4.0, "{zipfian:?}");
+        assert_eq!(counts(Distribution::Cycle, 0), [1000; 10]);
+    }
+
     fn any_generator() -> impl Strategy<Value = Generator> {
         let plain = prop_oneof![
             Just(Generator::Constant(FieldValue::Null)),
@@ -313,6 +442,11 @@ mod tests {
             (0u64..300).prop_map(|bytes| text_of(bytes, 0.5)),
             (0u64..6, 1u64..9_999).prop_map(|(count, vocabulary)| Generator::Words { count, vocabulary }),
             Just(Generator::Uuid),
+            (any_key(), 1u64..99, any_distribution()).prop_map(|(key, records, distribution)| reference(
+                key,
+                records,
+                distribution
+            )),
             (-1_000_000i64..1_000_000).prop_map(|from| Generator::Date { from, to: from + 86_400 }),
         ];
         plain.prop_recursive(3, 12, 4, |inner| {

@@ -4,11 +4,17 @@ use super::numbered_text::Text;
 use super::permutation::Feistel;
 use prony_model::random::{GOLDEN, Purpose, derive, mix, unmix};
 use prony_model::spec::KeySpec;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Bits of the key that a bijection of the number fills: all there are up to 64, an even count.
 pub(super) fn hash_bits(prefix: usize, bytes: u16, hex: bool) -> u32 {
     let rest = usize::from(bytes).saturating_sub(prefix).min(16) as u32;
     (rest * if hex { 4 } else { 8 }).min(64)
+}
+
+/// The seed of a collection's keys and values, from that of the trial.
+pub(super) fn seed_of(name: Option<&str>, seed: u64) -> u64 {
+    name.map_or(seed, |name| xxh3_64_with_seed(name.as_bytes(), seed))
 }
 
 /// Keys of one experiment and seed.

@@ -1,11 +1,10 @@
 //! Keys and values of records, by number.
 
 use super::document::Documents;
-use super::key::Keys;
+use super::key::{Keys, seed_of};
 use super::key_order::KeyOrder;
 use super::value::Values;
 use prony_model::spec::{CollectionSpec, Encoding, FieldValue, ValueSpec};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The records of an experiment: keys and values as pure functions of number and seed.
 #[derive(Clone, Debug)]
@@ -28,10 +27,10 @@ impl Records {
     /// Those of a collection with a name have a seed of their own, so that fields of the same generator differ between two
     /// collections, and stay as they are if another collection is added.
     pub fn new(spec: &CollectionSpec, seed: u64) -> Self {
-        let seed = seed_of(spec.name.as_deref(), seed);
+        let (seed, of_trial) = (seed_of(spec.name.as_deref(), seed), seed);
         let values = match &spec.value {
             ValueSpec::Bytes(bytes) => Kind::Bytes(Values::new(bytes, seed)),
-            ValueSpec::Document(document) => Kind::Document(Documents::new(document, seed)),
+            ValueSpec::Document(document) => Kind::Document(Documents::new(document, seed, of_trial)),
         };
         Self { count: spec.records, keys: Keys::new(&spec.key, seed), values }
     }
@@ -99,11 +98,6 @@ impl Records {
     pub(super) fn key_order(&self) -> KeyOrder {
         KeyOrder::new(self.keys.clone(), self.count)
     }
-}
-
-/// The seed of a collection.
-fn seed_of(name: Option<&str>, seed: u64) -> u64 {
-    name.map_or(seed, |name| xxh3_64_with_seed(name.as_bytes(), seed))
 }
 
 #[cfg(test)]

@@ -190,7 +190,7 @@ fn json(columns: [Column; 2], shown: [String; 2], label: Option<&str>) -> String
 #[cfg(test)]
 mod tests {
     use prony_experiment::plan::data_bytes;
-    use prony_model::spec::Encoding;
+    use prony_model::spec::{Distribution, Encoding, ReferenceSpec};
     use prony_model::units::Fraction;
 
     use super::*;
@@ -249,6 +249,11 @@ mod tests {
         }
     }
 
+    fn reference(key: KeySpec) -> Generator {
+        let (collection, distribution) = ("other".to_owned(), Distribution::Uniform);
+        Generator::Reference(Box::new(ReferenceSpec { collection, records: 50_000, key, distribution }))
+    }
+
     fn nested(encoding: Encoding) -> CollectionSpec {
         let inner = FieldSpec {
             name: "type".to_owned(),
@@ -293,6 +298,8 @@ mod tests {
                             compressible: Fraction::new(0.6).unwrap(),
                         },
                     ),
+                    ("text key", reference(numbered("/of the other/"))),
+                    ("number", reference(KeySpec::Integer { bytes: 4 })),
                     ("list", Generator::List { of: Box::new(Generator::Uniform(200, 250)), items: (0, 9) }),
                 ],
                 encoding,

@@ -1,8 +1,9 @@
 //! Reads `[data]` of one variant.
 
+use super::View;
+use super::document::{self, Known};
 use super::size::{document_length, longest, shortest, size};
 use super::view::template;
-use super::{View, document};
 use crate::grammar;
 use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
@@ -18,7 +19,8 @@ const DEFAULT_VALUE: Bytes = Bytes::from_bytes(100);
 pub(crate) fn data(node: &Node, problems: &mut Problems<'_>) -> Option<Vec<CollectionSpec>> {
     let view = View::new(Some(node), &grammar::DATA);
     let Some(several) = view.get("collection").and_then(Node::table) else {
-        return Some(vec![collection(None, &view, problems)?]);
+        let known = Known { sound: Vec::new(), faulty: Vec::new() };
+        return Some(vec![collection(None, &view, Some(&known), problems)?]);
     };
     for entry in node.table().unwrap_or_default().iter().filter(|entry| entry.key != "collection") {
         let message = format!("`{}` stands beside `collection`, but belongs to one collection", entry.key);
@@ -26,10 +28,18 @@ pub(crate) fn data(node: &Node, problems: &mut Problems<'_>) -> Option<Vec<Colle
         problems.add(problem.hint("write it in each `[data.collection.NAME]`"));
     }
     names(several, view.span(), problems);
-    let each = |entry: &Entry, problems: &mut Problems<'_>| {
-        collection(Some(entry.key.clone()), &View::new(Some(&entry.node), &grammar::COLLECTION), problems)
+    let each = |entry: &Entry, known: Option<&Known>, problems: &mut Problems<'_>| {
+        collection(Some(entry.key.clone()), &View::new(Some(&entry.node), &grammar::COLLECTION), known, problems)
     };
-    let all: Vec<Option<CollectionSpec>> = several.iter().map(|entry| each(entry, problems)).collect();
+    let mut known = Known { sound: Vec::new(), faulty: Vec::new() };
+    for entry in several {
+        // What is wrong is reported below, where references are read too.
+        match each(entry, None, &mut Problems::new("")) {
+            Some(sound) => known.sound.push(sound),
+            None => known.faulty.push(entry.key.clone()),
+        }
+    }
+    let all: Vec<_> = several.iter().map(|entry| each(entry, Some(&known), problems)).collect();
     all.into_iter().collect()
 }
 
@@ -66,10 +76,15 @@ pub(crate) fn places<'n, 'd>(
 }
 
 /// One collection; `view` is the table in which it is written.
-fn collection(name: Option<String>, view: &View<'_>, problems: &mut Problems<'_>) -> Option<CollectionSpec> {
+fn collection(
+    name: Option<String>,
+    view: &View<'_>,
+    known: Option<&Known>,
+    problems: &mut Problems<'_>,
+) -> Option<CollectionSpec> {
     let records = view.whole("records")?;
     let value = match view.get("document") {
-        Some(_) => ValueSpec::Document(document::document(view, problems)?),
+        Some(_) => ValueSpec::Document(document::document(view, known, problems)?),
         None => ValueSpec::Bytes(bytes_value(view, problems)?),
     };
     let key = match (view.get("key"), &value) {
@@ -205,7 +220,7 @@ pub(crate) fn key_length(
     (engine, facts): (&str, &EngineFacts),
     problems: &mut Problems<'_>,
 ) {
-    let longest = longest_key(data);
+    let longest = longest_key(&data.key, data.records);
     if let Some(most) = facts.max_key.filter(|most| longest + u64::from(before) > *most) {
         let span = node.get("key").map_or_else(|| node.span.clone(), |key| key.span.clone());
         let one = if before { ", one of which says to what a key belongs" } else { "" };
@@ -216,11 +231,11 @@ pub(crate) fn key_length(
 }
 
 /// The length of the longest key.
-pub(super) fn longest_key(data: &CollectionSpec) -> u64 {
-    match &data.key {
+pub(super) fn longest_key(key: &KeySpec, records: u64) -> u64 {
+    match key {
         KeySpec::Integer { bytes } => u64::from(*bytes),
         KeySpec::Hashed { bytes, .. } => u64::from(*bytes),
-        KeySpec::Template { parts, pad } => longest_template(parts, *pad, data.records),
+        KeySpec::Template { parts, pad } => longest_template(parts, *pad, records),
     }
 }
 

@@ -1,27 +1,29 @@
 //! Reads `document` of `[data]`.
 
-use super::View;
 use super::size::size;
 use super::view::{template, unescaped};
+use super::{View, collections};
 use crate::calendar::seconds;
 use crate::grammar;
 use crate::node::{Entry, Node, Value};
 use crate::problem::{Problem, Problems};
 use crate::validate::{is_generator, via};
-use prony_model::spec::{DocumentSpec, Encoding, FieldSpec, FieldValue, Generator};
+use prony_model::spec::{
+    CollectionSpec, Distribution, DocumentSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec, ReferenceSpec,
+};
 use prony_model::units::Fraction;
 
 /// How many different words there are where the file does not say.
 const VOCABULARY: u64 = 10_000;
 
-/// The documents; `view` is `[data]`.
-pub(super) fn document(view: &View<'_>, problems: &mut Problems<'_>) -> Option<DocumentSpec> {
+/// The documents; `view` is the table of a collection.
+pub(super) fn document(view: &View<'_>, known: Option<&Known>, problems: &mut Problems<'_>) -> Option<DocumentSpec> {
     if view.get("value").is_some() {
         let problem = Problem::new(view.key_span("document"), "`data` takes one of `value` and `document`, not both");
         problems.add(problem.label(view.key_span("value"), "`value` stands"));
     }
     let node = view.get("document")?;
-    let fields = fields(node, problems)?;
+    let fields = fields(node, known, problems)?;
     if fields.is_empty() {
         problems
             .add(Problem::new(node.span.clone(), "the documents have no fields").hint("write `name = value` in it"));
@@ -33,7 +35,7 @@ pub(super) fn document(view: &View<'_>, problems: &mut Problems<'_>) -> Option<D
     Some(DocumentSpec { fields, encoding })
 }
 
-fn fields(node: &Node, problems: &mut Problems<'_>) -> Option<Vec<FieldSpec>> {
+fn fields(node: &Node, known: Option<&Known>, problems: &mut Problems<'_>) -> Option<Vec<FieldSpec>> {
     let mut all = Vec::new();
     for Entry { key, key_span, node } in node.table()? {
         if key.is_empty() || key.contains('.') {
@@ -45,32 +47,34 @@ fn fields(node: &Node, problems: &mut Problems<'_>) -> Option<Vec<FieldSpec>> {
         let present = generator.and_then(|view| view.share("present"));
         all.push(FieldSpec {
             name: key.clone(),
-            value: value(node, problems)?,
+            value: value(node, known, problems)?,
             present: present.unwrap_or(Fraction::ONE),
         });
     }
     Some(all)
 }
 
-fn value(node: &Node, problems: &mut Problems<'_>) -> Option<Generator> {
+fn value(node: &Node, known: Option<&Known>, problems: &mut Problems<'_>) -> Option<Generator> {
     match &node.value {
         Value::Text(_) => template(node).map(text),
-        Value::List(items) => items.iter().map(|one| item(one, problems)).collect::<Option<_>>().map(Generator::Items),
-        Value::Table(_) if is_generator(node, &grammar::GENERATOR) => {
-            generator(&View::new(Some(node), &grammar::GENERATOR), problems)
+        Value::List(items) => {
+            items.iter().map(|one| item(one, known, problems)).collect::<Option<_>>().map(Generator::Items)
         }
-        Value::Table(_) => fields(node, problems).map(Generator::Fields),
+        Value::Table(_) if is_generator(node, &grammar::GENERATOR) => {
+            generator(&View::new(Some(node), &grammar::GENERATOR), known, problems)
+        }
+        Value::Table(_) => fields(node, known, problems).map(Generator::Fields),
         _ => constant(node).map(Generator::Constant),
     }
 }
 
 /// An item of a list, which is always there.
-fn item(node: &Node, problems: &mut Problems<'_>) -> Option<Generator> {
+fn item(node: &Node, known: Option<&Known>, problems: &mut Problems<'_>) -> Option<Generator> {
     if let Some(entry) = node.entry("present").filter(|_| is_generator(node, &grammar::GENERATOR)) {
         let problem = Problem::new(entry.key_span.clone(), "`present` has no effect on an item of a list");
         problems.add(via(node, problem.hint("write the number of items as `items = [LEAST, MOST]`")));
     }
-    value(node, problems)
+    value(node, known, problems)
 }
 
 /// A text without a number is a constant.
@@ -91,8 +95,16 @@ fn constant(node: &Node) -> Option<FieldValue> {
     }
 }
 
-fn generator(view: &View<'_>, problems: &mut Problems<'_>) -> Option<Generator> {
-    for (key, owner) in [("step", "sequence"), ("compressible", "text"), ("vocabulary", "words"), ("items", "list")] {
+const OWNERS: [(&str, &str); 5] = [
+    ("step", "sequence"),
+    ("compressible", "text"),
+    ("vocabulary", "words"),
+    ("items", "list"),
+    ("distribution", "reference"),
+];
+
+fn generator(view: &View<'_>, known: Option<&Known>, problems: &mut Problems<'_>) -> Option<Generator> {
+    for (key, owner) in OWNERS {
         view.needs(key, owner, problems);
     }
     let (action, node) = grammar::GENERATOR.actions().into_iter().find_map(|key| Some((key, view.get(key)?)))?;
@@ -108,8 +120,9 @@ fn generator(view: &View<'_>, problems: &mut Problems<'_>) -> Option<Generator> 
             Generator::Words { count: view.whole("words")?, vocabulary: view.whole("vocabulary").unwrap_or(VOCABULARY) }
         }
         "date" => pair(node, action, date, problems).map(|(from, to)| Generator::Date { from, to })?,
-        "list" => list(view, node, problems)?,
-        "fields" => Generator::Fields(fields(node, problems)?),
+        "list" => list(view, node, known, problems)?,
+        "reference" => reference(view, node, known, problems)?,
+        "fields" => Generator::Fields(fields(node, known, problems)?),
         "template" => text(template(node)?),
         "constant" => Generator::Constant(constant(node)?),
         _ => Generator::Uuid,
@@ -137,8 +150,43 @@ fn random_text(view: &View<'_>, node: &Node, problems: &mut Problems<'_>) -> Opt
     Some(Generator::Text { bytes: size(node, problems)?, compressible })
 }
 
-fn list(view: &View<'_>, node: &Node, problems: &mut Problems<'_>) -> Option<Generator> {
-    let of = Box::new(item(node, problems)?);
+/// The collections to which documents may refer.
+pub(super) struct Known {
+    /// Those without faults, but for references in their documents.
+    pub(super) sound: Vec<CollectionSpec>,
+    /// The names of the others, whose faults are reported where they are.
+    pub(super) faulty: Vec<String>,
+}
+
+/// A reference; any value where the collections are not known yet.
+fn reference(view: &View<'_>, node: &Node, known: Option<&Known>, problems: &mut Problems<'_>) -> Option<Generator> {
+    let Some(known) = known else { return Some(Generator::Constant(FieldValue::Null)) };
+    let name = unescaped(node)?;
+    if known.faulty.contains(&name) {
+        return None;
+    }
+    let to = match collections::found(Some(&name), &known.sound) {
+        Ok(to) => to,
+        Err(problem) => {
+            problems.add(via(node, problem(node.span.clone())));
+            return None;
+        }
+    };
+    if matches!(to.key, KeySpec::Hashed { hex: false, .. }) {
+        let problem = Problem::new(node.span.clone(), format!("the keys of `{name}` are bytes, which are no text"));
+        problems.add(via(node, problem.hint("write `hex = true` in its `key`")));
+    }
+    let distribution = match view.plain("distribution") {
+        Some("zipfian") => Distribution::Zipfian,
+        Some("cycle") => Distribution::Cycle,
+        _ => Distribution::Uniform,
+    };
+    let (records, key) = (to.records, to.key.clone());
+    Some(Generator::Reference(Box::new(ReferenceSpec { collection: name, records, key, distribution })))
+}
+
+fn list(view: &View<'_>, node: &Node, known: Option<&Known>, problems: &mut Problems<'_>) -> Option<Generator> {
+    let of = Box::new(item(node, known, problems)?);
     let items = match view.get("items") {
         None => (1, 1),
         Some(items) => match items.list() {

@@ -8,7 +8,9 @@ use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::catalog::EngineFacts;
-use prony_model::spec::{CollectionSpec, Encoding, FieldPath, FieldSpec, FieldValue, Generator, IndexSpec, StoreSpec};
+use prony_model::spec::{
+    CollectionSpec, Encoding, FieldPath, FieldSpec, FieldValue, Generator, IndexSpec, KeySpec, StoreSpec,
+};
 
 /// Each index as it is written, with the name of its collection where the file says it.
 fn written(node: &Node) -> Vec<(Option<&Entry>, &Node)> {
@@ -127,7 +129,7 @@ fn of_collection(
             problems.add(via(at, problem.hint("leave the index or the variant out")));
         }
         let widest = Widest { records: data.records };
-        let (mut entry, mut entries) = (1 + longest_key(data), 1u64);
+        let (mut entry, mut entries) = (1 + longest_key(&data.key, data.records), 1u64);
         for (bytes, items) in fields.iter().map(|field| widest.at(&document.fields, &field.0)) {
             (entry, entries) = (entry.saturating_add(bytes), entries.saturating_mul(items));
         }
@@ -193,6 +195,8 @@ impl Widest {
             Generator::Words { count, .. } => text(count.saturating_mul(11)),
             Generator::Uuid => text(36),
             Generator::Date { .. } => text(20),
+            Generator::Reference(to) if matches!(to.key, KeySpec::Integer { .. }) => (NUMBER, 1),
+            Generator::Reference(to) => text(longest_key(&to.key, to.records)),
             Generator::List { of, items: (_, most) } => (self.made(of).0, (*most).max(1)),
             Generator::Items(items) => (widest(items.iter().map(|item| self.made(item))).0, items.len().max(1) as u64),
             Generator::Fields(_) => (1, 1),

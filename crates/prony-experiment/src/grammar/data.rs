@@ -170,6 +170,21 @@ pub(crate) static GENERATOR: TableShape = TableShape {
             "How many items a `list` has, or the least and the largest number.",
         ),
         action(
+            "reference",
+            Shape::Text,
+            "The key of a record of the collection with this name: text, or a number if its keys are `integer`.",
+        ),
+        optional(
+            "distribution",
+            Shape::Word(&[
+                ("uniform", "any record, all equally likely"),
+                ("zipfian", "any record, those with low numbers more likely, with the exponent 0.99"),
+                ("cycle", "each record in turn"),
+            ]),
+            "\"uniform\"",
+            "Which record a `reference` is to; with `uniform` and `zipfian` an update changes it.",
+        ),
+        action(
             "fields",
             Shape::Map(&Shape::Field(&GENERATOR)),
             "Nested fields, where one of them has a name of this table.",

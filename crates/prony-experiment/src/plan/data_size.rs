@@ -17,11 +17,7 @@ pub struct DataBytes {
 /// Bytes of all keys and values of one pass.
 pub fn data_bytes(data: &CollectionSpec) -> DataBytes {
     let records = data.records as f64;
-    let key = match &data.key {
-        KeySpec::Integer { bytes } => f64::from(*bytes),
-        KeySpec::Hashed { bytes, .. } => f64::from(*bytes),
-        KeySpec::Template { parts, pad } => template_bytes(parts, *pad, data.records),
-    };
+    let key = key_bytes(&data.key, data.records);
     let value = match &data.value {
         ValueSpec::Bytes(BytesSpec { bytes, compressible, prefix }) => {
             let prefix = if prefix.is_empty() { 0.0 } else { template_bytes(prefix, 0, data.records) };
@@ -37,6 +33,15 @@ pub fn data_bytes(data: &CollectionSpec) -> DataBytes {
         _ => 1.0,
     };
     DataBytes { mean: records * (key + value.mean), least: records * (key + value.mean) * remains }
+}
+
+/// Mean length of a key.
+fn key_bytes(key: &KeySpec, records: u64) -> f64 {
+    match key {
+        KeySpec::Integer { bytes } => f64::from(*bytes),
+        KeySpec::Hashed { bytes, .. } => f64::from(*bytes),
+        KeySpec::Template { parts, pad } => template_bytes(parts, *pad, records),
+    }
 }
 
 /// What the length of a value depends on, besides its generator.
@@ -146,6 +151,10 @@ fn value_bytes(generator: &Generator, document: &Document) -> DataBytes {
         // 122 random bits.
         Generator::Uuid => random(36.0, 15.25 / 36.0),
         Generator::Date { .. } => repeats(document.text(20.0)),
+        Generator::Reference(to) if matches!(to.key, KeySpec::Integer { .. }) => {
+            repeats(document.number((to.records / 2) as i64))
+        }
+        Generator::Reference(to) => repeats(document.text(key_bytes(&to.key, to.records))),
         Generator::List { of, items: (least, most) } => {
             let (count, item) = ((*least + *most) as f64 / 2.0, value_bytes(of, document));
             DataBytes { mean: document.punctuation(count, false) + count * item.mean, least: count * item.least }

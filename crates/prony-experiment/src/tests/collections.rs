@@ -165,6 +165,80 @@ fn names_of_collections_are_needed_where_there_are_several() {
     insta::assert_snapshot!(faults(&unnamed.replace("records = 9", "key = \"{i}\"")), @"3:1 `data` needs one of `records`, `collection`");
 }
 
+const REFERENCES: &str = r#"
+[store]
+engine  = "lmdb"
+indexes = { c = [["a"], ["many"]] }
+[data.collection.a]
+records  = 1_000
+document = { id = "a{i}", up = { reference = "a", distribution = "cycle" } }
+[data.collection.b]
+records = 20
+key     = { integer = 4 }
+[data.collection.c]
+records  = 5
+document = { a = { reference = "a", distribution = "zipfian" }, b = { reference = "b" }, many = { list = { reference = "a" }, items = [0, 3] } }
+[[phase]]
+name = "w"
+put  = { collection = "c" }
+"#;
+
+#[test]
+fn references_know_the_keys_of_their_collection() {
+    let spec = sound(REFERENCES).variants()[0].spec.clone();
+    let fields: Vec<String> = spec
+        .data
+        .iter()
+        .filter_map(|each| each.document())
+        .flat_map(|document| &document.fields)
+        .map(|field| format!("{} {:?}", field.name, field.value))
+        .collect();
+    insta::assert_snapshot!(fields.join("\n"), @r#"
+    id Template(["a", ""])
+    up Reference(ReferenceSpec { collection: "a", records: 1000, key: Template { parts: ["a", ""], pad: 0 }, distribution: Cycle })
+    a Reference(ReferenceSpec { collection: "a", records: 1000, key: Template { parts: ["a", ""], pad: 0 }, distribution: Zipfian })
+    b Reference(ReferenceSpec { collection: "b", records: 20, key: Integer { bytes: 4 }, distribution: Uniform })
+    many List { of: Reference(ReferenceSpec { collection: "a", records: 1000, key: Template { parts: ["a", ""], pad: 0 }, distribution: Uniform }), items: (0, 3) }
+    "#);
+    let document = spec.data[2].document().unwrap();
+    let kinds = |path: &str| document.kinds(&path.parse().unwrap());
+    assert!(kinds("a").text && kinds("b").number && kinds("many").list && !kinds("a").number && !kinds("b").text);
+}
+
+#[test]
+fn faults_of_references_name_their_place() {
+    let of = |from: &str, to: &str| {
+        assert!(REFERENCES.contains(from), "{from}");
+        format!("{to}\n    {}", faults(&REFERENCES.replacen(from, to, 1)))
+    };
+    let all = [
+        of("reference = \"b\"", "reference = \"d\""),
+        of("reference = \"b\"", "words = 1, distribution = \"cycle\""),
+        of("\"cycle\"", "\"latest\""),
+        of("{ integer = 4 }", "{ hashed = 8 }"),
+        of("{ integer = 4 }", "{ integer = 5 }"),
+        of("records = 20\n", "records = 0\n"),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    reference = "d"
+        13:83 unknown collection `d` | known: `a`, `b`, `c`
+    words = 1, distribution = "cycle"
+        13:82 `distribution` needs the key `reference`, which is missing
+    "latest"
+        7:66 `distribution` cannot be `latest` | known: `uniform`, `zipfian`, `cycle`
+    { hashed = 8 }
+        13:83 the keys of `b` are bytes, which are no text | write `hex = true` in its `key`
+    { integer = 5 }
+        10:23 `integer` cannot be `5` | expected 4 or 8
+    records = 0
+
+        9:11 `records` cannot be `0` | expected a whole number of at least 1
+    "#);
+    let single = "[store]\nengine = \"lmdb\"\n[data]\nrecords = 9\ndocument = { x = { reference = \"x\" } }\n[[phase]]\nname = \
+                 \"w\"\nput = {}\n";
+    insta::assert_snapshot!(faults(single), @"5:32 there is no collection `x`: the records of `[data]` have no name | leave `collection` out, or write `[data.collection.NAME]`");
+}
+
 #[test]
 fn keys_leave_room_for_the_byte_of_their_collection() {
     let of = |collection: &str, hashed: u32| {

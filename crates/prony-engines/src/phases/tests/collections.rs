@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use prony_model::spec::{
-    Action, Amount, BytesSpec, CollectionSpec, DocumentSpec, Encoding, FieldSpec, FieldValue, Filter, FindSpec,
-    Generator, Grouping, IndexSpec, KeySpec, MixSpec, MixWeights, Operand, Ops, OptionValue, Order, QuerySpec,
-    ScanLength, ScanSpec, Size, SortKey, Subject, Test, ValueSpec,
+    Action, Amount, BytesSpec, CollectionSpec, Distribution, DocumentSpec, Encoding, FieldSpec, FieldValue, Filter,
+    FindSpec, Generator, Grouping, IndexSpec, KeySpec, MixSpec, MixWeights, Operand, Ops, OptionValue, Order,
+    PhaseSpec, QuerySpec, ReferenceSpec, ScanLength, ScanSpec, Size, SortKey, Subject, Test, ValueSpec,
 };
 use prony_model::units::{Bytes, Fraction};
 
@@ -165,6 +165,73 @@ fn collections_answer_as_if_each_had_its_own_store_on_every_engine() {
     }
 }
 
+/// How many rows the phases returned, by queries for the students of each school.
+fn students_of_each_school<D: Driver>(encoding: Encoding, indexed: bool) -> (Vec<Option<u64>>, Vec<(String, String)>) {
+    let mut plan = of_all(encoding, false);
+    let key = plan.spec.data[0].key.clone();
+    let to = |distribution| {
+        let reference = ReferenceSpec { collection: NAMES[0].to_owned(), records: 40, key: key.clone(), distribution };
+        Generator::Reference(Box::new(reference))
+    };
+    let field = |name: &str, value| FieldSpec { name: name.to_owned(), value, present: Fraction::ONE };
+    let many = Generator::List { of: Box::new(to(Distribution::Zipfian)), items: (2, 2) };
+    let fields =
+        vec![field("in", to(Distribution::Cycle)), field("any", to(Distribution::Uniform)), field("many", many)];
+    let id = vec![field("id", Generator::Template(vec!["/".to_owned(), String::new()]))];
+    for (at, fields) in [(0, id), (1, fields)] {
+        plan.spec.data[at].value = ValueSpec::Document(DocumentSpec { fields, encoding });
+    }
+    if let (Subject::Store(store), true) = (&mut plan.spec.subject, indexed) {
+        let index =
+            |field: &str| IndexSpec { collection: Some(NAMES[1].to_owned()), fields: vec![field.parse().unwrap()] };
+        store.indexes = vec![index("in"), index("any")];
+    }
+    let of_school = |field: &str| QuerySpec {
+        collection: Some(NAMES[1].to_owned()),
+        filter: Filter::Field(field.parse().unwrap(), Test::In(vec![Operand::Document("id".parse().unwrap())])),
+        sort: Vec::new(),
+        limit: None,
+        ..query(1, "id")
+    };
+    let find = |field: &str| {
+        let queries = vec![QuerySpec { skip: 0, ..of_school(field) }];
+        Action::Find(FindSpec { ops: on(0, Order::Shuffled), queries })
+    };
+    let list = [Action::Put(on(0, Order::Key)), Action::Put(on(1, Order::Key)), find("in"), find("any"), find("many")];
+    let phases = list.into_iter().zip(plan.spec.phases.clone());
+    plan.spec.phases = phases.map(|(action, phase)| PhaseSpec { action, ..phase }).collect();
+    let dir = tempfile::tempdir().unwrap();
+    plan.dir = dir.path().to_owned();
+    let (reports, ended) = run_on::<D>(&plan);
+    ended.unwrap_or_else(|error| panic!("{}: {}", D::describe().name, error.cause));
+    let digests = reports.iter().filter_map(|report| Some(report.answer.as_ref()?.digest.clone()));
+    let digests = plan.spec.phases[2..].iter().map(|phase| phase.name.clone()).zip(digests).collect();
+    (reports[2..].iter().map(|report| report.rows).collect(), digests)
+}
+
+#[test]
+fn references_lead_to_the_documents_that_have_them_on_every_engine() {
+    let mut digests = BTreeSet::new();
+    for (encoding, indexed) in [(Encoding::MsgPack, false), (Encoding::MsgPack, true), (Encoding::Json, true)] {
+        let mut all = vec![students_of_each_school::<crate::memory::Memory>(encoding, indexed)];
+        #[cfg(feature = "lmdb")]
+        all.push(students_of_each_school::<crate::lmdb::Lmdb>(encoding, indexed));
+        #[cfg(feature = "fjall")]
+        all.push(students_of_each_school::<crate::fjall::Fjall>(encoding, indexed));
+        #[cfg(feature = "sqlite")]
+        if encoding == Encoding::Json {
+            all.push(students_of_each_school::<crate::sqlite::Sqlite>(encoding, indexed));
+        }
+        for (rows, answers) in all {
+            // Each student is in one school; a list may name a school twice, and then has it in one document.
+            assert_eq!(rows[..2], [Some(150), Some(150)]);
+            assert!((150..=300).contains(&rows[2].unwrap()), "{rows:?}");
+            digests.insert(answers);
+        }
+    }
+    assert_eq!(digests.len(), 1, "{digests:#?}");
+}
+
 #[test]
 fn a_row_of_no_collection_is_a_wrong_answer() {
     for (lie, said) in [("missing", "is missing"), ("wrong", "a wrong byte"), ("extra", "key `stranger` is stored")] {
@@ -173,7 +240,7 @@ fn a_row_of_no_collection_is_a_wrong_answer() {
         let (persist, verify) = (Action::Persist, Action::Verify);
         for action in [persist, verify] {
             let name = action.name().to_owned();
-            plan.spec.phases.push(prony_model::spec::PhaseSpec { name, action, ..plan.spec.phases[0].clone() });
+            plan.spec.phases.push(PhaseSpec { name, action, ..plan.spec.phases[0].clone() });
         }
         let (_, ended) = run::<true>(&option(plan, "lie", OptionValue::Text(lie.to_owned())));
         let message = ended.unwrap_err().cause.to_string();
