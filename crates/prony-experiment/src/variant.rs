@@ -5,7 +5,7 @@ use super::decode::instance::Started;
 use super::decode::order::Phases;
 use super::decode::phase::Placed;
 use super::decode::trigger::Frame;
-use super::decode::{collections, data, indexes, order, phase, program, store};
+use super::decode::{collections, data, indexes, order, phase, program, references, store};
 use super::environment::EnvironmentValues;
 use super::factors::{FactorDef, selection};
 use super::grammar;
@@ -16,8 +16,8 @@ use super::shape::TableShape;
 use super::subject::{self, Chosen};
 use super::substitute::{self, Levels};
 use super::validate::{Holes, Walk, via};
-use prony_model::catalog::{EngineCatalog, Surroundings};
-use prony_model::spec::{CollectionSpec, Subject, TrialSpec};
+use prony_model::catalog::{EngineCatalog, EngineFacts, Surroundings};
+use prony_model::spec::{CollectionSpec, StoreSpec, Subject, TrialSpec};
 
 /// What all variants have in common.
 pub(crate) struct Context<'a> {
@@ -157,28 +157,53 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     let data = records
         .as_ref()
         .and_then(|node| fits(context, "data", node, &grammar::DATA, problems).then(|| data::data(node, problems))?);
-    for (at, collection) in records.iter().zip(&data).flat_map(|(node, data)| data::places(node, data)) {
-        if let Some(memory) = context.engines.memory() {
-            data::value_length(at, collection, memory, problems);
-        }
-        if let Some((store, facts)) = &opened {
-            let before = data.as_ref().is_some_and(|data| data.len() > 1) || !store.indexes.is_empty();
-            data::key_length(at, collection, before && !facts.own_documents, (&store.engine, facts), problems);
-        }
-    }
+    lengths(context, records.as_ref().zip(data.as_deref()), opened.as_ref(), problems);
     let phases = phases(context, levels, limits.phase, problems);
     let (mut store, facts) = opened?;
     let mut phases = phases?;
     needs_data(&phases, root.get("data").is_some(), problems);
-    if let Some(data) = &data {
-        collections::settle(&mut phases, data, problems);
-    }
-    indexes::fit(&node, &mut store, &facts, data.as_deref(), problems);
+    names(&node, &mut phases, &mut store, &facts, data.as_deref(), problems);
     sequence::settle(&mut phases, &store, &facts, problems);
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
     let spec = TrialSpec { subject: Subject::Store(store), data: known(root, data)?, phases, limits };
     lacking(context, &spec, &[("data", records.as_ref()), ("limits", limited.as_ref())], problems);
     Some(spec)
+}
+
+/// Keys and values that the machine or the engine cannot store.
+fn lengths(
+    context: &Context<'_>,
+    data: Option<(&Node, &[CollectionSpec])>,
+    opened: Option<&(StoreSpec, EngineFacts)>,
+    problems: &mut Problems<'_>,
+) {
+    for (at, collection) in data.into_iter().flat_map(|(node, data)| data::places(node, data)) {
+        if let Some(memory) = context.engines.memory() {
+            data::value_length(at, collection, memory, problems);
+        }
+        if let Some((store, facts)) = opened {
+            let several = data.is_some_and(|(_, data)| data.len() > 1) || !store.indexes.is_empty();
+            data::key_length(at, collection, several && !facts.own_documents, (&store.engine, facts), problems);
+        }
+    }
+}
+
+/// Finds the collections that phases and indexes name, and checks what they ask of them; `node` is `[store]`.
+fn names(
+    node: &Node,
+    phases: &mut [Placed],
+    store: &mut StoreSpec,
+    facts: &EngineFacts,
+    data: Option<&[CollectionSpec]>,
+    problems: &mut Problems<'_>,
+) {
+    if let Some(data) = data {
+        collections::settle(phases, data, problems);
+    }
+    indexes::fit(node, store, facts, data, problems);
+    if let Some(data) = data {
+        references::Check { data, store, facts }.phases(phases, problems);
+    }
 }
 
 /// Files and programs that the variant needs and that do not exist, at the values that name them.

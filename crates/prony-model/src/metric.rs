@@ -123,6 +123,10 @@ metrics! {
     Rate "rate" PerSecond Higher false "Operations that succeeded per second of `time`";
     Operations "operations" Count Neither false "Operations that succeeded";
     Errors "errors" Count Lower false "Operations that failed";
+    Refused "refused" Count Neither false "Operations that changed nothing because of references: a document to which \
+        another one refers, or one that refers to a document that is not stored; `operations` includes them";
+    Conflicts "conflicts" Count Lower false "Transactions that failed because of another one that ran at the same time";
+    Retries "retries" Count Lower false "Operations that were repeated after a conflict";
     Transactions "transactions" Count Neither false "Transactions committed, or read transactions ended";
     Entries "entries" Count Lower false "Entries of indexes that queries read";
     EntriesWritten "entries.written" Count Neither false "Entries of indexes that were stored or removed";

@@ -268,3 +268,47 @@ fn a_put_replaces_only_documents_of_its_own_collection() {
     assert_eq!(of("b"), "no faults");
     assert!(of("a").contains("cannot read inside a write transaction"), "{}", of("a"));
 }
+
+/// A file whose last phases are these.
+fn checked(engine: &str, indexes: &str, phases: &[&str]) -> String {
+    let phases: Vec<String> =
+        phases.iter().enumerate().map(|(at, phase)| format!("[[phase]]\nname = \"{at}\"\n{phase}\n")).collect();
+    faults(&format!(
+        "[store]\nengine = \"{engine}\"\nindexes = {indexes}\n[data.collection.a]\nrecords = 9\n\
+         document = {{ id = \"a{{i}}\" }}\n[data.collection.b]\nrecords = 9\n\
+         document = {{ to = {{ reference = \"a\" }}, in = {{ up = {{ reference = \"b\" }} }} }}\n\
+         [data.collection.c]\nrecords = 9\ndocument = {{ x = [{{ y = {{ reference = \"a\" }} }}] }}\n{}",
+        phases.concat()
+    ))
+}
+
+#[test]
+fn checks_of_references_need_documents_indexes_and_reads_inside_transactions() {
+    const PUT_A: &str = "put = { collection = \"a\" }";
+    const PUT_B: &str = "put = { collection = \"b\", references = \"lock\" }";
+    const DELETE_A: &str = "delete = { collection = \"a\", references = \"check\" }";
+    assert_eq!(checked("lmdb", "{ b = [[\"to\"]] }", &[PUT_A, PUT_B, DELETE_A]), "no faults");
+    let of = |engine: &str, indexes: &str, phases: &[&str]| format!("{}\n", checked(engine, indexes, phases));
+    let all = [
+        of("lmdb", "{}", &[PUT_B]),
+        of("lmdb", "{ b = [[\"in.up\", \"to\"]] }", &[PUT_A, DELETE_A]),
+        of("fjall", "{}", &[PUT_A, PUT_B]),
+        of("redb", "{}", &[PUT_A, "put = { collection = \"b\", references = \"check\", threads = 2 }"]),
+        of("lmdb", "{}", &["get = { collection = \"b\", references = \"check\" }"]),
+        of("lmdb", "{}", &["put = { collection = \"a\", references = \"check\" }"]),
+        of("lmdb", "{}", &[PUT_A, "put = { collection = \"c\", references = \"check\" }"]),
+        of("lmdb", "{}", &["delete = { collection = \"c\", references = \"check\" }"]),
+        of("lmdb", "{ b = [[\"to\"]] }", &["delete = { collection = \"a\", references = \"lock\" }"]),
+    ];
+    insta::assert_snapshot!(all.concat(), @r#"
+    15:1 `to` refers to records of `a`, none of which is stored yet: all would be refused | store them in an earlier phase; of two collections that refer to each other, store one with `references = "ignore"`
+    18:1 to see whether a document is referred to, `delete` needs an index of `b` whose first field is `to` | write `indexes = { b = [["to"]] }` in `[store]`
+    18:1 `fjall` cannot read inside a write transaction, which a check of references needs | leave the variant out with `[design] skip`, or the phase with `when`
+    18:1 `redb` has concurrent writers: another thread may remove a document between the check and the commit | use one thread
+    15:1 `get` does not check references: only `put`, `update` and `delete` do | leave `references` out
+    15:1 no field of `a` refers to other records | leave `references` out
+    18:1 references inside the fields of a list's items cannot be checked | refer from a field, or from the items of a list
+    15:1 no field refers to records of `c` | leave `references` out
+    15:1 `delete` locks nothing: nothing refers to what it removes | write `references = "check"`
+    "#);
+}

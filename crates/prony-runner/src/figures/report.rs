@@ -115,6 +115,7 @@ pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readi
     for (metric, count) in [
         (Metric::Operations, Some(report.operations)),
         (Metric::Errors, Some(report.errors)),
+        (Metric::Refused, report.refused),
         (Metric::Transactions, Some(report.transactions)),
         (Metric::Rows, report.rows),
         (Metric::Misses, report.misses),
@@ -129,6 +130,12 @@ pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readi
     ] {
         if let Some(count) = count {
             set(readings, metric, measured(count));
+        }
+    }
+    // Nothing is repeated without a conflict, and prony repeats nothing else.
+    for metric in [Metric::Conflicts, Metric::Retries] {
+        if let Some(conflicts) = &report.conflicts {
+            set(readings, metric, conflicts.clone().map(|count| count as f64));
         }
     }
     if report.lag.is_some() {
@@ -179,7 +186,7 @@ mod tests {
     use prony_boundaries::tracker::Tracker;
     use prony_model::protocol::Verified;
     use prony_model::record::PhaseRecord;
-    use prony_model::spec::{Amount, Grouping, Ops, Order, Sampling, Sharing};
+    use prony_model::spec::{Amount, Grouping, Ops, Order, References, Sampling, Sharing};
 
     use super::*;
     use crate::figures;
@@ -198,6 +205,7 @@ mod tests {
             sample: Sampling::Every,
             touch: true,
             collection: None,
+            references: References::Ignored,
         };
         let background = Some(Action::Get(Ops { amount: Amount::Background, ..ops.clone() }));
         PhaseSpec { name: "write".to_owned(), timed: true, action: Action::Put(ops), background, limit: None }
@@ -238,6 +246,19 @@ mod tests {
     }
 
     #[test]
+    fn conflicts_are_known_or_missing_where_references_are_checked() {
+        let checked =
+            |conflicts| PhaseReport { refused: Some(3), conflicts: Some(conflicts), ..report(1000, &[500; 1000]) };
+        let none = observed(Some(checked(Reading::Measured(0)))).phase;
+        assert_eq!(of(&none, Metric::Refused), Some(Reading::Measured(3.0)));
+        assert_eq!(of(&none, Metric::Conflicts), Some(Reading::Measured(0.0)));
+        assert_eq!(of(&none, Metric::Retries), Some(Reading::Measured(0.0)));
+        let why = Why::NotSupported("the driver does not count them".into());
+        let not_counted = observed(Some(checked(Reading::Missing(why.clone())))).phase;
+        assert_eq!(of(&not_counted, Metric::Conflicts), Some(Reading::Missing(why)));
+    }
+
+    #[test]
     fn metrics_from_inside_and_from_the_clock_are_both_recorded() {
         let Observed { phase: record, reached, .. } = observed(Some(report(1000, &[500; 1000])));
         assert_eq!(reached, Reached::OwnEnd);
@@ -249,6 +270,8 @@ mod tests {
         assert!(p50.measured().is_some_and(|p50| (499.0..=501.0).contains(p50)), "{p50:?}");
         assert!(matches!(of(&record, Metric::LatencyP999), Some(Reading::Missing(Why::TooFew { .. }))));
         assert_eq!(of(&record, Metric::Rows), None, "a phase that reads nothing has no rows, not none of them");
+        assert_eq!(of(&record, Metric::Refused), None, "nothing is checked");
+        assert_eq!(of(&record, Metric::Conflicts), None);
         assert_eq!(of(&record, Metric::Lag), None, "both the runner and the worker know when it began and ended");
     }
 

@@ -72,7 +72,7 @@ pub(crate) fn experiment_with(
             "id": id, "levels": at, "stratum": 0, "baseline": false, "blocks": {"min": blocks, "max": blocks},
             "spec": {
                 "subject": {"store": {"engine": "memory", "durability": null, "options": {}}},
-                "data": null, "phases": phases,
+                "data": [], "phases": phases,
                 "limits": {"memory": null, "cpus": null, "pids": null, "trial": null, "phase": null},
             },
         }));
