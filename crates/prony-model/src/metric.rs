@@ -74,14 +74,15 @@ impl Metric {
     /// processes, of the store's files or of the machine.
     pub const fn is_of_operations(self) -> bool {
         use Metric::{
-            Decode, Distinct, Encode, Entries, EntriesWritten, Errors, Examined, Gap, GapCpu, Lag, LatencyMax,
-            LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999, Misses, Operations, Rate, Rows, Skipped, Time,
-            Transactions, UserBytes,
+            Conflicts, Decode, Distinct, Encode, Entries, EntriesWritten, Errors, Examined, Gap, GapCpu, Lag,
+            LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999, Misses, Operations, Rate, Refused,
+            Retries, Rows, Skipped, Time, Transactions, UserBytes,
         };
         matches!(
             self,
             Time | Rate | Gap | GapCpu | Encode | Decode | Lag | Skipped | Operations | Errors | Transactions
         ) || matches!(self, Entries | EntriesWritten | Examined | Rows | Misses | Distinct | UserBytes)
+            || matches!(self, Refused | Conflicts | Retries)
             || matches!(self, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax)
     }
 

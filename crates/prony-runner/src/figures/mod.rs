@@ -1,6 +1,7 @@
 //! Computes the records of a trial's phases from what was observed. Pure functions.
 
 pub(crate) mod concurrent;
+mod counted;
 pub(crate) mod heaps;
 mod peak;
 pub mod readings;
@@ -112,7 +113,7 @@ impl Trial<'_> {
         let started = self.started_with(index);
         let replicas_report = started.iter().any(|ran| tracked.is_reported_by(&ran.lines));
         own_account(tracked, started, replicas_report, &mut readings);
-        tracked.report.iter().for_each(|report| report::inside(&spec.action, report, &mut readings));
+        tracked.report.iter().for_each(|report| workers::inside(&spec.action, report, &mut readings));
         rate_of_reported(&mut readings);
         let (snapshots, series, pss) = (&watched.snapshots[..], self.sampled, &watched.replicas.pss);
         let inside = &snapshots[first..=until];
@@ -287,7 +288,7 @@ fn reported(spec: &PhaseSpec, observed: Observed, tracked: &PhaseState) -> Obser
         disk_full += background.disk_full;
     }
     let mut readings = observed.phase.readings;
-    readings.extend(report::of_background(spec, report));
+    readings.extend(workers::of_background(spec, report));
     let phase = PhaseRecord {
         readings,
         histograms,

@@ -15,12 +15,10 @@ use prony_os::sample::counters::Counters;
 use prony_os::sample::{Ended, Ends, Snapshot, phase_readings, readings_of_roles, readings_with_ends};
 use prony_runtime::ProbeLine;
 
-use crate::watched::Watched;
-
+use crate::figures::counted::{COUNTED, counted, set_counted, without_schedule};
 use crate::figures::heaps;
-use crate::figures::readings::{
-    COUNTED, Readings, as_one, counted, hidden, nanos, rate_of_reported, set, set_counted, without_schedule,
-};
+use crate::figures::readings::{Readings, as_one, hidden, nanos, rate_of_reported, set};
+use crate::watched::Watched;
 use crate::watched::replicas::{LargestPss, NEVER_BEGAN, Ran, ReplicaEnd};
 
 /// What was observed beside the replicas.

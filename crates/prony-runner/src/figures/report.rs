@@ -1,19 +1,16 @@
-//! Derives metrics and findings from the report of a store's worker about a phase.
+//! Derives findings from the reports of a store's worker about phases.
 
 use std::path::Path;
 
 use prony_analysis::guard::{self, Finding, Severity};
 use prony_boundaries::phase_state::WorkerPart;
-use prony_model::latency::{COMMIT, Recorder};
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::protocol::PhaseReport;
-use prony_model::reading::{Reading, Why};
-use prony_model::record::{LatencyKind, PhaseRecord, TrialRecord};
-use prony_model::spec::{Action, BACKGROUND, PhaseSpec};
+use prony_model::record::{PhaseRecord, TrialRecord};
+use prony_model::spec::BACKGROUND;
 use prony_model::units::{Bytes, Nanos};
 use serde_json::json;
 
-use crate::figures::readings::{Readings, set};
 use crate::watched::Watched;
 use crate::watched::report::Report;
 
@@ -44,14 +41,6 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         theirs.map(|finding| Finding { message: format!("{BACKGROUND}: {}", finding.message), ..finding })
     });
     own.chain(beside).collect()
-}
-
-/// The metrics of a phase's background.
-pub(crate) fn of_background(spec: &PhaseSpec, report: &PhaseReport) -> Option<(String, Readings)> {
-    let (action, report) = (spec.background.as_ref()?, report.background.as_ref()?);
-    let mut readings = Readings::new();
-    inside(action, report, &mut readings);
-    Some((BACKGROUND.to_owned(), readings))
 }
 
 /// Findings of a store's trial beside those of guards: notes of the worker, a disk that is nearly full, and work at the
@@ -98,95 +87,15 @@ fn nearly_full(near: &Path, record: &TrialRecord) -> Option<Finding> {
     guard::trial::disk_nearly_full(bytes(stat.f_bavail), bytes(stat.f_blocks), Bytes::from_bytes(store as u64))
 }
 
-/// Metrics that the worker measured itself.
-pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readings) {
-    if let Some(resident) = &report.resident {
-        set(readings, Metric::Cached, resident.clone());
-    }
-    set(readings, Metric::Time, measured(report.time.as_nanos()));
-    // A phase of one operation has no gap.
-    let gap = report.gap.or(action.ops().is_none().then_some(Nanos::ZERO));
-    let not_known = || Reading::failed("the timed sections were too many to be listed");
-    set(readings, Metric::Gap, gap.map_or_else(not_known, |gap| measured(gap.as_nanos())));
-    set(readings, Metric::GapCpu, measured(report.gap_cpu.as_nanos()));
-    if action.ops().is_none() {
-        return;
-    }
-    for (metric, count) in [
-        (Metric::Operations, Some(report.operations)),
-        (Metric::Errors, Some(report.errors)),
-        (Metric::Refused, report.refused),
-        (Metric::Transactions, Some(report.transactions)),
-        (Metric::Rows, report.rows),
-        (Metric::Misses, report.misses),
-        (Metric::Distinct, report.distinct),
-        (Metric::UserBytes, Some(report.user_bytes)),
-        (Metric::Decode, report.decode.map(Nanos::as_nanos)),
-        (Metric::Examined, report.examined),
-        (Metric::Entries, report.entries),
-        (Metric::EntriesWritten, report.entries_written),
-        (Metric::Encode, report.encode.map(Nanos::as_nanos)),
-        (Metric::Lag, report.lag.map(Nanos::as_nanos)),
-    ] {
-        if let Some(count) = count {
-            set(readings, metric, measured(count));
-        }
-    }
-    // Nothing is repeated without a conflict, and prony repeats nothing else.
-    for metric in [Metric::Conflicts, Metric::Retries] {
-        if let Some(conflicts) = &report.conflicts {
-            set(readings, metric, conflicts.clone().map(|count| count as f64));
-        }
-    }
-    if report.lag.is_some() {
-        set(readings, Metric::Skipped, measured(report.skipped));
-    }
-    set(readings, Metric::Rate, rate(report));
-    latencies(report, readings);
-}
-
-fn rate(report: &PhaseReport) -> Reading<f64> {
-    if report.time == Nanos::ZERO {
-        return Reading::failed("the clock did not advance");
-    }
-    Reading::Measured(report.operations as f64 / report.time.as_secs_f64())
-}
-
-/// Percentiles over all operations; in an open loop of the intended latency (METHOD 2.3). Commits of shared transactions,
-/// which are timed too, are none of them: `operations` and `errors` do not count them.
-fn latencies(report: &PhaseReport, readings: &mut Readings) {
-    let open = report.histograms.iter().any(|h| h.kind == LatencyKind::Intended);
-    let kind = if open { LatencyKind::Intended } else { LatencyKind::Service };
-    let mut all = Recorder::new();
-    let mut kinds = 0;
-    for histogram in report.histograms.iter().filter(|h| h.kind == kind && h.operation != COMMIT) {
-        match Recorder::from_record(histogram) {
-            Ok(recorder) => all.merge(&recorder),
-            Err(error) => {
-                let why = Why::Failed(format!("the histogram of `{}`: {error}", histogram.operation).into());
-                all.metrics().iter().for_each(|(metric, _)| set(readings, *metric, Reading::Missing(why.clone())));
-                return;
-            }
-        }
-        kinds += 1;
-    }
-    let nothing = Reading::Missing(Why::NotApplicable);
-    for (metric, reading) in all.metrics() {
-        set(readings, metric, if kinds > 0 { reading } else { nothing.clone() });
-    }
-}
-
-fn measured(n: u64) -> Reading<f64> {
-    Reading::Measured(n as f64)
-}
-
 #[cfg(test)]
 mod tests {
     use prony_analysis::conclude::{Observed, Reached};
     use prony_boundaries::tracker::Tracker;
+    use prony_model::latency::{COMMIT, Recorder};
     use prony_model::protocol::Verified;
-    use prony_model::record::PhaseRecord;
-    use prony_model::spec::{Amount, Grouping, Ops, Order, References, Sampling, Sharing};
+    use prony_model::reading::{Reading, Why};
+    use prony_model::record::LatencyKind;
+    use prony_model::spec::{Action, Amount, Grouping, Ops, Order, PhaseSpec, References, Sampling, Sharing};
 
     use super::*;
     use crate::figures;

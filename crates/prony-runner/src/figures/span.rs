@@ -13,7 +13,8 @@ use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
 use prony_os::sample::{Ended, Ends, Processes, Snapshot, phase_readings, readings_with_ends};
 
-use crate::figures::readings::{COUNTED, Readings, set, set_counted};
+use crate::figures::counted::{COUNTED, set_counted};
+use crate::figures::readings::{Readings, set};
 use crate::watched::Watched;
 use crate::watched::replicas::counters;
 

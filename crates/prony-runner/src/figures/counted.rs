@@ -1,0 +1,46 @@
+//! What the kernel counts of a process up to its end, as readings. Pure functions.
+
+use prony_model::metric::Metric;
+use prony_model::reading::{Reading, Why};
+use prony_os::sample::counters::Counters;
+
+use crate::figures::readings::{Readings, nanos, set};
+use crate::watched::replicas::NOT_INHERITED;
+
+/// Reads one metric from counters.
+type Count = fn(&Counters) -> Reading<f64>;
+
+/// What the kernel counts of a process up to its end; CPU time comes first.
+pub(super) const COUNTED: [(Metric, Count); 9] = [
+    (Metric::Cpu, |all| nanos(all.cpu_user + all.cpu_system)),
+    (Metric::CpuUser, |all| nanos(all.cpu_user)),
+    (Metric::CpuSystem, |all| nanos(all.cpu_system)),
+    (Metric::Read, |all| all.read.clone().map(|amount| amount.as_bytes() as f64)),
+    (Metric::Written, |all| all.written.clone().map(|amount| amount.as_bytes() as f64)),
+    (Metric::MajorFaults, |all| Reading::Measured(all.major_faults as f64)),
+    (Metric::MinorFaults, |all| Reading::Measured(all.minor_faults as f64)),
+    (Metric::SwitchesVoluntary, |all| Reading::Measured(all.switches_voluntary as f64)),
+    (Metric::SwitchesForced, |all| Reading::Measured(all.switches_forced as f64)),
+];
+
+/// One metric of counters.
+pub(super) fn counted(counters: &Reading<Counters>, count: Count) -> Reading<f64> {
+    match counters {
+        Reading::Measured(counters) => count(counters),
+        Reading::Missing(why) => Reading::Missing(why.clone()),
+    }
+}
+
+/// No parent inherits these of a process that has ended.
+pub(super) fn without_schedule(readings: &mut Readings) {
+    let not_inherited = Why::NotSupported(NOT_INHERITED.into());
+    [Metric::OnCpu, Metric::CpuWait]
+        .into_iter()
+        .for_each(|m| set(readings, m, Reading::Missing(not_inherited.clone())));
+}
+
+/// Sets what the kernel counted of ended processes; what only samples have is missing.
+pub(super) fn set_counted(readings: &mut Readings, metrics: &[(Metric, Count)], counters: &Reading<Counters>) {
+    metrics.iter().for_each(|(metric, count)| set(readings, *metric, counted(counters, *count)));
+    without_schedule(readings);
+}
