@@ -152,8 +152,8 @@ fn judged(verdicts: &Verdicts) -> Option<String> {
     let shown = verdicts.lines.iter().filter(|line| !reached || line.comparison.p.measured().is_some());
     let methods = once(shown.map(|line| line.comparison.method.as_str()));
     Some(format!(
-        "How the verdicts were reached: {}; all verdicts hold jointly with probability {}; a difference \
-         whose interval lies within the margin of {} has no direction.",
+        "How the verdicts were reached: {}; with probability {} none of the verdicts is false; a \
+         difference whose interval lies within the margin of {} is said to be below it, without a direction.",
         methods.join("; or by: "),
         percent(1.0 - verdicts.alpha),
         percent(verdicts.margin),

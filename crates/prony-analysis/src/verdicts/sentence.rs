@@ -150,17 +150,17 @@ impl End {
     }
 }
 
-/// `12 blocks; 4 of 5 such runs find a difference of 4.1 % (minimum detectable effect); A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05), which includes 1`
+/// `12 blocks; minimum detectable effect: 4.1 % (4 of 5 such runs would find a true difference of this size); A/A check, the
+/// baseline against itself: ratio 1.010 (0.970 to 1.05): the interval includes 1, as it should`
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
     let blocks = comparison.blocks;
     let mut parts = vec![count(blocks, "block")];
     parts.push(match &comparison.smallest_effect {
         // Readers take a large one for what was found, or for a contradiction of it.
-        Reading::Measured(share) => {
-            let bound = effect_bound(*share);
-            let by = if bound.ends_with('%') { "a difference of " } else { "" };
-            format!("4 of 5 such runs find {by}{bound} (minimum detectable effect)")
-        }
+        Reading::Measured(share) => format!(
+            "minimum detectable effect: {} (4 of 5 such runs would find a true difference of this size)",
+            effect_bound(*share)
+        ),
         Reading::Missing(Why::TooFew { have, need }) => {
             format!("minimum detectable effect: - (too few blocks: {have}, and it needs {need})")
         }
@@ -168,29 +168,33 @@ pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>)
         Reading::Missing(why) => format!("minimum detectable effect: - ({why})"),
     });
     if let Reading::Measured(aa) = &comparison.aa {
-        parts.push(format!("A/A check, the baseline against itself: {}", with_one(aa)));
+        let expected = if includes_one(aa) { "as it should" } else { "although nothing differs" };
+        parts.push(format!("A/A check, the baseline against itself: {}, {expected}", with_one(aa)));
     }
     parts.extend(undisturbed.map(without));
     parts.extend(comparison.notes.iter().cloned());
     parts.join("; ")
 }
 
-/// `ratio 0.984 (0.957 to 1.001), which includes 1`
-fn with_one(found: &Estimate) -> String {
+fn includes_one(found: &Estimate) -> bool {
     let RatioInterval { low, high } = found.interval;
-    let agrees = low <= 1.0 && high.is_none_or(|high| high >= 1.0);
-    let text = ratio_text(found.ratio, Some(found.interval), "");
-    let rounds_to_one = |bound: f64| ratio(bound) == ratio(1.0);
-    match agrees {
-        true => format!("{text}, which includes 1"),
-        false if rounds_to_one(low) || high.is_some_and(rounds_to_one) => {
-            format!("{text}, which excludes 1 before rounding")
-        }
-        false => format!("{text}, which excludes 1"),
-    }
+    low <= 1.0 && high.is_none_or(|high| high >= 1.0)
 }
 
-/// `without disturbed trials (9 of 12 blocks are left): ratio 1.82 (1.61 to 2.02), which excludes 1`
+/// `ratio 0.984 (0.957 to 1.001): the interval includes 1`
+fn with_one(found: &Estimate) -> String {
+    let RatioInterval { low, high } = found.interval;
+    let text = ratio_text(found.ratio, Some(found.interval), "");
+    let rounds_to_one = |bound: f64| ratio(bound) == ratio(1.0);
+    let what = match includes_one(found) {
+        true => "includes 1",
+        false if rounds_to_one(low) || high.is_some_and(rounds_to_one) => "excludes 1 before rounding",
+        false => "excludes 1",
+    };
+    format!("{text}: the interval {what}")
+}
+
+/// `without disturbed trials (9 of 12 blocks are left): ratio 1.82 (1.61 to 2.02): the interval excludes 1`
 pub fn without(undisturbed: &Undisturbed) -> String {
     let Undisturbed { blocks, of, estimate } = undisturbed;
     let figure = match estimate {
@@ -322,7 +326,7 @@ fn more(blocks: &Reading<u32>) -> String {
             format!("; deciding would take about {} more blocks, which is hardly practical", thousands(&n.to_string()))
         }
         Reading::Measured(n) => {
-            format!("; about {} would decide if they are like these", number::count(*n, "more block"))
+            format!("; about {} like these would be enough to tell", number::count(*n, "more block"))
         }
         Reading::Missing(Why::Failed(why)) => format!("; {why}"),
         Reading::Missing(_) => String::new(),
@@ -360,10 +364,14 @@ mod tests {
     #[test]
     fn a_check_of_the_baseline_says_only_whether_its_interval_includes_one() {
         let text = |low, high| with_one(&Estimate { ratio: 1.019, interval: RatioInterval { low, high } });
-        assert_eq!(text(0.213, Some(1.25)), "ratio 1.019 (0.213 to 1.25), which includes 1");
-        assert!(text(1.0003, Some(1.02)).ends_with("(1.000 to 1.020), which excludes 1 before rounding"));
-        assert!(text(1.4, Some(1.6)).ends_with("which excludes 1") && text(1.4, None).ends_with("which excludes 1"));
-        assert!(text(0.0, Some(0.9)).ends_with("which excludes 1") && text(0.9, None).ends_with("which includes 1"));
+        assert_eq!(text(0.213, Some(1.25)), "ratio 1.019 (0.213 to 1.25): the interval includes 1");
+        assert!(text(1.0003, Some(1.02)).ends_with("(1.000 to 1.020): the interval excludes 1 before rounding"));
+        assert!(
+            text(1.4, Some(1.6)).ends_with("interval excludes 1") && text(1.4, None).ends_with("interval excludes 1")
+        );
+        assert!(
+            text(0.0, Some(0.9)).ends_with("interval excludes 1") && text(0.9, None).ends_with("interval includes 1")
+        );
     }
 
     #[test]
@@ -400,8 +408,8 @@ mod tests {
 
     #[test]
     fn blocks_are_counted_in_words() {
-        assert_eq!(more(&Reading::Measured(1)), "; about 1 more block would decide if they are like these");
-        assert_eq!(more(&Reading::Measured(12)), "; about 12 more blocks would decide if they are like these");
+        assert_eq!(more(&Reading::Measured(1)), "; about 1 more block like these would be enough to tell");
+        assert_eq!(more(&Reading::Measured(12)), "; about 12 more blocks like these would be enough to tell");
         let many = "; deciding would take about 670,200 more blocks, which is hardly practical";
         assert_eq!(more(&Reading::Measured(670_200)), many);
     }

@@ -42,8 +42,8 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
         )
     };
     format!(
-        "{summary}<ul class=\"verdicts\">{}</ul>{rest}<p class=\"fine\">All verdicts hold jointly with probability {}; \
-         a difference whose interval lies within the margin of {} has no direction. Intervals are corrected for interim analyses and for the {} \
+        "{summary}<ul class=\"verdicts\">{}</ul>{rest}<p class=\"fine\">With probability {} none of the \
+         verdicts is false; a difference whose interval lies within the margin of {} is said to be below it, without a direction. Intervals are corrected for interim analyses and for the {} \
          here.</p>",
         list(&open),
         html(&percent(1.0 - verdicts.alpha)),

@@ -194,7 +194,9 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
         return format!("{compared}: no verdict is possible: see the notes above\n");
     }
     let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {
-        Some(blocks) => format!("expect no verdict in fewer than {blocks} blocks; noise may need many more"),
+        Some(blocks) => {
+            format!("expect no verdict in fewer than {blocks} blocks, and with noisy values not in many more")
+        }
         None => {
             let blocks = count(outline.blocks.max, "block");
             format!("{blocks} show only differences far beyond the noise: plan more blocks or fewer comparisons")
@@ -202,8 +204,8 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     };
     let comparisons = count(family, "comparison");
     format!(
-        "{compared}: {comparisons}, a difference within {} has no direction, all verdicts hold together with probability {}: \
-         {needed}\n",
+        "{compared}: {comparisons}\na difference that is certainly below {} is said to be so, without a direction; with probability {} no \
+         verdict is false\n{needed}\n",
         percent(compare.margin.get()),
         percent(1.0 - compare.alpha.get()),
     )

@@ -247,7 +247,9 @@ fn gates_can_be_judged(arguments: &Arguments, experiment: &Experiment) -> Result
     for gate in &arguments.fail_if {
         verdicts::to_be_judged(experiment, &gate.metric).map_err(|why| Error::Arguments {
             message: format!("`--fail-if` cannot judge `{}`: {why}", gate.metric),
-            hint: format!("a verdict needs a variant and its baseline, with at least {MIN_BLOCKS} blocks in common"),
+            hint: format!(
+                "a verdict needs a `baseline`, and at least {MIN_BLOCKS} `blocks` in `[compare]` or by `--blocks`"
+            ),
         })?;
     }
     Ok(())
