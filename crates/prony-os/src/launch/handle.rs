@@ -7,7 +7,6 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_model::units::Nanos;
@@ -138,54 +137,38 @@ pub struct Started {
 }
 
 /// Starts each process below a supervisor of its own: a program, and arguments that make it call
-/// [`super::supervise_stdin`]. A supervisor whose process has ended with its whole tree, and whose group and directories
-/// are removed, serves a later process: starting one takes longer than a short trial.
+/// [`super::supervise_stdin`].
 #[derive(Clone, Debug)]
 pub struct Launcher {
     program: PathBuf,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
-    idle: Idle,
-}
-
-/// Supervisors that wait for another subject. There are never more than there were processes at one time.
-#[derive(Clone, Debug, Default)]
-struct Idle(Arc<Mutex<Vec<Link>>>);
-
-impl Idle {
-    fn take(&self) -> Option<Link> {
-        std::iter::from_fn(|| self.links().pop()).find_map(|mut link| link.is_alive().then_some(link))
-    }
-
-    fn put(&self, link: Link) {
-        self.links().push(link);
-    }
-
-    fn links(&self) -> MutexGuard<'_, Vec<Link>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Launcher {
     /// This very program, though its file be replaced meanwhile, with these arguments (`supervise`).
     pub fn this_program(args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
-        Self { program: "/proc/self/exe".into(), args, env: Vec::new(), idle: Idle::default() }
+        Self { program: "/proc/self/exe".into(), args, env: Vec::new() }
     }
 
     /// The same with a variable added to the supervisor's environment; the subject does not see it.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
-        Self { idle: Idle::default(), ..self }
+        self
     }
 
     /// A supervisor that is ready for subjects, and its spawner.
     fn connect(&self, program: String, begin: Begin, fds: &[BorrowedFd<'_>]) -> Result<(Link, SpawnerClient), Error> {
         reap_lingering();
         let failed = |source| Error::Supervisor { program: self.program.clone(), source };
-        let mut link = self.idle.take().map_or_else(|| self.supervisor().map_err(failed), Ok)?;
-        (link.program, link.group) = (program, begin.group.clone());
+        let (ours, theirs) = Channel::pair().map_err(failed)?;
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        let process = command.spawn().map_err(failed)?;
+        let mut link = Link::new(Channel::new(ours), process, program, begin.group.clone());
         link.send(&ToSupervisor::Begin { begin: Box::new(begin) }, fds)?;
         match link.receive(None)? {
             Some(FromSupervisor::Ready { spawner }) => {
@@ -196,15 +179,6 @@ impl Launcher {
             Some(FromSupervisor::NotReady { why }) => Err(failed(io::Error::other(why))),
             other => Err(link.unexpected(other)),
         }
-    }
-
-    /// A new supervisor.
-    fn supervisor(&self) -> io::Result<Link> {
-        let (ours, theirs) = Channel::pair()?;
-        let mut command = Command::new(&self.program);
-        command.args(&self.args).stdin(Stdio::from(theirs)).stdout(Stdio::null());
-        command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        Ok(Link::new(Channel::new(ours), command.spawn()?))
     }
 }
 
@@ -220,7 +194,7 @@ impl Launch for Launcher {
         link.directory = directory;
         let suspended = suspend(&mut link, &mut client, &texts, fds)?;
         let way = Way::Suspended(suspended);
-        Ok(Box::new(Supervised { link, client, texts, way, end: None, ready: false, idle: self.idle.clone() }))
+        Ok(Box::new(Supervised { link, client, texts, way, end: None, ready: false }))
     }
 
     fn reusable(
@@ -351,15 +325,7 @@ impl Reusable for Reused {
             let what = "output can be captured only of a process that is launched suspended".to_owned();
             return Err(prepare(&link.program, Unprepared(what, io::ErrorKind::InvalidInput.into())));
         }
-        Ok(Box::new(Supervised {
-            link,
-            client,
-            texts,
-            way: Way::AtOnce(fds),
-            end: None,
-            ready: false,
-            idle: Idle::default(),
-        }))
+        Ok(Box::new(Supervised { link, client, texts, way: Way::AtOnce(fds), end: None, ready: false }))
     }
 }
 
@@ -390,8 +356,6 @@ struct Supervised {
     end: Option<End>,
     /// The supervisor waits for another subject.
     ready: bool,
-    /// Where the supervisor waits for another subject after the cleanup.
-    idle: Idle,
 }
 
 impl Supervised {
@@ -488,27 +452,24 @@ impl Process for Supervised {
     }
 
     fn finish(self: Box<Self>) -> Result<(Finished, Option<Box<dyn Reusable>>), Error> {
-        let Self { mut link, client, end, ready, idle, .. } = *self;
+        let Self { mut link, client, end, ready, .. } = *self;
         if ready {
             return Ok((Finished::default(), Some(Box::new(Reused { link, client }))));
         }
         if end.as_ref().is_some_and(|end| end.lost.is_some()) {
             return Ok((Finished::default(), None));
         }
-        match link.finish() {
+        let finished = match link.finish() {
             Err(Error::SupervisorEnded { .. }) if end.is_some() => {
                 let how = link.lost().lost.unwrap_or_default();
                 let problem = format!(
                     "prony's supervisor process was ended from outside after the measured process had ended ({how})"
                 );
-                Ok((Finished { killed: 0, problems: vec![problem] }, None))
+                Ok(Finished { killed: 0, problems: vec![problem] })
             }
-            Ok((finished, true)) => {
-                idle.put(link);
-                Ok((finished, None))
-            }
-            finished => finished.map(|(finished, _)| (finished, None)),
-        }
+            finished => finished,
+        };
+        finished.map(|finished| (finished, None))
     }
 }
 

@@ -59,8 +59,7 @@ pub(super) struct Link {
     process: Option<Child>,
     pub(super) program: String,
     pub(super) directory: PathBuf,
-    /// The group of its subject, which it removes.
-    pub(super) group: Option<Group>,
+    group: Option<Group>,
     /// It has descriptors open that are slow to close: after the cleanup, nobody waits for its exit.
     pub(super) lingers: bool,
     /// It was stopped from outside, so the times that it reports are too late.
@@ -81,15 +80,9 @@ enum Farewell {
 
 impl Link {
     /// Connects to a supervisor that was just started.
-    pub(super) fn new(channel: Channel, process: Child) -> Self {
-        let (program, directory, farewell) = (String::new(), PathBuf::new(), Farewell::Unsaid);
-        let (process, group) = (Some(process), None);
-        Self { channel, process, program, directory, group, lingers: false, stopped: false, farewell }
-    }
-
-    /// Whether the supervisor still runs, as far as is known.
-    pub(super) fn is_alive(&mut self) -> bool {
-        self.process.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None)))
+    pub(super) fn new(channel: Channel, process: Child, program: String, group: Option<Group>) -> Self {
+        let (directory, farewell) = (PathBuf::new(), Farewell::Unsaid);
+        Self { channel, process: Some(process), program, directory, group, lingers: false, stopped: false, farewell }
     }
 
     /// Forgets that it was stopped and continued: under an earlier subject, or under none.
@@ -169,16 +162,15 @@ impl Link {
         }
     }
 
-    /// Asks the supervisor to kill and remove everything; with `true` where it waits for another subject.
-    pub(super) fn finish(&mut self) -> Result<(Finished, bool), Error> {
+    /// Asks the supervisor to kill and remove everything.
+    pub(super) fn finish(&mut self) -> Result<Finished, Error> {
         self.farewell = Farewell::Said;
         self.send(&ToSupervisor::Finish, &[])?;
         loop {
             match self.receive(None)? {
-                Some(FromSupervisor::Finished { finished, ready }) => {
-                    self.farewell = if ready { Farewell::Unsaid } else { Farewell::Answered };
-                    self.group = self.group.take().filter(|_| !ready);
-                    return Ok((finished, ready));
+                Some(FromSupervisor::Finished { finished }) => {
+                    self.farewell = Farewell::Answered;
+                    return Ok(finished);
                 }
                 Some(FromSupervisor::Ended { .. }) => {}
                 other => return Err(self.unexpected(other)),

@@ -83,8 +83,6 @@ enum State {
     Running,
     /// Its own process has ended.
     Ended,
-    /// Nothing of it is left, and the supervisor waits for another.
-    Cleared,
     /// The supervisor is done.
     Over,
 }
@@ -146,19 +144,8 @@ impl Supervisor {
         }
         let terminate = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGTERM, Arc::clone(&terminate))?;
-        Ok(Self::idle(Channel::new(socket), wake, terminate, spawner, Children::open()))
-    }
-
-    /// One that knows of no subject, made of what serves all of them.
-    fn idle(
-        channel: Channel,
-        wake: UnixStream,
-        terminate: Arc<AtomicBool>,
-        spawner: Spawner,
-        children: Children,
-    ) -> Self {
-        Self {
-            channel,
+        Ok(Self {
+            channel: Channel::new(socket),
             wake,
             terminate,
             state: State::Idle,
@@ -168,7 +155,7 @@ impl Supervisor {
             ended: 0,
             asked: None,
             spawned: None,
-            children,
+            children: Children::open(),
             open_fds: Vec::new(),
             streams: [None, None],
             scratch: Vec::new(),
@@ -181,22 +168,17 @@ impl Supervisor {
             cpu: CpuTime::default(),
             usage: Usage::default(),
             finished: Finished::default(),
-        }
+        })
     }
 
     /// Serves until the end; `true` where everything could be ended and removed.
     fn run(mut self) -> bool {
         while self.state != State::Over {
             if self.wait().is_err() {
-                self.finish(false);
+                self.finish();
                 break;
             }
             self.turn();
-            if self.state == State::Cleared {
-                let Self { channel, wake, terminate, spawner, children, .. } = self;
-                spawner.spawn.clear();
-                self = Self::idle(channel, wake, terminate, spawner, children);
-            }
         }
         self.wait_for_runner();
         self.finished.problems.is_empty()
@@ -243,13 +225,13 @@ impl Supervisor {
         self.report_end();
         self.say_unsaid();
         if self.terminate.load(Ordering::Relaxed) {
-            return self.finish(false);
+            return self.finish();
         }
-        while !matches!(self.state, State::Cleared | State::Over) {
+        while self.state != State::Over {
             match self.channel.receive_now() {
                 Ok(Received::Message(message)) => self.obey(message),
                 Ok(Received::Nothing) => break,
-                Ok(Received::Closed) | Err(_) => self.finish(false),
+                Ok(Received::Closed) | Err(_) => self.finish(),
             }
         }
     }
@@ -266,7 +248,7 @@ impl Supervisor {
             ToSupervisor::Signal { signal, nth } if !self.is_over(nth) => self.signal(signal),
             ToSupervisor::Kill { nth } if !self.is_over(nth) => self.kill(KilledFor::Asked),
             ToSupervisor::Signal { .. } | ToSupervisor::Kill { .. } => {}
-            ToSupervisor::Finish => self.finish(true),
+            ToSupervisor::Finish => self.finish(),
         }
     }
 
@@ -511,23 +493,18 @@ impl Supervisor {
         pids
     }
 
-    /// Kills what is left, removes what was made, and reports that. If the runner may have `more` subjects, and all of this
-    /// one could be ended and removed, the supervisor waits for another: starting one takes longer than a short trial.
-    fn finish(&mut self, more: bool) {
+    /// Kills what is left, removes what was made, and reports that.
+    fn finish(&mut self) {
         self.finished.killed = process_tree::living(self.spawner.pid).count() as u64;
-        // Before the group is killed, which contains the spawner where it is reused. One that the subject has stopped
-        // makes no other.
-        if !more || self.reused || self.spawner.is_stopped() {
-            self.spawner.end();
-        }
+        // Before the group is killed, which may contain the spawner.
+        self.spawner.end();
         self.kill(KilledFor::Asked);
         let group = self.group.iter().map(Group::remove);
         let scratch = self.scratch.iter().map(|path| remove_tree(path));
         let problems = group.chain(scratch).filter_map(Result::err).map(|error| error.to_string());
         self.finished.problems.extend(problems);
-        let ready = self.state == State::Ended && !self.spawner.ended && self.finished.problems.is_empty();
-        self.state = if ready { State::Cleared } else { State::Over };
-        self.say(&FromSupervisor::Finished { finished: self.finished.clone(), ready });
+        self.state = State::Over;
+        self.say(&FromSupervisor::Finished { finished: self.finished.clone() });
     }
 
     fn say_unsaid(&mut self) {

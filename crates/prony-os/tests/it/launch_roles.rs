@@ -124,12 +124,6 @@ pub(crate) fn runs(pid: u32) -> bool {
     !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-/// The parent of a process.
-pub(crate) fn parent_of(pid: u32) -> u32 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap().parse().unwrap()
-}
-
 /// Reads what a role has left under a name, once it is there.
 pub(crate) fn left(dir: &Path, name: &str) -> String {
     let path = dir.join(name);

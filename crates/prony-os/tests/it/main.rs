@@ -3,7 +3,6 @@
 mod host;
 mod launch;
 mod launch_beside;
-mod launch_idle;
 mod launch_limits;
 mod launch_roles;
 mod launch_tree;
