@@ -30,7 +30,10 @@ each() {
   "$1" run empty.toml -q --json --database x.db --blocks "$trials" > /dev/null
   python3 - <<PYTHON
 import sqlite3
-at = [row[0] for row in sqlite3.connect("x.db").execute("select started_unix_ms from trials order by position")][10:]
+database = sqlite3.connect("x.db")
+known = [row[1] for row in database.execute("pragma table_info(trials)")]
+started = "started_unix_ms" if "started_unix_ms" in known else "json_extract(record, '$.started_unix_ms')"
+at = [row[0] for row in database.execute(f"select {started} from trials order by position")][10:]
 print(round(1000 * (at[-1] - at[0]) / (len(at) - 1)))
 PYTHON
 }

@@ -1,7 +1,7 @@
 //! Chooses the verdicts whose basis a brief report shows.
 
 use prony_analysis::verdicts::Line;
-use prony_stats::RatioInterval;
+use prony_stats::{RatioInterval, Verdict};
 
 /// With more comparisons than this, a brief report shows the basis of those only in which something is to be heeded.
 const DETAILED: usize = 6;
@@ -15,8 +15,8 @@ pub(super) fn cut(lines: &mut [Line]) -> bool {
     plain.map(|line| line.detail.clear()).count() > 0
 }
 
-/// Whether the baseline differed from itself, the undisturbed trials have another ratio than the verdict says, or the
-/// comparison has a remark.
+/// Whether it found no difference (the minimum detectable effect says what that means), the baseline differed from itself, the
+/// undisturbed trials have another ratio than the verdict says, or the comparison has a remark.
 fn is_unusual(line: &Line) -> bool {
     let within =
         |interval: RatioInterval, ratio: f64| interval.low <= ratio && interval.high.is_none_or(|high| ratio <= high);
@@ -25,5 +25,7 @@ fn is_unusual(line: &Line) -> bool {
     let undisturbed = undisturbed.as_ref().and_then(|left| left.estimate.measured());
     let interval = comparison.interval.measured();
     let disagrees = undisturbed.zip(interval).is_some_and(|(left, interval)| !within(*interval, left.ratio));
-    differs_from_itself || disagrees || !comparison.notes.is_empty()
+    let found_none =
+        matches!(comparison.verdict, Verdict::NoDifference | Verdict::DiffersWithinMargin | Verdict::CantTell { .. });
+    found_none || differs_from_itself || disagrees || !comparison.notes.is_empty()
 }

@@ -1,5 +1,6 @@
 //! Writes a run: its beginning, each finished trial, its end.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
 use prony_experiment::design::{Experiment, Variant};
@@ -258,6 +259,7 @@ fn insert_record(tx: &Transaction<'_>, run: RunId, record: &TrialRecord, names: 
 
 /// A record without what has tables of its own.
 fn light(record: &TrialRecord) -> TrialRecord<(), &Conditions> {
+    // Every field is named, so that a new one cannot be left out.
     let phase = |phase: &PhaseRecord| PhaseRecord {
         name: phase.name.clone(),
         action: phase.action.clone(),
@@ -265,9 +267,12 @@ fn light(record: &TrialRecord) -> TrialRecord<(), &Conditions> {
         completion: phase.completion,
         begin: phase.begin,
         end: phase.end,
+        readings: BTreeMap::new(),
+        histograms: Vec::new(),
+        groups: None,
+        throughput: None,
         answer: phase.answer.clone(),
         errors: phase.errors.clone(),
-        ..PhaseRecord::default()
     };
     TrialRecord {
         trial: record.trial,

@@ -103,12 +103,12 @@ fn again(data: &RunData, arguments: &Arguments) -> Result<String, Error> {
     if let (true, Some(why)) = (text.is_empty(), judged.silent) {
         text = format!("{why}\n");
     }
-    Ok(warnings(data) + &text)
+    Ok(warnings(data, &arguments.metric) + &text)
 }
 
-/// The warnings above a run's verdicts, as `prony show` prints them.
-fn warnings(data: &RunData) -> String {
-    let report = prony_report::build(data, &Options { brief: true, ..Options::default() });
+/// The warnings above a run's verdicts, as `prony show` prints them where it shows these metrics.
+fn warnings(data: &RunData, metrics: &[MetricName]) -> String {
+    let report = prony_report::build(data, &Options { brief: true, metrics: metrics.to_vec(), ..Options::default() });
     let line = |found: &FindingLine| {
         let [text, hint] = [&found.text, &found.hint].map(|text| one_line(text));
         format!("{}: {text}\n  hint: {hint}\n", found.severity)
