@@ -175,8 +175,11 @@ fn line((file, mutant): &(String, Mutant)) -> String {
     format!("{file} {} {}", mutant.name, mutant.value).trim_end().to_owned()
 }
 
-/// Fails where a mutant survives that is not accepted.
+/// Fails where a mutant survives that is not accepted, and where there is none.
 fn report(survivors: &[(String, Mutant)], count: usize) -> Result<String, String> {
+    if count == 0 {
+        return Err("no function was switched off: `.cargo/mutants.toml` lists the files that are examined".to_owned());
+    }
     let accepted = |text: &str| ACCEPTED.lines().any(|line| line.split(" # ").next() == Some(text));
     let (known, new): (Vec<_>, Vec<_>) = survivors.iter().partition(|survivor| accepted(&line(survivor)));
     if new.is_empty() {
@@ -196,7 +199,7 @@ mod tests {
 
     #[test]
     fn survivor_fails_the_check() {
-        assert!(report(&[], 9).is_ok());
+        assert!(report(&[], 9).is_ok() && report(&[], 0).is_err());
         assert!(report(&[mutant("guard")], 9).unwrap_err().contains("x.rs guard None (line 3)"));
     }
 
