@@ -20,10 +20,6 @@ pub struct Reads {
     pub changed: u64,
     /// Documents that were decoded, by queries or to find the entries of what a write replaces.
     pub examined: u64,
-    /// Operations that were refused because of references.
-    pub refused: u64,
-    /// Bytes of keys and values that these would have stored.
-    pub unstored: u64,
     /// Nanoseconds in which they were decoded, and the entries of those that are replaced encoded.
     pub decode: u64,
     /// Sum over the rows of a hash of number (or key, in scans), length and, where touched, [`fold`] of the value.
@@ -57,15 +53,6 @@ impl Reads {
         self.decode += nanos;
     }
 
-    /// An operation on this record that was refused, of which key and value have so many bytes: that it was refused is an
-    /// answer, but no row.
-    #[inline(always)]
-    pub(crate) fn refuse(&mut self, number: u64, bytes: usize) {
-        self.refused += 1;
-        self.unstored += (bytes - self.before_keys) as u64;
-        self.digest = self.digest.wrapping_add(mix(mix(number) ^ ODD));
-    }
-
     /// A row of a query's answer; `bytes` is what the engine returned for it, and `content` a hash of what was selected.
     #[inline(always)]
     pub(crate) fn selected(&mut self, identity: u64, bytes: usize, content: u64) {
@@ -87,8 +74,6 @@ impl Reads {
         self.bytes += other.bytes;
         self.entries += other.entries;
         self.changed += other.changed;
-        self.refused += other.refused;
-        self.unstored += other.unstored;
         self.examined += other.examined;
         self.decode += other.decode;
         self.digest = self.digest.wrapping_add(other.digest);

@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::answers::Reads;
 pub(crate) use crate::clock::thread_cpu;
 pub use crate::clock::{now, process_cpu};
-use crate::documents::{Guard, Indexed, Query, find};
+use crate::documents::{Indexed, Query, find};
 use crate::driver::{EngineError, Read, Session, Then, Write};
 
 /// The kinds of operations.
@@ -59,8 +59,6 @@ pub struct Op<'a> {
     pub queries: &'a [Query],
     /// What a write changes in the indexes; `None` where the store has none.
     pub indexed: Option<Indexed<'a>>,
-    /// What references require of a write; `None` where they are ignored.
-    pub guard: Option<Guard<'a>>,
 }
 
 /// Where the operations come from.
@@ -263,12 +261,6 @@ impl<R: Read> Step<R> for Reading {
 impl<W: Write> Step<W> for Writing {
     #[inline(always)]
     fn step(txn: &mut W, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
-        if let Some(guard) = op.guard
-            && !guard.admits(txn, reads)?
-        {
-            reads.refuse(op.number, op.key.len() + op.value.len());
-            return Ok(());
-        }
         match op.kind {
             Kind::Put => put(txn, op, reads),
             Kind::Append => {
@@ -301,9 +293,7 @@ fn in_own_transactions<S: Session>(
 ) -> Result<u64, EngineError> {
     match op.kind {
         Kind::Read | Kind::Scan | Kind::Find => read_in_own_transaction(session, op, reads).map(|_| 1),
-        Kind::Put | Kind::Append if op.indexed.is_none() && op.guard.is_none() => {
-            write_in_own_transaction(session, op, reads)
-        }
+        Kind::Put | Kind::Append if op.indexed.is_none() => write_in_own_transaction(session, op, reads).map(|()| 1),
         Kind::Put | Kind::Append | Kind::Compute | Kind::ReadModifyWrite | Kind::Delete => {
             let read = *reads;
             let done = read_and_write(session, op, reads, own_reads);
@@ -329,15 +319,15 @@ fn read_and_write<S: Session>(
             if read_in_own_transaction(session, op, reads)? {
                 return Ok(1);
             }
-            let written = write_in_own_transaction(session, Op { kind: Kind::Put, ..op }, reads)?;
+            write_in_own_transaction(session, Op { kind: Kind::Put, ..op }, reads)?;
             reads.stored(op.key, op.value);
-            Ok(1 + written)
+            Ok(2)
         }
         Kind::ReadModifyWrite if !own_reads => {
             read_in_own_transaction(session, op, reads)?;
-            write_in_own_transaction(session, Op { kind: Kind::Put, ..op }, reads).map(|written| 1 + written)
+            write_in_own_transaction(session, Op { kind: Kind::Put, ..op }, reads).map(|()| 2)
         }
-        _ => write_in_own_transaction(session, op, reads),
+        _ => write_in_own_transaction(session, op, reads).map(|()| 1),
     }
 }
 
@@ -353,14 +343,11 @@ fn read_in_own_transaction<S: Session>(session: &mut S, op: Op<'_>, reads: &mut 
     Ok(found)
 }
 
-/// How many transactions are committed: none where the operation is refused.
 #[inline(always)]
-fn write_in_own_transaction<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<u64, EngineError> {
+fn write_in_own_transaction<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
     let mut txn = session.write()?;
-    let refused = reads.refused;
     match Writing::step(&mut txn, op, reads) {
-        Ok(()) if reads.refused > refused => txn.finish().map(|()| 0),
-        Ok(()) => txn.commit().map(|()| 1),
+        Ok(()) => txn.commit(),
         Err(error) => {
             discard(txn);
             Err(error)

@@ -297,17 +297,6 @@ pub enum Distribution {
 }
 
 impl Generator {
-    /// Whether values have references, at whatever depth.
-    fn refers(&self) -> bool {
-        match self {
-            Self::Reference(_) => true,
-            Self::List { of, .. } => of.refers(),
-            Self::Items(items) => items.iter().any(Self::refers),
-            Self::Fields(fields) => fields.iter().any(|field| field.value.refers()),
-            _ => false,
-        }
-    }
-
     /// Text is made of 64 characters, each of which holds 6 bits of information in 8: an entropy coder shrinks even
     /// random text by a quarter.
     pub const LEAST_COMPRESSIBLE: f64 = 0.25;
@@ -335,40 +324,6 @@ impl DocumentSpec {
         let mut kinds = Kinds::default();
         kinds.add_of(&self.fields, &path.0);
         kinds
-    }
-
-    /// The fields that refer to records of collections, or are lists of such references. `None` where some reference has no
-    /// path: in an item of a list that is not a reference itself.
-    pub fn references(&self) -> Option<Vec<(FieldPath, &ReferenceSpec)>> {
-        fn add<'d>(
-            fields: &'d [FieldSpec],
-            above: &[String],
-            all: &mut Vec<(FieldPath, &'d ReferenceSpec)>,
-        ) -> Option<()> {
-            for field in fields {
-                let path = [above, std::slice::from_ref(&field.name)].concat();
-                let items: &[Generator] = match &field.value {
-                    Generator::Fields(inner) => {
-                        add(inner, &path, all)?;
-                        continue;
-                    }
-                    Generator::List { of, .. } => std::slice::from_ref(&**of),
-                    Generator::Items(items) => items,
-                    one => std::slice::from_ref(one),
-                };
-                for item in items {
-                    match item {
-                        Generator::Reference(reference) => all.push((FieldPath(path.as_slice().into()), reference)),
-                        other if other.refers() => return None,
-                        _ => {}
-                    }
-                }
-            }
-            Some(())
-        }
-        let mut all = Vec::new();
-        add(&self.fields, &[], &mut all)?;
-        Some(all)
     }
 
     /// The generator of the field `id`, from which keys are made.

@@ -145,13 +145,6 @@ pub struct PhaseReport {
     pub entries: Option<u64>,
     /// Entries of indexes that were stored or removed; `None` where nothing is written or the store has no index.
     pub entries_written: Option<u64>,
-    /// Operations that were refused because of references between documents, which are among those that succeeded; `None`
-    /// where none are checked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused: Option<u64>,
-    /// How often a transaction failed because of another one, and how often one was repeated; where references are checked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conflicts: Option<Reading<u64>>,
     /// Operations that succeeded.
     pub operations: u64,
     /// Operations that failed.

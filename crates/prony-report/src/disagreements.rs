@@ -23,7 +23,7 @@ pub(super) fn disagreeing(data: &RunData, trials: &BTreeMap<usize, Vec<&TrialRec
 /// A key that is equal for variants whose reads should return the same answers.
 fn work(variant: &Variant) -> String {
     let phases = variant.spec.phases.iter().map(|phase| {
-        let ops = phase.action.ops().map(|ops| (&ops.collection, ops.amount, ops.order, ops.references.are_ignored()));
+        let ops = phase.action.ops().map(|ops| (&ops.collection, ops.amount, ops.order));
         (&phase.name, phase.action.name(), ops)
     });
     format!("{:?}", (variant.stratum, &variant.spec.data, phases.collect::<Vec<_>>()))

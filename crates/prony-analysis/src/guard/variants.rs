@@ -83,11 +83,7 @@ fn same_question(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
             let by_speed = [a, b].into_iter().any(|spec| is_stored_by_speed(spec, phase));
             let queries = matches!(x, Action::Find(_));
             let same_data = if queries { same_documents(&a.data, &b.data) } else { a.data == b.data };
-            same_data
-                && !by_speed
-                && refusing(a, phase) == refusing(b, phase)
-                && same_kind(&x, &y)
-                && same_draws(&x, &y)
+            same_data && !by_speed && same_kind(&x, &y) && same_draws(&x, &y)
         }
         _ => true,
     }
@@ -103,16 +99,6 @@ fn same_documents(a: &[CollectionSpec], b: &[CollectionSpec]) -> bool {
         collection
     };
     a.iter().map(plain).eq(b.iter().map(plain))
-}
-
-/// The phases up to this one, and their backgrounds, that refuse operations because of references: what is stored depends on
-/// them.
-fn refusing<'s>(spec: &'s TrialSpec, phase: &str) -> Vec<&'s str> {
-    let up_to = spec.phases.iter().position(|each| each.name == phase).map_or(0, |at| at + 1);
-    let refuses = |action: &Action| action.ops().is_some_and(|ops| !ops.references.are_ignored());
-    let each =
-        spec.phases[..up_to].iter().flat_map(|phase| phase.actions().map(|action| (phase.name.as_str(), action)));
-    each.filter(|(_, action)| refuses(action)).map(|(name, _)| name).collect()
 }
 
 /// Whether what is stored at the begin of a phase depends on how fast an earlier phase was.
@@ -265,9 +251,7 @@ fn disagreement(
 ) -> Finding {
     let (left, right) = (&baseline.name, &variant.name);
     let reported = |answer: &'_ Answer| answer.digest.strip_prefix("reported:").map(str::to_owned);
-    let refused = |answer: &Answer| answer.digest.starts_with("refused:");
     let message = match (a.rows.zip(b.rows), reported(a).zip(reported(b))) {
-        (None, _) if refused(a) && refused(b) => format!("`{left}` and `{right}` refused different operations"),
         (Some((rows, other_rows)), _) if rows != other_rows => {
             format!("`{left}` returned {}, but `{right}` returned {other_rows}", number::count(rows, "row"))
         }

@@ -4,7 +4,6 @@
 mod compare;
 mod filter;
 mod find;
-mod guard;
 mod indexes;
 mod order;
 mod plan;
@@ -13,7 +12,6 @@ mod space;
 
 pub(crate) use find::find;
 pub use find::{Row, run};
-pub use guard::Guard;
 pub use indexes::{Entries, Indexed, Indexes, Sum};
 pub use query::{Planned, Query};
 pub use space::Space;

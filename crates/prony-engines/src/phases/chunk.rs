@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prony_model::latency::COMMIT;
 use prony_model::spec::FieldValue;
 
-use crate::documents::{Entries, Guard, Indexed, Indexes, Query, Space};
+use crate::documents::{Entries, Indexed, Indexes, Query, Space};
 use crate::timed_loop::{Kind, Op};
 
 /// Most operations in a chunk. Few, so that small records and their timestamps fit beside the engine's pages into the
@@ -103,19 +103,6 @@ pub(super) struct Chunk {
     indexes: Option<Arc<Indexes>>,
     entries: Entries,
     changes: Vec<Change>,
-    /// Where references are checked: what each operation requires.
-    guards: Vec<Needs>,
-    required: Entries,
-    /// Documents to which others refer are written when these are stored.
-    locks: bool,
-}
-
-/// What an operation requires.
-#[derive(Debug)]
-struct Needs {
-    /// Where the keys of the documents that must be stored end.
-    end: usize,
-    absent: Vec<Query>,
 }
 
 /// What an operation changes in the indexes.
@@ -141,8 +128,6 @@ impl Chunk {
         self.queries.clear();
         self.query_bytes = 0;
         self.entries.clear(ENOUGH_BYTES);
-        self.required.clear(ENOUGH_BYTES);
-        self.guards.clear();
         self.changes.clear();
     }
 
@@ -152,7 +137,7 @@ impl Chunk {
 
     pub(super) fn is_full(&self) -> bool {
         self.heads.len() >= MOST_OPERATIONS
-            || self.bytes.len() + self.query_bytes + self.entries.bytes() + self.required.bytes() >= ENOUGH_BYTES
+            || self.bytes.len() + self.query_bytes + self.entries.bytes() >= ENOUGH_BYTES
     }
 
     /// Adds an operation; not to a full chunk. Keys have at most 65,535 bytes (no engine takes longer ones).
@@ -178,15 +163,6 @@ impl Chunk {
         self.changes.push(Change { end: self.entries.bytes(), replaces });
     }
 
-    /// What references require for the operation that was added last: documents with these keys, as they are stored, and
-    /// queries that find nothing.
-    pub(super) fn push_guard(&mut self, required: &[Vec<u8>], absent: Vec<Query>, locks: bool) {
-        required.iter().for_each(|key| self.required.push(key));
-        self.query_bytes += absent.iter().map(Query::bytes).sum::<usize>();
-        self.guards.push(Needs { end: self.required.bytes(), absent });
-        self.locks = locks;
-    }
-
     /// Adds an operation that queries. A phase has no others then.
     pub(super) fn push_queries(&mut self, draft: Draft, queries: Vec<Query>) {
         self.push(draft, &[], &[]);
@@ -208,7 +184,6 @@ impl Chunk {
             value: &rest[..head.value()],
             queries,
             indexed: self.indexed(index),
-            guard: self.guard(index),
         }
     }
 
@@ -218,13 +193,6 @@ impl Chunk {
         let begin = if index == 0 { 0 } else { self.changes[index - 1].end };
         let entries = self.entries.part(begin..change.end);
         Some(Indexed { indexes: self.indexes.as_deref()?, entries, replaces: change.replaces })
-    }
-
-    #[inline(always)]
-    fn guard(&self, index: usize) -> Option<Guard<'_>> {
-        let Needs { end, absent } = self.guards.get(index)?;
-        let begin = if index == 0 { 0 } else { self.guards[index - 1].end };
-        Some(Guard { required: self.required.part(begin..*end), locks: self.locks, absent })
     }
 
     pub(super) fn label(&self, index: usize) -> Label {

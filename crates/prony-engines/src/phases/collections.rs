@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use prony_model::spec::{
-    Action, CollectionSpec, DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Filter, Generator, KeySpec,
-    Operand, Ops, QuerySpec, StoreSpec, Test,
+    Action, CollectionSpec, DocumentSpec, Encoding, FieldPath, KeySpec, Ops, QuerySpec, StoreSpec,
 };
-use prony_model::units::Fraction;
 use prony_workload::Records;
 
 use super::Plan;
 use super::ledger::{Done, Ledger};
-use crate::documents::{Indexes, Planned, Query, Space};
+use crate::documents::{Indexes, Planned, Space};
 use crate::driver::{Driver, Table};
 
 /// A collection.
@@ -23,66 +21,10 @@ pub(super) struct Collection {
     pub(super) space: Space,
     /// Those that are kept beside the documents; `None` where there are none or the engine has its own.
     pub(super) indexes: Option<Arc<Indexes>>,
-    /// The fields of its documents that refer to records.
-    references: Vec<Reference>,
-    /// Of each field that refers to its records: the query for documents with such a reference.
-    pub(super) referrers: Vec<Arc<Planned>>,
     pub(super) ledger: Ledger,
 }
 
-/// A field that refers to records of a collection, or a list of such references.
-struct Reference {
-    path: FieldPath,
-    /// Where these records are stored.
-    space: Space,
-    /// Bytes of their keys, where these are numbers.
-    integer: Option<u8>,
-}
-
-impl Reference {
-    /// Adds the keys to which a document refers, as they are stored.
-    fn add_keys(&self, document: &FieldValue, keys: &mut Vec<Vec<u8>>) {
-        match document.at(&self.path.0) {
-            Some(FieldValue::List(items)) => items.iter().for_each(|item| self.add_key(item, keys)),
-            Some(value) => self.add_key(value, keys),
-            None => {}
-        }
-    }
-
-    fn add_key(&self, value: &FieldValue, keys: &mut Vec<Vec<u8>>) {
-        match (value, self.integer) {
-            (FieldValue::Int(number), Some(bytes)) => {
-                keys.push(self.space.stored(&number.to_be_bytes()[8 - usize::from(bytes.min(8))..]));
-            }
-            (FieldValue::Text(text), None) => keys.push(self.space.stored(text.as_bytes())),
-            _ => {}
-        }
-    }
-}
-
-/// The field of the page of a query for referrers.
-const KEY: &str = "key";
-
 impl Collection {
-    /// The keys to which a document refers, each once, as they are stored.
-    pub(super) fn required(&self, document: &FieldValue) -> Vec<Vec<u8>> {
-        let mut keys = Vec::new();
-        self.references.iter().for_each(|reference| reference.add_keys(document, &mut keys));
-        keys.sort_unstable();
-        keys.dedup();
-        keys
-    }
-
-    /// The queries for documents that refer to a record, whose key this is.
-    pub(super) fn referrers(&self, number: u64, key: &[u8]) -> Vec<Query> {
-        let value = match self.keys {
-            KeySpec::Integer { .. } => FieldValue::Int(number as i64),
-            _ => FieldValue::Text(String::from_utf8_lossy(key).into_owned()),
-        };
-        let page = FieldValue::Fields(vec![(KEY.into(), value)]);
-        self.referrers.iter().map(|planned| Query::new(planned, &page)).collect()
-    }
-
     /// Numbers from here on belong to no record.
     pub(super) fn end(&self) -> u64 {
         self.ledger.end(self.records.count())
@@ -139,31 +81,9 @@ impl Collections {
             });
             let records = Records::new(spec, plan.seed);
             let (name, keys, ledger) = (spec.name.clone(), spec.key.clone(), Ledger::default());
-            let (references, referrers) = (Vec::new(), Vec::new());
-            all.push(Collection { name, keys, records, space, indexes, references, referrers, ledger });
+            all.push(Collection { name, keys, records, space, indexes, ledger });
         }
-        let mut collections = Self { all, tables };
-        collections.refer::<D>(specs);
-        collections
-    }
-
-    /// Fills in which documents refer to which.
-    fn refer<D: Driver>(&mut self, specs: &[CollectionSpec]) {
-        for (from, spec) in specs.iter().enumerate() {
-            let references = spec.document().and_then(DocumentSpec::references).unwrap_or_default();
-            for (path, reference) in references {
-                let named = |collection: &Collection| collection.name.as_ref() == Some(&reference.collection);
-                let Some(to) = self.all.iter().position(named) else { continue };
-                let planned = self.planned::<D>(specs, Some(&key_page()), &referrer(spec, &path));
-                let integer = match reference.key {
-                    KeySpec::Integer { bytes } => Some(bytes),
-                    _ => None,
-                };
-                self.all[to].referrers.extend(planned);
-                let space = self.all[to].space;
-                self.all[from].references.push(Reference { path, space, integer });
-            }
-        }
+        Self { all, tables }
     }
 
     /// The index of the collection that operations work on.
@@ -205,25 +125,4 @@ impl Collections {
             None => Planned::new(query.clone(), document.encoding, collection.indexes.clone()).within(collection.space),
         }))
     }
-}
-
-/// The query for a document of a collection that refers to the key of a page.
-fn referrer(of: &CollectionSpec, path: &FieldPath) -> QuerySpec {
-    let key = Operand::Document(FieldPath([KEY.to_owned()].as_slice().into()));
-    QuerySpec {
-        collection: of.name.clone(),
-        filter: Filter::Field(path.clone(), Test::In(vec![key])),
-        sort: Vec::new(),
-        skip: 0,
-        limit: Some(1),
-        select: Vec::new(),
-        count: false,
-    }
-}
-
-/// The page of such a query.
-fn key_page() -> DocumentSpec {
-    let value = Generator::Constant(FieldValue::Bool(true));
-    let key = FieldSpec { name: KEY.to_owned(), value, present: Fraction::ONE };
-    DocumentSpec { fields: vec![key], encoding: Encoding::Json }
 }

@@ -6,7 +6,6 @@ use std::sync::{Arc, RwLock};
 
 use prony_model::number::percent_with;
 use prony_model::protocol::PhaseReport;
-use prony_model::reading::{Reading, Why};
 use prony_model::record::Answer;
 use prony_model::spec::{Action, Amount, Grouping, MixSpec, Ops, Order, Sampling, Sharing};
 use prony_model::units::Nanos;
@@ -46,8 +45,6 @@ pub(super) struct Job<'a> {
     pub(super) throughput: Nanos,
     /// The engine's write transactions see their own writes.
     pub(super) own_reads: bool,
-    /// The engine has one write transaction at a time.
-    pub(super) one_writer: bool,
     pub(super) engine: &'a str,
     pub(super) shared: &'a Shared<'a>,
     /// Which of the workers that share the store this is, from 1 on.
@@ -182,21 +179,10 @@ impl Job<'_> {
         Ok(ended)
     }
 
-    /// The queries that operations run: those of the phase, or those for what refers to a document that is removed.
-    fn asked(&self) -> impl Iterator<Item = &Arc<Planned>> {
-        let removes = self.is_guarded() && matches!(self.action, Action::Delete(_));
-        self.queries.iter().chain(self.collection.referrers.iter().filter(move |_| removes))
-    }
-
-    /// Whether references are checked.
-    fn is_guarded(&self) -> bool {
-        !self.ops.references.are_ignored()
-    }
-
-    /// A session with these queries prepared.
+    /// A session with the phase's queries prepared.
     fn session<'s, S: Store>(&self, store: &'s S) -> Result<S::Session<'s>, EngineError> {
         let mut session = store.session()?;
-        let mut texts = self.asked().filter_map(|query| query.own_text());
+        let mut texts = self.queries.iter().filter_map(|query| query.own_text());
         texts.try_for_each(|text| session.prepare(text))?;
         Ok(session)
     }
@@ -387,8 +373,7 @@ impl Job<'_> {
         if counts.len() > 1 {
             (all.sections.time, all.sections.gap) = self.time_and_gap();
         }
-        // Which operations were refused is not known afterwards.
-        let errors = all.tally.errors > 0 || all.tally.reads.refused > 0;
+        let errors = all.tally.errors > 0;
         let distinct = self.distinct_by_order(&counts);
         let distinct = distinct.or(all.distinct.as_ref().map(Distinct::count));
         let nanos = |(from, until)| (Nanos::from_nanos(from), Nanos::from_nanos(until));
@@ -399,11 +384,11 @@ impl Job<'_> {
 
     /// How the phase's queries read, where there is a choice.
     fn plan(&self, explain: impl Fn(&str) -> String) -> Option<String> {
-        if !self.asked().any(|query| query.has_choice()) {
+        if !self.queries.iter().any(|query| query.has_choice()) {
             return None;
         }
         let plan = |query: &Arc<Planned>| query.own_text().map_or_else(|| query.describe(), &explain);
-        let each: Vec<String> = self.asked().map(plan).collect();
+        let each: Vec<String> = self.queries.iter().map(plan).collect();
         match each.as_slice() {
             [] => None,
             [only] => Some(format!("plan: {only}")),
@@ -425,12 +410,11 @@ impl Job<'_> {
         let read = reads_data(self.action);
         let queries = matches!(self.action, Action::Find(_));
         let indexed = self.collection.indexes.is_some();
-        let asks = self.asked().next().is_some();
-        let decodes = asks || (self.action.writes() && indexed);
-        let own = self.asked().any(|query| query.own_text().is_some());
+        let decodes = queries || (self.action.writes() && indexed);
+        let own = self.queries.iter().any(|query| query.own_text().is_some());
         let races = self.ops.threads > 1 && self.action.writes();
         let answer = Answer {
-            rows: read.then_some(reads.rows),
+            rows: Some(reads.rows),
             digest: format!("{}:{:016x}", digested(self.action, reads.touch), reads.digest),
             comparable: !self.action.is_bounded_by_time() && !races && all.tally.errors == 0,
         };
@@ -450,23 +434,21 @@ impl Job<'_> {
             decode: decodes.then(|| Nanos::from_nanos(reads.decode)),
             // Of those that an engine examines itself only the rows are decoded here.
             examined: (decodes && !own).then_some(reads.examined),
-            entries: self.asked().any(|query| query.is_indexed()).then_some(reads.entries),
+            entries: (queries && self.queries.iter().any(|query| query.is_indexed())).then_some(reads.entries),
             entries_written: (self.action.writes() && indexed).then_some(reads.changed),
             encode: all.encoded.map(Nanos::from_nanos),
-            refused: self.is_guarded().then_some(reads.refused),
-            conflicts: self.is_guarded().then(|| conflicts(self.one_writer)),
             operations: all.tally.operations,
             errors: all.tally.errors,
             transactions: all.tally.transactions,
             rows: read.then_some(reads.rows),
             misses: (read && !queries || matches!(self.action, Action::Delete(_))).then_some(reads.misses),
-            user_bytes: (all.stored + reads.bytes).saturating_sub(reads.unstored),
+            user_bytes: all.stored + reads.bytes,
             skipped: all.skipped,
             lag: all.lag.map(Nanos::from_nanos),
             histograms: all.samples.histograms()?,
             groups: all.samples.groups.map(GroupSeries::into_groups),
             throughput: Some(all.series.into_throughput()),
-            answer: (read || self.is_guarded()).then_some(answer),
+            answer: read.then_some(answer),
             disk_full: all.tally.disk_full,
             error_texts: all.tally.texts,
             saturated: all.saturated,
@@ -510,20 +492,10 @@ impl End {
     }
 }
 
-/// Transactions that failed because of another one.
-fn conflicts(one_writer: bool) -> Reading<u64> {
-    match one_writer {
-        true => Reading::Measured(0),
-        false => Reading::Missing(Why::NotSupported("the driver does not count them".into())),
-    }
-}
-
 /// What of each row is in the digest.
 fn digested(action: &Action, touch: bool) -> &'static str {
     match action {
         Action::Find(_) => "selected",
-        // These have an answer only where references are checked: which of them were refused.
-        Action::Put(_) | Action::Update(_) | Action::Delete(_) => "refused",
         _ if touch => "lines",
         _ => "lengths",
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prony_model::spec::{Action, Amount, FieldValue, KeySpec, MixSpec, MixWeights, Order, References, ScanSpec};
+use prony_model::spec::{Action, Amount, FieldValue, KeySpec, MixSpec, MixWeights, Order, ScanSpec};
 use prony_workload::{Mix, Operation, Positions, Records, Share};
 
 use super::chunk::{Chunk, Draft, Label};
@@ -82,7 +82,6 @@ pub(super) struct Source<'r> {
     left: Left<'r>,
     drawn: u64,
     version: u32,
-    references: References,
     /// Earlier phases have written: what is put may replace something.
     rewrites: bool,
     key: Vec<u8>,
@@ -123,8 +122,7 @@ impl<'r> Source<'r> {
         let version = if matches!(action, Action::Update(_) | Action::Mix(_)) { ledger.next_version() } else { 0 };
         let rewrites = !ledger.is_empty();
         let (key, value) = (Vec::new(), Vec::new());
-        let references = ops.references;
-        Some(Self { collection, references, draw, left, drawn: 0, version, rewrites, key, value, encoded: None })
+        Some(Self { collection, draw, left, drawn: 0, version, rewrites, key, value, encoded: None })
     }
 
     /// An empty chunk for the operations.
@@ -198,19 +196,7 @@ impl<'r> Source<'r> {
         chunk.push(draft, &self.key, &self.value);
         let replaces = renews || draft.label == Label::Delete || (draft.label == Label::Put && self.rewrites);
         chunk.push_change(document.as_ref(), &self.key, replaces);
-        self.push_guard(chunk, draft, document.as_ref());
         draft.number
-    }
-
-    /// What references require, where they are not ignored.
-    fn push_guard(&self, chunk: &mut Chunk, draft: Draft, document: Option<&FieldValue>) {
-        if self.references.are_ignored() {
-            return;
-        }
-        let required = document.map(|document| self.collection.required(document)).unwrap_or_default();
-        let removes = draft.kind == Kind::Delete;
-        let absent = if removes { self.collection.referrers(draft.number, &self.key) } else { Vec::new() };
-        chunk.push_guard(&required, absent, self.references == References::Locked);
     }
 
     /// Documents are generated first, so that only their encoding is timed; returns them.

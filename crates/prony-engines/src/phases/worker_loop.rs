@@ -249,7 +249,6 @@ impl<'h> Host<'h> {
             seed: phase_seed(self.plan.seed, &spec.name),
             throughput: self.plan.throughput,
             own_reads: self.engine.capabilities.reads_own_writes,
-            one_writer: !self.engine.capabilities.concurrent_writers,
             engine: &self.engine.name,
             shared: &shared,
             replica: self.plan.replica,

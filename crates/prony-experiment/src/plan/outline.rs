@@ -98,7 +98,7 @@ fn variant_outline(experiment: &Experiment, variant: &Variant, trials: u32) -> V
         baseline: variant.baseline,
         blocks: variant.blocks,
         trials,
-        records: data.iter().map(|collection| collection.records).sum(),
+        records: data.iter().fold(0, |sum: u64, collection| sum.saturating_add(collection.records)),
         data_bytes: data.iter().map(|collection| data_bytes(collection).mean).sum(),
         phases: variant.spec.phases.iter().map(|phase| phase.name.clone()).collect(),
         no_verdict: no_verdict(experiment, variant),

@@ -95,7 +95,7 @@ mod tests {
     use prony_model::protocol::Verified;
     use prony_model::reading::{Reading, Why};
     use prony_model::record::LatencyKind;
-    use prony_model::spec::{Action, Amount, Grouping, Ops, Order, PhaseSpec, References, Sampling, Sharing};
+    use prony_model::spec::{Action, Amount, Grouping, Ops, Order, PhaseSpec, Sampling, Sharing};
 
     use super::*;
     use crate::figures;
@@ -114,7 +114,6 @@ mod tests {
             sample: Sampling::Every,
             touch: true,
             collection: None,
-            references: References::Ignored,
         };
         let background = Some(Action::Get(Ops { amount: Amount::Background, ..ops.clone() }));
         PhaseSpec { name: "write".to_owned(), timed: true, action: Action::Put(ops), background, limit: None }
@@ -155,19 +154,6 @@ mod tests {
     }
 
     #[test]
-    fn conflicts_are_known_or_missing_where_references_are_checked() {
-        let checked =
-            |conflicts| PhaseReport { refused: Some(3), conflicts: Some(conflicts), ..report(1000, &[500; 1000]) };
-        let none = observed(Some(checked(Reading::Measured(0)))).phase;
-        assert_eq!(of(&none, Metric::Refused), Some(Reading::Measured(3.0)));
-        assert_eq!(of(&none, Metric::Conflicts), Some(Reading::Measured(0.0)));
-        assert_eq!(of(&none, Metric::Retries), Some(Reading::Measured(0.0)));
-        let why = Why::NotSupported("the driver does not count them".into());
-        let not_counted = observed(Some(checked(Reading::Missing(why.clone())))).phase;
-        assert_eq!(of(&not_counted, Metric::Conflicts), Some(Reading::Missing(why)));
-    }
-
-    #[test]
     fn metrics_from_inside_and_from_the_clock_are_both_recorded() {
         let Observed { phase: record, reached, .. } = observed(Some(report(1000, &[500; 1000])));
         assert_eq!(reached, Reached::OwnEnd);
@@ -179,8 +165,6 @@ mod tests {
         assert!(p50.measured().is_some_and(|p50| (499.0..=501.0).contains(p50)), "{p50:?}");
         assert!(matches!(of(&record, Metric::LatencyP999), Some(Reading::Missing(Why::TooFew { .. }))));
         assert_eq!(of(&record, Metric::Rows), None, "a phase that reads nothing has no rows, not none of them");
-        assert_eq!(of(&record, Metric::Refused), None, "nothing is checked");
-        assert_eq!(of(&record, Metric::Conflicts), None);
         assert_eq!(of(&record, Metric::Lag), None, "both the runner and the worker know when it began and ended");
     }
 

@@ -74,7 +74,6 @@ pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readi
     for (metric, count) in [
         (Metric::Operations, Some(report.operations)),
         (Metric::Errors, Some(report.errors)),
-        (Metric::Refused, report.refused),
         (Metric::Transactions, Some(report.transactions)),
         (Metric::Rows, report.rows),
         (Metric::Misses, report.misses),
@@ -89,12 +88,6 @@ pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readi
     ] {
         if let Some(count) = count {
             set(readings, metric, measured(count));
-        }
-    }
-    // Nothing is repeated without a conflict, and prony repeats nothing else.
-    for metric in [Metric::Conflicts, Metric::Retries] {
-        if let Some(conflicts) = &report.conflicts {
-            set(readings, metric, conflicts.clone().map(|count| count as f64));
         }
     }
     if report.lag.is_some() {

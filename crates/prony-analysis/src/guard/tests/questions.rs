@@ -37,15 +37,6 @@ fn answers_to_different_questions_do_not_differ() {
     assert_eq!(after(Action::Put(for_a_time())), 0, "how much is stored depends on speed");
     assert_eq!(after(Action::Get(for_a_time())), 1, "reading changes nothing");
     assert_eq!(after(Action::Put(ops(Amount::Records))), 1);
-    let loaded = |references| {
-        let mut spec = pass.clone();
-        let load = Action::Put(Ops { references, ..ops(Amount::Records) });
-        spec.phases.insert(0, phase_spec("load", load));
-        spec
-    };
-    let [ignored, checked, locked] = [References::Ignored, References::Checked, References::Locked].map(loaded);
-    assert_eq!(differ(&ignored, &checked), 0, "what is refused is not stored");
-    assert_eq!(differ(&checked, &locked), 1, "both refuse the same");
 }
 
 #[test]
@@ -67,14 +58,6 @@ fn answers_of_queries_differ_though_documents_are_encoded_differently() {
 
     assert_eq!(differ(&asked(Encoding::Json, 10)), 1);
     assert_eq!(differ(&asked(Encoding::default(), 20)), 0, "other documents");
-}
-
-#[test]
-fn operations_that_are_refused_must_be_the_same() {
-    assert_eq!(answers(&answered("refused:aa", None), &answered("refused:aa", None)), []);
-    let found = answers(&answered("refused:aa", None), &answered("refused:ab", None));
-    assert_eq!(found[0].message, "`lmdb` and `redb` refused different operations");
-    assert_eq!(found[0].severity, Severity::Refusal);
 }
 
 #[test]
