@@ -195,7 +195,7 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     }
     let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {
         Some(blocks) => {
-            format!("expect no verdict in fewer than {blocks} blocks, and with noisy values not in many more")
+            format!("expect no verdict in fewer than {blocks} blocks; noisy values need more")
         }
         None => {
             let blocks = count(outline.blocks.max, "block");
