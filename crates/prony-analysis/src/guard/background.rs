@@ -56,7 +56,7 @@ mod tests {
     use prony_model::metric::{Metric, MetricKey};
     use prony_model::reading::Reading;
     use prony_model::record::MetricKeyText;
-    use prony_model::spec::{Action, Amount};
+    use prony_model::spec::{Action, Amount, ScanSpec};
 
     fn message(own: u64, background: u64, both: u64, tail: u64, open_loop: bool) -> Option<String> {
         let ms = Nanos::from_millis;
@@ -106,6 +106,27 @@ mod tests {
         assert_eq!(of("write.background.latency.p99", [0.0, 9.0]), None);
         assert_eq!(of("write.rate", [960.0, 650.0]), None, "the phase itself reads nothing");
         assert!(of("write.fdatasync", [0.0, 0.0]).is_none() && of("write.wall", [0.0, 0.0]).is_some());
+    }
+
+    #[test]
+    fn scans_of_a_background_are_compared_where_they_found_as_many_rows() {
+        let mut readers = spec("lmdb");
+        let scan = ScanSpec { ops: ops(Amount::Background), length: None };
+        readers.phases[0].background = Some(Action::Scan(scan));
+        let of = |rows: [f64; 2]| {
+            let [a, b] = rows.map(|rows| {
+                let mut record = worked(&[]);
+                let counts = [(Metric::Operations, 10.0), (Metric::Rows, rows)];
+                let counts = counts.map(|(metric, n)| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(n)));
+                record.phases[0].readings.insert("background".into(), counts.into());
+                record
+            });
+            let name = "write.background.rate".parse().unwrap();
+            variants::unequal_offer(&variant_trials("x", &readers, &a), &variant_trials("y", &readers, &b), &name)
+        };
+        let why = "the background of `write`: an operation of `x` found 4.0 rows, but one of `y` 9.0";
+        assert_eq!(of([40.0, 90.0]).as_deref(), Some(why));
+        assert_eq!((of([95.0, 90.0]), of([0.0, 0.0])), (None, None));
     }
 
     #[test]

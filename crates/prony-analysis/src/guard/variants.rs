@@ -24,6 +24,9 @@ const SYNCS: f64 = 0.10;
 /// By how much the shares of reads that found no record may differ.
 const MISSES: f64 = 0.01;
 
+/// By which share the rows of a scan or a query may differ; lengths of scans are drawn at random.
+const ROWS: f64 = 0.10;
+
 /// A variant with its trials, of both labels where it is a baseline.
 #[derive(Clone, Debug)]
 pub struct VariantTrials<'a> {
@@ -124,7 +127,7 @@ pub(crate) fn unequal_offer(
     if let Some(given) = [&a, &b].into_iter().find_map(|phase| phase.prescribes(name.instance.as_deref(), metric)) {
         return Some(format!("{} {}: compare {}", a.subject_of(name.instance.as_deref()), given.why, given.instead));
     }
-    if let Some(reason) = unequal_misses((&a, baseline), (&b, variant), name) {
+    if let Some(reason) = unequal_reads((&a, baseline), (&b, variant), name) {
         return Some(reason);
     }
     let stored = a.action.ops().zip(b.action.ops()).map(|(a, b)| a.amount == b.amount);
@@ -164,8 +167,8 @@ pub(crate) fn unequal_offer(
 }
 
 /// Why times of operations are not compared, where as many operations as fit were run, and not the same share of them found a
-/// record: a read that finds none does other work.
-fn unequal_misses(
+/// record, or scans and queries did not find as many: they do other work.
+fn unequal_reads(
     (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
     (b, variant): (&PhaseSpec, &VariantTrials<'_>),
     name: &MetricName,
@@ -175,17 +178,28 @@ fn unequal_misses(
     if !timed || ![a, b].into_iter().all(|phase| phase.action_of(instance).is_bounded_by_time()) {
         return None;
     }
-    let share = |all: &VariantTrials<'_>| {
+    let per_operation = |all: &VariantTrials<'_>, metric| {
         let phases = all.trials.iter().flat_map(|trial| &trial.phases);
         let own = phases.filter(|phase| phase.name == name.phase && phase.completion == Completion::Complete);
         let counts = own.filter_map(|phase| {
             let of = |metric| phase.amount_of(instance.unwrap_or(""), metric);
-            Some((of(Metric::Misses)?, of(Metric::Operations)?))
+            Some((of(metric)?, of(Metric::Operations)?))
         });
-        let (misses, operations) = counts.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        (operations > 0.0).then(|| misses / operations)
+        let (sum, operations) = counts.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        (operations > 0.0).then(|| sum / operations)
     };
-    let (ours, theirs) = (share(baseline)?, share(variant)?);
+    if matches!(a.action_of(instance), Action::Scan(_) | Action::Find(_)) {
+        let (ours, theirs) = (per_operation(baseline, Metric::Rows)?, per_operation(variant, Metric::Rows)?);
+        return ((ours - theirs).abs() > ROWS * ours.max(theirs)).then(|| {
+            format!(
+                "{}: an operation of `{}` found {ours:.1} rows, but one of `{}` {theirs:.1}",
+                a.subject_of(instance),
+                baseline.name,
+                variant.name
+            )
+        });
+    }
+    let (ours, theirs) = (per_operation(baseline, Metric::Misses)?, per_operation(variant, Metric::Misses)?);
     ((ours - theirs).abs() > MISSES).then(|| {
         format!(
             "{}: {} of the operations of `{}` found no record, but {} of those of `{}`",
