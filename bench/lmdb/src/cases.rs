@@ -112,7 +112,7 @@ impl Case {
 
     /// Nanoseconds in which all documents are decoded one by one, in the order of the queries: none where there are none.
     pub(crate) fn decoding(&self) -> Result<f64> {
-        let records = Records::new(&self.data(), SEED);
+        let records = Records::new(&self.data(), SEED)?;
         let Some(encoding) = records.encoding() else { return Ok(0.0) };
         let mut positions = Positions::new(&self.order, &records, phase_seed(SEED, "measured"), Share::WHOLE);
         let (mut value, mut all) = (Vec::new(), Vec::new());
@@ -150,7 +150,7 @@ impl Case {
         if path.exists() {
             return Ok(path);
         }
-        let records = Records::new(&self.data(), SEED);
+        let records = Records::new(&self.data(), SEED)?;
         let mut positions = Positions::new(&order, &records, phase_seed(SEED, phase), Share::WHOLE);
         let mut out = BufWriter::new(File::create(&path)?);
         let (mut key, mut value) = (Vec::new(), Vec::new());
@@ -202,7 +202,7 @@ fn documents() -> ValueSpec {
         field("isOdd", Generator::Cycle(vec![FieldValue::Bool(false), FieldValue::Bool(true)])),
         field("text", text),
     ];
-    ValueSpec::Document(DocumentSpec { fields, encoding: Encoding::MsgPack })
+    ValueSpec::Document(DocumentSpec { fields, encoding: Encoding::MsgPack, file: None })
 }
 
 /// Small records: 16 digits and 100 bytes.

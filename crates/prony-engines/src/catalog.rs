@@ -1,8 +1,14 @@
 //! The engines of this build, as the catalogue with which experiment files are checked.
 
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
 use prony_model::catalog::{EngineCatalog, EngineFacts, StoreFault};
-use prony_model::spec::StoreSpec;
+use prony_model::spec::{DocumentFile, FieldSpec, StoreSpec};
 use prony_model::units::Bytes;
+use prony_workload::survey;
 
 use crate::registry;
 
@@ -10,11 +16,43 @@ use crate::registry;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Catalog;
 
+/// Files of documents as they were last read: each variant asks for its own, and a file may be large.
+static SURVEYS: Mutex<BTreeMap<PathBuf, (Stamp, Survey)>> = Mutex::new(BTreeMap::new());
+
+/// What is known of such a file.
+type Survey = (DocumentFile, Vec<FieldSpec>);
+
+/// Device, inode, size, and the last changes of content and inode: what has the same was not written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp([u64; 3], [(i64, i64); 2]);
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let about = std::fs::metadata(path).ok()?;
+        let changes = [(about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec())];
+        Some(Self([about.dev(), about.ino(), about.size()], changes))
+    }
+}
+
 impl EngineCatalog for Catalog {
     fn memory(&self) -> Option<Bytes> {
         let text = std::fs::read_to_string("/proc/meminfo").ok()?;
         let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
         Some(Bytes::from_kib(total.trim().strip_suffix("kB")?.trim().parse().ok()?))
+    }
+
+    fn documents(&self, path: &Path) -> Result<Survey, String> {
+        let stamp = Stamp::of(path);
+        let mut known = SURVEYS.lock().unwrap_or_else(PoisonError::into_inner);
+        match (known.get(path), &stamp) {
+            (Some((then, found)), Some(now)) if then == now => return Ok(found.clone()),
+            _ => {}
+        }
+        let found = survey(path).map_err(|error| error.to_string())?;
+        if let Some(stamp) = stamp {
+            known.insert(path.to_path_buf(), (stamp, found.clone()));
+        }
+        Ok(found)
     }
 
     fn engines(&self) -> Vec<String> {
@@ -57,8 +95,6 @@ impl EngineCatalog for Catalog {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use prony_model::spec::OptionValue;
 

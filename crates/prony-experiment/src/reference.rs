@@ -47,7 +47,7 @@ fn section(out: &mut String, table: &'static TableShape) {
 fn row(out: &mut String, field: &'static Field) {
     let without = match field.need {
         Need::Required => "required",
-        Need::Optional(default) => default,
+        Need::Optional(default) | Need::Some(default) => default,
         Need::Action => "exactly one of these is required",
     };
     let (takes, doc) = (escaped(&takes(&field.shape)), escaped(field.doc));

@@ -43,16 +43,18 @@ fn table(shape: &'static TableShape, definitions: &mut Definitions) -> Value {
         "required": required,
         "additionalProperties": rest,
     });
-    let actions: Vec<Value> = shape.actions().iter().map(|action| json!({ "required": [action] })).collect();
-    if let (Value::Object(object), false) = (&mut object, actions.is_empty()) {
-        object.insert("oneOf".to_owned(), Value::Array(actions));
+    for (rule, keys) in [("oneOf", shape.actions()), ("anyOf", shape.some())] {
+        let each: Vec<Value> = keys.iter().map(|key| json!({ "required": [key] })).collect();
+        if let (Value::Object(object), false) = (&mut object, each.is_empty()) {
+            object.insert(rule.to_owned(), Value::Array(each));
+        }
     }
     object
 }
 
 fn field_schema(field: &'static Field, definitions: &mut Definitions) -> Value {
     let doc = match field.need {
-        Need::Optional(default) => format!("{} Default: {default}.", field.doc),
+        Need::Optional(default) | Need::Some(default) => format!("{} Default: {default}.", field.doc),
         Need::Required | Need::Action => field.doc.to_owned(),
     };
     match value(&field.shape, definitions) {

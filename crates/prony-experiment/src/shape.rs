@@ -91,11 +91,18 @@ pub(crate) enum Need {
     Optional(&'static str),
     /// Exactly one key of this kind must be there.
     Action,
+    /// At least one key of this kind must be there; the text says what holds without this one.
+    Some(&'static str),
 }
 
 /// A key that must be there.
 pub(crate) const fn required(name: &'static str, shape: Shape, doc: &'static str) -> Field {
     Field { name, shape, need: Need::Required, doc }
+}
+
+/// A key of which, or of others like it, a table has at least one; `default` says what holds without it.
+pub(crate) const fn some(name: &'static str, shape: Shape, default: &'static str, doc: &'static str) -> Field {
+    Field { name, shape, need: Need::Some(default), doc }
 }
 
 /// A key that may be left out; `default` says what holds then.
@@ -122,6 +129,11 @@ impl TableShape {
     /// The names of the keys of which exactly one must be there.
     pub(crate) fn actions(&self) -> Vec<&'static str> {
         self.all().filter(|field| field.need == Need::Action).map(|field| field.name).collect()
+    }
+
+    /// The keys of which at least one must be there.
+    pub(crate) fn some(&self) -> Vec<&'static str> {
+        self.all().filter(|field| matches!(field.need, Need::Some(_))).map(|field| field.name).collect()
     }
 }
 

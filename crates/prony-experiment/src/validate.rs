@@ -188,10 +188,7 @@ impl Walk<'_, '_> {
         let actions = shape.actions();
         let mut present = actions.iter().filter_map(|name| node.entry(name));
         match (present.next(), present.next()) {
-            (None, _) if !actions.is_empty() => {
-                let message = format!("`{}` needs one of {}", shape.name, quoted(&actions));
-                self.problems.add(via(node, Problem::new(node.span.clone(), message)));
-            }
+            (None, _) if !actions.is_empty() => self.needs_one_of(&actions, node, shape),
             (Some(first), Some(second)) => {
                 let message = format!("`{}` takes one of `{}` and `{}`, not both", shape.name, first.key, second.key);
                 let problem = Problem::new(second.key_span.clone(), message);
@@ -199,6 +196,15 @@ impl Walk<'_, '_> {
             }
             _ => {}
         }
+        let some = shape.some();
+        if !some.is_empty() && !some.iter().any(|name| node.entry(name).is_some()) {
+            self.needs_one_of(&some, node, shape);
+        }
+    }
+
+    fn needs_one_of(&mut self, keys: &[&str], node: &Node, shape: &TableShape) {
+        let message = format!("`{}` needs one of {}", shape.name, quoted(keys));
+        self.problems.add(via(node, Problem::new(node.span.clone(), message)));
     }
 
     fn braces(&mut self, node: &Node, of: OfRecord) {

@@ -1,6 +1,7 @@
 //! Checks one variant: fills in placeholders, checks every value, and decodes it into what a trial runs.
 
 use super::combine::Combination;
+use super::decode::document::Files;
 use super::decode::instance::Started;
 use super::decode::order::Phases;
 use super::decode::phase::Placed;
@@ -154,9 +155,10 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
         .then(|| store::store(&node, context.engines, problems))
         .flatten();
     let records = root.get("data").map(|node| fill(node, problems));
-    let data = records
-        .as_ref()
-        .and_then(|node| fits(context, "data", node, &grammar::DATA, problems).then(|| data::data(node, problems))?);
+    let files = Files { catalog: context.engines, file: &context.raw.file };
+    let data = records.as_ref().and_then(|node| {
+        fits(context, "data", node, &grammar::DATA, problems).then(|| data::data(node, &files, problems))?
+    });
     lengths(context, records.as_ref().zip(data.as_deref()), opened.as_ref(), problems);
     let phases = phases(context, levels, limits.phase, problems);
     let (mut store, facts) = opened?;

@@ -2,10 +2,11 @@
 //! command line.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::spec::{Durability, StoreSpec, TrialSpec};
+use super::spec::{DocumentFile, Durability, FieldSpec, StoreSpec, TrialSpec};
 use crate::units::{Bytes, Nanos};
 
 /// The engines that experiments can name. Implemented in the crate with the drivers.
@@ -21,6 +22,14 @@ pub trait EngineCatalog {
 
     /// All faults of the settings with which `store` opens its engine; its options are checked by the driver.
     fn check(&self, store: &StoreSpec) -> Vec<StoreFault>;
+
+    /// A file of documents, and the fields that these have.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    fn documents(&self, path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), String> {
+        Err(format!("`{}` cannot be read here", path.display()))
+    }
 
     /// The memory of the machine on which the experiment will run, where that is known.
     fn memory(&self) -> Option<Bytes> {

@@ -187,6 +187,9 @@ pub struct DocumentSpec {
     pub fields: Vec<FieldSpec>,
     /// How a document becomes the bytes that are stored.
     pub encoding: Encoding,
+    /// The file whose rows the documents are; `None` where they are made by generators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<DocumentFile>,
 }
 
 /// A field of a document.
@@ -268,6 +271,71 @@ pub enum Generator {
     Items(Vec<Generator>),
     /// Nested fields.
     Fields(Vec<FieldSpec>),
+    /// What the rows of a file have.
+    InFile(InFile),
+}
+
+/// A file, as it was when the experiment was checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DocumentFile {
+    /// Absolute.
+    pub path: String,
+    /// How its rows are written.
+    pub form: RowForm,
+    /// How many documents it has.
+    pub rows: u64,
+    /// XXH3 (128 bits) of its content, in hexadecimal.
+    pub digest: String,
+    /// All documents, as JSON without blanks.
+    pub json: Bytes,
+    /// The longest of them.
+    pub longest: Bytes,
+}
+
+/// How a file's rows are written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowForm {
+    /// A JSON object a line.
+    Ndjson,
+    /// Comma-separated values after RFC 4180, with a line of names; a name such as `internal.type` is that of a nested field.
+    Csv(Vec<Column>),
+}
+
+/// A column of a file with comma-separated values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Column {
+    /// The field.
+    pub field: FieldPath,
+    /// What all its cells can be read as. A document has no field where the cell is empty.
+    pub cells: Cells,
+}
+
+/// What all cells of a column that are not empty can be read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cells {
+    /// `true` or `false`.
+    Flag,
+    /// Numbers as JSON writes them: not `007`.
+    Number,
+    /// Lists as JSON.
+    List,
+    /// Any text.
+    Text,
+}
+
+/// What the rows of a file have in a field.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InFile {
+    /// The kinds of its values.
+    pub kinds: Kinds,
+    /// Bytes of the longest text, or of the longest that a list has; each zero byte counts twice.
+    pub longest: u64,
+    /// Items of the longest list.
+    pub items: u64,
+    /// Fields of the values that have fields.
+    pub fields: Vec<FieldSpec>,
 }
 
 /// To which record a field refers.
@@ -309,7 +377,7 @@ impl DocumentSpec {
             for field in fields {
                 let path = [above, std::slice::from_ref(&field.name)].concat();
                 paths.push(FieldPath(path.as_slice().into()));
-                if let Generator::Fields(inner) = &field.value {
+                if let Generator::Fields(inner) | Generator::InFile(InFile { fields: inner, .. }) = &field.value {
                     add(inner, &path, paths);
                 }
             }
@@ -333,7 +401,8 @@ impl DocumentSpec {
 }
 
 /// What documents may have at a path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Kinds {
     /// Nothing.
     pub missing: bool,
@@ -369,6 +438,11 @@ impl Kinds {
     fn add_made(&mut self, generator: &Generator, path: &[String]) {
         match generator {
             Generator::Fields(inner) => self.add_of(inner, path),
+            Generator::InFile(found) if path.is_empty() => self.add(found.kinds),
+            Generator::InFile(found) => {
+                self.missing |= found.kinds != Kinds { fields: true, ..Kinds::default() };
+                self.add_of(&found.fields, path);
+            }
             Generator::Constant(value) => self.add_value(value.at(path)),
             Generator::Cycle(values) => values.iter().for_each(|value| self.add_value(value.at(path))),
             _ if !path.is_empty() => self.missing = true,
@@ -384,7 +458,19 @@ impl Kinds {
         }
     }
 
-    fn add_value(&mut self, value: Option<&FieldValue>) {
+    fn add(&mut self, other: Self) {
+        let Self { missing, null, flag, number, text, list, fields } = other;
+        self.missing |= missing;
+        self.null |= null;
+        self.flag |= flag;
+        self.number |= number;
+        self.text |= text;
+        self.list |= list;
+        self.fields |= fields;
+    }
+
+    /// Adds what a value is.
+    pub fn add_value(&mut self, value: Option<&FieldValue>) {
         let kind = match value {
             None => &mut self.missing,
             Some(FieldValue::Null) => &mut self.null,

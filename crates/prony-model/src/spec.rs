@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::document::{
-    Distribution, DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Generator, Kinds, ReferenceSpec, Size,
+    Cells, Column, Distribution, DocumentFile, DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Generator,
+    InFile, Kinds, ReferenceSpec, RowForm, Size,
 };
 pub use super::key::KeySpec;
 use super::program::{ObserveSpec, ProgramSpec};

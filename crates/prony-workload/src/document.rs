@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::key::{Keys, seed_of};
 use super::numbered_text::Text;
+use super::rows::{Rows, RowsError};
 use super::size::SizeDraw;
 use super::value::fill_to_share;
 use super::zipf::Zipfian;
@@ -24,14 +25,20 @@ const VOWELS: &[u8; 4] = b"aeio";
 pub(super) struct Documents {
     seed: u64,
     fields: Vec<Field>,
+    /// The documents of a file, instead of those made from `fields`.
+    rows: Option<Rows>,
     encoding: Encoding,
 }
 
 impl Documents {
     /// Documents of a collection, from its seed and that of the trial, from which the seeds of other collections follow.
-    pub(super) fn new(spec: &DocumentSpec, seed: u64, of_trial: u64) -> Self {
-        let fields = fields(&spec.fields, of_trial);
-        Self { seed: derive(seed, Purpose::Value, 0), fields, encoding: spec.encoding }
+    ///
+    /// # Errors
+    /// Those of a file.
+    pub(super) fn new(spec: &DocumentSpec, seed: u64, of_trial: u64) -> Result<Self, RowsError> {
+        let rows = spec.file.as_ref().map(Rows::open).transpose()?;
+        let fields = if rows.is_some() { Vec::new() } else { fields(&spec.fields, of_trial) };
+        Ok(Self { seed: derive(seed, Purpose::Value, 0), fields, rows, encoding: spec.encoding })
     }
 
     /// A version of a record's document: 0 as first written, 1, 2 ... as updated.
@@ -41,6 +48,13 @@ impl Documents {
 
     /// Those fields of it, outside all others, whose names are wanted.
     pub(super) fn part(&self, number: u64, version: u32, wanted: impl Fn(&str) -> bool) -> FieldValue {
+        if let Some(rows) = &self.rows {
+            let mut document = rows.document(row(number, version, rows.count()));
+            if let FieldValue::Fields(fields) = &mut document {
+                fields.retain(|(name, _)| wanted(name));
+            }
+            return document;
+        }
         let first = mix(self.seed ^ number);
         let draw = Draw { number, first, seed: mix(first ^ u64::from(version) << 32) };
         FieldValue::Fields(draw.fields(&self.fields, wanted))
@@ -55,6 +69,17 @@ impl Documents {
         out.clear();
         encode(self.encoding, document, out);
     }
+}
+
+/// The row of a file that is a version of a record's document. Numbers beyond the rows, of inserts, repeat them; an update
+/// stores another row, the same distance away for all records.
+fn row(number: u64, version: u32, rows: u64) -> u64 {
+    let further = match version {
+        0 => 0,
+        version if rows > 1 => 1 + mix(u64::from(version)) % (rows - 1),
+        _ => 0,
+    };
+    (number % rows + further) % rows
 }
 
 /// Appends the bytes that are stored for a document.
@@ -138,6 +163,8 @@ impl Made {
             Generator::Reference(reference) => Self::Reference(Box::new(Reference::new(reference, of_trial))),
             Generator::Items(items) => Self::Items(items.iter().map(|item| Self::new(item, of_trial)).collect()),
             Generator::Fields(specs) => Self::Fields(fields(specs, of_trial)),
+            // Of a file's rows, which are read and not made.
+            Generator::InFile(_) => Self::Constant(FieldValue::Null),
         }
     }
 }
@@ -320,7 +347,7 @@ mod tests {
     }
 
     fn document(fields: Vec<FieldSpec>) -> Documents {
-        Documents::new(&DocumentSpec { fields, encoding: Encoding::Json }, 7, 3)
+        Documents::new(&DocumentSpec { fields, encoding: Encoding::Json, file: None }, 7, 3).unwrap()
     }
 
     fn json(documents: &Documents, number: u64) -> String {
@@ -379,10 +406,11 @@ mod tests {
             let value = ValueSpec::Document(DocumentSpec {
                 fields: vec![field("to", reference(key.clone(), records, distribution))],
                 encoding: Encoding::Json,
+                file: None,
             });
             let of = |name: &str, value: ValueSpec, key: KeySpec| {
                 let spec = CollectionSpec { name: Some(name.to_owned()), records, key, value };
-                Records::new(&spec, seed)
+                Records::new(&spec, seed).unwrap()
             };
             let target = of("others", value.clone(), key.clone());
             let own = of("own", value, KeySpec::Integer { bytes: 8 });

@@ -1,6 +1,6 @@
 //! Records and documents, key orders, mixes, arrival schedules: pure functions of number and seed.
 //!
-//! Nothing here keeps a list of the records: memory is bounded whatever their count, and the same
+//! Nothing here keeps a list of the records, of generated ones nor of a file's: memory is bounded whatever their count, and the same
 //! specification and seed give the same bytes and the same operations again. Draws that need
 //! logarithms or powers (zipfian, log-normal, Poisson) use the platform's mathematics library and
 //! may differ in a rare last place between platforms.
@@ -16,8 +16,10 @@ mod numbered_text;
 mod permutation;
 mod positions;
 mod records;
+mod rows;
 mod schedule;
 mod size;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -30,5 +32,7 @@ pub use document::{decode, encode};
 pub use mix::{Mix, Operation};
 pub use positions::Positions;
 pub use records::Records;
+pub use rows::RowsError;
 pub use schedule::Schedule;
+pub use survey::survey;
 pub use zipf::Zipfian;

@@ -203,7 +203,7 @@ mod tests {
             prefix: Vec::new(),
         });
         let key = KeySpec::Hashed { prefix: "user".into(), bytes: 20, hex: true };
-        Records::new(&CollectionSpec { name: None, records: RECORDS, key, value }, 1)
+        Records::new(&CollectionSpec { name: None, records: RECORDS, key, value }, 1).unwrap()
     }
 
     fn mix(spec: &MixSpec, share: Share) -> Mix {

@@ -195,7 +195,7 @@ mod tests {
             compressible: Fraction::default(),
             prefix: Vec::new(),
         });
-        Records::new(&CollectionSpec { name: None, records: count, key, value }, 11)
+        Records::new(&CollectionSpec { name: None, records: count, key, value }, 11).unwrap()
     }
 
     fn positions(order: Order, count: u64, index: u32, of: u32) -> Positions {

@@ -3,6 +3,7 @@
 use super::document::Documents;
 use super::key::{Keys, seed_of};
 use super::key_order::KeyOrder;
+use super::rows::RowsError;
 use super::value::Values;
 use prony_model::spec::{CollectionSpec, Encoding, FieldValue, ValueSpec};
 
@@ -26,13 +27,16 @@ impl Records {
     ///
     /// Those of a collection with a name have a seed of their own, so that fields of the same generator differ between two
     /// collections, and stay as they are if another collection is added.
-    pub fn new(spec: &CollectionSpec, seed: u64) -> Self {
+    ///
+    /// # Errors
+    /// Where documents are those of a file that cannot be read or has changed.
+    pub fn new(spec: &CollectionSpec, seed: u64) -> Result<Self, RowsError> {
         let (seed, of_trial) = (seed_of(spec.name.as_deref(), seed), seed);
         let values = match &spec.value {
             ValueSpec::Bytes(bytes) => Kind::Bytes(Values::new(bytes, seed)),
-            ValueSpec::Document(document) => Kind::Document(Documents::new(document, seed, of_trial)),
+            ValueSpec::Document(document) => Kind::Document(Documents::new(document, seed, of_trial)?),
         };
-        Self { count: spec.records, keys: Keys::new(&spec.key, seed), values }
+        Ok(Self { count: spec.records, keys: Keys::new(&spec.key, seed), values })
     }
 
     /// How many there are; their numbers are `0..count`. Larger numbers, of inserts, have keys and values too.
@@ -132,7 +136,7 @@ mod tests {
             let capacity = key_capacity(&key);
             let within = |number: u64| capacity.map_or(number, |n| number % n);
             let (a, b) = (within(a), within(b));
-            let records = Records::new(&spec(key), seed);
+            let records = Records::new(&spec(key), seed).unwrap();
             let (mut left, mut right) = (vec![9], Vec::new());
             records.key(a, &mut left);
             records.key(b, &mut right);
@@ -144,7 +148,7 @@ mod tests {
     fn records_are_a_function_of_specification_and_seed() {
         let key = KeySpec::Hashed { prefix: "user".into(), bytes: 20, hex: true };
         let written = |seed| {
-            let records = Records::new(&spec(key.clone()), seed);
+            let records = Records::new(&spec(key.clone()), seed).unwrap();
             let (mut key, mut value, mut all) = (Vec::new(), Vec::new(), Vec::new());
             for number in 0..records.count() {
                 records.key(number, &mut key);
@@ -162,7 +166,7 @@ mod tests {
     #[test]
     fn the_bytes_of_a_seed_do_not_change() {
         let key = KeySpec::Hashed { prefix: "user".into(), bytes: 20, hex: true };
-        let records = Records::new(&spec(key), 42);
+        let records = Records::new(&spec(key), 42).unwrap();
         let mut digest = crate::Digest::new();
         let (mut key, mut value) = (Vec::new(), Vec::new());
         for number in 0..records.count() {
@@ -175,7 +179,7 @@ mod tests {
 
     #[test]
     fn in_key_order_is_every_record_once() {
-        let records = Records::new(&spec(KeySpec::Template { parts: vec!["k".into(), "".into()], pad: 0 }), 1);
+        let records = Records::new(&spec(KeySpec::Template { parts: vec!["k".into(), "".into()], pad: 0 }), 1).unwrap();
         let order: Vec<u64> = records.in_key_order().collect();
         assert_eq!(order.len(), 500);
         assert_eq!(order[..5], [0, 1, 10, 100, 101]);

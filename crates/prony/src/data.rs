@@ -53,7 +53,7 @@ pub fn write(
     (form, label): (Form, Option<&str>),
     out: &mut dyn Write,
 ) -> io::Result<Bytes> {
-    let records = Records::new(data, seed);
+    let records = Records::new(data, seed).map_err(io::Error::other)?;
     let mut out = Counted { out, bytes: 0 };
     match &data.value {
         ValueSpec::Document(spec) => {
@@ -122,6 +122,7 @@ fn leaves<'s>(fields: &'s [FieldSpec], above: &[&'s str], paths: &mut Vec<Vec<&'
         let path = [above, &[field.name.as_str()]].concat();
         match &field.value {
             Generator::Fields(inner) => leaves(inner, &path, paths),
+            Generator::InFile(found) if !found.fields.is_empty() => leaves(&found.fields, &path, paths),
             _ => paths.push(path),
         }
     }
@@ -245,7 +246,7 @@ mod tests {
             name: None,
             records: 3_000,
             key,
-            value: ValueSpec::Document(DocumentSpec { fields, encoding }),
+            value: ValueSpec::Document(DocumentSpec { fields, encoding, file: None }),
         }
     }
 
@@ -305,7 +306,7 @@ mod tests {
                 encoding,
             );
             for data in [random, nested(encoding)] {
-                let records = Records::new(&data, 1);
+                let records = Records::new(&data, 1).unwrap();
                 let (mut value, mut key, mut sum) = (Vec::new(), Vec::new(), 0);
                 for number in 0..data.records {
                     records.value(number, 0, &mut value);

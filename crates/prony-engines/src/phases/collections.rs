@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prony_model::spec::{
     Action, CollectionSpec, DocumentSpec, Encoding, FieldPath, KeySpec, Ops, QuerySpec, StoreSpec,
 };
-use prony_workload::Records;
+use prony_workload::{Records, RowsError};
 
 use super::Plan;
 use super::ledger::{Done, Ledger};
@@ -55,7 +55,10 @@ pub(super) struct Collections {
 impl Collections {
     /// The collections of a plan. The bytes before the keys follow one another: of each collection those of its indexes, then
     /// that of its records. The only collection of a store needs none unless it has indexes.
-    pub(super) fn new<D: Driver>(plan: &Plan, store: &StoreSpec) -> Self {
+    ///
+    /// # Errors
+    /// Those of a file of documents.
+    pub(super) fn new<D: Driver>(plan: &Plan, store: &StoreSpec) -> Result<Self, RowsError> {
         let specs = &plan.spec.data;
         let own = D::describe().capabilities.own_documents;
         let (mut all, mut tables, mut next) = (Vec::new(), Vec::new(), 1);
@@ -79,11 +82,11 @@ impl Collections {
                 byte: space.byte(),
                 documents: own.map(|_| fields),
             });
-            let records = Records::new(spec, plan.seed);
+            let records = Records::new(spec, plan.seed)?;
             let (name, keys, ledger) = (spec.name.clone(), spec.key.clone(), Ledger::default());
             all.push(Collection { name, keys, records, space, indexes, ledger });
         }
-        Self { all, tables }
+        Ok(Self { all, tables })
     }
 
     /// The index of the collection that operations work on.

@@ -4,6 +4,7 @@ use std::error::Error;
 
 use prony_model::latency::LatencyError;
 use prony_model::protocol::{Failure, FromWorker};
+use prony_workload::RowsError;
 
 use crate::driver::EngineError;
 use crate::timed_loop::chain;
@@ -52,6 +53,9 @@ pub enum Stop {
         /// The system's error.
         source: std::io::Error,
     },
+    /// A file of documents cannot be read, or was changed.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
     /// A histogram cannot be encoded.
     #[error(transparent)]
     Latency(#[from] LatencyError),

@@ -41,7 +41,8 @@ pub fn host<D: Driver>(
         return Err(HostError { phase: None, cause });
     };
     let engine = D::describe();
-    let collections = Collections::new::<D>(plan, store);
+    let collections =
+        Collections::new::<D>(plan, store).map_err(|error| HostError { phase: None, cause: error.into() })?;
     let queries = collections.queries::<D>(plan);
     let host = Host { link, machine, plan, progress, engine, store, collections, queries };
     host.run::<D>().map_err(|cause| HostError { phase: progress.phase(), cause })

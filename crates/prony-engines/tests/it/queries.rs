@@ -464,7 +464,7 @@ fn documents_of(has: [Has; 3]) -> (DocumentSpec, impl Strategy<Value = Vec<Value
         c.into_iter().for_each(|value| document["i\"'\\n"]["c"] = value);
         document
     });
-    (DocumentSpec { fields, encoding: Encoding::Json }, prop::collection::vec(document, 1..60))
+    (DocumentSpec { fields, encoding: Encoding::Json, file: None }, prop::collection::vec(document, 1..60))
 }
 
 /// An engine that answers queries itself answers as a search by hand, with indexes of its own and without.

@@ -53,7 +53,8 @@ pub(crate) fn unknown(
 ) -> Problem {
     let names: Vec<String> = known.iter().map(FieldPath::to_string).collect();
     let hint = known_hint(&field.to_string(), names.iter().map(String::as_str));
-    let section = section(data, "document");
+    let of_file = data.document().is_some_and(|document| document.file.is_some());
+    let section = section(data, if of_file { "" } else { "document" });
     Problem::new(span, format!("the documents of `{section}` have no field `{field}`")).maybe_hint(hint)
 }
 

@@ -1,7 +1,7 @@
 //! Reads `[data]` of one variant.
 
 use super::View;
-use super::document::{self, Known};
+use super::document::{self, Files, Known};
 use super::size::{document_length, longest, shortest, size};
 use super::view::template;
 use crate::grammar;
@@ -9,6 +9,7 @@ use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::catalog::EngineFacts;
+use prony_model::number;
 use prony_model::spec::{BytesSpec, CollectionSpec, Generator, KeySpec, Size, ValueSpec};
 use prony_model::units::{Bytes, Fraction};
 
@@ -16,11 +17,11 @@ use prony_model::units::{Bytes, Fraction};
 const DEFAULT_VALUE: Bytes = Bytes::from_bytes(100);
 
 /// The collections.
-pub(crate) fn data(node: &Node, problems: &mut Problems<'_>) -> Option<Vec<CollectionSpec>> {
+pub(crate) fn data(node: &Node, files: &Files<'_>, problems: &mut Problems<'_>) -> Option<Vec<CollectionSpec>> {
     let view = View::new(Some(node), &grammar::DATA);
     let Some(several) = view.get("collection").and_then(Node::table) else {
         let known = Known { sound: Vec::new(), faulty: Vec::new() };
-        return Some(vec![collection(None, &view, Some(&known), problems)?]);
+        return Some(vec![collection(None, &view, (files, Some(&known)), problems)?]);
     };
     for entry in node.table().unwrap_or_default().iter().filter(|entry| entry.key != "collection") {
         let message = format!("`{}` stands beside `collection`, but belongs to one collection", entry.key);
@@ -29,7 +30,8 @@ pub(crate) fn data(node: &Node, problems: &mut Problems<'_>) -> Option<Vec<Colle
     }
     names(several, view.span(), problems);
     let each = |entry: &Entry, known: Option<&Known>, problems: &mut Problems<'_>| {
-        collection(Some(entry.key.clone()), &View::new(Some(&entry.node), &grammar::COLLECTION), known, problems)
+        let view = View::new(Some(&entry.node), &grammar::COLLECTION);
+        collection(Some(entry.key.clone()), &view, (files, known), problems)
     };
     let mut known = Known { sound: Vec::new(), faulty: Vec::new() };
     for entry in several {
@@ -79,14 +81,14 @@ pub(crate) fn places<'n, 'd>(
 fn collection(
     name: Option<String>,
     view: &View<'_>,
-    known: Option<&Known>,
+    (files, known): (&Files<'_>, Option<&Known>),
     problems: &mut Problems<'_>,
 ) -> Option<CollectionSpec> {
-    let records = view.whole("records")?;
-    let value = match view.get("document") {
-        Some(_) => ValueSpec::Document(document::document(view, known, problems)?),
+    let value = match view.get("document").or(view.get("file")) {
+        Some(_) => ValueSpec::Document(document::document(view, files, known, problems)?),
         None => ValueSpec::Bytes(bytes_value(view, problems)?),
     };
+    let records = records(view, &value, problems)?;
     let key = match (view.get("key"), &value) {
         (Some(node), _) => key(node, records, problems)?,
         (None, value) => KeySpec::Template { parts: id_of(value), pad: 0 },
@@ -96,6 +98,25 @@ fn collection(
         problems.add(Problem::new(view.get("records")?.span.clone(), message).hint("use fewer records"));
     }
     Some(data)
+}
+
+/// How many records there are: at most the rows of a file.
+fn records(view: &View<'_>, value: &ValueSpec, problems: &mut Problems<'_>) -> Option<u64> {
+    let file = match value {
+        ValueSpec::Document(document) => document.file.as_ref(),
+        ValueSpec::Bytes(_) => None,
+    };
+    match (view.whole("records"), file) {
+        (Some(records), Some(file)) if records > file.rows => {
+            let message = format!("`records` is {records}, but the file has {}", number::count(file.rows, "row"));
+            let problem = Problem::new(view.get("records")?.span.clone(), message);
+            problems.add(problem.hint("leave `records` out: then every row is a record"));
+            None
+        }
+        (Some(records), _) => Some(records),
+        (None, Some(file)) => Some(file.rows),
+        (None, None) => None,
+    }
 }
 
 /// The text from which keys are made where the file does not say: the document's `id`, if that holds the number.
@@ -110,7 +131,10 @@ fn id_of(value: &ValueSpec) -> Vec<String> {
 }
 
 fn bytes_value(view: &View<'_>, problems: &mut Problems<'_>) -> Option<BytesSpec> {
-    view.needs("encoding", "document", problems);
+    if view.get("encoding").is_some() {
+        let message = "`encoding` needs one of `document`, `file`, which are missing";
+        problems.add(Problem::new(view.key_span("encoding"), message));
+    }
     match view.get("value") {
         Some(node) => value(node, problems),
         None => {

@@ -1,5 +1,8 @@
 //! Reads `document` of `[data]`.
 
+use std::path::Path;
+
+use super::program::Place;
 use super::size::size;
 use super::view::{template, unescaped};
 use super::{View, collections};
@@ -8,19 +11,37 @@ use crate::grammar;
 use crate::node::{Entry, Node, Value};
 use crate::problem::{Problem, Problems};
 use crate::validate::{is_generator, via};
+use prony_model::catalog::EngineCatalog;
 use prony_model::spec::{
-    CollectionSpec, Distribution, DocumentSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec, ReferenceSpec,
+    CollectionSpec, Distribution, DocumentFile, DocumentSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec,
+    ReferenceSpec,
 };
 use prony_model::units::Fraction;
 
 /// How many different words there are where the file does not say.
 const VOCABULARY: u64 = 10_000;
 
-/// The documents; `view` is the table of a collection.
-pub(super) fn document(view: &View<'_>, known: Option<&Known>, problems: &mut Problems<'_>) -> Option<DocumentSpec> {
-    if view.get("value").is_some() {
-        let problem = Problem::new(view.key_span("document"), "`data` takes one of `value` and `document`, not both");
-        problems.add(problem.label(view.key_span("value"), "`value` stands"));
+/// The documents, made by generators or from a file; `view` is the table of a collection.
+pub(super) fn document(
+    view: &View<'_>,
+    files: &Files<'_>,
+    known: Option<&Known>,
+    problems: &mut Problems<'_>,
+) -> Option<DocumentSpec> {
+    let kinds = ["value", "document", "file"];
+    let mut kinds = kinds.into_iter().filter(|key| view.get(key).is_some());
+    if let (Some(first), Some(second)) = (kinds.next(), kinds.next()) {
+        let message = format!("`data` takes one of `{first}` and `{second}`, not both");
+        let problem = Problem::new(view.key_span(second), message);
+        problems.add(problem.label(view.key_span(first), format!("`{first}` stands")));
+    }
+    let encoding = match view.plain("encoding") {
+        Some("json") => Encoding::Json,
+        _ => Encoding::MsgPack,
+    };
+    if let Some(node) = view.get("file") {
+        let (file, fields) = files.documents(node, problems)?;
+        return Some(DocumentSpec { fields, encoding, file: Some(file) });
     }
     let node = view.get("document")?;
     let fields = fields(node, known, problems)?;
@@ -28,11 +49,28 @@ pub(super) fn document(view: &View<'_>, known: Option<&Known>, problems: &mut Pr
         problems
             .add(Problem::new(node.span.clone(), "the documents have no fields").hint("write `name = value` in it"));
     }
-    let encoding = match view.plain("encoding") {
-        Some("json") => Encoding::Json,
-        _ => Encoding::MsgPack,
-    };
-    Some(DocumentSpec { fields, encoding })
+    Some(DocumentSpec { fields, encoding, file: None })
+}
+
+/// Files of documents that an experiment names.
+pub(crate) struct Files<'c> {
+    /// What reads them.
+    pub(crate) catalog: &'c dyn EngineCatalog,
+    /// The experiment's file, at which paths begin.
+    pub(crate) file: &'c str,
+}
+
+impl Files<'_> {
+    fn documents(&self, node: &Node, problems: &mut Problems<'_>) -> Option<(DocumentFile, Vec<FieldSpec>)> {
+        let path = Place { file: self.file }.resolve(&unescaped(node)?);
+        match self.catalog.documents(Path::new(&path)) {
+            Ok(found) => Some(found),
+            Err(message) => {
+                problems.add(via(node, Problem::new(node.span.clone(), message)));
+                None
+            }
+        }
+    }
 }
 
 fn fields(node: &Node, known: Option<&Known>, problems: &mut Problems<'_>) -> Option<Vec<FieldSpec>> {

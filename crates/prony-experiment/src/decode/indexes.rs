@@ -175,6 +175,7 @@ impl Widest {
         let field = path.split_first().and_then(|(name, rest)| Some((fields.iter().find(|f| f.name == *name)?, rest)));
         match field.map(|(field, rest)| (&field.value, rest)) {
             Some((Generator::Fields(inner), rest)) => self.at(inner, rest),
+            Some((Generator::InFile(found), rest)) if !rest.is_empty() => self.at(&found.fields, rest),
             Some((Generator::Constant(value), rest)) => of_value(value.at(rest)),
             Some((Generator::Cycle(values), rest)) => widest(values.iter().map(|value| of_value(value.at(rest)))),
             Some((generator, _)) => self.made(generator),
@@ -200,6 +201,7 @@ impl Widest {
             Generator::List { of, items: (_, most) } => (self.made(of).0, (*most).max(1)),
             Generator::Items(items) => (widest(items.iter().map(|item| self.made(item))).0, items.len().max(1) as u64),
             Generator::Fields(_) => (1, 1),
+            Generator::InFile(found) => (NUMBER.max(found.longest.saturating_add(TEXT)), found.items.max(1)),
         }
     }
 }

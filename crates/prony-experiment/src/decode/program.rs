@@ -247,12 +247,12 @@ fn replicas(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> O
 }
 
 /// Where relative paths start.
-struct Place<'f> {
-    file: &'f str,
+pub(super) struct Place<'f> {
+    pub(super) file: &'f str,
 }
 
 impl Place<'_> {
-    fn resolve(&self, path: &str) -> String {
+    pub(super) fn resolve(&self, path: &str) -> String {
         let folder = Path::new(self.file).parent().unwrap_or(Path::new(""));
         folder.join(path).to_string_lossy().into_owned()
     }

@@ -55,7 +55,10 @@ pub(super) fn longest(size: &Size) -> Bytes {
 
 /// The least and the greatest length of a document's texts, without names and numbers; saturating.
 pub(super) fn document_length(document: &DocumentSpec) -> (u64, u64) {
-    of_fields(&document.fields)
+    match &document.file {
+        Some(file) => (0, file.longest.as_bytes()),
+        None => of_fields(&document.fields),
+    }
 }
 
 fn of_fields(fields: &[FieldSpec]) -> (u64, u64) {

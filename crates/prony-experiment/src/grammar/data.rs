@@ -1,7 +1,7 @@
 //! Declares `[store]` and `[data]`.
 
 use super::phase::EMPTY;
-use crate::shape::{Field, Shape, TableShape, action, optional, required};
+use crate::shape::{Field, Shape, TableShape, action, optional, required, some};
 
 /// `[store]`.
 pub(crate) static STORE: TableShape = TableShape {
@@ -61,34 +61,33 @@ pub(crate) static DATA: TableShape = TableShape {
     name: "data",
     doc: "The records: key and value of each follow from its number and the seed. Either all of one kind, or several \
           collections.",
-    fields: &[&OF_DATA, &RECORD],
+    fields: &[&RECORD, &OF_DATA],
     rest: None,
 };
 
-static OF_DATA: [Field; 2] = [
-    action("records", COUNT, RECORDS),
-    action(
-        "collection",
-        Shape::Map(&Shape::Table(&COLLECTION)),
-        "Several collections of records, instead of the other keys: `[data.collection.schools]`. Phases name the one that \
+static OF_DATA: [Field; 1] = [some(
+    "collection",
+    Shape::Map(&Shape::Table(&COLLECTION)),
+    "one collection, without a name",
+    "Several collections of records, instead of the other keys: `[data.collection.schools]`. Phases name the one that \
          they work on: `put = { collection = \"schools\" }`.",
-    ),
-];
-
-const COUNT: Shape = Shape::Whole(1, i64::MAX as u64);
-const RECORDS: &str = "How many records there are; their numbers begin at 0.";
+)];
 
 /// `[data.collection.NAME]`.
 pub(crate) static COLLECTION: TableShape = TableShape {
     name: "collection",
     doc: "Records of one of several collections. The name has letters, digits, `-` and `_`; random values follow from it too.",
-    fields: &[&OF_COLLECTION, &RECORD],
+    fields: &[&RECORD],
     rest: None,
 };
 
-static OF_COLLECTION: [Field; 1] = [required("records", COUNT, RECORDS)];
-
-static RECORD: [Field; 4] = [
+static RECORD: [Field; 6] = [
+    some(
+        "records",
+        Shape::Whole(1, i64::MAX as u64),
+        "all rows of `file`; required without one",
+        "How many records there are; their numbers begin at 0.",
+    ),
     optional(
         "key",
         Shape::Either(&[Shape::Template, Shape::Table(&KEY)]),
@@ -107,6 +106,14 @@ static RECORD: [Field; 4] = [
         "values are bytes",
         "The fields of the documents that are stored as values, instead of `value`.",
     ),
+    some(
+        "file",
+        Shape::Text,
+        "none",
+        "A file of yours whose rows are the documents, instead of `document`: a JSON object a line (`.ndjson`, `.jsonl`), or \
+         comma-separated values with a line of names (`.csv`), where `internal.type` names a nested field. The path begins at \
+         the experiment's file.",
+    ),
     optional(
         "encoding",
         Shape::Word(&[
@@ -114,7 +121,7 @@ static RECORD: [Field; 4] = [
             ("json", "JSON without blanks; SQLite's JSON functions read it"),
         ]),
         "\"msgpack\"",
-        "How documents are encoded; only with `document`.",
+        "How documents are encoded; only with `document` or `file`.",
     ),
 ];
 

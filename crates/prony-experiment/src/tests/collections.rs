@@ -138,7 +138,7 @@ fn faults_of_collections_name_their_place() {
     [data]
     records = 3
     [data.collection.schools]
-        14:7 `data` takes one of `records` and `collection`, not both
+        13:1 `records` stands beside `collection`, but belongs to one collection | write it in each `[data.collection.NAME]`
     [data]
     key = "{i}"
     [data.collection.schools]
@@ -151,7 +151,7 @@ fn faults_of_collections_name_their_place() {
         6:57 the documents of `[data.collection.schools.document]` have no field `age` | known: `id`, `city`
     value = "x"
 
-        23:1 `collection` needs the key `records` | how many records there are; their numbers begin at 0
+        23:1 `collection` needs one of `records`, `file`
     "#);
 }
 
@@ -162,7 +162,7 @@ fn names_of_collections_are_needed_where_there_are_several() {
     let unnamed =
         "[store]\nengine = \"lmdb\"\n[data]\nrecords = 9\n[[phase]]\nname = \"w\"\nput = { collection = \"x\" }\n";
     insta::assert_snapshot!(faults(unnamed), @"7:22 there is no collection `x`: the records of `[data]` have no name | leave `collection` out, or write `[data.collection.NAME]`");
-    insta::assert_snapshot!(faults(&unnamed.replace("records = 9", "key = \"{i}\"")), @"3:1 `data` needs one of `records`, `collection`");
+    insta::assert_snapshot!(faults(&unnamed.replace("records = 9", "key = \"{i}\"")), @"3:1 `data` needs one of `records`, `file`, `collection`");
 }
 
 const REFERENCES: &str = r#"

@@ -130,7 +130,7 @@ fn values_and_documents_exclude_each_other() {
     let said = faults(
         "[data]\nrecords = 9\nencoding = \"json\"\n[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"w\"\nput = {}\n",
     );
-    assert_eq!(said, "3:1 `encoding` needs the key `document`, which is missing");
+    assert_eq!(said, "3:1 `encoding` needs one of `document`, `file`, which are missing");
 }
 
 #[test]
@@ -364,4 +364,32 @@ fn queries_need_documents() {
         "7:1 `find` needs documents, but the values of `[data]` are bytes without fields | write `[data.document]` with \
          fields instead of `value`"
     );
+}
+
+const FILE: &str = "[store]\nengine = \"lmdb\"\nindexes = [[\"in.n\"]]\n[data]\nfile = \"d.ndjson\"\n[[phase]]\nname = \"w\"\n\
+                    put = {}\n[[phase]]\nname = \"f\"\nfind = { query = { where = { in.n = \"{doc.in.n}\" } } }\n";
+
+#[test]
+fn a_file_of_documents_says_how_many_records_and_which_fields_there_are() {
+    let experiment = sound(FILE);
+    let spec = &experiment.variants()[0].spec;
+    let document = spec.data[0].document().unwrap();
+    assert_eq!((spec.data[0].records, document.file.as_ref().unwrap().path.as_str()), (3, "d.ndjson"));
+    assert!(document.kinds(&"in.n".parse().unwrap()).missing, "where `in` is null");
+    let first = FILE.replace("[data]", "[data]\nrecords = 2");
+    assert_eq!(sound(&first).variants()[0].spec.data[0].records, 2);
+}
+
+#[test]
+fn faults_of_a_file_of_documents_are_at_its_name() {
+    let more = FILE.replace("[data]", "[data]\nrecords = 4");
+    assert_eq!(
+        faults(&more),
+        "5:11 `records` is 4, but the file has 3 rows | leave `records` out: then every row is a record"
+    );
+    assert_eq!(faults(&FILE.replace("d.ndjson", "none.csv")), "5:8 `none.csv` cannot be read here");
+    let both = FILE.replace("[data]", "[data]\nvalue = \"x\"");
+    assert_eq!(faults(&both), "6:1 `data` takes one of `value` and `file`, not both");
+    let field = FILE.replace("[[\"in.n\"]]", "[[\"in.m\"]]");
+    assert_eq!(faults(&field), "3:12 the documents of `[data]` have no field `in.m` | did you mean `in.n`?");
 }

@@ -12,7 +12,11 @@ mod replicas;
 mod sound;
 
 use prony_model::catalog::{EngineCatalog, EngineFacts, Overrides, StoreFault};
-use prony_model::spec::{Durability, OptionValue, StoreSpec};
+use prony_model::spec::{
+    DocumentFile, Durability, FieldSpec, Generator, InFile, Kinds, OptionValue, RowForm, StoreSpec,
+};
+use prony_model::units::{Bytes, Fraction};
+use std::path::Path;
 
 use super::{Problem, check, design::Experiment, parse, templates};
 
@@ -62,6 +66,29 @@ impl EngineCatalog for Engines {
             "logfile" => EngineFacts { batches: false, ordered: false, open_transactions: false, ..all },
             _ => return None,
         })
+    }
+
+    /// Three documents, of which one has `in` as null.
+    fn documents(&self, path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), String> {
+        if path != "d.ndjson" {
+            return Err(format!("`{}` cannot be read here", path.display()));
+        }
+        let field = |name: &str, kinds, fields| FieldSpec {
+            name: name.to_owned(),
+            value: Generator::InFile(InFile { kinds, longest: 0, items: 0, fields }),
+            present: Fraction::ONE,
+        };
+        let inner = field("n", Kinds { number: true, ..Kinds::default() }, Vec::new());
+        let outer = field("in", Kinds { null: true, fields: true, ..Kinds::default() }, vec![inner]);
+        let file = DocumentFile {
+            path: "d.ndjson".to_owned(),
+            form: RowForm::Ndjson,
+            rows: 3,
+            digest: "0".to_owned(),
+            json: Bytes::from_bytes(60),
+            longest: Bytes::from_bytes(20),
+        };
+        Ok((file, vec![outer]))
     }
 
     fn check(&self, store: &StoreSpec) -> Vec<StoreFault> {

@@ -3,6 +3,7 @@
 use prony_model::finding::Finding;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::record::TrialRecord;
+use prony_results::RunData;
 
 use crate::bench::{Bench, amount, reading};
 
@@ -155,4 +156,37 @@ fn queries_have_the_same_answers_on_every_engine_and_in_every_encoding() {
         }
     }
     assert_eq!(own_answers, 1, "SQLite answers queries over JSON itself, and over MessagePack prony does");
+}
+
+/// The answers of the phases that query, and that `verify` found nothing wrong.
+fn answers(data: &RunData) -> Vec<[String; 4]> {
+    data.trials.iter().map(|trial| ["one", "range", "first", "check"].map(|phase| answer(trial, phase))).collect()
+}
+
+#[test]
+fn documents_of_a_file_are_those_from_which_it_was_written() {
+    let bench = Bench::new();
+    let generated = with_indexes().replace("stepStr = \"{i}\"", "stepStr = \"s{i}\"");
+    let expected = answers(&bench.run(&generated))[0].clone();
+    let (before, rest) = generated.split_once("[data]").unwrap();
+    let (_, phases) = rest.split_once("[[phase]]").unwrap();
+    for (form, name) in [("ndjson", "d.ndjson"), ("csv", "d.csv")] {
+        let written = bench.prony(&["data", "e.toml", "--to", form, "--output", name, "--only", "indexes=none"]);
+        assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+        let of_file = format!(
+            "{before}[data]\nfile = \"{name}\"\nkey = \"/path/{{i}}/\"\nencoding = \"json\"\n\n[[phase]]{phases}"
+        );
+        let found = answers(&bench.run(&of_file));
+        assert_eq!(found.len(), 15);
+        for one in &found {
+            assert_eq!(one[..3], expected[..3], "{form}");
+            // An update stores other rows of the file, and not what generators would make.
+            assert_eq!(one[3], found[0][3], "the updates of every engine and index, {form}");
+        }
+    }
+    bench.write("d.csv", "id,step\n1,2\n");
+    let refused = bench.prony(&["run", "e.toml"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("the documents of `[data]` have no field `stepStr`"), "{said}");
 }

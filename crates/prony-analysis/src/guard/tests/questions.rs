@@ -46,7 +46,7 @@ fn answers_of_queries_differ_though_documents_are_encoded_differently() {
         let mut spec = spec("lmdb");
         let data = &mut spec.data[0];
         data.records = records;
-        data.value = ValueSpec::Document(DocumentSpec { fields: Vec::new(), encoding });
+        data.value = ValueSpec::Document(DocumentSpec { fields: Vec::new(), encoding, file: None });
         let find = FindSpec { ops: ops(Amount::Records), queries: Vec::new() };
         spec.phases = vec![phase_spec(&a.phases[0].name, Action::Find(find))];
         spec

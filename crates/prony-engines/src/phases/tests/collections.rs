@@ -25,7 +25,7 @@ fn documents(encoding: Encoding, with: &str) -> ValueSpec {
         field("n", Generator::Uniform(0, 20)),
         field(with, Generator::Cycle(vec![FieldValue::Null, FieldValue::Bool(true), FieldValue::Int(3)])),
     ];
-    ValueSpec::Document(DocumentSpec { fields, encoding })
+    ValueSpec::Document(DocumentSpec { fields, encoding, file: None })
 }
 
 /// Keys of the same texts and of numbers; documents and bytes.
@@ -179,7 +179,7 @@ fn students_of_each_school<D: Driver>(encoding: Encoding, indexed: bool) -> (Vec
         vec![field("in", to(Distribution::Cycle)), field("any", to(Distribution::Uniform)), field("many", many)];
     let id = vec![field("id", Generator::Template(vec!["/".to_owned(), String::new()]))];
     for (at, fields) in [(0, id), (1, fields)] {
-        plan.spec.data[at].value = ValueSpec::Document(DocumentSpec { fields, encoding });
+        plan.spec.data[at].value = ValueSpec::Document(DocumentSpec { fields, encoding, file: None });
     }
     if let (Subject::Store(store), true) = (&mut plan.spec.subject, indexed) {
         let index =

@@ -277,7 +277,7 @@ pub(super) fn data(records: u64) -> CollectionSpec {
 }
 
 pub(in crate::phases) fn records(count: u64) -> Records {
-    Records::new(&data(count), 7)
+    Records::new(&data(count), 7).unwrap()
 }
 
 /// One pass over the records, each in a transaction of its own.

@@ -30,7 +30,7 @@ fn documents(mut plan: Plan, indexes: &[&[&str]]) -> Plan {
     ];
     let data = &mut plan.spec.data[0];
     data.key = KeySpec::Template { parts: vec!["/".to_owned(), "/".to_owned()], pad: 0 };
-    data.value = ValueSpec::Document(DocumentSpec { fields, encoding: Encoding::MsgPack });
+    data.value = ValueSpec::Document(DocumentSpec { fields, encoding: Encoding::MsgPack, file: None });
     if let Subject::Store(store) = &mut plan.spec.subject {
         let index =
             |fields: &&[&str]| IndexSpec { collection: None, fields: fields.iter().map(|field| path(field)).collect() };

@@ -1,0 +1,294 @@
+//! Reads a file of documents once, and describes what its rows have.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use prony_model::spec::{
+    Cells, Column, DocumentFile, FieldPath, FieldSpec, FieldValue, Generator, InFile, Kinds, RowForm,
+};
+use prony_model::units::{Bytes, Fraction};
+
+use super::rows::{Raw, RowsError, of_cells, pass};
+
+/// The most fields that the documents of a file may have together: names that are data, such as user names, are no fields.
+const MOST_FIELDS: usize = 1_000;
+
+/// Describes a file of documents: what stands in its rows, and which fields the documents have.
+///
+/// # Errors
+/// Where it cannot be read, or a row of it is no document.
+pub fn survey(path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), RowsError> {
+    let absolute = path.canonicalize().map_err(|error| RowsError::read(path, error))?;
+    let text = absolute.to_str().ok_or_else(|| RowsError::file(path, "has a name that is not UTF-8"))?.to_owned();
+    let is_csv = match absolute.extension().and_then(|extension| extension.to_str()) {
+        Some("ndjson" | "jsonl") => false,
+        Some("csv") => true,
+        _ => {
+            return Err(RowsError::file(
+                path,
+                "is neither `.ndjson`, `.jsonl` nor `.csv`: its name says how rows are written",
+            ));
+        }
+    };
+    let columns = if is_csv { Some(columns(path)?) } else { None };
+    let mut found = Found::default();
+    let passed = pass(path, is_csv, &mut |raw| {
+        let document = match (raw, &columns) {
+            (Raw::Line(line), _) => serde_json::from_slice(line).map_err(|error| format!("is no document: {error}"))?,
+            (Raw::Cells(cells), columns) => {
+                of_cells(columns.as_deref().unwrap_or_default(), cells).ok_or("was changed while it was read")?
+            }
+        };
+        found.add(&document)
+    })?;
+    if passed.rows == 0 {
+        return Err(RowsError::file(path, "has no documents"));
+    }
+    let fields = specs(&found.documents, passed.rows);
+    let form = columns.map_or(RowForm::Ndjson, RowForm::Csv);
+    let (json, longest) = (Bytes::from_bytes(found.json), Bytes::from_bytes(found.longest));
+    Ok((DocumentFile { path: text, form, rows: passed.rows, digest: passed.digest, json, longest }, fields))
+}
+
+/// What documents have.
+#[derive(Default)]
+struct Found {
+    documents: Fields,
+    /// How many different fields there are.
+    count: usize,
+    json: u64,
+    longest: u64,
+}
+
+impl Found {
+    fn add(&mut self, document: &FieldValue) -> Result<(), String> {
+        let FieldValue::Fields(fields) = document else { return Err("is no object with fields".to_owned()) };
+        let length = length(document);
+        self.json += length;
+        self.longest = self.longest.max(length);
+        self.documents.add(fields, &mut self.count)
+    }
+}
+
+/// Bytes as JSON without blanks.
+fn length(document: &FieldValue) -> u64 {
+    struct Count(u64);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Values were read from JSON or made of its kinds, and nothing that counts can fail.
+    let _ = serde_json::to_writer(&mut count, document);
+    count.0
+}
+
+/// Fields by name, in the order in which they were found.
+#[derive(Default)]
+struct Fields {
+    order: Vec<Arc<str>>,
+    by_name: BTreeMap<Arc<str>, Field>,
+}
+
+/// A field.
+#[derive(Default)]
+struct Field {
+    /// In how many documents it is.
+    present: u64,
+    kinds: Kinds,
+    /// How many of its values have fields.
+    objects: u64,
+    longest: u64,
+    items: u64,
+    inner: Fields,
+}
+
+impl Fields {
+    /// Adds those of a document; `count` is of all fields so far.
+    fn add(&mut self, fields: &[(Arc<str>, FieldValue)], count: &mut usize) -> Result<(), String> {
+        for (at, (name, value)) in fields.iter().enumerate() {
+            if fields[..at].iter().any(|(earlier, _)| earlier == name) {
+                return Err(format!("has the field `{name}` twice"));
+            }
+            let field = match self.by_name.get_mut(name) {
+                Some(known) => known,
+                None if *count == MOST_FIELDS => {
+                    return Err(format!("has the field `{name}`, one more than {MOST_FIELDS} different fields"));
+                }
+                None => {
+                    *count += 1;
+                    self.order.push(Arc::clone(name));
+                    self.by_name.entry(Arc::clone(name)).or_default()
+                }
+            };
+            field.add(value, count)?;
+        }
+        Ok(())
+    }
+}
+
+impl Field {
+    fn add(&mut self, value: &FieldValue, count: &mut usize) -> Result<(), String> {
+        self.present += 1;
+        self.kinds.add_value(Some(value));
+        self.longest = self.longest.max(longest(value));
+        match value {
+            FieldValue::List(items) => self.items = self.items.max(items.len() as u64),
+            FieldValue::Fields(fields) => {
+                self.objects += 1;
+                self.inner.add(fields, count)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of the longest text in a value, or in the items of a list; each zero byte counts twice.
+fn longest(value: &FieldValue) -> u64 {
+    match value {
+        FieldValue::Text(text) => (text.len() + text.bytes().filter(|byte| *byte == 0).count()) as u64,
+        FieldValue::List(items) => items.iter().map(longest).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// The fields that `of` values have; not those whose names have full stops, which paths cannot name.
+fn specs(fields: &Fields, of: u64) -> Vec<FieldSpec> {
+    let named = fields.order.iter().filter(|name| !name.is_empty() && !name.contains('.'));
+    let spec = |name: &Arc<str>| {
+        let field = fields.by_name.get(name)?;
+        let fields = specs(&field.inner, field.objects);
+        let (kinds, longest, items) = (field.kinds, field.longest, field.items);
+        let present = Fraction::new(field.present as f64 / of as f64).unwrap_or(Fraction::ONE);
+        Some(FieldSpec {
+            name: name.to_string(),
+            value: Generator::InFile(InFile { kinds, longest, items, fields }),
+            present,
+        })
+    };
+    named.filter_map(spec).collect()
+}
+
+/// The columns of a file, and what all cells of each can be read as.
+fn columns(path: &Path) -> Result<Vec<Column>, RowsError> {
+    let mut possible: Vec<Option<Cells>> = Vec::new();
+    let passed = pass(path, true, &mut |raw| {
+        if let Raw::Cells(cells) = raw {
+            possible.resize(cells.len(), None);
+            for (possible, cell) in possible.iter_mut().zip(*cells).filter(|(_, cell)| !cell.is_empty()) {
+                let kind = kind(cell);
+                *possible = Some(possible.map_or(kind, |known| if known == kind { kind } else { Cells::Text }));
+            }
+        }
+        Ok(())
+    })?;
+    possible.resize(passed.header.len(), None);
+    let mut columns: Vec<Column> = Vec::new();
+    for (name, cells) in passed.header.iter().zip(possible) {
+        let fault = |fault: &str| RowsError::file(path, format!("has a column `{name}`, {fault}"));
+        let field: FieldPath = name.parse().map_err(|_| fault("which is no name of a field"))?;
+        let inside = |other: &Column| other.field.0.starts_with(&field.0) || field.0.starts_with(&other.field.0);
+        if columns.iter().any(inside) {
+            return Err(fault("and another column for the same field, or for one inside it"));
+        }
+        columns.push(Column { field, cells: cells.unwrap_or(Cells::Text) });
+    }
+    Ok(columns)
+}
+
+/// What a cell can be read as. Blanks around it are part of a text.
+fn kind(cell: &str) -> Cells {
+    if cell.trim() != cell {
+        return Cells::Text;
+    }
+    match serde_json::from_str(cell) {
+        Ok(FieldValue::Bool(_)) => Cells::Flag,
+        // A whole number beyond 64 bits would lose digits.
+        Ok(FieldValue::Float(_)) if cell.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) => Cells::Text,
+        Ok(FieldValue::Int(_) | FieldValue::Float(_)) => Cells::Number,
+        Ok(FieldValue::List(_)) => Cells::List,
+        _ => Cells::Text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn surveyed(name: &str, content: &str) -> Result<(DocumentFile, Vec<FieldSpec>), String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        let at = folder.path().to_str().unwrap();
+        survey(&path).map_err(|error| error.to_string().replace(at, "").replace("`/", "`"))
+    }
+
+    fn fault(name: &str, content: &str) -> String {
+        surveyed(name, content).unwrap_err()
+    }
+
+    #[test]
+    fn fields_have_what_some_document_has() {
+        let text = "{\"a\":{\"b\":1}}\n{\"a\":null,\"c\":[\"long\\u0000\",\"x\"]}\n{\"a\":{},\"d.e\":1}\n{}\n";
+        let (about, fields) = surveyed("x.ndjson", text).unwrap();
+        assert_eq!((about.rows, about.json.as_bytes(), about.longest.as_bytes()), (4, 64, 33));
+        let [a, c] = fields.as_slice() else { panic!("{fields:?}") };
+        assert_eq!((a.name.as_str(), a.present.get(), c.name.as_str(), c.present.get()), ("a", 0.75, "c", 0.25));
+        let Generator::InFile(a) = &a.value else { panic!() };
+        assert_eq!(a.kinds, Kinds { null: true, fields: true, ..Kinds::default() });
+        assert_eq!((a.fields[0].name.as_str(), a.fields[0].present.get()), ("b", 0.5));
+        let Generator::InFile(c) = &c.value else { panic!() };
+        assert_eq!((c.longest, c.items), (6, 2));
+    }
+
+    #[test]
+    fn faults_name_the_line() {
+        assert_eq!(fault("x.ndjson", "{}\n\n[1]\n"), "line 3 of `x.ndjson` is no object with fields");
+        let text = fault("x.ndjson", "{}\n{\"a\":}\n");
+        assert!(text.starts_with("line 2 of `x.ndjson` is no document: expected value"), "{text}");
+        assert_eq!(fault("x.jsonl", "{\"a\":1,\"a\":2}\n"), "line 1 of `x.jsonl` has the field `a` twice");
+        assert_eq!(fault("x.csv", "a,b\n1,2\n3\n"), "line 3 of `x.csv` has 1 cells, but the first line has 2 names");
+        assert_eq!(
+            fault("x.csv", "a,a.b\n1,2\n"),
+            "`x.csv` has a column `a.b`, and another column for the same field, or for one inside it"
+        );
+        assert_eq!(fault("x.csv", "a,\n1,2\n"), "`x.csv` has a column ``, which is no name of a field");
+        assert_eq!(fault("x.csv", "a,b\n"), "`x.csv` has no documents");
+        assert_eq!(fault("x.ndjson", "\n"), "`x.ndjson` has no documents");
+        let names: Vec<String> = (0..500).map(|n| format!("\"k{n}\":{n}")).collect();
+        let names = names.join(",");
+        assert_eq!(
+            fault("x.ndjson", &format!("{{\"a\":{{{names}}}}}\n{{{names}}}\n")),
+            "line 2 of `x.ndjson` has the field `k499`, one more than 1000 different fields"
+        );
+        assert!(fault("x.txt", "{}\n").contains("its name says how rows are written"));
+    }
+
+    #[test]
+    fn a_folder_is_no_file_of_documents() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.ndjson");
+        std::fs::create_dir(&path).unwrap();
+        let error = survey(&path).unwrap_err().to_string();
+        assert!(error.contains("is not a regular file"), "{error}");
+        assert!(matches!(survey(&folder.path().join("none.csv")), Err(RowsError::Read { .. })));
+    }
+
+    #[test]
+    fn cells_are_read_as_what_the_whole_column_is() {
+        let text = "n,flag,mixed,blank,huge,empty\n1,true,1,1,1,\n-2.5e3,false,x, 2,99999999999999999999,\n";
+        let (about, _) = surveyed("x.csv", text).unwrap();
+        let RowForm::Csv(columns) = about.form else { panic!() };
+        let cells: Vec<Cells> = columns.iter().map(|column| column.cells).collect();
+        assert_eq!(cells, [Cells::Number, Cells::Flag, Cells::Text, Cells::Text, Cells::Text, Cells::Text]);
+    }
+}
