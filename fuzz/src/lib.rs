@@ -4,6 +4,7 @@
 //! `tests/mutated_seeds.rs` gives them mutated seeds for some seconds in every `cargo test`.
 
 mod database;
+mod documents;
 mod experiment;
 mod probe;
 mod queries;
@@ -44,8 +45,11 @@ pub const DATABASE: Target = Target { name: "database", run: database::run, seed
 /// Documents, indexes and a query over them.
 pub const QUERIES: Target = Target { name: "queries", run: queries::run, seeds: queries::seeds };
 
+/// Files of documents.
+pub const DOCUMENTS: Target = Target { name: "documents", run: documents::run, seeds: documents::seeds };
+
 /// Every target.
-pub const TARGETS: [Target; 5] = [EXPERIMENT, WORKER, PROBE, DATABASE, QUERIES];
+pub const TARGETS: [Target; 6] = [EXPERIMENT, WORKER, PROBE, DATABASE, QUERIES, DOCUMENTS];
 
 impl Target {
     /// Writes each seed to a file of its own.

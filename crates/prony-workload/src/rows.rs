@@ -294,7 +294,9 @@ impl Rows {
         match &self.about.form {
             RowForm::Ndjson => lines = lines_of(&bytes, from),
             RowForm::Csv(_) => {
-                let reader = csv::ReaderBuilder::new().has_headers(false).from_reader(bytes.as_slice());
+                // A blank line first, since the reader takes a byte order mark for one only at the very beginning.
+                let block = b"\n".chain(bytes.as_slice());
+                let reader = csv::ReaderBuilder::new().has_headers(false).from_reader(block);
                 cells = reader.into_records().collect::<Result<_, _>>()?;
             }
         }
@@ -384,6 +386,16 @@ mod tests {
                 r#"{"id":"a\n\"b\"","in":{"type":"T","n":1},"on":true,"list":[1,2],"zip":"007"}"#,
                 r#"{"in":{"n":2.5},"on":false,"list":[],"zip":"8"}"#
             ]
+        );
+    }
+
+    /// A row that began with U+FEFF lost it, or was none, where its block began with it.
+    #[test]
+    fn a_byte_order_mark_is_one_only_at_the_beginning() {
+        let text = "\u{feff}a,b\n\u{feff},1\n\u{feff}x,2\n";
+        assert_eq!(
+            documents("x.csv", text.as_bytes()),
+            ["{\"a\":\"\u{feff}\",\"b\":1}", "{\"a\":\"\u{feff}x\",\"b\":2}"]
         );
     }
 

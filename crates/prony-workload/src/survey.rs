@@ -116,12 +116,15 @@ impl Fields {
     fn add(&mut self, fields: &[(Arc<str>, FieldValue)], count: &mut usize) -> Result<(), String> {
         for (at, (name, value)) in fields.iter().enumerate() {
             if fields[..at].iter().any(|(earlier, _)| earlier == name) {
-                return Err(format!("has the field `{name}` twice"));
+                return Err(format!("has the field `{}` twice", brief(name)));
             }
             let field = match self.by_name.get_mut(name) {
                 Some(known) => known,
                 None if *count == MOST_FIELDS => {
-                    return Err(format!("has the field `{name}`, one more than {MOST_FIELDS} different fields"));
+                    return Err(format!(
+                        "has the field `{}`, one more than {MOST_FIELDS} different fields",
+                        brief(name)
+                    ));
                 }
                 None => {
                     *count += 1;
@@ -132,6 +135,14 @@ impl Fields {
             field.add(value, count)?;
         }
         Ok(())
+    }
+}
+
+/// A name for a message: a long one is cut.
+fn brief(name: &str) -> String {
+    match name.char_indices().nth(60) {
+        Some((end, _)) => format!("{}...", &name[..end]),
+        None => name.to_owned(),
     }
 }
 
@@ -194,7 +205,7 @@ fn columns(path: &Path) -> Result<Vec<Column>, RowsError> {
     possible.resize(passed.header.len(), None);
     let mut columns: Vec<Column> = Vec::new();
     for (name, cells) in passed.header.iter().zip(possible) {
-        let fault = |fault: &str| RowsError::file(path, format!("has a column `{name}`, {fault}"));
+        let fault = |fault: &str| RowsError::file(path, format!("has a column `{}`, {fault}", brief(name)));
         let field: FieldPath = name.parse().map_err(|_| fault("which is no name of a field"))?;
         let inside = |other: &Column| other.field.0.starts_with(&field.0) || field.0.starts_with(&other.field.0);
         if columns.iter().any(inside) {
