@@ -284,6 +284,7 @@ fn a_disk_is_nearly_full_by_share_or_by_need() {
     assert!(trial::disk_nearly_full(gib(5), gib(100), gib(1)).is_some());
     assert!(trial::disk_nearly_full(gib(50), gib(100), gib(60)).is_some());
     assert_eq!(trial::disk_nearly_full(gib(50), gib(100), gib(10)), None);
+    assert_eq!(trial::disk_nearly_full(gib(9), gib(100), Bytes::from_mib(50)), None, "room for a hundred trials");
 }
 
 /// A settle phase's spec is data too: nothing about it may trigger the guards of timed work.

@@ -32,6 +32,9 @@ const PEAK_BYTES: Bytes = Bytes::from_mib(4);
 /// A disk counts as nearly full below this share of free space.
 const FREE_SHARE: f64 = 0.10;
 
+/// A trial that writes no more than this share of the free space finds it wherever the file system has most of it.
+const LITTLE_OF_FREE: f64 = 0.01;
+
 /// Every guard that needs one trial only. `clock` is the cost of reading the clock once on this machine.
 pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -198,7 +201,7 @@ pub(crate) fn kernel_peak(phase: &PhaseRecord) -> Option<Finding> {
     let bytes = |n: f64| Bytes::from_bytes(n as u64);
     let message =
         format!("resident memory peaked at {}, but the largest sample of it is {}", bytes(peak), bytes(sampled));
-    let hint = "sample more often (`hertz`); `anon.max` is sampled too, has no exact counterpart and may be too low by \
+    let hint = "sample more often (`--hertz N` of `exec`, or `hertz` in `[observe]`); `anon.max` is sampled too, has no exact counterpart and may be too low by \
         as much";
     let found = Finding::of("kernel_peak_above_sampled", Severity::Note, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "peak": peak, "sampled": sampled })))
@@ -290,10 +293,12 @@ pub fn untimed_close(closing: Nanos, phases: Nanos) -> Option<Finding> {
     Some(found.with(json!({ "closing_ns": closing.as_nanos(), "phases_ns": phases.as_nanos() })))
 }
 
-/// The disk of the store has little space left: file systems slow down near their end. `next` is what a trial needs.
+/// The disk of the store has little space left: file systems slow down near their end, which a trial shows that writes more
+/// than a little of what is left. `next` is what it needs.
 pub fn disk_nearly_full(free: Bytes, size: Bytes, next: Bytes) -> Option<Finding> {
-    let (free_bytes, size_bytes) = (free.as_bytes() as f64, size.as_bytes() as f64);
-    if free_bytes >= FREE_SHARE * size_bytes && free > next {
+    let [free_bytes, size_bytes, next_bytes] = [free, size, next].map(|bytes| bytes.as_bytes() as f64);
+    let is_low = free_bytes < FREE_SHARE * size_bytes && next_bytes > LITTLE_OF_FREE * free_bytes;
+    if !is_low && free > next {
         return None;
     }
     let message = format!("only {free} of {size} are free on the store's disk; a trial needs {next}");

@@ -43,7 +43,10 @@ fn options_behind_the_command_run_nothing() {
     let text = refused(&bench, &["--vs", "sleep", "0.06", "--export-markdown", "x.md"]);
     assert!(text.starts_with("error: `--vs` needs a command before it and one after it\nhint: "), "{text}");
     let text = refused(&bench, &["sleep", "0.06", "--vs", "sleep", "0.06", "--export-markdown", "x.md"]);
-    assert!(text.contains("`--export-markdown` is an option of prony and comes after the first command"), "{text}");
+    assert!(
+        text.contains("`--export-markdown` stands after the first command, but options of prony must stand before it"),
+        "{text}"
+    );
     assert!(text.contains("hint: move the option before the first command"), "{text}");
     let text = refused(&bench, &["--exprot-json", "x", "true"]);
     assert_eq!(
@@ -404,7 +407,7 @@ fn a_command_of_several_processes_leaves_the_exact_peak_of_the_first() {
     for text in [brief, all] {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         // On a busy machine samples may lie too far apart, so that there is no largest one.
-        let sparse = words.contains("more than a quarter of their time");
+        let sparse = words.contains("more than a quarter of the time");
         assert!(sparse || words.contains("not every trial has `rss.peak`"), "{text}");
     }
 }

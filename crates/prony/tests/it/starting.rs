@@ -104,8 +104,11 @@ fn lines_of_commands_that_are_at_fault_write_nothing() {
         ("--nosuch a", "`--from`: unexpected argument '--nosuch' found"),
         ("--help", "`--from`: unexpected argument '--help' found"),
         ("a --vs", "`--vs` needs a command before it and one after it"),
-        ("a -r 3", "`-r` is an option of prony and comes after the first command"),
-        ("--memory 3 a --vs b --output ./x.toml", "`--output` is an option of prony and comes after the first command"),
+        ("a -r 3", "`-r` stands after the first command, but options of prony must stand before it"),
+        (
+            "--memory 3 a --vs b --output ./x.toml",
+            "`--output` stands after the first command, but options of prony must stand before it",
+        ),
         ("--output ./x.toml a", "cannot write `x.toml`: this command writes another output to the same file"),
     ] {
         let output = from(&bench, "x.toml", line);

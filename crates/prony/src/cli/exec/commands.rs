@@ -39,7 +39,7 @@ pub fn commands(words: &[String], literal: bool) -> Result<Vec<Vec<String>>, Err
     match words.iter().find(|word| !literal && options.has(word)) {
         None => Ok(commands),
         Some(option) => Err(Error::Arguments {
-            message: format!("`{option}` is an option of prony and comes after the first command"),
+            message: format!("`{option}` stands after the first command, but options of prony must stand before it"),
             hint:
                 "move the option before the first command; if the option belongs to the command, put `--` before the \
                    first command"
@@ -115,10 +115,16 @@ mod tests {
     fn options_behind_the_command_are_refused_unless_two_dashes_precede_it() {
         for option in ["--export-markdown", "--runs=3", "-r", "-r3", "-N", "--command-name", "--color"] {
             let line = format!("sleep|0.06|{option}|x.md");
-            assert_eq!(refused(&line), format!("`{option}` is an option of prony and comes after the first command"));
+            assert_eq!(
+                refused(&line),
+                format!("`{option}` stands after the first command, but options of prony must stand before it")
+            );
             assert_eq!(cut(&line, true), [line]);
         }
-        assert_eq!(refused("sleep 1|--runs|3"), "`--runs` is an option of prony and comes after the first command");
+        assert_eq!(
+            refused("sleep 1|--runs|3"),
+            "`--runs` stands after the first command, but options of prony must stand before it"
+        );
         for own in ["-rf", "--runsx", "-", "--", "--help", "-3", "-l", "x"] {
             assert_eq!(cut(&format!("a|{own}"), false), [format!("a|{own}")]);
         }
