@@ -42,15 +42,16 @@ impl EngineCatalog for Catalog {
     }
 
     fn documents(&self, path: &Path) -> Result<Survey, String> {
+        let key = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let stamp = Stamp::of(path);
         let mut known = SURVEYS.lock().unwrap_or_else(PoisonError::into_inner);
-        match (known.get(path), &stamp) {
+        match (known.get(&key), &stamp) {
             (Some((then, found)), Some(now)) if then == now => return Ok(found.clone()),
             _ => {}
         }
         let found = survey(path).map_err(|error| error.to_string())?;
         if let Some(stamp) = stamp {
-            known.insert(path.to_path_buf(), (stamp, found.clone()));
+            known.insert(key, (stamp, found.clone()));
         }
         Ok(found)
     }

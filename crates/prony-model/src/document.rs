@@ -290,6 +290,9 @@ pub struct DocumentFile {
     pub json: Bytes,
     /// The longest of them.
     pub longest: Bytes,
+    /// A field that no path can name, since there is a full stop in its name, or nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unnamed: Option<String>,
 }
 
 /// How a file's rows are written.

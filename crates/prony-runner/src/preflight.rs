@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use prony_engines::catalog::Catalog;
 use prony_engines::registry;
 use prony_experiment::plan::data_bytes;
-use prony_model::catalog::{Lack, Surroundings};
+use prony_model::catalog::{EngineCatalog, Lack, Surroundings};
 use prony_model::program::{InputSpec, OutputTo, ProgramSpec};
 use prony_model::spec::{Action, Amount, CollectionSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
@@ -75,6 +76,25 @@ impl Here {
             hint: "use fewer records, or another folder: `--scratch DIR`".to_owned(),
         })
     }
+}
+
+/// Refuses to go on where a file of documents is not the one with which the experiment was checked: what a trial does with
+/// another is no result of its variant. A file that was not written to is not read again.
+///
+/// # Errors
+/// [`Error::Refused`] with the first that was changed.
+pub(crate) fn documents_unchanged(spec: &TrialSpec) -> Result<(), Error> {
+    let files = spec.data.iter().filter_map(CollectionSpec::document).filter_map(|document| document.file.as_ref());
+    for file in files {
+        let message = match Catalog.documents(Path::new(&file.path)) {
+            Ok((found, _)) if found.digest == file.digest => continue,
+            Ok(_) => format!("`{}` was changed after the run began; finished trials are saved", file.path),
+            Err(fault) => format!("{fault}; finished trials are saved"),
+        };
+        let hint = "restore the file and continue with `prony run --resume`, or start a new run".to_owned();
+        return Err(Error::Refused { message, hint });
+    }
+    Ok(())
 }
 
 /// The share of a collection's records that a phase certainly writes.

@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::figures;
 use crate::figures::readings;
 use crate::figures::report::remarks;
+use crate::preflight::documents_unchanged;
 use crate::record::{effective_settings, ending, probes};
 use crate::recorder::Recorder;
 use crate::roles::environment::Environment;
@@ -53,6 +54,8 @@ pub fn run_with(
     mut recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
 ) -> Result<TrialRecord, Error> {
+    let spec = &context.experiment.variants()[trial.variant].spec;
+    documents_unchanged(spec)?;
     let other_runs = || context.announced.as_ref().map(Announced::other_runs);
     let before = other_runs();
     let attempted = match attempt(context, trial, recorder.as_deref_mut(), observer) {
@@ -66,9 +69,10 @@ pub fn run_with(
         Err(Error::Place(prony_place::Error::Step { .. })) if context.interrupt.asked() => interrupted(trial),
         attempted => attempted?,
     };
+    documents_unchanged(spec)?;
     let beside = before.zip(other_runs()).filter(|(before, after)| after.any_since(before));
     record.findings.extend(beside.map(|(before, after)| guard::trial::other_run(before.count.max(after.count))));
-    let program = context.experiment.variants()[trial.variant].spec.subject.program();
+    let program = spec.subject.program();
     let (care, commands) = (context.experiment.observe().care, context.experiment.records_commands());
     let changed = program.and_then(|program| context.places.source_changed(program, care, commands));
     record.findings.extend(changed);
@@ -197,6 +201,7 @@ fn conclude_from(
     let ending = ending::judge(spec, &watched, &finished, &heap_aborts);
     let observed = figures::observed(&spec.phases, &watched, &record.series, &probing.silent());
     let observed = figures::written::checked(observed, &watched, || context.write_unit().clone());
+    let observed = figures::counted::without_reads_of_documents(observed, spec);
     (record.ending, record.phases) =
         conclude(&spec.phases, context.experiment.compare().stated_errors(), ending, observed);
     record.conditions = Conditions {

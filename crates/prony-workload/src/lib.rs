@@ -15,6 +15,7 @@ mod mix;
 mod numbered_text;
 mod permutation;
 mod positions;
+mod quotes;
 mod records;
 mod rows;
 mod schedule;

@@ -1,26 +1,28 @@
 //! Reads the rows of a file of documents, by number, in bounded memory.
 //!
-//! A file is passed over once, which computes its digest and notes where about each 64 KiB of it begin; the block of a row is
-//! then read when a row of it is asked for. Nothing is mapped, so that the file's pages do not count as memory of the process.
+//! A file is passed over once, which computes its digest and notes where blocks of it begin; the block of a row is then read
+//! when the row is asked for. Nothing is mapped, so that the file's pages do not count as memory of the process.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, TryLockError};
 
 use prony_model::spec::{Cells, Column, DocumentFile, FieldValue, RowForm};
 use xxhash_rust::xxh3::Xxh3Default;
 
-/// Bytes of a block: one `pread` costs little more than the copy.
-const BLOCK: u64 = 64 << 10;
+use super::quotes::{BYTE_ORDER_MARK, LONGEST_ROW, Quotes};
 
-/// Bytes of the longest row; a longer one is a file of another kind.
-const LONGEST_ROW: u64 = 256 << 20;
+/// Bytes of the smallest block: a row is found by reading the block from its begin.
+const LEAST_BLOCK: u64 = 4 << 10;
 
-/// U+FEFF, which some programs write at the beginning of a file.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Most blocks of a file: their places take a megabyte.
+const MOST_BLOCKS: u64 = 1 << 16;
+
+/// A block that is longer than this is not kept: a single row may have many megabytes.
+const LARGE: usize = 1 << 20;
 
 /// Why a file's rows are no documents.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +85,7 @@ pub(super) struct Passed {
     pub(super) digest: String,
     /// The names of the columns, where it has any.
     pub(super) header: csv::StringRecord,
+    file: File,
     blocks: Vec<Block>,
 }
 
@@ -105,20 +108,29 @@ pub(super) fn pass(
         return Err(RowsError::file(path, "is not a regular file, so its rows cannot be read more than once"));
     }
     let file = File::open(path).map_err(read)?;
-    let bytes = Hashed { file, hash: Xxh3Default::new() };
-    if is_csv { pass_cells(path, bytes, see) } else { pass_lines(path, bytes, see) }
+    let blocks = Blocks::of(file.metadata().map_err(read)?.len());
+    let bytes = Hashed { file, hash: Xxh3Default::new(), quotes: is_csv.then(Quotes::default) };
+    if is_csv { pass_cells(path, bytes, blocks, see) } else { pass_lines(path, bytes, blocks, see) }
 }
 
 /// Computes the digest of what is read.
 struct Hashed {
     file: File,
     hash: Xxh3Default,
+    /// Where quotes are checked, those.
+    quotes: Option<Quotes>,
 }
 
 impl Read for Hashed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buffer)?;
         self.hash.update(&buffer[..read]);
+        if let Some(quotes) = &mut self.quotes {
+            quotes.take(&buffer[..read]);
+            if quotes.fault().is_some() {
+                return Err(io::Error::other("a fault of quotes"));
+            }
+        }
         Ok(read)
     }
 }
@@ -130,13 +142,20 @@ impl Hashed {
 }
 
 /// Where blocks begin.
-#[derive(Default)]
-struct Blocks(Vec<Block>);
+struct Blocks {
+    length: u64,
+    begun: Vec<Block>,
+}
 
 impl Blocks {
+    /// Those of a file with so many bytes.
+    fn of(bytes: u64) -> Self {
+        Self { length: LEAST_BLOCK.max(bytes / MOST_BLOCKS), begun: Vec::new() }
+    }
+
     fn note(&mut self, offset: u64, row: u64) {
-        if self.0.last().is_none_or(|last| offset >= last.offset + BLOCK) {
-            self.0.push(Block { offset, row });
+        if self.begun.last().is_none_or(|last| offset >= last.offset + self.length) {
+            self.begun.push(Block { offset, row });
         }
     }
 }
@@ -144,10 +163,11 @@ impl Blocks {
 fn pass_lines(
     path: &Path,
     bytes: Hashed,
+    mut blocks: Blocks,
     see: &mut dyn FnMut(&Raw<'_>) -> Result<(), String>,
 ) -> Result<Passed, RowsError> {
     let mut reader = BufReader::with_capacity(1 << 20, bytes);
-    let (mut blocks, mut line) = (Blocks::default(), Vec::new());
+    let mut line = Vec::new();
     let (mut offset, mut number, mut rows) = (0, 0, 0);
     loop {
         line.clear();
@@ -158,7 +178,7 @@ fn pass_lines(
         }
         number += 1;
         if read == LONGEST_ROW {
-            return Err(RowsError::row(path, number, format!("is longer than {} MiB", LONGEST_ROW >> 20)));
+            return Err(RowsError::row(path, number, too_long()));
         }
         if let Some(text) = content(&line, offset) {
             blocks.note(offset, rows);
@@ -167,8 +187,14 @@ fn pass_lines(
         }
         offset += read;
     }
-    let digest = reader.get_ref().digest();
-    Ok(Passed { rows, digest, header: csv::StringRecord::new(), blocks: blocks.0 })
+    let bytes = reader.into_inner();
+    let (digest, header) = (bytes.digest(), csv::StringRecord::new());
+    Ok(Passed { rows, digest, header, file: bytes.file, blocks: blocks.begun })
+}
+
+/// What is wrong with a row that is too long.
+fn too_long() -> String {
+    format!("is longer than {} MiB", LONGEST_ROW >> 20)
 }
 
 /// A line without the byte order mark of the file's first; `None` where it is blank.
@@ -180,42 +206,76 @@ fn content(line: &[u8], offset: u64) -> Option<&[u8]> {
 fn pass_cells(
     path: &Path,
     bytes: Hashed,
+    mut blocks: Blocks,
     see: &mut dyn FnMut(&Raw<'_>) -> Result<(), String>,
 ) -> Result<Passed, RowsError> {
-    let fault = |error: csv::Error| {
-        let line = error.position().map_or(1, csv::Position::line);
-        match error.into_kind() {
-            csv::ErrorKind::Io(error) => RowsError::read(path, error),
-            csv::ErrorKind::Utf8 { .. } => RowsError::row(path, line, "is not UTF-8"),
-            csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-                RowsError::row(path, line, format!("has {len} cells, but the first line has {expected_len} names"))
-            }
-            other => RowsError::row(path, line, format!("cannot be read: {other:?}")),
-        }
-    };
     let mut reader = csv::ReaderBuilder::new().buffer_capacity(1 << 20).from_reader(bytes);
-    let header = reader.headers().map_err(fault)?.clone();
-    let (mut blocks, mut rows, mut record) = (Blocks::default(), 0, csv::StringRecord::new());
-    while reader.read_record(&mut record).map_err(fault)? {
-        let place = record.position().map_or((0, 0), |place| (place.byte(), place.line()));
-        blocks.note(place.0, rows);
-        see(&Raw::Cells(&record)).map_err(|fault| RowsError::row(path, place.1, fault))?;
+    let header = reader.headers().map_err(|error| of_csv(path, error))?.clone();
+    let (mut rows, mut record) = (0, csv::StringRecord::new());
+    loop {
+        let more = reader.read_record(&mut record);
+        // A quote that is not closed makes one row of all that follows: it is the fault, and not what comes of it.
+        if let Some((line, fault)) = reader.get_ref().quotes.as_ref().and_then(Quotes::fault) {
+            return Err(RowsError::row(path, line, fault));
+        }
+        if !more.map_err(|error| of_csv(path, error))? {
+            break;
+        }
+        let offset = record.position().map_or(0, csv::Position::byte);
+        blocks.note(offset, rows);
+        see(&Raw::Cells(&record)).map_err(|fault| RowsError::row(path, line_of(path, offset), fault))?;
         rows += 1;
     }
     // What follows the last row is part of the digest too.
     let mut bytes = reader.into_inner();
     io::copy(&mut bytes, &mut io::sink()).map_err(|error| RowsError::read(path, error))?;
-    Ok(Passed { rows, digest: bytes.digest(), header, blocks: blocks.0 })
+    Ok(Passed { rows, digest: bytes.digest(), header, file: bytes.file, blocks: blocks.begun })
+}
+
+fn of_csv(path: &Path, error: csv::Error) -> RowsError {
+    let line = error.position().map_or(1, |place| line_of(path, place.byte()));
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => RowsError::read(path, error),
+        csv::ErrorKind::Utf8 { .. } => RowsError::row(path, line, "is not UTF-8"),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            RowsError::row(path, line, format!("has {len} cells, but the first line has {expected_len} names"))
+        }
+        other => RowsError::row(path, line, format!("cannot be read: {other:?}")),
+    }
+}
+
+/// The line on which the row begins that is at, or after the blank lines at, an offset. The reader's own count of lines leaves out
+/// blank ones. For a message, so that it may read the file again.
+fn line_of(path: &Path, offset: u64) -> u64 {
+    let Ok(file) = File::open(path) else { return 1 };
+    let (mut line, mut at) = (1, 0);
+    for byte in BufReader::new(file).bytes().map_while(Result::ok) {
+        if at >= offset && byte != b'\n' && byte != b'\r' {
+            break;
+        }
+        line += u64::from(byte == b'\n');
+        at += 1;
+    }
+    line
 }
 
 /// The rows of a file.
 #[derive(Debug)]
 pub(super) struct Rows {
     file: Arc<File>,
+    changed: Changed,
     about: Arc<DocumentFile>,
     blocks: Arc<[Block]>,
     /// The block that was read last. A thread that finds it in use reads the block for itself.
     last: Mutex<Option<Loaded>>,
+}
+
+/// Bytes of a file, and when its content was changed last.
+type Changed = (u64, i64, i64);
+
+fn changed(file: &File) -> io::Result<Changed> {
+    let about = file.metadata()?;
+    Ok((about.len(), about.mtime(), about.mtime_nsec()))
 }
 
 /// A block in memory.
@@ -229,8 +289,8 @@ struct Loaded {
 
 impl Clone for Rows {
     fn clone(&self) -> Self {
-        let Self { file, about, blocks, .. } = self;
-        Self { file: Arc::clone(file), about: Arc::clone(about), blocks: Arc::clone(blocks), last: Mutex::default() }
+        let (file, about, blocks) = (Arc::clone(&self.file), Arc::clone(&self.about), Arc::clone(&self.blocks));
+        Self { file, changed: self.changed, about, blocks, last: Mutex::default() }
     }
 }
 
@@ -241,13 +301,14 @@ impl Rows {
     /// Where it cannot be read, or its content is another than the specification's.
     pub(super) fn open(about: &DocumentFile) -> Result<Self, RowsError> {
         let path = Path::new(&about.path);
-        let passed = pass(path, matches!(about.form, RowForm::Csv(_)), &mut |_| Ok(()))?;
-        if (passed.rows, &passed.digest) != (about.rows, &about.digest) {
+        let Passed { rows, digest, file, blocks, .. } =
+            pass(path, matches!(about.form, RowForm::Csv(_)), &mut |_| Ok(()))?;
+        if (rows, &digest) != (about.rows, &about.digest) {
             return Err(RowsError::file(path, "was changed after the experiment was checked"));
         }
-        let file = File::open(path).map_err(|error| RowsError::read(path, error))?;
-        let blocks = passed.blocks.into();
-        Ok(Self { file: Arc::new(file), about: Arc::new(about.clone()), blocks, last: Mutex::default() })
+        let changed = changed(&file).map_err(|error| RowsError::read(path, error))?;
+        let (file, about, blocks) = (Arc::new(file), Arc::new(about.clone()), blocks.into());
+        Ok(Self { file, changed, about, blocks, last: Mutex::default() })
     }
 
     /// How many there are.
@@ -258,36 +319,43 @@ impl Rows {
     /// The document of a row, whose number is below [`Self::count`].
     ///
     /// # Panics
-    /// Where the file was changed since it was opened.
+    /// Where the file cannot be read any more, or was changed since it was opened.
     pub(super) fn document(&self, row: u64) -> FieldValue {
         let document = match self.last.try_lock() {
             Ok(mut last) => self.within(&mut last, row),
             Err(TryLockError::Poisoned(last)) => self.within(&mut last.into_inner(), row),
             Err(TryLockError::WouldBlock) => self.within(&mut None, row),
         };
-        document.unwrap_or_else(|| panic!("`{}` was changed while it was read", self.about.path))
+        document.unwrap_or_else(|fault| panic!("cannot read row {row} of `{}`: {fault}", self.about.path))
     }
 
-    fn within(&self, last: &mut Option<Loaded>, row: u64) -> Option<FieldValue> {
-        let block = self.blocks.partition_point(|block| block.row <= row).checked_sub(1)?;
+    fn within(&self, last: &mut Option<Loaded>, row: u64) -> Result<FieldValue, String> {
+        let other = || "it was changed while it was read".to_owned();
+        let block = self.blocks.partition_point(|block| block.row <= row).checked_sub(1).ok_or_else(other)?;
         if last.as_ref().is_none_or(|last| last.block != block) {
             let bytes = last.take().map(|last| last.bytes).unwrap_or_default();
-            *last = Some(self.read(block, bytes).ok()?);
+            if changed(&self.file).map_err(|error| error.to_string())? != self.changed {
+                return Err(other());
+            }
+            *last = Some(self.read(block, bytes).map_err(|error| error.to_string())?);
         }
-        let found = last.as_ref()?;
+        let found = last.as_ref().ok_or_else(other)?;
         let at = (row - self.blocks[block].row) as usize;
-        match &self.about.form {
-            RowForm::Ndjson => serde_json::from_slice(&found.bytes[found.lines.get(at)?.clone()]).ok(),
-            RowForm::Csv(columns) => of_cells(columns, found.cells.get(at)?),
+        let document = match &self.about.form {
+            RowForm::Ndjson => {
+                found.lines.get(at).and_then(|line| serde_json::from_slice(&found.bytes[line.clone()]).ok())
+            }
+            RowForm::Csv(columns) => found.cells.get(at).and_then(|cells| of_cells(columns, cells)),
+        };
+        if found.bytes.len() > LARGE {
+            *last = None;
         }
+        document.ok_or_else(other)
     }
 
     fn read(&self, block: usize, mut bytes: Vec<u8>) -> io::Result<Loaded> {
         let from = self.blocks[block].offset;
-        let to = match self.blocks.get(block + 1) {
-            Some(next) => next.offset,
-            None => self.file.metadata()?.len(),
-        };
+        let to = self.blocks.get(block + 1).map_or(self.changed.0, |next| next.offset);
         bytes.resize(to.saturating_sub(from) as usize, 0);
         self.file.read_exact_at(&mut bytes, from)?;
         let (mut lines, mut cells) = (Vec::new(), Vec::new());
@@ -400,6 +468,51 @@ mod tests {
     }
 
     #[test]
+    fn a_block_with_a_long_row_is_dropped() {
+        let text = format!("{{\"n\":0}}\n{{\"n\":1,\"text\":\"{}\"}}\n{{\"n\":2}}\n", "x".repeat(2 * LARGE));
+        let (_folder, path) = file("x.ndjson", text.as_bytes());
+        let rows = Rows::open(&survey(&path).unwrap().0).unwrap();
+        for row in [0, 1, 2, 1] {
+            assert_eq!(rows.document(row).at(&["n"]), Some(&FieldValue::Int(row as i64)));
+            let bytes = rows.last.lock().unwrap().as_ref().map_or(0, |last| last.bytes.capacity());
+            assert!(bytes <= LARGE, "{bytes} bytes after row {row}");
+        }
+    }
+
+    /// Quoted line breaks, blank lines and both kinds of line end, at the borders of blocks too.
+    #[test]
+    fn cells_of_many_blocks_are_what_was_written() {
+        let row = |n: usize| {
+            let end = if n.is_multiple_of(3) { "\r\n" } else { "\n" };
+            format!("{n},\"line {n}\n,\"\"{}\"{end}{}", "q".repeat(n % 97), if n.is_multiple_of(5) { end } else { "" })
+        };
+        let text = format!("n,text\r\n{}", (0..3_000).map(row).collect::<String>());
+        let (_folder, path) = file("x.csv", text.as_bytes());
+        let rows = Rows::open(&survey(&path).unwrap().0).unwrap();
+        assert_eq!((rows.count(), rows.blocks.len() > 20), (3_000, true));
+        for n in (0..3_000).rev().chain([7, 2_999, 0]) {
+            let text = format!("line {n}\n,\"{}", "q".repeat(n % 97));
+            let fields = [("n", FieldValue::Int(n as i64)), ("text", FieldValue::Text(text))];
+            let expected = fields.map(|(name, value)| (name.into(), value)).to_vec();
+            assert_eq!(rows.document(n as u64), FieldValue::Fields(expected));
+        }
+    }
+
+    #[test]
+    fn a_change_while_rows_are_read_ends_it() {
+        let text = "{\"a\":1}\n".repeat(2_000);
+        let (_folder, path) = file("x.ndjson", text.as_bytes());
+        let rows = Rows::open(&survey(&path).unwrap().0).unwrap();
+        rows.document(0);
+        let long_ago = std::time::SystemTime::UNIX_EPOCH;
+        fs::write(&path, text.replace('1', "2")).unwrap();
+        File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+        let read = std::panic::catch_unwind(|| rows.document(1_999));
+        let said = read.unwrap_err().downcast::<String>().unwrap();
+        assert!(said.ends_with("it was changed while it was read"), "{said}");
+    }
+
+    #[test]
     fn a_file_that_was_changed_is_refused() {
         let (_folder, path) = file("x.ndjson", b"{\"a\":1}\n{\"a\":2}\n");
         let about = survey(&path).unwrap().0;
@@ -419,7 +532,7 @@ mod tests {
         for row in [1_999, 0, 1_000, 1_001, 3] {
             assert_eq!(rows.document(row).at(&["n"]), Some(&FieldValue::Int(row as i64)));
             let bytes = rows.last.lock().unwrap().as_ref().unwrap().bytes.len() as u64;
-            assert!(bytes <= BLOCK + 3_100, "{bytes} of {}", text.len());
+            assert!(bytes <= LEAST_BLOCK + 3_100, "{bytes} of {}", text.len());
         }
     }
 

@@ -22,7 +22,7 @@ const MOST_FIELDS: usize = 1_000;
 pub fn survey(path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), RowsError> {
     let absolute = path.canonicalize().map_err(|error| RowsError::read(path, error))?;
     let text = absolute.to_str().ok_or_else(|| RowsError::file(path, "has a name that is not UTF-8"))?.to_owned();
-    let is_csv = match absolute.extension().and_then(|extension| extension.to_str()) {
+    let is_csv = match path.extension().and_then(|extension| extension.to_str()) {
         Some("ndjson" | "jsonl") => false,
         Some("csv") => true,
         _ => {
@@ -36,7 +36,7 @@ pub fn survey(path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), RowsError> 
     let mut found = Found::default();
     let passed = pass(path, is_csv, &mut |raw| {
         let document = match (raw, &columns) {
-            (Raw::Line(line), _) => serde_json::from_slice(line).map_err(|error| format!("is no document: {error}"))?,
+            (Raw::Line(line), _) => serde_json::from_slice(line).map_err(|error| of_json(&error))?,
             (Raw::Cells(cells), columns) => {
                 of_cells(columns.as_deref().unwrap_or_default(), cells).ok_or("was changed while it was read")?
             }
@@ -47,9 +47,20 @@ pub fn survey(path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), RowsError> 
         return Err(RowsError::file(path, "has no documents"));
     }
     let fields = specs(&found.documents, passed.rows);
+    let unnamed = unnamed(&found.documents);
     let form = columns.map_or(RowForm::Ndjson, RowForm::Csv);
     let (json, longest) = (Bytes::from_bytes(found.json), Bytes::from_bytes(found.longest));
-    Ok((DocumentFile { path: text, form, rows: passed.rows, digest: passed.digest, json, longest }, fields))
+    Ok((DocumentFile { path: text, form, rows: passed.rows, digest: passed.digest, json, longest, unnamed }, fields))
+}
+
+/// What is wrong with a line. The reader counts lines and columns within it, without the blanks around.
+fn of_json(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let said = text.rsplit_once(" at line ").map_or(text.as_str(), |(said, _)| said);
+    match error.column() {
+        0 => format!("is no document: {said}"),
+        byte => format!("is no document: {said} at byte {byte}"),
+    }
 }
 
 /// What documents have.
@@ -65,6 +76,7 @@ struct Found {
 impl Found {
     fn add(&mut self, document: &FieldValue) -> Result<(), String> {
         let FieldValue::Fields(fields) = document else { return Err("is no object with fields".to_owned()) };
+        twice(document)?;
         let length = length(document);
         self.json += length;
         self.longest = self.longest.max(length);
@@ -114,10 +126,7 @@ struct Field {
 impl Fields {
     /// Adds those of a document; `count` is of all fields so far.
     fn add(&mut self, fields: &[(Arc<str>, FieldValue)], count: &mut usize) -> Result<(), String> {
-        for (at, (name, value)) in fields.iter().enumerate() {
-            if fields[..at].iter().any(|(earlier, _)| earlier == name) {
-                return Err(format!("has the field `{}` twice", brief(name)));
-            }
+        for (name, value) in fields {
             let field = match self.by_name.get_mut(name) {
                 Some(known) => known,
                 None if *count == MOST_FIELDS => {
@@ -135,6 +144,22 @@ impl Fields {
             field.add(value, count)?;
         }
         Ok(())
+    }
+}
+
+/// Refuses two fields of one name in one object.
+fn twice(value: &FieldValue) -> Result<(), String> {
+    match value {
+        FieldValue::List(items) => items.iter().try_for_each(twice),
+        FieldValue::Fields(fields) => {
+            let mut names: Vec<&str> = fields.iter().map(|(name, _)| &**name).collect();
+            names.sort_unstable();
+            match names.windows(2).find(|two| two[0] == two[1]) {
+                Some(two) => Err(format!("has the field `{}` twice", brief(two[0]))),
+                None => fields.iter().try_for_each(|(_, value)| twice(value)),
+            }
+        }
+        _ => Ok(()),
     }
 }
 
@@ -172,9 +197,20 @@ fn longest(value: &FieldValue) -> u64 {
     }
 }
 
+/// Whether a path can name the field: full stops separate the names of nested fields.
+fn is_named(name: &str) -> bool {
+    !name.is_empty() && !name.contains('.')
+}
+
+/// The first field that no path can name.
+fn unnamed(fields: &Fields) -> Option<String> {
+    let own = fields.order.iter().find(|name| !is_named(name));
+    own.map(|name| brief(name)).or_else(|| fields.by_name.values().find_map(|field| unnamed(&field.inner)))
+}
+
 /// The fields that `of` values have; not those whose names have full stops, which paths cannot name.
 fn specs(fields: &Fields, of: u64) -> Vec<FieldSpec> {
-    let named = fields.order.iter().filter(|name| !name.is_empty() && !name.contains('.'));
+    let named = fields.order.iter().filter(|name| is_named(name));
     let spec = |name: &Arc<str>| {
         let field = fields.by_name.get(name)?;
         let fields = specs(&field.inner, field.objects);
@@ -203,6 +239,10 @@ fn columns(path: &Path) -> Result<Vec<Column>, RowsError> {
         Ok(())
     })?;
     possible.resize(passed.header.len(), None);
+    if let Some(other) = passed.header.get(0).filter(|name| passed.header.len() == 1 && name.contains([';', '\t'])) {
+        let fault = format!("has one column, `{}`: values must be separated by commas", brief(other));
+        return Err(RowsError::file(path, fault));
+    }
     let mut columns: Vec<Column> = Vec::new();
     for (name, cells) in passed.header.iter().zip(possible) {
         let fault = |fault: &str| RowsError::file(path, format!("has a column `{}`, {fault}", brief(name)));
@@ -259,15 +299,23 @@ mod tests {
         assert_eq!((a.fields[0].name.as_str(), a.fields[0].present.get()), ("b", 0.5));
         let Generator::InFile(c) = &c.value else { panic!() };
         assert_eq!((c.longest, c.items), (6, 2));
+        assert_eq!(about.unnamed.as_deref(), Some("d.e"));
     }
 
     #[test]
     fn faults_name_the_line() {
         assert_eq!(fault("x.ndjson", "{}\n\n[1]\n"), "line 3 of `x.ndjson` is no object with fields");
         let text = fault("x.ndjson", "{}\n{\"a\":}\n");
-        assert!(text.starts_with("line 2 of `x.ndjson` is no document: expected value"), "{text}");
+        assert_eq!(text, "line 2 of `x.ndjson` is no document: expected value at byte 6");
+        assert_eq!(fault("x.ndjson", "{\"l\":[{\"x\":1,\"x\":2}]}"), "line 1 of `x.ndjson` has the field `x` twice");
         assert_eq!(fault("x.jsonl", "{\"a\":1,\"a\":2}\n"), "line 1 of `x.jsonl` has the field `a` twice");
         assert_eq!(fault("x.csv", "a,b\n1,2\n3\n"), "line 3 of `x.csv` has 1 cells, but the first line has 2 names");
+        assert_eq!(
+            fault("x.csv", "a,b\r\n1,2\r\n\r\n\n3\r\n"),
+            "line 5 of `x.csv` has 1 cells, but the first line has 2 names"
+        );
+        assert_eq!(fault("x.csv", "a,b\n1,\"x\n2,y\n"), "line 2 of `x.csv` has a quote that is never closed");
+        assert_eq!(fault("x.csv", "a;b\n1;2\n"), "`x.csv` has one column, `a;b`: values must be separated by commas");
         assert_eq!(
             fault("x.csv", "a,a.b\n1,2\n"),
             "`x.csv` has a column `a.b`, and another column for the same field, or for one inside it"

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use prony_model::spec::{
-    BytesSpec, CollectionSpec, DocumentSpec, FieldSpec, FieldValue, Generator, KeySpec, Size, ValueSpec,
+    BytesSpec, CollectionSpec, DocumentSpec, FieldSpec, FieldValue, Generator, KeySpec, Kinds, Size, ValueSpec,
 };
 use prony_model::units::Bytes;
 use prony_workload::Records;
@@ -54,6 +54,9 @@ pub fn write(
     out: &mut dyn Write,
 ) -> io::Result<Bytes> {
     let records = Records::new(data, seed).map_err(io::Error::other)?;
+    // Rows of a file do not go on beyond its end, as generated records do.
+    let is_file = data.document().is_some_and(|document| document.file.is_some());
+    let count = if is_file { count.min(data.records) } else { count };
     let mut out = Counted { out, bytes: 0 };
     match &data.value {
         ValueSpec::Document(spec) => {
@@ -110,22 +113,33 @@ fn write_documents(
         }),
         Form::Csv => {
             let mut paths = Vec::new();
-            leaves(&spec.fields, &[], &mut paths);
+            leaves(&spec.fields, &[], &mut paths).map_err(io::Error::other)?;
+            if let Some(unnamed) = spec.file.as_ref().and_then(|file| file.unnamed.as_ref()) {
+                let fault = format!("no column can have the name of the field `{unnamed}`: write NDJSON");
+                return Err(io::Error::other(fault));
+            }
             let cells = |document: FieldValue| paths.iter().map(|path| cell(document.at(path))).collect::<Vec<_>>();
             write_csv(paths.iter().map(|path| path.join(".")), documents.map(cells), out)
         }
     }
 }
 
-fn leaves<'s>(fields: &'s [FieldSpec], above: &[&'s str], paths: &mut Vec<Vec<&'s str>>) {
+/// The columns of documents, or why they have none: a field that is sometimes a value and sometimes has fields.
+fn leaves<'s>(fields: &'s [FieldSpec], above: &[&'s str], paths: &mut Vec<Vec<&'s str>>) -> Result<(), String> {
     for field in fields {
         let path = [above, &[field.name.as_str()]].concat();
         match &field.value {
-            Generator::Fields(inner) => leaves(inner, &path, paths),
-            Generator::InFile(found) if !found.fields.is_empty() => leaves(&found.fields, &path, paths),
+            Generator::Fields(inner) => leaves(inner, &path, paths)?,
+            Generator::InFile(found) if found.kinds == (Kinds { fields: true, ..Kinds::default() }) => {
+                leaves(&found.fields, &path, paths)?;
+            }
+            Generator::InFile(found) if found.kinds.fields => {
+                return Err(format!("the field `{}` has fields in some documents only: write NDJSON", path.join(".")));
+            }
             _ => paths.push(path),
         }
     }
+    Ok(())
 }
 
 /// A field that the document does not have is an empty cell.

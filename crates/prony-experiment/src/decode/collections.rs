@@ -53,9 +53,15 @@ pub(crate) fn unknown(
 ) -> Problem {
     let names: Vec<String> = known.iter().map(FieldPath::to_string).collect();
     let hint = known_hint(&field.to_string(), names.iter().map(String::as_str));
-    let of_file = data.document().is_some_and(|document| document.file.is_some());
-    let section = section(data, if of_file { "" } else { "document" });
-    Problem::new(span, format!("the documents of `{section}` have no field `{field}`")).maybe_hint(hint)
+    let file = data.document().and_then(|document| document.file.as_ref());
+    let section = section(data, if file.is_some() { "" } else { "document" });
+    let problem = Problem::new(span, format!("the documents of `{section}` have no field `{field}`"));
+    match file.and_then(|file| file.unnamed.as_ref()).filter(|unnamed| **unnamed == field.to_string()) {
+        Some(_) => {
+            problem.hint("a field with a full stop in its name cannot be named: it separates names of nested fields")
+        }
+        None => problem.maybe_hint(hint),
+    }
 }
 
 /// Finds the collections of the phases' operations and queries.

@@ -87,6 +87,7 @@ impl EngineCatalog for Engines {
             digest: "0".to_owned(),
             json: Bytes::from_bytes(60),
             longest: Bytes::from_bytes(20),
+            unnamed: None,
         };
         Ok((file, vec![outer]))
     }

@@ -1,7 +1,10 @@
 //! What the kernel counts of a process up to its end, as readings. Pure functions.
 
-use prony_model::metric::Metric;
+use prony_analysis::conclude::Observed;
+use prony_model::metric::{Metric, MetricKey};
 use prony_model::reading::{Reading, Why};
+use prony_model::record::MetricKeyText;
+use prony_model::spec::{Action, CollectionSpec, PhaseSpec, TrialSpec};
 use prony_os::sample::counters::Counters;
 
 use crate::figures::readings::{Readings, nanos, set};
@@ -43,4 +46,33 @@ pub(super) fn without_schedule(readings: &mut Readings) {
 pub(super) fn set_counted(readings: &mut Readings, metrics: &[(Metric, Count)], counters: &Reading<Counters>) {
     metrics.iter().for_each(|(metric, count)| set(readings, *metric, counted(counters, *count)));
     without_schedule(readings);
+}
+
+/// Phases without the bytes read where the worker itself reads a file of documents: those are among them.
+pub(crate) fn without_reads_of_documents(mut observed: Vec<Observed>, spec: &TrialSpec) -> Vec<Observed> {
+    let read = MetricKeyText(MetricKey::amount(Metric::Read));
+    let why = Why::NotSupported("the worker also reads the file of the documents in this phase".into());
+    for one in &mut observed {
+        let phase = spec.phases.iter().find(|phase| phase.name == one.phase.name);
+        if !phase.is_some_and(|phase| reads_documents(phase, spec)) {
+            continue;
+        }
+        for readings in one.phase.readings.values_mut() {
+            if let Some(reading) = readings.get_mut(&read).filter(|reading| reading.measured().is_some()) {
+                *reading = Reading::Missing(why.clone());
+            }
+        }
+    }
+    observed
+}
+
+/// Whether operations of the phase need documents that are rows of a file.
+fn reads_documents(phase: &PhaseSpec, spec: &TrialSpec) -> bool {
+    let is_file = |collection: &CollectionSpec| collection.document().is_some_and(|d| d.file.is_some());
+    phase.actions().any(|action| match action {
+        Action::Verify => spec.data.iter().any(is_file),
+        Action::Find(find) => spec.collection(&find.ops).is_some_and(is_file),
+        action if action.writes() => action.ops().and_then(|ops| spec.collection(ops)).is_some_and(is_file),
+        _ => false,
+    })
 }

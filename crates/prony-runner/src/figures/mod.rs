@@ -1,7 +1,7 @@
 //! Computes the records of a trial's phases from what was observed. Pure functions.
 
 pub(crate) mod concurrent;
-mod counted;
+pub(crate) mod counted;
 pub(crate) mod heaps;
 mod peak;
 pub mod readings;

@@ -1,11 +1,15 @@
 //! Tests queries over documents through the real binary: the same answers on every engine, and what they cost.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
 use prony_model::finding::Finding;
 use prony_model::metric::{Metric, MetricKey};
+use prony_model::outcome::Outcome;
 use prony_model::record::TrialRecord;
 use prony_results::RunData;
 
-use crate::bench::{Bench, amount, reading};
+use crate::bench::{Bench, PRONY, amount, reading};
 
 const RECORDS: f64 = 300.0;
 
@@ -167,7 +171,10 @@ fn answers(data: &RunData) -> Vec<[String; 4]> {
 fn documents_of_a_file_are_those_from_which_it_was_written() {
     let bench = Bench::new();
     let generated = with_indexes().replace("stepStr = \"{i}\"", "stepStr = \"s{i}\"");
-    let expected = answers(&bench.run(&generated))[0].clone();
+    let data = bench.run(&generated);
+    let expected = answers(&data)[0].clone();
+    let read = |data: &RunData, phase| reading(&data.trials[0], phase, MetricKey::amount(Metric::Read));
+    assert!(read(&data, "write").is_some());
     let (before, rest) = generated.split_once("[data]").unwrap();
     let (_, phases) = rest.split_once("[[phase]]").unwrap();
     for (form, name) in [("ndjson", "d.ndjson"), ("csv", "d.csv")] {
@@ -176,7 +183,9 @@ fn documents_of_a_file_are_those_from_which_it_was_written() {
         let of_file = format!(
             "{before}[data]\nfile = \"{name}\"\nkey = \"/path/{{i}}/\"\nencoding = \"json\"\n\n[[phase]]{phases}"
         );
-        let found = answers(&bench.run(&of_file));
+        let data = bench.run(&of_file);
+        assert_eq!(read(&data, "write"), None, "the worker's own reads of the file are among them");
+        let found = answers(&data);
         assert_eq!(found.len(), 15);
         for one in &found {
             assert_eq!(one[..3], expected[..3], "{form}");
@@ -189,4 +198,33 @@ fn documents_of_a_file_are_those_from_which_it_was_written() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains("the documents of `[data]` have no field `stepStr`"), "{said}");
+}
+
+/// A trial that met another file would say something about the file, and not about its variant.
+#[test]
+fn a_file_of_documents_that_changes_ends_the_run_which_can_be_resumed() {
+    let bench = Bench::new();
+    bench.write("d.ndjson", "{\"n\":1}\n{\"n\":2}\n");
+    bench.write("m.ndjson", "{\"n\":3}\n");
+    let text = "[store]\nengine = \"memory\"\n[data.collection.a]\nfile = \"d.ndjson\"\n[data.collection.b]\nfile = \
+                \"m.ndjson\"\n[[phase]]\nname = \"w\"\nput = { collection = \"a\" }\n[[phase]]\nname = \"hold\"\npause = \"200 ms\"\n";
+    bench.write("e.toml", format!("[compare]\nblocks = 6\n{text}"));
+    let mut run = Command::new(PRONY);
+    let run = run.args(["run", "e.toml"]).current_dir(bench.dir.path()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut run = run.env("PRONY_RUNS", bench.path("runs")).spawn().unwrap();
+    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.starts_with("[1/6]")), "the first trial has been stored");
+    bench.write("other.ndjson", "{\"n\":4}\n");
+    std::fs::rename(bench.path("other.ndjson"), bench.path("m.ndjson")).unwrap();
+    let said: Vec<String> = lines.collect();
+    assert_eq!(run.wait().unwrap().code(), Some(2), "{said:#?}");
+    assert!(said.iter().any(|line| line.contains("m.ndjson` was changed after the run began")), "{said:#?}");
+    let refused = bench.prony(&["run", "--resume"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
+    bench.write("m.ndjson", "{\"n\":3}\n");
+    let resumed = bench.prony(&["run", "--resume"]);
+    assert_eq!(resumed.status.code(), Some(0), "{}", String::from_utf8_lossy(&resumed.stderr));
+    let data = bench.data();
+    assert_eq!(data.trials.len(), 6);
+    assert!(data.trials.iter().all(|trial| trial.ending.outcome == Outcome::Ok));
 }
