@@ -124,7 +124,7 @@ fn faults_of_collections_name_their_place() {
         33:16 the file has several collections, and this does not say which one it works on | write `collection = "schools"`
     collection = "pupils"
     where
-        39:14 unknown collection `pupils` | known: `schools`, `students`, `log`
+        45:14 unknown collection `pupils` | known: `schools`, `students`, `log`
     city = "x"
         39:14 the documents of `[data.collection.students.document]` have no field `city` | known: `n`, `age`
     "{doc.age}"
