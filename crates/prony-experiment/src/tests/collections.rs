@@ -268,3 +268,13 @@ fn a_put_replaces_only_documents_of_its_own_collection() {
     assert_eq!(of("b"), "no faults");
     assert!(of("a").contains("cannot read inside a write transaction"), "{}", of("a"));
 }
+
+#[test]
+fn no_collection_at_all_is_one_fault() {
+    let found = faults(
+        "[store]\nengine = \"lmdb\"\n[data]\ncollection = {}\n[[phase]]\nname = \"a\"\nput = {}\n[[phase]]\nname = \"b\"\nverify = {}\n",
+    );
+    insta::assert_snapshot!(found, @r#"
+    3:1 `collection` is empty | write `[data.collection.NAME]`
+    "#);
+}
