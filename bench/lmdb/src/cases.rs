@@ -10,7 +10,7 @@ use prony_engines::timed_loop::now;
 use prony_model::spec::{
     Action, Amount, BytesSpec, CollectionSpec, DocumentSpec, Durability, Encoding, FieldPath, FieldSpec, FieldValue,
     Filter, FindSpec, Generator, Grouping, IndexSpec, KeySpec, Limits, Operand, Ops, Order, PhaseSpec, QuerySpec,
-    Sampling, Sharing, Size, StoreSpec, Subject, Test, TrialSpec, ValueSpec,
+    References, Sampling, Sharing, Size, StoreSpec, Subject, Test, TrialSpec, ValueSpec,
 };
 use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_workload::{Positions, Records, Share, decode};
@@ -233,6 +233,7 @@ pub(crate) fn ops(order: Order, transaction: Grouping, sample: Sampling) -> Ops 
         sample,
         touch: true,
         collection: None,
+        references: References::Ignored,
     }
 }
 

@@ -190,7 +190,7 @@ mod tests {
     use prony_model::outcome::OutOfMemory;
     use prony_model::program::{ObserveSpec, Trigger};
     use prony_model::record::MetricKeyText;
-    use prony_model::spec::{Amount, Grouping, Ops, Order, Sampling, Sharing};
+    use prony_model::spec::{Amount, Grouping, Ops, Order, References, Sampling, Sharing};
     use prony_model::units::Fraction;
 
     const FAILURES: [Outcome; 8] = [
@@ -217,6 +217,7 @@ mod tests {
             sample: Sampling::Every,
             touch: true,
             collection: None,
+            references: References::Ignored,
         };
         PhaseSpec { name: name.to_owned(), timed: true, action: Action::Put(ops), background: None, limit: None }
     }

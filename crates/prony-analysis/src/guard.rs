@@ -19,6 +19,8 @@ pub mod phases_not_observed;
 pub mod probe;
 pub mod processes;
 pub mod program;
+mod questions;
+mod refusals;
 pub mod replicas;
 pub mod reported_values;
 pub mod run;

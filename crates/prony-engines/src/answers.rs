@@ -20,6 +20,8 @@ pub struct Reads {
     pub changed: u64,
     /// Documents that were decoded, by queries or to find the entries of what a write replaces.
     pub examined: u64,
+    /// Operations that were refused because of references.
+    pub refused: u64,
     /// Nanoseconds in which they were decoded, and the entries of those that are replaced encoded.
     pub decode: u64,
     /// Sum over the rows of a hash of number (or key, in scans), length and, where touched, [`fold`] of the value.
@@ -53,6 +55,13 @@ impl Reads {
         self.decode += nanos;
     }
 
+    /// An operation on this record was refused: that is an answer, but no row.
+    #[inline(always)]
+    pub(crate) fn refuse(&mut self, number: u64) {
+        self.refused += 1;
+        self.digest = self.digest.wrapping_add(mix(mix(number) ^ ODD));
+    }
+
     /// A row of a query's answer; `bytes` is what the engine returned for it, and `content` a hash of what was selected.
     #[inline(always)]
     pub(crate) fn selected(&mut self, identity: u64, bytes: usize, content: u64) {
@@ -74,6 +83,7 @@ impl Reads {
         self.bytes += other.bytes;
         self.entries += other.entries;
         self.changed += other.changed;
+        self.refused += other.refused;
         self.examined += other.examined;
         self.decode += other.decode;
         self.digest = self.digest.wrapping_add(other.digest);

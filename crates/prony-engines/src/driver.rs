@@ -354,6 +354,17 @@ pub enum EngineError {
         /// The engine's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Another transaction, at the same time, has changed what this one depends on. Of engines with
+    /// [`Capabilities::concurrent_writers`].
+    #[error("`{engine}` met a conflict with another transaction while {doing}")]
+    Conflict {
+        /// The driver's name.
+        engine: &'static str,
+        /// What was being done.
+        doing: &'static str,
+        /// The engine's error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// What is stored contradicts itself.
     #[error("the stored data are wrong: {0}")]
     WrongData(String),

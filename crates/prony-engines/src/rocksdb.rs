@@ -226,7 +226,10 @@ impl Driver for RocksDb {
 fn while_(doing: &'static str) -> impl Fn(Error) -> EngineError {
     move |error| {
         let hint = match error.kind() {
-            ErrorKind::Busy => " (hint: write transactions conflicted on a key)",
+            // What optimistic transactions report at the commit; `TryAgain`: the memtables do not reach far enough back to tell.
+            ErrorKind::Busy | ErrorKind::TryAgain => {
+                return EngineError::Conflict { engine: ENGINE, doing, source: error.into_string().into() };
+            }
             ErrorKind::IOError if error.as_ref().contains("No space left") => " (hint: free space on the file system)",
             _ => "",
         };

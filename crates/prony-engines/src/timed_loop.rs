@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::answers::Reads;
 pub(crate) use crate::clock::thread_cpu;
 pub use crate::clock::{now, process_cpu};
-use crate::documents::{Indexed, Query, find};
+use crate::documents::{Guard, Indexed, Query, find};
 use crate::driver::{EngineError, Read, Session, Then, Write};
 
 /// The kinds of operations.
@@ -59,6 +59,8 @@ pub struct Op<'a> {
     pub queries: &'a [Query],
     /// What a write changes in the indexes; `None` where the store has none.
     pub indexed: Option<Indexed<'a>>,
+    /// What references require of a write; `None` where they are ignored.
+    pub guard: Option<Guard<'a>>,
 }
 
 /// Where the operations come from.
@@ -125,6 +127,8 @@ pub struct Tally {
     pub errors: u64,
     /// How often the engine reported a full disk.
     pub disk_full: u64,
+    /// How often the engine reported a conflict with another transaction.
+    pub conflicts: u64,
     /// Transactions committed, or read transactions ended.
     pub transactions: u64,
     /// Error texts with counts, the first few different ones.
@@ -145,6 +149,7 @@ impl Tally {
         self.operations += other.operations;
         self.errors += other.errors;
         self.disk_full += other.disk_full;
+        self.conflicts += other.conflicts;
         self.transactions += other.transactions;
         for (text, count) in other.texts {
             if self.texts.len() < ERROR_TEXTS || self.texts.contains_key(&text) {
@@ -165,6 +170,7 @@ impl Tally {
         }
         match error {
             EngineError::DiskFull { .. } => self.disk_full += 1,
+            EngineError::Conflict { .. } => self.conflicts += 1,
             EngineError::Engine { .. } => {}
             error => return Err(error),
         }
@@ -261,6 +267,12 @@ impl<R: Read> Step<R> for Reading {
 impl<W: Write> Step<W> for Writing {
     #[inline(always)]
     fn step(txn: &mut W, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
+        if let Some(guard) = op.guard
+            && !guard.admits(txn, reads)?
+        {
+            reads.refuse(op.number);
+            return Ok(());
+        }
         match op.kind {
             Kind::Put => put(txn, op, reads),
             Kind::Append => {
@@ -293,7 +305,9 @@ fn in_own_transactions<S: Session>(
 ) -> Result<u64, EngineError> {
     match op.kind {
         Kind::Read | Kind::Scan | Kind::Find => read_in_own_transaction(session, op, reads).map(|_| 1),
-        Kind::Put | Kind::Append if op.indexed.is_none() => write_in_own_transaction(session, op, reads).map(|()| 1),
+        Kind::Put | Kind::Append if op.indexed.is_none() && op.guard.is_none() => {
+            write_in_own_transaction(session, op, reads)
+        }
         Kind::Put | Kind::Append | Kind::Compute | Kind::ReadModifyWrite | Kind::Delete => {
             let read = *reads;
             let done = read_and_write(session, op, reads, own_reads);
@@ -319,15 +333,15 @@ fn read_and_write<S: Session>(
             if read_in_own_transaction(session, op, reads)? {
                 return Ok(1);
             }
-            write_in_own_transaction(session, Op { kind: Kind::Put, ..op }, reads)?;
+            let written = write_in_own_transaction(session, Op { kind: Kind::Put, ..op }, reads)?;
             reads.stored(op.key, op.value);
-            Ok(2)
+            Ok(1 + written)
         }
         Kind::ReadModifyWrite if !own_reads => {
             read_in_own_transaction(session, op, reads)?;
-            write_in_own_transaction(session, Op { kind: Kind::Put, ..op }, reads).map(|()| 2)
+            write_in_own_transaction(session, Op { kind: Kind::Put, ..op }, reads).map(|written| 1 + written)
         }
-        _ => write_in_own_transaction(session, op, reads).map(|()| 1),
+        _ => write_in_own_transaction(session, op, reads),
     }
 }
 
@@ -343,11 +357,14 @@ fn read_in_own_transaction<S: Session>(session: &mut S, op: Op<'_>, reads: &mut 
     Ok(found)
 }
 
+/// How many transactions are committed: none where the operation is refused.
 #[inline(always)]
-fn write_in_own_transaction<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
+fn write_in_own_transaction<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<u64, EngineError> {
     let mut txn = session.write()?;
+    let refused = reads.refused;
     match Writing::step(&mut txn, op, reads) {
-        Ok(()) => txn.commit(),
+        Ok(()) if reads.refused > refused => txn.finish().map(|()| 0),
+        Ok(()) => txn.commit().map(|()| 1),
         Err(error) => {
             discard(txn);
             Err(error)
@@ -534,6 +551,19 @@ mod tests {
         for error in [memory, unsupported] {
             assert!(Tally::default().failed(1, error).is_err());
         }
+    }
+
+    #[test]
+    fn conflicts_with_other_transactions_are_counted_beside_the_errors() {
+        let conflict = || EngineError::Conflict { engine: "fake", doing: "committing", source: "busy".into() };
+        let (mut tally, mut other) = (Tally::default(), Tally::default());
+        tally.failed(10, conflict()).unwrap();
+        tally.failed(1, refused("page 1")).unwrap();
+        other.failed(5, conflict()).unwrap();
+        tally.merge(other);
+        assert_eq!((tally.conflicts, tally.errors), (2, 16));
+        let text = "`fake` met a conflict with another transaction while committing: busy";
+        assert_eq!(tally.texts[text], 2);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::decode::instance::Started;
 use super::decode::order::Phases;
 use super::decode::phase::Placed;
 use super::decode::trigger::Frame;
-use super::decode::{collections, data, indexes, order, phase, program, store};
+use super::decode::{collections, data, indexes, order, phase, program, references, store};
 use super::environment::EnvironmentValues;
 use super::factors::{FactorDef, selection};
 use super::grammar;
@@ -164,10 +164,7 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     let (mut store, facts) = opened?;
     let mut phases = phases?;
     needs_data(&phases, root.get("data").is_some(), problems);
-    if let Some(data) = &data {
-        collections::settle(&mut phases, data, problems);
-    }
-    indexes::fit(&node, &mut store, &facts, data.as_deref(), problems);
+    names(&node, &mut phases, &mut store, &facts, data.as_deref(), problems);
     sequence::settle(&mut phases, &store, &facts, problems);
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
     let spec = TrialSpec { subject: Subject::Store(store), data: known(root, data)?, phases, limits };
@@ -190,6 +187,24 @@ fn lengths(
             let several = data.is_some_and(|(_, data)| data.len() > 1) || !store.indexes.is_empty();
             data::key_length(at, collection, several && !facts.own_documents, (&store.engine, facts), problems);
         }
+    }
+}
+
+/// Finds the collections that phases and indexes name, and checks what they ask of them; `node` is `[store]`.
+fn names(
+    node: &Node,
+    phases: &mut [Placed],
+    store: &mut StoreSpec,
+    facts: &EngineFacts,
+    data: Option<&[CollectionSpec]>,
+    problems: &mut Problems<'_>,
+) {
+    if let Some(data) = data {
+        collections::settle(phases, data, problems);
+    }
+    indexes::fit(node, store, facts, data, problems);
+    if let Some(data) = data {
+        references::Check { data, store, facts }.phases(phases, problems);
     }
 }
 

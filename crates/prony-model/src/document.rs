@@ -368,6 +368,17 @@ pub enum Distribution {
 }
 
 impl Generator {
+    /// Every reference in the values, at whatever depth.
+    fn add_references<'g>(&'g self, all: &mut Vec<&'g ReferenceSpec>) {
+        match self {
+            Self::Reference(reference) => all.push(reference),
+            Self::List { of, .. } => of.add_references(all),
+            Self::Items(items) => items.iter().for_each(|item| item.add_references(all)),
+            Self::Fields(fields) => fields.iter().for_each(|field| field.value.add_references(all)),
+            _ => {}
+        }
+    }
+
     /// Text is made of 64 characters, each of which holds 6 bits of information in 8: an entropy coder shrinks even
     /// random text by a quarter.
     pub const LEAST_COMPRESSIBLE: f64 = 0.25;
@@ -397,9 +408,73 @@ impl DocumentSpec {
         kinds
     }
 
+    /// Every reference of the documents to records of collections, in the order of the fields.
+    pub fn references(&self) -> Vec<FieldReference<'_>> {
+        let mut all = Vec::new();
+        add_references(&self.fields, &[], true, &mut all);
+        all
+    }
+
     /// The generator of the field `id`, from which keys are made.
     pub fn id(&self) -> Option<&Generator> {
         self.fields.iter().find(|field| field.name == "id").map(|field| &field.value)
+    }
+}
+
+/// A reference of a collection's documents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldReference<'d> {
+    /// The field that is the reference, or the list that holds it.
+    pub path: FieldPath,
+    /// Where in the field it is.
+    pub place: ReferencePlace,
+    /// Whether each document is known to have it.
+    pub always: bool,
+    /// Whether the list has items that are no references to the same collection.
+    pub mixed: bool,
+    /// To which record it is.
+    pub to: &'d ReferenceSpec,
+}
+
+/// Where in a field references are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReferencePlace {
+    /// The field is a reference.
+    Field,
+    /// Each item of the list is one.
+    Items,
+    /// The item of the list with this index is one.
+    Item(usize),
+    /// Inside an item of the list, where no path leads.
+    InsideItems,
+}
+
+fn add_references<'d>(fields: &'d [FieldSpec], above: &[String], always: bool, all: &mut Vec<FieldReference<'d>>) {
+    for field in fields {
+        let path = [above, std::slice::from_ref(&field.name)].concat();
+        let always = always && field.present.get() >= 1.0;
+        let mut add = |generator: &'d Generator, place, always, list: &[Generator]| {
+            let mut found = Vec::new();
+            generator.add_references(&mut found);
+            let (place, always) = match generator {
+                Generator::Reference(_) => (place, always),
+                _ => (ReferencePlace::InsideItems, false),
+            };
+            let path = FieldPath(path.as_slice().into());
+            all.extend(found.into_iter().map(|to| {
+                let same =
+                    |item: &Generator| matches!(item, Generator::Reference(one) if one.collection == to.collection);
+                FieldReference { path: path.clone(), place, always, mixed: !list.iter().all(same), to }
+            }));
+        };
+        match &field.value {
+            Generator::Fields(inner) => add_references(inner, &path, always, all),
+            Generator::List { of, items } => add(of, ReferencePlace::Items, always && items.0 > 0, &[]),
+            Generator::Items(items) => {
+                items.iter().enumerate().for_each(|(at, item)| add(item, ReferencePlace::Item(at), always, items));
+            }
+            one => add(one, ReferencePlace::Field, always, &[]),
+        }
     }
 }
 
@@ -484,5 +559,58 @@ impl Kinds {
             Some(FieldValue::Fields(_)) => &mut self.fields,
         };
         *kind = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ReferencePlace::{Field, InsideItems, Item, Items};
+
+    fn to(collection: &str) -> Generator {
+        let key = KeySpec::Integer { bytes: 8 };
+        let (collection, distribution) = (collection.to_owned(), Distribution::Uniform);
+        Generator::Reference(Box::new(ReferenceSpec { collection, records: 9, key, distribution }))
+    }
+
+    fn list(of: Generator, least: u64) -> Generator {
+        Generator::List { of: Box::new(of), items: (least, 3) }
+    }
+
+    fn field(name: &str, value: Generator, present: f64) -> FieldSpec {
+        FieldSpec { name: name.to_owned(), value, present: Fraction::new(present).unwrap() }
+    }
+
+    #[test]
+    fn references_are_found_at_every_depth_with_their_places() {
+        let plain = || Generator::Constant(FieldValue::Bool(true));
+        let nested = || Generator::Fields(vec![field("deep", to("a"), 1.0), field("plain", plain(), 1.0)]);
+        let fields = vec![
+            field("plain", plain(), 1.0),
+            field("one", to("a"), 1.0),
+            field("some", nested(), 0.5),
+            field("list", list(to("b"), 1), 1.0),
+            field("empty", list(to("b"), 0), 1.0),
+            field("same", Generator::Items(vec![to("a"), to("a")]), 1.0),
+            field("kinds", Generator::Items(vec![to("a"), plain(), nested()]), 1.0),
+            field("lists", list(list(to("b"), 1), 1), 1.0),
+        ];
+        let document = DocumentSpec { fields, encoding: Encoding::Json, file: None };
+        let found = document.references().into_iter().map(|found| {
+            (found.path.to_string(), found.place, found.to.collection.clone(), (found.always, found.mixed))
+        });
+        let of = |path: &str, place, to: &str, always, mixed| (path.to_owned(), place, to.to_owned(), (always, mixed));
+        let expected = vec![
+            of("one", Field, "a", true, false),
+            of("some.deep", Field, "a", false, false),
+            of("list", Items, "b", true, false),
+            of("empty", Items, "b", false, false),
+            of("same", Item(0), "a", true, false),
+            of("same", Item(1), "a", true, false),
+            of("kinds", Item(0), "a", true, true),
+            of("kinds", InsideItems, "a", false, true),
+            of("lists", InsideItems, "b", false, false),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 }

@@ -74,14 +74,15 @@ impl Metric {
     /// processes, of the store's files or of the machine.
     pub const fn is_of_operations(self) -> bool {
         use Metric::{
-            Decode, Distinct, Encode, Entries, EntriesWritten, Errors, Examined, Gap, GapCpu, Lag, LatencyMax,
-            LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999, Misses, Operations, Rate, Rows, Skipped, Time,
-            Transactions, UserBytes,
+            Conflicts, Decode, Distinct, Encode, Entries, EntriesWritten, Errors, Examined, Gap, GapCpu, Lag,
+            LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999, Misses, Operations, Rate, Refused,
+            Rows, Skipped, Time, Transactions, UserBytes,
         };
         matches!(
             self,
             Time | Rate | Gap | GapCpu | Encode | Decode | Lag | Skipped | Operations | Errors | Transactions
         ) || matches!(self, Entries | EntriesWritten | Examined | Rows | Misses | Distinct | UserBytes)
+            || matches!(self, Refused | Conflicts)
             || matches!(self, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax)
     }
 
@@ -123,6 +124,10 @@ metrics! {
     Rate "rate" PerSecond Higher false "Operations that succeeded per second of `time`";
     Operations "operations" Count Neither false "Operations that succeeded";
     Errors "errors" Count Lower false "Operations that failed";
+    Refused "refused" Count Neither false "Operations that changed nothing because of references: a document to which \
+        another one refers, or one that refers to a document that is not stored; `operations` includes them";
+    Conflicts "conflicts" Count Lower false "Transactions that failed because of another one at the same time: 0 on engines \
+        with one write transaction at a time; `errors` includes their operations";
     Transactions "transactions" Count Neither false "Transactions committed, or read transactions ended";
     Entries "entries" Count Lower false "Entries of indexes that queries read";
     EntriesWritten "entries.written" Count Neither false "Entries of indexes that were stored or removed";

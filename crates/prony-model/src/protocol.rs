@@ -145,6 +145,14 @@ pub struct PhaseReport {
     pub entries: Option<u64>,
     /// Entries of indexes that were stored or removed; `None` where nothing is written or the store has no index.
     pub entries_written: Option<u64>,
+    /// Operations that were refused because of references between documents, which are among those that succeeded; `None`
+    /// where none are checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<u64>,
+    /// Transactions that failed because of another one at the same time, as the driver counted them; `None` where nothing is
+    /// written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<u64>,
     /// Operations that succeeded.
     pub operations: u64,
     /// Operations that failed.

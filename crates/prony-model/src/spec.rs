@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::document::{
-    Cells, Column, Distribution, DocumentFile, DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Generator,
-    InFile, Kinds, ReferenceSpec, RowForm, Size,
+    Cells, Column, Distribution, DocumentFile, DocumentSpec, Encoding, FieldPath, FieldReference, FieldSpec,
+    FieldValue, Generator, InFile, Kinds, ReferencePlace, ReferenceSpec, RowForm, Size,
 };
 pub use super::key::KeySpec;
 use super::program::{ObserveSpec, ProgramSpec};
@@ -464,6 +464,29 @@ pub struct Ops {
     pub sample: Sampling,
     /// Reads touch every cache line of each value (METHOD 2.2).
     pub touch: bool,
+    /// What writes do about references between documents.
+    #[serde(default, skip_serializing_if = "References::are_ignored")]
+    pub references: References,
+}
+
+/// What operations that write documents do about references between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum References {
+    /// Nothing.
+    #[default]
+    Ignored,
+    /// A document is stored only if those to which it refers are stored, and removed only if none refers to it.
+    Checked,
+    /// As checked; whoever stores a document also writes those to which it refers, as they are.
+    Locked,
+}
+
+impl References {
+    /// Whether nothing is done.
+    pub const fn are_ignored(&self) -> bool {
+        matches!(self, Self::Ignored)
+    }
 }
 
 /// How operations are divided among the clients of a phase.

@@ -264,25 +264,31 @@ impl<'a> Maker<'a> {
         self.sheet(Sheet { title, columns, statistic, notes: vec![], labelled, commands: vec![] }, &layout, options)
     }
 
-    /// Errors are shown beside the metrics that they make look better, even where the report does not ask for them.
-    fn errors_of(&self, columns: &[ColumnPlan]) -> Vec<ColumnPlan> {
-        let key = MetricKey::amount(Metric::Errors);
+    /// Errors and refused operations are shown beside the metrics that they make look better, even where the report does not
+    /// ask for them.
+    fn not_done(&self, columns: &[ColumnPlan]) -> Vec<ColumnPlan> {
+        [Metric::Errors, Metric::Refused].into_iter().flat_map(|metric| self.any_of(metric, columns)).collect()
+    }
+
+    /// A count of the phases of these columns, where it is not 0 and not among them.
+    fn any_of(&self, metric: Metric, columns: &[ColumnPlan]) -> Vec<ColumnPlan> {
+        let key = MetricKey::amount(metric);
         let read = read(columns);
         let shown = |phase: &str| read.iter().any(|n| n.phase == phase && n.key == key);
-        let erred = |phase: &str| {
+        let any = |phase: &str| {
             let phases = self.data.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
             phases.filter_map(|p| p.reading(key)?.measured()).any(|n| *n > 0.0)
         };
         once(read.iter().map(|n| n.phase.as_str()))
             .into_iter()
-            .filter(|phase| !shown(phase) && erred(phase))
+            .filter(|phase| !shown(phase) && any(phase))
             .map(|phase| columns::of_metric(MetricName { phase: phase.to_owned(), instance: None, key }))
             .collect()
     }
 
     /// The tables of one sheet; they share units, decimals and the footnotes of durability.
     fn sheet(&self, mut sheet: Sheet, layout: &Layout, options: &Options) -> Vec<Table> {
-        sheet.columns.extend(self.errors_of(&sheet.columns));
+        sheet.columns.extend(self.not_done(&sheet.columns));
         let parts = layout.parts(&self.data.experiment);
         let mut rows: Vec<Vec<Working>> = parts.iter().map(|part| self.rows(&sheet, part)).collect();
         if options.by_median {

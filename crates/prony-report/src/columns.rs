@@ -37,6 +37,7 @@ const TIME: &[MetricKey] = &[
     MetricKey::amount(Metric::Time),
     MetricKey::amount(Metric::Rate),
     MetricKey::amount(Metric::Errors),
+    MetricKey::amount(Metric::Refused),
     MetricKey::amount(Metric::LatencyP50),
     MetricKey::amount(Metric::LatencyP99),
     MetricKey::amount(Metric::Cpu),
@@ -46,6 +47,7 @@ const TIME: &[MetricKey] = &[
 const BESIDE: &[MetricKey] = &[
     MetricKey::amount(Metric::Rate),
     MetricKey::amount(Metric::Errors),
+    MetricKey::amount(Metric::Refused),
     MetricKey::amount(Metric::Skipped),
     MetricKey::amount(Metric::LatencyP50),
     MetricKey::amount(Metric::LatencyP99),
@@ -367,9 +369,9 @@ impl Figures<'_> {
         }
     }
 
-    /// Whether a phase has a background with this metric; errors and skipped operations only where there are any.
+    /// Whether a phase has a background with this metric; errors, refused and skipped operations only where there are any.
     fn has_beside(&self, phase: &str, key: MetricKey) -> bool {
-        let any = matches!(key.metric, Metric::Errors | Metric::Skipped);
+        let any = matches!(key.metric, Metric::Errors | Metric::Refused | Metric::Skipped);
         let mut values = self.readings_of(phase, BACKGROUND, key).filter_map(Reading::measured);
         values.any(|value| !any || *value > 0.0)
     }
@@ -380,7 +382,7 @@ impl Figures<'_> {
         match key.metric {
             // A time is shown for every timed phase, so that outcomes have their place.
             Metric::Time => true,
-            Metric::Errors => self.readings(phase, key).filter_map(number).any(|n| n > 0.0),
+            Metric::Errors | Metric::Refused => self.readings(phase, key).filter_map(number).any(|n| n > 0.0),
             Metric::Rate => {
                 let operations = MetricKey::amount(Metric::Operations);
                 self.readings(phase, key).filter_map(number).any(|n| n > 0.0)

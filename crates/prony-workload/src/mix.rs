@@ -169,7 +169,7 @@ mod tests {
     use crate::tests::{deviation, gray};
     use crate::zipf::{SCRAMBLED_RANKS, fnv};
     use prony_model::spec::{
-        BytesSpec, CollectionSpec, Grouping, KeySpec, Ops, Order, Sampling, Sharing, Size, ValueSpec,
+        BytesSpec, CollectionSpec, Grouping, KeySpec, Ops, Order, References, Sampling, Sharing, Size, ValueSpec,
     };
     use prony_model::units::{Bytes, Fraction, Nanos};
     use std::collections::HashSet;
@@ -192,6 +192,7 @@ mod tests {
             sample: Sampling::None,
             touch: true,
             collection: None,
+            references: References::Ignored,
         };
         MixSpec { ops, weights, scan_length: ScanLength::UniformTo(100) }
     }

@@ -1,6 +1,7 @@
 //! Tests each guard with a record that it must report and one that it must not.
 
 mod questions;
+mod refusals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,8 +20,8 @@ use prony_model::record::{
     PhaseRecord, ProcessSample, ProcessSeries, ReferenceTimes, TrialRecord,
 };
 use prony_model::spec::{
-    Action, Amount, BytesSpec, CollectionSpec, Durability, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling,
-    SettleSpec, Sharing, Sign, Size, StoreSpec, Subject, TrialSpec, ValueSpec, not_settled,
+    Action, Amount, BytesSpec, CollectionSpec, Durability, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec,
+    References, Sampling, SettleSpec, Sharing, Sign, Size, StoreSpec, Subject, TrialSpec, ValueSpec, not_settled,
 };
 use prony_model::trial::{Label, PlannedTrial};
 use prony_model::units::{Bytes, Fraction, Nanos};
@@ -38,6 +39,7 @@ pub(super) fn ops(amount: Amount) -> Ops {
         sample: Sampling::None,
         touch: true,
         collection: None,
+        references: References::Ignored,
     }
 }
 

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::disturbances::Disturbances;
-use super::{Finding, Severity, amount, percent, phases_not_observed, processes, program, replicas, reported_values};
+use super::{
+    Finding, Severity, amount, percent, phases_not_observed, processes, program, refusals, replicas, reported_values,
+};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
@@ -41,6 +43,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     for phase in record.phases.iter().filter(|p| p.completion != Completion::NotReached) {
         findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| errors_present(phase, instance)));
         findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| nothing_found(phase, instance)));
+        findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| refusals::all_refused(phase, instance)));
         findings.extend(gaps_between_batches(phase));
         findings.extend(phase_too_short(phase, clock));
         findings.extend(unsettled(phase));

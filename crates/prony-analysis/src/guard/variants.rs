@@ -4,14 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Finding, Severity, amount, percent};
+use super::{Finding, Severity, amount, percent, questions, refusals};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
-use prony_model::spec::{
-    Action, Amount, CollectionSpec, Encoding, Ops, Order, PhaseSpec, Sharing, TrialSpec, ValueSpec,
-};
+use prony_model::spec::{Action, PhaseSpec, TrialSpec};
 use prony_model::units::Unit;
 use prony_stats::summary;
 
@@ -67,47 +65,16 @@ pub fn disagreements<'a>(
         for phase in ours.phases.iter().filter(|p| p.completion == Completion::Complete) {
             let other = theirs.phases.iter().find(|p| p.name == phase.name && p.completion == Completion::Complete);
             let Some((a, b)) = other.and_then(|other| differing(phase, other)) else { continue };
-            if same_question(baseline.spec, variant.spec, &phase.name) && checked.insert(&phase.name) {
+            let trials = [(baseline.spec, ours), (variant.spec, theirs)];
+            if questions::same(baseline.spec, variant.spec, &phase.name)
+                && refusals::same_before(trials[0], trials[1], &phase.name)
+                && checked.insert(&phase.name)
+            {
                 found.push((phase.name.as_str(), a, b));
             }
         }
     }
     found
-}
-
-/// Whether a phase does the same operations on the same data in both specifications, so that its answers should agree.
-/// They need not agree where the compared factor changes the data, the amount or the order of records, nor after a
-/// phase that changes data for a given time: how much is stored then depends on speed. Grouping, pauses, rates and
-/// sampling change no answer.
-fn same_question(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
-    let action = |spec: &'_ TrialSpec| spec.phases.iter().find(|p| p.name == phase).map(|p| p.action.clone());
-    match (action(a), action(b)) {
-        (Some(x), Some(y)) => {
-            let by_speed = [a, b].into_iter().any(|spec| is_stored_by_speed(spec, phase));
-            let queries = matches!(x, Action::Find(_));
-            let same_data = if queries { same_documents(&a.data, &b.data) } else { a.data == b.data };
-            same_data && !by_speed && same_kind(&x, &y) && same_draws(&x, &y)
-        }
-        _ => true,
-    }
-}
-
-/// Whether the records are the same but for how documents are encoded, of which no query's answer depends.
-fn same_documents(a: &[CollectionSpec], b: &[CollectionSpec]) -> bool {
-    let plain = |collection: &CollectionSpec| {
-        let mut collection = collection.clone();
-        if let ValueSpec::Document(document) = &mut collection.value {
-            document.encoding = Encoding::default();
-        }
-        collection
-    };
-    a.iter().map(plain).eq(b.iter().map(plain))
-}
-
-/// Whether what is stored at the begin of a phase depends on how fast an earlier phase was.
-fn is_stored_by_speed(spec: &TrialSpec, phase: &str) -> bool {
-    let before = spec.phases.iter().take_while(|earlier| earlier.name != phase);
-    before.flat_map(PhaseSpec::actions).any(|action| action.changes_data() && action.is_bounded_by_time())
 }
 
 /// Why times and rates of a phase are not compared, where the two variants did not attempt the same work (METHOD 8.2).
@@ -127,17 +94,16 @@ pub(crate) fn unequal_offer(
     if let Some(given) = [&a, &b].into_iter().find_map(|phase| phase.prescribes(name.instance.as_deref(), metric)) {
         return Some(format!("{} {}: compare {}", a.subject_of(name.instance.as_deref()), given.why, given.instead));
     }
-    if let Some(reason) = unequal_reads((&a, baseline), (&b, variant), name) {
+    let both = ((&a, baseline), (&b, variant));
+    if let Some(reason) = refusals::unequal(both.0, both.1, name).or_else(|| unequal_reads(both.0, both.1, name)) {
         return Some(reason);
     }
-    let stored = a.action.ops().zip(b.action.ops()).map(|(a, b)| a.amount == b.amount);
+    let records = |of: &VariantTrials<'_>, ops| of.spec.collection(ops).map(|collection| collection.records);
+    let stored = a.action.ops().zip(b.action.ops());
+    let stored = stored.map(|(a, b)| a.amount == b.amount && records(baseline, a) == records(variant, b));
     let (is_time, is_rate) = (metric.is_time_of_phase(), metric.unit() == Unit::PerSecond);
     let needs = match stored {
-        Some(bounded_by_count) if is_time || is_rate => {
-            bounded_by_count
-                && !a.action.is_bounded_by_time()
-                && same_documents(&baseline.spec.data, &variant.spec.data)
-        }
+        Some(as_many) if is_time || is_rate => as_many && !a.action.is_bounded_by_time(),
         None => are(is_of_calls) && (is_time || is_rate) || are(reports_operations) && is_time,
         Some(_) => false,
     };
@@ -212,30 +178,6 @@ fn unequal_reads(
     })
 }
 
-fn same_kind(a: &Action, b: &Action) -> bool {
-    match (a, b) {
-        (Action::Scan(a), Action::Scan(b)) => a.length == b.length,
-        (Action::Find(a), Action::Find(b)) => a.queries == b.queries,
-        (Action::Mix(a), Action::Mix(b)) => a.weights == b.weights && a.scan_length == b.scan_length,
-        _ => a.name() == b.name(),
-    }
-}
-
-fn same_draws(a: &Action, b: &Action) -> bool {
-    let (Some(x), Some(y)) = (a.ops(), b.ops()) else { return true };
-    // A pass over all records reads them all, in whatever order and by however many clients. Else each client draws
-    // for itself, and other clients draw other records.
-    let whole = |action: &Action, ops: &Ops| {
-        matches!(action, Action::Get(_) | Action::Find(_))
-            && ops.amount == Amount::Records
-            && matches!(ops.order, Order::Record | Order::Key | Order::Shuffled)
-    };
-    let clients = |ops: &Ops| ops.replicas.unwrap_or(1) * ops.threads;
-    // A queue gives the places of the order one after the other, whoever takes them.
-    let alike = x.order == y.order && x.share == y.share && (x.share == Sharing::Queue || clients(x) == clients(y));
-    x.collection == y.collection && x.amount == y.amount && (whole(a, x) && whole(b, y) || alike)
-}
-
 /// Pairs of trials of the two variants with the same block and the same seed.
 fn same_work<'a>(a: &VariantTrials<'a>, b: &VariantTrials<'a>) -> Vec<(&'a TrialRecord, &'a TrialRecord)> {
     let work = |t: &TrialRecord| (t.trial.block, t.trial.seed);
@@ -265,7 +207,9 @@ fn disagreement(
 ) -> Finding {
     let (left, right) = (&baseline.name, &variant.name);
     let reported = |answer: &'_ Answer| answer.digest.strip_prefix("reported:").map(str::to_owned);
+    let refused = |answer: &Answer| answer.digest.starts_with("refused:");
     let message = match (a.rows.zip(b.rows), reported(a).zip(reported(b))) {
+        (None, _) if refused(a) && refused(b) => format!("`{left}` and `{right}` refused different operations"),
         (Some((rows, other_rows)), _) if rows != other_rows => {
             format!("`{left}` returned {}, but `{right}` returned {other_rows}", number::count(rows, "row"))
         }
@@ -295,12 +239,11 @@ fn disagreement(
 /// written also from the store and its settings, so these are compared only where the stores are the same.
 pub(crate) fn work_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let same_data = baseline.spec.data == variant.spec.data;
     let same_subject = baseline.spec.subject == variant.spec.subject;
     for phase in &variant.spec.phases {
-        let same = |p: &PhaseSpec| p.name == phase.name && p.actions().eq(phase.actions());
-        let same_phase = baseline.spec.phases.iter().any(same);
-        if !(same_data && same_phase && phase.timed) {
+        let used = questions::used(variant.spec, phase);
+        let same = |p: &PhaseSpec| p.actions().eq(phase.actions()) && questions::used(baseline.spec, p) == used;
+        if !phase.timed || !questions::named(baseline.spec, &phase.name).is_some_and(same) {
             continue;
         }
         let given = [Metric::Operations, Metric::Transactions, Metric::UserBytes, Metric::Distinct];

@@ -39,7 +39,7 @@ pub(super) struct Field {
     pub(super) list: bool,
 }
 
-/// Keys of entries, one after the other.
+/// Keys of entries or of documents, or values, one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Entries(Vec<u8>);
 
@@ -52,7 +52,7 @@ impl Entries {
         self.0.clear();
     }
 
-    /// Bytes of the keys and of their lengths.
+    /// Bytes of the keys or values and of their lengths.
     pub fn bytes(&self) -> usize {
         self.0.len()
     }
@@ -62,14 +62,15 @@ impl Entries {
         &self.0[bytes]
     }
 
-    fn push(&mut self, key: &[u8]) {
+    /// Appends a key or a value.
+    pub fn push(&mut self, key: &[u8]) {
         self.0.extend_from_slice(&(key.len() as u32).to_le_bytes());
         self.0.extend_from_slice(key);
     }
 }
 
-/// The keys in a part of [`Entries`].
-fn keys(mut part: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// The keys or values in a part of [`Entries`].
+pub(super) fn keys(mut part: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = part.split_first_chunk()?;
         let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;

@@ -4,6 +4,7 @@
 mod compare;
 mod filter;
 mod find;
+mod guard;
 mod indexes;
 mod order;
 mod plan;
@@ -12,6 +13,7 @@ mod space;
 
 pub(crate) use find::find;
 pub use find::{Row, run};
+pub use guard::Guard;
 pub use indexes::{Entries, Indexed, Indexes, Sum};
 pub use query::{Planned, Query};
 pub use space::Space;
@@ -19,6 +21,6 @@ pub use space::Space;
 use crate::driver::EngineError;
 
 /// A stored value that cannot be decoded.
-fn no_document(error: &(dyn std::error::Error + Send + Sync)) -> EngineError {
+pub(crate) fn no_document(error: &(dyn std::error::Error + Send + Sync)) -> EngineError {
     EngineError::WrongData(format!("a value is no document: {error}"))
 }

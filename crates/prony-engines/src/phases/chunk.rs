@@ -1,12 +1,13 @@
 //! A chunk: a bounded number of operations that are prepared with their keys and values, in one reused buffer.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
 use prony_model::latency::COMMIT;
 use prony_model::spec::FieldValue;
 
-use crate::documents::{Entries, Indexed, Indexes, Query, Space};
+use crate::documents::{Entries, Guard, Indexed, Indexes, Query, Space};
 use crate::timed_loop::{Kind, Op};
 
 /// Most operations in a chunk. Few, so that small records and their timestamps fit beside the engine's pages into the
@@ -103,6 +104,20 @@ pub(super) struct Chunk {
     indexes: Option<Arc<Indexes>>,
     entries: Entries,
     changes: Vec<Change>,
+    /// Where references are checked: what each operation requires.
+    guards: Vec<Needs>,
+    required: Entries,
+    /// Documents to which others refer are written when these are stored.
+    locks: bool,
+}
+
+/// What an operation requires.
+#[derive(Debug)]
+struct Needs {
+    /// Where the keys of the documents that must be stored end.
+    end: usize,
+    absent: Vec<Query>,
+    refused: Cell<bool>,
 }
 
 /// What an operation changes in the indexes.
@@ -128,6 +143,8 @@ impl Chunk {
         self.queries.clear();
         self.query_bytes = 0;
         self.entries.clear(ENOUGH_BYTES);
+        self.required.clear(ENOUGH_BYTES);
+        self.guards.clear();
         self.changes.clear();
     }
 
@@ -137,7 +154,7 @@ impl Chunk {
 
     pub(super) fn is_full(&self) -> bool {
         self.heads.len() >= MOST_OPERATIONS
-            || self.bytes.len() + self.query_bytes + self.entries.bytes() >= ENOUGH_BYTES
+            || self.bytes.len() + self.query_bytes + self.entries.bytes() + self.required.bytes() >= ENOUGH_BYTES
     }
 
     /// Adds an operation; not to a full chunk. Keys have at most 65,535 bytes (no engine takes longer ones).
@@ -163,6 +180,15 @@ impl Chunk {
         self.changes.push(Change { end: self.entries.bytes(), replaces });
     }
 
+    /// What references require for the operation that was added last: documents with these keys, as they are stored, and
+    /// queries that find nothing.
+    pub(super) fn push_guard(&mut self, required: &[Vec<u8>], absent: Vec<Query>, locks: bool) {
+        required.iter().for_each(|key| self.required.push(key));
+        self.query_bytes += absent.iter().map(Query::bytes).sum::<usize>();
+        self.guards.push(Needs { end: self.required.bytes(), absent, refused: Cell::default() });
+        self.locks = locks;
+    }
+
     /// Adds an operation that queries. A phase has no others then.
     pub(super) fn push_queries(&mut self, draft: Draft, queries: Vec<Query>) {
         self.push(draft, &[], &[]);
@@ -184,6 +210,7 @@ impl Chunk {
             value: &rest[..head.value()],
             queries,
             indexed: self.indexed(index),
+            guard: self.guard(index),
         }
     }
 
@@ -195,15 +222,33 @@ impl Chunk {
         Some(Indexed { indexes: self.indexes.as_deref()?, entries, replaces: change.replaces })
     }
 
+    #[inline(always)]
+    fn guard(&self, index: usize) -> Option<Guard<'_>> {
+        let Needs { end, absent, refused } = self.guards.get(index)?;
+        let begin = if index == 0 { 0 } else { self.guards[index - 1].end };
+        Some(Guard { required: self.required.part(begin..*end), locks: self.locks, absent, refused })
+    }
+
+    /// Numbers of the records of the first `ran` operations, without those that were refused.
+    pub(super) fn admitted(&self, ran: usize) -> impl Iterator<Item = u64> {
+        (0..ran).filter(|index| !self.is_refused(*index)).map(|index| self.heads[index].number)
+    }
+
     pub(super) fn label(&self, index: usize) -> Label {
         self.heads[index].label
     }
 
-    /// Bytes of keys and values that some of the operations hand to the engine to be stored.
+    /// Bytes of keys and values that some of the operations, which have run, handed to the engine to be stored.
     pub(super) fn bytes_to_store(&self, operations: Range<usize>) -> u64 {
         // What `compute` stores depends on what it finds, and is counted where it happens.
-        let stored = self.heads[operations].iter().filter(|head| !head.kind.only_reads() && head.kind != Kind::Compute);
-        stored.map(|head| u64::from(head.key) + head.value() as u64).sum()
+        let stores = |head: &Head| !head.kind.only_reads() && head.kind != Kind::Compute;
+        let stored = operations.filter(|index| !self.is_refused(*index)).map(|index| &self.heads[index]);
+        stored.filter(|head| stores(head)).map(|head| u64::from(head.key) + head.value() as u64).sum()
+    }
+
+    /// Whether references have refused an operation, which has run.
+    fn is_refused(&self, index: usize) -> bool {
+        self.guards.get(index).is_some_and(|needs| needs.refused.get())
     }
 }
 
@@ -227,6 +272,21 @@ mod tests {
         }
         assert_eq!(chunk.bytes_to_store(0..10), 30 + 45);
         assert_eq!(chunk.bytes_to_store(2..4), 6 + 5);
+    }
+
+    #[test]
+    fn refused_operations_store_nothing() {
+        let mut chunk = Chunk::default();
+        for n in 0..4u8 {
+            chunk.push(draft(n.into()), &[n; 3], &vec![n; n.into()]);
+            chunk.push_guard(&[vec![n], vec![9]], Vec::new(), true);
+        }
+        assert!(chunk.op(3).guard.is_some_and(|guard| guard.locks && guard.required.len() == 2 * 5));
+        assert_eq!(chunk.bytes_to_store(0..4), 12 + 6);
+        chunk.op(2).guard.unwrap().refused.set(true);
+        assert_eq!(chunk.bytes_to_store(0..4), 9 + 4);
+        assert_eq!(chunk.admitted(4).collect::<Vec<_>>(), [0, 1, 3]);
+        assert_eq!(chunk.admitted(3).collect::<Vec<_>>(), [0, 1]);
     }
 
     #[test]

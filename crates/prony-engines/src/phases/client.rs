@@ -9,6 +9,7 @@ use std::time::Duration;
 use prony_model::spec::PauseEvery;
 use prony_workload::{Distinct, Schedule};
 
+use super::admitted::Admitted;
 use super::chunk::{Chunk, MOST_OPERATIONS};
 use super::sampling::Sampler;
 use super::series::Series;
@@ -231,6 +232,8 @@ pub(super) struct Client<'a> {
     pub(super) series: Series,
     pub(super) stored: u64,
     pub(super) skipped: u64,
+    /// Where references are checked: the records of which an operation was not refused.
+    pub(super) admitted: Option<Admitted>,
     undoing: Undoing,
 }
 
@@ -244,6 +247,7 @@ impl<'a> Client<'a> {
                 FIRST_CHUNK
             },
             chunk: source.chunk(),
+            admitted: source.admitted(),
             source,
             next: 0,
             pace: rules.schedule.map(Pace::new),
@@ -335,6 +339,9 @@ impl<'a> Client<'a> {
         // Also if no operation ran: the last commit may have had a section of its own.
         timing.collect(&self.chunk, &mut self.samples);
         let closed = self.undoing.close(&self.chunk, self.next, &mut self.series, &mut self.stored);
+        if let Some(admitted) = &mut self.admitted {
+            self.chunk.admitted(self.next).for_each(|number| admitted.add(number));
+        }
         if ran > 0 {
             let span = (started - began, stopped - began);
             self.series.add(span.0, span.1, ran - closed.lost.operations);

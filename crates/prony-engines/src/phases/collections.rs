@@ -1,15 +1,18 @@
 //! The collections of a trial in the worker: their records, where the store keeps them, and what has been written.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use prony_model::spec::{
-    Action, CollectionSpec, DocumentSpec, Encoding, FieldPath, KeySpec, Ops, QuerySpec, StoreSpec,
+    Action, CollectionSpec, DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Filter, Generator, KeySpec,
+    Operand, Ops, QuerySpec, ReferencePlace, StoreSpec, Test,
 };
+use prony_model::units::Fraction;
 use prony_workload::{Records, RowsError};
 
 use super::Plan;
 use super::ledger::{Done, Ledger};
-use crate::documents::{Indexes, Planned, Space};
+use crate::documents::{Indexes, Planned, Query, Space};
 use crate::driver::{Driver, Table};
 
 /// A collection.
@@ -21,18 +24,81 @@ pub(super) struct Collection {
     pub(super) space: Space,
     /// Those that are kept beside the documents; `None` where there are none or the engine has its own.
     pub(super) indexes: Option<Arc<Indexes>>,
+    /// What of its documents refers to records.
+    references: Vec<Reference>,
+    /// Of each field that refers to its records: the query for documents with such a reference.
+    pub(super) referrers: Vec<Arc<Planned>>,
     pub(super) ledger: Ledger,
 }
 
+/// A field that refers to a record of a collection, or items of a list that do.
+struct Reference {
+    path: FieldPath,
+    place: ReferencePlace,
+    /// Where these records are stored.
+    space: Space,
+    /// Bytes of their keys, where these are numbers.
+    integer: Option<u8>,
+}
+
+impl Reference {
+    /// Adds the keys to which a document refers, as they are stored.
+    fn add_keys(&self, document: &FieldValue, keys: &mut Vec<Vec<u8>>) {
+        match (self.place, document.at(&self.path.0)) {
+            (ReferencePlace::Field, Some(value)) => self.add_key(value, keys),
+            (ReferencePlace::Items, Some(FieldValue::List(items))) => {
+                items.iter().for_each(|item| self.add_key(item, keys));
+            }
+            (ReferencePlace::Item(at), Some(FieldValue::List(items))) => {
+                items.get(at).iter().for_each(|item| self.add_key(item, keys));
+            }
+            // `check` refuses checks of what lies inside items.
+            _ => {}
+        }
+    }
+
+    fn add_key(&self, value: &FieldValue, keys: &mut Vec<Vec<u8>>) {
+        match (value, self.integer) {
+            (FieldValue::Int(number), Some(bytes)) => {
+                keys.push(self.space.stored(&number.to_be_bytes()[8 - usize::from(bytes.min(8))..]));
+            }
+            (FieldValue::Text(text), None) => keys.push(self.space.stored(text.as_bytes())),
+            _ => {}
+        }
+    }
+}
+
+/// The field of the page of a query for referrers.
+const KEY: &str = "key";
+
 impl Collection {
+    /// Whether its documents refer to records.
+    pub(super) fn refers(&self) -> bool {
+        !self.references.is_empty()
+    }
+
+    /// The keys to which a document refers, each once, as they are stored.
+    pub(super) fn required(&self, document: &FieldValue) -> Vec<Vec<u8>> {
+        let mut keys = Vec::new();
+        self.references.iter().for_each(|reference| reference.add_keys(document, &mut keys));
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// The queries for documents that refer to a record, whose key this is.
+    pub(super) fn referrers(&self, number: u64, key: &[u8]) -> Vec<Query> {
+        let value = match self.keys {
+            KeySpec::Integer { .. } => FieldValue::Int(number as i64),
+            _ => FieldValue::Text(String::from_utf8_lossy(key).into_owned()),
+        };
+        let page = FieldValue::Fields(vec![(KEY.into(), value)]);
+        self.referrers.iter().map(|planned| Query::new(planned, &page)).collect()
+    }
+
     /// Numbers from here on belong to no record.
     pub(super) fn end(&self) -> u64 {
         self.ledger.end(self.records.count())
-    }
-
-    /// Notes what a phase has written.
-    pub(super) fn note(&mut self, done: &Done<'_>) {
-        self.ledger.note(done, &self.records);
     }
 
     /// The fields of each index, with the collection's name if it has one.
@@ -50,6 +116,10 @@ pub(super) struct Collections {
     pub(super) all: Vec<Collection>,
     /// The same for an engine with tables.
     pub(super) tables: Vec<Table>,
+    /// Some phase has checked references.
+    checked: bool,
+    /// Some phase has written without a check what references may depend on.
+    unchecked: bool,
 }
 
 impl Collections {
@@ -84,9 +154,54 @@ impl Collections {
             });
             let records = Records::new(spec, plan.seed)?;
             let (name, keys, ledger) = (spec.name.clone(), spec.key.clone(), Ledger::default());
-            all.push(Collection { name, keys, records, space, indexes, ledger });
+            let (references, referrers) = (Vec::new(), Vec::new());
+            all.push(Collection { name, keys, records, space, indexes, references, referrers, ledger });
         }
-        Ok(Self { all, tables })
+        let mut collections = Self { all, tables, checked: false, unchecked: false };
+        collections.refer::<D>(specs);
+        Ok(collections)
+    }
+
+    /// Fills in which documents refer to which.
+    fn refer<D: Driver>(&mut self, specs: &[CollectionSpec]) {
+        for (from, spec) in specs.iter().enumerate() {
+            // One query finds what refers from any item of a list.
+            let mut asked = BTreeSet::new();
+            for found in spec.document().map(DocumentSpec::references).unwrap_or_default() {
+                let named = |collection: &Collection| collection.name.as_ref() == Some(&found.to.collection);
+                let Some(to) = self.all.iter().position(named) else { continue };
+                let integer = match found.to.key {
+                    KeySpec::Integer { bytes } => Some(bytes),
+                    _ => None,
+                };
+                if asked.insert((to, found.path.clone())) {
+                    let planned = self.planned::<D>(specs, Some(&key_page()), &referrer(spec, &found.path));
+                    self.all[to].referrers.extend(planned);
+                }
+                let (path, place, space) = (found.path, found.place, self.all[to].space);
+                self.all[from].references.push(Reference { path, place, space, integer });
+            }
+        }
+    }
+
+    /// Notes what a phase has written in a collection.
+    pub(super) fn note(&mut self, at: usize, done: &Done<'_>) {
+        let checked = done.action.ops().is_some_and(|ops| !ops.references.are_ignored());
+        let own = &mut self.all[at];
+        let removes = match done.action {
+            Action::Delete(_) => true,
+            Action::Mix(mix) => mix.weights.delete > 0.0,
+            _ => false,
+        };
+        let related = own.refers() || (removes && !own.referrers.is_empty());
+        self.checked |= checked;
+        self.unchecked |= !checked && done.action.writes() && related;
+        own.ledger.note(done, &own.records);
+    }
+
+    /// Whether some phase has checked references; if so, whether each write that references may depend on has.
+    pub(super) fn all_checked(&self) -> Option<bool> {
+        self.checked.then_some(!self.unchecked)
     }
 
     /// The index of the collection that operations work on.
@@ -128,4 +243,25 @@ impl Collections {
             None => Planned::new(query.clone(), document.encoding, collection.indexes.clone()).within(collection.space),
         }))
     }
+}
+
+/// The query for a document of a collection that refers to the key of a page.
+fn referrer(of: &CollectionSpec, path: &FieldPath) -> QuerySpec {
+    let key = Operand::Document(FieldPath([KEY.to_owned()].as_slice().into()));
+    QuerySpec {
+        collection: of.name.clone(),
+        filter: Filter::Field(path.clone(), Test::In(vec![key])),
+        sort: Vec::new(),
+        skip: 0,
+        limit: Some(1),
+        select: Vec::new(),
+        count: false,
+    }
+}
+
+/// The page of such a query.
+fn key_page() -> DocumentSpec {
+    let value = Generator::Constant(FieldValue::Bool(true));
+    let key = FieldSpec { name: KEY.to_owned(), value, present: Fraction::ONE };
+    DocumentSpec { fields: vec![key], encoding: Encoding::Json, file: None }
 }

@@ -4,6 +4,8 @@
 use prony_model::spec::{Action, MixWeights, Order};
 use prony_workload::{Records, Share};
 
+use super::admitted::Admitted;
+
 /// Versions distinguished; each updating phase writes the next one.
 const VERSIONS: u32 = 128;
 
@@ -49,12 +51,26 @@ enum Touched {
     All,
     /// Client c of n has touched the records c, c + n, c + 2n ..., so many of them.
     Stripes(Vec<u64>),
+    /// References were checked: those of which an operation was not refused. Where others failed, it is not known of each of
+    /// these whether it did.
+    Admitted {
+        records: Admitted,
+        errors: bool,
+    },
     /// It cannot be determined without a list.
     Some,
 }
 
 impl Touched {
-    fn new(order: &Order, counts: &[u64], records: u64) -> Self {
+    fn new(done: &Done<'_>, records: u64) -> Self {
+        let order = &done.action.ops().map_or(Order::Uniform, |ops| ops.order);
+        if let Some(admitted) = done.admitted {
+            return Self::Admitted { records: admitted.clone(), errors: done.errors };
+        }
+        if done.errors {
+            return Self::Some;
+        }
+        let counts = done.counts;
         let of = counts.len() as u32;
         let share = |index: usize| Share { index: index as u32, of }.count(records);
         let visits_each = matches!(order, Order::Record | Order::Key | Order::Shuffled);
@@ -75,6 +91,8 @@ impl Touched {
                 let of = counts.len() as u64;
                 Some(number / of < counts[(number % of) as usize])
             }
+            Self::Admitted { records, errors } if records.contains(number) => (!errors).then_some(true),
+            Self::Admitted { .. } => Some(false),
             Self::Some => None,
         }
     }
@@ -161,6 +179,8 @@ pub(super) struct Done<'a> {
     pub(super) inserted: &'a [u64],
     /// Whether some operations failed.
     pub(super) errors: bool,
+    /// Where references were checked: the records of which an operation was not refused.
+    pub(super) admitted: Option<&'a Admitted>,
 }
 
 impl Ledger {
@@ -195,9 +215,7 @@ impl Ledger {
             _ => return,
         };
         self.versions = if matches!(change, Change::Update(_)) { version } else { self.versions };
-        let order = done.action.ops().map_or(Order::Uniform, |ops| ops.order);
-        let touched = if done.errors { Touched::Some } else { Touched::new(&order, done.counts, records) };
-        self.layers.push(Layer::Plain(change, touched));
+        self.layers.push(Layer::Plain(change, Touched::new(done, records)));
     }
 
     fn note_mix(&mut self, done: &Done<'_>, weights: &MixWeights, records: u64) {
@@ -231,7 +249,8 @@ mod tests {
     use crate::phases::tests::fake::{ops, records};
 
     fn note(ledger: &mut Ledger, action: Action, counts: &[u64]) {
-        ledger.note(&Done { action: &action, counts, inserted: &vec![0; counts.len()], errors: false }, &records(10));
+        let inserted = &vec![0; counts.len()];
+        ledger.note(&Done { action: &action, counts, inserted, errors: false, admitted: None }, &records(10));
     }
 
     fn states(ledger: &Ledger) -> Vec<(bool, Vec<u32>)> {
@@ -277,8 +296,31 @@ mod tests {
     fn failed_operations_make_a_whole_pass_doubtful() {
         let mut ledger = Ledger::default();
         let action = Action::Put(ops(Order::Record));
-        ledger.note(&Done { action: &action, counts: &[10], inserted: &[0], errors: true }, &records(10));
+        let done = Done { action: &action, counts: &[10], inserted: &[0], errors: true, admitted: None };
+        ledger.note(&done, &records(10));
         assert_eq!(states(&ledger), vec![(true, vec![0]); 10]);
+    }
+
+    #[test]
+    fn refused_operations_leave_their_records_as_they_were() {
+        let mut ledger = Ledger::default();
+        note(&mut ledger, Action::Put(ops(Order::Record)), &[8]);
+        let checked = |ledger: &mut Ledger, action: Action, numbers: &[u64], errors| {
+            let mut admitted = Admitted::none_of(10);
+            numbers.iter().for_each(|number| admitted.add(*number));
+            let admitted = Some(&admitted);
+            ledger.note(&Done { action: &action, counts: &[10], inserted: &[0], errors, admitted }, &records(10));
+        };
+        checked(&mut ledger, Action::Update(ops(Order::Uniform)), &[0, 9], false);
+        checked(&mut ledger, Action::Delete(ops(Order::Shuffled)), &[1], false);
+        let updated = (false, vec![1]);
+        let mut known = vec![(false, vec![0]); 8];
+        (known[0], known[1]) = (updated.clone(), (true, vec![]));
+        known.extend([(true, vec![]), updated]);
+        assert_eq!(states(&ledger), known, "the order says nothing, the refusals all");
+        checked(&mut ledger, Action::Update(ops(Order::Uniform)), &[2], true);
+        known[2] = (false, vec![0, 2]);
+        assert_eq!(states(&ledger), known, "of those that were not refused some failed");
     }
 
     #[test]
@@ -288,7 +330,8 @@ mod tests {
         let weights = MixWeights { insert: 1.0, update: 1.0, ..MixWeights::default() };
         let mix = MixSpec { ops: ops(Order::Zipfian { theta: 0.99 }), weights, scan_length: ScanLength::Fixed(1) };
         let action = Action::Mix(mix);
-        ledger.note(&Done { action: &action, counts: &[9, 9], inserted: &[3, 1], errors: false }, &records(10));
+        let done = Done { action: &action, counts: &[9, 9], inserted: &[3, 1], errors: false, admitted: None };
+        ledger.note(&done, &records(10));
         let states = states(&ledger);
         assert_eq!(states[..12], vec![(false, vec![0, 1]); 12]);
         assert_eq!(states[12..], [(false, vec![0, 1]), (true, vec![]), (false, vec![0, 1])]);

@@ -11,6 +11,7 @@ use prony_model::spec::{Action, Amount, Grouping, MixSpec, Ops, Order, Sampling,
 use prony_model::units::Nanos;
 use prony_workload::{Distinct, Schedule, Share};
 
+use super::admitted::Admitted;
 use super::client::{Client, Rules, Sections, Shared};
 use super::collections::Collection;
 use super::ledger::Done;
@@ -156,6 +157,7 @@ struct End {
     skipped: u64,
     lag: Option<u64>,
     saturated: bool,
+    admitted: Option<Admitted>,
 }
 
 impl Job<'_> {
@@ -179,10 +181,21 @@ impl Job<'_> {
         Ok(ended)
     }
 
-    /// A session with the phase's queries prepared.
+    /// The queries that operations run: those of the phase, or those for what refers to a document that is removed.
+    fn asked(&self) -> impl Iterator<Item = &Arc<Planned>> {
+        let removes = self.is_guarded() && matches!(self.action, Action::Delete(_));
+        self.queries.iter().chain(self.collection.referrers.iter().filter(move |_| removes))
+    }
+
+    /// Whether references are checked.
+    fn is_guarded(&self) -> bool {
+        !self.ops.references.are_ignored()
+    }
+
+    /// A session with these queries prepared.
     fn session<'s, S: Store>(&self, store: &'s S) -> Result<S::Session<'s>, EngineError> {
         let mut session = store.session()?;
-        let mut texts = self.queries.iter().filter_map(|query| query.own_text());
+        let mut texts = self.asked().filter_map(|query| query.own_text());
         texts.try_for_each(|text| session.prepare(text))?;
         Ok(session)
     }
@@ -359,6 +372,7 @@ impl Job<'_> {
             samples: client.samples,
             distinct: client.distinct,
             series: client.series,
+            admitted: client.admitted,
         })
     }
 
@@ -373,22 +387,23 @@ impl Job<'_> {
         if counts.len() > 1 {
             (all.sections.time, all.sections.gap) = self.time_and_gap();
         }
-        let errors = all.tally.errors > 0;
+        let (errors, admitted) = (all.tally.errors > 0, all.admitted.take());
         let distinct = self.distinct_by_order(&counts);
         let distinct = distinct.or(all.distinct.as_ref().map(Distinct::count));
         let nanos = |(from, until)| (Nanos::from_nanos(from), Nanos::from_nanos(until));
         let sections = self.shared.busy.sections().into_iter().map(nanos).collect();
         let span = self.ops.replicas.and_then(|_| self.shared.busy.whole()).map(nanos);
-        Ok(Ended { report: PhaseReport { distinct, span, sections, ..self.report(all)? }, counts, inserted, errors })
+        let report = PhaseReport { distinct, span, sections, ..self.report(all)? };
+        Ok(Ended { report, counts, inserted, errors, admitted })
     }
 
     /// How the phase's queries read, where there is a choice.
     fn plan(&self, explain: impl Fn(&str) -> String) -> Option<String> {
-        if !self.queries.iter().any(|query| query.has_choice()) {
+        if !self.asked().any(|query| query.has_choice()) {
             return None;
         }
         let plan = |query: &Arc<Planned>| query.own_text().map_or_else(|| query.describe(), &explain);
-        let each: Vec<String> = self.queries.iter().map(plan).collect();
+        let each: Vec<String> = self.asked().map(plan).collect();
         match each.as_slice() {
             [] => None,
             [only] => Some(format!("plan: {only}")),
@@ -410,11 +425,12 @@ impl Job<'_> {
         let read = reads_data(self.action);
         let queries = matches!(self.action, Action::Find(_));
         let indexed = self.collection.indexes.is_some();
-        let decodes = queries || (self.action.writes() && indexed);
-        let own = self.queries.iter().any(|query| query.own_text().is_some());
+        let asks = self.asked().next().is_some();
+        let decodes = asks || (self.action.writes() && indexed);
+        let own = self.asked().any(|query| query.own_text().is_some());
         let races = self.ops.threads > 1 && self.action.writes();
         let answer = Answer {
-            rows: Some(reads.rows),
+            rows: read.then_some(reads.rows),
             digest: format!("{}:{:016x}", digested(self.action, reads.touch), reads.digest),
             comparable: !self.action.is_bounded_by_time() && !races && all.tally.errors == 0,
         };
@@ -434,9 +450,11 @@ impl Job<'_> {
             decode: decodes.then(|| Nanos::from_nanos(reads.decode)),
             // Of those that an engine examines itself only the rows are decoded here.
             examined: (decodes && !own).then_some(reads.examined),
-            entries: (queries && self.queries.iter().any(|query| query.is_indexed())).then_some(reads.entries),
+            entries: self.asked().any(|query| query.is_indexed()).then_some(reads.entries),
             entries_written: (self.action.writes() && indexed).then_some(reads.changed),
             encode: all.encoded.map(Nanos::from_nanos),
+            refused: self.is_guarded().then_some(reads.refused),
+            conflicts: self.action.writes().then_some(all.tally.conflicts),
             operations: all.tally.operations,
             errors: all.tally.errors,
             transactions: all.tally.transactions,
@@ -448,7 +466,7 @@ impl Job<'_> {
             histograms: all.samples.histograms()?,
             groups: all.samples.groups.map(GroupSeries::into_groups),
             throughput: Some(all.series.into_throughput()),
-            answer: read.then_some(answer),
+            answer: (read || self.is_guarded()).then_some(answer),
             disk_full: all.tally.disk_full,
             error_texts: all.tally.texts,
             saturated: all.saturated,
@@ -464,11 +482,13 @@ pub(super) struct Ended {
     counts: Vec<u64>,
     inserted: Vec<u64>,
     errors: bool,
+    admitted: Option<Admitted>,
 }
 
 impl Ended {
     pub(super) fn done<'a>(&'a self, action: &'a Action) -> Done<'a> {
-        Done { action, counts: &self.counts, inserted: &self.inserted, errors: self.errors }
+        let Self { counts, inserted, errors, admitted, .. } = self;
+        Done { action, counts, inserted, errors: *errors, admitted: admitted.as_ref() }
     }
 }
 
@@ -489,6 +509,9 @@ impl End {
         self.skipped += other.skipped;
         self.lag = self.lag.max(other.lag);
         self.saturated |= other.saturated;
+        if let (Some(mine), Some(theirs)) = (&mut self.admitted, &other.admitted) {
+            mine.merge(theirs);
+        }
     }
 }
 
@@ -496,6 +519,8 @@ impl End {
 fn digested(action: &Action, touch: bool) -> &'static str {
     match action {
         Action::Find(_) => "selected",
+        // These have an answer only where references are checked: which of them were refused.
+        Action::Put(_) | Action::Update(_) | Action::Delete(_) => "refused",
         _ if touch => "lines",
         _ => "lengths",
     }

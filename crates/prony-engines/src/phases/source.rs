@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use prony_model::spec::{Action, Amount, FieldValue, KeySpec, MixSpec, MixWeights, Order, ScanSpec};
+use prony_model::spec::{Action, Amount, FieldValue, KeySpec, MixSpec, MixWeights, Order, References, ScanSpec};
 use prony_workload::{Mix, Operation, Positions, Records, Share};
 
+use super::admitted::Admitted;
 use super::chunk::{Chunk, Draft, Label};
 use super::collections::Collection;
 use super::queue::Queue;
@@ -82,6 +83,7 @@ pub(super) struct Source<'r> {
     left: Left<'r>,
     drawn: u64,
     version: u32,
+    references: References,
     /// Earlier phases have written: what is put may replace something.
     rewrites: bool,
     key: Vec<u8>,
@@ -122,12 +124,19 @@ impl<'r> Source<'r> {
         let version = if matches!(action, Action::Update(_) | Action::Mix(_)) { ledger.next_version() } else { 0 };
         let rewrites = !ledger.is_empty();
         let (key, value) = (Vec::new(), Vec::new());
-        Some(Self { collection, draw, left, drawn: 0, version, rewrites, key, value, encoded: None })
+        let references = ops.references;
+        Some(Self { collection, references, draw, left, drawn: 0, version, rewrites, key, value, encoded: None })
     }
 
     /// An empty chunk for the operations.
     pub(super) fn chunk(&self) -> Chunk {
         Chunk::new(self.collection.space, self.collection.indexes.clone())
+    }
+
+    /// None of the records yet, where references are checked.
+    pub(super) fn admitted(&self) -> Option<Admitted> {
+        let checked = !self.references.are_ignored();
+        checked.then(|| Admitted::none_of(self.collection.records.count()))
     }
 
     /// Whether the operations are queries.
@@ -196,7 +205,19 @@ impl<'r> Source<'r> {
         chunk.push(draft, &self.key, &self.value);
         let replaces = renews || draft.label == Label::Delete || (draft.label == Label::Put && self.rewrites);
         chunk.push_change(document.as_ref(), &self.key, replaces);
+        self.push_guard(chunk, draft, document.as_ref());
         draft.number
+    }
+
+    /// What references require, where they are not ignored.
+    fn push_guard(&self, chunk: &mut Chunk, draft: Draft, document: Option<&FieldValue>) {
+        if self.references.are_ignored() {
+            return;
+        }
+        let required = document.map(|document| self.collection.required(document)).unwrap_or_default();
+        let removes = draft.kind == Kind::Delete;
+        let absent = if removes { self.collection.referrers(draft.number, &self.key) } else { Vec::new() };
+        chunk.push_guard(&required, absent, self.references == References::Locked);
     }
 
     /// Documents are generated first, so that only their encoding is timed; returns them.

@@ -5,6 +5,7 @@ mod collections;
 mod failures;
 pub(super) mod fake;
 mod indexed;
+mod references;
 mod sharing;
 
 use prony_model::latency::Recorder;

@@ -12,7 +12,8 @@ use prony_model::protocol::{PhaseReport, Verified};
 use prony_model::record::Answer;
 use prony_workload::Digest;
 
-use super::collections::Collection;
+use super::collections::{Collection, Collections};
+use super::dangling;
 use super::ledger::State;
 use super::stop::Stop;
 use crate::answers::hash_key;
@@ -28,23 +29,25 @@ const STRIDE: u64 = 4096;
 /// Compares what `txn` reads with what the phases so far must have left.
 pub(super) fn verify<R: Read>(
     txn: &mut R,
-    collections: &[Collection],
+    collections: &Collections,
     ordered: bool,
     progress: &AtomicU64,
 ) -> Result<PhaseReport, Stop> {
-    if collections.is_empty() {
+    let all = collections.all.as_slice();
+    if all.is_empty() {
         return Err(Stop::NoData);
     }
-    let (mut verified, mut digest, mut before) = (Verified::default(), Digest::new(), 0);
-    for (collection, number) in collections.iter().zip(0..) {
+    let (mut verified, mut digest, mut before) = (Verified::default(), Digest::new(), 0u64);
+    for (collection, number) in all.iter().zip(0..) {
         let (found, own) = one(txn, collection, ordered, (progress, before))?;
         verified.add(found);
         digest.merge(&own.numbered(number));
-        before += collection.end();
+        before = collection.end().saturating_add(before);
     }
     if ordered {
-        nothing_beside(txn, collections)?;
+        nothing_beside(txn, all)?;
     }
+    let dangling = dangling::check(txn, collections)?;
     let verified = Verified { extra_rows: ordered, ..verified };
     let answer = Answer { rows: Some(digest.rows()), digest: format!("bytes:{}", digest.hex()), comparable: true };
     Ok(PhaseReport {
@@ -52,7 +55,7 @@ pub(super) fn verify<R: Read>(
         rows: Some(digest.rows()),
         answer: Some(answer),
         verified: Some(verified),
-        notes: note(verified),
+        notes: note(verified).into_iter().chain(dangling).collect(),
         ..PhaseReport::default()
     })
 }

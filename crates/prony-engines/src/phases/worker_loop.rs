@@ -263,7 +263,7 @@ impl<'h> Host<'h> {
         };
         let Some((action, ops)) = spec.background.as_ref().and_then(|action| Some((action, action.ops()?))) else {
             let ended = run(&job, &mut began)?;
-            self.collections.all[at].note(&ended.done(&spec.action));
+            self.collections.note(at, &ended.done(&spec.action));
             return Ok(ended.report);
         };
         let beside_at = self.collections.of(ops).ok_or(Stop::NoData)?;
@@ -279,8 +279,8 @@ impl<'h> Host<'h> {
             ..job
         };
         let (ended, done) = background::run(store, (&job, &beside), |began| run(&job, began), &mut began)?;
-        self.collections.all[at].note(&ended.done(&spec.action));
-        self.collections.all[beside_at].note(&done.done(action));
+        self.collections.note(at, &ended.done(&spec.action));
+        self.collections.note(beside_at, &done.done(action));
         Ok(ended.report)
     }
 
@@ -346,7 +346,7 @@ impl<'h> Host<'h> {
         began(self.link, index)?;
         let ordered = self.engine.capabilities.ordered;
         let started = now();
-        let found = verify::verify(txn, &self.collections.all, ordered, &self.progress.operations)?;
+        let found = verify::verify(txn, &self.collections, ordered, &self.progress.operations)?;
         Ok(PhaseReport { time: Nanos::from_nanos(now() - started), ..found })
     }
 

@@ -26,6 +26,7 @@ macro_rules! contract_suite {
                 a_transaction_reads_its_own_writes_or_says_that_it_does_not
                 readers_see_one_commit_at_a_time
                 writers_wait_for_each_other
+                conflicting_transactions_are_reported_as_such
                 every_class_offered_is_in_force
                 classes_that_are_not_offered_are_refused
                 options_that_do_not_fit_are_refused
@@ -48,6 +49,12 @@ macro_rules! contract_suite {
             fn a_killed_writer_leaves_no_entry_behind() {
                 let name = concat!(stringify!($engine), "::a_killed_writer_leaves_no_entry_behind");
                 $crate::queries::a_killed_writer_leaves_no_entry_behind::<$driver>(name);
+            }
+
+            #[test]
+            fn a_killed_writer_leaves_no_reference_to_nothing() {
+                let name = concat!(stringify!($engine), "::a_killed_writer_leaves_no_reference_to_nothing");
+                $crate::references::a_killed_writer_leaves_no_reference_to_nothing::<$driver>(name);
             }
 
             #[test]
@@ -422,6 +429,21 @@ pub(crate) fn writers_wait_for_each_other<D: Driver>() {
     });
     assert_eq!(get(&store, b"n"), Some(120_u64.to_le_bytes().to_vec()), "an increment was lost");
     store.close().unwrap();
+}
+
+/// Of engines whose write transactions run at the same time.
+pub(crate) fn conflicting_transactions_are_reported_as_such<D: Driver>() {
+    if !capabilities::<D>().reads_own_writes || !capabilities::<D>().concurrent_writers {
+        return;
+    }
+    let dir = scratch();
+    let store = open::<D>(&dir, &fast::<D>());
+    let (mut one, mut other) = (store.session().unwrap(), store.session().unwrap());
+    let (mut first, mut second) = (one.write().unwrap(), other.write().unwrap());
+    let stored = first.put(b"n", b"1").and_then(|()| second.put(b"n", b"2"));
+    let ended = [first.commit(), stored.and_then(|()| second.commit())];
+    let failed: Vec<&EngineError> = ended.iter().filter_map(|ended| ended.as_ref().err()).collect();
+    assert!(matches!(failed.as_slice(), [EngineError::Conflict { .. }]), "{failed:?}");
 }
 
 pub(crate) fn every_class_offered_is_in_force<D: Driver>() {

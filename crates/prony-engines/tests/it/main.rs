@@ -6,6 +6,7 @@ mod collections;
 mod contract;
 mod oracle;
 mod queries;
+mod references;
 
 contract_suite!(memory, prony_engines::memory::Memory);
 #[cfg(feature = "lmdb")]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prony_engines::answers::Reads;
-use prony_engines::documents::{Entries, Indexed, Indexes, Planned, Query, Sum, run};
+use prony_engines::documents::{Entries, Indexed, Indexes, Planned, Query, run};
 use prony_engines::driver::{Driver, Read, Session, Store, Table, Then, Write};
 use prony_model::spec::{
     DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Filter, Generator, Operand, QuerySpec, SortKey, Test,
@@ -510,23 +510,25 @@ pub(crate) fn an_engines_own_queries_find_what_a_search_by_hand_finds<D: Driver>
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// What a process does that is to be killed, and what must hold then.
+pub(crate) trait Killed {
+    /// Writes in a transaction of its own, by the number of the round.
+    fn write<W: Write>(&self, txn: &mut W, round: usize);
+
+    /// Checks what is stored, if a killed process leaves anything.
+    fn check<R: Read>(&self, txn: &mut R);
+}
+
 /// Where a process writes that is to be killed.
 const STORE: &str = "PRONY_TEST_WRITES_UNTIL_KILLED";
 
-/// Stores and removes the same documents in two collections, transaction after transaction, and never ends.
-fn write_until_killed<D: Driver>(dir: &Path, collections: &[Indexes; 2]) -> ! {
+/// Opens a store, and writes transaction after transaction, by the number of the round; never ends.
+fn write_until_killed<D: Driver>(dir: &Path, killed: &impl Killed) -> ! {
     let store = D::open(dir, &plain::<D>()).unwrap();
     let mut session = store.session().unwrap();
     for round in 0usize.. {
-        let change = |at: usize| match (round + at) % 5 {
-            0 => Change::Remove(at),
-            _ => Change::Store(at, json!({ "a": (round * 7 + at) % 11, "b": [round % 3, at % 2, "x"] })),
-        };
-        let changes: Vec<Change> = (0..MOST).map(change).collect();
         let mut txn = session.write().unwrap();
-        for (change, indexes) in changes.iter().flat_map(|change| collections.iter().map(move |one| (change, one))) {
-            apply(&mut txn, indexes, change, Encoding::MsgPack, true);
-        }
+        killed.write(&mut txn, round);
         txn.commit().unwrap();
         if round == 5 {
             std::fs::write(dir.with_extension("ready"), "").unwrap();
@@ -535,24 +537,11 @@ fn write_until_killed<D: Driver>(dir: &Path, collections: &[Indexes; 2]) -> ! {
     unreachable!("there are more rounds than time")
 }
 
-/// Keys and documents of a collection.
-fn rows<R: Read>(txn: &mut R, indexes: &Indexes) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut rows = Vec::new();
-    let row = |key: &[u8], value: &[u8]| {
-        rows.push((key.to_vec(), value.to_vec()));
-        Then::Continue(())
-    };
-    indexes.space().scan(txn, row).unwrap();
-    rows
-}
-
-/// The test `name` runs this; in a process of its own it is the writer.
-pub(crate) fn a_killed_writer_leaves_no_entry_behind<D: Driver>(name: &str) {
-    let fields = [vec!["a".parse().unwrap(), "b".parse().unwrap()], vec!["b".parse().unwrap()]];
-    let of = || Indexes::new(&fields, Encoding::MsgPack, |_| true);
-    let collections = [of(), of().above(of().space().byte().unwrap() + 1)];
+/// Kills a process that writes, some times at different places, and checks what is stored. The test `name` runs this; in a
+/// process of its own it is the writer.
+pub(crate) fn after_kills<D: Driver>(name: &str, killed: &impl Killed) {
     if let Some(dir) = std::env::var_os(STORE) {
-        write_until_killed::<D>(Path::new(&dir), &collections);
+        write_until_killed::<D>(Path::new(&dir), killed);
     }
     let capabilities = D::describe().capabilities;
     if !capabilities.ordered || !capabilities.reads_own_writes || !capabilities.persistent {
@@ -576,21 +565,58 @@ pub(crate) fn a_killed_writer_leaves_no_entry_behind<D: Driver>(name: &str) {
         let store = D::open(&dir, &plain::<D>()).unwrap();
         let mut session = store.session().unwrap();
         let mut txn = session.read().unwrap();
-        let mut documents = Vec::new();
-        let mut stored = Sum::default();
-        for indexes in &collections {
-            let (wanted, found) = indexes.sums(&mut txn).unwrap();
-            assert_eq!(wanted, found);
-            stored = found;
-            documents.push(rows(&mut txn, indexes));
+        // The memory engine has what it persisted: nothing.
+        if D::describe().name != "memory" {
+            killed.check(&mut txn);
         }
         txn.finish().unwrap();
-        assert_eq!(documents[0], documents[1], "a transaction changes both collections or none");
-        // The memory engine has what it persisted: nothing.
-        assert!(stored.entries > 0 || D::describe().name == "memory");
         drop(session);
         store.close().unwrap();
     }
+}
+
+/// Keys and documents of a collection.
+pub(crate) fn rows<R: Read>(txn: &mut R, indexes: &Indexes) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut rows = Vec::new();
+    let row = |key: &[u8], value: &[u8]| {
+        rows.push((key.to_vec(), value.to_vec()));
+        Then::Continue(())
+    };
+    indexes.space().scan(txn, row).unwrap();
+    rows
+}
+
+/// Each transaction stores and removes the same documents in two collections.
+struct Twice([Indexes; 2]);
+
+impl Killed for Twice {
+    fn write<W: Write>(&self, txn: &mut W, round: usize) {
+        let change = |at: usize| match (round + at) % 5 {
+            0 => Change::Remove(at),
+            _ => Change::Store(at, json!({ "a": (round * 7 + at) % 11, "b": [round % 3, at % 2, "x"] })),
+        };
+        let changes: Vec<Change> = (0..MOST).map(change).collect();
+        for (change, indexes) in changes.iter().flat_map(|change| self.0.iter().map(move |one| (change, one))) {
+            apply(txn, indexes, change, Encoding::MsgPack, true);
+        }
+    }
+
+    fn check<R: Read>(&self, txn: &mut R) {
+        let mut documents = Vec::new();
+        for indexes in &self.0 {
+            let (wanted, found) = indexes.sums(txn).unwrap();
+            assert_eq!(wanted, found);
+            assert!(found.entries > 0);
+            documents.push(rows(txn, indexes));
+        }
+        assert_eq!(documents[0], documents[1], "a transaction changes both collections or none");
+    }
+}
+
+pub(crate) fn a_killed_writer_leaves_no_entry_behind<D: Driver>(name: &str) {
+    let fields = [vec!["a".parse().unwrap(), "b".parse().unwrap()], vec!["b".parse().unwrap()]];
+    let of = || Indexes::new(&fields, Encoding::MsgPack, |_| true);
+    after_kills::<D>(name, &Twice([of(), of().above(of().space().byte().unwrap() + 1)]));
 }
 
 pub(crate) fn a_limit_without_a_sort_ends_the_search<D: Driver>() {

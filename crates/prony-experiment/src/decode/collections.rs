@@ -69,8 +69,10 @@ pub(crate) fn settle(phases: &mut [Placed], data: &[CollectionSpec], problems: &
     for placed in phases {
         let own = placed.collection.clone().unwrap_or_else(|| placed.action.clone());
         let beside = placed.background.clone().unwrap_or_else(|| own.clone());
-        let actions = std::iter::once((&mut placed.spec.action, own));
-        for (action, at) in actions.chain(placed.spec.background.iter_mut().map(|action| (action, beside.clone()))) {
+        let [queried, queried_beside] = &placed.queries;
+        let actions = std::iter::once((&mut placed.spec.action, own, queried));
+        let background = placed.spec.background.iter_mut().map(|action| (action, beside.clone(), queried_beside));
+        for (action, at, queried) in actions.chain(background) {
             let Some(ops) = action.ops_mut() else { continue };
             match found(ops.collection.as_deref(), data) {
                 Ok(collection) => ops.collection.clone_from(&collection.name),
@@ -79,22 +81,27 @@ pub(crate) fn settle(phases: &mut [Placed], data: &[CollectionSpec], problems: &
                     continue;
                 }
             }
-            queries(action, at, data, problems);
+            queries(action, (at, queried), data, problems);
         }
     }
 }
 
 /// Queries are over documents, and name fields that these have: any other field finds nothing.
-fn queries(action: &mut Action, at: Range<usize>, data: &[CollectionSpec], problems: &mut Problems<'_>) {
+fn queries(
+    action: &mut Action,
+    (at, places): (Range<usize>, &[Range<usize>]),
+    data: &[CollectionSpec],
+    problems: &mut Problems<'_>,
+) {
     let Action::Find(find) = action else { return };
     let page = data.iter().find(|collection| collection.name == find.ops.collection);
-    for query in &mut find.queries {
+    for (number, query) in find.queries.iter_mut().enumerate() {
         let queried = match query.collection.as_deref() {
             None => page,
             named => match found(named, data) {
                 Ok(collection) => Some(collection),
                 Err(problem) => {
-                    problems.add(problem(at.clone()));
+                    problems.add(problem(places.get(number).unwrap_or(&at).clone()));
                     return;
                 }
             },

@@ -42,7 +42,8 @@ pub(crate) fn data(node: &Node, files: &Files<'_>, problems: &mut Problems<'_>) 
         }
     }
     let all: Vec<_> = several.iter().map(|entry| each(entry, Some(&known), problems)).collect();
-    all.into_iter().collect()
+    // None at all is a fault that is reported already: phases are not to be asked which one they work on.
+    all.into_iter().collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())
 }
 
 /// Names of collections are names of tables in SQL, where letters of either case are the same.

@@ -12,6 +12,7 @@ pub(crate) mod ops;
 pub(crate) mod order;
 pub(crate) mod phase;
 pub(crate) mod program;
+pub(crate) mod references;
 pub(crate) mod report;
 mod size;
 pub(crate) mod store;

@@ -8,7 +8,8 @@ use crate::problem::{Problem, Problems};
 use crate::shape::TableShape;
 use crate::validate::via;
 use prony_model::spec::{
-    Amount, Arrivals, Grouping, MixSpec, MixWeights, Ops, Order, PauseEvery, Sampling, ScanLength, ScanSpec, Sharing,
+    Amount, Arrivals, Grouping, MixSpec, MixWeights, Ops, Order, PauseEvery, References, Sampling, ScanLength,
+    ScanSpec, Sharing,
 };
 
 /// YCSB's exponent.
@@ -32,6 +33,11 @@ pub(crate) fn ops(action: &str, node: &Node, shape: &'static TableShape, problem
         rate: view.get("rate").and_then(arrivals),
         sample: view.get("sample").and_then(sampling).unwrap_or(Sampling::Every),
         touch: shape.field("touch").is_none() || view.flag("touch").unwrap_or(true),
+        references: match node.get("references").and_then(Node::text) {
+            Some("check") => References::Checked,
+            Some("lock") => References::Locked,
+            _ => References::Ignored,
+        },
     };
     let draws = !matches!(ops.order, Order::Record | Order::Key | Order::Shuffled);
     if action == "put" && draws {

@@ -31,6 +31,8 @@ pub(crate) struct Placed {
     pub(crate) share: Option<Range<usize>>,
     /// Where the key of the background's operations is written, where there are any.
     pub(crate) background: Option<Range<usize>>,
+    /// Where the collection of each query is written, or the query: of the phase, and of its background.
+    pub(crate) queries: [Vec<Range<usize>>; 2],
 }
 
 /// The name, and its fault if it has one.
@@ -73,7 +75,15 @@ pub(crate) fn phase(node: &Node, phase_limit: Option<Nanos>, problems: &mut Prob
         replicas: inner("replicas"),
         share: inner("share"),
         background: beside.map(|entry| entry.key_span.clone()),
+        queries: [queries(&entry.node), beside.map(|entry| queries(&entry.node)).unwrap_or_default()],
     })
+}
+
+/// Where the collection of each query is written, or the query.
+fn queries(action: &Node) -> Vec<Range<usize>> {
+    let Some(place) = action.get("query") else { return Vec::new() };
+    let all = place.list().unwrap_or(std::slice::from_ref(place));
+    all.iter().map(|query| query.get("collection").unwrap_or(query).span.clone()).collect()
 }
 
 /// The operations of a background, if it has any.

@@ -85,8 +85,12 @@ pub(super) static EMPTY: TableShape =
     TableShape { name: "nothing to set", doc: "Takes no keys.", fields: &[], rest: None };
 
 /// Operations.
-pub(crate) static OPS: TableShape =
-    TableShape { name: "operations", doc: "How operations are repeated.", fields: &[&REPEATED, &TOUCH], rest: None };
+pub(crate) static OPS: TableShape = TableShape {
+    name: "operations",
+    doc: "How operations are repeated.",
+    fields: &[&REPEATED, &TOUCH, &CHECKED],
+    rest: None,
+};
 
 static REPEATED: [Field; 11] = [
     optional(
@@ -144,6 +148,20 @@ static REPEATED: [Field; 11] = [
 ];
 
 static TOUCH: [Field; 1] = [optional("touch", Shape::Flag, "true", "Reads touch every cache line of each value.")];
+
+static CHECKED: [Field; 1] = [optional(
+    "references",
+    Shape::Word(&[
+        ("ignore", "nothing is checked"),
+        (
+            "check",
+            "a document is stored only if those to which it refers are stored, and removed only if none refers to it",
+        ),
+        ("lock", "as `check`, and whoever stores a document also writes those to which it refers, as they are"),
+    ]),
+    "\"ignore\"",
+    "What `put`, `update` and `delete` do about references between documents, in the transaction of the operation.",
+)];
 
 /// Words for `share`.
 static SHARES: [(&str, &str); 2] = [

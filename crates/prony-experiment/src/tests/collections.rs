@@ -124,7 +124,7 @@ fn faults_of_collections_name_their_place() {
         33:16 the file has several collections, and this does not say which one it works on | write `collection = "schools"`
     collection = "pupils"
     where
-        39:14 unknown collection `pupils` | known: `schools`, `students`, `log`
+        45:14 unknown collection `pupils` | known: `schools`, `students`, `log`
     city = "x"
         39:14 the documents of `[data.collection.students.document]` have no field `city` | known: `n`, `age`
     "{doc.age}"
@@ -267,4 +267,129 @@ fn a_put_replaces_only_documents_of_its_own_collection() {
     };
     assert_eq!(of("b"), "no faults");
     assert!(of("a").contains("cannot read inside a write transaction"), "{}", of("a"));
+}
+
+/// The faults of a file whose phases are these. `b` refers to `a` and, by some documents, to itself; `c` has this document.
+fn checked(engine: &str, indexes: &str, c: &str, phases: &[&str]) -> String {
+    let phases: Vec<String> =
+        phases.iter().enumerate().map(|(at, phase)| format!("[[phase]]\nname = \"{at}\"\n{phase}\n")).collect();
+    faults(&format!(
+        "[store]\nengine = \"{engine}\"\nindexes = {indexes}\n[data.collection.a]\nrecords = 9\n\
+         document = {{ id = \"a{{i}}\" }}\n[data.collection.b]\nrecords = 9\n\
+         document = {{ to = {{ reference = \"a\" }}, in = {{ up = {{ reference = \"b\", present = \"50%\" }} }} }}\n\
+         [data.collection.c]\nrecords = 9\ndocument = {{ {c} }}\n{}",
+        phases.concat()
+    ))
+}
+
+const PUT_A: &str = "put = { collection = \"a\" }";
+const PUT_B: &str = "put = { collection = \"b\", references = \"lock\" }";
+const DELETE_A: &str = "delete = { collection = \"a\", references = \"check\" }";
+
+#[test]
+fn checks_of_references_need_documents_indexes_and_reads_inside_transactions() {
+    const TO: &str = "{ b = [[\"to\"]] }";
+    const PLAIN: &str = "n = 1";
+    assert_eq!(checked("lmdb", TO, PLAIN, &[PUT_A, PUT_B, DELETE_A]), "no faults");
+    let of = |engine: &str, indexes: &str, phases: &[&str]| format!("{}\n", checked(engine, indexes, PLAIN, phases));
+    let threads = "put = { collection = \"b\", references = \"check\", threads = 2 }";
+    let all = [
+        of("lmdb", "{}", &[PUT_B]),
+        of("lmdb", "{ b = [[\"in.up\", \"to\"]] }", &[PUT_A, DELETE_A]),
+        of("fjall", "{}", &[PUT_A, PUT_B]),
+        of("redb", "{}", &[PUT_A, threads]),
+        of("lmdb", "{}", &["get = { collection = \"b\", references = \"check\" }"]),
+        of("lmdb", "{}", &["put = { collection = \"a\", references = \"check\" }"]),
+        of("lmdb", "{}", &["delete = { collection = \"c\", references = \"check\" }"]),
+        of("lmdb", TO, &["delete = { collection = \"a\", references = \"lock\" }"]),
+    ];
+    insta::assert_snapshot!(all.concat(), @r#"
+    15:1 `to` refers to records of `a`, none of which is stored yet: each operation would be refused | store them in an earlier phase; of two collections that refer to each other, store one with `references = "ignore"`
+    18:1 to see whether a document is referred to, `delete` needs an index of `b` whose first field is `to` | write `indexes = { b = [["to"]] }` in `[store]`
+    18:1 `fjall` cannot read inside a write transaction, which a check of references needs | leave the variant out with `[design] skip`, or the phase with `when`
+    18:1 `redb` has concurrent writers: another thread may remove a document between the check and the commit | use one thread
+    15:1 `get` does not check references: only `put`, `update` and `delete` do | leave `references` out
+    15:1 no field of `a` refers to other records | leave `references` out
+    15:1 no field refers to records of `c` | leave `references` out
+    15:1 `delete` locks nothing: nothing refers to what it removes | write `references = "check"`
+    "#);
+}
+
+#[test]
+fn references_that_no_index_leads_to_are_not_checked() {
+    const INDEXES: &str = "{ b = [[\"to\"]], c = [[\"x\"]] }";
+    let of = |c: &str, phase: &str| format!("{}\n", checked("lmdb", INDEXES, c, &[PUT_A, PUT_B, phase]));
+    const NESTED: &str = "x = [{ y = { reference = \"a\" } }]";
+    const KINDS: &str = "x = [{ reference = \"a\" }, { reference = \"b\" }]";
+    const TWICE: &str = "x = [{ reference = \"a\" }, { reference = \"a\" }]";
+    const PUT: &str = "put = { collection = \"c\", references = \"check\" }";
+    for phase in [PUT, DELETE_A] {
+        assert_eq!(of(TWICE, phase), "no faults\n");
+    }
+    assert_eq!(of(KINDS, PUT), "no faults\n", "each item has a place of its own");
+    let all = [
+        of(NESTED, PUT),
+        of(NESTED, "update = { collection = \"c\", references = \"lock\" }"),
+        of(NESTED, DELETE_A),
+        of(KINDS, DELETE_A),
+        of("x = { list = { list = { reference = \"a\" } } }", DELETE_A),
+    ];
+    insta::assert_snapshot!(all.concat(), @r#"
+    21:1 the items of the list `x` of `c` have references to `a` inside them, which cannot be checked: no index leads to them | refer from a field, or make the items references themselves
+    21:1 the items of the list `x` of `c` have references to `a` inside them, which cannot be checked: no index leads to them | refer from a field, or make the items references themselves
+    21:1 the items of the list `x` of `c` have references to `a` inside them, which cannot be checked: no index leads to them | refer from a field, or make the items references themselves
+    21:1 the list `x` of `c` has other items beside references to `a`: an index does not tell which of them equals a key | write a field for each kind
+    21:1 the items of the list `x` of `c` have references to `a` inside them, which cannot be checked: no index leads to them | refer from a field, or make the items references themselves
+    "#);
+}
+
+#[test]
+fn checks_that_refuse_every_operation_are_faults() {
+    let of = |c: &str, phases: &[&str]| format!("{}\n", checked("lmdb", "{}", c, phases));
+    const PUT: &str = "put = { collection = \"c\", references = \"check\" }";
+    const UPDATE: &str = "update = { collection = \"c\", references = \"check\" }";
+    const ALWAYS: &str = "up = { reference = \"c\" }";
+    for c in ["up = { reference = \"c\", present = \"99%\" }", "up = { list = { reference = \"c\" }, items = [0, 2] }"]
+    {
+        assert_eq!(of(c, &[PUT]), "no faults\n", "{c}: the first one may have none");
+    }
+    assert_eq!(of(ALWAYS, &["put = { collection = \"c\", count = 1 }", PUT]), "no faults\n");
+    let all = [
+        of(ALWAYS, &[PUT]),
+        of(ALWAYS, &[UPDATE]),
+        of("in = { up = [1, { reference = \"c\" }] }", &[PUT]),
+        of("up = { list = { reference = \"c\" }, items = [1, 2] }", &[PUT]),
+        of("to = { reference = \"a\", present = \"10%\" }", &[PUT]),
+        of("to = { reference = \"a\" }", &[PUT]),
+    ];
+    insta::assert_snapshot!(all.concat(), @r#"
+    15:1 each document of `c` refers by `up` to one that must be stored before it: the first one can never be stored | store some in an earlier phase with `references = "ignore"`, or give only a share of them the field, with `present`
+    15:1 each document of `c` refers by `up` to one that must be stored before it: the first one can never be stored | store some in an earlier phase with `references = "ignore"`, or give only a share of them the field, with `present`
+    15:1 each document of `c` refers by `in.up` to one that must be stored before it: the first one can never be stored | store some in an earlier phase with `references = "ignore"`, or give only a share of them the field, with `present`
+    15:1 each document of `c` refers by `up` to one that must be stored before it: the first one can never be stored | store some in an earlier phase with `references = "ignore"`, or give only a share of them the field, with `present`
+    15:1 `to` refers to records of `a`, none of which is stored yet: each document with such a reference would be refused | store them in an earlier phase; of two collections that refer to each other, store one with `references = "ignore"`
+    15:1 `to` refers to records of `a`, none of which is stored yet: each operation would be refused | store them in an earlier phase; of two collections that refer to each other, store one with `references = "ignore"`
+    "#);
+}
+
+#[test]
+fn a_query_of_an_unknown_collection_is_named_at_its_place() {
+    let find = "find = { collection = \"a\", query = [{ collection = \"a\" }, { collection = \"x\" }] }";
+    let beside =
+        "put = { collection = \"a\" }\nbackground = { find = { collection = \"a\", query = { collection = \"x\" } } }";
+    let of = |phase: &str| format!("{}\n", checked("lmdb", "{}", "n = 1", &[phase]));
+    insta::assert_snapshot!([of(find), of(beside)].concat(), @r#"
+    15:74 unknown collection `x` | known: `a`, `b`, `c`
+    16:66 unknown collection `x` | known: `a`, `b`, `c`
+    "#);
+}
+
+#[test]
+fn no_collection_at_all_is_one_fault() {
+    let found = faults(
+        "[store]\nengine = \"lmdb\"\n[data]\ncollection = {}\n[[phase]]\nname = \"a\"\nput = {}\n[[phase]]\nname = \"b\"\nverify = {}\n",
+    );
+    insta::assert_snapshot!(found, @r#"
+    3:1 `collection` is empty | write `[data.collection.NAME]`
+    "#);
 }

@@ -95,7 +95,7 @@ mod tests {
     use prony_model::protocol::Verified;
     use prony_model::reading::{Reading, Why};
     use prony_model::record::LatencyKind;
-    use prony_model::spec::{Action, Amount, Grouping, Ops, Order, PhaseSpec, Sampling, Sharing};
+    use prony_model::spec::{Action, Amount, Grouping, Ops, Order, PhaseSpec, References, Sampling, Sharing};
 
     use super::*;
     use crate::figures;
@@ -114,6 +114,7 @@ mod tests {
             sample: Sampling::Every,
             touch: true,
             collection: None,
+            references: References::Ignored,
         };
         let background = Some(Action::Get(Ops { amount: Amount::Background, ..ops.clone() }));
         PhaseSpec { name: "write".to_owned(), timed: true, action: Action::Put(ops), background, limit: None }
@@ -154,6 +155,14 @@ mod tests {
     }
 
     #[test]
+    fn refused_operations_and_conflicts_are_recorded_where_they_are_counted() {
+        let checked = PhaseReport { refused: Some(3), conflicts: Some(0), ..report(1000, &[500; 1000]) };
+        let phase = observed(Some(checked)).phase;
+        assert_eq!(of(&phase, Metric::Refused), Some(Reading::Measured(3.0)));
+        assert_eq!(of(&phase, Metric::Conflicts), Some(Reading::Measured(0.0)));
+    }
+
+    #[test]
     fn metrics_from_inside_and_from_the_clock_are_both_recorded() {
         let Observed { phase: record, reached, .. } = observed(Some(report(1000, &[500; 1000])));
         assert_eq!(reached, Reached::OwnEnd);
@@ -165,6 +174,8 @@ mod tests {
         assert!(p50.measured().is_some_and(|p50| (499.0..=501.0).contains(p50)), "{p50:?}");
         assert!(matches!(of(&record, Metric::LatencyP999), Some(Reading::Missing(Why::TooFew { .. }))));
         assert_eq!(of(&record, Metric::Rows), None, "a phase that reads nothing has no rows, not none of them");
+        assert_eq!(of(&record, Metric::Refused), None, "nothing is checked");
+        assert_eq!(of(&record, Metric::Conflicts), None);
         assert_eq!(of(&record, Metric::Lag), None, "both the runner and the worker know when it began and ended");
     }
 

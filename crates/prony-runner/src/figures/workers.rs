@@ -74,6 +74,8 @@ pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readi
     for (metric, count) in [
         (Metric::Operations, Some(report.operations)),
         (Metric::Errors, Some(report.errors)),
+        (Metric::Refused, report.refused),
+        (Metric::Conflicts, report.conflicts),
         (Metric::Transactions, Some(report.transactions)),
         (Metric::Rows, report.rows),
         (Metric::Misses, report.misses),

@@ -100,12 +100,12 @@ impl Arguments {
             Format::Ndjson => Form::Ndjson,
             Format::Csv => Form::Csv,
         };
-        let (mut bytes, mut all) = (0, 0);
+        let (mut bytes, mut all) = (0u64, 0u64);
         for collection in chosen {
             let label = collection.name.as_deref().filter(|_| chosen.len() > 1);
             let count = self.records.unwrap_or(collection.records);
             let written = data::write(collection, seed, count, (form, label), out).map_err(|e| self.failed(e))?;
-            (bytes, all) = (bytes + written.as_bytes(), all + count);
+            (bytes, all) = (written.as_bytes().saturating_add(bytes), count.saturating_add(all));
         }
         say(&format!("{}: {}\n", Bytes::from_bytes(bytes), number::count(all, "record")));
         Ok(())

@@ -33,6 +33,7 @@ mod profiles;
 mod programs;
 mod queries;
 mod records;
+mod references;
 mod refusals;
 mod replicas;
 mod report_data;

@@ -10,7 +10,7 @@ use prony_model::reading::Reading;
 use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{
     Action, Amount, BytesSpec, CollectionSpec, Durability, Grouping, KeySpec, Limits, Ops, OptionValue, Order,
-    PhaseSpec, Sampling, Sharing, Size, StoreSpec, Subject, TrialSpec, ValueSpec,
+    PhaseSpec, References, Sampling, Sharing, Size, StoreSpec, Subject, TrialSpec, ValueSpec,
 };
 use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_workload::Records;
@@ -294,6 +294,7 @@ pub(in crate::phases) fn ops(order: Order) -> Ops {
         sample: Sampling::None,
         touch: true,
         collection: None,
+        references: References::Ignored,
     }
 }
 

@@ -145,7 +145,7 @@ fn answer<'a>(reports: impl Iterator<Item = &'a PhaseReport>) -> Option<Answer> 
 
 #[cfg(test)]
 mod tests {
-    use prony_model::spec::{Amount, Arrivals, Grouping, Ops, Sampling, Sharing};
+    use prony_model::spec::{Amount, Arrivals, Grouping, Ops, References, Sampling, Sharing};
     use prony_model::units::PerSecond;
 
     use super::*;
@@ -164,6 +164,7 @@ mod tests {
             sample: Sampling::Every,
             touch: true,
             collection: None,
+            references: References::Ignored,
         };
         ops(&mut all);
         Action::Get(all)

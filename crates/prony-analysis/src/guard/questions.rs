@@ -1,0 +1,103 @@
+//! Decides whether a phase does the same work on the same data in two variants, so that its answers should agree.
+
+use std::collections::BTreeSet;
+
+use prony_model::spec::{
+    Action, Amount, CollectionSpec, DocumentSpec, Encoding, Ops, Order, PhaseSpec, Sharing, TrialSpec, ValueSpec,
+};
+
+/// Whether a phase does the same operations on the same data in both specifications, so that its answers should agree.
+/// They need not agree where the compared factor changes the data, the amount or the order of records, nor after a
+/// phase that changes data for a given time: how much is stored then depends on speed. Grouping, pauses, rates and
+/// sampling change no answer.
+pub(super) fn same(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
+    let Some((x, y)) = named(a, phase).zip(named(b, phase)) else { return true };
+    let by_speed = is_stored_by_speed(a, x) || is_stored_by_speed(b, y);
+    let queries = matches!(x.action, Action::Find(_));
+    let same_data = if queries { same_documents(&used(a, x), &used(b, y)) } else { used(a, x) == used(b, y) };
+    same_data && !by_speed && same_kind(&x.action, &y.action) && same_draws(&x.action, &y.action)
+}
+
+pub(super) fn named<'s>(spec: &'s TrialSpec, phase: &str) -> Option<&'s PhaseSpec> {
+    spec.phases.iter().find(|each| each.name == phase)
+}
+
+/// The collections on which depends what a phase does: those of its operations and queries, and where references are checked
+/// those to which their documents refer, and those that refer to them. All of them, where it has no operations.
+pub(super) fn used<'s>(spec: &'s TrialSpec, phase: &PhaseSpec) -> Vec<&'s CollectionSpec> {
+    let mut names: BTreeSet<Option<&str>> = BTreeSet::new();
+    for action in phase.actions() {
+        let Some(ops) = action.ops() else { return spec.data.iter().collect() };
+        let own = ops.collection.as_deref();
+        names.insert(own);
+        if let Action::Find(find) = action {
+            names.extend(find.queries.iter().map(|query| query.collection.as_deref().or(own)));
+        }
+        if !ops.references.are_ignored() {
+            let related = references(spec).filter(|(from, to)| *from == own || Some(*to) == own);
+            names.extend(related.flat_map(|(from, to)| [from, Some(to)]));
+        }
+    }
+    spec.data.iter().filter(|collection| names.contains(&collection.name.as_deref())).collect()
+}
+
+/// Which collections refer to which.
+fn references(spec: &TrialSpec) -> impl Iterator<Item = (Option<&str>, &str)> {
+    spec.data.iter().flat_map(|collection| {
+        let all = collection.document().map(DocumentSpec::references).unwrap_or_default();
+        all.into_iter().map(|found| (collection.name.as_deref(), found.to.collection.as_str()))
+    })
+}
+
+/// Whether the records are the same but for how documents are encoded, of which no query's answer depends.
+fn same_documents(a: &[&CollectionSpec], b: &[&CollectionSpec]) -> bool {
+    let plain = |collection: &&CollectionSpec| {
+        let mut collection = (*collection).clone();
+        if let ValueSpec::Document(document) = &mut collection.value {
+            document.encoding = Encoding::default();
+        }
+        collection
+    };
+    a.iter().map(plain).eq(b.iter().map(plain))
+}
+
+/// Whether a phase changes one of these collections.
+pub(super) fn writes(phase: &PhaseSpec, collections: &[&CollectionSpec]) -> bool {
+    phase.actions().any(|action| writes_by(action, collections))
+}
+
+fn writes_by(action: &Action, collections: &[&CollectionSpec]) -> bool {
+    let own = action.ops().filter(|_| action.writes()).map(|ops| &ops.collection);
+    own.is_some_and(|own| collections.iter().any(|collection| collection.name == *own))
+}
+
+/// Whether how much is stored of what a phase uses depends on how fast an earlier phase was.
+fn is_stored_by_speed(spec: &TrialSpec, phase: &PhaseSpec) -> bool {
+    let used = used(spec, phase);
+    let mut before = spec.phases.iter().take_while(|earlier| earlier.name != phase.name).flat_map(PhaseSpec::actions);
+    before.any(|action| action.is_bounded_by_time() && writes_by(action, &used))
+}
+
+fn same_kind(a: &Action, b: &Action) -> bool {
+    match (a, b) {
+        (Action::Scan(a), Action::Scan(b)) => a.length == b.length,
+        (Action::Find(a), Action::Find(b)) => a.queries == b.queries,
+        (Action::Mix(a), Action::Mix(b)) => a.weights == b.weights && a.scan_length == b.scan_length,
+        _ => a.name() == b.name(),
+    }
+}
+
+fn same_draws(a: &Action, b: &Action) -> bool {
+    let (Some(x), Some(y)) = (a.ops(), b.ops()) else { return true };
+    // A pass over all records reads them all, in whatever order and by however many clients. Else each client draws
+    // for itself, and other clients draw other records.
+    let whole = |action: &Action, ops: &Ops| {
+        matches!(action, Action::Get(_) | Action::Find(_))
+            && ops.amount == Amount::Records
+            && matches!(ops.order, Order::Record | Order::Key | Order::Shuffled)
+    };
+    let clients = |ops: &Ops| ops.replicas.unwrap_or(1) * ops.threads;
+    // A queue gives the places of the order one after the other, whoever takes them.
+    let alike = x.order == y.order && x.share == y.share && (x.share == Sharing::Queue || clients(x) == clients(y));
+    x.collection == y.collection && x.amount == y.amount && (whole(a, x) && whole(b, y) || alike)
+}

@@ -1,0 +1,107 @@
+//! Guards of operations that were refused because of references between documents. They cost less than those that are done, and
+//! what later phases find depends on them. What was refused is read from the records: a specification that checks references
+//! may refuse nothing.
+
+use super::variants::VariantTrials;
+use super::{Finding, Severity, percent, questions};
+use prony_model::metric::{Metric, MetricName};
+use prony_model::record::{Completion, PhaseRecord, TrialRecord};
+use prony_model::spec::{BACKGROUND, PhaseSpec, TrialSpec};
+
+/// By how much the shares of refused operations may differ.
+const REFUSED: f64 = 0.01;
+
+/// Why nothing of a phase is compared, where not the same share of its operations was refused, or of those of an earlier phase
+/// that has changed what this one finds.
+pub(super) fn unequal(
+    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
+    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
+    name: &MetricName,
+) -> Option<String> {
+    if matches!(name.key.metric, Metric::Refused | Metric::Errors | Metric::Conflicts) {
+        return None;
+    }
+    let earlier = before(baseline.spec, a).chain(before(variant.spec, b));
+    earlier.chain([a]).flat_map(|phase| [(phase, ""), (phase, BACKGROUND)]).find_map(|(phase, instance)| {
+        let [ours, theirs] = [baseline, variant].map(|of| share(of, &phase.name, instance));
+        if (ours - theirs).abs() <= REFUSED {
+            return None;
+        }
+        let of_background = if instance.is_empty() { "" } else { "the background of " };
+        let place = match phase.name == a.name {
+            true => format!("{of_background}`{}`: ", phase.name),
+            false => format!("`{}` finds what {of_background}`{}` has left: ", a.name, phase.name),
+        };
+        let (left, right) = (&baseline.name, &variant.name);
+        Some(format!(
+            "{place}{} of the operations of `{left}` were refused because of references, but {} of those of `{right}`",
+            part(ours),
+            part(theirs)
+        ))
+    })
+}
+
+fn part(share: f64) -> String {
+    if share == 0.0 { "none".to_owned() } else { percent(share) }
+}
+
+/// The phases before this one that have changed collections which it uses.
+fn before<'s>(spec: &'s TrialSpec, phase: &PhaseSpec) -> impl Iterator<Item = &'s PhaseSpec> {
+    let used = questions::used(spec, phase);
+    let name = phase.name.clone();
+    let earlier = spec.phases.iter().take_while(move |earlier| earlier.name != name);
+    earlier.filter(move |earlier| questions::writes(earlier, &used))
+}
+
+/// The share of the operations of a phase that was refused, of all trials that completed it.
+fn share(of: &VariantTrials<'_>, phase: &str, instance: &str) -> f64 {
+    let phases = of.trials.iter().flat_map(|trial| &trial.phases);
+    let own = phases.filter(|each| each.name == phase && each.completion == Completion::Complete);
+    let counts = own.filter_map(|each| Some((refused(each, instance), each.amount_of(instance, Metric::Operations)?)));
+    let (refused, operations) = counts.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    if operations > 0.0 { refused / operations } else { 0.0 }
+}
+
+fn refused(phase: &PhaseRecord, instance: &str) -> f64 {
+    phase.amount_of(instance, Metric::Refused).unwrap_or(0.0)
+}
+
+/// Whether the same operations were refused in two trials before a phase, of those that have changed what it finds.
+pub(super) fn same_before(
+    (a, ours): (&TrialSpec, &TrialRecord),
+    (b, theirs): (&TrialSpec, &TrialRecord),
+    phase: &str,
+) -> bool {
+    let planned = [a, b].into_iter().filter_map(|spec| Some(before(spec, questions::named(spec, phase)?)));
+    planned.flatten().all(|earlier| same(record(ours, &earlier.name), record(theirs, &earlier.name)))
+}
+
+fn record<'t>(trial: &'t TrialRecord, phase: &str) -> Option<&'t PhaseRecord> {
+    trial.phases.iter().find(|each| each.name == phase)
+}
+
+/// Whether the same operations were refused in a phase of two trials; those of a background depend on speed.
+fn same(ours: Option<&PhaseRecord>, theirs: Option<&PhaseRecord>) -> bool {
+    let none = |instance| [ours, theirs].into_iter().flatten().all(|phase| refused(phase, instance) == 0.0);
+    let (x, y) = (ours.and_then(which), theirs.and_then(which));
+    none(BACKGROUND) && (none("") || x.is_some() && x == y)
+}
+
+/// A digest of which operations of a phase were refused, where that can be compared.
+fn which(phase: &PhaseRecord) -> Option<&str> {
+    let answer = phase.answer.as_ref().filter(|answer| answer.comparable)?;
+    Some(answer.digest.as_str()).filter(|digest| digest.starts_with("refused:"))
+}
+
+/// All operations were refused: the phase measured checks only.
+pub(crate) fn all_refused(phase: &PhaseRecord, instance: &str) -> Option<Finding> {
+    let done = phase.amount_of(instance, Metric::Operations)?;
+    if done == 0.0 || refused(phase, instance) < done {
+        return None;
+    }
+    let of = if instance == BACKGROUND { " of the background" } else { "" };
+    let message = format!("all {done:.0} operations{of} were refused because of references");
+    let hint =
+        "check whether an earlier phase stores the documents to which these refer, or removes those that refer to them";
+    Some(Finding::of("all_refused", Severity::Warning, message, hint).in_phase(&phase.name))
+}

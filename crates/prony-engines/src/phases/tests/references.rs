@@ -1,0 +1,370 @@
+//! Random writes with checks of references in three collections, on every engine and by hand: the same operations must be
+//! refused, and the same documents be stored.
+
+use std::collections::BTreeSet;
+
+use prony_model::spec::{
+    Action, Amount, CollectionSpec, Distribution, DocumentSpec, Encoding, FieldSpec, Generator, Grouping, IndexSpec,
+    KeySpec, Ops, OptionValue, Order, PhaseSpec, ReferenceSpec, References, ScanSpec, Subject, ValueSpec,
+};
+use prony_model::units::Fraction;
+use prony_workload::{Positions, Records, Share};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::Value;
+
+use super::fake::{Fake, ops, option, plan, run_on};
+use crate::answers::Reads;
+use crate::driver::{Driver, Session, Store, Write};
+use crate::phases::admitted::Admitted;
+use crate::phases::collections::Collections;
+use crate::phases::ledger::Done;
+use crate::phases::{Plan, dangling, phase_seed};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// One phase.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    collection: usize,
+    kind: Kind,
+    references: References,
+    count: u64,
+    shuffled: bool,
+    batch: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Put,
+    Update,
+    Delete,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let references = prop_oneof![
+        1 => Just(References::Ignored),
+        4 => Just(References::Checked),
+        1 => Just(References::Locked),
+    ];
+    let kind = prop_oneof![4 => Just(Kind::Put), 1 => Just(Kind::Update), 2 => Just(Kind::Delete)];
+    (0..NAMES.len(), kind, references, 1u64..12, any::<bool>(), prop::option::of(2u64..5)).prop_map(
+        |(collection, kind, references, count, shuffled, batch)| Step {
+            collection,
+            kind,
+            references,
+            count,
+            shuffled,
+            batch,
+        },
+    )
+}
+
+fn numbered(before: &str) -> KeySpec {
+    KeySpec::Template { parts: vec![before.to_owned(), String::new()], pad: 0 }
+}
+
+/// `b` refers to `a`, `c` to both of them and to itself: from fields, and from lists of one kind and of several.
+fn collections(encoding: Encoding) -> Vec<CollectionSpec> {
+    let keys =
+        [numbered("a/"), KeySpec::Integer { bytes: 4 }, KeySpec::Hashed { prefix: "c".into(), bytes: 20, hex: true }];
+    let records = [6, 8, 10];
+    let to = |at: usize, distribution| {
+        let (collection, key) = (NAMES[at].to_owned(), keys[at].clone());
+        Generator::Reference(Box::new(ReferenceSpec { collection, records: records[at], key, distribution }))
+    };
+    let field = |name: &str, value, present| FieldSpec {
+        name: name.to_owned(),
+        value,
+        present: Fraction::new(present).unwrap(),
+    };
+    let many = Generator::List { of: Box::new(to(0, Distribution::Zipfian)), items: (0, 2) };
+    let within = Generator::Fields(vec![field("to", to(1, Distribution::Uniform), 0.7)]);
+    // `c` has texts as keys as `a` has: which of them an item is shows its place alone.
+    let kinds =
+        Generator::Items(vec![to(0, Distribution::Uniform), to(2, Distribution::Uniform), to(0, Distribution::Cycle)]);
+    let fields = [
+        vec![field("n", Generator::Uniform(0, 9), 1.0)],
+        vec![field("to", to(0, Distribution::Uniform), 0.9)],
+        vec![
+            field("in", within, 1.0),
+            field("many", many, 1.0),
+            field("up", to(2, Distribution::Zipfian), 0.2),
+            field("kinds", kinds, 0.3),
+        ],
+    ];
+    let spec = |(at, fields): (usize, Vec<FieldSpec>)| CollectionSpec {
+        name: Some(NAMES[at].to_owned()),
+        records: records[at],
+        key: keys[at].clone(),
+        value: ValueSpec::Document(DocumentSpec { fields, encoding, file: None }),
+    };
+    fields.into_iter().enumerate().map(spec).collect()
+}
+
+fn on(collection: usize, order: Order) -> Ops {
+    Ops { collection: Some(NAMES[collection].to_owned()), ..ops(order) }
+}
+
+/// Each step, and after it a scan of each collection.
+fn plan_of(steps: &[Step], encoding: Encoding, indexes: &[(usize, &str)]) -> Plan {
+    let mut actions = Vec::new();
+    for step in steps {
+        let ops = Ops {
+            amount: Amount::Count(step.count),
+            transaction: step.batch.map_or(Grouping::Each, Grouping::Batch),
+            references: step.references,
+            ..on(step.collection, order(step))
+        };
+        actions.push(match step.kind {
+            Kind::Put => Action::Put(ops),
+            Kind::Update => Action::Update(ops),
+            Kind::Delete => Action::Delete(ops),
+        });
+        let scan = |at| Ops { amount: Amount::Count(1), ..on(at, Order::Record) };
+        actions.extend((0..NAMES.len()).map(|at| Action::Scan(ScanSpec { ops: scan(at), length: None })));
+    }
+    actions.push(Action::Verify);
+    let mut plan = plan(1, actions);
+    plan.spec.data = collections(encoding);
+    if let Subject::Store(store) = &mut plan.spec.subject {
+        let index = |(at, field): &(usize, &str)| IndexSpec {
+            collection: Some(NAMES[*at].to_owned()),
+            fields: vec![field.parse().unwrap()],
+        };
+        store.indexes = indexes.iter().map(index).collect();
+    }
+    plan
+}
+
+fn order(step: &Step) -> Order {
+    if step.shuffled { Order::Shuffled } else { Order::Record }
+}
+
+/// What is stored: the version of each record of each collection.
+type Stored = Vec<Vec<Option<u32>>>;
+
+struct Model {
+    records: Vec<Records>,
+    keys: Vec<Vec<Value>>,
+    stored: Stored,
+    versions: [u32; 3],
+    commits: u64,
+    /// Each of so many commits fails.
+    fails: Option<u64>,
+}
+
+impl Model {
+    fn new(specs: &[CollectionSpec], seed: u64, fails: Option<u64>) -> Self {
+        let records: Vec<Records> = specs.iter().map(|spec| Records::new(spec, seed).unwrap()).collect();
+        let key = |spec: &CollectionSpec, records: &Records, number: u64| {
+            let mut key = Vec::new();
+            records.key(number, &mut key);
+            match spec.key {
+                KeySpec::Integer { .. } => Value::from(number),
+                _ => Value::from(String::from_utf8(key).unwrap()),
+            }
+        };
+        let of = |(spec, records): (&CollectionSpec, &Records)| {
+            (0..spec.records).map(|number| key(spec, records, number)).collect::<Vec<_>>()
+        };
+        let keys = specs.iter().zip(&records).map(of).collect();
+        let stored = specs.iter().map(|spec| vec![None; spec.records as usize]).collect();
+        Self { records, keys, stored, versions: [0; 3], commits: 0, fails }
+    }
+
+    /// The records to which a document refers.
+    fn refers_to(&self, collection: usize, number: usize, version: u32) -> BTreeSet<(usize, usize)> {
+        let document = self.records[collection].document(number as u64, version).unwrap();
+        let document = serde_json::to_value(document).unwrap();
+        let of_c = [("/in/to", 1), ("/many", 0), ("/up", 2), ("/kinds/0", 0), ("/kinds/1", 2), ("/kinds/2", 0)];
+        let paths: &[(&str, usize)] = [&[][..], &[("/to", 0)], &of_c][collection];
+        let mut found = BTreeSet::new();
+        for (path, to) in paths {
+            let values = match document.pointer(path) {
+                Some(Value::Array(items)) => items.clone(),
+                value => value.cloned().into_iter().collect(),
+            };
+            let place = |value: &Value| (*to, self.keys[*to].iter().position(|key| key == value).unwrap());
+            found.extend(values.iter().map(place));
+        }
+        found
+    }
+
+    fn is_referred_to(&self, place: (usize, usize)) -> bool {
+        let mut all = self.stored.iter().enumerate().flat_map(|(collection, versions)| {
+            versions.iter().enumerate().filter_map(move |(number, version)| Some((collection, number, (*version)?)))
+        });
+        all.any(|(collection, number, version)| self.refers_to(collection, number, version).contains(&place))
+    }
+
+    /// Whether an operation is refused; else it is done.
+    fn refuses(&mut self, step: &Step, number: usize) -> bool {
+        let (at, checked) = (step.collection, step.references != References::Ignored);
+        let version = if step.kind == Kind::Update { self.versions[at] } else { 0 };
+        let refused = match step.kind {
+            Kind::Delete => self.is_referred_to((at, number)),
+            _ => self.refers_to(at, number, version).iter().any(|(at, number)| self.stored[*at][*number].is_none()),
+        };
+        if checked && refused {
+            return true;
+        }
+        self.stored[at][number] = (step.kind != Kind::Delete).then_some(version);
+        false
+    }
+
+    /// References of stored documents to others that are not stored.
+    fn dangling(&self) -> usize {
+        let mut count = 0;
+        for (collection, versions) in self.stored.iter().enumerate() {
+            for (number, version) in versions.iter().enumerate() {
+                let to = version.map(|version| self.refers_to(collection, number, version)).unwrap_or_default();
+                count += to.iter().filter(|(at, number)| self.stored[*at][*number].is_none()).count();
+            }
+        }
+        count
+    }
+
+    /// How many operations of a phase are refused, of those whose transactions do not fail.
+    fn step(&mut self, step: &Step, seed: u64) -> u64 {
+        self.versions[step.collection] += u32::from(step.kind == Kind::Update);
+        let records = &self.records[step.collection];
+        let mut positions = Positions::new(&order(step), records, seed, Share::WHOLE);
+        let numbers: Vec<usize> = (0..step.count).map(|_| positions.next() as usize).collect();
+        let mut all = 0;
+        for transaction in numbers.chunks(step.batch.unwrap_or(1) as usize) {
+            let before = self.stored.clone();
+            let refused = transaction.iter().filter(|number| self.refuses(step, **number)).count() as u64;
+            // An operation with a transaction of its own commits nothing if it is refused.
+            let commits = step.batch.is_some() || refused == 0;
+            self.commits += u64::from(commits);
+            if commits && self.fails.is_some_and(|every| self.commits.is_multiple_of(every)) {
+                self.stored = before;
+            } else {
+                all += refused;
+            }
+        }
+        all
+    }
+
+    /// Rows and digest of a scan of a collection.
+    fn scanned(&self, collection: usize) -> (u64, String) {
+        let mut reads = Reads { touch: true, ..Reads::default() };
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        for (number, version) in self.stored[collection].iter().enumerate() {
+            let Some(version) = version else { continue };
+            self.records[collection].key(number as u64, &mut key);
+            self.records[collection].value(number as u64, *version, &mut value);
+            reads.keyed(&key, &value);
+        }
+        (reads.rows, format!("lines:{:016x}", reads.digest))
+    }
+}
+
+fn compared<D: Driver>(steps: &[Step], mut plan: Plan, fails: Option<u64>) -> Result<(), TestCaseError> {
+    let dir = tempfile::tempdir().unwrap();
+    if D::describe().name != "fake" {
+        plan.dir = dir.path().to_owned();
+    }
+    let (reports, ended) = run_on::<D>(&plan);
+    prop_assert!(ended.is_ok(), "{}", ended.unwrap_err().cause);
+    let mut model = Model::new(&plan.spec.data, plan.seed, fails);
+    let phases: Vec<&PhaseSpec> = plan.spec.phases.iter().collect();
+    for (at, step) in steps.iter().enumerate() {
+        let at = at * (1 + NAMES.len());
+        let refused = model.step(step, phase_seed(plan.seed, &phases[at].name));
+        let wanted = (step.references != References::Ignored).then_some(refused);
+        prop_assert_eq!(reports[at].refused, wanted, "step {:?}", step);
+        for collection in 0..NAMES.len() {
+            let scan = &reports[at + 1 + collection];
+            let (rows, digest) = model.scanned(collection);
+            prop_assert_eq!((scan.rows, &scan.answer.as_ref().unwrap().digest), (Some(rows), &digest));
+        }
+    }
+    let last = reports.last().unwrap();
+    let dangling = last.notes.iter().filter_map(|note| note.split_once("no stored document: ")?.1.split(';').next());
+    let counted = dangling.map(|count| count.parse().unwrap()).next().unwrap_or(0);
+    let checks = steps.iter().any(|step| step.references != References::Ignored);
+    prop_assert_eq!(counted, if checks { model.dangling() } else { 0 });
+    // Where the order or the refusals say which records were changed, there is no doubt about any.
+    let known = |step: &Step| step.references != References::Ignored || !step.shuffled;
+    if fails.is_none() && steps.iter().all(known) {
+        let verified = last.verified.unwrap();
+        prop_assert_eq!((verified.exact, verified.one_of_several, verified.may_be_absent), (24, 0, 0));
+    }
+    Ok(())
+}
+
+fn checked<D: Driver>(cases: u32, encoding: Encoding, indexes: &'static [(usize, &'static str)], fails: bool) {
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let strategy = (prop::collection::vec(step(), 1..9), prop::option::of(2u64..6));
+    let result = runner.run(&strategy, |(steps, every)| {
+        let every = every.filter(|_| fails);
+        let mut plan = plan_of(&steps, encoding, indexes);
+        if let Some(every) = every {
+            plan = option(plan, "fail_commit_every", OptionValue::Int(every as i64));
+        }
+        compared::<D>(&steps, plan, every)
+    });
+    result.unwrap_or_else(|error| panic!("{}: {error}", D::describe().name));
+}
+
+const INDEXES: &[(usize, &str)] = &[(1, "to"), (2, "in.to"), (2, "many"), (2, "up"), (2, "kinds")];
+
+#[test]
+fn references_are_checked_as_by_hand_whatever_fails() {
+    checked::<Fake<true>>(300, Encoding::MsgPack, INDEXES, true);
+    checked::<Fake<true>>(100, Encoding::Json, &INDEXES[..2], true);
+}
+
+#[test]
+fn references_are_checked_as_by_hand_on_every_engine() {
+    checked::<crate::memory::Memory>(100, Encoding::MsgPack, INDEXES, false);
+    #[cfg(feature = "lmdb")]
+    checked::<crate::lmdb::Lmdb>(12, Encoding::MsgPack, INDEXES, false);
+    #[cfg(feature = "redb")]
+    checked::<crate::redb::Redb>(12, Encoding::Json, INDEXES, false);
+    #[cfg(feature = "sqlite")]
+    checked::<crate::sqlite::Sqlite>(20, Encoding::Json, &[(1, "to"), (2, "in.to"), (2, "up")], false);
+    #[cfg(feature = "sqlite")]
+    checked::<crate::sqlite::Sqlite>(8, Encoding::MsgPack, &[], false);
+}
+
+fn noted(collections: &mut Collections, references: References, admitted: &[u64]) {
+    let action = Action::Put(Ops { references, ..on(1, Order::Record) });
+    let mut records = Admitted::none_of(8);
+    admitted.iter().for_each(|number| records.add(*number));
+    let done = Done { action: &action, counts: &[8], inserted: &[0], errors: false, admitted: Some(&records) };
+    collections.note(1, &done);
+}
+
+#[test]
+fn a_reference_to_nothing_is_an_error_where_all_writes_were_checked() {
+    let plan = plan_of(&[], Encoding::MsgPack, &[]);
+    let Subject::Store(spec) = &plan.spec.subject else { panic!("no store") };
+    let mut collections = Collections::new::<Fake<true>>(&plan, spec).unwrap();
+    let store = Fake::<true>::open(&plan.dir, spec).unwrap();
+    let mut session = store.session().unwrap();
+    let own = &collections.all[1];
+    let refers = |number: &u64| own.records.document(*number, 0).unwrap().at(&["to"]).is_some();
+    let number = (0..8).find(refers).unwrap();
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    own.records.key(number, &mut key);
+    own.records.value(number, 0, &mut value);
+    let mut txn = session.write().unwrap();
+    txn.put(&own.space.stored(&key), &value).unwrap();
+    assert_eq!(dangling::check(&mut txn, &collections).unwrap(), None, "no phase has checked references");
+    noted(&mut collections, References::Checked, &[number]);
+    let error = dangling::check(&mut txn, &collections).unwrap_err().to_string();
+    let key = key.escape_ascii();
+    let what = format!(
+        "references of stored documents that lead to no stored document: 1; the first is of the document `{key}` of `b`"
+    );
+    assert!(error.contains(&what), "{error}");
+    noted(&mut collections, References::Ignored, &[]);
+    let note = dangling::check(&mut txn, &collections).unwrap();
+    assert_eq!(note, Some(format!("{what}: some phase wrote without a check")));
+    let required = collections.all[1].required(&collections.all[1].records.document(number, 0).unwrap());
+    txn.put(&required[0], b"").unwrap();
+    assert_eq!(dangling::check(&mut txn, &collections).unwrap(), None);
+}
