@@ -98,11 +98,16 @@ impl Contents {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         file.set_len(self.size)?;
         let mut at = 0;
-        while let Ok(data) = seek(&self.file, SeekFrom::Data(at)) {
+        loop {
+            let data = match seek(&self.file, SeekFrom::Data(at)) {
+                Ok(data) => data,
+                // There are no more data.
+                Err(Errno::NXIO) => return Ok(Self { file, size: self.size }),
+                Err(error) => return Err(error.into()),
+            };
             at = seek(&self.file, SeekFrom::Hole(data))?;
             copy_range(&self.file, &file, data, at)?;
         }
-        Ok(Self { file, size: self.size })
     }
 }
 

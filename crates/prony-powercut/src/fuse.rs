@@ -95,6 +95,8 @@ impl Server {
         let seq = self.disk().write(ino, offset, data)?;
         // `O_SYNC` contains the bit of `O_DSYNC`.
         if !flags.contains(OFlags::DSYNC) {
+            // Where the kernel sent no `fsync` for an earlier write, the next one is of the program.
+            self.implied().remove(&thread);
             return Ok(());
         }
         self.wait_for_sync();

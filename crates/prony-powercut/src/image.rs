@@ -13,7 +13,7 @@ use crate::disk::{DirectoryImages, Disk, FileImages, Inode, Kind, ROOT};
 use crate::error::Error;
 use crate::log::{Attributes, Change, Ino, Seq};
 use crate::report::{CutReport, Image};
-use crate::settings::CutSettings;
+use crate::settings::{CutSettings, Policy};
 use crate::survivors::Survivors;
 
 type Names = HashMap<OsString, Ino>;
@@ -28,17 +28,23 @@ impl Disk {
             });
         }
         fs::create_dir(&settings.into).map_err(Error::file("create", &settings.into))?;
-        let policies = settings.policies.iter().cycle();
-        let mut images = Vec::new();
-        for (number, policy) in (1..=settings.images).zip(policies) {
+        let images = self.images(settings).inspect_err(|_| {
+            // A part of an image would look like a whole one.
+            let _ = fs::remove_dir_all(&settings.into);
+        })?;
+        Ok(CutReport { pending: self.pending(), images })
+    }
+
+    fn images(&self, settings: &CutSettings) -> Result<Vec<Image>, Error> {
+        let image = |(number, policy): (u32, &Policy)| {
             let seed = mix(settings.seed.wrapping_add(u64::from(number).wrapping_mul(GOLDEN)));
             let chances = (settings.keep, settings.unit);
             let survivors = Survivors::draw(&self.log, self.order, *policy, chances, seed);
             let path = settings.into.join(format!("image-{number:03}"));
             let bytes = Builder::new(self, &survivors).build(&path)?;
-            images.push(Image { path, policy: *policy, seed, metadata: survivors.metadata(), bytes });
-        }
-        Ok(CutReport { pending: self.pending(), images })
+            Ok(Image { path, policy: *policy, seed, metadata: survivors.metadata(), bytes })
+        };
+        (1..=settings.images).zip(settings.policies.iter().cycle()).map(image).collect()
     }
 }
 

@@ -55,7 +55,7 @@ impl Mounted {
                 hint: "end its process, or remove it: `prony powercut unmount DIR`".to_owned(),
             });
         }
-        let locked = Lock::exclusive(&state).map_err(Error::file("lock", &state))?;
+        let locked = lock_state(&state)?;
         raise_file_limit();
         let owner = (geteuid().as_raw(), getegid().as_raw());
         let disk = Disk::new(&state, settings, owner).map_err(Error::file("create a file in", &state))?;
@@ -127,6 +127,17 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         let _ = self.end();
     }
+}
+
+/// No two file systems use a state directory at once.
+fn lock_state(state: &Path) -> Result<Lock, Error> {
+    Lock::exclusive(state).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Error::Setting {
+            message: format!("the state directory `{}` is in use", state.display()),
+            hint: "choose another one for each mount".to_owned(),
+        },
+        _ => Error::file("lock", state)(error),
+    })
 }
 
 /// A descriptor for each content is open as long as the file exists.
