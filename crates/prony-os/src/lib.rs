@@ -23,3 +23,4 @@ mod why;
 pub mod write_unit;
 
 pub use error::Error;
+pub use sys::map::SharedMap;

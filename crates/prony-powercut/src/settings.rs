@@ -1,0 +1,135 @@
+//! What a file system and a cut are asked to do, checked.
+
+use std::path::{Path, PathBuf};
+
+use prony_model::units::{Bytes, Fraction, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// Which changes of metadata an `fsync` makes durable, and in which order the others may survive a cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetadataOrder {
+    /// As ext4 with `data=ordered` and delayed allocation: one journal, so that the changes that survive are a prefix of
+    /// all changes. `fsync` of a file or directory also makes durable every change before the last one that concerns it.
+    #[default]
+    Ext4,
+    /// What POSIX promises and no more: `fsync` of a file makes its contents and attributes durable, `fsync` of a
+    /// directory its entries. Changes of different names survive independently of each other.
+    Posix,
+}
+
+/// How a file system behaves until a cut.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Order of metadata.
+    pub metadata: MetadataOrder,
+    /// Data of pending writes that are stored in memory at most; the rest goes to a file in the state directory.
+    pub memory: Bytes,
+    /// Pending data and operations beyond which the oldest are made durable, as a kernel does at its limit of dirty pages. Each
+    /// operation counts with its data and 128 bytes.
+    pub pending: Bytes,
+    /// Mean age at which pending operations are made durable in the background, oldest first; without it they wait for
+    /// an `fsync`. Each has an age of its own, from zero to twice the mean.
+    pub writeback: Option<Nanos>,
+    /// Seed of the ages.
+    pub seed: u64,
+    /// Allocated bytes beyond which a write fails with `ENOSPC`.
+    pub quota: Option<Bytes>,
+    /// Time that is added to each request.
+    pub latency: Nanos,
+    /// Time that is added to each `fsync`, `fdatasync`, `msync` and synchronous write.
+    pub sync_latency: Nanos,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            metadata: MetadataOrder::Ext4,
+            memory: Bytes::from_mib(256),
+            pending: Bytes::from_mib(4096),
+            writeback: None,
+            seed: 1,
+            quota: None,
+            latency: Nanos::ZERO,
+            sync_latency: Nanos::ZERO,
+        }
+    }
+}
+
+/// Which pending operations survive a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// None: what was made durable and nothing else.
+    None,
+    /// The first ones, in the order in which they were issued; how many is random.
+    Prefix,
+    /// A random subset: of each unit of a file one of its states since it was last made durable; of the metadata what
+    /// [`MetadataOrder`] allows.
+    Subset,
+    /// A prefix, and of the next write only a part: it is cut at a boundary of a unit, and one side survives.
+    Torn,
+}
+
+/// What a disk writes whole or not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// 512 bytes.
+    Sector,
+    /// 4096 bytes.
+    #[default]
+    Page,
+}
+
+impl Unit {
+    /// In bytes.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Sector => 512,
+            Self::Page => 4096,
+        }
+    }
+}
+
+/// A cut, and the images to make of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CutSettings {
+    pub(crate) into: PathBuf,
+    pub(crate) images: u32,
+    pub(crate) policies: Vec<Policy>,
+    pub(crate) keep: Fraction,
+    pub(crate) unit: Unit,
+    pub(crate) seed: u64,
+}
+
+impl CutSettings {
+    /// Checks what a cut is to do: `images` directories in the directory `into`, which is created; image number `i`
+    /// follows policy `i` of `policies`, and again from the first one. `keep` is the probability that a unit or a change
+    /// of metadata survives under [`Policy::Subset`]. All randomness comes from `seed`.
+    ///
+    /// # Errors
+    /// Where there is no image, no policy, or `into` is no absolute path.
+    pub fn check(
+        into: &Path,
+        images: u32,
+        policies: &[Policy],
+        (keep, unit): (Fraction, Unit),
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let refuse =
+            |message: &str, hint: &str| Err(Error::Setting { message: message.to_owned(), hint: hint.to_owned() });
+        if images == 0 {
+            return refuse("a cut makes no image", "ask for one image at least");
+        }
+        if policies.is_empty() {
+            return refuse("a cut has no policy", "choose from none, prefix, subset and torn");
+        }
+        if !into.is_absolute() {
+            return refuse("the directory for images is a relative path", "give the whole path");
+        }
+        Ok(Self { into: into.to_path_buf(), images, policies: policies.to_vec(), keep, unit, seed })
+    }
+}
