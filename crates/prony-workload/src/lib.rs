@@ -30,5 +30,5 @@ pub use document::{decode, encode};
 pub use mix::{Mix, Operation};
 pub use positions::Positions;
 pub use records::Records;
-pub use schedule::Schedule;
+pub use schedule::{Schedule, is_saturated};
 pub use zipf::Zipfian;
