@@ -12,6 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("prony-os", &["prony-model"]),
     ("prony-runtime", &["prony-model", "prony-os"]),
     ("prony-engines", &["prony-model", "prony-workload"]),
+    ("prony-http", &["prony-model", "prony-workload"]),
     ("prony-results", &["prony-experiment", "prony-model", "prony-os"]),
     ("prony-boundaries", &["prony-experiment", "prony-model", "prony-os", "prony-runtime"]),
     (
@@ -41,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "prony-boundaries",
             "prony-engines",
             "prony-experiment",
+            "prony-http",
             "prony-model",
             "prony-os",
             "prony-place",

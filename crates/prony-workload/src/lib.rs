@@ -28,6 +28,7 @@ pub use digest::{Digest, touch};
 pub use distinct::Distinct;
 pub use document::{decode, encode};
 pub use mix::{Mix, Operation};
+pub use numbered_text::{Text as NumberedText, write_decimal};
 pub use positions::Positions;
 pub use records::Records;
 pub use schedule::{Schedule, is_saturated};
