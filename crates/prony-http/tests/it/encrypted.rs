@@ -3,7 +3,7 @@
 //! The certificate in `tls/` is for `localhost` and 127.0.0.1, signed by the authority beside it, both made with openssl
 //! and valid for 100 years; the authority's key was not kept.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::server::{assert_whole, run};
+use crate::server::{PATIENT, assert_whole, next, run};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
@@ -42,14 +42,8 @@ fn server(body: usize) -> SocketAddr {
 /// Where the client closes the connection or refuses the certificate, there is nothing more to do.
 fn serve(mut stream: StreamOwned<ServerConnection, TcpStream>, body: usize) {
     let answer = [format!("HTTP/1.1 200 OK\r\nContent-Length: {body}\r\n\r\n").into_bytes(), vec![b'x'; body]].concat();
-    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
-    loop {
-        match stream.read(&mut buffer) {
-            Ok(0) | Err(_) => return,
-            Ok(count) => bytes.extend_from_slice(&buffer[..count]),
-        }
-        let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
-        bytes.drain(..end + 4);
+    let mut bytes = Vec::new();
+    while next(&mut stream, &mut bytes).is_some() {
         if stream.write_all(&answer).and_then(|()| stream.flush()).is_err() {
             return;
         }
@@ -74,6 +68,16 @@ fn certificates_of_a_trusted_authority_are_accepted() {
             assert_eq!((report.ok, report.connect.samples), (50, 4), "{:?} {:?}", report.errors, report.causes);
         }
     }
+}
+
+#[test]
+fn bodies_larger_than_a_socket_takes_are_sent_with_tls() {
+    let url = format!("https://localhost:{}/", server(2_000_000).port());
+    let body = Some(vec![b'y'; 3_000_000]);
+    let report = run(Asked { bound: Bound::Requests(6), body, timeout: PATIENT, ..asked(&url, Trust::Anything) });
+    assert_whole(&report, 6);
+    assert_eq!(report.ok, 6, "{:?} {:?}", report.errors, report.causes);
+    assert!(report.sent.bytes.as_bytes() > 18_000_000 && report.received.as_bytes() > 12_000_000);
 }
 
 #[test]

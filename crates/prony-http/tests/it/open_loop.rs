@@ -11,7 +11,7 @@ use prony_model::spec::Arrivals;
 use prony_model::units::{Nanos, PerSecond};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::server::{Act, OK, Server, assert_whole, run};
+use crate::server::{Act, OK, PATIENT, Server, assert_whole, run};
 
 pub(crate) fn constant(rate: f64) -> Loop {
     Loop::Open(Arrivals { rate: PerSecond::new(rate).unwrap(), poisson: false })
@@ -69,6 +69,7 @@ fn fixed_delay_is_the_median_at_any_rate_and_samples_are_exact() {
                 pace: Loop::Open(Arrivals { rate: PerSecond::new(rate).unwrap(), poisson }),
                 bound: Bound::Requests(requests),
                 connections: 200,
+                timeout: PATIENT,
                 ..Asked::of(&server.url("/{i}"))
             };
             let report = run(asked);
@@ -121,6 +122,7 @@ fn stalled() -> (f64, f64) {
         pace: constant(RATE),
         bound: Bound::Requests(REQUESTS),
         connections: 4,
+        timeout: PATIENT,
         ..Asked::of(&server.url("/{i}"))
     };
     let report = run(asked);
@@ -164,6 +166,7 @@ fn threads_keep_the_schedule_together() {
             pace: Loop::Open(Arrivals { rate: PerSecond::new(2_000.0).unwrap(), poisson }),
             bound: Bound::Requests(601),
             connections: 60,
+            timeout: PATIENT,
             threads: 3,
             ..Asked::of(&server.url("/{i}"))
         };

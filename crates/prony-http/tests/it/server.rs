@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use prony_http::{Asked, Control, Destination, Load, Report};
+use prony_model::units::Nanos;
 
 /// What the server does with a request.
 #[derive(Clone, Debug)]
@@ -110,7 +111,7 @@ fn serve(mut stream: TcpStream, act: &dyn Fn(&Asking) -> Act) {
 }
 
 /// The next request; `None` where the client closed the connection.
-fn next(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Asking> {
+pub(crate) fn next(stream: &mut impl Read, bytes: &mut Vec<u8>) -> Option<Asking> {
     let mut buffer = [0; 4096];
     loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -128,6 +129,9 @@ fn next(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Asking> {
         }
     }
 }
+
+/// A long timeout, so that a busy machine causes none.
+pub(crate) const PATIENT: Nanos = Nanos::from_secs(120);
 
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
