@@ -25,15 +25,16 @@ mod table;
 /// What to send, how often, and what to print.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  prony load http://localhost:8080/                              # 10 connections for 10 s, as fast as it answers
+  prony load http://localhost:8080/       # 10 connections, as fast as it answers, for 10 s
   prony load http://localhost:8080/ -c 50 -d '30 s' --warmup '5 s'
   prony load http://localhost:8080/ --rate 2000 --arrivals poisson
-  prony load http://localhost:8080/items/{i} -n 10000 -m PUT -H 'Content-Type: application/json' -b '{\"n\":{i}}'
+  prony load http://localhost:8080/items/{i} -n 10000 -m PUT --body '{\"n\":{i}}'
   prony load https://localhost:8443/ --cacert ca.pem --json
 
-Without `--rate`, each connection sends its next request when the answer to the one before is there (closed loop), and
-latency is service time. With `--rate`, a schedule says when requests start, whatever the server does (open loop), and
-latency runs from the intended start. docs/load.md describes all figures.
+Without `--rate`, each connection sends its next request when the answer to the one before is
+there (closed loop), and latency is service time. With `--rate`, a schedule says when requests
+start, whatever the server does (open loop), and latency runs from the intended start.
+docs/load.md describes all figures.
 Exit code 1: a request failed, the rate was not sustained, or the load was interrupted.")]
 pub struct Arguments {
     /// URL of the server, such as http://localhost:8080/items/{i}; `{i}` is replaced by the number of the request, from 0
