@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("prony-powercut", &["prony-model", "prony-os"]),
     ("prony-runtime", &["prony-model", "prony-os"]),
     ("prony-engines", &["prony-model", "prony-workload"]),
+    ("prony-http", &["prony-model", "prony-workload"]),
     ("prony-results", &["prony-experiment", "prony-model", "prony-os"]),
     ("prony-boundaries", &["prony-experiment", "prony-model", "prony-os", "prony-runtime"]),
     (
@@ -42,6 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "prony-boundaries",
             "prony-engines",
             "prony-experiment",
+            "prony-http",
             "prony-model",
             "prony-os",
             "prony-place",

@@ -2,37 +2,42 @@
 
 /// Parts of text with one number between each two.
 #[derive(Clone, Debug)]
-pub(super) struct Text {
+pub struct Text {
     parts: Vec<Vec<u8>>,
     pad: usize,
     fixed: usize,
 }
 
 impl Text {
-    pub(super) fn new(parts: &[String], pad: u8) -> Self {
-        let parts: Vec<Vec<u8>> = parts.iter().map(|p| p.clone().into_bytes()).collect();
+    /// Numbers of at least `pad` digits between these parts.
+    pub fn new(parts: &[String], pad: u8) -> Self {
+        Self { pad: usize::from(pad).max(1), ..Self::of_bytes(parts.iter().map(|p| p.clone().into_bytes()).collect()) }
+    }
+
+    /// Numbers between parts that need not be text.
+    pub fn of_bytes(parts: Vec<Vec<u8>>) -> Self {
         let fixed = parts.iter().map(Vec::len).sum();
-        Self { parts, pad: usize::from(pad).max(1), fixed }
+        Self { parts, pad: 1, fixed }
     }
 
     /// Least digits of a number.
-    pub(super) fn pad(&self) -> usize {
+    pub fn pad(&self) -> usize {
         self.pad
     }
 
     /// Whether the number shows at all.
-    pub(super) fn has_number(&self) -> bool {
+    pub fn has_number(&self) -> bool {
         self.parts.len() > 1
     }
 
     /// Length with this number filled in.
-    pub(super) fn len(&self, number: u64) -> usize {
+    pub fn len(&self, number: u64) -> usize {
         self.fixed + self.parts.len().saturating_sub(1) * digits(number).max(self.pad)
     }
 
     /// Appends the text with this number filled in.
     #[inline]
-    pub(super) fn write(&self, number: u64, out: &mut Vec<u8>) {
+    pub fn write(&self, number: u64, out: &mut Vec<u8>) {
         let Some((first, rest)) = self.parts.split_first() else { return };
         out.extend_from_slice(first);
         if rest.is_empty() {
@@ -56,6 +61,13 @@ pub(super) const fn digits(number: u64) -> usize {
         Some(log) => log as usize + 1,
         None => 1,
     }
+}
+
+/// Appends a number in decimal digits.
+#[inline]
+pub fn write_decimal(number: u64, out: &mut Vec<u8>) {
+    let (buffer, from) = decimal(number);
+    out.extend_from_slice(&buffer[from..]);
 }
 
 /// The digits, at the end of the array, and where they begin.

@@ -44,6 +44,16 @@ impl Schedule {
     }
 }
 
+/// Lag at the end of an open loop below which its rate does not count as not sustained.
+const HICCUP: Nanos = Nanos::from_millis(10);
+
+/// Whether a rate was not sustained: the last start lagged by more than 1 % of the schedule, or more than 1 % of what
+/// was due was never started. `last_intended` is the last start by the schedule, from its begin.
+pub fn is_saturated(last_lag: Nanos, last_intended: Nanos, skipped: u64, started: u64) -> bool {
+    let hundredth = Nanos::from_nanos(last_intended.as_nanos() / 100);
+    last_lag > HICCUP.max(hundredth) || skipped.saturating_mul(100) > skipped.saturating_add(started)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +108,15 @@ mod tests {
         assert!(starts.is_sorted());
         let rate = 100_000.0 / (starts[99_999] as f64 / 1e9);
         assert!((rate / 1_000.0 - 1.0).abs() < 0.015, "{rate}");
+    }
+
+    #[test]
+    fn a_rate_is_saturated_by_lag_or_by_what_was_never_started() {
+        let saturated = |lag, intended, skipped, started| {
+            is_saturated(Nanos::from_millis(lag), Nanos::from_millis(intended), skipped, started)
+        };
+        assert!(!saturated(9, 100, 0, 1000) && saturated(11, 100, 0, 1000));
+        assert!(!saturated(90, 10_000, 0, 1000) && saturated(110, 10_000, 0, 1000));
+        assert!(!saturated(0, 1, 10, 1000) && saturated(0, 1, 11, 1000));
     }
 }

@@ -114,13 +114,14 @@ impl<W: Write> Terminal<W> {
     }
 
     /// A text that the next one replaces.
-    fn passing(&mut self, text: &str) {
+    pub(crate) fn passing(&mut self, text: &str) {
         if self.manner.live && !self.manner.quiet {
             self.rewrite(text);
         }
     }
 
-    fn clear(&mut self) {
+    /// Erases the text that the next one would replace.
+    pub(crate) fn clear(&mut self) {
         if self.shown > 0 {
             let _ = self.out.take_back(self.shown);
             self.shown = 0;

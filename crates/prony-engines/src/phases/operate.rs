@@ -9,7 +9,7 @@ use prony_model::protocol::PhaseReport;
 use prony_model::record::Answer;
 use prony_model::spec::{Action, Amount, Grouping, MixSpec, Ops, Order, Sampling, Sharing};
 use prony_model::units::Nanos;
-use prony_workload::{Distinct, Schedule, Share};
+use prony_workload::{Distinct, Schedule, Share, is_saturated};
 
 use super::admitted::Admitted;
 use super::client::{Client, Rules, Sections, Shared};
@@ -24,9 +24,6 @@ use super::timestamps::Samples;
 use crate::documents::Planned;
 use crate::driver::{EngineError, Session, Store};
 use crate::timed_loop::{self, Tally, Untimed};
-
-/// Lag at the end of an open loop below which it does not count as saturated, in nanoseconds.
-const HICCUP: u64 = 10_000_000;
 
 /// The note on an open loop's CPU time, a part of which the engine does not use.
 const SPUN: &str = "open loop: `cpu` includes busy waiting before each intended start, up to 0.1 ms per operation, \
@@ -362,8 +359,10 @@ impl Job<'_> {
             sections: client.sections,
             encoded: client.encoded(),
             lag: lag.map(|(largest, _)| largest),
-            saturated: lag
-                .is_some_and(|(_, last)| saturated(last, client.last_intended(), client.skipped, client.drawn())),
+            saturated: lag.is_some_and(|(_, last)| {
+                let [last, intended] = [last, client.last_intended()].map(Nanos::from_nanos);
+                is_saturated(last, intended, client.skipped, client.drawn())
+            }),
             drawn: client.drawn(),
             inserted: client.inserted(),
             skipped: client.skipped,
@@ -535,26 +534,5 @@ fn reads_data(action: &Action) -> bool {
         Action::Mix(mix) => mix_reads(mix),
         Action::Get(_) | Action::Scan(_) | Action::Find(_) | Action::Compute(_) => true,
         _ => false,
-    }
-}
-
-/// Whether a rate was not sustained: its last start lagged by more than 1 % of the schedule, or more than 1 % of what
-/// was due was never started.
-fn saturated(last_lag: u64, last_intended: u64, skipped: u64, started: u64) -> bool {
-    last_lag > HICCUP.max(last_intended / 100) || skipped * 100 > skipped + started
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_is_saturated_by_lag_or_by_what_was_never_started() {
-        assert!(!saturated(9_000_000, 100_000_000, 0, 1000));
-        assert!(saturated(11_000_000, 100_000_000, 0, 1000));
-        assert!(!saturated(90_000_000, 10_000_000_000, 0, 1000));
-        assert!(saturated(110_000_000, 10_000_000_000, 0, 1000));
-        assert!(!saturated(0, 1, 10, 1000));
-        assert!(saturated(0, 1, 11, 1000));
     }
 }

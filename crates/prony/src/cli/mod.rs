@@ -23,6 +23,7 @@ pub mod exec;
 pub mod grow;
 pub mod hidden;
 pub mod import;
+pub mod load;
 pub mod ls;
 pub mod man;
 pub mod mark;
@@ -75,6 +76,8 @@ enum Command {
     /// Search for the factor values that are best in one metric under constraints on others, then compare them with the
     /// default
     Tune(Box<tune::Arguments>),
+    /// Load an HTTP server without an experiment file: rate, errors and latencies of its answers
+    Load(Box<load::Arguments>),
     /// Mark the begin or end of a phase from a measured program's script
     Mark(mark::Arguments),
     /// Show the plan of an experiment; run nothing
@@ -294,6 +297,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Exec(arguments) => exec::run(&arguments, output),
         Command::Grow(arguments) => grow::run(&arguments, output),
         Command::Tune(arguments) => tune::run(&arguments, output),
+        Command::Load(arguments) => load::run(&arguments, output),
         Command::Mark(arguments) => mark::run(&arguments).map(yes),
         Command::Check(arguments) => check::run(&arguments, output),
         Command::New(arguments) => new::run(&arguments, output),

@@ -85,6 +85,8 @@ const COMMANDS: &[&str] = &[
     "grow --raise a=1.. --",
     "grow e.toml --raise",
     "tune --over a=1..2 --minimize write.time --",
+    "load",
+    "load http://127.0.0.1:1/ --body",
     "mark a begin --to",
     "mark",
     "check",

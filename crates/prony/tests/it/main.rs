@@ -24,6 +24,7 @@ mod hyperfine;
 mod interactions;
 mod json_document;
 mod left_out;
+mod load;
 mod omitted_commands;
 mod pages;
 mod phases;

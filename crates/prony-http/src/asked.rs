@@ -1,0 +1,90 @@
+//! What a load is to do, as somebody asks for it.
+
+use std::path::PathBuf;
+
+use prony_model::spec::Arrivals;
+use prony_model::units::Nanos;
+
+/// Who says when the next request starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Loop {
+    /// Each connection sends its next request when the answer to the one before is there.
+    Closed,
+    /// A schedule, whatever the server does.
+    Open(Arrivals),
+}
+
+/// What ends a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// So many requests, those of the warm-up not counted.
+    Requests(u64),
+    /// So long after the warm-up.
+    Duration(Nanos),
+}
+
+/// Which certificates of a server are accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Those signed by an authority that the system trusts.
+    System,
+    /// Those signed by an authority in this file, in PEM form.
+    File(PathBuf),
+    /// All, without a check.
+    Anything,
+}
+
+/// A load as somebody asks for it.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The server and the path; `{i}` in the path is the number of the request.
+    pub url: String,
+    /// The method; without one `GET`, or `POST` where there is a body.
+    pub method: Option<String>,
+    /// Header fields: `Name: value`.
+    pub headers: Vec<String>,
+    /// The body; `{i}` in it is the number of the request.
+    pub body: Option<Vec<u8>>,
+    /// Connections at most.
+    pub connections: u32,
+    /// Threads, each with an event loop.
+    pub threads: u32,
+    /// Closed or open loop.
+    pub pace: Loop,
+    /// What ends it.
+    pub bound: Bound,
+    /// Requests that start so soon after the begin are in no figure.
+    pub warm_up: Nanos,
+    /// A request ends so long after its intended start at the latest.
+    pub timeout: Nanos,
+    /// The statuses of answers that are no errors; empty: 200 to 399.
+    pub expect: Vec<u16>,
+    /// Which certificates are accepted.
+    pub trust: Trust,
+    /// Seed of random arrivals.
+    pub seed: u64,
+    /// Whether the server may be on another machine.
+    pub other_machines: bool,
+}
+
+impl Asked {
+    /// The usual load of a URL: 10 connections in a closed loop for 10 seconds.
+    pub fn of(url: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            method: None,
+            headers: Vec::new(),
+            body: None,
+            connections: 10,
+            threads: 1,
+            pace: Loop::Closed,
+            bound: Bound::Duration(Nanos::from_secs(10)),
+            warm_up: Nanos::ZERO,
+            timeout: Nanos::from_secs(10),
+            expect: Vec::new(),
+            trust: Trust::System,
+            seed: 1,
+            other_machines: false,
+        }
+    }
+}

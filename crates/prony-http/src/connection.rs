@@ -1,0 +1,305 @@
+//! One connection and the request that it has: connect, handshake, send, receive. Nothing here waits; each step goes as
+//! far as the socket allows, and says what the request ended in, if it ended.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use prony_model::units::Nanos;
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+use crate::answer::{Answer, Malformed};
+use crate::clock::monotonic;
+use crate::pace::Request;
+use crate::request::Template;
+use crate::socket::{Broken, NotBegun, Received, Socket};
+use crate::tally::Failure;
+use crate::tls::Tls;
+
+/// Portions of an answer that are read before the events of other connections are handled.
+const MOST_PORTIONS: usize = 16;
+
+/// The server has closed its side, or the whole connection is broken.
+const HUNG_UP: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+/// The server sent something, or closed its side.
+const TO_RECEIVE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
+
+/// What all connections of a thread share.
+#[derive(Clone, Copy)]
+pub(crate) struct Wire<'a> {
+    pub(crate) template: &'a Template,
+    pub(crate) address: SocketAddr,
+    pub(crate) tls: Option<&'a Tls>,
+    pub(crate) epoll: BorrowedFd<'a>,
+}
+
+/// What a request ended in, apart from the bounds on time.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// A whole answer with this status.
+    Answered(u16),
+    /// No whole answer; the cause in words.
+    Failed(Failure, String),
+}
+
+impl End {
+    fn io(failure: Failure, error: &std::io::Error) -> Self {
+        Self::Failed(failure, error.kind().to_string())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// No request.
+    Idle,
+    /// The connection is being opened for a request.
+    Opening { connected: bool },
+    /// A request is sent, an answer received.
+    Exchange,
+}
+
+/// One connection, open or not.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    state: State,
+    socket: Option<Socket>,
+    /// Events of sockets before this one have another number.
+    generation: u32,
+    /// Whether the socket is asked whether it can take bytes.
+    waits_to_send: bool,
+    pub(crate) request: Request,
+    /// The bytes of the request, where requests differ.
+    own: Vec<u8>,
+    /// How many bytes of the request were taken by the socket.
+    pub(crate) sent: usize,
+    /// Why not all bytes of the request could be sent: the answer may be there already.
+    broken: Option<String>,
+    answer: Answer,
+    malformed: Option<Malformed>,
+    pub(crate) received: u64,
+    pub(crate) first_byte: Option<Nanos>,
+    opening_since: Nanos,
+    /// How long it took to open the connection for this request, handshake included.
+    pub(crate) opened_in: Option<Nanos>,
+}
+
+impl Connection {
+    pub(crate) const fn new() -> Self {
+        Self {
+            state: State::Idle,
+            socket: None,
+            generation: 0,
+            waits_to_send: false,
+            request: Request { number: 0, intended: Nanos::ZERO, started: Nanos::ZERO, measured: false },
+            own: Vec::new(),
+            sent: 0,
+            broken: None,
+            answer: Answer::new(),
+            malformed: None,
+            received: 0,
+            first_byte: None,
+            opening_since: Nanos::ZERO,
+            opened_in: None,
+        }
+    }
+
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    pub(crate) fn has_request(&self) -> bool {
+        self.state != State::Idle
+    }
+
+    /// Begins a request. `slot` is the connection's number in its thread.
+    pub(crate) fn begin(&mut self, wire: Wire<'_>, slot: u32, request: Request) -> Option<End> {
+        self.request = request;
+        (self.sent, self.received, self.first_byte, self.opened_in) = (0, 0, None, None);
+        (self.broken, self.malformed) = (None, None);
+        self.answer.begin(wire.template.is_head());
+        wire.template.write(request.number, &mut self.own);
+        if self.socket.is_some() {
+            self.state = State::Exchange;
+            self.send(wire, slot)
+        } else {
+            self.open(wire, slot)
+        }
+    }
+
+    /// The request has ended; the connection stays open if it can be used again and `keep` is true.
+    pub(crate) fn finish(&mut self, keep: bool) {
+        self.state = State::Idle;
+        let is_whole = self.answer.is_done() && self.malformed.is_none() && self.broken.is_none();
+        if !(keep && is_whole && self.answer.is_reusable() && self.is_sent()) {
+            self.close();
+        }
+    }
+
+    fn is_sent(&self) -> bool {
+        !self.waits_to_send
+    }
+
+    fn close(&mut self) {
+        // Closing removes the socket from epoll: no copy of its descriptor exists.
+        self.socket = None;
+        self.generation = self.generation.wrapping_add(1);
+        self.waits_to_send = false;
+    }
+
+    fn open(&mut self, wire: Wire<'_>, slot: u32) -> Option<End> {
+        self.opening_since = monotonic();
+        self.state = State::Opening { connected: false };
+        let socket = match Socket::connect(wire.address, wire.tls) {
+            Ok(socket) => socket,
+            Err(NotBegun::NoSocket(error)) => return Some(End::Failed(Failure::NoSocket, error.to_string())),
+            Err(NotBegun::Refused(error)) => return Some(End::io(Failure::Refused, &error)),
+            Err(NotBegun::Tls(error)) => return Some(End::Failed(Failure::Tls, error.to_string())),
+        };
+        let added = epoll::add(wire.epoll, &socket, self.data(slot), TO_RECEIVE | EventFlags::OUT);
+        self.waits_to_send = true;
+        self.socket = Some(socket);
+        added.err().map(|errno| End::Failed(Failure::NoSocket, std::io::Error::from(errno).to_string()))
+    }
+
+    fn data(&self, slot: u32) -> EventData {
+        EventData::new_u64(u64::from(self.generation) << 32 | u64::from(slot))
+    }
+
+    /// Goes on after an event of its socket.
+    pub(crate) fn proceed(&mut self, wire: Wire<'_>, slot: u32, flags: EventFlags, buffer: &mut [u8]) -> Option<End> {
+        match self.state {
+            State::Idle => {
+                self.while_idle(buffer);
+                None
+            }
+            State::Opening { connected } => self.opening(wire, slot, connected),
+            State::Exchange => {
+                let ended =
+                    if self.waits_to_send && flags.contains(EventFlags::OUT) { self.send(wire, slot) } else { None };
+                if ended.is_some() || !flags.intersects(EventFlags::IN | HUNG_UP) {
+                    return ended;
+                }
+                let ended = self.receive(buffer);
+                // Without this the next request would be sent into a connection that is known to be closed.
+                if ended.is_some() && flags.intersects(HUNG_UP) {
+                    self.close();
+                }
+                ended
+            }
+        }
+    }
+
+    /// Between two requests a server may close the connection, or send bytes that answer no request: then the connection is
+    /// not used again. Tickets of TLS sessions are no such bytes.
+    fn while_idle(&mut self, buffer: &mut [u8]) {
+        let mut unasked = false;
+        let received = self.socket.as_mut().map(|socket| socket.receive(buffer, |_| unasked = true));
+        if unasked || !matches!(received, Some(Ok(Received::All | Received::More))) {
+            self.close();
+        }
+    }
+
+    fn opening(&mut self, wire: Wire<'_>, slot: u32, connected: bool) -> Option<End> {
+        let socket = self.socket.as_mut()?;
+        if !connected {
+            if let Err(error) = socket.error() {
+                return Some(End::io(Failure::Refused, &error));
+            }
+            self.state = State::Opening { connected: true };
+        }
+        match socket.handshake() {
+            Ok(true) => {
+                self.opened_in = Some(monotonic().since(self.opening_since));
+                self.state = State::Exchange;
+                self.send(wire, slot)
+            }
+            Ok(false) => self.ask_to_send(wire, slot),
+            Err(Broken::Tls(error)) => Some(End::Failed(Failure::Tls, error.to_string())),
+            Err(Broken::Io(error)) if wire.tls.is_some() => Some(End::io(Failure::Tls, &error)),
+            Err(Broken::Io(error)) => Some(End::io(Failure::Reset, &error)),
+        }
+    }
+
+    /// Sends as much of the request as the socket takes.
+    fn send(&mut self, wire: Wire<'_>, slot: u32) -> Option<End> {
+        let bytes = wire.template.bytes(&self.own);
+        let socket = self.socket.as_mut()?;
+        while self.sent < bytes.len() && self.broken.is_none() {
+            match socket.send(&bytes[self.sent..]) {
+                Ok(0) => break,
+                Ok(count) => self.sent += count,
+                Err(Broken::Io(error)) => self.broken = Some(error.kind().to_string()),
+                Err(Broken::Tls(error)) => return Some(End::Failed(Failure::Tls, error.to_string())),
+            }
+        }
+        // A server that refuses a request may answer and close before it has read all of it: the answer counts.
+        if let Err(Broken::Io(error)) = socket.flush() {
+            self.broken = self.broken.take().or(Some(error.kind().to_string()));
+        }
+        self.ask_to_send(wire, slot)
+    }
+
+    /// Has epoll report when the socket can take more bytes, while there are any.
+    #[inline]
+    fn ask_to_send(&mut self, wire: Wire<'_>, slot: u32) -> Option<End> {
+        let socket = self.socket.as_ref()?;
+        let unsent = self.state == State::Exchange && self.sent < wire.template.bytes(&self.own).len();
+        let waits = (unsent || socket.has_unsent()) && self.broken.is_none();
+        if waits == self.waits_to_send {
+            return None;
+        }
+        self.waits_to_send = waits;
+        let flags = if waits { TO_RECEIVE | EventFlags::OUT } else { TO_RECEIVE };
+        let changed = epoll::modify(wire.epoll, socket, self.data(slot), flags);
+        changed.err().map(|errno| End::Failed(Failure::NoSocket, std::io::Error::from(errno).to_string()))
+    }
+
+    /// Reads what is there of the answer.
+    fn receive(&mut self, buffer: &mut [u8]) -> Option<End> {
+        for _ in 0..MOST_PORTIONS {
+            let received = self.receive_once(buffer);
+            if let Some(fault) = self.malformed {
+                return Some(End::Failed(Failure::Malformed, fault.to_string()));
+            }
+            if self.answer.is_done() {
+                if !matches!(received, Ok(Received::More | Received::All)) {
+                    self.close();
+                }
+                return Some(End::Answered(self.answer.status()));
+            }
+            match received {
+                Ok(Received::More) => {}
+                Ok(Received::All) => return self.broken.take().map(|cause| End::Failed(Failure::Reset, cause)),
+                Ok(Received::End) if self.answer.close() => return Some(End::Answered(self.answer.status())),
+                Ok(Received::End) => return Some(End::Failed(Failure::Closed, self.progress().to_owned())),
+                Err(Broken::Tls(error)) => return Some(End::Failed(Failure::Tls, error.to_string())),
+                Err(Broken::Io(error)) if error.kind() == ErrorKind::ConnectionAborted => {
+                    return Some(End::Failed(Failure::Closed, self.progress().to_owned()));
+                }
+                Err(Broken::Io(error)) => return Some(End::io(Failure::Reset, &error)),
+            }
+        }
+        None
+    }
+
+    fn receive_once(&mut self, buffer: &mut [u8]) -> Result<Received, Broken> {
+        let Self { socket, answer, malformed, received, first_byte, .. } = self;
+        let Some(socket) = socket else { return Ok(Received::End) };
+        socket.receive(buffer, |bytes| {
+            first_byte.get_or_insert_with(monotonic);
+            *received += bytes.len() as u64;
+            if malformed.is_none() {
+                *malformed = answer.take(bytes).err();
+            }
+        })
+    }
+
+    /// How much of the answer came.
+    fn progress(&self) -> &'static str {
+        match (self.received, self.answer.status()) {
+            (0, _) => "before any byte of the answer",
+            (_, 0) => "within the head of the answer",
+            _ => "within the body of the answer",
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The loop of one thread: starts requests that are due on connections that are free, goes on with those whose sockets
+//! have events, ends those whose time is over, and accounts for each.
+//!
+//! A closed loop is the same loop as an open one with a request due whenever a connection is free. A request ends
+//! `timeout` after its intended start at the latest, whether it was started or not; so the loop ends at most that long
+//! after the last request was due.
+
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, OwnedFd};
+
+use prony_model::units::Nanos;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::clock::{monotonic, processor_wait, thread_cpu};
+use crate::connection::{Connection, End, Wire};
+use crate::control::{Control, Counts, Progress};
+use crate::destination::Destination;
+use crate::error::Error;
+use crate::load::Load;
+use crate::pace::{Pace, Request};
+use crate::ran::Usage;
+use crate::tally::{Exchange, Failure, Tally};
+use crate::tls::Tls;
+
+/// Bytes that are received at once.
+const BUFFER: usize = 64 << 10;
+/// Events that are taken at once.
+const MOST_EVENTS: usize = 256;
+/// A thread finds out after this long that the load was ended.
+const LONGEST_WAIT: Nanos = Nanos::from_millis(100);
+/// How long requests have that run when the load is ended.
+const GRACE: Nanos = Nanos::from_secs(1);
+
+/// What a thread needs to run.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub(crate) load: &'a Load,
+    pub(crate) destination: Destination,
+    pub(crate) tls: Option<&'a Tls>,
+    pub(crate) control: &'a Control,
+    /// The number of the thread, from 0.
+    pub(crate) index: u32,
+    pub(crate) connections: u32,
+}
+
+/// The account of a thread.
+pub(crate) struct Done {
+    pub(crate) tally: Tally,
+    pub(crate) usage: Usage,
+    /// When the load was ended from outside.
+    pub(crate) stopped: Option<Nanos>,
+}
+
+/// Readings of a thread's own clocks.
+#[derive(Clone, Copy)]
+struct Clocks {
+    wall: Nanos,
+    cpu: Nanos,
+    waited: Option<Nanos>,
+}
+
+impl Clocks {
+    fn read() -> Self {
+        Self { wall: monotonic(), cpu: thread_cpu(), waited: processor_wait() }
+    }
+
+    fn since(self, earlier: Self) -> Usage {
+        let waited = self.waited.zip(earlier.waited).map(|(now, then)| now.since(then));
+        Usage { wall: self.wall.since(earlier.wall), cpu: self.cpu.since(earlier.cpu), waited }
+    }
+}
+
+/// One thread's loop.
+pub(crate) struct EventLoop<'a> {
+    job: Job<'a>,
+    counts: Option<&'a Counts>,
+    epoll: OwnedFd,
+    connections: Vec<Connection>,
+    /// Connections without a request; the one that had one last is used first.
+    free: Vec<u32>,
+    pace: Pace,
+    tally: Tally,
+    buffer: Vec<u8>,
+    progress: Progress,
+    next_scan: Nanos,
+    stopped: Option<Nanos>,
+}
+
+impl<'a> EventLoop<'a> {
+    /// A loop of `job` over the requests of `pace`.
+    pub(crate) fn new(job: Job<'a>, pace: Pace) -> Result<Self, Error> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)
+            .map_err(|errno| Error::Setup { doing: "create an epoll instance", source: errno.into() })?;
+        // Otherwise the kernel wakes a thread up to 50 us late, to combine timers. A kernel that refuses costs precision
+        // that the lag shows.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        Ok(Self {
+            counts: job.control.of_thread(job.index),
+            epoll,
+            connections: (0..job.connections).map(|_| Connection::new()).collect(),
+            free: (0..job.connections).rev().collect(),
+            pace,
+            tally: Tally::new(job.load.is_open()),
+            buffer: vec![0; BUFFER],
+            progress: Progress::default(),
+            next_scan: Nanos::ZERO,
+            stopped: None,
+            job,
+        })
+    }
+
+    /// Runs until each request has ended.
+    pub(crate) fn run(mut self) -> Result<Done, Error> {
+        let mut events = Vec::with_capacity(MOST_EVENTS);
+        let (mut measured_since, mut usage) = (None, None);
+        loop {
+            let now = monotonic();
+            if measured_since.is_none() && now >= self.pace.warm_up_end() {
+                measured_since = Some(Clocks::read());
+            }
+            self.obey(now);
+            self.dispatch(now);
+            self.scan(now);
+            self.publish();
+            let more = self.pace.next(now).is_some();
+            if !more && usage.is_none() {
+                usage = measured_since.map(|since| Clocks::read().since(since));
+            }
+            if !more && self.progress.running == 0 {
+                break;
+            }
+            self.wait(now, &mut events)?;
+            for event in events.drain(..) {
+                self.proceed(event);
+            }
+        }
+        Ok(Done { tally: self.tally, usage: usage.unwrap_or_default(), stopped: self.stopped })
+    }
+
+    /// Ends the load where it was asked for.
+    fn obey(&mut self, now: Nanos) {
+        if self.stopped.is_none() && self.job.control.is_stopped() {
+            self.stopped = Some(now);
+            self.pace.stop(now);
+        }
+    }
+
+    /// Starts requests that are due, as long as there are connections for them.
+    #[inline]
+    fn dispatch(&mut self, now: Nanos) {
+        // A server that refuses connections at once frees them at once, so that this could go on without end.
+        for _ in 0..self.connections.len() {
+            self.give_up(now);
+            let Some(slot) = self.free.pop() else { return };
+            let Some(request) = self.pace.take(now) else {
+                self.free.push(slot);
+                return;
+            };
+            self.progress.running += 1;
+            let wire = wire(&self.job, &self.epoll);
+            let ended = self.connections[slot as usize].begin(wire, slot, request);
+            self.account(slot, ended);
+        }
+    }
+
+    /// Gives up requests that could not be started in time.
+    #[inline]
+    fn give_up(&mut self, now: Nanos) {
+        while self.pace.next(now).is_some_and(|next| self.deadline(next) <= now) {
+            let Some(request) = self.pace.take(now) else { return };
+            self.tally.not_started(&request);
+            self.progress.failed += 1;
+        }
+    }
+
+    /// When a request with this intended start ends at the latest.
+    fn deadline(&self, intended: Nanos) -> Nanos {
+        let deadline = intended + self.job.load.timeout();
+        self.stopped.map_or(deadline, |stopped| deadline.min(stopped + GRACE))
+    }
+
+    /// Ends requests whose time is over. An answer that comes after its deadline and before this is found out counts as
+    /// late in [`EventLoop::account`].
+    fn scan(&mut self, now: Nanos) {
+        if now < self.next_scan {
+            return;
+        }
+        let step = Nanos::from_nanos(self.job.load.timeout().as_nanos() / 64).max(Nanos::from_millis(1));
+        self.next_scan = now + step.min(LONGEST_WAIT);
+        for slot in 0..self.connections.len() {
+            let connection = &self.connections[slot];
+            if connection.has_request() && self.deadline(connection.request.intended) <= now {
+                self.account(slot as u32, Some(self.late(connection.request.intended, now)));
+            }
+        }
+    }
+
+    /// What a request ends in whose time is over.
+    fn late(&self, intended: Nanos, now: Nanos) -> End {
+        let is_timeout = intended + self.job.load.timeout() <= now;
+        End::Failed(if is_timeout { Failure::Timeout } else { Failure::Unfinished }, String::new())
+    }
+
+    /// Waits for events of sockets, until the next request is due or something else is to be done.
+    fn wait(&self, now: Nanos, events: &mut Vec<epoll::Event>) -> Result<(), Error> {
+        let mut until = self.next_scan.min(now + LONGEST_WAIT);
+        let mut is_start = false;
+        if let Some(next) = self.pace.next(now) {
+            is_start = !self.free.is_empty() && next <= until;
+            until = until.min(if self.free.is_empty() { self.deadline(next) } else { next });
+        }
+        let left = until.since(now);
+        if is_start && left > Nanos::ZERO {
+            // epoll's own timeout is in milliseconds before Linux 5.11: most starts would be late by half of one.
+            let mut epoll = [PollFd::new(&self.epoll, PollFlags::IN)];
+            match poll(&mut epoll, Some(&timespec(left))) {
+                Ok(0) | Err(Errno::INTR) => return Ok(()),
+                ready => ready.map_err(unwaited)?,
+            };
+        }
+        let left = if is_start { Nanos::ZERO } else { left };
+        match epoll::wait(&self.epoll, spare_capacity(events), Some(&timespec(left))) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(unwaited(errno)),
+        }
+    }
+
+    /// Goes on with the connection of an event.
+    #[inline]
+    fn proceed(&mut self, event: epoll::Event) {
+        let data = event.data.u64();
+        let (slot, generation) = (data as u32, (data >> 32) as u32);
+        let connection = &mut self.connections[slot as usize];
+        // An event of a socket that was closed since.
+        if connection.generation() != generation {
+            return;
+        }
+        let wire = wire(&self.job, &self.epoll);
+        let ended = connection.proceed(wire, slot, event.flags, &mut self.buffer);
+        if let Some(now) = self.account(slot, ended) {
+            self.dispatch(now);
+        }
+    }
+
+    /// Accounts for the request of a connection, if it has ended, and frees the connection; when that was.
+    fn account(&mut self, slot: u32, ended: Option<End>) -> Option<Nanos> {
+        let mut ended = ended?;
+        let connection = &mut self.connections[slot as usize];
+        let request = connection.request;
+        let exchange = Exchange {
+            sent: connection.sent,
+            received: connection.received,
+            first_byte: connection.first_byte,
+            opened_in: connection.opened_in,
+        };
+        let now = monotonic();
+        connection.finish(matches!(ended, End::Answered(_)));
+        if self.deadline(request.intended) <= now {
+            ended = self.late(request.intended, now);
+        }
+        self.record(&request, &exchange, ended, now);
+        self.progress.running -= 1;
+        self.free.push(slot);
+        Some(now)
+    }
+
+    fn record(&mut self, request: &Request, exchange: &Exchange, ended: End, now: Nanos) {
+        match ended {
+            End::Answered(status) => {
+                let is_expected = self.job.load.expects(status);
+                self.tally.answered(request, exchange, status, is_expected, (now, self.pace.end()));
+                self.progress.ok += u64::from(is_expected);
+                self.progress.failed += u64::from(!is_expected);
+            }
+            End::Failed(failure, cause) => {
+                self.tally.failed(request, exchange, failure, cause);
+                self.progress.failed += 1;
+            }
+        }
+    }
+
+    fn publish(&self) {
+        if let Some(counts) = self.counts {
+            counts.publish(self.progress);
+        }
+    }
+}
+
+fn wire<'a>(job: &Job<'a>, epoll: &'a OwnedFd) -> Wire<'a> {
+    Wire { template: job.load.template(), address: job.destination.address(), tls: job.tls, epoll: epoll.as_fd() }
+}
+
+fn timespec(time: Nanos) -> Timespec {
+    let nanos = time.as_nanos();
+    Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 }
+}
+
+fn unwaited(errno: Errno) -> Error {
+    Error::Setup { doing: "wait for events of sockets", source: errno.into() }
+}

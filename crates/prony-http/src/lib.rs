@@ -1,0 +1,43 @@
+//! The HTTP load generator: sends requests to one server, in a closed or an open loop, and accounts for each of them.
+//!
+//! A load passes through four steps: [`Asked`] is what somebody wants; [`Load`] is the same, checked; [`Destination`] is
+//! the server's address, looked up and connected to once; [`run`] sends the requests from threads of its own and
+//! returns a [`Report`]. [`Control`] shows the progress of a load that runs, and ends it.
+//!
+//! Each thread has one event loop (`event_loop.rs`) over connections of its own (`connection.rs`). `pace.rs` says when a
+//! request is due, `answer.rs` where an answer ends, `tally.rs` what each request ended in. Nothing here prints, and
+//! nothing knows a terminal.
+//!
+//! Every request ends in exactly one of: an expected status, or one of the kinds of [`Failure`]. There are no retries and
+//! no redirects are followed.
+
+mod answer;
+mod asked;
+mod chunked;
+mod clock;
+mod connection;
+mod control;
+mod destination;
+mod error;
+mod event_loop;
+mod load;
+mod pace;
+mod ran;
+mod remark;
+mod report;
+mod request;
+mod run;
+mod socket;
+mod tally;
+mod target;
+mod tls;
+
+pub use asked::{Asked, Bound, Loop, Trust};
+pub use control::{Control, Progress};
+pub use destination::Destination;
+pub use error::{Error, Fault};
+pub use load::Load;
+pub use remark::Remark;
+pub use report::{Errors, Generator, Latency, Report, Sent};
+pub use run::run;
+pub use tally::Failure;

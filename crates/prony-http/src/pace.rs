@@ -1,0 +1,165 @@
+//! When the requests of one thread are due. Instants are of `CLOCK_MONOTONIC`.
+
+use prony_model::units::Nanos;
+use prony_workload::{Schedule, Share};
+
+use crate::asked::{Asked, Bound, Loop};
+
+/// One request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// Its number over all threads.
+    pub(crate) number: u64,
+    /// When it should start: in a closed loop, when it starts.
+    pub(crate) intended: Nanos,
+    /// When it started, before a connection was opened for it.
+    pub(crate) started: Nanos,
+    /// Whether it is in the figures: not of the warm-up.
+    pub(crate) measured: bool,
+}
+
+/// The requests of one thread that did not start yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Pace {
+    share: Share,
+    nth: u64,
+    begin: Nanos,
+    warm_up_end: Nanos,
+    /// None starts at this instant or later.
+    end: Nanos,
+    /// Requests in the figures that may still start.
+    left: u64,
+    open: Option<Open>,
+}
+
+#[derive(Clone, Debug)]
+struct Open {
+    schedule: Schedule,
+    /// The intended start of the next request.
+    next: Nanos,
+}
+
+impl Pace {
+    /// A thread's share of what is asked for, from `begin` on.
+    pub(crate) fn new(asked: &Asked, share: Share, begin: Nanos) -> Self {
+        let warm_up_end = begin + asked.warm_up;
+        let (end, left) = match asked.bound {
+            Bound::Requests(requests) => (Nanos::from_nanos(u64::MAX), share.count(requests)),
+            Bound::Duration(duration) => (warm_up_end + duration, u64::MAX),
+        };
+        let open = match &asked.pace {
+            Loop::Closed => None,
+            Loop::Open(arrivals) => {
+                let mut schedule = Schedule::new(arrivals, asked.seed, share);
+                let next = begin + schedule.next();
+                Some(Open { schedule, next })
+            }
+        };
+        Self { share, nth: 0, begin, warm_up_end, end, left, open }
+    }
+
+    /// When the warm-up ends.
+    pub(crate) fn warm_up_end(&self) -> Nanos {
+        self.warm_up_end
+    }
+
+    /// When the last request may start; far in the future where their number bounds them.
+    pub(crate) fn end(&self) -> Nanos {
+        self.end
+    }
+
+    /// The intended start of the next request, which may be in the past; `None` where there is none.
+    pub(crate) fn next(&self, now: Nanos) -> Option<Nanos> {
+        let next = self.open.as_ref().map_or(now.max(self.begin), |open| open.next);
+        (next < self.end && self.left > 0).then_some(next)
+    }
+
+    /// Takes the next request if it is due now.
+    #[inline]
+    pub(crate) fn take(&mut self, now: Nanos) -> Option<Request> {
+        let intended = self.next(now).filter(|next| *next <= now)?;
+        let number = self.share.nth(self.nth);
+        self.nth += 1;
+        if let Some(open) = &mut self.open {
+            open.next = self.begin + open.schedule.next();
+        }
+        let measured = intended >= self.warm_up_end;
+        if measured {
+            self.left -= 1;
+        }
+        Some(Request { number, intended, started: now, measured })
+    }
+
+    /// Lets no further request become due.
+    pub(crate) fn stop(&mut self, now: Nanos) {
+        self.end = self.end.min(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_model::spec::Arrivals;
+    use prony_model::units::PerSecond;
+
+    const BEGIN: Nanos = Nanos::from_secs(100);
+
+    fn at(millis: u64) -> Nanos {
+        BEGIN + Nanos::from_millis(millis)
+    }
+
+    fn open(rate: f64, bound: Bound, warm_up: Nanos) -> Asked {
+        let pace = Loop::Open(Arrivals { rate: PerSecond::new(rate).unwrap(), poisson: false });
+        Asked { pace, bound, warm_up, ..Asked::of("http://a") }
+    }
+
+    #[test]
+    fn open_loop_follows_its_schedule_and_not_the_clock() {
+        let asked = open(100.0, Bound::Duration(Nanos::from_millis(50)), Nanos::from_millis(20));
+        let mut pace = Pace::new(&asked, Share::WHOLE, BEGIN);
+        assert_eq!(pace.take(BEGIN - Nanos::from_nanos(1)), None);
+        // All of it is late.
+        let taken: Vec<Request> = std::iter::from_fn(|| pace.take(at(1_000))).collect();
+        let expected: Vec<Request> = (0..7u64)
+            .map(|n| Request { number: n, intended: at(10 * n), started: at(1_000), measured: n >= 2 })
+            .collect();
+        assert_eq!(taken, expected);
+        assert_eq!(pace.next(at(1_000)), None);
+    }
+
+    #[test]
+    fn threads_share_numbers_and_starts() {
+        for bound in [Bound::Requests(7), Bound::Duration(Nanos::from_millis(70))] {
+            let asked = open(100.0, bound, Nanos::ZERO);
+            let mut all: Vec<Request> = (0..3)
+                .flat_map(|index| {
+                    let mut pace = Pace::new(&asked, Share { index, of: 3 }, BEGIN);
+                    std::iter::from_fn(move || pace.take(at(1_000))).collect::<Vec<_>>()
+                })
+                .collect();
+            all.sort_unstable_by_key(|request| request.number);
+            let numbers: Vec<(u64, Nanos)> = all.iter().map(|request| (request.number, request.intended)).collect();
+            assert_eq!(numbers, (0..7).map(|n| (n, at(10 * n))).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn closed_loop_is_due_until_its_bound() {
+        let asked = Asked { bound: Bound::Requests(2), warm_up: Nanos::from_millis(10), ..Asked::of("http://a") };
+        let mut pace = Pace::new(&asked, Share::WHOLE, BEGIN);
+        assert_eq!(pace.next(Nanos::ZERO), Some(BEGIN));
+        let measured: Vec<bool> = [0, 9, 10, 11].iter().map(|ms| pace.take(at(*ms)).unwrap().measured).collect();
+        assert_eq!((measured, pace.take(at(12))), (vec![false, false, true, true], None));
+        let asked = Asked { bound: Bound::Duration(Nanos::from_millis(10)), ..Asked::of("http://a") };
+        let mut pace = Pace::new(&asked, Share::WHOLE, BEGIN);
+        assert!(pace.take(at(9)).is_some() && pace.take(at(10)).is_none());
+    }
+
+    #[test]
+    fn stop_leaves_only_what_was_due_before() {
+        let asked = open(100.0, Bound::Requests(1_000), Nanos::ZERO);
+        let mut pace = Pace::new(&asked, Share::WHOLE, BEGIN);
+        pace.stop(at(25));
+        assert_eq!(std::iter::from_fn(|| pace.take(at(9_999))).count(), 3);
+    }
+}

@@ -1,0 +1,106 @@
+//! Remarks on a load: what makes its figures mean something else than they seem to.
+
+use std::fmt;
+
+use prony_model::number::{count, digits, percent_up_to};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Share of its processors above which the load generator may be the limit (METHOD 6).
+const BUSY: f64 = 0.8;
+
+/// A remark.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Remark {
+    /// The load generator, not the server, may be the limit.
+    GeneratorBusy {
+        /// CPU time of its threads as a share of that of their processors.
+        used: f64,
+        /// Time in which they waited for a processor, as a share of the same.
+        waited: f64,
+    },
+    /// All requests had the same body.
+    SameBody {
+        /// Requests of which bytes were sent.
+        requests: u64,
+    },
+    /// An open-loop rate was not sustained.
+    Saturated {
+        /// Requests a second by the schedule.
+        asked: f64,
+        /// Expected answers a second.
+        reached: f64,
+    },
+    /// The load was ended before its time.
+    Interrupted,
+}
+
+impl Remark {
+    /// Whether threads that used and waited so much of their processors may be the limit.
+    pub(crate) fn generator(used: f64, waited: f64) -> Option<Self> {
+        (used + waited > BUSY).then_some(Self::GeneratorBusy { used, waited })
+    }
+
+    /// What to do about it, where there is something to do.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::GeneratorBusy { waited, .. } if *waited > BUSY / 4.0 => {
+                Some("run the server on other processors than `prony load`, such as by `taskset`")
+            }
+            Self::GeneratorBusy { .. } => Some("use more threads (`--threads`), or a machine with more processors"),
+            Self::SameBody { .. } => Some("`{i}` in the body is replaced by the number of the request"),
+            Self::Saturated { .. } => Some("lower the rate, or permit more connections (`--connections`)"),
+            Self::Interrupted => None,
+        }
+    }
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::GeneratorBusy { used, waited } => {
+                let percent = |share| percent_up_to(share, 0);
+                write!(
+                    f,
+                    "the load generator, not the server, may be the limit: its threads used {} of their ",
+                    percent(*used)
+                )?;
+                write!(f, "processors and waited for one for {} of the time", percent(*waited))
+            }
+            Self::SameBody { requests } => {
+                write!(
+                    f,
+                    "{} had the same body: different ones may cost the server more, or less",
+                    count(*requests, "request")
+                )
+            }
+            Self::Saturated { asked, reached } => {
+                write!(f, "saturated: {} requests a second were asked for, ", digits(*asked))?;
+                write!(f, "{} a second got an expected answer", digits(*reached))
+            }
+            Self::Interrupted => f.write_str("interrupted: the figures are those of the requests up to then"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generator_is_suspected_above_four_fifths_of_its_processors() {
+        assert_eq!((Remark::generator(0.79, 0.0), Remark::generator(0.5, 0.3)), (None, None));
+        let busy = Remark::generator(0.95, 0.0).unwrap();
+        assert!(
+            busy.to_string().contains("used 95 % of their processors") && busy.hint().unwrap().contains("--threads")
+        );
+        let waited = Remark::generator(0.5, 0.45).unwrap();
+        assert!(waited.hint().unwrap().contains("taskset"));
+    }
+
+    #[test]
+    fn remarks_count_in_words() {
+        assert!(Remark::SameBody { requests: 5 }.to_string().starts_with("5 requests had the same body:"));
+    }
+}

@@ -1,0 +1,318 @@
+//! The figures of a load, with their reasons where they are missing.
+
+use std::collections::BTreeMap;
+
+use prony_model::latency::Recorder;
+use prony_model::outcome::Outcome;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{HistogramRecord, LatencyKind};
+use prony_model::units::{Bytes, Nanos, PerSecond};
+use prony_workload::is_saturated;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::asked::Loop;
+use crate::load::Load;
+use crate::ran::Ran;
+use crate::remark::Remark;
+use crate::tally::{Failure, Tally};
+
+/// A shorter load says nothing about how busy its generator is: much of it is the begin.
+const SHORTEST: Nanos = Nanos::from_millis(100);
+
+/// What a load gave. Requests of the warm-up are in [`Report::warm_up_ok`] and [`Report::warm_up_failed`] only.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Report {
+    /// The URL.
+    pub url: String,
+    /// The method.
+    pub method: String,
+    /// Connections at most.
+    pub connections: u32,
+    /// The rate of an open loop by its schedule, requests a second; absent in a closed loop.
+    pub asked_rate: Option<PerSecond>,
+    /// The seed of random arrivals, where arrivals are random.
+    pub seed: Option<u64>,
+    /// `ok`, `failed` where a request failed, `saturated` where a rate was not sustained.
+    pub outcome: Outcome,
+    /// Whether it was ended before its time.
+    pub interrupted: bool,
+    /// Requests of the warm-up with an expected answer.
+    pub warm_up_ok: u64,
+    /// Requests of the warm-up that failed.
+    pub warm_up_failed: u64,
+    /// The time in which these requests started, nanoseconds; bounded by requests, the time until the last answer.
+    pub window: Nanos,
+    /// Requests; each is in `ok` or in one count of `errors`.
+    pub requests: u64,
+    /// Requests with an expected answer.
+    pub ok: u64,
+    /// The other requests.
+    pub errors: Errors,
+    /// Causes of errors in words, with their counts.
+    pub causes: BTreeMap<String, u64>,
+    /// Whole answers by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Expected answers a second, of those that came within the window.
+    pub rate: Reading<f64>,
+    /// Closed loop: from the start of a request. Open loop: from its intended start.
+    pub latency: Latency,
+    /// Open loop: from the real start of a request.
+    pub actual_latency: Option<Latency>,
+    /// Open loop: from the intended to the real start of a request.
+    pub lag: Option<Latency>,
+    /// From the real start of a request to the first byte of its answer.
+    pub first_byte: Latency,
+    /// Time to open a connection, TLS handshake included.
+    pub connect: Latency,
+    /// What was sent.
+    pub sent: Sent,
+    /// Bytes of answers, heads included; without TLS's own.
+    pub received: Bytes,
+    /// What the load generator itself used.
+    pub generator: Generator,
+    /// What to heed.
+    pub remarks: Vec<Remark>,
+    /// The latencies, as HdrHistogram.
+    pub histograms: Vec<HistogramRecord>,
+}
+
+/// Requests without an expected answer, by what they ended in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Errors {
+    /// A whole answer with a status that is not expected.
+    pub status: u64,
+    /// The server did not accept the connection.
+    pub refused: u64,
+    /// The connection was reset, or broke in another way.
+    pub reset: u64,
+    /// The server closed the connection before a whole answer.
+    pub closed: u64,
+    /// The bytes that came are no answer.
+    pub malformed: u64,
+    /// No whole answer within the timeout.
+    pub timeout: u64,
+    /// TLS failed.
+    pub tls: u64,
+    /// This machine had no socket or port for the connection.
+    pub no_socket: u64,
+    /// Under way when the load was ended.
+    pub unfinished: u64,
+    /// Open loop: not started within the timeout, or before the load was ended.
+    pub not_started: u64,
+}
+
+impl Errors {
+    fn of(tally: &Tally) -> Self {
+        let mut errors = Self::default();
+        for (failure, count) in &tally.failures {
+            *errors.count_mut(*failure) += count;
+        }
+        errors
+    }
+
+    fn count_mut(&mut self, failure: Failure) -> &mut u64 {
+        match failure {
+            Failure::Status => &mut self.status,
+            Failure::Refused => &mut self.refused,
+            Failure::Reset => &mut self.reset,
+            Failure::Closed => &mut self.closed,
+            Failure::Malformed => &mut self.malformed,
+            Failure::Timeout => &mut self.timeout,
+            Failure::Tls => &mut self.tls,
+            Failure::NoSocket => &mut self.no_socket,
+            Failure::Unfinished => &mut self.unfinished,
+            Failure::NotStarted => &mut self.not_started,
+        }
+    }
+
+    /// The requests that ended so.
+    pub fn count(&self, failure: Failure) -> u64 {
+        let mut copy = *self;
+        *copy.count_mut(failure)
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        Failure::ALL.iter().map(|failure| self.count(*failure)).sum()
+    }
+}
+
+/// A distribution of times, nanoseconds. Failed requests count as infinite, and a percentile needs ten requests beyond it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Latency {
+    /// What it is measured from, where it is a latency.
+    pub kind: Option<LatencyKind>,
+    /// Successful requests in it.
+    pub samples: u64,
+    /// Median.
+    pub p50: Reading<f64>,
+    /// 90th percentile.
+    pub p90: Reading<f64>,
+    /// 95th percentile.
+    pub p95: Reading<f64>,
+    /// 99th percentile.
+    pub p99: Reading<f64>,
+    /// 99.9th percentile.
+    pub p999: Reading<f64>,
+    /// The longest.
+    pub max: Reading<f64>,
+}
+
+impl Latency {
+    fn of(recorder: &Recorder, kind: Option<LatencyKind>) -> Self {
+        let [p50, p90, p95, p99, p999, max] = recorder.metrics().map(|(_, reading)| reading);
+        Self { kind, samples: recorder.succeeded(), p50, p90, p95, p99, p999, max }
+    }
+}
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Sent {
+    /// Bytes of requests; without TLS's own.
+    pub bytes: Bytes,
+    /// Requests of which bytes were sent.
+    pub requests: u64,
+    /// Distinct paths of these.
+    pub distinct_paths: u64,
+    /// Distinct bodies of these; absent where requests have no body.
+    pub distinct_bodies: Option<u64>,
+}
+
+/// What the load generator itself used, between the end of the warm-up and the start of the last request.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Generator {
+    /// Threads.
+    pub threads: u32,
+    /// Processors that they may run on.
+    pub processors: u64,
+    /// CPU time of the threads, nanoseconds.
+    pub cpu: Nanos,
+    /// CPU time as a share of that of as many processors as there are threads, or of all there are.
+    pub share: Reading<f64>,
+    /// Time in which threads were ready to run and had no processor, as a share of the same.
+    pub waited: Reading<f64>,
+}
+
+impl Report {
+    pub(crate) fn new(load: &Load, ran: &Ran) -> Self {
+        let (asked, tally) = (load.asked(), &ran.tally);
+        let arrivals = match asked.pace {
+            Loop::Open(arrivals) => Some(arrivals),
+            Loop::Closed => None,
+        };
+        let errors = Errors::of(tally);
+        let rate = if ran.window > Nanos::ZERO {
+            Reading::Measured(tally.ok_in_window as f64 / ran.window.as_secs_f64())
+        } else {
+            Reading::Missing(Why::NotReached)
+        };
+        let outcome = match (is_saturated_by(ran), errors.total()) {
+            (true, _) => Outcome::Saturated,
+            (false, 0) => Outcome::Ok,
+            (false, _) => Outcome::Failed { code: None },
+        };
+        let kind = if arrivals.is_some() { LatencyKind::Intended } else { LatencyKind::Service };
+        let open = tally.open.as_ref();
+        let mut report = Self {
+            url: load.url().to_owned(),
+            method: load.method().to_owned(),
+            connections: asked.connections,
+            asked_rate: arrivals.map(|arrivals| arrivals.rate),
+            seed: arrivals.filter(|arrivals| arrivals.poisson).map(|_| asked.seed),
+            outcome,
+            interrupted: ran.interrupted,
+            warm_up_ok: tally.warm_up.ok,
+            warm_up_failed: tally.warm_up.failed,
+            window: ran.window,
+            requests: tally.ok + tally.failed_requests(),
+            ok: tally.ok,
+            errors,
+            causes: causes(tally),
+            statuses: (0..).zip(&tally.statuses).filter(|(_, n)| **n > 0).map(|(status, n)| (status, *n)).collect(),
+            rate,
+            latency: Latency::of(&tally.latency, Some(kind)),
+            actual_latency: open.map(|open| Latency::of(&open.actual, Some(LatencyKind::Actual))),
+            lag: open.map(|open| Latency::of(&open.lag, None)),
+            first_byte: Latency::of(&tally.first_byte, None),
+            connect: Latency::of(&tally.connect, None),
+            sent: sent(load, tally),
+            received: Bytes::from_bytes(tally.received_bytes),
+            generator: generator(asked.threads, ran),
+            remarks: Vec::new(),
+            histograms: histograms(tally, kind),
+        };
+        report.remarks = report.find_remarks();
+        report
+    }
+
+    fn find_remarks(&self) -> Vec<Remark> {
+        let Sent { requests, distinct_bodies, .. } = self.sent;
+        let has_same_body = distinct_bodies.is_some_and(|bodies| bodies < requests);
+        let saturated = self.asked_rate.filter(|_| self.outcome == Outcome::Saturated);
+        let number = |reading: &Reading<f64>| reading.measured().copied().unwrap_or_default();
+        let Generator { share, waited, .. } = &self.generator;
+        [
+            self.interrupted.then_some(Remark::Interrupted),
+            saturated.map(|asked| Remark::Saturated { asked: asked.get(), reached: number(&self.rate) }),
+            Remark::generator(number(share), number(waited)).filter(|_| self.window >= SHORTEST),
+            has_same_body.then_some(Remark::SameBody { requests }),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+/// Whether the rate of an open loop was not sustained.
+fn is_saturated_by(ran: &Ran) -> bool {
+    let last = ran.tally.open.as_ref().and_then(|open| open.last);
+    let not_started = ran.tally.failures.get(&Failure::NotStarted).copied().unwrap_or_default();
+    let started = ran.tally.ok + ran.tally.failed_requests() - not_started;
+    last.is_some_and(|(lag, intended)| is_saturated(lag, intended.since(ran.begin), not_started, started))
+}
+
+fn causes(tally: &Tally) -> BTreeMap<String, u64> {
+    let mut causes = BTreeMap::new();
+    for ((_, cause), count) in &tally.causes {
+        *causes.entry(cause.clone()).or_default() += count;
+    }
+    causes
+}
+
+fn sent(load: &Load, tally: &Tally) -> Sent {
+    let requests = tally.sent_requests;
+    let distinct = |own: bool| if own { requests } else { requests.min(1) };
+    Sent {
+        bytes: Bytes::from_bytes(tally.sent_bytes),
+        requests,
+        distinct_paths: distinct(load.template().has_own_paths()),
+        distinct_bodies: load.template().has_own_bodies().map(distinct),
+    }
+}
+
+fn generator(threads: u32, ran: &Ran) -> Generator {
+    let usage = ran.usage;
+    let processors = ran.processors as u64;
+    let available = usage.wall.as_secs_f64() * u64::from(threads).min(processors) as f64;
+    let share = |time: Nanos| match available {
+        available if available > 0.0 => Reading::Measured(time.as_secs_f64() / available),
+        _ => Reading::Missing(Why::NotReached),
+    };
+    let waited = usage.waited.map(share);
+    let not_counted = || Reading::not_supported("the kernel does not count it (`CONFIG_SCHED_INFO`)");
+    Generator {
+        threads,
+        processors,
+        cpu: usage.cpu,
+        share: share(usage.cpu),
+        waited: waited.unwrap_or_else(not_counted),
+    }
+}
+
+/// Encoding fails only beyond counts that no load reaches.
+fn histograms(tally: &Tally, kind: LatencyKind) -> Vec<HistogramRecord> {
+    let actual = tally.open.as_ref().map(|open| (&open.actual, LatencyKind::Actual));
+    let recorders = [(&tally.latency, kind)].into_iter().chain(actual);
+    recorders.filter_map(|(recorder, kind)| recorder.to_record("request", kind).ok()).collect()
+}

@@ -1,0 +1,100 @@
+//! Runs a load: one thread for each event loop.
+
+use std::num::NonZeroUsize;
+use std::thread;
+
+use prony_model::units::Nanos;
+use prony_workload::Share;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::asked::Bound;
+use crate::clock::monotonic;
+use crate::control::Control;
+use crate::destination::Destination;
+use crate::error::Error;
+use crate::event_loop::{Done, EventLoop, Job};
+use crate::load::Load;
+use crate::pace::Pace;
+use crate::ran::{Ran, Usage};
+use crate::report::Report;
+use crate::tally::Tally;
+use crate::tls::Tls;
+
+/// Threads have so long to start before the first request is due.
+const START: Nanos = Nanos::from_millis(10);
+
+/// Files that a process has open beside its connections.
+const OTHER_FILES: u64 = 256;
+
+/// Runs a load and waits until each of its requests has ended.
+///
+/// # Errors
+/// Where certificates cannot be used, or the system refuses what a thread needs.
+pub fn run(load: &Load, destination: Destination, control: &Control) -> Result<Report, Error> {
+    let tls = Tls::of(load)?;
+    let asked = load.asked();
+    permit_sockets(asked.connections)?;
+    let begin = monotonic() + START;
+    let job = |index| Job {
+        load,
+        destination,
+        tls: tls.as_ref(),
+        control,
+        index,
+        connections: Share { index, of: asked.threads }.count(u64::from(asked.connections)) as u32,
+    };
+    let pace = |index| Pace::new(asked, Share { index, of: asked.threads }, begin);
+    let done = thread::scope(|scope| {
+        let spawn = |index| {
+            let (job, pace) = (job(index), pace(index));
+            thread::Builder::new()
+                .name(format!("load {index}"))
+                .spawn_scoped(scope, move || {
+                    let done = EventLoop::new(job, pace).and_then(EventLoop::run);
+                    // The other threads would go on for nothing.
+                    done.inspect_err(|_| job.control.stop())
+                })
+                .map_err(|source| Error::Setup { doing: "start a thread", source })
+        };
+        let threads: Result<Vec<_>, Error> = (0..asked.threads).map(spawn).collect();
+        let threads = threads.inspect_err(|_| control.stop())?;
+        threads.into_iter().map(|thread| thread.join().map_err(|_| Error::Panic)?).collect::<Result<Vec<Done>, Error>>()
+    })?;
+    Ok(Report::new(load, &together(load, begin, done)))
+}
+
+/// Raises the process's limit of open files where it is too low: many systems begin with 1024.
+fn permit_sockets(connections: u32) -> Result<(), Error> {
+    let needed = u64::from(connections) + OTHER_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if let Some(limit) = limit.maximum.filter(|maximum| *maximum < needed) {
+        return Err(Error::OpenFiles { connections, limit });
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), ..limit })
+        .map_err(|errno| Error::Setup { doing: "raise the limit of open files", source: errno.into() })
+}
+
+/// The accounts of all threads.
+fn together(load: &Load, begin: Nanos, done: Vec<Done>) -> Ran {
+    let mut tally = Tally::new(load.is_open());
+    let mut usage = Usage { waited: Some(Nanos::ZERO), ..Usage::default() };
+    let mut stopped: Option<Nanos> = None;
+    for thread in done {
+        tally.merge(thread.tally);
+        usage.wall = usage.wall.max(thread.usage.wall);
+        usage.cpu += thread.usage.cpu;
+        usage.waited = usage.waited.zip(thread.usage.waited).map(|(sum, waited)| sum + waited);
+        stopped = stopped.max(thread.stopped);
+    }
+    let measured_since = begin + load.asked().warm_up;
+    let end = match (stopped, load.asked().bound) {
+        (Some(stopped), _) => stopped,
+        (None, Bound::Duration(duration)) => measured_since + duration,
+        (None, Bound::Requests(_)) => tally.last_answer.unwrap_or_else(monotonic),
+    };
+    let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    Ran { tally, usage, window: end.since(measured_since), interrupted: stopped.is_some(), begin, processors }
+}

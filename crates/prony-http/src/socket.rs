@@ -1,0 +1,180 @@
+//! A connection's socket, plain or with TLS. No call waits.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use rustls::ClientConnection;
+
+use crate::tls::Tls;
+
+/// A socket.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    stream: TcpStream,
+    tls: Option<Box<ClientConnection>>,
+}
+
+/// Why a connection cannot be used any more.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    Io(io::Error),
+    Tls(rustls::Error),
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// What one attempt to receive gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// Bytes, and there may be more now.
+    More,
+    /// All bytes that are there now, or none.
+    All,
+    /// The server closed the connection.
+    End,
+}
+
+/// Why no connection was begun.
+pub(crate) enum NotBegun {
+    /// This machine has no socket or no port for it.
+    NoSocket(io::Error),
+    /// The server refused it at once.
+    Refused(io::Error),
+    Tls(rustls::Error),
+}
+
+impl Socket {
+    /// Begins to connect.
+    pub(crate) fn connect(address: SocketAddr, tls: Option<&Tls>) -> Result<Self, NotBegun> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family, SocketType::STREAM, flags, None).map_err(|e| NotBegun::NoSocket(e.into()))?;
+        match connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(errno @ (Errno::ADDRNOTAVAIL | Errno::AGAIN | Errno::NOBUFS)) => {
+                return Err(NotBegun::NoSocket(errno.into()));
+            }
+            Err(errno) => return Err(NotBegun::Refused(errno.into())),
+        }
+        let stream = TcpStream::from(socket);
+        stream.set_nodelay(true).map_err(NotBegun::NoSocket)?;
+        let tls = tls.map(Tls::connection).transpose().map_err(NotBegun::Tls)?.map(Box::new);
+        Ok(Self { stream, tls })
+    }
+
+    /// The error of the connection, read once.
+    pub(crate) fn error(&self) -> io::Result<()> {
+        self.stream.take_error()?.map_or(Ok(()), Err)
+    }
+
+    /// Continues the handshake of TLS; whether the connection can be used.
+    pub(crate) fn handshake(&mut self) -> Result<bool, Broken> {
+        let Some(tls) = &mut self.tls else { return Ok(true) };
+        loop {
+            write(&self.stream, tls)?;
+            if !tls.is_handshaking() {
+                return Ok(true);
+            }
+            match tls.read_tls(&mut &self.stream) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
+                Ok(_) => tls.process_new_packets().map(|_| ()).map_err(|error| {
+                    // The alert that names the fault.
+                    let _ = write(&self.stream, tls);
+                    Broken::Tls(error)
+                })?,
+                Err(error) if waits(&error) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Sends some of the bytes; how many were taken, 0 where none can be taken now.
+    #[inline]
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
+        let Some(tls) = &mut self.tls else {
+            return match (&self.stream).write(bytes) {
+                Err(error) if waits(&error) => Ok(0),
+                sent => Ok(sent?),
+            };
+        };
+        // What was taken before goes first, so that rustls has room.
+        write(&self.stream, tls)?;
+        let taken = tls.writer().write(bytes)?;
+        write(&self.stream, tls)?;
+        Ok(taken)
+    }
+
+    /// Whether bytes that were taken are not sent yet.
+    #[inline]
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Sends what was taken before.
+    pub(crate) fn flush(&mut self) -> Result<(), Broken> {
+        self.tls.as_mut().map_or(Ok(()), |tls| write(&self.stream, tls))
+    }
+
+    /// Receives once, and gives all bytes of it to `take`.
+    #[inline]
+    pub(crate) fn receive(&mut self, buffer: &mut [u8], mut take: impl FnMut(&[u8])) -> Result<Received, Broken> {
+        let Some(tls) = &mut self.tls else {
+            return match (&self.stream).read(buffer) {
+                Ok(0) => Ok(Received::End),
+                Ok(count) => {
+                    take(&buffer[..count]);
+                    Ok(if count == buffer.len() { Received::More } else { Received::All })
+                }
+                Err(error) if waits(&error) => Ok(Received::All),
+                Err(error) => Err(error.into()),
+            };
+        };
+        let read = match tls.read_tls(&mut &self.stream) {
+            Err(error) if waits(&error) => return Ok(Received::All),
+            read => read?,
+        };
+        let processed = tls.process_new_packets().map_err(Broken::Tls);
+        // Bytes before a fault are valid.
+        let is_closed = loop {
+            match tls.reader().read(buffer) {
+                Ok(0) => break true,
+                Ok(count) => take(&buffer[..count]),
+                Err(error) if waits(&error) => break false,
+                // Closed without TLS's closing message, as many servers do; the length of the body says whether it is whole.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => break true,
+                Err(error) => return Err(error.into()),
+            }
+        };
+        processed?;
+        Ok(if read == 0 || is_closed { Received::End } else { Received::More })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// Sends what rustls has, as far as the socket takes it.
+fn write(mut stream: &TcpStream, tls: &mut ClientConnection) -> Result<(), Broken> {
+    while tls.wants_write() {
+        match tls.write_tls(&mut stream) {
+            Err(error) if waits(&error) => return Ok(()),
+            sent => sent?,
+        };
+    }
+    Ok(())
+}
+
+/// Whether a call would have waited.
+fn waits(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

@@ -1,0 +1,9 @@
+//! The integration tests of this crate, in one binary.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may do what tests may")]
+
+mod encrypted;
+mod exchanges;
+mod faults;
+mod open_loop;
+mod server;

@@ -1,0 +1,261 @@
+//! `prony load`: sends HTTP requests to one server and prints how it answered.
+
+use std::num::ParseIntError;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use prony_http::{Asked, Bound, Control, Destination, Load, Loop, Report, Trust};
+use prony_model::error::message;
+use prony_model::number::count;
+use prony_model::outcome::Outcome;
+use prony_model::spec::Arrivals;
+use prony_model::units::{Nanos, PerSecond, QuantityError, parse_rate, parse_span, parse_time};
+use prony_os::clock::monotonic;
+use prony_os::interrupt::Interrupt;
+use prony_report::screen::{self, Screen};
+
+use super::{Answer, Output};
+use crate::error::Error;
+use crate::progress::{Manner, Terminal};
+
+mod table;
+
+/// What to send, how often, and what to print.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  prony load http://localhost:8080/       # 10 connections, as fast as it answers, for 10 s
+  prony load http://localhost:8080/ -c 50 -d '30 s' --warmup '5 s'
+  prony load http://localhost:8080/ --rate 2000 --arrivals poisson
+  prony load http://localhost:8080/items/{i} -n 10000 -m PUT --body '{\"n\":{i}}'
+  prony load https://localhost:8443/ --cacert ca.pem --json
+
+Without `--rate`, each connection sends its next request when the answer to the one before is
+there (closed loop), and latency is service time. With `--rate`, a schedule says when requests
+start, whatever the server does (open loop), and latency runs from the intended start.
+docs/load.md describes all figures.
+Exit code 1: a request failed, the rate was not sustained, or the load was interrupted.")]
+pub struct Arguments {
+    /// URL of the server, such as http://localhost:8080/items/{i}; `{i}` is replaced by the number of the request, from 0
+    #[arg(value_name = "URL")]
+    url: String,
+    /// Connections: in an open loop at most so many, opened when they are needed [default: 10; with --rate 100]
+    #[arg(short, long, value_name = "N")]
+    connections: Option<u32>,
+    /// Threads of the load generator
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    threads: u32,
+    /// Start so many requests a second, such as 2000 or 500/min
+    #[arg(short = 'R', long, value_name = "RATE", value_parser = rate)]
+    rate: Option<PerSecond>,
+    /// Gaps between starts: equal, or random as those of independent users are
+    #[arg(long, value_enum, default_value_t = ArrivalKind::Constant, requires = "rate")]
+    arrivals: ArrivalKind,
+    /// Seed of random gaps
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Stop after so many requests
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
+    requests: Option<u64>,
+    /// Stop after this time, such as '30 s' [default: 10 s, unless --requests is given]
+    #[arg(short, long, value_name = "TIME", value_parser = span)]
+    duration: Option<Nanos>,
+    /// Send requests for this time before, such as '5 s': they are in no figure
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0 s")]
+    warmup: Nanos,
+    /// Method [default: GET; with --body POST]
+    #[arg(short, long, value_name = "METHOD")]
+    method: Option<String>,
+    /// Header field, such as 'Content-Type: application/json'; repeatable
+    #[arg(short = 'H', long = "header", value_name = "FIELD")]
+    headers: Vec<String>,
+    /// Body: a text, or @FILE for the content of a file; `{i}` in it is replaced by the number of the request
+    #[arg(short, long, value_name = "TEXT|@FILE")]
+    body: Option<String>,
+    /// Give a request up so long after its (intended) start
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10 s")]
+    timeout: Nanos,
+    /// Statuses that are no errors, such as 200,404 [default: 200 to 399]; redirects are not followed
+    #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = status)]
+    expect: Vec<u16>,
+    /// Accept certificates of the authorities in this file (PEM) instead of those of the system
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    cacert: Option<PathBuf>,
+    /// Accept any certificate
+    #[arg(long)]
+    insecure: bool,
+    /// Permit a server on another machine: load only servers that are yours
+    #[arg(short, long)]
+    yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ArrivalKind {
+    Constant,
+    Poisson,
+}
+
+/// Connections where none are asked for.
+const CONNECTIONS: u32 = 10;
+/// The same in an open loop, in which slow answers need more of them.
+const OPEN_CONNECTIONS: u32 = 100;
+/// How often the progress is shown, and an interrupt noticed.
+const REFRESH: Duration = Duration::from_millis(100);
+
+fn worded(error: &QuantityError, example: &str) -> String {
+    format!("{error}; {example}")
+}
+
+fn rate(text: &str) -> Result<PerSecond, String> {
+    parse_rate(text).map_err(|error| worded(&error, "write it as 2000 or '500/min'"))
+}
+
+fn span(text: &str) -> Result<Nanos, String> {
+    parse_span(text).map_err(|error| worded(&error, "write it as '10 s' or '500 ms'"))
+}
+
+fn time(text: &str) -> Result<Nanos, String> {
+    parse_time(text).map_err(|error| worded(&error, "write it as '5 s' or '500 ms'"))
+}
+
+fn status(text: &str) -> Result<u16, ParseIntError> {
+    text.trim().parse()
+}
+
+/// Sends the requests and prints the figures.
+///
+/// # Errors
+/// Faults in the arguments, a server that cannot be reached or is on another machine, and output that cannot be written.
+pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    let load = Load::check(asked(arguments)?).map_err(|faults| {
+        let text = |fault: prony_http::Fault| format!("error: {}\nhint: {}\n", fault.message, fault.hint);
+        Error::Worded { text: faults.into_iter().map(text).collect() }
+    })?;
+    let destination = Destination::find(&load)?;
+    let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
+    let report = observed(&load, destination, &interrupt, arguments.quiet)?;
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&report);
+        let text = text.map_err(|source| Error::Json { what: "the figures of the load", source })?;
+        output.print_data(&format!("{text}\n"))?;
+    } else {
+        table::print(&report, output)?;
+    }
+    // Where JSON is printed too, remarks are for whoever is at the terminal.
+    if arguments.json && !arguments.quiet {
+        let _ = Screen::messages().text(&table::remarks(&report));
+    }
+    Ok(if report.outcome == Outcome::Ok && !report.interrupted { Answer::Yes } else { Answer::No })
+}
+
+fn asked(arguments: &Arguments) -> Result<Asked, Error> {
+    let pace = match arguments.rate {
+        None => Loop::Closed,
+        Some(rate) => Loop::Open(Arrivals { rate, poisson: arguments.arrivals == ArrivalKind::Poisson }),
+    };
+    let usual = if pace == Loop::Closed { CONNECTIONS } else { OPEN_CONNECTIONS };
+    let usual = usual.max(arguments.threads);
+    let defaults = Asked::of(&arguments.url);
+    let bound = match (arguments.requests, arguments.duration) {
+        (Some(requests), _) => Bound::Requests(requests),
+        (None, Some(duration)) => Bound::Duration(duration),
+        (None, None) => defaults.bound,
+    };
+    let trust = match (&arguments.cacert, arguments.insecure) {
+        (Some(file), _) => Trust::File(file.clone()),
+        (None, true) => Trust::Anything,
+        (None, false) => Trust::System,
+    };
+    Ok(Asked {
+        method: arguments.method.clone(),
+        headers: arguments.headers.clone(),
+        body: arguments.body.as_deref().map(body).transpose()?,
+        connections: arguments.connections.unwrap_or(usual),
+        threads: arguments.threads,
+        pace,
+        bound,
+        warm_up: arguments.warmup,
+        timeout: arguments.timeout,
+        expect: arguments.expect.clone(),
+        trust,
+        seed: arguments.seed,
+        other_machines: arguments.yes,
+        ..defaults
+    })
+}
+
+/// The bytes of a body: the text itself, or the content of a file.
+fn body(text: &str) -> Result<Vec<u8>, Error> {
+    match text.strip_prefix('@') {
+        None => Ok(text.as_bytes().to_vec()),
+        Some(path) => std::fs::read(path).map_err(|source| Error::ReadFile { path: PathBuf::from(path), source }),
+    }
+}
+
+/// Runs the load while its progress is shown, until it ends or the user ends it.
+fn observed(load: &Load, destination: Destination, interrupt: &Interrupt, quiet: bool) -> Result<Report, Error> {
+    let control = Control::new(load.asked().threads);
+    let live = screen::shows_messages();
+    let manner = Manner { live, quiet, width: screen::columns(), every: Duration::ZERO };
+    let mut terminal = Terminal::new(Screen::messages(), manner);
+    let begin = monotonic();
+    let (send, receive) = mpsc::channel();
+    let report = thread::scope(|scope| {
+        let control = &control;
+        scope.spawn(move || {
+            // The receiver waits as long as this thread runs.
+            let _ = send.send(prony_http::run(load, destination, control));
+        });
+        loop {
+            match receive.recv_timeout(REFRESH) {
+                Ok(report) => return report,
+                Err(RecvTimeoutError::Disconnected) => return Err(prony_http::Error::Panic),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if interrupt.asked() {
+                control.stop();
+            }
+            terminal.passing(&progress(load, control, monotonic().since(begin), interrupt.asked()));
+        }
+    });
+    terminal.clear();
+    Ok(report?)
+}
+
+/// How far the load is, in one line.
+fn progress(load: &Load, control: &Control, passed: Nanos, is_asked_to_stop: bool) -> String {
+    let asked = load.asked();
+    let now = control.progress();
+    let of = match asked.bound {
+        Bound::Requests(requests) => format!("{} of {}", now.ok + now.failed, count(requests, "request")),
+        Bound::Duration(duration) => {
+            let whole = asked.warm_up + duration;
+            format!(
+                "{:.0} of {:.0} s, {}",
+                passed.min(whole).as_secs_f64(),
+                whole.as_secs_f64(),
+                count(now.ok, "answer")
+            )
+        }
+    };
+    let is_over = matches!(asked.bound, Bound::Duration(duration) if passed > asked.warm_up + duration);
+    let phase = match (is_asked_to_stop || is_over, passed < asked.warm_up) {
+        (true, _) => ", waiting for the last answers",
+        (false, true) => ", warm-up",
+        (false, false) => "",
+    };
+    format!("{of}, {}, {} running{phase}", count(now.failed, "error"), now.running)
+}
+
+impl From<prony_http::Error> for Error {
+    fn from(error: prony_http::Error) -> Self {
+        Self::Worded { text: message(&error, error.hint()) }
+    }
+}

@@ -1,0 +1,144 @@
+//! The figures of a load as a table, and its remarks.
+
+use prony_http::{Failure, Latency, Report};
+use prony_model::number::{amount, count, digits, percent_up_to, quantity};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::LatencyKind;
+use prony_model::units::Unit;
+use prony_report::shown;
+
+use super::super::Output;
+use crate::error::Error;
+
+/// Prints what the load was, the tables and the remarks.
+pub(super) fn print(report: &Report, output: &mut Output<'_>) -> Result<(), Error> {
+    output.print(&format!("{}\n", head(report)))?;
+    // Headings without text are an empty line.
+    output.table(&["", ""], &counts(report))?;
+    output.print("\n")?;
+    output.table(&["", "p50", "p90", "p99", "p99.9", "max", "samples"], &times(report))?;
+    let notes = notes(report) + &remarks(report);
+    if !notes.is_empty() {
+        output.print(&format!("\n{notes}"))?;
+    }
+    Ok(())
+}
+
+fn head(report: &Report) -> String {
+    let Report { method, url, connections, window, .. } = report;
+    let how = match (report.asked_rate, report.seed) {
+        (None, _) => format!("closed loop, {}", count(*connections, "connection")),
+        (Some(rate), seed) => {
+            let arrivals = seed.map_or("constant".to_owned(), |seed| format!("poisson, seed {seed}"));
+            let most = count(*connections, "connection");
+            format!("open loop, {} requests a second ({arrivals}), {most} at most", digits(rate.get()))
+        }
+    };
+    format!("{method} {url}: {how}, {window}")
+}
+
+/// The errors by kind, those that there are.
+fn errors(report: &Report) -> impl Iterator<Item = (String, u64)> {
+    let name = |failure| match failure {
+        Failure::Status => "unexpected status",
+        Failure::Refused => "connection refused",
+        Failure::Reset => "connection reset",
+        Failure::Closed => "closed before a whole answer",
+        Failure::Malformed => "malformed answer",
+        Failure::Timeout => "timeout",
+        Failure::Tls => "TLS failure",
+        Failure::NoSocket => "no socket on this machine",
+        Failure::Unfinished => "unfinished at the end",
+        Failure::NotStarted => "not started in time",
+    };
+    let counted = Failure::ALL.into_iter().map(move |failure| (name(failure).to_owned(), report.errors.count(failure)));
+    counted.filter(|(_, count)| *count > 0)
+}
+
+fn counts(report: &Report) -> Vec<Vec<String>> {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let share = |n: u64| percent_up_to(n as f64 / report.requests.max(1) as f64, 2);
+    let mut rows = vec![
+        row("requests", report.requests.to_string()),
+        row("ok", report.ok.to_string()),
+        row("errors", format!("{} ({})", report.errors.total(), share(report.errors.total()))),
+    ];
+    rows.extend(errors(report).map(|(name, count)| row(&format!("  {name}"), count.to_string())));
+    let statuses: Vec<String> = report.statuses.iter().map(|(status, n)| format!("{status}: {n}")).collect();
+    if !statuses.is_empty() {
+        rows.push(row("statuses", statuses.join(", ")));
+    }
+    if report.warm_up_ok + report.warm_up_failed > 0 {
+        let warm_up = format!("{} ok, {}", report.warm_up_ok, count(report.warm_up_failed, "error"));
+        rows.push(row("warm-up, in no other figure", warm_up));
+    }
+    rows.push(row("rate of ok answers", shown(&report.rate, |rate| quantity(*rate, Unit::PerSecond))));
+    let sent = &report.sent;
+    let bodies = sent.distinct_bodies.map(|n| format!(", distinct bodies: {n}")).unwrap_or_default();
+    rows.push(row("distinct paths", format!("{}{bodies}", sent.distinct_paths)));
+    let bytes = [sent.bytes, report.received].map(|bytes| amount(bytes.as_bytes() as f64));
+    rows.push(row("sent, received", bytes.join(", ")));
+    rows.push(row("generator CPU", generator(report)));
+    rows
+}
+
+fn generator(report: &Report) -> String {
+    let generator = &report.generator;
+    let share = |reading: &Reading<f64>| shown(reading, |share| percent_up_to(*share, 1));
+    let threads = count(generator.threads, "thread");
+    format!("{} ({threads}), {} waiting for a processor", share(&generator.share), share(&generator.waited))
+}
+
+fn times(report: &Report) -> Vec<Vec<String>> {
+    let latency = match report.latency.kind {
+        Some(LatencyKind::Intended) => "latency from the intended start",
+        _ => "latency (service time)",
+    };
+    let rows = [
+        (latency, Some(&report.latency)),
+        ("latency from the real start", report.actual_latency.as_ref()),
+        ("start behind schedule", report.lag.as_ref()),
+        ("time to first byte", Some(&report.first_byte)),
+        ("time to connect", Some(&report.connect)),
+    ];
+    rows.into_iter().filter_map(|(name, times)| Some(time_row(name, times?))).collect()
+}
+
+fn time_row(name: &str, times: &Latency) -> Vec<String> {
+    let cell = |reading: &Reading<f64>| match reading {
+        Reading::Measured(nanos) => quantity(*nanos, Unit::Nanos),
+        Reading::Missing(_) => "-".to_owned(),
+    };
+    let Latency { p50, p90, p99, p999, max, samples, .. } = times;
+    let cells = [p50, p90, p99, p999, max].map(cell);
+    [name.to_owned()].into_iter().chain(cells).chain([samples.to_string()]).collect()
+}
+
+/// Why cells of the latency are empty, and what errors were caused by.
+fn notes(report: &Report) -> String {
+    let Latency { p50, p90, p99, p999, max, .. } = &report.latency;
+    let named = [("p50", p50), ("p90", p90), ("p99", p99), ("p99.9", p999), ("max", max)];
+    let missing: Vec<(&str, &Why)> = named
+        .into_iter()
+        .filter_map(|(name, reading)| match reading {
+            Reading::Missing(why) => Some((name, why)),
+            Reading::Measured(_) => None,
+        })
+        .collect();
+    // The lowest that is missing says why: those above it need more still.
+    let missing = missing.first().map(|(_, why)| {
+        let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
+        format!("note: no {} of the latency: {why}\n", names.join(", "))
+    });
+    let causes = report.causes.iter().map(|(cause, n)| format!("- {}: {cause}\n", count(*n, "error")));
+    causes.chain(missing).collect()
+}
+
+/// The remarks with their hints.
+pub(super) fn remarks(report: &Report) -> String {
+    let line = |remark: &prony_http::Remark| {
+        let hint = remark.hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+        format!("warning: {remark}\n{hint}")
+    };
+    report.remarks.iter().map(line).collect()
+}
