@@ -1,8 +1,8 @@
 //! Measures what the sampler costs: its CPU time as a share of one core while it samples 20 processes.
 //!
 //! `cargo bench -p prony-os --bench sampler` starts 20 processes of 4 threads each (10 asleep, 10 that
-//! wake a hundred times a second), samples them for five seconds at 10 Hz and at 100 Hz, ten times in turn,
-//! and prints the median share with the smallest and largest. Each subject also holds 8 MiB, touched.
+//! wake a hundred times a second), samples them for five seconds at 10 Hz and at 100 Hz, twenty times in turn,
+//! and prints the median share with its 95 % interval. Each subject also holds 8 MiB, touched.
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods, reason = "a benchmark speaks")]
 
 use std::io::{Read, Write};
@@ -16,7 +16,9 @@ use prony_os::sample::{Root, Sampler, Settings};
 
 const PROCESSES: usize = 20;
 const THREADS: usize = 4;
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 20;
+/// Of the sorted shares, those between which the median of all rounds lies with 95 % (binomial: 95.9 %), counted from 0.
+const INTERVAL: [usize; 2] = [5, 14];
 const SPAN: Duration = Duration::from_secs(5);
 const TASK: &str = "PRONY_BENCH_TASK";
 
@@ -37,10 +39,10 @@ fn main() -> Result<(), Failure> {
         shares.sort_by(f64::total_cmp);
         let percent = |at: usize| shares[at] * 100.0;
         println!(
-            "{hertz:>3} Hz over {PROCESSES} processes: {:.3} % of a core (median of {ROUNDS}; {:.3} to {:.3}); a snapshot takes {snapshot}",
-            percent(ROUNDS / 2),
-            percent(0),
-            percent(ROUNDS - 1),
+            "{hertz:>3} Hz over {PROCESSES} processes: {:.3} % of a core (median of {ROUNDS}; 95 % interval: {:.3} to {:.3}); a snapshot takes {snapshot}",
+            (percent(ROUNDS / 2 - 1) + percent(ROUNDS / 2)) / 2.0,
+            percent(INTERVAL[0]),
+            percent(INTERVAL[1]),
         );
     }
     Ok(())

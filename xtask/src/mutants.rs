@@ -12,12 +12,15 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use find::{Mutant, instrument};
 
 /// The crates with guards or corrections.
-const CRATES: [&str; 2] = ["prony-analysis", "prony-runner"];
+const CRATES: [&str; 2] = ["prony-analysis", "prony-boundaries"];
 
 /// The variable with the number of the mutant.
 const CHOSEN: &str = "PRONY_MUTANT";
@@ -27,6 +30,11 @@ const PATIENCE: u32 = 10;
 
 /// Mutants that no test has to notice: the value is as good, or the function only chooses words.
 const ACCEPTED: &str = include_str!("mutants/accepted.txt");
+
+/// The line of a manifest with the crate's version, and that of its copy. Otherwise cargo, which goes by version and path
+/// inside the workspace, would use the copy's artifacts where the crate itself is built later.
+const VERSION: &str = "\nversion.workspace = true\n";
+const COPIED_VERSION: &str = "\nversion = \"0.0.0-mutants\"\n";
 
 /// Appended to each crate.
 const SWITCH: &str = r#"
@@ -44,15 +52,19 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<String, String> {
     let copy = root.join("target/mutants");
     let globs = examined(&fs::read_to_string(root.join(".cargo/mutants.toml")).map_err(failed("mutants.toml"))?);
     workspace(root, &copy).map_err(failed("cannot copy the workspace"))?;
-    let copied = CRATES.map(|package| package_copy(root, &copy, package, &globs).map(|mutants| (package, mutants)));
+    let mut mutants = Vec::new();
+    for package in CRATES {
+        package_copy(root, &copy, package, &globs, &mut mutants).map_err(failed("cannot copy a crate"))?;
+    }
+    let is_asked = |file: &str| only.is_empty() || only.iter().any(|part| file.contains(part));
     let (mut survivors, mut count) = (Vec::new(), 0);
-    for copied in copied {
-        let (package, mutants) = copied.map_err(failed("cannot copy a crate"))?;
-        let is_asked = |file: &str| only.is_empty() || only.iter().any(|part| file.contains(part));
-        let chosen: Vec<_> = mutants.iter().enumerate().filter(|(_, (file, _))| is_asked(file)).collect();
+    for package in CRATES {
+        let folder = format!("crates/{package}/");
+        let is_its = |file: &str| file.starts_with(&folder) && is_asked(file);
+        let chosen: Vec<_> = mutants.iter().enumerate().filter(|(_, (file, _))| is_its(file)).collect();
         if !chosen.is_empty() {
             count += chosen.len();
-            survivors.extend(survive(&compile(root, &copy, package)?, &copy.join("crates").join(package), &chosen)?);
+            survivors.extend(survive(&compile(root, &copy, package)?, &copy.join(folder), &chosen)?);
         }
     }
     report(&survivors, count)
@@ -70,15 +82,24 @@ fn survive(
         return Err(format!("tests fail without a mutant: {}", directory.display()));
     }
     let most = began.elapsed() * PATIENCE + Duration::from_secs(10);
-    let mut survivors = Vec::new();
-    for (number, mutant) in mutants {
-        let child = start(tests, directory, Some(*number)).map_err(failed)?;
-        if passes(child, most).map_err(failed)? {
-            println!("survives: {}", line(mutant));
-            survivors.push((*mutant).clone());
+    let (next, survivors) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let try_each = || {
+        while let Some((number, mutant)) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if passes(start(tests, directory, Some(*number))?, most)? {
+                println!("survives: {}", line(mutant));
+                survivors.lock().unwrap_or_else(PoisonError::into_inner).push((*mutant).clone());
+            }
         }
-    }
-    Ok(survivors)
+        io::Result::Ok(())
+    };
+    // Each test run has one thread.
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(try_each)).collect();
+        threads.into_iter().try_for_each(|each| each.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())))
+    })
+    .map_err(failed)?;
+    Ok(survivors.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// The files of the list `examine_globs`, up to an asterisk.
@@ -102,13 +123,22 @@ fn workspace(root: &Path, copy: &Path) -> io::Result<()> {
         }
         io::Result::Ok(())
     };
-    link(root, copy, &["target", "crates", ".git"])?;
+    link(root, copy, &["target", "crates", ".git", "Cargo.lock"])?;
+    // With the versions of the copies it becomes another.
+    fs::copy(root.join("Cargo.lock"), copy.join("Cargo.lock"))?;
     link(&root.join("crates"), &copy.join("crates"), &CRATES)
 }
 
-/// A copy of a crate with its mutants, each with its file.
-fn package_copy(root: &Path, copy: &Path, package: &str, globs: &[String]) -> io::Result<Vec<(String, Mutant)>> {
-    let (mut mutants, folder) = (Vec::new(), root.join("crates").join(package));
+/// A copy of a crate, and its mutants, each with its file: their numbers go on where those of other crates end, since a
+/// crate's tests run the mutated copies of the crates that it uses too.
+fn package_copy(
+    root: &Path,
+    copy: &Path,
+    package: &str,
+    globs: &[String],
+    mutants: &mut Vec<(String, Mutant)>,
+) -> io::Result<()> {
+    let folder = root.join("crates").join(package);
     let mut open = vec![folder];
     while let Some(path) = open.pop() {
         let name = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
@@ -127,11 +157,13 @@ fn package_copy(root: &Path, copy: &Path, package: &str, globs: &[String]) -> io
             fs::write(copy.join(&name), text)?;
         } else if shown.ends_with("src/lib.rs") {
             fs::write(copy.join(&name), fs::read_to_string(&path)? + SWITCH)?;
+        } else if shown.ends_with("Cargo.toml") {
+            fs::write(copy.join(&name), fs::read_to_string(&path)?.replace(VERSION, COPIED_VERSION))?;
         } else {
             fs::copy(&path, copy.join(&name))?;
         }
     }
-    Ok(mutants)
+    Ok(())
 }
 
 /// The program with the unit tests of a crate.
@@ -150,6 +182,7 @@ fn compile(root: &Path, copy: &Path, package: &str) -> Result<PathBuf, String> {
 fn start(tests: &Path, directory: &Path, mutant: Option<usize>) -> io::Result<Child> {
     let mut command = Command::new(tests);
     command.current_dir(directory).env("CARGO_MANIFEST_DIR", directory).env("INSTA_UPDATE", "no");
+    command.env("RUST_TEST_THREADS", "1");
     command.envs(mutant.map(|number| (CHOSEN, number.to_string())));
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
@@ -166,7 +199,7 @@ fn passes(mut tests: Child, most: Duration) -> io::Result<bool> {
             tests.wait()?;
             return Ok(false);
         }
-        std::thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -59,8 +59,14 @@ fn function(line: &str) -> Option<String> {
 fn values(head: &str) -> Vec<String> {
     let head = head.trim_end_matches('{').trim_end();
     let head = head.split(" where ").next().unwrap_or(head);
-    let Some((parameters, returned)) = head.rsplit_once(") -> ") else { return vec![String::new()] };
-    let parameters = parameters.split_once('(').map_or("", |(_, parameters)| parameters);
+    // An arrow inside the parentheses is that of a parameter's type.
+    let is_outside = |returned: &str| returned.matches(')').count() <= returned.matches('(').count();
+    let Some((parameters, returned)) = head.rsplit_once(") -> ").filter(|(_, returned)| is_outside(returned)) else {
+        return vec![String::new()];
+    };
+    // Not the parenthesis of `pub(crate)`.
+    let parameters = parameters.split_once("fn ").and_then(|(_, named)| named.split_once('('));
+    let parameters = parameters.map_or("", |(_, parameters)| parameters);
     let given = parameters.split(", ").filter_map(|parameter| parameter.trim().split_once(": "));
     let same = given.filter(|(_, kind)| kind.trim_end_matches(',') == returned);
     if let Some((name, _)) = same.last() {
@@ -85,8 +91,8 @@ mod tests {
 
     #[test]
     fn functions_are_switched_off_by_values_of_their_types() {
-        let text = "pub fn a(x: u8) -> Option<Finding> {\n    Some(x)\n}\nfn b(\n    mut all: Vec<u8>,\n    n: u8,\n) -> Vec<u8> {\n    all\n}\n\
-                    fn c() -> bool {\n    true\n}\nconst fn d() -> u64 {\n    1\n}\nfn e() -> String {\n}\nfn f() {\n}\n#[cfg(test)]\nfn g() {\n";
+        let text = "pub fn a(x: u8) -> Option<Finding> {\n    Some(x)\n}\npub(crate) fn b(\n    mut all: Vec<u8>,\n    n: u8,\n) -> Vec<u8> {\n    all\n}\n\
+                    fn c() -> bool {\n    true\n}\nconst fn d() -> u64 {\n    1\n}\nfn e() -> String {\n}\nfn f(g: &dyn Fn(u8) -> bool) {\n}\n#[cfg(test)]\nfn g() {\n";
         let (mutants, out) = instrument(text, 7);
         let all: Vec<(usize, &str, &str)> =
             mutants.iter().map(|m| (m.line, m.name.as_str(), m.value.as_str())).collect();

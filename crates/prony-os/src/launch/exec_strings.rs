@@ -56,6 +56,13 @@ impl ExecStrings {
         Ok(self)
     }
 
+    /// Bytes of all texts with their ends and the pointers to them.
+    pub(super) fn size(&self) -> usize {
+        let lists = [&self.entrances, &self.candidates, &self.args, &self.env];
+        let texts = lists.into_iter().flatten().chain([&self.directory]);
+        texts.map(|text| text.as_bytes_with_nul().len() + size_of::<*const u8>()).sum()
+    }
+
     /// The candidate of this number, as a path.
     pub(super) fn candidate(&self, number: u32) -> Option<&Path> {
         let found = self.candidates.get(usize::try_from(number).ok()?)?;

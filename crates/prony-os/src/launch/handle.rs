@@ -17,6 +17,7 @@ use rustix::process::Signal;
 
 use super::channel::Channel;
 use super::exec_strings::ExecStrings;
+use super::idle::Idle;
 use super::link::{Link, SILENCE, reap_lingering};
 use super::spawner::{self, Fds};
 use super::spec::{LaunchSpec, Parts, Reader, Unprepared};
@@ -28,6 +29,11 @@ use crate::sys::process::{REPORT_LENGTH, parse_report};
 /// How long a subject that executes its program at once and writes nothing is not polled: a short one has ended by
 /// then, and no process was woken while it ran.
 const UNWATCHED: Duration = Duration::from_millis(1);
+
+/// A supervisor serves no other process after one whose texts have more bytes. Its spawner keeps the memory that they
+/// needed, which the kernel includes in the peak of each later process. This much is less than the kernel's count may be
+/// off ([`prony_model::record::PEAK_SLACK`]).
+const SMALL_PLAN: usize = 64 << 10;
 
 /// Launches processes. Everything that a run starts is started by an implementation of this.
 pub trait Launch: Debug + Send + Sync {
@@ -112,8 +118,9 @@ pub trait Process: Debug + Send + AsFd {
     fn kill_tree(&mut self) -> Result<End, Error>;
 
     /// Ends what is left of the tree. A reusable supervisor is returned where nothing was left; any other removes its
-    /// group and directories, and ends. If it was killed, nothing is left to do, and scratch directories are left to
-    /// their owner; if that was after the process's end, which remains as reported, it is a problem.
+    /// group and directories, and ends or serves a later process. If it was killed, nothing is left to do, and scratch
+    /// directories are left to their owner; if that was after the process's end, which remains as reported, it is a
+    /// problem.
     ///
     /// # Errors
     /// When the supervisor cannot be understood, or has ended while nothing is known of the process's end.
@@ -137,48 +144,86 @@ pub struct Started {
 }
 
 /// Starts each process below a supervisor of its own: a program, and arguments that make it call
-/// [`super::supervise_stdin`].
+/// [`super::supervise_stdin`]. A supervisor whose process has ended with its whole tree, and whose group and directories
+/// are removed, serves a later process: starting one takes longer than a short trial.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     program: PathBuf,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
+    idle: Idle,
 }
 
 impl Launcher {
     /// This very program, though its file be replaced meanwhile, with these arguments (`supervise`).
     pub fn this_program(args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
-        Self { program: "/proc/self/exe".into(), args, env: Vec::new() }
+        Self { program: "/proc/self/exe".into(), args, env: Vec::new(), idle: Idle::default() }
     }
 
     /// The same with a variable added to the supervisor's environment; the subject does not see it.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
-        self
+        Self { idle: Idle::default(), ..self }
     }
 
     /// A supervisor that is ready for subjects, and its spawner.
     fn connect(&self, program: String, begin: Begin, fds: &[BorrowedFd<'_>]) -> Result<(Link, SpawnerClient), Error> {
         reap_lingering();
-        let failed = |source| Error::Supervisor { program: self.program.clone(), source };
-        let (ours, theirs) = Channel::pair().map_err(failed)?;
-        let mut command = Command::new(&self.program);
-        command.args(&self.args).stdin(Stdio::from(theirs)).stdout(Stdio::null());
-        command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        let process = command.spawn().map_err(failed)?;
-        let mut link = Link::new(Channel::new(ours), process, program, begin.group.clone());
-        link.send(&ToSupervisor::Begin { begin: Box::new(begin) }, fds)?;
-        match link.receive(None)? {
-            Some(FromSupervisor::Ready { spawner }) => {
-                let socket = link.channel.take_fd().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-                let client = SpawnerClient::new(spawner.unsigned_abs(), socket).map_err(failed)?;
-                Ok((link, client))
+        let group = begin.group.clone();
+        let begin = ToSupervisor::Begin { begin: Box::new(begin) };
+        while let Some(mut link) = self.idle.take() {
+            link.program.clone_from(&program);
+            match self.begin(&mut link, &begin, fds, Some(Instant::now() + SILENCE)) {
+                Ok(client) => {
+                    link.group = group;
+                    return Ok((link, client));
+                }
+                // It may have been killed or stopped since. If the reason is another, a new supervisor fails alike.
+                Err(_) => link.abandon(),
             }
-            Some(FromSupervisor::NotReady { why }) => Err(failed(io::Error::other(why))),
+        }
+        let mut link = self.supervisor(program, group)?;
+        let client = self.begin(&mut link, &begin, fds, None)?;
+        Ok((link, client))
+    }
+
+    /// Has a supervisor prepare for subjects until the deadline; its spawner.
+    fn begin(
+        &self,
+        link: &mut Link,
+        begin: &ToSupervisor,
+        fds: &[BorrowedFd<'_>],
+        deadline: Option<Instant>,
+    ) -> Result<SpawnerClient, Error> {
+        link.send(begin, fds)?;
+        match link.receive(deadline)? {
+            Some(FromSupervisor::Ready { spawner }) => {
+                let socket = link.channel.take_fd().ok_or_else(|| self.failed(io::ErrorKind::NotFound.into()))?;
+                SpawnerClient::new(spawner.unsigned_abs(), socket).map_err(|source| self.failed(source))
+            }
+            Some(FromSupervisor::NotReady { why }) => Err(self.failed(io::Error::other(why))),
+            None => Err(link.supervisor_ended()),
             other => Err(link.unexpected(other)),
         }
+    }
+
+    /// A new supervisor.
+    fn supervisor(&self, subject: String, group: Option<Group>) -> Result<Link, Error> {
+        let start = || {
+            let (ours, theirs) = Channel::pair()?;
+            let mut command = Command::new(&self.program);
+            command.args(&self.args).stdin(Stdio::from(theirs)).stdout(Stdio::null());
+            command.envs(self.env.iter().map(|(name, value)| (name, value)));
+            Ok((Channel::new(ours), command.spawn()?))
+        };
+        let (channel, process) = start().map_err(|source| self.failed(source))?;
+        Ok(Link::new(channel, process, subject, group))
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
+        Error::Supervisor { program: self.program.clone(), source }
     }
 }
 
@@ -194,7 +239,7 @@ impl Launch for Launcher {
         link.directory = directory;
         let suspended = suspend(&mut link, &mut client, &texts, fds)?;
         let way = Way::Suspended(suspended);
-        Ok(Box::new(Supervised { link, client, texts, way, end: None, ready: false }))
+        Ok(Box::new(Supervised { link, client, texts, way, end: None, ready: false, idle: self.idle.clone() }))
     }
 
     fn reusable(
@@ -325,7 +370,15 @@ impl Reusable for Reused {
             let what = "output can be captured only of a process that is launched suspended".to_owned();
             return Err(prepare(&link.program, Unprepared(what, io::ErrorKind::InvalidInput.into())));
         }
-        Ok(Box::new(Supervised { link, client, texts, way: Way::AtOnce(fds), end: None, ready: false }))
+        Ok(Box::new(Supervised {
+            link,
+            client,
+            texts,
+            way: Way::AtOnce(fds),
+            end: None,
+            ready: false,
+            idle: Idle::default(),
+        }))
     }
 }
 
@@ -356,6 +409,8 @@ struct Supervised {
     end: Option<End>,
     /// The supervisor waits for another subject.
     ready: bool,
+    /// Where the supervisor waits for another subject after the cleanup.
+    idle: Idle,
 }
 
 impl Supervised {
@@ -452,24 +507,29 @@ impl Process for Supervised {
     }
 
     fn finish(self: Box<Self>) -> Result<(Finished, Option<Box<dyn Reusable>>), Error> {
-        let Self { mut link, client, end, ready, .. } = *self;
+        let Self { mut link, client, texts, end, ready, idle, .. } = *self;
         if ready {
             return Ok((Finished::default(), Some(Box::new(Reused { link, client }))));
         }
         if end.as_ref().is_some_and(|end| end.lost.is_some()) {
             return Ok((Finished::default(), None));
         }
-        let finished = match link.finish() {
+        match link.finish() {
             Err(Error::SupervisorEnded { .. }) if end.is_some() => {
                 let how = link.lost().lost.unwrap_or_default();
                 let problem = format!(
                     "prony's supervisor process was ended from outside after the measured process had ended ({how})"
                 );
-                Ok(Finished { killed: 0, problems: vec![problem] })
+                Ok((Finished { killed: 0, problems: vec![problem] }, None))
             }
-            finished => finished,
-        };
-        finished.map(|finished| (finished, None))
+            Ok((finished, ready)) => {
+                if ready && texts.size() <= SMALL_PLAN {
+                    idle.put(link);
+                }
+                Ok((finished, None))
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

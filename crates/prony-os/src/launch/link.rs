@@ -25,6 +25,11 @@ pub(super) fn reap_lingering() {
     LINGERING.lock().unwrap_or_else(PoisonError::into_inner).retain_mut(|child| matches!(child.try_wait(), Ok(None)));
 }
 
+/// Adds one to that list.
+fn linger(process: Child) {
+    LINGERING.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+}
+
 /// How long a supervisor may be silent before it is checked whether somebody has stopped it.
 pub(super) const SILENCE: Duration = Duration::from_secs(1);
 
@@ -59,7 +64,8 @@ pub(super) struct Link {
     process: Option<Child>,
     pub(super) program: String,
     pub(super) directory: PathBuf,
-    group: Option<Group>,
+    /// The group of its subject, which it removes.
+    pub(super) group: Option<Group>,
     /// It has descriptors open that are slow to close: after the cleanup, nobody waits for its exit.
     pub(super) lingers: bool,
     /// It was stopped from outside, so the times that it reports are too late.
@@ -83,6 +89,14 @@ impl Link {
     pub(super) fn new(channel: Channel, process: Child, program: String, group: Option<Group>) -> Self {
         let (directory, farewell) = (PathBuf::new(), Farewell::Unsaid);
         Self { channel, process: Some(process), program, directory, group, lingers: false, stopped: false, farewell }
+    }
+
+    /// Ends a supervisor that has no subject, even if it is stopped; its spawner ends with it. It is reaped later.
+    pub(super) fn abandon(mut self) {
+        let Some(mut process) = self.process.take() else { return };
+        // It is our child and not reaped, or has ended.
+        let _ = process.kill();
+        linger(process);
     }
 
     /// Forgets that it was stopped and continued: under an earlier subject, or under none.
@@ -162,15 +176,16 @@ impl Link {
         }
     }
 
-    /// Asks the supervisor to kill and remove everything.
-    pub(super) fn finish(&mut self) -> Result<Finished, Error> {
+    /// Asks the supervisor to kill and remove everything; with `true` where it waits for another subject.
+    pub(super) fn finish(&mut self) -> Result<(Finished, bool), Error> {
         self.farewell = Farewell::Said;
         self.send(&ToSupervisor::Finish, &[])?;
         loop {
             match self.receive(None)? {
-                Some(FromSupervisor::Finished { finished }) => {
-                    self.farewell = Farewell::Answered;
-                    return Ok(finished);
+                Some(FromSupervisor::Finished { finished, ready }) => {
+                    self.farewell = if ready { Farewell::Unsaid } else { Farewell::Answered };
+                    self.group = self.group.take().filter(|_| !ready);
+                    return Ok((finished, ready));
                 }
                 Some(FromSupervisor::Ended { .. }) => {}
                 other => return Err(self.unexpected(other)),
@@ -210,8 +225,7 @@ impl Drop for Link {
         let Some(mut process) = self.process.take() else { return };
         if self.lingers && self.farewell == Farewell::Answered {
             // It only has the descriptors left that it keeps open for us.
-            LINGERING.lock().unwrap_or_else(PoisonError::into_inner).push(process);
-            return;
+            return linger(process);
         }
         // It exits by itself after the tree has ended; if it cannot be waited for, it was reaped already.
         let _ = wait_for(&mut process);

@@ -3,7 +3,8 @@
 //!
 //! Each subject has a supervisor: this same program started afresh, in a session of its own, which adopts every
 //! orphan of the tree. It speaks JSON lines with the runner over a socket, and when the runner's end closes, for
-//! whatever reason, it kills the tree, removes the subject's control groups and scratch directories, and exits.
+//! whatever reason, it kills the tree, removes the subject's control groups and scratch directories, and exits. When
+//! nothing is left of a subject, its supervisor serves a later one.
 //!
 //! Its spawner starts the subjects, for which the runner asks it directly; the supervisor wakes when a subject has ended, and
 //! finds on the page that it shares with the spawner whose end that was.
@@ -12,6 +13,7 @@ mod channel;
 pub mod classify;
 mod exec_strings;
 mod handle;
+mod idle;
 mod link;
 mod output_capture;
 mod process_tree;

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::ptr;
 use std::rc::Rc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, read, retry_on_intr, write};
 use rustix::net::{
@@ -47,6 +48,9 @@ const AT_ONCE: usize = 0;
 const SUSPENDED: usize = 1;
 /// No child: the spawner enters control groups itself.
 const ENTER: usize = 2;
+
+/// How often to check whether a spawner that does not answer is stopped.
+const ANSWER_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// The supervisor's handle to the spawner.
 #[derive(Debug)]
@@ -95,18 +99,35 @@ impl Spawner {
         }
     }
 
-    /// Asks it to enter groups by these files.
+    /// Has it enter groups by these files, or only answer where there are none.
+    ///
+    /// # Errors
+    /// The kernel's reason where it may not enter; [`io::ErrorKind::BrokenPipe`] where it has ended or is stopped.
     pub(super) fn enter(&self, entrances: &[PathBuf]) -> io::Result<()> {
         let texts = ExecStrings::default().entering(entrances.iter().cloned());
         let texts = texts.map_err(|Cut(what)| io::Error::new(io::ErrorKind::InvalidInput, what))?;
-        request(&self.socket, ENTER, &texts, &Fds { suspended: None, given: Vec::new() })?;
-        let mut errno = [0; 4];
-        let got = retry_on_intr(|| read(&self.socket, &mut errno))?;
-        match (got, c_int::from_ne_bytes(errno)) {
-            (4, 0) => Ok(()),
-            (4, errno) => Err(io::Error::from_raw_os_error(errno)),
-            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        match self.answer(&texts) {
+            Some(0) => Ok(()),
+            Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
         }
+    }
+
+    /// Asks it to enter groups; its answer, if there is one.
+    fn answer(&self, texts: &ExecStrings) -> Option<c_int> {
+        request(&self.socket, ENTER, texts, &Fds { suspended: None, given: Vec::new() }).ok()?;
+        while !self.is_stopped() {
+            match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&ANSWER_PAUSE)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => {
+                    let mut errno = [0; 4];
+                    let got = retry_on_intr(|| read(&self.socket, &mut errno)).ok()?;
+                    return (got == 4).then(|| c_int::from_ne_bytes(errno));
+                }
+                Err(_) => return None,
+            }
+        }
+        None
     }
 
     /// Where the runner asks for children, which report their spawn in the page.

@@ -1,4 +1,5 @@
-//! The supervisor: a process that owns one subject's tree, ends it and cleans up, even if the runner is killed.
+//! The supervisor: a process that owns the tree of one subject at a time, ends it and cleans up, even if the runner is
+//! killed.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -83,6 +84,8 @@ enum State {
     Running,
     /// Its own process has ended.
     Ended,
+    /// Nothing of it is left, and the supervisor waits for another.
+    Cleared,
     /// The supervisor is done.
     Over,
 }
@@ -144,8 +147,19 @@ impl Supervisor {
         }
         let terminate = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGTERM, Arc::clone(&terminate))?;
-        Ok(Self {
-            channel: Channel::new(socket),
+        Ok(Self::idle(Channel::new(socket), wake, terminate, spawner, Children::open()))
+    }
+
+    /// One that knows of no subject, made of what serves all of them.
+    fn idle(
+        channel: Channel,
+        wake: UnixStream,
+        terminate: Arc<AtomicBool>,
+        spawner: Spawner,
+        children: Children,
+    ) -> Self {
+        Self {
+            channel,
             wake,
             terminate,
             state: State::Idle,
@@ -155,7 +169,7 @@ impl Supervisor {
             ended: 0,
             asked: None,
             spawned: None,
-            children: Children::open(),
+            children,
             open_fds: Vec::new(),
             streams: [None, None],
             scratch: Vec::new(),
@@ -168,17 +182,22 @@ impl Supervisor {
             cpu: CpuTime::default(),
             usage: Usage::default(),
             finished: Finished::default(),
-        })
+        }
     }
 
     /// Serves until the end; `true` where everything could be ended and removed.
     fn run(mut self) -> bool {
         while self.state != State::Over {
             if self.wait().is_err() {
-                self.finish();
+                self.finish(false);
                 break;
             }
             self.turn();
+            if self.state == State::Cleared {
+                let Self { channel, wake, terminate, spawner, children, .. } = self;
+                spawner.spawn.clear();
+                self = Self::idle(channel, wake, terminate, spawner, children);
+            }
         }
         self.wait_for_runner();
         self.finished.problems.is_empty()
@@ -225,13 +244,13 @@ impl Supervisor {
         self.report_end();
         self.say_unsaid();
         if self.terminate.load(Ordering::Relaxed) {
-            return self.finish();
+            return self.finish(false);
         }
-        while self.state != State::Over {
+        while !matches!(self.state, State::Cleared | State::Over) {
             match self.channel.receive_now() {
                 Ok(Received::Message(message)) => self.obey(message),
                 Ok(Received::Nothing) => break,
-                Ok(Received::Closed) | Err(_) => self.finish(),
+                Ok(Received::Closed) | Err(_) => self.finish(false),
             }
         }
     }
@@ -248,7 +267,7 @@ impl Supervisor {
             ToSupervisor::Signal { signal, nth } if !self.is_over(nth) => self.signal(signal),
             ToSupervisor::Kill { nth } if !self.is_over(nth) => self.kill(KilledFor::Asked),
             ToSupervisor::Signal { .. } | ToSupervisor::Kill { .. } => {}
-            ToSupervisor::Finish => self.finish(),
+            ToSupervisor::Finish => self.finish(true),
         }
     }
 
@@ -260,16 +279,18 @@ impl Supervisor {
         self.scratch = scratch.into_iter().map(Text::into_path).collect();
         self.lock_scratch();
         self.watch = OomWatch::new(group.as_ref().or(beside.as_ref()).filter(|_| !reused));
-        let entered = match &group {
-            Some(group) if reused => self.spawner.enter(&group.entrances()),
-            _ => Ok(()),
-        };
+        let entrances = group.as_ref().filter(|_| reused).map(Group::entrances).unwrap_or_default();
         (self.group, self.reused) = (group, reused);
         self.streams =
             captured.map(|bounds| bounds.and_then(|bounds| Some(Stream::new(self.channel.take_fd()?, bounds))));
         self.open_fds = std::iter::from_fn(|| self.channel.take_fd()).collect();
-        if let Err(error) = entered {
-            return self.say(&FromSupervisor::NotReady { why: error.to_string() });
+        // Also where there is nothing to enter: one that was killed or stopped since the last subject gives no answer.
+        match self.spawner.enter(&entrances) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return self.say(&FromSupervisor::Refused { refusal: Refusal::Spawner, errno: libc::ESRCH });
+            }
+            Err(error) => return self.say(&FromSupervisor::NotReady { why: error.to_string() }),
         }
         self.spawner.spawn.open();
         let ready = FromSupervisor::Ready { spawner: number(self.spawner.pid) };
@@ -493,18 +514,22 @@ impl Supervisor {
         pids
     }
 
-    /// Kills what is left, removes what was made, and reports that.
-    fn finish(&mut self) {
+    /// Kills what is left, removes what was made, and reports that. If the runner may have `more` subjects, and all of this
+    /// one could be ended and removed, the supervisor waits for another: starting one takes longer than a short trial.
+    fn finish(&mut self, more: bool) {
         self.finished.killed = process_tree::living(self.spawner.pid).count() as u64;
-        // Before the group is killed, which may contain the spawner.
-        self.spawner.end();
+        // Before the group is killed, which contains the spawner where it is reused.
+        if !more || self.reused {
+            self.spawner.end();
+        }
         self.kill(KilledFor::Asked);
         let group = self.group.iter().map(Group::remove);
         let scratch = self.scratch.iter().map(|path| remove_tree(path));
         let problems = group.chain(scratch).filter_map(Result::err).map(|error| error.to_string());
         self.finished.problems.extend(problems);
-        self.state = State::Over;
-        self.say(&FromSupervisor::Finished { finished: self.finished.clone() });
+        let ready = self.state == State::Ended && !self.spawner.ended && self.finished.problems.is_empty();
+        self.state = if ready { State::Cleared } else { State::Over };
+        self.say(&FromSupervisor::Finished { finished: self.finished.clone(), ready });
     }
 
     fn say_unsaid(&mut self) {

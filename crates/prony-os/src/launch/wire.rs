@@ -28,7 +28,7 @@ pub(super) enum ToSupervisor {
     Signal { signal: i32, nth: u64 },
     /// Kill the whole tree, also only that of the `nth`.
     Kill { nth: u64 },
-    /// Kill what is left, clean up, and exit.
+    /// Kill what is left and clean up; exit where another subject could not be supervised like the first.
     Finish,
 }
 
@@ -46,8 +46,8 @@ pub(super) enum FromSupervisor {
     Running { pid: i32, at: Nanos, released: Nanos, before: Option<Box<(CpuTime, Usage)>>, candidate: Option<u32> },
     /// The subject has ended; `ready` where nothing of it is left and the supervisor waits for another.
     Ended { end: Box<End>, ready: bool },
-    /// The tree has ended and everything is cleaned up.
-    Finished { finished: Finished },
+    /// The tree has ended and everything is cleaned up; `ready` where the supervisor waits for another `Begin`.
+    Finished { finished: Finished, ready: bool },
 }
 
 /// The step that failed.

@@ -124,6 +124,12 @@ pub(crate) fn runs(pid: u32) -> bool {
     !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
+/// The parent of a process.
+pub(crate) fn parent_of(pid: u32) -> u32 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap().parse().unwrap()
+}
+
 /// Reads what a role has left under a name, once it is there.
 pub(crate) fn left(dir: &Path, name: &str) -> String {
     let path = dir.join(name);
@@ -150,6 +156,8 @@ fn role() {
     match role.as_str() {
         "supervise" => exit(i32::from(supervise_stdin() != std::process::ExitCode::SUCCESS)),
         "show" => show(),
+        "state" => state(),
+        "alter" => alter(&dir),
         "mark" => leave(&dir, "marked"),
         "sleep" => sleep_as(&dir, "sleep"),
         "stubborn" => stubborn(&dir),
@@ -170,6 +178,7 @@ fn role() {
         "eat-in-child" => eat_in_child(&dir),
         "runner" => runner(&dir, None),
         "runner-in-group" => runner(&dir, Some(group(&dir))),
+        "idle-runner" => idle_runner(&dir),
         "forgetful" => forgetful(&dir),
         other => panic!("no role `{other}`"),
     }
@@ -210,6 +219,60 @@ fn show() {
         println!("status {line}");
     }
     println!("cwd {}", std::env::current_dir().unwrap().display());
+}
+
+/// Prints what a process may have of the one that made it, a kind and a value in each line.
+fn state() {
+    println!();
+    let own = |file: &str| fs::read_to_string(format!("/proc/{file}")).unwrap_or_default();
+    // The test harness runs this in a thread of its own.
+    let status = own("thread-self/status");
+    let kinds =
+        ["Umask", "Uid", "Gid", "Groups", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "Cap", "NoNewPrivs"];
+    let more = ["Seccomp", "Cpus_allowed", "Mems_allowed", "THP_enabled"];
+    for line in status.lines() {
+        let kind = kinds.iter().chain(&more).find(|kind| line.starts_with(**kind));
+        kind.into_iter().for_each(|kind| println!("state {kind}: {line}"));
+    }
+    for file in ["limits", "cgroup", "oom_score_adj", "personality", "coredump_filter"] {
+        own(&format!("self/{file}")).lines().for_each(|line| println!("state {file}: {line}"));
+    }
+    let stat = own("thread-self/stat");
+    let stat: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    let [parent, group, session, terminal] = [1, 2, 3, 4].map(|at| stat[at]);
+    println!("state session: {} {} {terminal}", group == std::process::id().to_string(), session == parent);
+    println!("state priorities: {:?}", [15, 16, 37, 38].map(|at| stat[at]));
+    println!("state timer slack: {:?}", rustix::thread::current_timer_slack());
+    println!("state dumpable: {:?}", rustix::process::dumpable_behavior());
+    println!("state cwd: {}", std::env::current_dir().unwrap().display());
+    let mut given: Vec<String> = std::env::vars().map(|(name, value)| format!("env: {name}={value}")).collect();
+    given.retain(|line| !line.contains(ROLE));
+    // A pipe has another number each time, and the listing's own descriptor is closed when its link is read.
+    let named = |fd: fs::DirEntry| Some((fd.file_name(), fs::read_link(fd.path()).ok()?));
+    let fds = fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(named);
+    let kind = |target: PathBuf| target.to_string_lossy().split(':').next().unwrap().to_owned();
+    let fds = fds.map(|(fd, target)| format!("fd: {} {}", fd.to_string_lossy(), kind(target)));
+    given.extend(fds.filter(|line| !line.contains("/proc/")));
+    given.sort();
+    given.iter().for_each(|line| println!("state {line}"));
+}
+
+/// Changes its own state and prints that; leaves a daemon.
+fn alter(dir: &Path) {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior, setpriority_process};
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
+    setpriority_process(None, 5).unwrap();
+    set_current_timer_slack(std::num::NonZero::new(1_234_567)).unwrap();
+    let all = sched_getaffinity(None).unwrap();
+    let mut one = CpuSet::new();
+    one.set((0..CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap());
+    sched_setaffinity(None, &one).unwrap();
+    fs::write("/proc/self/oom_score_adj", "500").unwrap();
+    std::mem::forget(fs::File::open("/dev/full").unwrap());
+    state();
+    daemon(dir);
+    // Files of procfs may not be readable afterwards.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).unwrap();
 }
 
 fn stubborn(dir: &Path) {
@@ -324,5 +387,22 @@ fn runner(dir: &Path, group: Option<Group>) {
     spec.stdin = Input::File(fs::File::from(reader.as_fd().try_clone_to_owned().unwrap()));
     let _running = run(spec).unwrap();
     left(dir, "sleep");
+    sleep_as(dir, "runner");
+}
+
+/// A runner with two idle supervisors.
+fn idle_runner(dir: &Path) {
+    let launcher = launcher();
+    let both = [(); 2].map(|()| launcher.start(subject("code", dir)).unwrap());
+    let idle = both.map(|process| {
+        let supervisor = parent_of(process.suspended().unwrap());
+        let mut running = release(process).unwrap();
+        running.wait(None).unwrap();
+        running.finish().unwrap();
+        supervisor.to_string()
+    });
+    let new = dir.join("new");
+    fs::write(&new, idle.join(" ")).unwrap();
+    fs::rename(new, dir.join("idle")).unwrap();
     sleep_as(dir, "runner");
 }

@@ -16,17 +16,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::launch_roles::{
-    command, eventually, launch, launcher, left, left_pid, release, run_by, runs, subject, unread,
+    command, eventually, launch, launcher, left, left_pid, parent_of, release, run_by, runs, subject, unread,
 };
 
 fn kill(pid: u32) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     kill_process(pid, Signal::KILL).unwrap();
-}
-
-fn parent_of(pid: u32) -> u32 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap().parse().unwrap()
 }
 
 fn scratch_dirs(dir: &Path) -> usize {

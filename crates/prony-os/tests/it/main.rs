@@ -3,6 +3,7 @@
 mod host;
 mod launch;
 mod launch_beside;
+mod launch_idle;
 mod launch_limits;
 mod launch_roles;
 mod launch_tree;
