@@ -27,6 +27,7 @@ pub mod run;
 #[cfg(test)]
 mod tests;
 pub mod trial;
+mod variant_trials;
 pub mod variants;
 
 /// The value of an amount over the phase.

@@ -2,7 +2,7 @@
 //! what later phases find depends on them. What was refused is read from the records: a specification that checks references
 //! may refuse nothing.
 
-use super::variants::VariantTrials;
+use super::variant_trials::VariantTrials;
 use super::{Finding, Severity, percent, questions};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};

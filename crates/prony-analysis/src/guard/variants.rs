@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+pub use super::variant_trials::VariantTrials;
 use super::{Finding, Severity, amount, percent, questions, refusals};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
-use prony_model::spec::{Action, PhaseSpec, TrialSpec};
+use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Unit;
 use prony_stats::summary;
 
@@ -24,17 +25,6 @@ const MISSES: f64 = 0.01;
 
 /// By which share the rows of a scan or a query may differ; lengths of scans are drawn at random.
 const ROWS: f64 = 0.10;
-
-/// A variant with its trials, of both labels where it is a baseline.
-#[derive(Clone, Debug)]
-pub struct VariantTrials<'a> {
-    /// Its levels as text.
-    pub name: String,
-    /// What it does.
-    pub spec: &'a TrialSpec,
-    /// Its trials, in any order.
-    pub trials: Vec<&'a TrialRecord>,
-}
 
 /// Every guard that needs a variant and its baseline.
 pub fn check(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
@@ -284,7 +274,8 @@ fn unexplained(
         variant.name,
         percent(difference)
     );
-    let hint = "the two variants do not do the same work: compare their effective settings and their failed operations";
+    let hint = "the two variants do not do the same work: compare their effective settings, and how many of their \
+                operations failed or were refused";
     let found = Finding::of("work_differs", Severity::Warning, message, hint).in_phase(phase);
     Some(found.with(json!({ "metric": name, "baseline": a, "variant": b })))
 }

@@ -18,7 +18,7 @@ pub struct Guard<'a> {
     pub locks: bool,
     /// Queries that must find nothing: for documents that refer to the one that is removed.
     pub absent: &'a [Query],
-    /// Set where the write is refused.
+    /// Whether the write was refused, once it is decided.
     pub refused: &'a Cell<bool>,
 }
 
