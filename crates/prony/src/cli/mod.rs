@@ -28,6 +28,7 @@ pub mod man;
 pub mod mark;
 pub mod new;
 mod output;
+mod plan_table;
 pub mod plot;
 mod print_report;
 pub mod profile;
