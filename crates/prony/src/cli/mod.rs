@@ -127,6 +127,17 @@ pub enum Answer {
     CannotJudge,
 }
 
+impl Answer {
+    /// The exit code.
+    const fn code(self) -> u8 {
+        match self {
+            Self::Yes => 0,
+            Self::No => 1,
+            Self::CannotJudge => 2,
+        }
+    }
+}
+
 const fn yes((): ()) -> Answer {
     Answer::Yes
 }
@@ -169,9 +180,7 @@ pub fn main() -> ExitCode {
     let mut output = Output::new(&mut stdout, terminal, width, colour);
     let answer = dispatch(arguments.command, &mut output).and_then(|answer| output.flush().map(|()| answer));
     match answer {
-        Ok(Answer::Yes) => ExitCode::SUCCESS,
-        Ok(Answer::No) => ExitCode::from(1),
-        Ok(Answer::CannotJudge) => ExitCode::from(2),
+        Ok(answer) => ExitCode::from(answer.code()),
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             say(&error.text());
