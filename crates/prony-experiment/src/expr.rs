@@ -7,7 +7,7 @@ use prony_model::metric::MetricName;
 use prony_model::reading::{Reading, Why};
 use prony_model::units::{Dimension, Unit};
 
-use super::design::{Expr, Operator};
+use super::design::{CellPart, Experiment, Expr, Operator};
 
 /// Parentheses within parentheses, at most.
 const DEEPEST: usize = 64;
@@ -286,6 +286,16 @@ pub fn metrics(expr: &Expr) -> Vec<&MetricName> {
         Expr::Number(_) => Vec::new(),
         Expr::Binary(left, _, right) => metrics(left).into_iter().chain(metrics(right)).collect(),
     }
+}
+
+/// The metrics that an experiment names: those that are compared, and those in its tables.
+pub fn named(experiment: &Experiment) -> Vec<&MetricName> {
+    let parts = experiment.tables().iter().flat_map(|table| &table.columns).flat_map(|column| &column.parts);
+    let expressions = parts.filter_map(|part| match part {
+        CellPart::Figure { expr, .. } => Some(expr),
+        CellPart::Text(_) => None,
+    });
+    experiment.compare().figures().into_iter().chain(expressions.flat_map(metrics)).collect()
 }
 
 #[cfg(test)]

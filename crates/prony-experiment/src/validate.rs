@@ -252,7 +252,13 @@ impl Walk<'_, '_> {
         };
         if let Some(fault) = fault {
             let problem = Problem::new(node.span.clone(), format!("`{key}`: {fault}"));
-            self.problems.add(via(node, problem.hint(format!("expected {}", shape.words()))));
+            let hint = match &node.value {
+                Value::Whole(percent @ 2..=100) if matches!(shape, Shape::Share) => {
+                    format!("for {percent} percent: `\"{percent}%\"`")
+                }
+                _ => format!("expected {}", shape.words()),
+            };
+            self.problems.add(via(node, problem.hint(hint)));
         }
     }
 
@@ -263,8 +269,15 @@ impl Walk<'_, '_> {
             Value::Date(date) => format!("`{key}` cannot be the date `{date}`"),
             _ => format!("`{key}` cannot be {}", node.kind()),
         };
-        let problem = Problem::new(node.span.clone(), message).hint(format!("expected {}", shape.words()));
-        self.problems.add(via(node, problem));
+        let words = shape.words();
+        let is_number = |text: &str| text.replace('_', "").parse::<f64>().is_ok();
+        let hint = match &node.value {
+            Value::Text(text) if words.contains("number") && is_number(text) => {
+                format!("leave out the quotes: expected {words}")
+            }
+            _ => format!("expected {words}"),
+        };
+        self.problems.add(via(node, Problem::new(node.span.clone(), message).hint(hint)));
     }
 }
 

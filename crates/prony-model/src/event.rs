@@ -7,6 +7,16 @@ use crate::reading::Reading;
 use crate::trial::PlannedTrial;
 use crate::units::{Bytes, Nanos};
 
+/// Why a plan has no verdict to expect, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoVerdict {
+    /// Why.
+    pub why: String,
+    /// What to do, where something can be done.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub hint: Option<String>,
+}
+
 /// An event of a run. `--json` prints one a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
@@ -30,7 +40,7 @@ pub enum Event {
         done: u32,
         /// Why no verdict is to be expected, whatever is measured; absent where one is, or nothing is compared.
         #[serde(skip_serializing_if = "Option::is_none", default)]
-        no_verdict: Option<String>,
+        no_verdict: Option<NoVerdict>,
     },
     /// The machine is being measured: `fsync`, `memory`, `disk` ...
     HostProbe {

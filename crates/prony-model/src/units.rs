@@ -250,6 +250,16 @@ pub enum QuantityError {
         /// The units that are known.
         known: String,
     },
+    /// A unit is needed, and there is none.
+    #[error("`{number}` has no unit of {kind}; known: {known}")]
+    NoUnit {
+        /// As written.
+        number: String,
+        /// What was to be read.
+        kind: &'static str,
+        /// The units that are known.
+        known: String,
+    },
     /// The value does not fit.
     #[error("`{0}` is out of range")]
     Range(String),
@@ -282,7 +292,11 @@ fn amount(text: &str, kind: &'static str, dimension: Dimension) -> Result<u64, Q
         unit => unit,
     };
     let Some((_, scale)) = dimension.unit_named(name) else {
-        return Err(QuantityError::unit(unit, kind, &dimension.unit_names().join(", ")));
+        let known = dimension.unit_names().join(", ");
+        return Err(match unit {
+            "" => QuantityError::NoUnit { number: text.trim().to_owned(), kind, known },
+            unit => QuantityError::unit(unit, kind, &known),
+        });
     };
     let n = (value * scale).round();
     if n <= u64::MAX as f64 { Ok(n as u64) } else { Err(QuantityError::Range(text.to_owned())) }
@@ -348,7 +362,8 @@ mod tests {
     fn quantities_refuse_what_they_do_not_know() {
         assert_eq!((parse_time("0 s"), parse_span("3 ms")), (Ok(Nanos::ZERO), Ok(Nanos::from_millis(3))));
         assert_eq!(parse_span("0.0 min"), Err(QuantityError::Range("0.0 min".into())));
-        assert!(matches!(parse_time("3"), Err(QuantityError::Unit { .. })));
+        let text = parse_time("3").unwrap_err().to_string();
+        assert_eq!(text, "`3` has no unit of time; known: ns, us, ms, s, min, h");
         let text = parse_time("3 sec").unwrap_err().to_string();
         assert_eq!(text, "`sec` is not a unit of time; known: ns, us, ms, s, min, h");
         let text = parse_bytes("3 kiB").unwrap_err().to_string();

@@ -11,7 +11,7 @@ use prony_results::is_file_of;
 use crate::startable::find;
 
 /// What to do where a file must not be written.
-pub const NAME_ANOTHER: &str = "name another file";
+pub const NAME_ANOTHER: &str = "name another file; this one was not changed";
 
 /// As many links the kernel follows.
 const MOST_LINKS: usize = 40;

@@ -41,7 +41,10 @@ pub fn lacking(program: &ProgramSpec, written: Written) -> Option<(String, Strin
     let known = |word: &String| ![DIR, TMP].iter().any(|hole| word.contains(hole));
     let command = program.command.words().into_iter().next().filter(known)?;
     let hint = if is_brought(program) { None } else { missing(program, &command, written) };
-    hint.map(|hint| (format!("cannot find the command `{command}`"), hint))
+    let is_there =
+        || command.contains('/') && named(program.directory.as_deref().map(Path::new), command.as_ref()).is_file();
+    let verb = if is_there() { "execute" } else { "find" };
+    hint.map(|hint| (format!("cannot {verb} the command `{command}`"), hint))
 }
 
 /// Whether its build, its preparation or its changes may create its command.
@@ -78,7 +81,9 @@ pub(crate) fn path(program: &ProgramSpec) -> OsString {
 }
 
 fn named(directory: Option<&Path>, command: &OsStr) -> PathBuf {
-    directory.unwrap_or(Path::new("/nowhere")).join(command)
+    let path = directory.unwrap_or(Path::new("/nowhere")).join(command);
+    // Without the `.` of `./command` in its midst.
+    path.components().collect()
 }
 
 fn is_program(path: &Path) -> bool {

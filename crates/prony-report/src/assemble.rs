@@ -80,6 +80,10 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     let is_single = data.experiment.variants().len() == 1;
     let mut findings = preface::findings(data);
     let mut closing = None;
+    let too_early = basis::too_early(&verdicts.lines).filter(|_| options.brief);
+    if too_early.is_some() {
+        verdicts.lines.clear();
+    }
     if options.brief {
         let all = findings.len();
         // Who names figures may see the CPU time of a phase that is not compared.
@@ -89,6 +93,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         let is_cut = !is_disturbed && basis::cut(&mut verdicts.lines);
         closing = Some(more(data, all - findings.len(), is_cut, options));
     }
+    basis::explain_once(&mut verdicts.lines);
     findings.splice(0..0, options.warnings.iter().cloned());
     let is_plain = options.brief && !options.names_figures() && !options.processes;
     if let Some((headline, ended)) = nothing_measured(data, &options.commands).filter(|_| is_plain) {
@@ -100,7 +105,8 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     Report {
         title: data.head.title.clone(),
         preface: if options.brief { preface::brief(data) } else { preface::preface(data, options.programs) },
-        judged: judged(&verdicts).filter(|_| !options.brief || verdicts.lines.is_empty() && !is_single),
+        judged: too_early
+            .or_else(|| judged(&verdicts).filter(|_| !options.brief || verdicts.lines.is_empty() && !is_single)),
         effects: left_out::tables(&data.experiment, &verdicts),
         floors: floor::tables(data),
         remarks: if options.brief { Vec::new() } else { remarks(data, &verdicts) },
@@ -133,8 +139,8 @@ fn more(data: &RunData, notes: usize, is_cut: bool, options: &Options) -> String
         phases.iter().partition(|phase| declared.iter().any(|metric| metric.phase == **phase));
     let option = |phase: &&String| format!("`--phase {}`", shell_words::quote(phase));
     let phase = match (not_compared.as_slice(), compared.first()) {
-        ([], Some(phase)) => format!("; one phase: {}", option(phase)),
-        ([], None) => String::new(),
+        ([], Some(phase)) if phases.len() > 1 => format!("; one phase: {}", option(phase)),
+        ([], _) => String::new(),
         (not_compared, _) => {
             format!("; measured and not compared: {}", not_compared.iter().map(option).collect::<Vec<_>>().join(", "))
         }

@@ -1,6 +1,8 @@
 //! Chooses the verdicts whose basis a brief report shows.
 
-use prony_analysis::verdicts::Line;
+use prony_analysis::verdicts::{EXPLAINED, Line};
+use prony_model::number::count;
+use prony_model::reading::{Reading, Why};
 use prony_stats::{RatioInterval, Verdict};
 
 /// With more comparisons than this, a brief report shows the basis of those only in which something is to be heeded.
@@ -13,6 +15,26 @@ pub(super) fn cut(lines: &mut [Line]) -> bool {
     }
     let plain = lines.iter_mut().filter(|line| !is_unusual(line));
     plain.map(|line| line.detail.clear()).count() > 0
+}
+
+/// Explains the minimum detectable effect at the first verdict only.
+pub(super) fn explain_once(lines: &mut [Line]) {
+    let explained = lines.iter_mut().filter(|line| line.detail.contains(EXPLAINED));
+    explained.skip(1).for_each(|line| line.detail = line.detail.replace(EXPLAINED, ""));
+}
+
+/// In place of many sentences that all say that blocks are too few so far: how many there are, and how many are needed.
+pub(super) fn too_early(lines: &[Line]) -> Option<String> {
+    let few = |line: &Line| match (&line.comparison.verdict, &line.comparison.p) {
+        (Verdict::CantTell { .. }, Reading::Missing(Why::TooFew { have, need })) => Some((*have, *need)),
+        _ => None,
+    };
+    let all: Vec<(u64, u64)> = lines.iter().map(few).collect::<Option<_>>()?;
+    let (have, need) = (all.iter().map(|few| few.0).max()?, all.iter().map(|few| few.1).min()?);
+    (lines.len() > DETAILED).then(|| {
+        let blocks = count(have, "block");
+        format!("No verdict yet: at most {blocks} of a comparison ran, and this plan has no verdict before {need}.")
+    })
 }
 
 /// Whether it found no difference (the minimum detectable effect says what that means), the baseline differed from itself, the

@@ -31,8 +31,8 @@ pub enum Error {
     /// A stored latency histogram is damaged.
     #[error(transparent)]
     Latency(#[from] LatencyError),
-    /// A run has no data for a chart.
-    #[error("run {run} has no data for the chart `{figure}`{of}")]
+    /// A run has no data for a chart, or only zeros.
+    #[error("run {run} has nothing to draw for the chart `{figure}`{of}")]
     NoFigure {
         /// The run.
         run: RunId,

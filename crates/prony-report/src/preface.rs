@@ -80,6 +80,7 @@ fn revisions(data: &RunData) -> Option<String> {
 }
 
 /// `` Run 7: 2 variants in 10 blocks, the baseline `store=lmdb` twice in each, 30 trials planned, 30 finished: 28 ok, 2 out of memory. ``
+/// A run that stopped early has `18 trials of at most 90`.
 fn extent(data: &RunData) -> String {
     let head = &data.head;
     let variants = count(data.experiment.variants().len(), "variant");
@@ -95,13 +96,14 @@ fn extent(data: &RunData) -> String {
         Some(baseline) => format!(", {baseline} twice in each"),
         None => String::new(),
     };
-    format!(
-        "Run {}: {variants} in {}{twice}, {} planned, {} finished{how}.",
-        head.id,
-        count(blocks, "block"),
-        count(head.planned, "trial"),
-        data.trials.len(),
-    )
+    let (planned, finished) = (head.planned, data.trials.len());
+    // A run that stopped as planned lacks nothing.
+    let trials = if head.status == RunStatus::Done && finished > 0 && finished < planned as usize {
+        format!("{} of at most {planned}", count(finished, "trial"))
+    } else {
+        format!("{} planned, {finished} finished", count(planned, "trial"))
+    };
+    format!("Run {}: {variants} in {}{twice}, {trials}{how}.", head.id, count(blocks, "block"))
 }
 
 /// `` the baseline `store=lmdb` ``; without its name where each stratum has its own; `None` where nothing is compared.

@@ -6,6 +6,7 @@ use super::model::Remarks;
 use crate::plot::data::growth;
 use prony_analysis::verdicts::interactions::{self, Interactions};
 use prony_analysis::verdicts::{Verdicts, declared};
+use prony_model::number::count;
 use prony_results::RunData;
 
 /// At most so many lines of one kind are shown; the others are counted.
@@ -59,8 +60,8 @@ fn cut(mut lines: Vec<String>) -> Vec<String> {
     if more > 0 {
         lines.truncate(MOST);
         lines.push(format!(
-            "{more} more lines of this kind are not shown here: see `prony report --format json`, or the charts of the \
-             HTML report"
+            "not shown here: {} of this kind; see `prony report --format json`, or the charts of the HTML report",
+            count(more, "more line")
         ));
     }
     lines

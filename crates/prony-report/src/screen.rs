@@ -28,7 +28,7 @@ pub fn shows_messages() -> bool {
 /// The terminal's width, for tables; 100 where it cannot be asked.
 pub fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout()).or_else(|_| rustix::termios::tcgetwinsize(io::stderr()));
-    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns >= 40).unwrap_or(100)
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns >= 20).unwrap_or(100)
 }
 
 /// Whether a character would act on a terminal, or is invisible there.

@@ -2,6 +2,7 @@
 
 use prony_model::number::{amount, time};
 use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::program::WHOLE;
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
@@ -46,9 +47,7 @@ pub fn ended(trials: &[&TrialRecord]) -> String {
 
 fn alike(first: &TrialRecord, trials: &[&TrialRecord]) -> String {
     let mut text = short(first.ending.outcome);
-    if let Some(phase) = &first.ending.phase {
-        text += &format!(" in {phase}");
-    }
+    text += &place(first);
     if matches!(first.ending.outcome, Outcome::Unsupported) {
         return text;
     }
@@ -79,12 +78,17 @@ fn spread(times: &[Nanos]) -> String {
     }
 }
 
+/// ` in persist`: the phase in which a trial ended; nothing where it is the only one, the whole execution of a program.
+fn place(trial: &TrialRecord) -> String {
+    let phase = trial.ending.phase.as_ref().filter(|phase| phase.as_str() != WHOLE || trial.phases.len() > 1);
+    phase.map(|phase| format!(" in {phase}")).unwrap_or_default()
+}
+
 /// `4 x OOM in persist, 2 x timed out in source`.
 fn counted(trials: &[&TrialRecord]) -> String {
     let mut kinds: Vec<(String, usize)> = Vec::new();
     for trial in trials {
-        let phase = trial.ending.phase.as_ref().map(|p| format!(" in {p}")).unwrap_or_default();
-        let kind = short(trial.ending.outcome) + &phase;
+        let kind = short(trial.ending.outcome) + &place(trial);
         match kinds.iter_mut().find(|(k, _)| *k == kind) {
             Some((_, count)) => *count += 1,
             None => kinds.push((kind, 1)),

@@ -21,13 +21,11 @@ pub enum Error {
         /// What is wrong with it, as `is a directory`.
         what: &'static str,
     },
-    /// The file is something else.
+    /// The file is something else: another database, or none.
     #[error("`{}` is not a results database of prony", .path.display())]
     NotADatabase {
         /// The file's path.
         path: PathBuf,
-        /// What SQLite says, where it cannot read the file at all.
-        source: Option<rusqlite::Error>,
     },
     /// An earlier or later prony wrote it.
     #[error("`{}` has schema version {found}; this version of prony reads and writes only {known}", .path.display())]
@@ -112,6 +110,9 @@ impl Error {
                 Some("`prony run FILE` creates a database; `--database PATH` names another path".to_owned())
             }
             Self::NotAFile { .. } => Some("name a file: `--database PATH`".to_owned()),
+            Self::NotADatabase { .. } => {
+                Some("the file was not changed; `--database PATH` names another path".to_owned())
+            }
             Self::NoRuns { .. } => Some("`prony run FILE` adds a run".to_owned()),
             Self::OtherSchema { .. } => Some(
                 "use the version of prony that wrote the file, or name another file with `--database PATH`".to_owned(),

@@ -263,10 +263,10 @@ fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
 fn refused(path: &Path, fault: Fault) -> Error {
     let path = path.to_owned();
     match fault {
-        Fault::Foreign => Error::NotADatabase { path, source: None },
+        Fault::Foreign => Error::NotADatabase { path },
         Fault::OtherSchema(found) => Error::OtherSchema { path, found, known: VERSION },
         Fault::Sql(source) if source.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
-            Error::NotADatabase { path, source: Some(source) }
+            Error::NotADatabase { path }
         }
         Fault::Sql(source) => Error::Database { path, doing: "open the results", source },
     }

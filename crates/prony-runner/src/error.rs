@@ -83,6 +83,9 @@ impl Error {
             Self::Place(error) => error.hint(),
             Self::Os(error) => error.hint(),
             Self::Refused { hint, .. } => Some(hint.clone()),
+            Self::ReadFile { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Some("`prony new FILE` writes a new experiment file".to_owned())
+            }
             _ => None,
         }
     }

@@ -45,6 +45,12 @@ impl Here {
     /// # Errors
     /// Where scratch cannot be put there.
     pub fn new(near: &Path, protected: Protected) -> Result<Self, Error> {
+        if matches!(near.try_exists(), Ok(false)) {
+            return Err(Error::Refused {
+                message: format!("the folder `{}` does not exist", near.display()),
+                hint: "create the folder, or name another one by `--database PATH` or `--scratch DIR`".to_owned(),
+            });
+        }
         let found = for_scratch(near)?;
         // The reserve of a file system is for root alone.
         let blocks = |disk: &StatVfs| if geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };

@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
 use prony_model::event::{Event, Observer};
+use prony_model::number::count;
 use prony_os::Error;
 use prony_os::launch::{Scratch, Swept};
 use prony_os::limits;
@@ -42,11 +43,9 @@ pub(crate) fn sweep(near: &Path, observer: &mut dyn Observer) -> Result<(), Erro
     let Swept { removed: folders, left } = Scratch::sweep(near)?;
     stuck.iter().chain(&left).for_each(|error| observer.event(&not_removed(error)));
     if groups.len() + folders.len() > 0 {
-        let text = format!(
-            "removed leftovers of killed runs: {} control groups, {} scratch directories",
-            groups.len(),
-            folders.len()
-        );
+        let parts = [(groups.len(), "control group"), (folders.len(), "scratch folder")];
+        let parts = parts.into_iter().filter(|(n, _)| *n > 0).map(|(n, noun)| count(n, noun));
+        let text = format!("removed leftovers of killed runs: {}", parts.collect::<Vec<_>>().join(", "));
         observer.event(&Event::Notice { text, hint: None });
     }
     Ok(())

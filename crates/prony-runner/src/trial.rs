@@ -6,6 +6,7 @@ use std::sync::Arc;
 use prony_analysis::conclude::conclude;
 use prony_analysis::guard;
 use prony_boundaries::observation::Observation;
+use prony_experiment::expr;
 use prony_model::event::Observer;
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::{Reading, Why};
@@ -76,7 +77,7 @@ pub fn run_with(
     let (care, commands) = (context.experiment.observe().care, context.experiment.records_commands());
     let changed = program.and_then(|program| context.places.source_changed(program, care, commands));
     record.findings.extend(changed);
-    guard::program::note_coarse_cpu(&mut record.findings, &context.experiment.compare().figures());
+    guard::program::note_coarse_cpu(&mut record.findings, &expr::named(context.experiment), program.is_some());
     Ok(record)
 }
 

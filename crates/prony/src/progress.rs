@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use prony_analysis::verdicts::names::COMMAND;
 use prony_model::event::{Event, Observer};
 use prony_model::number::{count, span};
 use prony_model::outcome::{Ending, Outcome};
@@ -53,6 +54,17 @@ pub struct Terminal<W: Write> {
 /// How often the line is rewritten while trials follow each other sooner: writing it takes time of the machine that is
 /// measured.
 const REWRITE: Duration = Duration::from_millis(100);
+
+/// Columns of the `^C` that a terminal shows behind the line where the user interrupts.
+const ECHO: usize = 2;
+
+impl<W: Write> Drop for Terminal<W> {
+    /// Clears the line that is rewritten: an error that ends the run is printed next.
+    fn drop(&mut self) {
+        self.clear();
+        let _ = self.out.flush();
+    }
+}
 
 impl<W: Write> Terminal<W> {
     /// Prints to `out`.
@@ -123,7 +135,8 @@ impl<W: Write> Terminal<W> {
     /// Erases the text that the next one would replace.
     pub(crate) fn clear(&mut self) {
         if self.shown > 0 {
-            let _ = self.out.take_back(self.shown);
+            let columns = (self.shown + ECHO).min(self.manner.width.saturating_sub(1));
+            let _ = self.out.take_back(columns.max(self.shown));
             self.shown = 0;
         }
     }
@@ -170,7 +183,10 @@ impl<W: Write> Observer for Terminal<W> {
                         None => format!("{variants}, {}, {}", count(*blocks, "block"), count(*trials, "trial")),
                     };
                     self.line(&format!("run {run}: {title}: {plan}{again}"));
-                    no_verdict.iter().for_each(|why| self.line(&format!("warning: {why}")));
+                    if let Some(no_verdict) = no_verdict {
+                        self.line(&format!("warning: {}", no_verdict.why));
+                        no_verdict.hint.iter().for_each(|hint| self.line(&format!("hint: {hint}")));
+                    }
                 }
             }
             Event::HostProbe { what } => self.passing(&format!("examining the machine: {what}")),
@@ -178,7 +194,7 @@ impl<W: Write> Observer for Terminal<W> {
                 self.passing(&format!("copying `{directory}`: {done} of {total}"));
             }
             Event::TrialBegan { trial, variant } => {
-                self.current.clone_from(variant);
+                name(variant).clone_into(&mut self.current);
                 self.block = trial.block;
                 self.live("", !self.quick);
             }
@@ -222,11 +238,16 @@ fn trial_line(block: u32, variant: &str, ending: &Ending, took: Nanos, phases: &
     let what = match ending.outcome {
         Outcome::Ok => times.join(", "),
         outcome => {
-            let place = ending.phase.as_ref().map(|phase| format!(" in {phase} after {}", ending.after));
+            let place = ending.phase.as_ref().map(|phase| format!(" in phase `{phase}` after {}", ending.after));
             format!("{outcome}{}", place.unwrap_or_default())
         }
     };
-    format!("block {} {variant}: {what} (trial {took})", block + 1)
+    format!("block {}, {}: {what} (trial took {took})", block + 1, name(variant))
+}
+
+/// A variant as a line names it: a command that was typed needs no name of a factor before it.
+fn name(variant: &str) -> &str {
+    variant.strip_prefix(COMMAND).and_then(|rest| rest.strip_prefix('=')).unwrap_or(variant)
 }
 
 fn profile_line(ending: Option<&Ending>, samples: &Reading<u64>) -> String {
@@ -275,6 +296,7 @@ mod tests {
         let mut out = Vec::new();
         let mut terminal = Terminal::new(Screen::new(&mut out, false), manner);
         events.iter().for_each(|event| terminal.event(event));
+        drop(terminal);
         String::from_utf8(out).unwrap()
     }
 
@@ -282,11 +304,11 @@ mod tests {
     fn a_finished_trial_is_one_plain_line() {
         assert_eq!(
             said(PLAIN, &[ended(Outcome::Ok)]),
-            "[8/12] block 3 engine=lmdb: write 12.00 ms (trial 130.00 ms)\n"
+            "[8/12] block 3, engine=lmdb: write 12.00 ms (trial took 130.00 ms)\n"
         );
         assert_eq!(
             said(PLAIN, &[ended(Outcome::TimedOut)]),
-            "[8/12] block 3 engine=lmdb: timed out in write after 20.00 ms (trial 130.00 ms)\n"
+            "[8/12] block 3, engine=lmdb: timed out in phase `write` after 20.00 ms (trial took 130.00 ms)\n"
         );
     }
 
@@ -299,8 +321,8 @@ mod tests {
             other => other,
         };
         let line = |left| said(PLAIN, &[later(left)]);
-        assert!(line(Some(Nanos::from_secs(200))).starts_with("[8/12] ~3 min left | block 3 "));
-        assert!(line(Some(Nanos::from_millis(80))).starts_with("[8/12] block 3 "));
+        assert!(line(Some(Nanos::from_secs(200))).starts_with("[8/12] ~3 min left | block 3, "));
+        assert!(line(Some(Nanos::from_millis(80))).starts_with("[8/12] block 3, "));
         let budget = Some(Nanos::from_secs(90));
         let began = Event::RunBegan {
             run: 1,
@@ -360,9 +382,13 @@ mod tests {
         let began = || Event::TrialBegan { trial: trial(), variant: "engine=lmdb".into() };
         let text = said(live, &[began(), ended(Outcome::Ok), began()]);
         assert!(text.contains("block 3, engine=lmdb"), "the number of blocks is not known: {text}");
-        assert!(!text.contains('\n') && text.rsplit_once('\r').unwrap().1.starts_with("[8/12] block 3"), "{text}");
+        // What is cleared at the end stands last.
+        let [end, blanks, last] = text.rsplitn(3, '\r').collect::<Vec<_>>().try_into().unwrap();
+        let last = last.rsplit_once('\r').unwrap().1;
+        assert!(!text.contains('\n') && last.starts_with("[8/12] block 3, "), "{text}");
+        assert!(end.is_empty() && blanks.trim().is_empty() && blanks.len() == last.len() + ECHO, "{text}");
         let text = said(live, &[began(), ended(Outcome::TimedOut)]);
-        assert!(text.rsplit_once('\r').unwrap().1.starts_with("[8/12] block 3 engine=lmdb: timed out"), "{text}");
+        assert!(text.rsplit_once('\r').unwrap().1.starts_with("[8/12] block 3, engine=lmdb: timed out"), "{text}");
     }
 
     #[test]
@@ -394,6 +420,8 @@ mod tests {
     fn a_line_that_is_too_long_keeps_how_far_it_is_and_the_width() {
         let began = Event::TrialBegan { trial: trial(), variant: "\u{754c}".repeat(80) };
         let text = said(Manner { live: true, ..PLAIN }, &[began]);
+        let (text, cleared) = text.split_once('\r').unwrap();
+        assert_eq!(cleared, format!("{}\r", " ".repeat(79)), "not a column beyond the width");
         assert!(text.starts_with("[0] block 3, \u{754c}") && (78..80).contains(&text.width()), "{text}");
     }
 }

@@ -73,6 +73,45 @@ function charts() {
   return found;
 }
 
+/** Texts outside of charts that lie on each other, or are cut off by an element that does not scroll. */
+function collisions() {
+  const found = [];
+  const boxes = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT, (node) =>
+    node.data.trim() && !node.parentElement.closest("svg, script, style, select, .flame, .hidden, .skip") ? NodeFilter.FILTER_ACCEPT : NodeFilter.FILTER_REJECT,
+  );
+  for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+    if (!node.parentElement.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    for (const line of range.getClientRects()) {
+      let { left, right, top, bottom } = line;
+      // What is scrolled out of sight lies on nothing.
+      for (let around = node.parentElement; around; around = around.parentElement) {
+        const { overflowX, overflowY } = getComputedStyle(around);
+        if (overflowX === "visible" && overflowY === "visible") continue;
+        const box = around.getBoundingClientRect();
+        const hidden = [overflowX === "hidden" && right > box.right + 1, overflowY === "hidden" && bottom > box.bottom + 1];
+        if (around !== document.body && hidden.includes(true)) found.push(`cut off: ${node.data.trim().slice(0, 40)}`);
+        [left, right] = [Math.max(left, box.left), Math.min(right, box.right)];
+        [top, bottom] = [Math.max(top, box.top), Math.min(bottom, box.bottom)];
+      }
+      if (right - left > 1 && bottom - top > 1) boxes.push({ node, left, right, top, bottom });
+    }
+  }
+  boxes.sort((a, b) => a.top - b.top);
+  for (const [at, box] of boxes.entries()) {
+    for (let next = at + 1; next < boxes.length && boxes[next].top < box.bottom - 4; next++) {
+      const other = boxes[next];
+      const across = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+      const down = Math.min(box.bottom, other.bottom) - other.top;
+      // Boxes are a little higher than their letters, and the lines of one paragraph may touch.
+      if (across > 1 && down > 5) found.push(`overlap: ${box.node.data.trim().slice(0, 40)} and ${other.node.data.trim().slice(0, 40)}`);
+    }
+  }
+  return found;
+}
+
 /** The columns of tables that do not stand whole on the paper. */
 const cut = () =>
   [...document.querySelectorAll("th, td")]
@@ -87,6 +126,7 @@ for (const name of PAGES) {
         assert.deepEqual(await page.evaluate(wide), []);
         assert.deepEqual(await page.evaluate(broken), []);
         assert.deepEqual(await page.evaluate(charts), []);
+        assert.deepEqual(await page.evaluate(collisions), []);
       }),
     );
   }
@@ -97,6 +137,7 @@ for (const name of PAGES) {
       assert.deepEqual(await page.evaluate(cut), []);
       assert.deepEqual(await page.evaluate(broken), []);
       assert.deepEqual(await page.evaluate(charts), []);
+      assert.deepEqual(await page.evaluate(collisions), []);
       assert.deepEqual(await page.evaluate(wide), []);
     }),
   );
@@ -107,5 +148,19 @@ test("verdicts stand first, then the table that answers, then the figures", opti
     const ids = await page.$$eval("main > section:not([hidden])", (all) => all.map((section) => section.id));
     assert.deepEqual(ids.slice(0, 3), ["verdicts", "answer", "effects"]);
     assert.equal(await page.locator("#answer table").count(), 1);
+  }),
+);
+
+test("texts that lie on each other, and texts that are cut off, are found", options, () =>
+  on("alone", {}, async (page) => {
+    await drawAll(page);
+    const after = (style) =>
+      page.evaluate((style) => {
+        document.querySelector("main h2").style.cssText = style;
+      }, style);
+    await after("margin-bottom: -2em");
+    assert.match((await page.evaluate(collisions)).join(), /^overlap: /);
+    await after("width: 1em; overflow: hidden; white-space: nowrap");
+    assert.match((await page.evaluate(collisions)).join(), /^cut off: /);
   }),
 );

@@ -185,11 +185,16 @@ fn coarse_cpu(record: &TrialRecord) -> Vec<Finding> {
     record.phases.iter().filter_map(finding).collect()
 }
 
-/// Makes coarse CPU time a note in phases of which no metric is compared: a brief report shows no CPU time of those, and a
-/// warning about it would stand above verdicts that it does not concern.
-pub fn note_coarse_cpu(findings: &mut [Finding], compared: &[&MetricName]) {
-    let is_compared = |phase: &Option<String>| compared.iter().any(|name| phase.as_ref() == Some(&name.phase));
-    let aside = findings.iter_mut().filter(|found| found.guard == COARSE_CPU && !is_compared(&found.phase));
+/// Makes coarse CPU time a note in phases whose CPU time a brief report does not show: a warning about it would stand above
+/// verdicts that it does not concern. `shown` are the metrics that are compared or that a table of the experiment shows.
+/// Beside a compared metric of a program, a report shows the CPU time of the phase.
+pub fn note_coarse_cpu(findings: &mut [Finding], shown: &[&MetricName], is_program: bool) {
+    let is_cpu = |metric: Metric| matches!(metric, Metric::Cpu | Metric::CpuUser | Metric::CpuSystem);
+    let shows = |phase: &Option<String>| {
+        let of_phase = |name: &&&MetricName| phase.as_ref() == Some(&name.phase);
+        shown.iter().filter(of_phase).any(|name| is_program || is_cpu(name.key.metric))
+    };
+    let aside = findings.iter_mut().filter(|found| found.guard == COARSE_CPU && !shows(&found.phase));
     aside.for_each(|found| found.severity = Severity::Note);
 }
 

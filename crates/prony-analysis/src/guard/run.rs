@@ -34,7 +34,7 @@ pub(crate) fn drifting(values: &[f64], margin: f64) -> Option<Finding> {
     Some(Finding::of("drift", Severity::Note, message, hint).with(data))
 }
 
-/// Trials that did not end well, each variant's apart: `30 of 120 trials failed: 30 crashed (signal 11) of `variant``.
+/// Trials that did not end well, each variant's apart: `30 of 120 trials failed: `variant`: 30 crashed (signal 11)`.
 pub fn failures(experiment: &Experiment, trials: &[TrialRecord]) -> Option<String> {
     let failed = |t: &&TrialRecord| !t.ending.outcome.is_ok();
     let ended = trials.iter().filter(failed).count();
@@ -43,9 +43,9 @@ pub fn failures(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Strin
         let how = counted(own.map(|t| t.ending.outcome));
         let whose = match experiment.variants().len() {
             0 | 1 => String::new(),
-            _ => format!(" of `{}`", experiment.labels(variant)),
+            _ => format!("`{}`: ", experiment.labels(variant)),
         };
-        (!how.is_empty()).then(|| format!("{how}{whose}"))
+        (!how.is_empty()).then(|| format!("{whose}{how}"))
     };
     let each = of_variants(experiment.variants().iter().filter_map(of_variant).collect());
     (ended > 0).then(|| format!("{ended} of {} failed: {each}", count(trials.len(), "trial")))
@@ -53,7 +53,8 @@ pub fn failures(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Strin
 
 /// The text of [`failures`] as a finding.
 pub fn trials_failed(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
-    let hint = "a phase that was not completed has no value that counts; see the evidence in the tables";
+    let hint = "the tables say how the trials ended, and the notes below them quote the last lines of output; a phase that was \
+        not completed has no value";
     let message = failures(experiment, trials)?;
     let failed = trials.iter().filter(|t| !t.ending.outcome.is_ok()).count();
     let data = json!({ "failed": failed, "trials": trials.len() });
@@ -106,7 +107,8 @@ pub fn too_few_blocks(
     let (message, hint) = match analyses.at().first() {
         None => (
             format!("{} planned, but a verdict needs at least {} blocks", blocks(planned), prony_stats::MIN_BLOCKS),
-            "set `blocks` to 6 or more; with fewer blocks, results are shown without a verdict",
+            "set more: `prony run --blocks 6`, `prony exec --runs 6`, or `blocks` in the file; with fewer blocks, results are \
+             shown without a verdict",
         ),
         Some(_) if analyses.is_timed() && done && complete < needed => (
             format!("{} complete within the time budget, but a verdict needs at least {needed}", blocks(complete)),
@@ -313,7 +315,7 @@ mod tests {
         assert_eq!((failures(&experiment(), &trials), trials_failed(&experiment(), &trials)), (None, None));
         trials.push(ended(1, Outcome::TimedOut));
         let text = failures(&experiment(), &trials).unwrap();
-        assert!(text.starts_with("1 of 3 trials failed: ") && text.ends_with(" of `y`"), "{text}");
+        assert!(text.starts_with("1 of 3 trials failed: ") && text.contains(": `y`: 1 "), "{text}");
         let found = trials_failed(&experiment(), &trials).unwrap();
         assert_eq!((found.severity, found.data["failed"].as_u64(), found.message), (Severity::Warning, Some(1), text));
     }

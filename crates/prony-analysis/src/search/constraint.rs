@@ -180,7 +180,7 @@ mod tests {
         assert!(error("source.rss.peak 600 MB").contains("is not a bound"));
         assert!(error("source.rss.peek < 1").contains("`rss.peek` is not a metric"));
         assert!(error("source.rss.peak < 600 ms").contains("not a unit of memory"));
-        assert!(error("source.time < 600").contains("not a unit of time"));
+        assert!(error("source.time < 600").contains("has no unit of time"));
         assert_eq!(error("source.time + source.rss.end < 1 s"), "a time + an amount of bytes has no meaning");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use prony_model::metric::{Better, MetricError, MetricName};
-use prony_model::number::{count, percent_up_to};
+use prony_model::number::{count, effect_bound, percent_up_to};
 use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
@@ -51,7 +51,7 @@ pub enum GateError {
     #[error(transparent)]
     Share(#[from] QuantityError),
     /// The word is not the one for this metric.
-    #[error("a worse `{metric}` is called `{worse}`, not `{word}`")]
+    #[error("a worse `{metric}` is called `{worse}`, not `{word}`; write `{metric} {worse} {share}`")]
     Word {
         /// The metric.
         metric: String,
@@ -59,6 +59,8 @@ pub enum GateError {
         word: String,
         /// The word for the metric's worse direction.
         worse: &'static str,
+        /// The share as written.
+        share: String,
     },
 }
 
@@ -70,6 +72,11 @@ impl FromStr for Gate {
         // A gate may be written with a blank before its `%`.
         let text = text.trim().replace(" %", "%");
         let (rest, share) = text.rsplit_once(' ').ok_or_else(form)?;
+        // Without a share, the last word is another.
+        if !share.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) {
+            return Err(form());
+        }
+        let written = share.to_owned();
         let share = parse_fraction(share)?.get();
         // Phases may hold spaces, and so may the words: "more memory".
         let at =
@@ -83,7 +90,7 @@ impl FromStr for Gate {
         match word.trim() {
             word if word == worse => Ok(Self { metric, word: worse, share }),
             word if either && word == better => Ok(Self { metric, word: better, share }),
-            word => Err(GateError::Word { metric: metric.to_string(), word: word.to_owned(), worse }),
+            word => Err(GateError::Word { metric: metric.to_string(), word: word.to_owned(), worse, share: written }),
         }
     }
 }
@@ -109,13 +116,20 @@ pub struct Verdicted {
     pub gate: Gate,
     /// The answer and the comparison's sentence, for each.
     pub answers: Vec<(Answer, String)>,
+    /// The largest minimum detectable effect of the undecided comparisons, where it is larger than the gate's share: such
+    /// a gate is rarely decided, since the interval of two equal variants is wider than the share.
+    pub coarse: Option<f64>,
 }
 
 impl Verdicted {
     /// Of these verdicts and the trials that they rest on.
     pub fn of(gate: &Gate, lines: &[Line], trials: &[TrialRecord]) -> Self {
-        let ours = lines.iter().filter(|line| line.pair.metric == gate.metric);
-        Self { gate: gate.clone(), answers: ours.map(|line| answer(gate, line, trials)).collect() }
+        let ours: Vec<&Line> = lines.iter().filter(|line| line.pair.metric == gate.metric).collect();
+        let answers: Vec<(Answer, String)> = ours.iter().map(|line| answer(gate, line, trials)).collect();
+        let undecided = ours.iter().zip(&answers).filter(|(_, (answer, _))| *answer == Answer::Unsure);
+        let smallest = undecided.filter_map(|(line, _)| line.comparison.smallest_effect.measured().copied());
+        let coarse = smallest.filter(|effect| *effect > gate.share).reduce(f64::max);
+        Self { gate: gate.clone(), answers, coarse }
     }
 
     /// The worst answer; without any comparison of the metric nothing can be judged.
@@ -139,7 +153,15 @@ impl fmt::Display for Verdicted {
                 write!(f, "\n  {sentence}")?;
             }
         }
-        Ok(())
+        let Some(effect) = self.coarse.map(effect_bound) else { return Ok(()) };
+        write!(
+            f,
+            "\n  warning: a gate of {} is finer than the minimum detectable effect of {effect}: it can rarely be decided",
+            percent_up_to(*share, 4)
+        )?;
+        // A gate of a factor or more would let nearly everything pass.
+        let wider = self.coarse.filter(|share| *share < 1.0).map(|_| format!("allow at least {effect}, or "));
+        write!(f, "\n  hint: {}run more blocks: `--blocks N`", wider.unwrap_or_default())
     }
 }
 
@@ -246,7 +268,11 @@ mod tests {
             "`slower` is not a condition; write a metric, a direction and a share, such as \
             `write.time slower 5%`"
         );
-        assert_eq!(error("write.time faster 5%"), "a worse `write.time` is called `slower`, not `faster`");
+        assert_eq!(
+            error("write.time faster 5%"),
+            "a worse `write.time` is called `slower`, not `faster`; write `write.time slower 5%`"
+        );
+        assert!(error("write.time slower").starts_with("`write.time slower` is not a condition; "));
         assert!(error("write.tiem slower 5%").contains("did you mean `write.time`?"));
         assert!(error("write.time slower five").contains("five"));
     }

@@ -25,7 +25,7 @@ use names::Names;
 pub use observe::figure;
 use observe::{Index, Within};
 use prony_results::{RunData, RunStatus};
-pub use sentence::{ratio_texts, without};
+pub use sentence::{EXPLAINED, ratio_texts, without};
 
 /// The verdicts of a run's comparisons.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -150,6 +150,9 @@ impl End {
     }
 }
 
+/// What the minimum detectable effect is, behind the first one.
+pub const EXPLAINED: &str = " (4 of 5 such runs would find a true difference of this size)";
+
 /// `12 blocks; minimum detectable effect: 4.1 % (4 of 5 such runs would find a true difference of this size); A/A check, the
 /// baseline against itself: ratio 1.010 (0.970 to 1.05): the interval includes 1, as it should`
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
@@ -157,10 +160,7 @@ pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>)
     let mut parts = vec![count(blocks, "block")];
     parts.push(match &comparison.smallest_effect {
         // Readers take a large one for what was found, or for a contradiction of it.
-        Reading::Measured(share) => format!(
-            "minimum detectable effect: {} (4 of 5 such runs would find a true difference of this size)",
-            effect_bound(*share)
-        ),
+        Reading::Measured(share) => format!("minimum detectable effect: {}{EXPLAINED}", effect_bound(*share)),
         Reading::Missing(Why::TooFew { have, need }) => {
             format!("minimum detectable effect: - (too few blocks: {have}, and it needs {need})")
         }
@@ -194,7 +194,7 @@ fn with_one(found: &Estimate) -> String {
     format!("{text}: the interval {what}")
 }
 
-/// `without disturbed trials (9 of 12 blocks are left): ratio 1.82 (1.61 to 2.02): the interval excludes 1`
+/// `in the 9 of 12 blocks without a disturbed trial: ratio 1.82 (1.61 to 2.02): the interval excludes 1`
 pub fn without(undisturbed: &Undisturbed) -> String {
     let Undisturbed { blocks, of, estimate } = undisturbed;
     let figure = match estimate {
@@ -203,7 +203,10 @@ pub fn without(undisturbed: &Undisturbed) -> String {
         Reading::Missing(Why::TooFew { .. }) => "- (too few blocks)".to_owned(),
         Reading::Missing(why) => format!("- ({why})"),
     };
-    format!("without disturbed trials ({blocks} of {} are left): {figure}", number::count(*of, "block"))
+    match blocks {
+        0 => "each block has a disturbed trial".to_owned(),
+        _ => format!("in the {blocks} of {} without a disturbed trial: {figure}", number::count(*of, "block")),
+    }
 }
 
 /// `` `a` is 18.4 times slower than `b` ``, `` `a` takes 4.5 % more time than `b` ``, `` `a` takes 3.20 times more memory than
@@ -308,7 +311,7 @@ fn at(pair: &Pair) -> String {
     if pair.names.at.is_empty() { String::new() } else { format!(" at `{}`", pair.names.at) }
 }
 
-/// Where some trials of either did not finish, how many did: `; 11 of 12 trials finished (61 to 100 %), ...`.
+/// Where some trials of either did not finish, how many did: `; 11 of 12 trials finished (95 % interval: 61 to 100 %), ...`.
 fn unfinished(comparison: &Comparison, end: End) -> String {
     let some = |counts: Counts| counts.trials > counts.finished;
     if some(comparison.variant) || some(comparison.baseline) {
@@ -333,12 +336,12 @@ fn more(blocks: &Reading<u32>) -> String {
     }
 }
 
-/// `0 of 3 trials finished (0 to 71 %), of the baseline 6 of 6 (54 to 100 %)`, the intervals exact and at 95 %.
+/// `0 of 3 trials finished (95 % interval: 0 to 71 %), of the baseline 6 of 6 (54 to 100 %)`, the intervals exact and at 95 %.
 fn outcomes(comparison: &Comparison, end: End) -> String {
     let counts = |c: Counts| (c, shares(c.interval(0.95)));
     let ((variant, share), (baseline, of_baseline)) = (counts(comparison.variant), counts(comparison.baseline));
     format!(
-        "{} of {} {} ({share}), of the baseline {} of {} ({of_baseline})",
+        "{} of {} {} (95 % interval: {share}), of the baseline {} of {} ({of_baseline})",
         variant.finished,
         number::count(variant.trials, "trial"),
         end.did,

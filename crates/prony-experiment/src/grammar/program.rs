@@ -154,7 +154,7 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "warmup",
             Shape::Whole(0, 10_000),
             "0",
-            "Number of runs before a variant's first trial; their measurements are discarded.",
+            "Number of unmeasured executions of the command before a variant's first trial.",
         ),
         optional(
             "change",

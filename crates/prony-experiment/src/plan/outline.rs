@@ -1,6 +1,7 @@
 //! The numbers of a plan, which `prony check` prints: variants, blocks, trials, records and bytes.
 
 use crate::design::{Blocks, Experiment, Variant};
+use prony_model::event::NoVerdict;
 use prony_model::number;
 
 use prony_stats::{MIN_BLOCKS, blocks_before_any_verdict};
@@ -105,9 +106,12 @@ fn variant_outline(experiment: &Experiment, variant: &Variant, trials: u32) -> V
     }
 }
 
+/// What to do about too few blocks.
+const MORE_BLOCKS: &str = "`prony run --blocks N` and `prony exec --runs N` set the number of blocks";
+
 /// Why no comparison of a plan gets a verdict, or only one of a very large difference; `None` where verdicts can be
 /// expected, or nothing is compared.
-pub fn without_verdict(experiment: &Experiment, outline: &Outline) -> Option<String> {
+pub fn without_verdict(experiment: &Experiment, outline: &Outline) -> Option<NoVerdict> {
     let compare = experiment.compare();
     // How many blocks fit into a budget is not known before the run, which says it.
     if compare.baseline.is_empty() || compare.budget.is_some() {
@@ -115,13 +119,17 @@ pub fn without_verdict(experiment: &Experiment, outline: &Outline) -> Option<Str
     }
     if outline.family == 0 {
         let why = outline.variants.iter().find_map(|variant| variant.no_verdict.as_ref())?;
-        return Some(format!("no verdict is possible: {why}"));
+        let hint = (outline.blocks.max < MIN_BLOCKS).then(|| MORE_BLOCKS.to_owned());
+        return Some(NoVerdict { why: format!("no verdict is possible: {why}"), hint });
     }
     let analyses = compare.analyses(outline.blocks);
     let needed = blocks_before_any_verdict(outline.family as usize, compare.alpha.get(), &analyses);
     let blocks = number::count(outline.blocks.max, "block");
     let comparisons = number::count(outline.family, "comparison");
-    needed.is_none().then(|| format!("for {comparisons}, {blocks} show only differences far beyond the noise"))
+    needed.is_none().then(|| NoVerdict {
+        why: format!("for {comparisons}, {blocks} show only differences far beyond the noise"),
+        hint: Some(format!("{MORE_BLOCKS}; fewer comparisons need fewer blocks")),
+    })
 }
 
 fn no_verdict(experiment: &Experiment, variant: &Variant) -> Option<String> {

@@ -115,7 +115,7 @@ end = { settle = { quiet = "5" } }
     23:11 unknown key `settle` | known: `line`, `mark`, `replicas`, `call`, `after`
     24:9 unknown key `after` | known: `line`, `mark`, `replicas`, `call`, `settle`
     27:11 `begin` takes one of `line` and `after`, not both
-    28:28 `quiet`: `` is not a unit of time; known: ns, us, ms, s, min, h | expected a time above zero such as `"5 s"`
+    28:28 `quiet`: `5` has no unit of time; known: ns, us, ms, s, min, h | expected a time above zero such as `"5 s"`
     "#);
 }
 

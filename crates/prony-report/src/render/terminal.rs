@@ -270,7 +270,8 @@ fn label_column(table: &Table, at: usize, all: Option<usize>) -> Laid {
 fn figure_column(table: &Table, at: usize, all: Option<usize>) -> Laid {
     let column = &table.columns[at];
     let left = column.align == Align::Left;
-    let text = |row: &Row| if left { Field::whole(safe(&row.cells[at].main)) } else { field(&row.cells[at]) };
+    let whole = |cell: &Cell| Field::whole((safe(&cell.main) + &marks(&cell.marks)).trim_start());
+    let text = |row: &Row| if left { whole(&row.cells[at]) } else { field(&row.cells[at]) };
     let fields: Vec<Field> = table.rows.iter().map(text).collect();
     let least = if has_own_group(table, at) { width(&safe(&column.group)) } else { 0 };
     lay(&heading(column), &fields, left, least, if left { text_room(all) } else { WHOLE })

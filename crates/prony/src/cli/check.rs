@@ -3,22 +3,21 @@
 use std::path::PathBuf;
 
 use prony_experiment::design::Experiment;
-use prony_experiment::plan::{Outline, VariantOutline, outline};
+use prony_experiment::plan::{Outline, Stratum, outline, without_verdict};
 use prony_model::catalog::Overrides;
 use prony_model::metric::MetricName;
 use prony_model::number::{count, percent, span};
-use prony_model::units::{Bytes, Nanos, parse_span};
+use prony_model::units::{Nanos, parse_span};
 use prony_stats::blocks_before_any_verdict;
 
 use super::run::OverrideArguments;
 use super::run_selection::DatabaseArg;
-use super::{Answer, Output};
+use super::{Answer, Output, plan_table};
 use crate::error::Error;
 use crate::output_file::OutputFiles;
-use prony_analysis::verdicts::floor as floors;
+use prony_analysis::verdicts::{floor as floors, names};
 use prony_place::output_targets::Protected;
 use prony_report::screen::one_line;
-use prony_report::{Align, Cell, Column, Label, Report, Row, Table, Topic};
 use prony_runner::budget::Bought;
 use prony_runner::estimate::{self, Estimate};
 use prony_runner::preflight::Here;
@@ -58,7 +57,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     OutputFiles::of(database, [file]).claim_of_programs(experiment.variants())?;
     let outline = outline(&experiment);
     let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
-    output.report(&variants(&experiment, &outline), None)?;
+    output.report(&plan_table::report(&experiment, &outline), None)?;
     output.print(&text(&experiment, &outline, &estimate))?;
     for (text, hint) in load::warnings(&experiment, &arguments.file) {
         let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
@@ -80,80 +79,10 @@ fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate) -> Stri
     }
 }
 
-/// The variants in the table that reports have, below the experiment's title and question.
-fn variants(experiment: &Experiment, outline: &Outline) -> Report {
-    let column = |(heading, align): (&str, Align)| Column {
-        group: String::new(),
-        heading: heading.to_owned(),
-        unit: String::new(),
-        align,
-        topic: Topic::Asked,
-        marks: Vec::new(),
-    };
-    let (left, right) = (Align::Left, Align::Right);
-    let headings =
-        [("stratum", right), ("trials", right), ("records", right), ("data", right), ("phases", left), ("note", left)];
-    // Where all variants have one baseline, the word says nothing.
-    let unshown = usize::from(outline.strata.len() <= 1);
-    let row = |variant: &VariantOutline| {
-        // Programs have no records of ours: nothing to count is not zero.
-        let of_ours = |text: String| if variant.records > 0 { text } else { "-".to_owned() };
-        let texts = [
-            (variant.stratum + 1).to_string(),
-            if experiment.compare().budget.is_some() { "-".to_owned() } else { variant.trials.to_string() },
-            of_ours(variant.records.to_string()),
-            of_ours(Bytes::from_bytes(variant.data_bytes as u64).to_string()),
-            phases(experiment, variant),
-            note(experiment, variant),
-        ];
-        let cells = texts.map(|main| Cell { main, ..Cell::default() });
-        Row {
-            labels: vec![Label { text: levels(&variant.levels), marks: Vec::new() }],
-            cells: cells.into_iter().skip(unshown).collect(),
-        }
-    };
-    let table = Table {
-        labels: vec!["variant".to_owned()],
-        columns: headings.map(column).into_iter().skip(unshown).collect(),
-        rows: outline.variants.iter().map(row).collect(),
-        ..Table::default()
-    };
-    let preface = experiment.question().map(str::to_owned).into_iter().collect();
-    Report { title: experiment.title().to_owned(), preface, tables: vec![table], ..Report::default() }
-}
-
-/// The phases of a variant, each with the replicas that start with it.
-fn phases(experiment: &Experiment, variant: &VariantOutline) -> String {
-    let program = experiment.variants().get(variant.variant).and_then(|variant| variant.spec.subject.program());
-    let replicas = program.and_then(|program| program.replicas.as_ref());
-    let named = |phase: &String| match replicas.filter(|replicas| replicas.phase == *phase) {
-        Some(replicas) => format!("{phase} ({})", count(replicas.count, "replica")),
-        None => phase.clone(),
-    };
-    variant.phases.iter().map(named).collect::<Vec<_>>().join(", ")
-}
-
-fn levels(levels: &[(String, String)]) -> String {
-    match levels {
-        [] => "the only variant".to_owned(),
-        levels => levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect::<Vec<_>>().join(", "),
-    }
-}
-
-fn note(experiment: &Experiment, variant: &VariantOutline) -> String {
-    let verdict = match &variant.no_verdict {
-        _ if variant.baseline => Some("baseline".to_owned()),
-        Some(why) => Some(format!("no verdict: {why}")),
-        None => None,
-    };
-    let floor = (experiment.floor_of(variant.variant) == Some(variant.variant)).then(|| "floor".to_owned());
-    [floor, verdict].into_iter().flatten().collect::<Vec<_>>().join("; ")
-}
-
 fn amounts(experiment: &Experiment, outline: &Outline) -> String {
-    let strata = match outline.strata.len() {
-        0 | 1 => String::new(),
-        n => format!(" in {n} strata, each with its own baseline"),
+    let strata = match outline.strata.as_slice() {
+        [] | [_] => String::new(),
+        several => format!(" in {} strata{}, each with its own baseline", several.len(), equal(experiment, several)),
     };
     let variants = count(outline.variants.len(), "variant");
     if let Some(budget) = experiment.compare().budget {
@@ -165,6 +94,19 @@ fn amounts(experiment: &Experiment, outline: &Outline) -> String {
     };
     let blocks = from_to(outline.blocks.min, outline.blocks.max, "block");
     format!("{variants}{strata}, {blocks}, {}", from_to(outline.trials_min, outline.trials_max, "trial"))
+}
+
+/// ` (equal documents and size)`: the factors by which variants belong together.
+fn equal(experiment: &Experiment, strata: &[Stratum]) -> String {
+    let varying: Vec<&str> =
+        names::varying(experiment).into_iter().map(|at| experiment.factors()[at].name.as_str()).collect();
+    let named = strata.first().map(|stratum| stratum.levels.as_slice()).unwrap_or_default();
+    let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).filter(|name| varying.contains(name)).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!(" (equal {one})"),
+        [before @ .., last] => format!(" (equal {} and {last})", before.join(", ")),
+    }
 }
 
 /// The trials that are not included in the results.
@@ -191,7 +133,9 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     let analyses = compare.analyses(outline.blocks);
     let family = outline.family;
     if family == 0 {
-        return format!("{compared}: no verdict is possible: see the notes above\n");
+        let hint = without_verdict(experiment, outline).and_then(|no_verdict| no_verdict.hint);
+        let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+        return format!("{compared}: no verdict is possible: see the notes above\n{hint}");
     }
     let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {
         Some(blocks) => {

@@ -77,7 +77,7 @@ fn report(path: &Path, rows: &[(&Benchmark, Summary)], failed: &[Failed]) -> Rep
                command before it starts the next command, so that a change of the machine in between shows as a \
                difference of the commands"
             .to_owned(),
-        hint: "to get a verdict, use `prony exec 'A' 'B'`, which interleaves the runs of the commands".to_owned(),
+        hint: "to get a verdict, use `prony exec 'A' 'B'`, which interleaves the trials of the commands".to_owned(),
     };
     Report {
         title: format!("Times in `{}`", path.display()),

@@ -29,6 +29,7 @@ pub mod man;
 pub mod mark;
 pub mod new;
 mod output;
+mod plan_table;
 pub mod plot;
 pub mod powercut;
 mod print_report;
@@ -133,6 +134,17 @@ pub enum Answer {
     CannotJudge,
 }
 
+impl Answer {
+    /// The exit code.
+    const fn code(self) -> u8 {
+        match self {
+            Self::Yes => 0,
+            Self::No => 1,
+            Self::CannotJudge => 2,
+        }
+    }
+}
+
 const fn yes((): ()) -> Answer {
     Answer::Yes
 }
@@ -175,9 +187,7 @@ pub fn main() -> ExitCode {
     let mut output = Output::new(&mut stdout, terminal, width, colour);
     let answer = dispatch(arguments.command, &mut output).and_then(|answer| output.flush().map(|()| answer));
     match answer {
-        Ok(Answer::Yes) => ExitCode::SUCCESS,
-        Ok(Answer::No) => ExitCode::from(1),
-        Ok(Answer::CannotJudge) => ExitCode::from(2),
+        Ok(answer) => ExitCode::from(answer.code()),
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             say(&error.text());
@@ -197,7 +207,8 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
             _ => ExitCode::SUCCESS,
         };
     }
-    let known = unknown_option(error).or_else(|| no_command(error)).or_else(|| no_number(error));
+    let known = unknown_option(error).or_else(|| unknown_command(error)).or_else(|| no_command(error));
+    let known = known.or_else(|| no_number(error));
     let known = known.or_else(|| no_metric(error)).or_else(|| out_of_range(error)).or_else(|| no_such_value(error));
     say(&known.map_or_else(|| error.render().to_string(), |error| error.text()));
     ExitCode::from(2)
@@ -218,17 +229,32 @@ fn unknown_option(error: &clap::Error) -> Option<Error> {
     Some(Error::Arguments { message: format!("unknown option `{option}`"), hint })
 }
 
+/// A command that does not exist.
+fn unknown_command(error: &clap::Error) -> Option<Error> {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => texts.first().cloned(),
+        _ => None,
+    };
+    let command = context(ContextKind::InvalidSubcommand)?;
+    let near = context(ContextKind::SuggestedSubcommand).map(|near| format!("did you mean `prony {near}`? "));
+    let hint = format!("{}`prony --help` lists the commands", near.unwrap_or_default());
+    Some(Error::Arguments { message: format!("unknown command `{command}`"), hint })
+}
+
 /// `prony exec` without a command: the parser only names what is missing.
 fn no_command(error: &clap::Error) -> Option<Error> {
     let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_command =
         error.kind() == ErrorKind::MissingRequiredArgument && missing.iter().any(|name| name == "<CMD>...");
-    is_command.then(|| Error::Arguments {
-        message: "no command to measure".to_owned(),
-        hint: "to measure a command: `prony exec 'sleep 0.1'`; to compare two: `prony exec 'sleep 0.1' 'sleep 0.2'`; \
-               `prony exec --help` lists the options"
-            .to_owned(),
-    })
+    let example = "to measure a command: `prony exec 'sleep 0.1'`; to compare two: `prony exec 'sleep 0.1' 'sleep 0.2'`; \
+                   `prony exec --help` lists the options";
+    let taken = "; the last option may have taken the command as its value, as in `-S SHELL`, `-L VAR VALUES`, \
+                 `-P VAR MIN MAX`";
+    // More than `prony exec` was typed.
+    let taken = if std::env::args_os().len() > 2 { taken } else { "" };
+    is_command
+        .then(|| Error::Arguments { message: "no command to measure".to_owned(), hint: format!("{example}{taken}") })
 }
 
 /// A value that is no number: the parser gives the words of Rust's own error.

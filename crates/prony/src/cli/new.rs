@@ -68,8 +68,10 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         Some(words) => from(words, &mut files)?,
         None => arguments.kind.text().to_owned(),
     };
-    let file =
-        files.open(&arguments.file, Present::Refused("`prony new` does not overwrite a file: name another file"))?;
+    let file = files.open(
+        &arguments.file,
+        Present::Refused("name another file; `prony new` does not overwrite files, and this one was not changed"),
+    )?;
     file.write_bytes(text.as_bytes())?;
     let path = arguments.file.display();
     output.print(&format!("wrote `{path}`; `prony check {path}` shows its plan\n"))?;

@@ -6,18 +6,28 @@ use crate::search::journal;
 use prony_report::{Options, build};
 use prony_results::{Database, RunData, RunStatus};
 
-/// The command that runs the other trials of an interrupted run; `None` of other runs. `database` is the option by which
-/// it finds the results.
+/// The command that runs the other trials of a run that was interrupted or killed; `None` of other runs. `option` is the
+/// option by which it finds the results, and `file` the experiment's file, without which a run that recorded no commands
+/// cannot be resumed.
 ///
 /// # Errors
 /// Those of the database.
-pub(super) fn resume(database: &Database, data: &RunData, option: &str) -> Result<Option<String>, Error> {
-    if data.head.status != RunStatus::Interrupted {
+pub(super) fn resume(
+    database: &Database,
+    data: &RunData,
+    option: &str,
+    file: Option<&str>,
+) -> Result<Option<String>, Error> {
+    if data.head.status == RunStatus::Done {
         return Ok(None);
     }
     let run = data.head.id;
     let command = journal::asked(database, run)?.map_or("run", |search| search.command());
-    let file = if data.experiment.lacks_commands() { " FILE" } else { "" };
+    let file = match (data.experiment.lacks_commands(), file) {
+        (false, _) => String::new(),
+        (true, Some(file)) => format!(" {}", shell_words::quote(file)),
+        (true, None) => return Ok(None),
+    };
     Ok(Some(format!("prony {command}{file} --resume {run}{option}")))
 }
 

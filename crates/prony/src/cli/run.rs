@@ -174,30 +174,41 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         let shown = show::ShowArgs::of_run(run, arguments.database.clone());
         show::show(&shown, output)?;
     }
-    let (gates, texts) = gates(arguments, run)?;
+    let (gates, mut texts) = gates(arguments, run)?;
+    // A resumed run's trials of earlier sessions count as those of this one.
+    let head = Database::open(&arguments.database.database)?.run(run)?;
+    let failed = head.finished.saturating_sub(head.ok);
+    let (answer, why) = answer(ended.interrupted, failed, &gates, arguments.fail_unsure);
+    let cleaned = ended.cleaned();
+    let ending = match &cleaned {
+        Err(_) if answer != Answer::No => "exit code 2: a `cleanup` failed\n".to_owned(),
+        _ => format!("exit code {}: {why}\n", answer.code()),
+    };
+    texts.extend((!gates.is_empty()).then_some(ending));
     if !arguments.json {
         texts.iter().try_for_each(|text| output.print(text))?;
     }
     if let Some(file) = &summary {
         append_summary(arguments, run, &texts, file)?;
     }
-    // A resumed run's trials of earlier sessions count as those of this one.
-    let head = Database::open(&arguments.database.database)?.run(run)?;
-    let answer = answer(ended.interrupted, head.finished.saturating_sub(head.ok), &gates, arguments.fail_unsure);
-    after_cleanup(answer, ended.cleaned())
+    after_cleanup(answer, cleaned)
 }
 
-/// What the command ends with: "no" before "cannot judge", since one failure of the change is enough. A failed trial that
-/// no gate speaks of counts as without gates.
-fn answer(interrupted: bool, failed: u32, gates: &[Verdicted], fail_unsure: bool) -> Answer {
+/// What the command ends with, and why: "no" before "cannot judge", since one failure of the change is enough. A failed
+/// trial that no gate speaks of counts as without gates.
+fn answer(interrupted: bool, failed: u32, gates: &[Verdicted], fail_unsure: bool) -> (Answer, String) {
     let any = |wanted| gates.iter().any(|gate| gate.answer() == wanted);
-    let no = any(gate::Answer::Fails) || fail_unsure && any(gate::Answer::Unsure);
-    match (interrupted || no, any(gate::Answer::CannotJudge)) {
-        (true, _) => Answer::No,
-        (false, true) => Answer::CannotJudge,
-        (false, false) if failed > 0 => Answer::No,
-        (false, false) => Answer::Yes,
-    }
+    let unsure = any(gate::Answer::Unsure);
+    let (answer, why) = match any(gate::Answer::Fails) {
+        _ if interrupted => (Answer::No, "the run was interrupted"),
+        true => (Answer::No, "a gate fails"),
+        false if fail_unsure && unsure => (Answer::No, "a gate is not decided, and `--fail-unsure` is given"),
+        false if any(gate::Answer::CannotJudge) => (Answer::CannotJudge, "a gate cannot be judged"),
+        false if failed > 0 => return (Answer::No, format!("{} failed", count(failed, "trial"))),
+        false if unsure => (Answer::Yes, "no gate fails; with `--fail-unsure`, a gate that is not decided fails"),
+        false => (Answer::Yes, "every gate passes"),
+    };
+    (answer, why.to_owned())
 }
 
 /// The answers of the conditions for the run, and their texts; a condition on a metric that gets no verdict is an

@@ -73,6 +73,9 @@ pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
     if let Some(phase) = &args.phase {
         known_phase(phase, &data)?;
     }
+    let commands = experiment_file::names(&data.experiment);
+    // Commands of `prony exec` are in no file.
+    let file = commands.is_empty().then_some("FILE");
     let options = Options {
         metrics: args.metric.clone(),
         phase: args.phase.clone(),
@@ -80,8 +83,8 @@ pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
         processes: args.processes,
         brief: !args.all,
         programs: args.all,
-        commands: experiment_file::names(&data.experiment),
-        resume: print_report::resume(&database, &data, &args.database.option())?,
+        resume: print_report::resume(&database, &data, &args.database.option(), file)?,
+        commands,
         database: args.database.option(),
         ..Options::default()
     };

@@ -417,7 +417,7 @@ fn failed_command_has_its_reason_once() {
     let bench = Bench::new();
     let text = out(&bench.exec(&["-r", "3", "--", "sh", "-c", "echo oops >&2; exit 3"]).0);
     assert_eq!(text.matches("`oops`").count(), 1, "last lines of output: {text}");
-    assert_eq!(text.matches("failed (exit code 3) in").count(), 1, "{text}");
+    assert_eq!(text.matches("failed (exit code 3) at").count(), 1, "{text}");
     assert_eq!(text.matches("none of the 3 trials succeeded").count(), 1, "in the headline: {text}");
 }
 

@@ -25,7 +25,7 @@ fn failing_commands_are_neither_faster_nor_slower_at_the_command_line() {
     for (seconds, options, script, outcome) in cases {
         // Where time is short the baseline has none either.
         let baseline =
-            if options.is_empty() { "6 of 18 trials failed: 6 " } else { "measured: none of the 18 trials succeeded" };
+            if options.is_empty() { "6 of 18 trials failed: " } else { "measured: none of the 18 trials succeeded" };
         let (code, said) = against_sleep(seconds, options, script);
         assert!(!said.contains("faster") && !said.contains("slower"), "{said}");
         assert!(said.contains(baseline) && said.contains(outcome), "{said}");
@@ -38,7 +38,11 @@ fn failing_commands_are_neither_faster_nor_slower_at_the_command_line() {
         assert_eq!(code, Some(1), "{said}");
     }
     let (code, said) = against_sleep("0.05", &[], "kill -9 $$");
-    assert!(said.contains("6 of 18 trials failed: 6 killed, cause unknown") && said.contains("can't tell"), "{said}");
+    assert!(
+        said.contains("6 of 18 trials failed: `sh -c 'kill -9 $$'`: 6 killed, cause unknown")
+            && said.contains("can't tell"),
+        "{said}"
+    );
     assert_eq!(code, Some(1), "{said}");
 }
 
@@ -57,9 +61,9 @@ fn screen_says_that_nothing_was_measured_why_and_what_to_do() {
     for expected in [
         "warning: nothing was measured: none of the 6 trials succeeded hint: run the command by itself to see all that \
          it prints; if exit code 3 is no failure, ignore it with `-i=3`",
-        "- `one`, 4 trials: failed (exit code 3) in run at ",
+        "- `one`, 4 trials: failed (exit code 3) at ",
         ": the process exited with code 3; last lines of output: `no such table`",
-        "- `two`, 2 trials: failed (exit code 3) in run at ",
+        "- `two`, 2 trials: failed (exit code 3) at ",
         "`no such file`",
         "`prony show 1 --all`",
     ] {
@@ -91,10 +95,11 @@ fn command_that_fails_in_four_of_six_trials_is_not_faster() {
     );
     let (code, said) = against_sleep("0.05", &[], &script);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("4 of 18 trials failed: 4 failed (exit code 3)") && !said.contains("faster"), "{said}");
     // Sentences are broken into lines where the command's name lets them be.
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("2 of 6 trials succeeded (4 to 78 %)"), "{said}");
+    assert!(said.contains("4 of 18 trials failed: `sh -c 'n=") && !said.contains("faster"), "{said}");
+    assert!(said.contains("exit 0'`: 4 failed (exit code 3)"), "{said}");
+    assert!(said.contains("2 of 6 trials succeeded (95 % interval: 4 to 78 %)"), "{said}");
     assert!(said.contains("(2 of 6 ok)"), "the figures are those of the two that finished: {said}");
 }
 
@@ -218,7 +223,7 @@ fn program_whose_operations_failed_has_failed_unless_the_file_allows_it() {
     };
     let (code, said, errors) = run("");
     assert_eq!(code, Some(1), "{said}{errors}");
-    assert!(said.contains("6 of 18 trials failed: 6 failed of `b`"), "{said}");
+    assert!(said.contains("6 of 18 trials failed: `b`: 6 failed"), "{said}");
     assert!(said.contains("10 of 100 operations of phase `work` failed, and none may fail"), "{said}");
     assert!(said.contains("`n=b` fails (6 failed) where `n=a` succeeds") && !said.contains("faster"), "{said}");
     for allowed in ["errors = 10", "errors = \"10%\""] {

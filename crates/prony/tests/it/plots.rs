@@ -332,3 +332,21 @@ fn trials_that_failed_are_in_no_curve_and_captions_count_them() {
         assert!(!chart.caption.iter().any(|said| said.text.contains("of a are left out")), "{:?}", chart.caption);
     }
 }
+
+/// A page had a chart with all dots on a line at zero.
+#[test]
+fn metric_that_is_zero_in_all_trials_has_no_chart() {
+    let plain = experiment("two", &[texts("store", &["a", "b"])], &[("write", true)], 6);
+    let experiment = against(&plain, "store", "a");
+    let drawn = |of_b: f64| {
+        let records = trials(&experiment, 6, |trial| {
+            let errors = if trial.trial.variant == 1 { of_b } else { 0.0 };
+            trial.phases = vec![phase("write", &[("time", 1e9), ("errors", errors)])];
+        });
+        let (database, run) = pages::stored("plots-zero", &experiment, &records);
+        let options = Options { metric: Some("write.errors".parse().unwrap()), ..Options::default() };
+        draw(&database, run, Figure::Effects, &options).map_err(|error| error.to_string())
+    };
+    assert!(drawn(3.0).unwrap().contains("write.errors"));
+    assert_eq!(drawn(0.0), Err("run 1 has nothing to draw for the chart `effects` of `write.errors`".to_owned()));
+}

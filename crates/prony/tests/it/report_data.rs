@@ -250,15 +250,17 @@ fn report_does_not_wait_for_a_browser_in_the_foreground() {
 fn hint_for_more_of_a_run_names_its_database_and_quotes_its_phase() {
     let fixture = Fixture { dir: tempfile::Builder::new().prefix("of me").tempdir().unwrap() };
     let mut database = Database::create(&fixture.path()).unwrap();
-    let experiment = experiment("Third", &[], &[("write all", true)], 1);
+    let experiment = experiment("Third", &[], &[("write", true), ("read all", true)], 1);
     let run = database.begin_run(&start(&experiment, &records::host(), 1)).unwrap();
     let mut one = trial(0, 0, 0);
-    one.phases = vec![phase("write all", &[])];
+    one.phases = vec![phase("write", &[]), phase("read all", &[])];
     database.append_trial(run, &one).unwrap();
     database.end_run(run, RunStatus::Done, NOON).unwrap();
     let shown = fixture.run("show --width 400");
-    let hint =
-        format!("`prony show 1 --all --database '{}'`; one phase: `--phase 'write all'`", fixture.path().display());
+    let hint = format!(
+        "`prony show 1 --all --database '{}'`; measured and not compared: `--phase 'read all'`",
+        fixture.path().display()
+    );
     assert!(shown.contains(&hint), "{shown}");
     let choice = |path: &str| DatabaseArg { database: PathBuf::from(path) };
     assert_eq!((choice("prony.db").option(), choice("x.db").option().as_str()), (String::new(), " --database x.db"));

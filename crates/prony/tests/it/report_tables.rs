@@ -555,6 +555,20 @@ fn brief_report_of_many_verdicts_gives_the_basis_of_those_to_be_heeded() {
 }
 
 #[test]
+fn report_on_many_comparisons_says_once_what_is_alike_in_all() {
+    let mut data = nine_stores(1.0, 0);
+    let shown = |data: &RunData, brief| {
+        let options = Options { brief, ..Options::default() };
+        printed(data, &Terminal { width: Some(120), colour: false }, &options).replace('\n', " ")
+    };
+    assert_eq!(shown(&data, false).matches("4 of 5 such runs").count(), 1, "{}", shown(&data, false));
+    data.trials.retain(|trial| trial.trial.block < 2);
+    let brief = shown(&data, true);
+    assert!(brief.contains("No verdict yet: at most 2 blocks") && !brief.contains("can't tell"), "{brief}");
+    assert_eq!(shown(&data, false).matches("can't tell").count(), 8);
+}
+
+#[test]
 fn note_on_coarse_cpu_time_is_shown_to_those_who_name_figures() {
     let mut data = sourcing(json!([]));
     let note = Finding::of("coarse_cpu", Severity::Note, "CPU time may be off".to_owned(), "x").in_phase("persist");

@@ -102,7 +102,7 @@ fn each_combination_grows_to_its_own_limit() {
     let row = |kind: &str| said.lines().find(|line| line.starts_with(kind)).unwrap().to_owned();
     for (kind, largest, next) in [("kind=narrow", " 37 ", " 38 "), ("kind=wide", "", "")] {
         assert!(row(kind).contains(largest) && row(kind).contains(next), "{said}");
-        assert!(row(kind).contains("failed (exit code 1) in run at"), "{said}");
+        assert!(row(kind).contains("failed (exit code 1) at"), "{said}");
     }
     let run = bench.run(1);
     assert_eq!((run.head.status, run.head.title.as_str()), (RunStatus::Done, "Edge: how far `n` grows"));

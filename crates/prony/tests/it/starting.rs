@@ -122,9 +122,10 @@ fn lines_of_commands_that_are_at_fault_write_nothing() {
     assert_eq!(fs::read_to_string(bench.path("x.toml")).unwrap(), "mine");
 }
 
-/// Readers did not know the word, which says nothing where all variants have one baseline.
+/// Readers did not know the word, which says nothing where all variants have one baseline; a number of each variant's
+/// stratum did not say what its variants have in common.
 #[test]
-fn plan_has_strata_only_where_there_are_several() {
+fn plan_names_strata_only_where_there_are_several() {
     let bench = Bench::new();
     let plan = |kind: &str| {
         bench.prony(&["new", "--for", kind, kind]);
@@ -132,8 +133,35 @@ fn plan_has_strata_only_where_there_are_several() {
     };
     let (program, store) = (plan("program"), plan("store"));
     assert!(!program.contains("strat") && program.contains("\n2 variants, 6 blocks, 18 trials\n"), "{program}");
-    assert!(
-        store.contains("  stratum") && store.contains("4 variants in 2 strata, each with its own baseline, "),
-        "{store}"
+    let text = "4 variants in 2 strata (equal transaction), each with its own baseline, ";
+    assert!(store.contains(text) && !store.contains("stratum"), "{store}");
+}
+
+/// The name of a variant of five factors was broken over seven lines, twice; a file of 50 variants had 270 lines.
+#[test]
+fn plan_has_one_line_for_each_variant() {
+    let bench = Bench::new();
+    bench.write(
+        "e.toml",
+        "[factors]\nnodes = [1_000, 10_000, 100_000]\nchunk = [50, 10_000]\npause = [0, 3]\nkind = [\"x\"]\n\
+         subject = [\"heap\", \"lmdb\", \"bare\"]\n\
+         [compare]\nbaseline = { subject = \"heap\" }\nblocks = { nodes.100_000 = 1, default = 6 }\n\
+         [program.p]\ncommand = [\"echo\", \"{nodes} {chunk} {pause} {kind} {subject}\"]\n",
     );
+    let plan = text(&bench.prony(&["check", "e.toml"]).stdout);
+    let rows: Vec<Vec<&str>> = plan.lines().map(|line| line.split_whitespace().collect()).collect();
+    let of_variants = rows.iter().filter(|row| row.len() > 4 && row[0].parse::<u32>().is_ok() && row[1] != "variants");
+    assert_eq!(of_variants.count(), 36, "{plan}");
+    assert!(plan.lines().count() < 50, "{plan}");
+    assert!(rows.contains(&vec!["100000", "50", "0", "lmdb", "1", "[1]"]), "{plan}");
+    assert!(rows.contains(&vec!["1000", "50", "0", "heap", "12", "baseline"]), "{plan}");
+    for said in [
+        "\nall variants, unless noted: kind = x; phases: run\n",
+        "\n[1] no verdict: 1 block; a verdict needs at least 6 (8 variants)\n",
+        "\n36 variants in 12 strata (equal nodes, chunk and pause), each with its own baseline, ",
+    ] {
+        assert!(plan.contains(said), "{said} in {plan}");
+    }
+    let few = text(&bench.prony(&["check", "e.toml", "--blocks", "3"]).stdout);
+    assert!(few.contains("no verdict is possible") && few.contains("hint: `prony run --blocks N`"), "{few}");
 }

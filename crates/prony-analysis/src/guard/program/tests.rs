@@ -94,14 +94,21 @@ fn cpu_time_with_an_error_that_matters_is_noted() {
     assert_eq!(not_noted, [None; 3]);
 }
 
-/// It stood above the verdicts of the first run of a new user, on a phase that was compared in nothing.
+/// It stood above the verdicts of the first run of a new user, on a phase that was compared in nothing, and later above
+/// those of stores that were compared in time only.
 #[test]
-fn coarse_cpu_time_is_a_note_in_phases_that_are_not_compared() {
+fn coarse_cpu_time_is_a_note_in_phases_whose_cpu_time_is_not_shown() {
     let found = |guard: &str, phase: &str| Finding::of(guard, Severity::Warning, "x".to_owned(), "y").in_phase(phase);
-    let mut findings = vec![found("coarse_cpu", "write"), found("coarse_cpu", "persist"), found("late", "persist")];
-    note_coarse_cpu(&mut findings, &[&"write.time".parse().unwrap()]);
-    let severities: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();
-    assert_eq!(severities, [Severity::Warning, Severity::Note, Severity::Warning]);
+    let findings = vec![found("coarse_cpu", "write"), found("coarse_cpu", "persist"), found("late", "persist")];
+    let severities = |metric: &str, is_program: bool| {
+        let mut findings = findings.clone();
+        note_coarse_cpu(&mut findings, &[&metric.parse().unwrap()], is_program);
+        findings.iter().map(|finding| finding.severity).collect::<Vec<Severity>>()
+    };
+    let (warning, note) = (Severity::Warning, Severity::Note);
+    assert_eq!(severities("write.time", true), [warning, note, warning], "beside the time of a program");
+    assert_eq!(severities("write.time", false), [note, note, warning], "a store's phase that is compared in time only");
+    assert_eq!(severities("write.cpu", false), [warning, note, warning]);
 }
 
 #[test]

@@ -63,7 +63,7 @@ pub struct Judged<'a> {
     pub comparisons: &'a Comparisons<'a>,
 }
 
-/// A chart of each of these metrics that some trial has.
+/// A chart of each of these metrics that some trial has and that is not 0 in all of them.
 pub fn section(of: Judged<'_>, columns: &mut Columns, metrics: &[MetricName]) -> Section {
     let charts = metrics.iter().filter_map(|metric| Some((metric, chart(of, columns, metric)?)));
     let (names, charts): (Vec<&MetricName>, Vec<Chart>) = charts.unzip();
@@ -76,11 +76,12 @@ pub fn section(of: Judged<'_>, columns: &mut Columns, metrics: &[MetricName]) ->
     section
 }
 
-/// The chart of a metric's trials and intervals; `None` where no trial has the metric.
+/// The chart of a metric's trials and intervals; `None` where no trial has the metric, or its value is 0 in all of them.
 fn chart(of: Judged<'_>, columns: &mut Columns, metric: &MetricName) -> Option<Chart> {
     let source = of.source;
     let figures: Vec<Option<f64>> = of.comparisons.figures(metric).iter().map(|f| f.measured().copied()).collect();
-    if figures.iter().all(Option::is_none) {
+    // A chart in which everything lies at zero says less than the word.
+    if figures.iter().all(|value| value.is_none_or(|value| value == 0.0)) {
         return None;
     }
     let effects = effects(of, metric, &figures)?;
@@ -308,7 +309,7 @@ fn caption(effects: &Effects, metric: &MetricName) -> String {
 
 const RATIO: &str =
     "Each dot is a trial's value divided by that of its sub-block's baseline (the geometric mean of both labels)";
-const ITSELF: &str = " The A/A check shows what equal variants look like: the baseline's second run of each sub-block \
+const ITSELF: &str = " The A/A check shows what equal variants look like: the baseline's second trial of each sub-block \
                       divided by its first.";
 
 fn table(source: Source<'_>, effects: &Effects, format: Format, counts: &[usize], unfinished: &[String]) -> Table {

@@ -44,7 +44,7 @@ pub struct Arguments {
     /// decided
     #[arg(long, value_name = "TIME", conflicts_with_all = ["runs", "min_runs", "max_runs"], help_heading = "Runs")]
     pub budget: Option<String>,
-    /// Number of unmeasured runs of each command before its first trial
+    /// Number of unmeasured executions of each command before its first trial
     #[arg(long, short, value_name = "N", default_value_t = 0, help_heading = "Runs")]
     pub warmup: u32,
     /// Command with which the others are compared; default: the first command

@@ -29,6 +29,12 @@ pub fn commands(words: &[String], literal: bool) -> Result<Vec<Vec<String>>, Err
     for words in words.split(|word| word == BETWEEN) {
         match words {
             [] => return Err(between()),
+            words if words.iter().any(|word| word == "--") && words[0].contains(char::is_whitespace) => {
+                return Err(Error::Arguments {
+                    message: "`--` stands between two commands".to_owned(),
+                    hint: "leave it out, or write `--` before the first command and `--vs` between commands".to_owned(),
+                });
+            }
             [first, ..] if first.contains(char::is_whitespace) => {
                 commands.extend(words.iter().map(|w| vec![w.clone()]))
             }

@@ -79,7 +79,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     arguments.style.colour().into_iter().for_each(|colour| output.set_colour(colour));
     if arguments.style != Style::None {
         output.print(&said(&database, &data, arguments)?)?;
-        let resume = print_report::resume(&database, &data, &arguments.database.option())?;
+        let file = arguments.save.as_ref().map(|path| path.display().to_string());
+        let resume = print_report::resume(&database, &data, &arguments.database.option(), file.as_deref())?;
         let options = Options { resume, warnings, ..options(arguments, &experiment) };
         print_report::print(&database, &data, &options, None, output)?;
     }
@@ -222,6 +223,6 @@ const fn over(force: bool) -> Present {
     if force {
         Present::Replaced
     } else {
-        Present::Refused("name another file, or add `--force` to overwrite the file")
+        Present::Refused("name another file, or add `--force` to overwrite this one, which was not changed")
     }
 }
