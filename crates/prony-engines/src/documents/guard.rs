@@ -28,12 +28,12 @@ impl Guard<'_> {
     /// # Errors
     /// Those of the engine, and of the queries.
     pub fn admits<W: Write>(self, txn: &mut W, reads: &mut Reads) -> Result<bool, EngineError> {
-        let admitted = self.holds(txn, reads)?;
+        let admitted = self.satisfies(txn, reads)?;
         self.refused.set(!admitted);
         Ok(admitted)
     }
 
-    fn holds<W: Write>(self, txn: &mut W, reads: &mut Reads) -> Result<bool, EngineError> {
+    fn satisfies<W: Write>(self, txn: &mut W, reads: &mut Reads) -> Result<bool, EngineError> {
         let mut stored = Entries::default();
         for key in keys(self.required) {
             let found = txn.get(key, |value| {

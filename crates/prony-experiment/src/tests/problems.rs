@@ -428,3 +428,12 @@ fn records_larger_than_any_file_are_refused() {
     insta::assert_snapshot!(data("records = 100_000_000_000_000_000\nkey = { integer = 8 }\nvalue = { bytes = 100 }"), @"4:11 100000000000000000 records of 108 bytes or more take 10.8 EB, but a file can have at most 9.2 EB | use fewer records");
     assert_eq!(data("records = 10_000_000_000\nvalue = { bytes = 100 }"), "no faults");
 }
+
+/// New users wrote 5 for five percent, and numbers in quotes.
+#[test]
+fn numbers_in_another_form_have_a_hint_how_to_write_them() {
+    let share = faults_of_body("[data]\nrecords = 10\nvalue = { bytes = 10, compressible = 50 }\n");
+    assert!(share.contains("`50` is out of range | for 50 percent: `\"50%\"`"), "{share}");
+    let quoted = faults_of_body("[data]\nrecords = \"1_000\"\n");
+    assert!(quoted.contains("cannot be the text `1_000` | leave out the quotes: expected a whole"), "{quoted}");
+}

@@ -281,7 +281,7 @@ fn a_command_that_is_not_there_is_a_mistake_and_begins_no_run() {
             the command",
         ),
         (&["text"], "cannot find the command `text`\nhint: write `./text` to run the file in the program's directory"),
-        (&["./text"], "`chmod +x "),
+        (&["./text"], "cannot execute the command `./text`\nhint: `"),
     ] {
         let output = bench.prony(&[&["exec", "--"], args].concat());
         let text = String::from_utf8_lossy(&output.stderr);

@@ -165,3 +165,32 @@ fn plan_has_one_line_for_each_variant() {
     let few = text(&bench.prony(&["check", "e.toml", "--blocks", "3"]).stdout);
     assert!(few.contains("no verdict is possible") && few.contains("hint: `prony run --blocks N`"), "{few}");
 }
+
+#[test]
+fn first_mistakes_at_the_command_line_have_a_hint() {
+    let bench = Bench::new();
+    bench.prony(&["new", "my.toml", "--for", "program"]);
+    for (args, said) in [
+        (
+            &["shwo"][..],
+            "error: unknown command `shwo`\nhint: did you mean `prony show`? `prony --help` lists the commands\n",
+        ),
+        (
+            &["run", "my.toml", "--database", "nosuch/x.db"],
+            "error: the folder `nosuch` does not exist\nhint: create the folder",
+        ),
+        (&["run", "nosuch.toml"], "hint: `prony new FILE` writes a new experiment file\n"),
+        (
+            &["show", "--database", "my.toml"],
+            "error: `my.toml` is not a results database of prony\nhint: the file was not changed",
+        ),
+        (&["exec", "-P", "n", "1", "sleep {n}"], "error: no command to measure\nhint: "),
+        (&["exec", "-P", "n", "1", "sleep {n}"], "may have taken the command as its value"),
+        (&["exec", "--time", "5", "true"], "error: `--time`: `5` has no unit of time; known: "),
+        (&["run", "my.toml", "--fail-if", "run.time faster 5%"], "hint: write `run.time slower 5%`\n"),
+    ] {
+        let output = bench.prony(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains(said), "{args:?}: {}", text(&output.stderr));
+    }
+}

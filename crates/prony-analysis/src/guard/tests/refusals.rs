@@ -15,7 +15,7 @@ fn field(name: &str, value: Generator) -> FieldSpec {
 }
 
 /// So many schools, students who refer to them, and what has nothing to do with either.
-fn school_spec(schools: u64, students: u64, others: u64, phases: Vec<PhaseSpec>) -> TrialSpec {
+fn school_spec(schools: u64, students: u64, teachers: u64, phases: Vec<PhaseSpec>) -> TrialSpec {
     let key = KeySpec::Integer { bytes: 8 };
     let to = ReferenceSpec {
         collection: "schools".to_owned(),
@@ -33,7 +33,7 @@ fn school_spec(schools: u64, students: u64, others: u64, phases: Vec<PhaseSpec>)
     let data = vec![
         collection("schools", schools, plain()),
         collection("students", students, vec![field("school", Generator::Reference(Box::new(to)))]),
-        collection("others", others, plain()),
+        collection("teachers", teachers, plain()),
     ];
     TrialSpec { data, phases, ..spec("lmdb") }
 }
@@ -85,11 +85,11 @@ fn later_answers_are_compared_where_the_records_say_that_the_same_was_refused() 
     assert!(differ((&checking, &same[0]), (&checking, &same[1])).is_empty());
     let wrong = loaded(Some((3.0, "11")), "bb");
     assert_eq!(differ((&checking, &same[0]), (&checking, &wrong)), [READ]);
-    let others = loaded(Some((3.0, "22")), "bb");
+    let teachers = loaded(Some((3.0, "22")), "bb");
     let refused = "load: `x` and `y` refused different operations";
-    assert_eq!(differ((&checking, &same[0]), (&checking, &others)), [refused], "and so the read finds others");
-    let elsewhere = load_and_read(References::Checked, "others");
-    assert_eq!(differ((&elsewhere, &same[0]), (&elsewhere, &others)), [refused, READ], "it reads no students");
+    assert_eq!(differ((&checking, &same[0]), (&checking, &teachers)), [refused], "and so the read finds teachers");
+    let elsewhere = load_and_read(References::Checked, "teachers");
+    assert_eq!(differ((&elsewhere, &same[0]), (&elsewhere, &teachers)), [refused, READ], "it reads no students");
 }
 
 /// An operation that is refused costs less than one that is done: loads of which almost all was refused were "50.8 times
@@ -111,7 +111,7 @@ fn speeds_are_not_compared_where_other_shares_were_refused() {
     let nearly = loaded(Some((9.0, "11")), "bb");
     assert_eq!(unequal("load.time", (&ignoring, &all), (&checking, &nearly)), None);
     assert_eq!(unequal("read.time", (&checking, &few), (&checking, &few)), None, "the same share");
-    let elsewhere = load_and_read(References::Checked, "others");
+    let elsewhere = load_and_read(References::Checked, "teachers");
     assert_eq!(unequal("read.time", (&elsewhere, &all), (&elsewhere, &few)), None, "it reads no students");
 }
 
@@ -139,13 +139,13 @@ fn refusals_of_a_background_count_too() {
 #[test]
 fn only_the_collections_that_a_phase_uses_decide_what_is_compared() {
     let (a, b) = (loaded(None, "aa"), loaded(None, "bb"));
-    let read = |schools, students, others, action: &dyn Fn(Ops) -> Action| {
+    let read = |schools, students, teachers, action: &dyn Fn(Ops) -> Action| {
         let phases = vec![phase_spec("read", action(on("students", References::Ignored)))];
-        school_spec(schools, students, others, phases)
+        school_spec(schools, students, teachers, phases)
     };
     let get: &dyn Fn(Ops) -> Action = &Action::Get;
     let plain = read(10, 100, 10, get);
-    assert_eq!(differ((&plain, &a), (&read(10, 100, 99, get), &b)), [READ], "others are not used");
+    assert_eq!(differ((&plain, &a), (&read(10, 100, 99, get), &b)), [READ], "teachers are not used");
     assert!(differ((&plain, &a), (&read(10, 200, 10, get), &b)).is_empty(), "more students");
     assert!(differ((&plain, &a), (&read(20, 100, 10, get), &b)).is_empty(), "students refer to other schools");
     let query = |collection: &str| QuerySpec {
@@ -157,12 +157,12 @@ fn only_the_collections_that_a_phase_uses_decide_what_is_compared() {
         select: Vec::new(),
         count: false,
     };
-    let find: &dyn Fn(Ops) -> Action = &|ops| Action::Find(FindSpec { ops, queries: vec![query("others")] });
+    let find: &dyn Fn(Ops) -> Action = &|ops| Action::Find(FindSpec { ops, queries: vec![query("teachers")] });
     let [a, b] = [a, b].map(|mut record| {
         record.phases[1].action = "find".into();
         record
     });
-    assert!(differ((&read(10, 100, 10, find), &a), (&read(10, 100, 99, find), &b)).is_empty(), "a query uses others");
+    assert!(differ((&read(10, 100, 10, find), &a), (&read(10, 100, 99, find), &b)).is_empty(), "a query uses teachers");
     assert_eq!(differ((&read(10, 100, 10, find), &a), (&read(10, 100, 10, find), &b)), [READ]);
 }
 
@@ -177,7 +177,7 @@ fn checks_of_references_use_the_collections_that_refer_and_are_referred_to() {
     assert_eq!(used("schools", References::Ignored), ["schools"]);
     assert_eq!(used("schools", References::Checked), ["schools", "students"]);
     assert_eq!(used("students", References::Locked), ["schools", "students"]);
-    assert_eq!(used("others", References::Checked), ["others"]);
+    assert_eq!(used("teachers", References::Checked), ["teachers"]);
     let spec = school_spec(1, 2, 3, Vec::new());
     assert_eq!(crate::guard::questions::used(&spec, &phase_spec("p", Action::Verify)).len(), 3);
 }
@@ -185,8 +185,8 @@ fn checks_of_references_use_the_collections_that_refer_and_are_referred_to() {
 #[test]
 fn as_many_operations_must_be_offered_though_another_collection_varies() {
     let phases = || vec![phase_spec("load", Action::Put(on("students", References::Ignored)))];
-    let of = |students, others, done: f64| {
-        let spec = school_spec(10, students, others, phases());
+    let of = |students, teachers, done: f64| {
+        let spec = school_spec(10, students, teachers, phases());
         let mut record = loaded(None, "aa");
         let readings = record.phases[0].readings.get_mut("").unwrap();
         readings.insert(MetricKeyText(MetricKey::amount(Metric::Operations)), Reading::Measured(done));
@@ -199,7 +199,7 @@ fn as_many_operations_must_be_offered_though_another_collection_varies() {
     assert_eq!(of(100, 99, 1000.0), (None, vec![]));
     let why = "`x` attempted 1000 operations, but `y` attempted 400".to_owned();
     assert_eq!(of(100, 99, 400.0), (Some(why), vec!["work_differs".to_owned()]));
-    assert_eq!(of(200, 10, 400.0), (None, vec![]), "there are others students");
+    assert_eq!(of(200, 10, 400.0), (None, vec![]), "there are teachers students");
 }
 
 #[test]
@@ -211,5 +211,5 @@ fn writes_for_a_time_matter_to_phases_that_use_their_collection() {
         differ((&spec, &loaded(None, "aa")), (&spec, &loaded(None, "bb")))
     };
     assert!(of("students").is_empty(), "how much is stored depends on speed");
-    assert_eq!(of("others"), [READ]);
+    assert_eq!(of("teachers"), [READ]);
 }

@@ -137,6 +137,12 @@ mod tests {
     }
 
     #[test]
+    fn two_dashes_between_texts_are_refused_and_in_the_words_of_a_command_are_its_own() {
+        assert_eq!(refused("a b|--|c d"), "`--` stands between two commands");
+        assert_eq!(cut("git|log|--|x", false), ["git|log|--|x"]);
+    }
+
+    #[test]
     fn two_dashes_are_found_only_before_the_command() {
         let typed = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
         assert!(is_literal(&typed("prony exec -r 3 -- a b"), 2));
