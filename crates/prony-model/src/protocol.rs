@@ -209,6 +209,9 @@ pub struct PhaseReport {
     pub tail: Option<Nanos>,
     /// What a reader should know of this phase.
     pub notes: Vec<String>,
+    /// References of stored documents that lead to no stored document, where some phase wrote without a check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dangling: Option<String>,
 }
 
 impl Verified {

@@ -415,7 +415,9 @@ impl<'a> Maker<'a> {
         // Readers divide the medians and miss the ratio of the verdict.
         let judged = match self.data.experiment.compare().baseline.is_empty() {
             true => "",
-            false => " Verdicts compare trials within each block, not these numbers.",
+            false => {
+                " The ratio of a verdict is taken within each block and differs from the ratio of these numbers: quote the verdict's."
+            }
         };
         match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {
             (_, 0 | 1) => "One trial each: the variation between trials is not known.".to_owned(),

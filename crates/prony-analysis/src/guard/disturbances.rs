@@ -119,7 +119,7 @@ pub(crate) fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
         first + 1,
         why.join(", ")
     );
-    let hint = "each verdict also states the ratio without the disturbed trials; where the two disagree, repeat the \
+    let hint = "each verdict also states the ratio without the disturbed trials; if it says something else, repeat the \
         run on a quieter machine";
     let data: Vec<Value> =
         marked.iter().map(|(position, signs)| json!({ "trial": position + 1, "signs": signs })).collect();

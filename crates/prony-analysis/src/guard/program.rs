@@ -272,8 +272,8 @@ pub(crate) fn flooded(record: &TrialRecord) -> Option<Finding> {
         return None;
     }
     let message = format!("the program wrote {total} of output; only its beginning and its end are recorded");
-    let hint = "the measurements include the work of writing this output: make the program write less, or set `output \
-        = \"null\"`";
+    let hint = "the measurements include the work of writing this output: make the program write less, or discard it: `output \
+        = \"null\"`, with `exec` `--output null`";
     let found = Finding::of("output_flooded", Severity::Warning, message, hint);
     Some(found.with(json!({ "stdout": stdout, "stderr": stderr })))
 }

@@ -2,7 +2,7 @@
 //! what later phases find depends on them. What was refused is read from the records: a specification that checks references
 //! may refuse nothing.
 
-use super::variant_trials::VariantTrials;
+use super::variant_trials::{VariantTrials, same_work};
 use super::{Finding, Severity, percent, questions};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
@@ -11,13 +11,23 @@ use prony_model::spec::{BACKGROUND, PhaseSpec, TrialSpec};
 /// By how much the shares of refused operations may differ.
 const REFUSED: f64 = 0.01;
 
-/// Why nothing of a phase is compared, where not the same share of its operations was refused, or of those of an earlier phase
-/// that has changed what this one finds.
+/// From this share of refused operations on, the phase measured what refusals cost as well.
+const MANY: f64 = 0.1;
+
+/// Why nothing of a phase is compared, where not the same share of its operations was refused; or where an earlier phase that has
+/// changed what this one finds refused other operations, or it is not known which, and this phase gave no equal answers.
 pub(super) fn unequal(
     (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
     (b, variant): (&PhaseSpec, &VariantTrials<'_>),
     name: &MetricName,
 ) -> Option<String> {
+    let mut earlier = before(baseline.spec, a).chain(before(variant.spec, b));
+    if let Some(left) = earlier.find(|earlier| left_other(baseline, variant, &earlier.name, &a.name)) {
+        return Some(format!(
+            "`{}` finds what `{}` has left, where references refused different operations, or it is not known which",
+            a.name, left.name
+        ));
+    }
     if matches!(name.key.metric, Metric::Refused | Metric::Errors | Metric::Conflicts) {
         return None;
     }
@@ -39,6 +49,20 @@ pub(super) fn unequal(
             part(theirs)
         ))
     })
+}
+
+/// Whether some trials of one block refused different operations in an earlier phase, or it is not known which, and a phase did
+/// not answer the same in spite of it.
+fn left_other(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, earlier: &str, phase: &str) -> bool {
+    same_work(baseline, variant).into_iter().any(|(ours, theirs)| {
+        !same(record(ours, earlier), record(theirs, earlier)) && !answered_alike(ours, theirs, phase)
+    })
+}
+
+fn answered_alike(ours: &TrialRecord, theirs: &TrialRecord, phase: &str) -> bool {
+    let answer = |trial| record(trial, phase)?.answer.as_ref().filter(|answer| answer.comparable);
+    let refusals = |digest: &str| digest.starts_with(WHICH);
+    matches!((answer(ours), answer(theirs)), (Some(x), Some(y)) if x == y && !refusals(&x.digest))
 }
 
 fn part(share: f64) -> String {
@@ -90,18 +114,26 @@ fn same(ours: Option<&PhaseRecord>, theirs: Option<&PhaseRecord>) -> bool {
 /// A digest of which operations of a phase were refused, where that can be compared.
 fn which(phase: &PhaseRecord) -> Option<&str> {
     let answer = phase.answer.as_ref().filter(|answer| answer.comparable)?;
-    Some(answer.digest.as_str()).filter(|digest| digest.starts_with("refused:"))
+    Some(answer.digest.as_str()).filter(|digest| digest.starts_with(WHICH))
 }
 
-/// All operations were refused: the phase measured checks only.
-pub(crate) fn all_refused(phase: &PhaseRecord, instance: &str) -> Option<Finding> {
+/// The begin of a digest of refused operations.
+const WHICH: &str = "refused:";
+
+/// Many operations were refused: times and rates are largely those of checks alone.
+pub(crate) fn many_refused(phase: &PhaseRecord, instance: &str) -> Option<Finding> {
     let done = phase.amount_of(instance, Metric::Operations)?;
-    if done == 0.0 || refused(phase, instance) < done {
+    let refused = refused(phase, instance);
+    if done == 0.0 || refused < MANY * done {
         return None;
     }
     let of = if instance == BACKGROUND { " of the background" } else { "" };
-    let message = format!("all {done:.0} operations{of} were refused because of references");
+    let share = percent(refused / done);
+    let message = format!(
+        "{refused:.0} of {done:.0} operations{of} ({share}) were refused because of references: times, rates and latencies \
+         include them, and they cost less than those that are done"
+    );
     let hint =
         "check whether an earlier phase stores the documents to which these refer, or removes those that refer to them";
-    Some(Finding::of("all_refused", Severity::Warning, message, hint).in_phase(&phase.name))
+    Some(Finding::of("many_refused", Severity::Warning, message, hint).in_phase(&phase.name))
 }

@@ -43,7 +43,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     for phase in record.phases.iter().filter(|p| p.completion != Completion::NotReached) {
         findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| errors_present(phase, instance)));
         findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| nothing_found(phase, instance)));
-        findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| refusals::all_refused(phase, instance)));
+        findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| refusals::many_refused(phase, instance)));
         findings.extend(gaps_between_batches(phase));
         findings.extend(phase_too_short(phase, clock));
         findings.extend(unsettled(phase));

@@ -1,5 +1,7 @@
 //! What guards that compare variants look at.
 
+use std::collections::BTreeMap;
+
 use prony_model::record::TrialRecord;
 use prony_model::spec::TrialSpec;
 
@@ -12,4 +14,13 @@ pub struct VariantTrials<'a> {
     pub spec: &'a TrialSpec,
     /// Its trials, in any order.
     pub trials: Vec<&'a TrialRecord>,
+}
+
+/// Pairs of trials of the two variants with the same block and the same seed.
+pub(super) fn same_work<'a>(a: &VariantTrials<'a>, b: &VariantTrials<'a>) -> Vec<(&'a TrialRecord, &'a TrialRecord)> {
+    let work = |t: &TrialRecord| (t.trial.block, t.trial.seed);
+    let mut theirs: BTreeMap<(u32, u64), Vec<&'a TrialRecord>> = BTreeMap::new();
+    b.trials.iter().for_each(|y| theirs.entry(work(y)).or_default().push(y));
+    let pairs = |x: &'a TrialRecord| theirs.get(&work(x)).into_iter().flatten().map(move |y| (x, *y));
+    a.trials.iter().flat_map(|x| pairs(x)).collect()
 }

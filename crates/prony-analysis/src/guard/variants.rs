@@ -168,15 +168,6 @@ fn unequal_reads(
     })
 }
 
-/// Pairs of trials of the two variants with the same block and the same seed.
-fn same_work<'a>(a: &VariantTrials<'a>, b: &VariantTrials<'a>) -> Vec<(&'a TrialRecord, &'a TrialRecord)> {
-    let work = |t: &TrialRecord| (t.trial.block, t.trial.seed);
-    let mut theirs: BTreeMap<(u32, u64), Vec<&'a TrialRecord>> = BTreeMap::new();
-    b.trials.iter().for_each(|y| theirs.entry(work(y)).or_default().push(y));
-    let pairs = |x: &'a TrialRecord| theirs.get(&work(x)).into_iter().flatten().map(move |y| (x, *y));
-    a.trials.iter().flat_map(|x| pairs(x)).collect()
-}
-
 fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, &'a Answer)> {
     let (x, y) = (a.answer.as_ref()?, b.answer.as_ref()?);
     let kind = |answer: &'a Answer| answer.digest.split_once(':').map(|(kind, _)| kind);

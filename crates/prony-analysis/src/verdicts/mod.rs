@@ -206,7 +206,7 @@ pub fn to_be_judged(experiment: &Experiment, metric: &MetricName) -> Result<usiz
     let pairs = pairs_in(experiment, metric);
     match pairs.iter().filter(|pair| !observe::analyses(experiment, pair).at().is_empty()).count() {
         0 if pairs.is_empty() => Err(silence(experiment).to_owned()),
-        0 => Err(format!("no variant has at least {MIN_BLOCKS} blocks in common with its baseline")),
+        0 => Err(format!("each comparison has fewer than {MIN_BLOCKS} blocks")),
         judged => Ok(judged),
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, (alpha, 
                 }
                 _ => more(more_blocks),
             };
-            format!("can't tell whether `{variant}` and `{baseline}` differ{place}{}{more}", undirected())
+            format!("can't tell whether `{variant}` differs from `{baseline}`{place}{}{more}", undirected())
         }
         Verdict::FinishesMoreOften => {
             format!("`{variant}` {} more often than `{baseline}`{ended}: {}", end.does, outcomes(comparison, end))
@@ -151,21 +151,22 @@ impl End {
 }
 
 /// What the minimum detectable effect is, behind the first one.
-pub const EXPLAINED: &str = " (4 of 5 such runs would find a true difference of this size)";
+pub const EXPLAINED: &str = " (4 of 5 such runs would find a true difference of this size, fewer a smaller one)";
 
-/// `12 blocks; minimum detectable effect: 4.1 % (4 of 5 such runs would find a true difference of this size); A/A check, the
-/// baseline against itself: ratio 1.010 (0.970 to 1.05): the interval includes 1, as it should`
+/// `12 blocks; minimum detectable effect: 4.1 % (4 of 5 such runs would find a true difference of this size, fewer a smaller
+/// one); A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05): the interval includes 1, as it should`
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
     let blocks = comparison.blocks;
     let mut parts = vec![count(blocks, "block")];
-    parts.push(match &comparison.smallest_effect {
+    parts.extend(match &comparison.smallest_effect {
         // Readers take a large one for what was found, or for a contradiction of it.
-        Reading::Measured(share) => format!("minimum detectable effect: {}{EXPLAINED}", effect_bound(*share)),
+        Reading::Measured(share) => Some(format!("minimum detectable effect: {}{EXPLAINED}", effect_bound(*share))),
         Reading::Missing(Why::TooFew { have, need }) => {
-            format!("minimum detectable effect: - (too few blocks: {have}, and it needs {need})")
+            Some(format!("minimum detectable effect: - (too few blocks: {have}, and it needs {need})"))
         }
-        Reading::Missing(Why::NotReached) => "minimum detectable effect: - (trials did not succeed)".to_owned(),
-        Reading::Missing(why) => format!("minimum detectable effect: - ({why})"),
+        // The verdict is on trials that did not succeed, and says so.
+        Reading::Missing(Why::NotReached) => None,
+        Reading::Missing(why) => Some(format!("minimum detectable effect: - ({why})")),
     });
     if let Reading::Measured(aa) = &comparison.aa {
         let expected = if includes_one(aa) { "as it should" } else { "although nothing differs" };
@@ -329,7 +330,10 @@ fn more(blocks: &Reading<u32>) -> String {
             format!("; deciding would take about {} more blocks, which is hardly practical", thousands(&n.to_string()))
         }
         Reading::Measured(n) => {
-            format!("; about {} like these would be enough to tell", number::count(*n, "more block"))
+            format!(
+                "; about {} like these would be enough to tell whether they differ",
+                number::count(*n, "more block")
+            )
         }
         Reading::Missing(Why::Failed(why)) => format!("; {why}"),
         Reading::Missing(_) => String::new(),
@@ -411,8 +415,14 @@ mod tests {
 
     #[test]
     fn blocks_are_counted_in_words() {
-        assert_eq!(more(&Reading::Measured(1)), "; about 1 more block like these would be enough to tell");
-        assert_eq!(more(&Reading::Measured(12)), "; about 12 more blocks like these would be enough to tell");
+        assert_eq!(
+            more(&Reading::Measured(1)),
+            "; about 1 more block like these would be enough to tell whether they differ"
+        );
+        assert_eq!(
+            more(&Reading::Measured(12)),
+            "; about 12 more blocks like these would be enough to tell whether they differ"
+        );
         let many = "; deciding would take about 670,200 more blocks, which is hardly practical";
         assert_eq!(more(&Reading::Measured(670_200)), many);
     }

@@ -55,7 +55,8 @@ pub(super) fn verify<R: Read>(
         rows: Some(digest.rows()),
         answer: Some(answer),
         verified: Some(verified),
-        notes: note(verified).into_iter().chain(dangling).collect(),
+        notes: note(verified).into_iter().collect(),
+        dangling,
         ..PhaseReport::default()
     })
 }

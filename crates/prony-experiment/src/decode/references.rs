@@ -104,7 +104,7 @@ impl Check<'_> {
                 "to see whether a document is referred to, `delete` needs an index of `{collection}` whose first field is \
                  `{path}`"
             );
-            fault(message, &format!("write `indexes = {{ {collection} = [[\"{path}\"]] }}` in `[store]`"));
+            fault(message, &format!("add `{collection} = [[\"{path}\"]]` to the table `indexes` of `[store]`"));
         }
     }
 }

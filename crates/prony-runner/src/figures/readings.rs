@@ -14,7 +14,7 @@ pub(crate) type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
 /// Why there is no peak: a process inherits the peak of the one that launched it (METHOD 3.1).
 pub(crate) fn hidden(before: Bytes) -> Why {
     let why = format!(
-        "it is at most {before}, the memory of the process that launches the program: the kernel's peak includes it"
+        "the program used at most {before}, which the process that launched it had before: the kernel counts that as the program's"
     );
     Why::NotSupported(why.into())
 }

@@ -35,7 +35,11 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         );
         finding.in_phase(phase).with(json!({ "plan": plan }))
     });
-    let own = report.notes.iter().cloned().chain(checked).map(note).chain(plan);
+    let dangling = report.dangling.iter().map(|found| {
+        let hint = "write with `references = \"check\"` in every phase that stores these documents or removes what they refer to";
+        Finding::of("dangling_references", Severity::Warning, found.clone(), hint).in_phase(phase)
+    });
+    let own = report.notes.iter().cloned().chain(checked).map(note).chain(plan).chain(dangling);
     let beside = report.background.iter().flat_map(|background| {
         let theirs = notes(phase, background).into_iter();
         theirs.map(|finding| Finding { message: format!("{BACKGROUND}: {}", finding.message), ..finding })

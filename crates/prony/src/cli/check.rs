@@ -148,8 +148,8 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     };
     let comparisons = count(family, "comparison");
     format!(
-        "{compared}: {comparisons}\na difference that is certainly below {} is said to be so, without a direction; with probability {} no \
-         verdict is false\n{needed}\n",
+        "{compared}: {comparisons}\na difference that is certainly below {} is reported as that, and not as faster or slower; with probability {} \
+         all verdicts are true\n{needed}\n",
         percent(compare.margin.get()),
         percent(1.0 - compare.alpha.get()),
     )
@@ -164,12 +164,12 @@ fn floor(experiment: &Experiment) -> String {
     let is_above = |variant: &usize| experiment.floor_of(*variant).is_some_and(|floor| floor != *variant);
     let above = match (0..experiment.variants().len()).filter(is_above).count() {
         0 => return format!("the floor, {floor}, is not among the variants that run\n"),
-        1 => "1 variant is".to_owned(),
-        n => format!("{n} variants are"),
+        1 => "1 variant".to_owned(),
+        n => format!("{n} variants"),
     };
     let nowhere = floors::nowhere(experiment).map(|text| format!("; {}", one_line(&text))).unwrap_or_default();
     format!(
-        "the floor is {floor} at the same levels of all other factors: {above} compared with it, without a \
+        "the floor is {floor} at the same levels of all other factors: what {above} take above it is shown, without a \
          verdict{nowhere}\n"
     )
 }

@@ -105,12 +105,24 @@ fn speeds_are_not_compared_where_other_shares_were_refused() {
         assert!(of(name).is_some(), "{name}");
     }
     assert_eq!(of("load.refused"), None, "that is what differs");
-    let why = "`read` finds what `load` has left: none of the operations of `x` were refused because of references, but 12 % \
-               of those of `y`";
+    let why =
+        "`read` finds what `load` has left, where references refused different operations, or it is not known which";
     assert_eq!(of("read.time").as_deref(), Some(why));
+    assert_eq!(of("read.errors").as_deref(), Some(why));
     let nearly = loaded(Some((9.0, "11")), "bb");
     assert_eq!(unequal("load.time", (&ignoring, &all), (&checking, &nearly)), None);
-    assert_eq!(unequal("read.time", (&checking, &few), (&checking, &few)), None, "the same share");
+    let found = unequal("read.time", (&ignoring, &all), (&checking, &nearly));
+    assert_eq!(found.as_deref(), Some(why), "nine of 1000 may be all that the read looks for");
+    let found = unequal("read.time", (&ignoring, &all), (&checking, &loaded(Some((9.0, "11")), "aa")));
+    assert_eq!(found, None, "it found the same in spite of them");
+    assert_eq!(unequal("read.time", (&checking, &few), (&checking, &few)), None, "the same operations");
+    let unknown = |read: &str| {
+        let mut record = loaded(Some((500.0, "11")), read);
+        record.phases[0].answer.as_mut().unwrap().comparable = false;
+        record
+    };
+    let found = unequal("read.time", (&checking, &unknown("aa")), (&checking, &unknown("bb")));
+    assert_eq!(found.as_deref(), Some(why), "as many, and perhaps not the same");
     let elsewhere = load_and_read(References::Checked, "teachers");
     assert_eq!(unequal("read.time", (&elsewhere, &all), (&elsewhere, &few)), None, "it reads no students");
 }
@@ -129,10 +141,12 @@ fn refusals_of_a_background_count_too() {
     let why = unequal("load.rate", (&checking, &of(0.0)), (&checking, &of(50.0))).unwrap();
     assert!(why.starts_with("the background of `load`: none of the operations of `x` were refused"), "{why}");
     assert!(differ((&checking, &of(0.0)), (&checking, &of(50.0))).is_empty(), "which ones depends on speed");
-    assert_eq!(refusals::all_refused(&of(99.0).phases[0], "background"), None);
-    let found = refusals::all_refused(&of(100.0).phases[0], "background").unwrap();
-    assert_eq!(found.message, "all 100 operations of the background were refused because of references");
-    assert_eq!(refusals::all_refused(&of(100.0).phases[0], ""), None);
+    assert_eq!(refusals::many_refused(&of(9.0).phases[0], "background"), None);
+    let found = refusals::many_refused(&of(99.0).phases[0], "background").unwrap();
+    let said = "99 of 100 operations of the background (99 %) were refused because of references: times, rates and latencies include \
+                them, and they cost less than those that are done";
+    assert_eq!(found.message, said);
+    assert_eq!(refusals::many_refused(&of(99.0).phases[0], ""), None);
 }
 
 /// The guards were switched off where a factor changed a collection that a phase does not use.
