@@ -23,4 +23,3 @@ mod why;
 pub mod write_unit;
 
 pub use error::Error;
-pub use sys::map::SharedMap;

@@ -30,25 +30,6 @@ fn find(mountinfo: &str, path: &Path) -> Option<Mount> {
     Some(Mount { point, kind: kind.to_owned(), source, options: all })
 }
 
-/// A file system that is mounted somewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MountPoint {
-    /// Where it is mounted.
-    pub point: PathBuf,
-    /// Its source: a device, or a name that whoever mounted it gave.
-    pub source: String,
-}
-
-/// All mounts, in the order in which they were made on the same mount point. No mount point is opened: one of a FUSE file system
-/// may be stale.
-///
-/// # Errors
-/// Where `/proc/self/mountinfo` cannot be read.
-pub fn mounts() -> std::io::Result<Vec<MountPoint>> {
-    let text = std::fs::read_to_string("/proc/self/mountinfo")?;
-    Ok(lines(&text).map(|Line { point, source, .. }| MountPoint { point, source }).collect())
-}
-
 /// A line of `/proc/self/mountinfo`.
 pub(crate) struct Line<'a> {
     /// The directory of the file system that is mounted.

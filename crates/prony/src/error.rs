@@ -25,9 +25,6 @@ pub enum Error {
     /// The operating system refused what every trial needs.
     #[error(transparent)]
     Os(#[from] prony_os::Error),
-    /// A simulated power failure.
-    #[error(transparent)]
-    Powercut(#[from] prony_powercut::Error),
     /// Output could not be written.
     #[error("cannot write {what}")]
     Write {
@@ -103,7 +100,6 @@ impl Error {
             Self::Place(error) => error.hint(),
             Self::Report(error) => error.hint(),
             Self::Results(error) => error.hint(),
-            Self::Powercut(error) => error.hint(),
             Self::Arguments { hint, .. } => Some(hint.clone()),
             Self::Open { .. } => {
                 Some("the page was written: open the file in a browser, or install `xdg-utils`".to_owned())

@@ -14,7 +14,6 @@ pub fn of(word: &OsStr) -> Option<fn() -> ExitCode> {
         "worker" => Some(worker),
         "supervise" => Some(supervise),
         "fixture" => Some(fixture),
-        "powercut-watch" => Some(super::powercut::watch),
         _ => None,
     }
 }

@@ -1,9 +1,0 @@
-//! The integration tests of this crate, in one binary: all of them mount the file system.
-
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests may do what tests may")]
-
-mod append_log;
-mod calls;
-mod engines;
-mod mounted;
-mod oracle;
