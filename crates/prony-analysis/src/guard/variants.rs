@@ -1,10 +1,11 @@
 //! Guards that compare a variant with its stratum's baseline.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 pub use super::variant_trials::VariantTrials;
+use super::variant_trials::same_work;
 use super::{Finding, Severity, amount, percent, questions, refusals};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::metric::{Metric, MetricName};
