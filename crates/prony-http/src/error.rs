@@ -32,7 +32,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The server is on another machine.
-    #[error("`{host}` is another machine ({address}); without permission prony loads servers of this machine only")]
+    #[error("`{host}` ({address}) is no loopback address; without permission prony loads nothing else")]
     OtherMachine {
         /// The host.
         host: String,

@@ -73,6 +73,9 @@ impl Clocks {
     }
 }
 
+/// How many requests are given up at most before the loop goes on.
+const MOST_GIVEN_UP: usize = 4_096;
+
 /// One thread's loop.
 pub(crate) struct EventLoop<'a> {
     job: Job<'a>,
@@ -169,9 +172,14 @@ impl<'a> EventLoop<'a> {
     /// Gives up requests that could not be started in time.
     #[inline]
     fn give_up(&mut self, now: Nanos) {
-        while self.pace.next(now).is_some_and(|next| self.deadline(next) <= now) {
+        // Not without end: a rate that no generator reaches must leave time to see that the load is to stop.
+        for _ in 0..MOST_GIVEN_UP {
+            if self.pace.next(now).is_none_or(|next| self.deadline(next) > now) {
+                return;
+            }
             let Some(request) = self.pace.take(now) else { return };
             self.tally.not_started(&request);
+            self.tally.ended(&request, now);
             self.progress.failed += 1;
         }
     }
@@ -268,10 +276,17 @@ impl<'a> EventLoop<'a> {
     }
 
     fn record(&mut self, request: &Request, exchange: &Exchange, ended: End, now: Nanos) {
+        self.tally.ended(request, now);
         match ended {
             End::Answered(status) => {
                 let is_expected = self.job.load.expects(status);
-                self.tally.answered(request, exchange, status, is_expected, (now, self.pace.end()));
+                self.tally.answered(
+                    request,
+                    exchange,
+                    status,
+                    is_expected,
+                    (now, (self.pace.warm_up_end(), self.pace.end())),
+                );
                 self.progress.ok += u64::from(is_expected);
                 self.progress.failed += u64::from(!is_expected);
             }

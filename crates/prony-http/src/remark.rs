@@ -34,6 +34,13 @@ pub enum Remark {
     },
     /// The load was ended before its time.
     Interrupted,
+    /// No request began after the warm-up.
+    NothingMeasured,
+    /// Requests of the warm-up failed, which are in no other figure.
+    WarmUpFailed {
+        /// How many.
+        failed: u64,
+    },
 }
 
 impl Remark {
@@ -51,7 +58,10 @@ impl Remark {
             Self::GeneratorBusy { .. } => Some("use more threads (`--threads`), or a machine with more processors"),
             Self::SameBody { .. } => Some("`{i}` in the body is replaced by the number of the request"),
             Self::Saturated { .. } => Some("lower the rate, or permit more connections (`--connections`)"),
-            Self::Interrupted => None,
+            Self::NothingMeasured => {
+                Some("lengthen the load (`--duration`), or see what the server does with one request")
+            }
+            Self::WarmUpFailed { .. } | Self::Interrupted => None,
         }
     }
 }
@@ -80,6 +90,10 @@ impl fmt::Display for Remark {
                 write!(f, "{} a second got an expected answer", digits(*reached))
             }
             Self::Interrupted => f.write_str("interrupted: the figures are those of the requests up to then"),
+            Self::NothingMeasured => f.write_str("no request began after the warm-up: nothing was measured"),
+            Self::WarmUpFailed { failed } => {
+                write!(f, "{} of the warm-up failed; they are in no other figure", count(*failed, "request"))
+            }
         }
     }
 }

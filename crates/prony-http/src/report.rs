@@ -202,14 +202,19 @@ impl Report {
             Loop::Closed => None,
         };
         let errors = Errors::of(tally);
-        let rate = if ran.window > Nanos::ZERO {
-            Reading::Measured(tally.ok_in_window as f64 / ran.window.as_secs_f64())
+        let requests = tally.ok + tally.failed_requests();
+        let is_saturated = is_saturated_by(ran);
+        // The schedule sets how many requests there are in an open loop that keeps up; otherwise the drain would add to it.
+        let answers = if arrivals.is_some() && !is_saturated { tally.ok } else { tally.ok_in_window };
+        let rate = if ran.window > Nanos::ZERO && requests > 0 {
+            Reading::Measured(answers as f64 / ran.window.as_secs_f64())
         } else {
             Reading::Missing(Why::NotReached)
         };
-        let outcome = match (is_saturated_by(ran), errors.total()) {
+        let outcome = match (is_saturated, errors.total()) {
             (true, _) => Outcome::Saturated,
-            (false, 0) => Outcome::Ok,
+            (false, 0) if requests > 0 => Outcome::Ok,
+            // Without a request nothing was measured, which is not well.
             (false, _) => Outcome::Failed { code: None },
         };
         let kind = if arrivals.is_some() { LatencyKind::Intended } else { LatencyKind::Service };
@@ -225,7 +230,7 @@ impl Report {
             warm_up_ok: tally.warm_up.ok,
             warm_up_failed: tally.warm_up.failed,
             window: ran.window,
-            requests: tally.ok + tally.failed_requests(),
+            requests,
             ok: tally.ok,
             errors,
             causes: causes(tally),
@@ -254,6 +259,8 @@ impl Report {
         let Generator { share, waited, .. } = &self.generator;
         [
             self.interrupted.then_some(Remark::Interrupted),
+            (self.requests == 0).then_some(Remark::NothingMeasured),
+            (self.warm_up_failed > 0).then_some(Remark::WarmUpFailed { failed: self.warm_up_failed }),
             saturated.map(|asked| Remark::Saturated { asked: asked.get(), reached: number(&self.rate) }),
             Remark::generator(number(share), number(waited)).filter(|_| self.window >= SHORTEST),
             has_same_body.then_some(Remark::SameBody { requests }),

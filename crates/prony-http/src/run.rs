@@ -91,9 +91,11 @@ fn together(load: &Load, begin: Nanos, done: Vec<Done>) -> Ran {
     }
     let measured_since = begin + load.asked().warm_up;
     let end = match (stopped, load.asked().bound) {
-        (Some(stopped), _) => stopped,
+        // Where it was stopped after the end, only the last answers were waited for.
+        (Some(stopped), Bound::Duration(duration)) => stopped.min(measured_since + duration),
+        (Some(stopped), Bound::Requests(_)) => stopped,
         (None, Bound::Duration(duration)) => measured_since + duration,
-        (None, Bound::Requests(_)) => tally.last_answer.unwrap_or_else(monotonic),
+        (None, Bound::Requests(_)) => tally.last_end.unwrap_or_else(monotonic),
     };
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     Ran { tally, usage, window: end.since(measured_since), interrupted: stopped.is_some(), begin, processors }

@@ -85,7 +85,7 @@ pub(crate) struct WarmUp {
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) ok: u64,
-    /// Successes whose answer came before the end of the window.
+    /// Successes whose answer came within the window, of requests of the warm-up too.
     pub(crate) ok_in_window: u64,
     pub(crate) failures: BTreeMap<Failure, u64>,
     /// Whole answers by status.
@@ -102,8 +102,8 @@ pub(crate) struct Tally {
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
     pub(crate) warm_up: WarmUp,
-    /// When the last answer came.
-    pub(crate) last_answer: Option<Nanos>,
+    /// When the last measured request ended, whatever it ended in.
+    pub(crate) last_end: Option<Nanos>,
 }
 
 impl Tally {
@@ -122,11 +122,19 @@ impl Tally {
             sent_bytes: 0,
             received_bytes: 0,
             warm_up: WarmUp::default(),
-            last_answer: None,
+            last_end: None,
         }
     }
 
-    /// A request got a whole answer. `end` is the end of the window.
+    /// A measured request ended.
+    #[inline]
+    pub(crate) fn ended(&mut self, request: &Request, now: Nanos) {
+        if request.measured {
+            self.last_end = self.last_end.max(Some(now));
+        }
+    }
+
+    /// A request got a whole answer at an instant; `window` is the measured time.
     #[inline]
     pub(crate) fn answered(
         &mut self,
@@ -134,8 +142,9 @@ impl Tally {
         exchange: &Exchange,
         status: u16,
         is_expected: bool,
-        (now, end): (Nanos, Nanos),
+        (now, window): (Nanos, (Nanos, Nanos)),
     ) {
+        self.ok_in_window += u64::from(is_expected && (window.0..=window.1).contains(&now));
         if !request.measured {
             self.warm_up.ok += u64::from(is_expected);
             self.warm_up.failed += u64::from(!is_expected);
@@ -144,12 +153,10 @@ impl Tally {
         self.exchanged(exchange);
         self.started(request);
         self.statuses[usize::from(status) % STATUSES] += 1;
-        self.last_answer = self.last_answer.max(Some(now));
         if !is_expected {
             return self.count(Failure::Status);
         }
         self.ok += 1;
-        self.ok_in_window += u64::from(now <= end);
         self.latency.record(now.since(request.intended));
         if let Some(open) = &mut self.open {
             open.actual.record(now.since(request.started));
@@ -181,6 +188,10 @@ impl Tally {
         }
         *self.failures.entry(Failure::NotStarted).or_default() += 1;
         self.latency.record_failed();
+        if let Some(open) = &mut self.open {
+            open.lag.record_failed();
+            open.actual.record_failed();
+        }
         self.lagged(request);
     }
 
@@ -249,7 +260,7 @@ impl Tally {
         self.received_bytes += other.received_bytes;
         self.warm_up.ok += other.warm_up.ok;
         self.warm_up.failed += other.warm_up.failed;
-        self.last_answer = self.last_answer.max(other.last_answer);
+        self.last_end = self.last_end.max(other.last_end);
     }
 
     /// Requests that failed.
@@ -284,7 +295,13 @@ mod tests {
         let (mut one, mut other, mut both) = (Tally::new(true), Tally::new(true), Tally::new(true));
         let end = Nanos::from_secs(2);
         let answered = |tally: &mut Tally, late, status, now| {
-            tally.answered(&request(true, late), &Exchange::default(), status, status == 200, (now, end));
+            tally.answered(
+                &request(true, late),
+                &Exchange::default(),
+                status,
+                status == 200,
+                (now, (Nanos::from_secs(1), end)),
+            );
         };
         for tally in [&mut one, &mut both] {
             answered(tally, 1, 200, Nanos::from_millis(1_500));
@@ -300,7 +317,7 @@ mod tests {
         assert_eq!((one.ok, one.ok_in_window, one.failed_requests()), (2, 1, 3));
         assert_eq!(one.warm_up, WarmUp { ok: 0, failed: 1 });
         assert_eq!((one.ok, &one.failures, &one.statuses), (both.ok, &both.failures, &both.statuses));
-        assert_eq!((&one.latency, &one.causes, one.last_answer), (&both.latency, &both.causes, both.last_answer));
+        assert_eq!((&one.latency, &one.causes, one.last_end), (&both.latency, &both.causes, both.last_end));
         let (one, both) = (one.open.unwrap(), both.open.unwrap());
         assert_eq!((one.actual, one.lag), (both.actual, both.lag));
     }

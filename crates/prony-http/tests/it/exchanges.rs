@@ -125,6 +125,38 @@ fn failed_requests_are_infinite_in_percentiles() {
     assert_eq!(report.errors.status, 980);
 }
 
+/// A server that answered nothing was well, since no request began after the warm-up.
+#[test]
+fn load_that_measured_nothing_is_not_well() {
+    let server = Server::new(|_| Act::Hang(Vec::new()));
+    let report = run(Asked {
+        connections: 2,
+        warm_up: Nanos::from_millis(100),
+        bound: Bound::Duration(Nanos::from_millis(100)),
+        timeout: Nanos::from_secs(2),
+        ..Asked::of(&server.url("/"))
+    });
+    assert_eq!((report.requests, report.outcome), (0, Outcome::Failed { code: None }));
+    assert_eq!(report.rate, Reading::Missing(Why::NotReached));
+    assert!(report.remarks.contains(&Remark::NothingMeasured), "{:?}", report.remarks);
+    assert!(report.remarks.contains(&Remark::WarmUpFailed { failed: 2 }), "{:?}", report.remarks);
+}
+
+/// The time in which the last requests failed was left out, so that a server that broke down had a larger rate.
+#[test]
+fn rate_includes_the_time_of_requests_that_fail() {
+    let answered = std::sync::atomic::AtomicU64::new(0);
+    let server = Server::new(move |_| match answered.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+        0..10 => Act::text(OK),
+        _ => Act::Hang(Vec::new()),
+    });
+    let timeout = Nanos::from_millis(500);
+    let report = run(Asked { connections: 2, timeout, ..requests(server.url("/"), 12) });
+    assert_eq!((report.ok, report.errors.timeout), (10, 2), "{:?}", report.errors);
+    assert!(report.window >= timeout, "{}", report.window);
+    assert!(report.rate.measured().is_some_and(|rate| *rate <= 20.0), "{:?}", report.rate);
+}
+
 #[test]
 fn load_that_is_stopped_keeps_its_figures() {
     let server =

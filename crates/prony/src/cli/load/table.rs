@@ -125,10 +125,12 @@ fn notes(report: &Report) -> String {
             Reading::Measured(_) => None,
         })
         .collect();
-    // The lowest that is missing says why: those above it need more still.
-    let missing = missing.first().map(|(_, why)| {
-        let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
-        format!("note: no {} of the latency: {why}\n", names.join(", "))
+    // The lowest percentile that is missing says why: those above it need more still. A maximum has a reason of its own.
+    let (of_max, percentiles): (Vec<_>, Vec<_>) = missing.into_iter().partition(|(name, _)| *name == "max");
+    let missing = [percentiles, of_max].into_iter().filter_map(|group| {
+        let (_, why) = group.first()?;
+        let names: Vec<&str> = group.iter().map(|(name, _)| *name).collect();
+        Some(format!("note: no {} of the latency: {why}\n", names.join(", ")))
     });
     let causes = report.causes.iter().map(|(cause, n)| format!("- {}: {cause}\n", count(*n, "error")));
     causes.chain(missing).collect()
