@@ -188,7 +188,7 @@ fn check_says_what_a_budget_buys() {
 fn estimates_include_work_outside_the_trials() {
     let dir = folder(PREPARED);
     let first = said(&prony(dir.path(), &["check", "x.toml"]));
-    assert!(first.contains("its preparation and its build is not known before the first trial"), "{first}");
+    assert!(first.contains("its preparation and its build take is not known before the first trial"), "{first}");
     assert!(!first.contains("about"), "{first}");
     let output = prony(dir.path(), &["run", "x.toml", "--json"]);
     let events = events(&output);

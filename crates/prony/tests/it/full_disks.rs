@@ -48,7 +48,7 @@ fn full_disk_is_named_and_gives_no_verdict_of_speed() {
                 [store]\nengine = \"{engine}\"\n[data]\nrecords = 3_500\nvalue = { bytes = 2_100 }\n\
                 [[phase]]\nname = \"write\"\nput = {}\n[[phase]]\nname = \"read\"\nget = {}\n";
     let Some((said, trials)) = on_a_small_disk(&[1], body) else { return };
-    assert!(said.contains("9 of 9 trials failed: 6 disk full of `lmdb`; 3 disk full of `sqlite`"), "{said}");
+    assert!(said.contains("9 of 9 trials failed: `lmdb`: 6 disk full; `sqlite`: 3 disk full"), "{said}");
     assert!(!said.contains("faster") && !said.contains("slower"), "{said}");
     assert!(said.contains("neither `engine=sqlite` nor `engine=lmdb` finishes"), "{said}");
     for trial in &trials {

@@ -287,7 +287,7 @@ fn a_guards_refusal_refuses_and_a_warning_does_not() {
 fn too_few_blocks_say_how_many_a_verdict_needs() {
     let verdicts = judged(&two_stores(12), 4, |t| write(t, 1.0));
     let sentence = &only(&verdicts).sentence;
-    assert!(sentence.starts_with("can't tell whether `store=redb` and `store=lmdb` differ in `write.time`: "));
+    assert!(sentence.starts_with("can't tell whether `store=redb` differs from `store=lmdb` in `write.time`: "));
     assert!(sentence.ends_with("; 4 blocks are too few, this plan has no verdict before 12"), "{sentence}");
 }
 
