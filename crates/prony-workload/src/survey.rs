@@ -58,8 +58,8 @@ fn of_json(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let said = text.rsplit_once(" at line ").map_or(text.as_str(), |(said, _)| said);
     match error.column() {
-        0 => format!("is no document: {said}"),
-        byte => format!("is no document: {said} at byte {byte}"),
+        0 => format!("is not valid JSON: {said}"),
+        byte => format!("is not valid JSON: {said} at byte {byte} of the line"),
     }
 }
 
@@ -306,7 +306,7 @@ mod tests {
     fn faults_name_the_line() {
         assert_eq!(fault("x.ndjson", "{}\n\n[1]\n"), "line 3 of `x.ndjson` is no object with fields");
         let text = fault("x.ndjson", "{}\n{\"a\":}\n");
-        assert_eq!(text, "line 2 of `x.ndjson` is no document: expected value at byte 6");
+        assert_eq!(text, "line 2 of `x.ndjson` is not valid JSON: expected value at byte 6 of the line");
         assert_eq!(fault("x.ndjson", "{\"l\":[{\"x\":1,\"x\":2}]}"), "line 1 of `x.ndjson` has the field `x` twice");
         assert_eq!(fault("x.jsonl", "{\"a\":1,\"a\":2}\n"), "line 1 of `x.jsonl` has the field `a` twice");
         assert_eq!(fault("x.csv", "a,b\n1,2\n3\n"), "line 3 of `x.csv` has 1 cells, but the first line has 2 names");

@@ -126,7 +126,9 @@ fn notes(report: &Report) -> String {
         })
         .collect();
     // The lowest percentile that is missing says why: those above it need more still. A maximum has a reason of its own.
-    let (of_max, percentiles): (Vec<_>, Vec<_>) = missing.into_iter().partition(|(name, _)| *name == "max");
+    let lowest = missing.first().map(|(_, why)| *why);
+    let (of_max, percentiles): (Vec<_>, Vec<_>) =
+        missing.into_iter().partition(|(name, why)| *name == "max" && Some(*why) != lowest);
     let missing = [percentiles, of_max].into_iter().filter_map(|group| {
         let (_, why) = group.first()?;
         let names: Vec<&str> = group.iter().map(|(name, _)| *name).collect();
