@@ -107,8 +107,9 @@ pub struct CutSettings {
 
 impl CutSettings {
     /// Checks what a cut is to do: `images` directories in the directory `into`, which is created; image number `i`
-    /// follows policy `i` of `policies`, and again from the first one. `keep` is the probability that a unit or a change
-    /// of metadata survives under [`Policy::Subset`]. All randomness comes from `seed`.
+    /// follows policy `i` of `policies`, and again from the first one. Under [`Policy::Subset`] `keep` is the probability
+    /// that a unit has a later state than the durable one, and by [`MetadataOrder::Posix`] that a change of metadata
+    /// survives. All randomness comes from `seed`.
     ///
     /// # Errors
     /// Where there is no image, no policy, or `into` is no absolute path.

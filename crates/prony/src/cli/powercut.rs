@@ -98,7 +98,8 @@ pub struct CutArguments {
     #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "subset",
         value_parser = named::<Policy>(&["none", "prefix", "subset", "torn"]))]
     policy: Vec<Policy>,
-    /// Probability that a page or a change of metadata survives, by the policy `subset`
+    /// By the policy `subset`, the probability that a page has not its durable state but a later one; with `mount --metadata
+    /// posix` also that a change of metadata survives
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = parse_fraction)]
     keep: Fraction,
     /// What the disk writes whole: a sector of 512 bytes or a page of 4096
