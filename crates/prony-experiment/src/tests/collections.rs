@@ -305,7 +305,7 @@ fn checks_of_references_need_documents_indexes_and_reads_inside_transactions() {
     ];
     insta::assert_snapshot!(all.concat(), @r#"
     15:1 `to` refers to records of `a`, none of which is stored yet: each operation would be refused | store them in an earlier phase; of two collections that refer to each other, store one with `references = "ignore"`
-    18:1 to see whether a document is referred to, `delete` needs an index of `b` whose first field is `to` | write `indexes = { b = [["to"]] }` in `[store]`
+    18:1 to see whether a document is referred to, `delete` needs an index of `b` whose first field is `to` | add `b = [["to"]]` to the table `indexes` of `[store]`
     18:1 `fjall` cannot read inside a write transaction, which a check of references needs | leave the variant out with `[design] skip`, or the phase with `when`
     18:1 `redb` has concurrent writers: another thread may remove a document between the check and the commit | use one thread
     15:1 `get` does not check references: only `put`, `update` and `delete` do | leave `references` out

@@ -282,7 +282,8 @@ fn compared<D: Driver>(steps: &[Step], mut plan: Plan, fails: Option<u64>) -> Re
         }
     }
     let last = reports.last().unwrap();
-    let dangling = last.notes.iter().filter_map(|note| note.split_once("no stored document: ")?.1.split(';').next());
+    let dangling =
+        last.dangling.iter().filter_map(|found| found.split_once("no stored document: ")?.1.split(';').next());
     let counted = dangling.map(|count| count.parse().unwrap()).next().unwrap_or(0);
     let checks = steps.iter().any(|step| step.references != References::Ignored);
     prop_assert_eq!(counted, if checks { model.dangling() } else { 0 });
