@@ -79,7 +79,7 @@ impl fmt::Display for Estimate {
             Basis::Run => write!(f, "about {range}"),
             Basis::Unknown => {
                 if self.most > Nanos::ZERO {
-                    write!(f, "at least {range} beside the time of the program; ")?;
+                    write!(f, "at least {range} in addition to the time of the program; ")?;
                 }
                 let unknown = "how long the program, its preparation and its build take is not known before the first \
                                trial: `prony run` prints an estimate after that trial";

@@ -214,7 +214,7 @@ fn what_an_engine_cannot_do_is_unsupported() {
 #[test]
 fn verify_names_a_planted_fault() {
     let faults =
-        [("wrong", "wrong byte"), ("short", "bytes instead of"), ("missing", "is missing"), ("extra", "`stranger`")];
+        [("wrong", "wrong byte"), ("short", "bytes instead of"), ("missing", "is missing"), ("extra", "`unknown`")];
     for (lie, text) in faults {
         for doubt in [false, true] {
             let update = Action::Update(Ops { amount: Amount::Count(u64::from(doubt)), ..ops(Order::Uniform) });

@@ -234,7 +234,7 @@ fn references_lead_to_the_documents_that_have_them_on_every_engine() {
 
 #[test]
 fn a_row_of_no_collection_is_a_wrong_answer() {
-    for (lie, said) in [("missing", "is missing"), ("wrong", "a wrong byte"), ("extra", "key `stranger` is stored")] {
+    for (lie, said) in [("missing", "is missing"), ("wrong", "a wrong byte"), ("extra", "key `unknown` is stored")] {
         let mut plan = of_all(Encoding::MsgPack, false);
         plan.spec.phases.truncate(3);
         let (persist, verify) = (Action::Persist, Action::Verify);

@@ -144,7 +144,7 @@ impl Store for FakeStore {
                 state.rows.insert([&key[..], &[0]].concat(), value);
             }
             (Some("extra"), _) => {
-                state.rows.insert(b"stranger".to_vec(), vec![1]);
+                state.rows.insert(b"unknown".to_vec(), vec![1]);
             }
             _ => (),
         }

@@ -125,7 +125,7 @@ fn an_entry_that_is_lost_or_left_over_is_a_wrong_answer() {
         let (_, ended) = run::<true>(&option(plan, "lie", OptionValue::Text(lie.to_owned())));
         let message = ended.unwrap_err().cause.to_string();
         let fault =
-            if lie == "extra" { "key `stranger` is stored, but was never written" } else { "the indexes do not match" };
+            if lie == "extra" { "key `unknown` is stored, but was never written" } else { "the indexes do not match" };
         assert!(message.contains(fault), "{lie}: {message}");
     }
 }
