@@ -54,8 +54,8 @@ pub enum FromWorker {
     Ready {
         /// [`VERSION`] of the worker.
         version: u32,
-        /// Engine, version, promises, settings read back.
-        effective: Box<EffectiveStore>,
+        /// Engine, version, promises, settings read back; `None` of a load generator, which has no store.
+        effective: Option<Box<EffectiveStore>>,
         /// Time that opening the store took.
         open: Nanos,
     },
@@ -207,11 +207,34 @@ pub struct PhaseReport {
     /// For how long operations went on after those of the phase had ended; only of a background.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<Nanos>,
+    /// What a load generator counted of its requests; `None` of every other phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<RequestsReport>,
     /// What a reader should know of this phase.
     pub notes: Vec<String>,
     /// References of stored documents that lead to no stored document, where some phase wrote without a check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dangling: Option<String>,
+}
+
+/// What a load generator counted of its requests after the warm-up. Each request is one operation of its phase: it succeeded,
+/// failed, or was never started.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RequestsReport {
+    /// Answers by status, expected or not.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Requests without a whole answer in time.
+    pub timeouts: u64,
+    /// Requests that were under way when the phase ended, and so have no answer.
+    pub unfinished: u64,
+    /// Different bodies that were sent; `None` where requests have none.
+    pub bodies: Option<u64>,
+    /// Different paths that were asked for.
+    pub paths: u64,
+    /// Bytes that were sent and received, without those of TLS.
+    pub bytes: (Bytes, Bytes),
+    /// Connections that were made, those of the warm-up included.
+    pub connections: u64,
 }
 
 impl Verified {

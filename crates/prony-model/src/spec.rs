@@ -10,8 +10,10 @@ pub use super::document::{
     FieldValue, Generator, InFile, Kinds, ReferencePlace, ReferenceSpec, RowForm, Size,
 };
 pub use super::key::KeySpec;
+use super::http::HttpSpec;
 use super::program::{ObserveSpec, ProgramSpec};
 pub use super::query::{Filter, Operand, QuerySpec, SortKey, Test};
+use super::service::{LOAD, ServiceSpec};
 pub use super::settle::{SettleSpec, Sign, Signs, not_settled};
 use crate::metric::{Metric, MetricKey, MetricName};
 use crate::units::{Bytes, Fraction, Nanos, PerSecond};
@@ -21,6 +23,9 @@ use crate::units::{Bytes, Fraction, Nanos, PerSecond};
 pub struct TrialSpec {
     /// What is measured.
     pub subject: Subject,
+    /// The services that run beside the phases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<ServiceSpec>,
     /// The collections of records that phases work on, each with a name of its own; empty for subjects without data of ours.
     pub data: Vec<CollectionSpec>,
     /// The phases of this variant, in order (`when` has been applied).
@@ -39,7 +44,7 @@ impl TrialSpec {
 /// The role of a store's first worker.
 pub const WORKER: &str = "worker";
 
-/// What is measured. Services join here.
+/// What is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
@@ -47,6 +52,8 @@ pub enum Subject {
     Store(StoreSpec),
     /// Any command.
     Program(Box<ProgramSpec>),
+    /// The trial's services, under requests of prony's load generator.
+    Services,
 }
 
 impl Subject {
@@ -54,15 +61,16 @@ impl Subject {
     pub const fn store(&self) -> Option<&StoreSpec> {
         match self {
             Self::Store(store) => Some(store),
-            Self::Program(_) => None,
+            Self::Program(_) | Self::Services => None,
         }
     }
 
-    /// The role of the first process of a trial: a store's worker, or the program by its name.
+    /// The role of the first process of a trial: a store's worker, the program by its name, or the load generator.
     pub fn role(&self) -> &str {
         match self {
             Self::Program(program) => &program.name,
             Self::Store(_) => WORKER,
+            Self::Services => LOAD,
         }
     }
 
@@ -70,7 +78,7 @@ impl Subject {
     pub fn program(&self) -> Option<&ProgramSpec> {
         match self {
             Self::Program(program) => Some(program),
-            Self::Store(_) => None,
+            Self::Store(_) | Self::Services => None,
         }
     }
 }
@@ -321,6 +329,8 @@ pub enum Action {
     Verify,
     /// Does nothing for a time.
     Pause(Nanos),
+    /// Sends requests to a server.
+    Http(Box<HttpSpec>),
     /// A part of a program, which is watched and not driven.
     Observe(ObserveSpec),
 }
@@ -354,6 +364,7 @@ impl Action {
             Self::Settle(_) => "settle",
             Self::Verify => "verify",
             Self::Pause(_) => "pause",
+            Self::Http(_) => "http",
             Self::Observe(_) => "observe",
         }
     }

@@ -1,0 +1,117 @@
+//! The specification of a load of HTTP requests.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::FieldPath;
+use crate::spec::{Arrivals, Order};
+use crate::units::Nanos;
+
+/// Requests to one server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HttpSpec {
+    /// Scheme and authority, `http://127.0.0.1:8080`; [`crate::service::hole`] stands for what is known in a trial only.
+    pub server: String,
+    /// Path and query, beginning with `/`.
+    pub path: Template,
+    /// The method.
+    pub method: String,
+    /// Names and values of header fields, in the order of the file.
+    pub headers: Vec<(String, Template)>,
+    /// The body; `None` for none.
+    pub body: Option<BodySpec>,
+    /// Connections; in a closed loop each sends one request after another.
+    pub connections: u32,
+    /// Threads of the load generator.
+    pub threads: u32,
+    /// Open loop at this rate over all connections; `None` is closed loop.
+    pub rate: Option<Arrivals>,
+    /// What ends it.
+    pub amount: HttpAmount,
+    /// Requests that start so soon after the begin are in no figure.
+    pub warm_up: Nanos,
+    /// A request that has no whole answer so long after its intended start has failed.
+    pub timeout: Nanos,
+    /// The statuses of answers that are no errors; empty for 200 to 399.
+    pub expect: Vec<u16>,
+    /// Which record or saved value a request works on.
+    pub order: Order,
+    /// The collection whose documents requests send, where it has a name.
+    pub collection: Option<String>,
+    /// Values of answers that later requests use, by name.
+    pub save: BTreeMap<String, SaveSpec>,
+    /// Whether the server may be on another machine.
+    pub other_machines: bool,
+}
+
+/// What ends a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HttpAmount {
+    /// So many requests, those of the warm-up not counted.
+    Requests(u64),
+    /// One request for each record of the collection.
+    Records,
+    /// So long after the warm-up.
+    Duration(Nanos),
+}
+
+/// The body of a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BodySpec {
+    /// A text.
+    Text(Template),
+    /// The document at hand as JSON.
+    Document,
+    /// A file, sent as it is except that texts in it are replaced.
+    File {
+        /// Its path.
+        path: String,
+        /// The texts to replace, with what replaces them.
+        fill: BTreeMap<String, Template>,
+    },
+}
+
+/// A text with values that differ between requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Template(pub Vec<Part>);
+
+/// A part of such a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The same in all requests.
+    Text(String),
+    /// `{i}`: the number of the record at hand, or of the request where the phase works on no records.
+    Number,
+    /// `{saved.NAME}`: a value that an earlier phase saved.
+    Saved(String),
+    /// `{doc.FIELD}`: a field of the document at hand, a text without quotation marks.
+    Field(FieldPath),
+}
+
+/// A value of an answer that later requests use as `{saved.NAME}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SaveSpec {
+    /// Where it is found.
+    pub from: SavedFrom,
+    /// Whether one of each answer is saved, in a list from which later requests choose by their `order`; else there is one
+    /// value, that of the answer which was received last.
+    pub each: bool,
+}
+
+/// Where in an answer a value is found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SavedFrom {
+    /// The whole body, without blanks at its ends.
+    Body,
+    /// The header field of this name.
+    Header(String),
+    /// What this JSON pointer (RFC 6901) names in the body; a text without its quotation marks.
+    Json(String),
+    /// What the first group of this pattern matches in the body.
+    Pattern(String),
+}
