@@ -57,7 +57,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let messages = [
         FromWorker::Ready {
             version: VERSION,
-            effective: Box::new(crate::records::store().store().expect("it is of a store").clone()),
+            effective: Some(Box::new(crate::records::store().store().expect("it is of a store").clone())),
             open: Nanos::from_micros(3),
         },
         FromWorker::Began { index: 0, at: Nanos::from_secs(1) },

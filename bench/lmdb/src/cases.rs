@@ -250,6 +250,7 @@ pub(crate) fn plan(dir: &Path, records: u64, sync: bool, phases: Vec<(&str, Acti
     let store = StoreSpec { durability, ..StoreSpec::of("lmdb") };
     let spec = TrialSpec {
         subject: Subject::Store(store),
+        services: Vec::new(),
         data: vec![data(records)],
         phases: phases.into_iter().map(phase).collect(),
         limits: Limits::default(),

@@ -13,6 +13,8 @@ pub enum Stopped {
     Interrupted,
     /// A phase had ended at which the program is to be ended.
     Asked,
+    /// A service that it needs has ended.
+    WithoutService,
     /// It should have ended by itself: its work was done, or had failed.
     Overdue,
 }
@@ -23,7 +25,7 @@ impl Stopped {
         match self {
             Self::Deadline => Some(EndedByUs::TimedOut),
             Self::Interrupted => Some(EndedByUs::Interrupted),
-            Self::Asked | Self::Overdue => None,
+            Self::Asked | Self::WithoutService | Self::Overdue => None,
         }
     }
 }

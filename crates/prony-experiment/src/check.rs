@@ -14,6 +14,7 @@ use super::floor;
 use super::grammar;
 use super::node::{Node, RawExperiment};
 use super::problem::{Problem, Problems};
+use super::services;
 use super::shape::Shape;
 use super::subject;
 use super::substitute;
@@ -24,7 +25,7 @@ use prony_model::program::WHOLE;
 use prony_model::units::Nanos;
 
 /// The sections in which placeholders of factors have a meaning.
-const VARIED: [&str; 6] = ["store", "program", "subject", "data", "phase", "limits"];
+const VARIED: [&str; 7] = ["store", "program", "service", "subject", "data", "phase", "limits"];
 
 /// The most phases; a file with more is a mistake.
 const MOST_PHASES: usize = 1_000;
@@ -148,9 +149,15 @@ fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
     let mut walk = Walk { problems, file: &raw.text, factors: names, holes: Holes::None };
     walk.complete(&raw.root, &grammar::ROOT);
     let programs = raw.root.get("program").is_some();
-    if !programs && raw.root.get("store").is_none() {
+    let servers = services::are_measured(&raw.root);
+    if !programs && raw.root.get("store").is_none() && !servers {
         let problem = Problem::new(raw.root.span.clone(), "the file has nothing to measure");
-        problems.add(problem.hint("add `[store]` or `[program.NAME]`"));
+        problems.add(problem.hint("add `[store]`, `[program.NAME]` or `[[service]]`"));
+    }
+    if let (true, Some(other)) = (servers, raw.root.entry("store").or(raw.root.entry("program"))) {
+        let message = format!("a file measures services or a {}, not both", other.key);
+        let problem = Problem::new(other.key_span.clone(), message);
+        problems.add(problem.hint("write two files, one for each"));
     }
     let phases =
         raw.root.entry("phase").filter(|phases| phases.node.list().is_some_and(|list| list.len() > MOST_PHASES));
@@ -162,7 +169,7 @@ fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
         problems.add(Problem::new(phases.key_span.clone(), message).hint("let one phase run many operations"));
     }
     if !programs
-        && raw.root.get("store").is_some()
+        && (raw.root.get("store").is_some() || servers)
         && raw.root.get("phase").is_none_or(|phases| phases.list().is_none_or(<[_]>::is_empty))
     {
         let problem = Problem::new(raw.root.span.clone(), "the experiment has no phase");

@@ -11,7 +11,7 @@ impl Experiment {
     /// Counting slows every system call on the machine; therefore it is the same for all variants.
     pub fn counts_syncs(&self) -> bool {
         let stored = |variant: &Variant| match &variant.spec.subject {
-            Subject::Store(_) => true,
+            Subject::Store(_) | Subject::Services => true,
             Subject::Program(program) => program.store.is_some(),
         };
         let parts = self.tables.iter().flat_map(|table| &table.columns).flat_map(|column| &column.parts);

@@ -1,4 +1,5 @@
-//! Placeholders in programs for values from outside of the file: `{env.NAME}`, `{dir}`, `{tmp}`, `{instance}`.
+//! Placeholders in programs and services for values from outside of the file: `{env.NAME}`, `{dir}`, `{tmp}`, `{instance}`,
+//! `{port}`, `{data}`, `{service.NAME.port}`.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +7,13 @@ use super::node::{Entry, Node, RawExperiment, Value};
 use super::placeholder::{Part, span_in, split};
 use super::problem::{Problem, Problems};
 use prony_model::program::{DIR, INSTANCE, TMP};
+use prony_model::service::{DATA, OfService, PORT, hole};
 
 /// Keys of a program in whose texts its working directory and its TMPDIR are replaced.
 const WITH_DIR: [&str; 7] = ["command", "env", "store", "build", "prepare", "conclude", "cleanup"];
+
+/// Keys of a service in whose texts values of instances of services are replaced too.
+const WITH_SERVICES: [&str; 5] = ["command", "env", "prepare", "ready", "setup"];
 
 /// Keys of replicas in whose texts these and `{instance}` are replaced.
 const WITH_INSTANCE: [&str; 2] = ["command", "env"];
@@ -21,6 +26,7 @@ pub(crate) struct EnvironmentValues<'a> {
     file: &'a str,
     dir: bool,
     instance: bool,
+    service: bool,
 }
 
 fn entries(node: &mut Node) -> &mut [Entry] {
@@ -33,7 +39,7 @@ fn entries(node: &mut Node) -> &mut [Entry] {
 impl<'a> EnvironmentValues<'a> {
     /// For the texts of a file.
     pub(crate) fn new(variables: &'a BTreeMap<String, String>, file: &'a str) -> Self {
-        Self { variables, file, dir: false, instance: false }
+        Self { variables, file, dir: false, instance: false, service: false }
     }
 
     /// Fills `{env.NAME}` into the texts of programs, and marks the places of `{dir}`, `{tmp}` and `{instance}`, which
@@ -46,6 +52,10 @@ impl<'a> EnvironmentValues<'a> {
                     entries(&mut section.node).iter_mut().for_each(|entry| self.program(&mut entry.node, problems));
                 }
                 "subject" => self.subject(&mut section.node, problems),
+                "service" => {
+                    let Value::List(services) = &mut section.node.value else { continue };
+                    services.iter_mut().for_each(|service| self.service(service, problems));
+                }
                 _ => {}
             }
         }
@@ -59,6 +69,21 @@ impl<'a> EnvironmentValues<'a> {
                 "replicas" => self.replicas(&mut key.node, problems),
                 "change" => self.change(&mut key.node, problems),
                 name => self.with_places(WITH_DIR.contains(&name), false).node(&mut key.node, problems),
+            }
+        }
+    }
+
+    /// The same in one service.
+    pub(crate) fn service(self, node: &mut Node, problems: &mut Problems<'_>) {
+        for key in entries(node) {
+            let name = key.key.as_str();
+            let with = self.with_places(WITH_DIR.contains(&name) || WITH_SERVICES.contains(&name), false);
+            match name {
+                "change" => self.change(&mut key.node, problems),
+                _ if WITH_SERVICES.contains(&name) => {
+                    Self { service: true, instance: true, ..with }.node(&mut key.node, problems);
+                }
+                _ => with.node(&mut key.node, problems),
             }
         }
     }
@@ -103,7 +128,9 @@ impl<'a> EnvironmentValues<'a> {
     fn text(&self, node: &mut Node, problems: &mut Problems<'_>) {
         // The validator, which reads the text as it is written, reports faults of the braces.
         let Some(Ok(parts)) = node.text().map(split) else { return };
-        let is_ours = |name: &str| matches!(name, "dir" | "tmp" | "instance") || name.starts_with("env.");
+        let of_service = |name: &str| matches!(name, "port" | "data") || name.starts_with("service.");
+        let is_ours =
+            |name: &str| matches!(name, "dir" | "tmp" | "instance") || name.starts_with("env.") || of_service(name);
         let ours = |part: &Part| matches!(part, Part::Hole(name, _) if is_ours(name));
         if !parts.iter().any(ours) {
             return;
@@ -115,6 +142,14 @@ impl<'a> EnvironmentValues<'a> {
                 Part::Hole(name, _) if name == "dir" && self.dir => filled += DIR,
                 Part::Hole(name, _) if name == "tmp" && self.dir => filled += TMP,
                 Part::Hole(name, _) if name == "instance" && self.instance => filled += INSTANCE,
+                Part::Hole(name, at) if self.service && of_service(&name) => match of_services(&name) {
+                    Some(marked) => filled += &marked,
+                    None => {
+                        let message = format!("`{{{name}}}` names no value of a service");
+                        let problem = Problem::new(span_in(node, self.file, &at), message);
+                        problems.add(problem.hint("write `{service.NAME.port}`, `.url` or `.data`; of the second of several instances `{service.NAME.2.port}`"));
+                    }
+                },
                 Part::Hole(name, at) => match name.strip_prefix("env.").map(|name| (name, self.variables.get(name))) {
                     Some((_, Some(value))) => filled += &escaped(value),
                     Some((variable, None)) => {
@@ -128,6 +163,22 @@ impl<'a> EnvironmentValues<'a> {
         }
         node.value = Value::Text(filled);
     }
+}
+
+/// What marks the place of a value of a service; `None` where the name is of none.
+fn of_services(name: &str) -> Option<String> {
+    match name {
+        "port" => return Some(PORT.to_owned()),
+        "data" => return Some(DATA.to_owned()),
+        _ => {}
+    }
+    let (service, value) = name.strip_prefix("service.")?.rsplit_once('.')?;
+    let value = OfService::ALL.into_iter().find(|one| one.word() == value)?;
+    let (service, number) = match service.rsplit_once('.') {
+        Some((service, number)) => (service, number.parse().ok().filter(|number| *number > 0)?),
+        None => (service, 1),
+    };
+    Some(hole(service, number, value))
 }
 
 fn escaped(text: &str) -> String {

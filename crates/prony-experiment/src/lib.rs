@@ -24,6 +24,7 @@ mod reference;
 mod schema;
 mod search_experiments;
 mod sequence;
+pub mod services;
 mod shape;
 mod shell_syntax;
 mod subject;

@@ -6,7 +6,8 @@ use super::node::Node;
 use super::problem::{Problem, known_hint};
 
 /// First parts of placeholders of other kinds; no factor may have such a name.
-pub(crate) const NAMESPACES: [&str; 6] = ["i", "doc", "dir", "tmp", "instance", "env"];
+pub(crate) const NAMESPACES: [&str; 10] =
+    ["i", "doc", "dir", "tmp", "instance", "env", "port", "data", "service", "saved"];
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +91,8 @@ pub(crate) enum OfRecord {
     Number,
     /// `{doc.FIELD}`.
     Document,
+    /// Both, and `{saved.NAME}`.
+    Request,
 }
 
 /// The valid content of a text's holes.
@@ -130,15 +133,21 @@ fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> 
             format!("a level cannot hold the placeholder `{{{hole}}}` of a factor"),
             Some("write the text out in each level".to_owned()),
         )),
-        "i" if scope.of == OfRecord::Number && hole == "i" => None,
-        "doc" if scope.of == OfRecord::Document && hole.len() > 4 => None,
+        "i" if matches!(scope.of, OfRecord::Number | OfRecord::Request) && hole == "i" => None,
+        "doc" if matches!(scope.of, OfRecord::Document | OfRecord::Request) && hole.len() > 4 => None,
+        "saved" if scope.of == OfRecord::Request && hole.len() > 6 => None,
         "doc" => Some((
             format!("`{{{hole}}}` has no meaning here"),
-            Some("`{doc.FIELD}`, a field of the operation's record, can be used in `where` of a query".to_owned()),
+            Some(
+                "`{doc.FIELD}`, a field of the operation's record, can be used in `where` of a query and in requests"
+                    .to_owned(),
+            ),
         )),
         "i" => Some((
             format!("`{{{hole}}}` has no meaning here"),
-            Some("`{i}`, the number of a record, can be used in keys and values of `[data]`".to_owned()),
+            Some(
+                "`{i}`, the number of a record, can be used in keys and values of `[data]`, and in requests".to_owned(),
+            ),
         )),
         "env" | "dir" | "tmp" => Some((
             format!("`{{{hole}}}` has no meaning here"),
@@ -151,9 +160,20 @@ fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> 
         "instance" => Some((
             format!("`{{{hole}}}` has no meaning here"),
             Some(
-                "`{instance}`, the number of a replica, can be used in `command` and `env` of a program's `replicas`"
+                "`{instance}`, the number of a replica, can be used in `command` and `env` of a program's `replicas`, and \
+                 in `[[service]]`"
                     .to_owned(),
             ),
+        )),
+        "port" | "data" | "service" => Some((
+            format!("`{{{hole}}}` has no meaning here"),
+            Some(
+                "`{port}`, `{data}` and `{service.NAME.port}` can be used in texts of `[[service]]`".to_owned(),
+            ),
+        )),
+        "saved" => Some((
+            format!("`{{{hole}}}` has no meaning here"),
+            Some("`{saved.NAME}` can be used in `path`, `headers` and `body` of a phase's requests".to_owned()),
         )),
         _ if scope.of == OfRecord::Document => Some((
             format!("unknown placeholder `{{{hole}}}`"),

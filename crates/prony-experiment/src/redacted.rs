@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::design::{Experiment, Variant};
 use prony_model::program::{Change, CommandLine, InputSpec, OutputTo, ProgramSpec};
+use prony_model::service::{ReadySign, ServiceSpec};
 use prony_model::spec::Subject;
 
 /// The replacement for a text that is not recorded.
@@ -20,7 +21,7 @@ impl Experiment {
     /// Whether its record does not suffice to run it: of programs, and without their command lines. What a store does is
     /// recorded whole.
     pub fn lacks_commands(&self) -> bool {
-        let is_program = |variant: &Variant| matches!(variant.spec.subject, Subject::Program(_));
+        let is_program = |variant: &Variant| matches!(variant.spec.subject, Subject::Program(_) | Subject::Services);
         !self.records_commands() && self.variants.iter().any(is_program)
     }
 
@@ -47,6 +48,7 @@ impl Experiment {
             if let Subject::Program(program) = &mut variant.spec.subject {
                 leave_out(program);
             }
+            variant.spec.services.iter_mut().for_each(leave_out_service);
         }
         Cow::Owned(recorded)
     }
@@ -73,6 +75,17 @@ fn digest(text: &str) -> String {
 /// The replacement for a text that is not recorded; different texts have different replacements.
 pub fn hidden(text: &str) -> String {
     format!("{LEFT_OUT} {}", digest(text))
+}
+
+fn leave_out_service(service: &mut ServiceSpec) {
+    leave_out(&mut service.program);
+    let line = || CommandLine::Words(vec![LEFT_OUT.to_owned()]);
+    service.setup.iter_mut().for_each(|setup| *setup = line());
+    match &mut service.ready.sign {
+        ReadySign::Command(command) => *command = line(),
+        ReadySign::Tcp(text) | ReadySign::Http(text) | ReadySign::Line(text) => LEFT_OUT.clone_into(text),
+        ReadySign::Port | ReadySign::Started => {}
+    }
 }
 
 fn leave_out(program: &mut ProgramSpec) {

@@ -73,7 +73,7 @@ fn value(shape: &'static Shape, definitions: &mut Definitions) -> Value {
     let open = |schema: Value| json!({ "anyOf": [schema, { "$ref": "#/$defs/placeholder" }] });
     let hole = r"|.*\{.+\}.*)$";
     match shape {
-        Shape::Plain | Shape::Text | Shape::Template => json!({ "type": "string" }),
+        Shape::Plain | Shape::Text | Shape::Template | Shape::Request => json!({ "type": "string" }),
         Shape::Flag => open(json!({ "type": "boolean" })),
         Shape::Whole(min, max) => {
             let most = (*max).min(i64::MAX as u64);

@@ -10,6 +10,8 @@ pub(crate) enum Shape {
     Text,
     /// Text in which `{i}` is a record's number.
     Template,
+    /// Text in which `{i}`, `{doc.FIELD}` and `{saved.NAME}` are values of a request.
+    Request,
     /// `true` or `false`.
     Flag,
     /// A whole number from the first to the second.
@@ -141,7 +143,7 @@ impl Shape {
     /// The values that it takes, in words, after `expected`.
     pub(crate) fn words(&self) -> String {
         match self {
-            Self::Plain | Self::Text | Self::Template => "a text".to_owned(),
+            Self::Plain | Self::Text | Self::Template | Self::Request => "a text".to_owned(),
             Self::Flag => "`true` or `false`".to_owned(),
             Self::Whole(min, max) if *max >= i64::MAX as u64 => format!("a whole number of at least {min}"),
             Self::Whole(min, max) => format!("a whole number from {min} to {max}"),

@@ -60,8 +60,13 @@ impl Walk<'_, '_> {
                 _ => self.mismatch(key, node, shape),
             },
             Shape::Scalar if self.holes != Holes::None && node.text().is_some() => self.braces(node, OfRecord::Nothing),
-            Shape::Text | Shape::Template if node.text().is_some() => {
-                self.braces(node, if matches!(shape, Shape::Template) { OfRecord::Number } else { OfRecord::Nothing });
+            Shape::Text | Shape::Template | Shape::Request if node.text().is_some() => {
+                let of = match shape {
+                    Shape::Template => OfRecord::Number,
+                    Shape::Request => OfRecord::Request,
+                    _ => OfRecord::Nothing,
+                };
+                self.braces(node, of);
             }
             Shape::Word(words) => self.word(key, node, words),
             Shape::Time | Shape::Span | Shape::Bytes | Shape::Rate | Shape::Share => self.quantity(key, node, shape),
@@ -77,6 +82,7 @@ impl Walk<'_, '_> {
             Shape::Plain
                 | Shape::Text
                 | Shape::Template
+                | Shape::Request
                 | Shape::Any
                 | Shape::Field(_)
                 | Shape::Filter(_)
@@ -319,7 +325,8 @@ pub(crate) fn via(node: &Node, problem: Problem) -> Problem {
 
 fn fits(node: &Node, shape: &Shape) -> bool {
     match (shape, &node.value) {
-        (Shape::Plain | Shape::Text | Shape::Template, Value::Text(_)) | (Shape::Flag, Value::Flag(_)) => true,
+        (Shape::Plain | Shape::Text | Shape::Template | Shape::Request, Value::Text(_))
+        | (Shape::Flag, Value::Flag(_)) => true,
         (Shape::Whole(min, max), Value::Whole(n)) => u64::try_from(*n).is_ok_and(|n| (*min..=*max).contains(&n)),
         (Shape::Integer, Value::Whole(_)) => true,
         (Shape::Date, Value::Date(text) | Value::Text(text)) => calendar::seconds(text).is_some(),

@@ -13,6 +13,7 @@ use super::grammar;
 use super::node::{Node, RawExperiment, Value};
 use super::problem::{Problem, Problems};
 use super::sequence;
+use super::services;
 use super::shape::TableShape;
 use super::subject::{self, Chosen};
 use super::substitute::{self, Levels};
@@ -33,6 +34,11 @@ pub(crate) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
+    /// A part of the file with the levels of a variant.
+    pub(crate) fn fill(&self, node: &Node, levels: &Combination, problems: &mut Problems<'_>) -> Node {
+        self.levels(levels).fill(node, problems)
+    }
+
     fn levels<'c>(&'c self, chosen: &'c Combination) -> Levels<'c> {
         Levels { factors: self.factors, chosen, file: &self.raw.text }
     }
@@ -121,6 +127,9 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     let limits = limits.filter(|node| fits(context, "limits", node, &grammar::LIMITS, problems));
     let memory = limits.as_ref().and_then(|node| node.get("memory")).cloned();
     let (limits, limited) = (store::limits(limits.as_ref()), limits);
+    if services::are_measured(root) && root.get("store").is_none() && root.get("program").is_none() {
+        return services::spec(context, levels, (limits, limited.as_ref()), problems);
+    }
     let of_subject = |mut node: Node, problems: &mut Problems<'_>| {
         context.outside.subject(&mut node, problems);
         fits(context, "subject", &node, &grammar::SUBJECT, problems).then_some(node)
@@ -143,7 +152,8 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
                 order::starts_with_a_phase(program, &node, &phases, problems);
             }
             let phases = Some(phases.sound).filter(|_| phases.at_fault.is_empty())?;
-            let spec = TrialSpec { subject: Subject::Program(Box::new(program?)), data: Vec::new(), phases, limits };
+            let subject = Subject::Program(Box::new(program?));
+            let spec = TrialSpec { subject, services: Vec::new(), data: Vec::new(), phases, limits };
             let change = change.as_ref().or_else(|| node.get("change"));
             let sections = [("program", Some(&node)), ("change", change), ("limits", limited.as_ref())];
             lacking(context, &spec, &sections, problems);
@@ -167,7 +177,8 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     names(&node, &mut phases, &mut store, &facts, data.as_deref(), problems);
     sequence::settle(&mut phases, &store, &facts, problems);
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
-    let spec = TrialSpec { subject: Subject::Store(store), data: known(root, data)?, phases, limits };
+    let data = known(root, data)?;
+    let spec = TrialSpec { subject: Subject::Store(store), services: Vec::new(), data, phases, limits };
     lacking(context, &spec, &[("data", records.as_ref()), ("limits", limited.as_ref())], problems);
     Some(spec)
 }
@@ -209,7 +220,12 @@ fn names(
 }
 
 /// Files and programs that the variant needs and that do not exist, at the values that name them.
-fn lacking(context: &Context<'_>, spec: &TrialSpec, sections: &[(&str, Option<&Node>)], problems: &mut Problems<'_>) {
+pub(crate) fn lacking(
+    context: &Context<'_>,
+    spec: &TrialSpec,
+    sections: &[(&str, Option<&Node>)],
+    problems: &mut Problems<'_>,
+) {
     for lack in context.surroundings.lacking(spec) {
         let section = sections.iter().find(|(name, _)| *name == lack.section).and_then(|(_, node)| *node);
         let node = section.and_then(|section| section.get(lack.key)).or(section).unwrap_or(&context.raw.root);
@@ -218,12 +234,12 @@ fn lacking(context: &Context<'_>, spec: &TrialSpec, sections: &[(&str, Option<&N
 }
 
 /// Data with a fault is not the same as no data.
-fn known(root: &Node, data: Option<Vec<CollectionSpec>>) -> Option<Vec<CollectionSpec>> {
+pub(crate) fn known(root: &Node, data: Option<Vec<CollectionSpec>>) -> Option<Vec<CollectionSpec>> {
     if root.get("data").is_none() { Some(Vec::new()) } else { data }
 }
 
 /// The phases that run in this variant; `None` where one is faulty.
-fn phases(
+pub(crate) fn phases(
     context: &Context<'_>,
     levels: &Combination,
     limit: Option<prony_model::units::Nanos>,
@@ -341,7 +357,7 @@ fn without(phase: &Node, keys: &[&str]) -> Node {
     Node { value: Value::Table(rest), ..phase.clone() }
 }
 
-fn fits(
+pub(crate) fn fits(
     context: &Context<'_>,
     key: &str,
     node: &Node,

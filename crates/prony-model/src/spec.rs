@@ -9,8 +9,8 @@ pub use super::document::{
     Cells, Column, Distribution, DocumentFile, DocumentSpec, Encoding, FieldPath, FieldReference, FieldSpec,
     FieldValue, Generator, InFile, Kinds, ReferencePlace, ReferenceSpec, RowForm, Size,
 };
+use super::http::{HttpAmount, HttpSpec};
 pub use super::key::KeySpec;
-use super::http::HttpSpec;
 use super::program::{ObserveSpec, ProgramSpec};
 pub use super::query::{Filter, Operand, QuerySpec, SortKey, Test};
 use super::service::{LOAD, ServiceSpec};
@@ -35,6 +35,11 @@ pub struct TrialSpec {
 }
 
 impl TrialSpec {
+    /// Every command that it runs and measures: the program, where it measures one, and its services.
+    pub fn programs(&self) -> impl Iterator<Item = &ProgramSpec> {
+        self.subject.program().into_iter().chain(self.services.iter().map(|service| &service.program))
+    }
+
     /// The collection that operations work on.
     pub fn collection(&self, ops: &Ops) -> Option<&CollectionSpec> {
         self.data.iter().find(|collection| collection.name == ops.collection)
@@ -408,26 +413,42 @@ impl Action {
         }
     }
 
+    /// The requests that it sends, where it sends any.
+    pub const fn http(&self) -> Option<&HttpSpec> {
+        match self {
+            Self::Http(http) => Some(http),
+            _ => None,
+        }
+    }
+
+    /// The schedule of its operations or requests, where they have one.
+    pub const fn rate(&self) -> Option<Arrivals> {
+        match (self.ops(), self.http()) {
+            (Some(Ops { rate, .. }), _) | (None, Some(HttpSpec { rate, .. })) => *rate,
+            (None, None) => None,
+        }
+    }
+
     /// Whether it ends after a time and not after so much work. For the phase of a program it is unknown.
     pub const fn is_bounded_by_time(&self) -> bool {
         matches!(self.ops(), Some(Ops { amount: Amount::Duration(_) | Amount::Background, .. }))
+            || matches!(self.http(), Some(HttpSpec { amount: HttpAmount::Duration(_), .. }))
     }
 
     /// Why a metric says nothing about the subject's speed, because the experiment prescribes it: times of a closed
     /// loop that lasts a given time, and times of an open loop, whose CPU time includes the wait for each start.
     pub const fn prescribes(&self, metric: Metric) -> Option<Prescribed> {
         use Metric::{Cpu, CpuSystem, CpuUser, Gap, GapCpu, OnCpu, Time, Wall};
-        match self.ops() {
-            Some(Ops { rate: Some(_), .. })
-                if matches!(metric, Time | Wall | Gap | GapCpu | Cpu | CpuUser | CpuSystem | OnCpu) =>
-            {
+        let is_background = matches!(self.ops(), Some(Ops { amount: Amount::Background, .. }));
+        match self.rate() {
+            Some(_) if matches!(metric, Time | Wall | Gap | GapCpu | Cpu | CpuUser | CpuSystem | OnCpu) => {
                 Some(Prescribed { why: "starts its operations on a schedule", instead: "its latencies" })
             }
-            Some(Ops { amount: Amount::Duration(_), rate: None, .. }) if metric.is_time_of_phase() => {
-                Some(Prescribed { why: "lasts a given time", instead: "its rate or latencies" })
-            }
-            Some(Ops { amount: Amount::Background, rate: None, .. }) if metric.is_time_of_phase() => {
+            None if is_background && metric.is_time_of_phase() => {
                 Some(Prescribed { why: "ends with the phase's own operations", instead: "its rate or latencies" })
+            }
+            None if self.is_bounded_by_time() && metric.is_time_of_phase() => {
+                Some(Prescribed { why: "lasts a given time", instead: "its rate or latencies" })
             }
             _ => None,
         }

@@ -34,6 +34,8 @@ pub struct Setting<'a> {
     pub directory: PathBuf,
     /// Its TMPDIR.
     pub tmp: PathBuf,
+    /// Further placeholders, with what stands for them in this trial.
+    pub values: Vec<(String, OsString)>,
 }
 
 /// The runner's ends of what the program was given.
@@ -69,7 +71,7 @@ fn written_to(path: &Path) -> io::Result<File> {
 impl<'a> Setting<'a> {
     /// With a TMPDIR in its scratch.
     pub fn new(program: &'a ProgramSpec, scratch: &'a Path, directory: PathBuf) -> Self {
-        Self { program, scratch, directory, tmp: scratch.join("tmp") }
+        Self { program, scratch, directory, tmp: scratch.join("tmp"), values: Vec::new() }
     }
 
     /// The launch, and the runner's ends of it.
@@ -149,12 +151,16 @@ impl<'a> Setting<'a> {
     pub fn filled(&self, text: &str) -> OsString {
         let (mut filled, mut rest) = (OsString::new(), text);
         let next = |rest: &str| {
-            let places = [(DIR, &self.directory), (TMP, &self.tmp)].into_iter();
-            places.filter_map(|(hole, path)| Some((rest.find(hole)?, hole, path))).min_by_key(|(at, ..)| *at)
+            let places = [(DIR, self.directory.as_os_str()), (TMP, self.tmp.as_os_str())].into_iter();
+            let values = self.values.iter().map(|(hole, value)| (hole.as_str(), value.as_os_str()));
+            places
+                .chain(values)
+                .filter_map(|(hole, value)| Some((rest.find(hole)?, hole, value)))
+                .min_by_key(|(at, ..)| *at)
         };
-        while let Some((at, hole, path)) = next(rest) {
+        while let Some((at, hole, value)) = next(rest) {
             filled.push(&rest[..at]);
-            filled.push(path);
+            filled.push(value);
             rest = &rest[at + hole.len()..];
         }
         filled.push(rest);

@@ -28,10 +28,13 @@ use crate::{build_cache, call_matches, change, digest, revision, sources};
 /// How often a wait checks whether the user asked to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The index of a variant, and the name of one of its programs.
+type Key = (usize, String);
+
 /// The places of a run's variants, made when they are first needed and removed when this is dropped.
 #[derive(Debug, Default)]
 pub struct Places {
-    made: RefCell<BTreeMap<usize, Rc<Place>>>,
+    made: RefCell<BTreeMap<Key, Rc<Place>>>,
     sources: Sources,
     /// The time that making them took.
     took: Cell<Duration>,
@@ -80,7 +83,7 @@ impl Places {
     /// Where a directory cannot be copied, so that nothing is begun.
     pub fn of_experiment(experiment: &Experiment, own: &[&Path]) -> Result<Self, Error> {
         let sources = Sources::new(own);
-        for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
+        for program in experiment.variants().iter().flat_map(|variant| variant.spec.programs()) {
             sources.survey(program)?;
         }
         Ok(Self { sources, ..Self::default() })
@@ -104,7 +107,7 @@ impl Places {
         program: &ProgramSpec,
         observer: &mut dyn Observer,
     ) -> Result<Rc<Place>, Error> {
-        let made = self.made.borrow().get(&variant).map(Rc::clone);
+        let made = self.made.borrow().get(&(variant, program.name.clone())).map(Rc::clone);
         let began = Instant::now();
         let place = made.map_or_else(|| self.make(means, variant, spec, program, observer), Ok)?;
         for warmed in place.warmed.get()..program.warmup {
@@ -133,7 +136,7 @@ impl Places {
             call_matches::unambiguous(program, &spec.phases, directory)?;
         }
         let place = Rc::new(place);
-        self.made.borrow_mut().insert(variant, Rc::clone(&place));
+        self.made.borrow_mut().insert((variant, program.name.clone()), Rc::clone(&place));
         Ok(place)
     }
 
@@ -149,13 +152,13 @@ impl Places {
     pub fn clean_up<'s>(
         &self,
         means: Means<'_>,
-        program_of: impl Fn(usize) -> Option<&'s ProgramSpec>,
+        program_of: impl Fn(usize, &str) -> Option<&'s ProgramSpec>,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         let mut done = Ok(());
-        for (variant, place) in self.made.take() {
+        for ((variant, name), place) in self.made.take() {
             if let Some((program, cleanup)) =
-                program_of(variant).and_then(|program| Some((program, program.cleanup.as_ref()?)))
+                program_of(variant, &name).and_then(|program| Some((program, program.cleanup.as_ref()?)))
             {
                 let clean = |setting: &Setting<'_>| finally(means, setting, "cleanup", cleanup, observer);
                 done = done.and(place.beside(means, program, clean));
@@ -443,7 +446,11 @@ pub fn finally(
     means.interrupt.nevertheless(wait, |stop| step_until(means, setting, (what, line), stop))
 }
 
-fn step_until(
+/// Does something beside the trials until `stop` says otherwise, which is asked about ten times a second.
+///
+/// # Errors
+/// Where it fails, cannot be started, or was stopped.
+pub fn step_until(
     means: Means<'_>,
     setting: &Setting<'_>,
     (what, line): (&'static str, &CommandLine),

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use prony_experiment::design::Experiment;
-use prony_model::program::{DIR, ProgramSpec, TMP};
+use prony_model::program::ProgramSpec;
 use prony_os::launch::DEFAULT_PATH;
 
 use crate::error::Error;
@@ -26,7 +26,7 @@ pub enum Written {
 /// [`Error::Refused`] with the first that is not there.
 pub fn startable(experiment: &Experiment, written: Written) -> Result<(), Error> {
     let mut checked = BTreeSet::new();
-    for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
+    for program in experiment.variants().iter().flat_map(|variant| variant.spec.programs()) {
         if checked.insert((program.command.words().into_iter().next(), program.env.get("PATH"), &program.directory))
             && let Some((message, hint)) = lacking(program, written)
         {
@@ -38,7 +38,8 @@ pub fn startable(experiment: &Experiment, written: Written) -> Result<(), Error>
 
 /// The message where a program's command does not exist, and a hint; `None` where it exists, or may still be created.
 pub fn lacking(program: &ProgramSpec, written: Written) -> Option<(String, String)> {
-    let known = |word: &String| ![DIR, TMP].iter().any(|hole| word.contains(hole));
+    // A placeholder that is filled in a trial only.
+    let known = |word: &String| !word.contains('\0');
     let command = program.command.words().into_iter().next().filter(known)?;
     let hint = if is_brought(program) { None } else { missing(program, &command, written) };
     let is_there =

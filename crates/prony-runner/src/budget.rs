@@ -59,7 +59,7 @@ impl Bought {
             cleans_up: experiment
                 .variants()
                 .iter()
-                .any(|variant| variant.spec.subject.program().is_some_and(|program| program.cleanup.is_some())),
+                .any(|variant| variant.spec.programs().any(|program| program.cleanup.is_some())),
             basis: estimate.basis,
             spread: estimate.spread,
         })

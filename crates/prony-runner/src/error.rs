@@ -49,6 +49,9 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// A service ended because another process uses the port that was free a moment before.
+    #[error("a service ended at each attempt because its port was in use")]
+    PortInUse,
     /// All trials are done and stored, but a step after the last one failed.
     #[error("{message}; the finished trials are saved")]
     CleanUp {

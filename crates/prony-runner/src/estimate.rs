@@ -8,6 +8,7 @@ use std::path::Path;
 use prony_engines::registry;
 use prony_experiment::design::{Experiment, Variant};
 use prony_experiment::plan::{Outline, data_bytes};
+use prony_model::http::HttpAmount;
 use prony_model::number::{self, span};
 use prony_model::program::Care;
 use prony_model::record::Spent;
@@ -112,7 +113,7 @@ pub fn of(experiment: &Experiment, outline: &Outline, database: &Path) -> Estima
     // A program of which nothing is known is taken to be as slow as the rest.
     let typical = means.iter().map(|mean| mean.as_nanos()).sum::<u64>().checked_div(means.len() as u64);
     let trials: u32 = experiment.variants().iter().filter_map(|v| past.of(&v.spec)).map(Times::count).sum();
-    let blind = experiment.variants().iter().any(|v| v.spec.subject.program().is_some());
+    let blind = experiment.variants().iter().any(|v| v.spec.subject.store().is_none());
     let basis = match (means.is_empty(), blind) {
         (false, _) => Basis::Trials(trials as usize),
         (true, true) => Basis::Unknown,
@@ -122,7 +123,7 @@ pub fn of(experiment: &Experiment, outline: &Outline, database: &Path) -> Estima
     let care = experiment.observe().care;
     let mut block = Nanos::ZERO;
     for (variant, planned) in experiment.variants().iter().zip(&outline.variants) {
-        let other = typical.map(Nanos::from_nanos).filter(|_| variant.spec.subject.program().is_some());
+        let other = typical.map(Nanos::from_nanos).filter(|_| variant.spec.subject.store().is_none());
         let one = known(variant).or(other).unwrap_or_else(|| crude(&variant.spec, planned.data_bytes, care));
         let each = f64::from(planned.trials) / f64::from(planned.blocks.max.max(1));
         let of = |blocks: f64| Nanos::from_nanos((one.as_nanos() as f64 * each * blocks) as u64);
@@ -189,6 +190,10 @@ fn crude_phase(phase: &PhaseSpec, (records, per_record): (u64, f64), all_bytes: 
     match &phase.action {
         Action::Pause(time) => *time,
         Action::Settle(settle) => settle.quiet,
+        Action::Http(http) => match http.amount {
+            HttpAmount::Duration(time) => http.warm_up + time,
+            HttpAmount::Requests(_) | HttpAmount::Records => http.warm_up,
+        },
         Action::Observe(observe) => {
             let at_end = observe.at_end.as_ref();
             let settles = observe.settle().into_iter().chain(at_end.and_then(|at_end| at_end.settle.as_ref()));

@@ -10,6 +10,7 @@ use prony_engines::catalog::Catalog;
 use prony_engines::registry;
 use prony_experiment::plan::data_bytes;
 use prony_model::catalog::{EngineCatalog, Lack, Surroundings};
+use prony_model::http::BodySpec;
 use prony_model::program::{InputSpec, OutputTo, ProgramSpec};
 use prony_model::spec::{Action, Amount, CollectionSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
@@ -123,6 +124,21 @@ impl Surroundings for Here {
         match &spec.subject {
             Subject::Program(program) => lacking.extend(of_program(program, &self.sources, &self.protected)),
             Subject::Store(store) => lacking.extend(self.room(store, spec)),
+            Subject::Services => {}
+        }
+        for service in &spec.services {
+            let found = of_program(&service.program, &self.sources, &self.protected);
+            lacking.extend(found.into_iter().map(|lack| Lack { section: "service", ..lack }));
+            let limits = Limit::ALL.into_iter().filter(|limit| limit.is_in(&service.limits));
+            let missing = limits.filter_map(|limit| Some(unlimited(limit, self.unenforceable(limit)?)));
+            lacking.extend(missing.map(|lack| Lack { section: "service", key: "limits", ..lack }));
+        }
+        let bodies = spec.phases.iter().filter_map(|phase| phase.action.http()?.body.as_ref());
+        for path in bodies.filter_map(|body| if let BodySpec::File { path, .. } = body { Some(path) } else { None }) {
+            if let Err(error) = open_whole(Path::new(path)) {
+                let (message, hint) = (format!("cannot read `{path}`: {error}"), FROM_FILE.to_owned());
+                lacking.push(Lack { section: "phase", key: "http", message, hint });
+            }
         }
         lacking
     }

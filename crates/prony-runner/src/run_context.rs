@@ -201,7 +201,11 @@ fn reuses(experiment: &Experiment, variant: &Variant) -> bool {
 /// Limits that are requested and cannot be enforced refuse the run before it begins, and are never silently ignored.
 /// Other limits are not tried: making groups takes longer than many a trial.
 fn enforceable(experiment: &Experiment) -> Result<(), Error> {
-    let wanted = |limit: &Limit| experiment.variants().iter().any(|variant| limit.is_in(&variant.spec.limits));
+    let wanted = |limit: &Limit| {
+        let specs = || experiment.variants().iter().map(|variant| &variant.spec);
+        specs().any(|spec| limit.is_in(&spec.limits))
+            || specs().flat_map(|spec| &spec.services).any(|service| limit.is_in(&service.limits))
+    };
     for limit in Limit::ALL.into_iter().filter(wanted) {
         if let Ability::Missing { why } = limit.ability() {
             let message = format!("the experiment limits `{}`, which cannot be enforced here", limit.name());

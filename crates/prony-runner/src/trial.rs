@@ -10,7 +10,8 @@ use prony_experiment::expr;
 use prony_model::event::Observer;
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Conditions, Effective, TrialRecord};
+use prony_model::record::effective::EffectiveServices;
+use prony_model::record::{Conditions, Effective, EffectiveProgram, TrialRecord};
 use prony_model::spec::TrialSpec;
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
@@ -31,10 +32,15 @@ use crate::recorder::Recorder;
 use crate::roles::environment::Environment;
 use crate::roles::probe::Probing;
 use crate::roles::replicas::{Ground, Replicas};
+use crate::roles::services::Services;
+use crate::roles::services::allotted::Allotted;
 use crate::roles::{MainRole, Prepared};
 use crate::run_context::RunContext;
 use crate::watch::watch;
 use crate::watched::Watched;
+
+/// How often a trial is attempted again because a service's port was in use.
+const PORT_ATTEMPTS: usize = 3;
 
 /// Runs one trial of the plan from launch to clean-up.
 ///
@@ -60,6 +66,8 @@ pub fn run_with(
     let other_runs = || context.announced.as_ref().map(Announced::other_runs);
     let before = other_runs();
     let attempted = match attempt(context, trial, recorder.as_deref_mut(), observer) {
+        // Another process took a port between the search for free ones and the begin of the service.
+        Err(Error::PortInUse) => again(context, trial, recorder.as_deref_mut(), observer),
         // A supervisor that was killed before its subject began: nothing was measured, and another takes its place.
         // One that is killed later is an end that says so, or, after an end, a problem: neither comes here.
         Err(Error::Os(prony_os::Error::SupervisorEnded { .. })) => attempt(context, trial, recorder, observer),
@@ -81,6 +89,23 @@ pub fn run_with(
     Ok(record)
 }
 
+/// Attempts a trial again whose service found its port in use; the last time the service's end is the result.
+fn again(
+    context: &RunContext<'_>,
+    trial: &PlannedTrial,
+    mut recorder: Option<&mut Recorder>,
+    observer: &mut dyn Observer,
+) -> Result<TrialRecord, Error> {
+    let mut attempted = attempt(context, trial, recorder.as_deref_mut(), observer);
+    for _ in 0..PORT_ATTEMPTS {
+        match attempted {
+            Err(Error::PortInUse) => attempted = attempt(context, trial, recorder.as_deref_mut(), observer),
+            attempted => return attempted,
+        }
+    }
+    attempted
+}
+
 fn attempt(
     context: &RunContext<'_>,
     trial: &PlannedTrial,
@@ -99,12 +124,20 @@ fn attempt(
     let mut program =
         placed.map(|(program, place)| Prepared::new(context, program, &place, &scratch, observer)).transpose()?;
     let before_after = BeforeAfter::before(context);
+    let allotted = Allotted::new(spec, &scratch)?;
+    let mut services = Services::start(context, trial.variant, spec, &allotted, observer)?;
+    if services.fault().is_some_and(|fault| fault.port_in_use) {
+        return Err(Error::PortInUse);
+    }
+    let serving = std::mem::take(&mut services.effective);
+    let filled = allotted.fill(spec);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let MainRole { role, launch, ends, on_disk, probing, mut worker } = match &program {
         Some(program) => program.launch(context, spec, recorder.as_deref())?,
-        None => MainRole::of_store(context, trial, spec, &scratch)?,
+        None => MainRole::of_worker(context, trial, &filled, &scratch, allotted.data().unwrap_or(&scratch))?,
     };
     let (suspended, sampler) = environment.suspend(context, spec, role, on_disk, launch)?;
+    services.watch_by(&sampler);
     worker.iter_mut().for_each(|worker| worker.launch_further(context, &scratch, environment.group()));
     let (group, by) = (environment.group(), recorder.as_deref());
     let ground = |setting| Ground { context, setting, group, sampler: &sampler, recorder: by };
@@ -114,7 +147,8 @@ fn attempt(
         recorder.attach(&suspended.pid().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
     }
     let observation = Observation::new(spec, &sampler, probing.commands.clone(), trial.position, observer);
-    let watched = watch(suspended, ends, observation, replicas, worker, spec.limits.trial, &context.interrupt);
+    let watched =
+        watch(suspended, ends, observation, replicas, worker, services, spec.limits.trial, &context.interrupt);
     let sampled = sampler.finish();
     let mut record = blank(trial, started_unix_ms);
     record.sampler_cpu = sampled.cpu;
@@ -138,7 +172,7 @@ fn attempt(
             if let Some(program) = &program {
                 program.unambiguous(&spec.phases, &watched.threads)?;
             }
-            let left = Left { watched, finished, heap_aborts, probing: &probing };
+            let left = Left { watched, finished, heap_aborts, probing: &probing, serving };
             conclude_from(&mut record, context, spec, program, left);
         }
     }
@@ -180,6 +214,8 @@ struct Left<'a> {
     /// Processes that aborted at their heap's own limit.
     heap_aborts: Vec<ProbeLine>,
     probing: &'a Probing,
+    /// What is recorded of the services.
+    serving: Vec<EffectiveProgram>,
 }
 
 /// Puts into the record how a trial went: its phases, its end, what ran and under which conditions.
@@ -190,11 +226,11 @@ fn conclude_from(
     program: Option<Prepared<'_>>,
     left: Left<'_>,
 ) {
-    let Left { mut watched, mut finished, mut heap_aborts, probing } = left;
+    let Left { mut watched, mut finished, mut heap_aborts, probing, serving } = left;
     let commands = context.experiment.records_commands();
     figures::replicas::take_in(&mut watched, spec.subject.role(), &record.series, &mut heap_aborts);
     let of_workers = watched.worker.iter().map(|worker| &worker.finished);
-    for beside in [&watched.replicas.finished].into_iter().chain(of_workers) {
+    for beside in [&watched.replicas.finished, &watched.services.finished].into_iter().chain(of_workers) {
         finished.killed += beside.killed;
         finished.problems.extend(beside.problems.iter().cloned());
     }
@@ -221,6 +257,10 @@ fn conclude_from(
             let program = effective_settings::of_program(&setting, effective, spec, &watched, commands);
             Some(Effective::Program(Arc::new(program)))
         }
+        None if !serving.is_empty() => {
+            let services = serving.into_iter().map(|service| effective_settings::recorded(service, commands));
+            Some(Effective::Services(Arc::new(EffectiveServices { services: services.collect() })))
+        }
         None => watched
             .worker
             .as_mut()
@@ -234,6 +274,8 @@ fn conclude_from(
 /// # Errors
 /// Where a program's `cleanup` fails.
 pub fn clean_up(context: &RunContext<'_>, observer: &mut dyn Observer) -> Result<(), Error> {
-    let program = |variant: usize| context.experiment.variants().get(variant)?.spec.subject.program();
+    let program = |variant: usize, name: &str| {
+        context.experiment.variants().get(variant)?.spec.programs().find(|program| program.name == name)
+    };
     Ok(context.places.clean_up(context.means(), program, observer)?)
 }

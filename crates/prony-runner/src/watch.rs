@@ -1,4 +1,4 @@
-//! Watches a running program from its release to its end: reads its lines and marks, and takes snapshots where phases
+//! Watches a running trial from the release of its main process to its end: reads its lines and marks, and takes snapshots where phases
 //! begin and end.
 
 use std::fs::File;
@@ -20,6 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::error::Error;
 use crate::roles::environment::Suspended;
 use crate::roles::replicas::Replicas;
+use crate::roles::services::Services;
 use crate::roles::workers::Workers;
 use crate::watched::Watched;
 
@@ -42,6 +43,7 @@ pub(crate) fn watch(
     mut observation: Observation<'_>,
     replicas: Replicas,
     mut worker: Option<Workers<'_>>,
+    services: Services<'_>,
     limit: Option<Nanos>,
     interrupt: &Interrupt,
 ) -> Result<(Watched, Box<dyn Process>), Error> {
@@ -56,7 +58,7 @@ pub(crate) fn watch(
     let streams = [stdout, stderr, Stream::new(ends.marks, true)];
     let deadline = limit.map(|limit| Instant::now() + limit.to_duration());
     let buffer = vec![0; 64 << 10];
-    let mut turn = Turn { process, replicas, worker, streams, buffer, deadline, noticed: executed, reads };
+    let mut turn = Turn { process, replicas, worker, services, streams, buffer, deadline, noticed: executed, reads };
     let (ended, stopped) = turn.until_the_end(&mut observation, interrupt)?;
     if stopped.and_then(Stopped::decided).is_some() {
         turn.worker.iter_mut().for_each(Workers::leave);
@@ -73,6 +75,7 @@ pub(crate) fn watch(
     let output = [stdout.captured(), stderr.captured()];
     let (suspensions, settled) = (suspensions.all, settling.over);
     let worker = turn.worker.map(|worker| worker.ended(ended.status)).transpose()?;
+    let services = turn.services.stop()?;
     let watched = Watched {
         tracker,
         snapshots,
@@ -87,6 +90,7 @@ pub(crate) fn watch(
         threads,
         suspensions,
         replicas,
+        services,
         worker,
         cut,
         settled,
@@ -100,6 +104,7 @@ struct Turn<'a> {
     process: Box<dyn Process>,
     replicas: Replicas,
     worker: Option<Workers<'a>>,
+    services: Services<'a>,
     /// Output, messages, marks.
     streams: [Stream; 3],
     buffer: Vec<u8>,
@@ -124,6 +129,7 @@ impl Turn<'_> {
             if let Some(why) = self.must_end(observation, interrupt, grace) {
                 let stopped = if grace.is_some() { Stopped::Asked } else { why };
                 self.replicas.turn(observation, &mut self.buffer)?;
+                self.services.turn(&mut self.buffer)?;
                 if self.worker.is_some() {
                     observation.cut();
                 }
@@ -135,6 +141,7 @@ impl Turn<'_> {
             let end = self.process.wait(Some(Duration::ZERO))?;
             self.read(observation, earliest);
             self.replicas.turn(observation, &mut self.buffer)?;
+            self.services.turn(&mut self.buffer)?;
             if let Some(end) = end {
                 return Ok((end, (grace.is_some() || observation.asked_to_stop).then_some(Stopped::Asked)));
             }
@@ -155,6 +162,9 @@ impl Turn<'_> {
     ) -> Option<Stopped> {
         if interrupt.asked() {
             return Some(Stopped::Interrupted);
+        }
+        if self.services.fault().is_some() {
+            return Some(Stopped::WithoutService);
         }
         if observation.threads.ambiguous().is_some() {
             return Some(Stopped::Asked);
@@ -210,7 +220,12 @@ impl Turn<'_> {
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let streams = self.streams.iter().filter_map(Stream::source).map(File::as_fd);
         let worker = self.worker.iter().flat_map(Workers::sources);
-        [self.process.as_fd()].into_iter().chain(streams).chain(worker).chain(self.replicas.sources())
+        [self.process.as_fd()]
+            .into_iter()
+            .chain(streams)
+            .chain(worker)
+            .chain(self.replicas.sources())
+            .chain(self.services.sources())
     }
 
     /// Reads all streams, and what a worker has written; whether there may be more.

@@ -49,6 +49,7 @@ fn phase_spec(name: &str, action: Action) -> PhaseSpec {
 
 pub(super) fn spec(engine: &str) -> TrialSpec {
     TrialSpec {
+        services: Vec::new(),
         subject: Subject::Store(StoreSpec::of(engine)),
         data: vec![CollectionSpec {
             name: None,

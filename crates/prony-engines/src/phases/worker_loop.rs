@@ -85,7 +85,7 @@ impl<'h> Host<'h> {
             Some(opened::<D>(&self.plan.dir, self.store, &self.collections.tables, self.plan.replica == 1)?);
         let open = Nanos::from_nanos(now() - began);
         let effective = Box::new(self.effective::<D>(store.as_ref())?);
-        self.link.send(FromWorker::Ready { version: VERSION, effective, open })?;
+        self.link.send(FromWorker::Ready { version: VERSION, effective: Some(effective), open })?;
         while let Some(index) = self.next_phase()? {
             if self.phase::<D>(&mut store, index)? == Next::Stop {
                 break;

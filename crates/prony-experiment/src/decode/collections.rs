@@ -19,7 +19,7 @@ pub(super) fn described(collection: &CollectionSpec) -> String {
 }
 
 /// The collection with this name, or without a name the only one; else a problem, which needs a place.
-pub(super) fn found<'d>(
+pub(crate) fn found<'d>(
     name: Option<&str>,
     data: &'d [CollectionSpec],
 ) -> Result<&'d CollectionSpec, impl FnOnce(Range<usize>) -> Problem + use<>> {

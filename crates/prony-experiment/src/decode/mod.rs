@@ -14,6 +14,7 @@ pub(crate) mod phase;
 pub(crate) mod program;
 pub(crate) mod references;
 pub(crate) mod report;
+pub(crate) mod service;
 mod size;
 pub(crate) mod store;
 pub(crate) mod trigger;

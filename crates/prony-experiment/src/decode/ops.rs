@@ -83,7 +83,7 @@ fn grouping(node: &Node) -> Option<Grouping> {
     }
 }
 
-fn order(node: &Node, problems: &mut Problems<'_>) -> Option<Order> {
+pub(super) fn order(node: &Node, problems: &mut Problems<'_>) -> Option<Order> {
     if let Some(word) = node.text() {
         return match word {
             "record" => Some(Order::Record),
@@ -118,7 +118,7 @@ fn pause(node: &Node) -> Option<PauseEvery> {
     Some(PauseEvery { every: view.whole("every")?, time: view.time("for")? })
 }
 
-fn arrivals(node: &Node) -> Option<Arrivals> {
+pub(super) fn arrivals(node: &Node) -> Option<Arrivals> {
     if let Some(rate) = rate(node) {
         return Some(Arrivals { rate, poisson: false });
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::View;
 use super::find::find;
 use super::ops::{mix, ops, scan};
+use super::service::http;
 use super::view::time;
 use crate::grammar;
 use crate::node::{Entry, Node};
@@ -137,6 +138,7 @@ fn action(key: &str, node: &Node, limit: Option<Nanos>, problems: &mut Problems<
         "settle" => Action::Settle(settle(node, limit, problems)),
         "verify" => Action::Verify,
         "pause" => Action::Pause(time(node)?),
+        "http" => Action::Http(Box::new(http(node, problems)?)),
         _ => return None,
     })
 }

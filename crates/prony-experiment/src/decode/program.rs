@@ -126,7 +126,7 @@ fn items(node: &Node) -> &[Node] {
     node.list().unwrap_or(std::slice::from_ref(node))
 }
 
-fn texts(node: Option<&Node>) -> Vec<String> {
+pub(super) fn texts(node: Option<&Node>) -> Vec<String> {
     node.into_iter().flat_map(items).map(word).collect()
 }
 
@@ -148,7 +148,7 @@ fn env(node: &Node) -> BTreeMap<String, String> {
 }
 
 /// A command beside the program: a text for the shell, or words.
-fn line(node: &Node) -> Option<CommandLine> {
+pub(super) fn line(node: &Node) -> Option<CommandLine> {
     match node.list() {
         Some(_) => Some(CommandLine::Words(texts(Some(node)))).filter(|line| !line.words().is_empty()),
         None => Some(CommandLine::Shell { shell: "sh".to_owned(), script: unescaped(node)? }),
@@ -247,12 +247,12 @@ fn replicas(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> O
 }
 
 /// Where relative paths start.
-pub(super) struct Place<'f> {
-    pub(super) file: &'f str,
+pub(crate) struct Place<'f> {
+    pub(crate) file: &'f str,
 }
 
 impl Place<'_> {
-    pub(super) fn resolve(&self, path: &str) -> String {
+    pub(crate) fn resolve(&self, path: &str) -> String {
         let folder = Path::new(self.file).parent().unwrap_or(Path::new(""));
         folder.join(path).to_string_lossy().into_owned()
     }

@@ -6,6 +6,7 @@ mod find;
 mod phase;
 mod program;
 mod report;
+mod service;
 
 use super::shape::{Field, Shape, TableShape, optional};
 pub(crate) use data::{BYTES_TABLE, COLLECTION, DATA, GENERATOR, KEY, LOG_NORMAL, STORE, VALUE};
@@ -18,6 +19,7 @@ pub(crate) use program::{
     AT_END, BEGIN, CHANGE, END, INPUT, OBSERVED_KEYS, OUTPUT, PROGRAM, PROGRAM_PHASE, REPLACE, REPLICAS, SUBJECT,
 };
 pub(crate) use report::{REPORT, TABLE};
+pub(crate) use service::{BODY, HTTP, READY, SAVE, SERVICE};
 
 /// The whole file.
 pub(crate) static ROOT: TableShape = TableShape {
@@ -51,6 +53,12 @@ pub(crate) static ROOT: TableShape = TableShape {
             Shape::Map(&Shape::Table(&PROGRAM)),
             "a store is measured",
             "The commands that are measured, by name: `[program.build]`.",
+        ),
+        optional(
+            "service",
+            Shape::List(&Shape::Table(&SERVICE)),
+            "no server runs beside the phases",
+            "The servers that run beside the phases and are measured.",
         ),
         optional(
             "subject",
@@ -307,19 +315,24 @@ const MOST_CPUS: f64 = 8192.0;
 pub(crate) static LIMITS: TableShape = TableShape {
     name: "limits",
     doc: "Limits on a trial's whole process tree. A trial that reaches a limit is a result, not an error.",
-    fields: &[&[
-        optional("memory", Shape::Bytes, "no limit", "Memory of the whole tree, page cache included, swap off."),
-        optional(
-            "cpus",
-            Shape::Between(LEAST_CPUS, MOST_CPUS),
-            "no limit",
-            "CPU time in processors: 1.5 is the time of one and a half processors.",
-        ),
-        optional("pids", Shape::Whole(1, 4_194_304), "no limit", "Number of processes and threads."),
-        optional("time", Shape::Either(&[Shape::Span, Shape::Table(&TIME_LIMITS)]), "no limit", "Time of a trial."),
-    ]],
+    fields: &[
+        &CONFINED,
+        &[optional("time", Shape::Either(&[Shape::Span, Shape::Table(&TIME_LIMITS)]), "no limit", "Time of a trial.")],
+    ],
     rest: None,
 };
+
+/// Limits that a control group enforces.
+static CONFINED: [Field; 3] = [
+    optional("memory", Shape::Bytes, "no limit", "Memory of the whole tree, page cache included, swap off."),
+    optional(
+        "cpus",
+        Shape::Between(LEAST_CPUS, MOST_CPUS),
+        "no limit",
+        "CPU time in processors: 1.5 is the time of one and a half processors.",
+    ),
+    optional("pids", Shape::Whole(1, 4_194_304), "no limit", "Number of processes and threads."),
+];
 
 /// `time = { trial, phase }`.
 pub(crate) static TIME_LIMITS: TableShape = TableShape {

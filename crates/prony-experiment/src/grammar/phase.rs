@@ -1,6 +1,7 @@
 //! Declares `[[phase]]` and its actions.
 
 use super::find::QUERY;
+use super::service::HTTP;
 use crate::shape::{Field, Shape, TableShape, action, optional, required};
 
 /// `[[phase]]`.
@@ -24,7 +25,7 @@ pub(super) const FRAME: [Field; 4] = [
 ];
 
 /// The actions.
-pub(super) const ACTIONS: [Field; 16] = [
+pub(super) const ACTIONS: [Field; 17] = [
     action("put", Shape::Table(&OPS), "Inserts records."),
     action("get", Shape::Table(&OPS), "Reads records by key."),
     action("update", Shape::Table(&OPS), "Overwrites records with a new version of their value."),
@@ -49,6 +50,7 @@ pub(super) const ACTIONS: [Field; 16] = [
     action("settle", Shape::Table(&SETTLE), "Waits until the store is quiet."),
     action("verify", Shape::Table(&EMPTY), "Reads all records back and compares them with what the generator makes."),
     action("pause", Shape::Span, "Does nothing for a time."),
+    action("http", Shape::Table(&HTTP), "Sends requests to a server."),
 ];
 
 /// What may run beside an action.
@@ -107,12 +109,7 @@ static REPEATED: [Field; 11] = [
         "\"each\"",
         "How operations are grouped into transactions.",
     ),
-    optional(
-        "order",
-        Shape::Either(&[Shape::Word(&ORDERS), Shape::Table(&ZIPFIAN)]),
-        "\"record\" for put and compute, \"uniform\" for mix, else \"shuffled\"",
-        "Which record each operation touches.",
-    ),
+    ORDER,
     optional(
         "replicas",
         Shape::Whole(1, 1024),
@@ -133,12 +130,7 @@ static REPEATED: [Field; 11] = [
         "none",
         "A pause after each group of operations; `time` includes the pauses.",
     ),
-    optional(
-        "rate",
-        Shape::Either(&[Shape::Rate, Shape::Table(&RATE)]),
-        "closed loop",
-        "Open loop: operations arrive at this rate.",
-    ),
+    RATE_KEY,
     optional(
         "sample",
         Shape::Either(&[Shape::Word(&SAMPLES), Shape::Table(&ONE_IN)]),
@@ -146,6 +138,20 @@ static REPEATED: [Field; 11] = [
         "What is timed in addition to the phase as a whole.",
     ),
 ];
+
+const ORDER_SHAPE: Shape = Shape::Either(&[Shape::Word(&ORDERS), Shape::Table(&ZIPFIAN)]);
+
+const RATE_SHAPE: Shape = Shape::Either(&[Shape::Rate, Shape::Table(&RATE)]);
+
+pub(super) const ORDER: Field = optional(
+    "order",
+    ORDER_SHAPE,
+    "\"record\" for put, compute and http, \"uniform\" for mix, else \"shuffled\"",
+    "Which record each operation touches.",
+);
+
+pub(super) const RATE_KEY: Field =
+    optional("rate", RATE_SHAPE, "closed loop", "Open loop: operations arrive at this rate.");
 
 static TOUCH: [Field; 1] = [optional("touch", Shape::Flag, "true", "Reads touch every cache line of each value.")];
 

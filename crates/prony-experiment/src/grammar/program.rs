@@ -8,170 +8,176 @@ use crate::shape::{Field, Need, Shape, TableShape, action, optional, required};
 pub(crate) static PROGRAM: TableShape = TableShape {
     name: "program",
     doc: "A command to measure, run unmodified, with its complete environment: directory, variables, input and output.",
-    fields: &[&[
-        required(
-            "command",
-            COMMAND_SHAPE,
-            "Program and arguments as a list; or as one text, which is split into words as a shell does: quotes are \
-             respected, `#` begins a comment. `{dir}` is the program's working directory, `{tmp}` its TMPDIR, \
-             `{env.NAME}` a variable of prony's own environment, whose value is recorded.",
-        ),
-        optional(
-            "directory",
-            Shape::Text,
-            "an empty directory",
-            "Working directory of the program; a relative path starts at the folder of this file.",
-        ),
-        optional(
-            "copy",
-            Shape::Word(&[
-                ("variant", "one copy of `directory` for each variant, which its trials share"),
-                ("trial", "a new copy for each trial"),
-                ("none", "the program works in `directory` itself, and what it writes there stays"),
-            ]),
-            "\"variant\"",
-            "In which copy of `directory` the program works.",
-        ),
-        optional(
-            "links",
-            Shape::Word(&[
-                (
-                    "refuse",
-                    "the run is refused, since a step that writes through such a link would change files outside the \
-                     copy",
-                ),
-                (
-                    "copy",
-                    "the target is copied in place of the link; a link whose target does not exist, is a device or a \
-                     socket is left out",
-                ),
-                (
-                    "keep",
-                    "the link leads to the same target from the copy, so that the program can change the target; not \
-                     allowed with `change`, `build` or `prepare`",
-                ),
-            ]),
-            "\"refuse\"",
-            "How symbolic links in `directory` whose target lies outside of it are handled.",
-        ),
-        optional(
-            "store",
-            Shape::Text,
-            "`disk`, `disk.length` and `cached` are missing",
-            "The file or directory in which the program keeps its data, in its working directory (`{dir}/data`) or in \
-             its TMPDIR (`{tmp}/data`). Its size, and what share of it is in the page cache, are read at the begin \
-             and end of each phase while the program continues to run: do not name a large tree.",
-        ),
-        optional(
-            "env",
-            Shape::Map(&Shape::Scalar),
-            "none",
-            "Environment variables besides PATH, HOME, USER, LOGNAME, SHELL, LANG, LC_ALL, TERM and TZ, which have \
-             the same values as for prony, and TMPDIR, which is a directory of the trial's own. The program gets no \
-             other variable.",
-        ),
-        optional(
-            "inherit",
-            Shape::List(&Shape::Plain),
-            "none",
-            "Names of further environment variables that are passed on with the same values as for prony.",
-        ),
-        optional(
-            "input",
-            Shape::Either(&[Shape::Text, Shape::Table(&INPUT)]),
-            "no input",
-            "Standard input of the program: a file, or a text as `{ text = \"...\" }`.",
-        ),
-        optional(
-            "output",
-            Shape::Either(&[
-                Shape::Word(&[
-                    ("capture", "the first and last bytes are kept, and the length of the rest"),
-                    ("null", "the output is discarded, which the program can detect"),
-                    (
-                        "inherit",
-                        "the output goes where prony's own output goes, and writing it takes as long as it takes there",
-                    ),
-                ]),
-                Shape::Table(&OUTPUT),
-            ]),
-            "\"capture\"",
-            "Where the program's output and messages go. `{ file = \"...\" }` keeps what the last trial printed; the \
-             file must not be one that the experiment reads, nor lie below a `directory` that is copied.",
-        ),
-        optional(
-            "shell",
-            Shape::Scalar,
-            "false",
-            "`true` runs `command`, which must be one text, with `sh -c`; a name runs it with that shell. The \
-             measurements include the shell.",
-        ),
-        optional(
-            "pty",
-            Shape::Flag,
-            "false",
-            "Connects the output to a terminal, for programs that buffer output into a pipe.",
-        ),
-        optional(
-            "runtime",
-            Shape::Word(&[("node", "Node.js"), ("python", "CPython")]),
-            "a plain process",
-            "The language runtime of the program. prony loads a probe into the runtime that reads its heap and times \
-             functions; nothing has to be installed.",
-        ),
-        optional(
-            "success",
-            Shape::Either(&[Shape::Word(&[("any", "every exit code")]), Shape::List(&Shape::Whole(0, 255))]),
-            "[0]",
-            "Exit codes that do not count as failure.",
-        ),
-        optional(
-            "build",
-            COMMAND_SHAPE,
-            "none",
-            "Command that runs once per variant in its copy, untimed; a text runs with `sh -c`.",
-        ),
-        optional(
-            "prepare",
-            COMMAND_SHAPE,
-            "none",
-            "Command that runs before each trial, untimed; a text runs with `sh -c`.",
-        ),
-        optional(
-            "conclude",
-            COMMAND_SHAPE,
-            "none",
-            "Command that runs after each trial, untimed, before the remaining processes of the trial are ended; a \
-             text runs with `sh -c`.",
-        ),
-        optional(
-            "cleanup",
-            COMMAND_SHAPE,
-            "none",
-            "Command that runs once per variant after its last trial, untimed; a text runs with `sh -c`.",
-        ),
-        optional(
-            "warmup",
-            Shape::Whole(0, 10_000),
-            "0",
-            "Number of unmeasured executions of the command before a variant's first trial.",
-        ),
-        optional(
-            "change",
-            Shape::Either(&[Shape::Table(&CHANGE), Shape::List(&Shape::Table(&CHANGE))]),
-            "none",
-            "Changes to the program: environment variables, or files in the copy of its directory. A table, or a \
-             list of tables that are applied in order; usually a factor's level.",
-        ),
-        optional(
-            "replicas",
-            Shape::Table(&REPLICAS),
-            "none",
-            "Further copies of the program, which start together when the phase that `phase` names begins.",
-        ),
-    ]],
+    fields: &[&EXECUTED, &MEASURED],
     rest: None,
 };
+
+/// What is executed, where, and what is done before and after that.
+pub(super) static EXECUTED: [Field; 13] = [
+    required(
+        "command",
+        COMMAND_SHAPE,
+        "Program and arguments as a list; or as one text, which is split into words as a shell does: quotes are \
+         respected, `#` begins a comment. `{dir}` is the program's working directory, `{tmp}` its TMPDIR, \
+         `{env.NAME}` a variable of prony's own environment, whose value is recorded.",
+    ),
+    optional(
+        "directory",
+        Shape::Text,
+        "an empty directory",
+        "Working directory of the program; a relative path starts at the folder of this file.",
+    ),
+    optional(
+        "copy",
+        Shape::Word(&[
+            ("variant", "one copy of `directory` for each variant, which its trials share"),
+            ("trial", "a new copy for each trial"),
+            ("none", "the program works in `directory` itself, and what it writes there stays"),
+        ]),
+        "\"variant\"",
+        "In which copy of `directory` the program works.",
+    ),
+    optional(
+        "links",
+        Shape::Word(&[
+            (
+                "refuse",
+                "the run is refused, since a step that writes through such a link would change files outside the \
+                 copy",
+            ),
+            (
+                "copy",
+                "the target is copied in place of the link; a link whose target does not exist, is a device or a \
+                 socket is left out",
+            ),
+            (
+                "keep",
+                "the link leads to the same target from the copy, so that the program can change the target; not \
+                 allowed with `change`, `build` or `prepare`",
+            ),
+        ]),
+        "\"refuse\"",
+        "How symbolic links in `directory` whose target lies outside of it are handled.",
+    ),
+    optional(
+        "env",
+        Shape::Map(&Shape::Scalar),
+        "none",
+        "Environment variables besides PATH, HOME, USER, LOGNAME, SHELL, LANG, LC_ALL, TERM and TZ, which have \
+         the same values as for prony, and TMPDIR, which is a directory of the trial's own. The program gets no \
+         other variable.",
+    ),
+    optional(
+        "inherit",
+        Shape::List(&Shape::Plain),
+        "none",
+        "Names of further environment variables that are passed on with the same values as for prony.",
+    ),
+    optional(
+        "output",
+        Shape::Either(&[
+            Shape::Word(&[
+                ("capture", "the first and last bytes are kept, and the length of the rest"),
+                ("null", "the output is discarded, which the program can detect"),
+                (
+                    "inherit",
+                    "the output goes where prony's own output goes, and writing it takes as long as it takes there",
+                ),
+            ]),
+            Shape::Table(&OUTPUT),
+        ]),
+        "\"capture\"",
+        "Where the program's output and messages go. `{ file = \"...\" }` keeps what the last trial printed; the \
+         file must not be one that the experiment reads, nor lie below a `directory` that is copied.",
+    ),
+    optional(
+        "shell",
+        Shape::Scalar,
+        "false",
+        "`true` runs `command`, which must be one text, with `sh -c`; a name runs it with that shell. The \
+         measurements include the shell.",
+    ),
+    optional(
+        "runtime",
+        Shape::Word(&[("node", "Node.js"), ("python", "CPython")]),
+        "a plain process",
+        "The language runtime of the program. prony loads a probe into the runtime that reads its heap and times \
+         functions; nothing has to be installed.",
+    ),
+    optional(
+        "build",
+        COMMAND_SHAPE,
+        "none",
+        "Command that runs once per variant in its copy, untimed; a text runs with `sh -c`.",
+    ),
+    optional(
+        "prepare",
+        COMMAND_SHAPE,
+        "none",
+        "Command that runs before each trial, untimed; a text runs with `sh -c`.",
+    ),
+    optional(
+        "cleanup",
+        COMMAND_SHAPE,
+        "none",
+        "Command that runs once per variant after its last trial, untimed; a text runs with `sh -c`.",
+    ),
+    optional(
+        "change",
+        Shape::Either(&[Shape::Table(&CHANGE), Shape::List(&Shape::Table(&CHANGE))]),
+        "none",
+        "Changes to the program: environment variables, or files in the copy of its directory. A table, or a \
+         list of tables that are applied in order; usually a factor's level.",
+    ),
+];
+
+static MEASURED: [Field; 7] = [
+    optional(
+        "conclude",
+        COMMAND_SHAPE,
+        "none",
+        "Command that runs after each trial, untimed, before the remaining processes of the trial are ended; a \
+         text runs with `sh -c`.",
+    ),
+    optional(
+        "store",
+        Shape::Text,
+        "`disk`, `disk.length` and `cached` are missing",
+        "The file or directory in which the program keeps its data, in its working directory (`{dir}/data`) or in \
+         its TMPDIR (`{tmp}/data`). Its size, and what share of it is in the page cache, are read at the begin \
+         and end of each phase while the program continues to run: do not name a large tree.",
+    ),
+    optional(
+        "input",
+        Shape::Either(&[Shape::Text, Shape::Table(&INPUT)]),
+        "no input",
+        "Standard input of the program: a file, or a text as `{ text = \"...\" }`.",
+    ),
+    optional(
+        "pty",
+        Shape::Flag,
+        "false",
+        "Connects the output to a terminal, for programs that buffer output into a pipe.",
+    ),
+    optional(
+        "success",
+        Shape::Either(&[Shape::Word(&[("any", "every exit code")]), Shape::List(&Shape::Whole(0, 255))]),
+        "[0]",
+        "Exit codes that do not count as failure.",
+    ),
+    optional(
+        "warmup",
+        Shape::Whole(0, 10_000),
+        "0",
+        "Number of unmeasured executions of the command before a variant's first trial.",
+    ),
+    optional(
+        "replicas",
+        Shape::Table(&REPLICAS),
+        "none",
+        "Further copies of the program, which start together when the phase that `phase` names begins.",
+    ),
+];
 
 /// `[program.NAME.replicas]`.
 pub(crate) static REPLICAS: TableShape = TableShape {
@@ -211,7 +217,7 @@ pub(crate) static REPLICAS: TableShape = TableShape {
 };
 
 /// A word may be a number, as factors are.
-const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Scalar)]);
+pub(super) const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Scalar)]);
 
 /// One text or several.
 const TEXTS: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]);

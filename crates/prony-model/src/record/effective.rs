@@ -24,6 +24,8 @@ pub enum Effective {
     Store(Arc<EffectiveStore>),
     /// A program.
     Program(Arc<EffectiveProgram>),
+    /// The services of a trial.
+    Services(Arc<EffectiveServices>),
 }
 
 impl Effective {
@@ -31,17 +33,32 @@ impl Effective {
     pub fn store(&self) -> Option<&EffectiveStore> {
         match self {
             Self::Store(store) => Some(store),
-            Self::Program(_) => None,
+            Self::Program(_) | Self::Services(_) => None,
         }
     }
 
     /// The program.
     pub fn program(&self) -> Option<&EffectiveProgram> {
         match self {
-            Self::Store(_) => None,
+            Self::Store(_) | Self::Services(_) => None,
             Self::Program(program) => Some(program),
         }
     }
+
+    /// The services.
+    pub fn services(&self) -> &[EffectiveProgram] {
+        match self {
+            Self::Store(_) | Self::Program(_) => &[],
+            Self::Services(all) => &all.services,
+        }
+    }
+}
+
+/// What ran beside the phases of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EffectiveServices {
+    /// The first instance of each service, in the order in which they were started.
+    pub services: Vec<EffectiveProgram>,
 }
 
 /// An engine and its effective settings.

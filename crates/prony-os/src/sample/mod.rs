@@ -145,6 +145,11 @@ impl Sampler {
         self.shared.lock().count_syncs(role.into(), counters);
     }
 
+    /// Reads the CPU time of a role's control group, by its directory, in addition.
+    pub fn count_group(&self, role: impl Into<String>, directory: PathBuf) {
+        self.shared.lock().count_group(role.into(), directory);
+    }
+
     /// Waits until all threads that the last round found sleep, for a millisecond at most: their CPU time is exact then. For
     /// boundaries at which the subject waits for prony.
     pub fn wait_for_sleep(&self) {

@@ -217,6 +217,22 @@ pub struct GroupCpu {
 }
 
 impl GroupCpu {
+    /// The sum.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { total: self.total + other.total, user: self.user + other.user, system: self.system + other.system }
+    }
+
+    /// What was used since an earlier reading.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            total: self.total.since(earlier.total),
+            user: self.user.since(earlier.user),
+            system: self.system.since(earlier.system),
+        }
+    }
+
     /// Without what a foreign process in the group used; how that is split is not known to the nanosecond.
     pub(crate) fn without(self, foreign: Nanos) -> Self {
         Self { total: self.total.since(foreign), ..self }

@@ -208,6 +208,7 @@ mod tests {
             processes: processes.iter().map(process).collect(),
             totals: BTreeMap::new(),
             group: unread(),
+            groups: BTreeMap::new(),
             syncs: BTreeMap::new(),
             pressure: prony_model::record::Pressure::default(),
             device: unread(),

@@ -8,6 +8,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 
+use super::parse::GroupCpu;
 use super::snapshot::{ProcessSnapshot, Snapshot};
 use super::sync::SyncCounts;
 use super::unsampled::{Ends, Missed, Sampled};
@@ -91,12 +92,15 @@ fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings
     let Some(total) = end.totals.get(role) else { return };
     // A role that appears in the phase had nothing at its begin.
     let used = begin.totals.get(role).map_or_else(|| total.clone(), |begin| total.since(begin));
-    let group = end.group.clone().and(begin.group.clone(), |end, begin| {
-        [end.total.since(begin.total), end.user.since(begin.user), end.system.since(begin.system)]
-    });
+    let own = |snapshot: &Snapshot| match snapshot.groups.get(role) {
+        Some(group) => group.clone(),
+        None if role.is_empty() => snapshot.group.clone(),
+        None => Reading::Missing(Why::NotApplicable),
+    };
+    let group = own(end).and(own(begin), GroupCpu::since);
     // The group also counts what no sample observed: children of a parent that ignores SIGCHLD.
     let cpu = match group {
-        Reading::Measured(parts) if role.is_empty() => parts.map(Reading::Measured),
+        Reading::Measured(used) => [used.total, used.user, used.system].map(Reading::Measured),
         _ => [used.on_cpu.clone(), Reading::Measured(used.cpu_user), Reading::Measured(used.cpu_system)],
     };
     for (metric, time) in [Metric::Cpu, Metric::CpuUser, Metric::CpuSystem].into_iter().zip(cpu) {
@@ -342,6 +346,7 @@ mod tests {
             processes,
             totals: BTreeMap::from([(String::new(), counters(2 * cpu)), ("worker".into(), counters(cpu))]),
             group: Reading::Missing(Why::NotApplicable),
+            groups: BTreeMap::new(),
             syncs: BTreeMap::new(),
             pressure: Pressure {
                 cpu: Reading::Measured(ms(at / 4)),

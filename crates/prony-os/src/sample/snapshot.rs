@@ -1,6 +1,6 @@
 //! A snapshot: all counters and sizes that are read at one boundary (begin or end) of a phase.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -38,6 +38,9 @@ pub struct Snapshot {
     pub cpu_lacks: Nanos,
     /// CPU time of the trial's control group.
     pub group: Reading<GroupCpu>,
+    /// CPU time of the control groups of roles that have one of their own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, Reading<GroupCpu>>,
     /// Sync calls of each role whose processes are followed.
     pub syncs: BTreeMap<String, SyncCounts>,
     /// How long some task of the machine has waited for each resource since it started.
@@ -54,6 +57,31 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The same with all that belongs to these roles under one name, and without the other roles. CPU time of groups is added
+    /// up if each of the roles has a group.
+    #[must_use]
+    pub fn joined(&self, roles: &BTreeSet<String>, name: &str) -> Self {
+        let own = |role: &&String| roles.contains(*role);
+        let mut processes: Vec<ProcessSnapshot> =
+            self.processes.iter().filter(|process| roles.contains(&process.role)).cloned().collect();
+        processes.iter_mut().for_each(|process| name.clone_into(&mut process.role));
+        let total = self.totals.iter().filter(|(role, _)| own(role)).map(|(_, total)| total.clone());
+        let total = total.reduce(|sum, one| sum.plus(&one)).unwrap_or_default();
+        let grouped = roles.iter().all(|role| self.groups.contains_key(role));
+        let groups = self.groups.iter().filter(|(role, _)| own(role)).map(|(_, group)| group.clone());
+        let group = groups.reduce(|sum, one| sum.and(one, GroupCpu::plus)).filter(|_| grouped);
+        let syncs = self.syncs.iter().filter(|(role, _)| own(role)).map(|(_, counts)| counts.clone());
+        let syncs = syncs.reduce(|sum, one| sum.plus(&one));
+        Self {
+            processes,
+            totals: BTreeMap::from([(name.to_owned(), total)]),
+            group: Reading::Missing(Why::NotApplicable),
+            groups: group.map(|group| (name.to_owned(), group)).into_iter().collect(),
+            syncs: syncs.into_iter().map(|counts| (name.to_owned(), counts)).collect(),
+            ..self.clone()
+        }
+    }
+
     /// Adds what was used between two other snapshots to this one, so that later differences exclude it. Values of the
     /// device, the store and the machine do not change.
     pub fn credit(&mut self, from: &Self, to: &Self) {
@@ -61,14 +89,8 @@ impl Snapshot {
             let used = to.totals.get(role).zip(from.totals.get(role)).map(|(to, from)| to.since(from));
             *total = used.map_or_else(|| total.clone(), |used| total.plus(&used));
         }
-        let group = to.group.clone().and(from.group.clone(), |to, from| {
-            [to.total.since(from.total), to.user.since(from.user), to.system.since(from.system)]
-        });
-        self.group = self.group.clone().and(group, |own, [total, user, system]| GroupCpu {
-            total: own.total + total,
-            user: own.user + user,
-            system: own.system + system,
-        });
+        let group = to.group.clone().and(from.group.clone(), GroupCpu::since);
+        self.group = self.group.clone().and(group, GroupCpu::plus);
         for (role, counts) in &mut self.syncs {
             let made = to.syncs.get(role).zip(from.syncs.get(role)).map(|(to, from)| to.since(from));
             *counts = made.map_or_else(|| counts.clone(), |made| counts.plus(&made));
@@ -214,6 +236,7 @@ mod tests {
                 processes: Vec::new(),
                 totals: BTreeMap::from([(String::new(), counters)]),
                 group: Reading::Measured(GroupCpu { total: cpu, user: cpu, system: Nanos::ZERO }),
+                groups: BTreeMap::new(),
                 syncs: BTreeMap::from([(
                     "x".to_owned(),
                     SyncCounts { fsync: count(ms), fdatasync: count(0), msync: count(0), sync_file_range: count(0) },

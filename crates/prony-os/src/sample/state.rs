@@ -141,6 +141,8 @@ pub(crate) struct State {
     /// By scope, how long threads were runnable from one call of [`Self::runnable`] to the next.
     runnable: BTreeMap<String, Nanos>,
     syncs: BTreeMap<String, Vec<SyncCounters>>,
+    /// The directories of control groups of roles that have one of their own.
+    groups: BTreeMap<String, PathBuf>,
     device: Reading<Device>,
     tick: Nanos,
     /// How many threads can be on a CPU at once.
@@ -179,6 +181,7 @@ impl State {
             ledgers: BTreeMap::new(),
             runnable: BTreeMap::new(),
             syncs: BTreeMap::new(),
+            groups: BTreeMap::new(),
             device,
             tick: Nanos::from_nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)),
             processors: read_once("/sys/devices/system/cpu/online")
@@ -196,6 +199,14 @@ impl State {
 
     pub(crate) fn count_syncs(&mut self, role: String, counters: SyncCounters) {
         self.syncs.entry(role).or_default().push(counters);
+    }
+
+    pub(crate) fn count_group(&mut self, role: String, directory: PathBuf) {
+        self.groups.insert(role, directory);
+    }
+
+    fn groups(&self) -> BTreeMap<String, Reading<GroupCpu>> {
+        self.groups.iter().map(|(role, directory)| (role.clone(), group_cpu(directory))).collect()
     }
 
     /// Reads every process and returns when it did.
@@ -307,7 +318,7 @@ impl State {
             None if self.is_bare() => self.empty_round(),
             None => self.round(RoundKind::Snapshot),
         };
-        let group = self.group();
+        let (group, groups) = (self.group(), self.groups());
         let group_read = monotonic();
         let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
         let pressure = if self.settings.lean { prony_model::record::Pressure::default() } else { pressure() };
@@ -333,6 +344,7 @@ impl State {
             most_running,
             cpu_lacks,
             group,
+            groups,
             syncs,
             pressure,
             device,
@@ -373,6 +385,14 @@ impl State {
         let mut totals = self.totals();
         if let Reading::Measured(group) = self.group() {
             totals.entry(String::new()).or_default().on_cpu = Reading::Measured(group.total);
+        }
+        if !self.groups.is_empty() {
+            for (role, group) in self.groups() {
+                totals.entry(role).or_default().on_cpu = group.map(|group| group.total);
+            }
+            let roles = totals.iter().filter(|(role, _)| !role.is_empty()).map(|(_, total)| total.on_cpu.clone());
+            let sum = roles.reduce(|sum, one| sum.and(one, |sum, one| sum + one));
+            sum.into_iter().for_each(|sum| totals.entry(String::new()).or_default().on_cpu = sum);
         }
         totals
     }

@@ -7,6 +7,7 @@ mod peak;
 pub mod readings;
 pub mod replicas;
 pub mod report;
+pub(crate) mod services;
 pub mod span;
 pub(crate) mod suspended;
 mod workers;
@@ -90,7 +91,12 @@ impl Trial<'_> {
         let late = self.late(tracked, (first, until), (began, ended));
         let span = Span { watched, suspended: self.suspended, first, until, at_end, to_the_end, from_the_start, late };
         let took = ended.since(began).since(self.suspended.between(began, ended));
-        let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (tracked, took, late));
+        let has_services = !watched.services.roles.is_empty();
+        let (from, to) = (&watched.snapshots[first], &watched.snapshots[until]);
+        let (mut readings, mut processes) = match has_services {
+            true => (services::all(&watched.services, from, to, self.sampled), BTreeMap::new()),
+            false => self.counted(&span, unread.as_ref(), (tracked, took, late)),
+        };
         let mut roles = self.times(spec, index, (began, ended, late), &mut readings);
         if !watched.suspensions.is_empty() {
             let over = suspension.and_then(|suspension| suspension.until).unwrap_or(ended).max(ended);
@@ -121,6 +127,9 @@ impl Trial<'_> {
         instances.entry(String::new()).or_default().extend(readings);
         instances.extend(replicas::instances(started, replicas::Inputs { snapshots, series, pss }));
         instances.extend(processes);
+        if has_services {
+            instances.extend(services::instances(&watched.services, from, to, self.sampled));
+        }
         for (role, readings) in roles {
             instances.entry(role).or_default().extend(readings);
         }

@@ -27,6 +27,11 @@ pub(crate) fn not_begun(error: &prony_os::Error, commands: bool) -> Ending {
 pub fn judge(spec: &TrialSpec, watched: &Watched, finished: &Finished, heap_aborts: &[ProbeLine]) -> Ending {
     let phases = &spec.phases;
     let own = own(spec, watched, finished, heap_aborts);
+    if let Some(fault) = watched.services.fault.as_ref().filter(|_| !matches!(own.outcome, Outcome::Interrupted)) {
+        let (phase, after) = place(phases, watched);
+        let evidence = fault.evidence.iter().chain(&finished.problems).cloned().collect();
+        return Ending { outcome: fault.outcome, phase, after, evidence };
+    }
     let success = success(&spec.subject);
     // What ended all of them at once comes before how each ended.
     let of_all = matches!(own.outcome, Outcome::OutOfMemory { .. } | Outcome::Interrupted | Outcome::TimedOut);
@@ -212,7 +217,7 @@ fn heap_at_abort(abort: &ProbeLine, watched: &Watched) -> Option<String> {
     Some(format!("the heap{who} when it was full, {after} after the start: {figures}"))
 }
 
-fn last_lines(output: &[Captured; 2]) -> Option<String> {
+pub(crate) fn last_lines(output: &[Captured; 2]) -> Option<String> {
     let text = output.iter().rev().map(Captured::text).find(|text| !text.trim().is_empty())?;
     Some(format!("last lines of output: `{}`", last_words(&text)))
 }

@@ -1,10 +1,12 @@
-//! The roles (observed process trees) of a trial: a store's worker, a program, its replicas. How each is launched.
+//! The roles (observed process trees) of a trial: a store's worker, a program, its replicas, services and the load generator.
+//! How each is launched.
 
 mod beside;
 pub(crate) mod data;
 pub(crate) mod environment;
 pub(crate) mod probe;
 pub(crate) mod replicas;
+pub(crate) mod services;
 pub(crate) mod workers;
 
 use std::collections::BTreeSet;
@@ -48,19 +50,21 @@ pub(crate) struct MainRole<'a> {
 }
 
 impl<'a> MainRole<'a> {
-    /// A worker whose store is made in `directory`.
+    /// A worker whose store is made in `directory`, or the load generator of services; `data` is where the store, or the
+    /// services, have their data.
     ///
     /// # Errors
     /// Where no socket can be made.
-    pub(crate) fn of_store(
+    pub(crate) fn of_worker(
         context: &RunContext<'_>,
         trial: &PlannedTrial,
         spec: &'a TrialSpec,
         directory: &Path,
+        data: &Path,
     ) -> Result<Self, Error> {
         let (launch, worker) = Workers::prepare(context, trial, spec, directory)?;
         let (ends, probing) = (Ends::default(), Probing::default());
-        let on_disk = OnDisk::at(directory);
+        let on_disk = OnDisk::at(data);
         Ok(Self { role: spec.subject.role(), launch, ends, on_disk, probing, worker: Some(worker) })
     }
 }
@@ -141,7 +145,7 @@ impl<'a> Prepared<'a> {
 }
 
 /// What was asked to run; command lines and values of variables only where `commands` are recorded.
-fn declared(context: &RunContext<'_>, setting: &Setting<'_>, place: &Place) -> EffectiveProgram {
+pub(crate) fn declared(context: &RunContext<'_>, setting: &Setting<'_>, place: &Place) -> EffectiveProgram {
     let (program, commands) = (setting.program, context.experiment.records_commands());
     let variable = |(name, value): (&String, &String)| (name.clone(), setting.recorded(value, commands));
     EffectiveProgram {

@@ -238,13 +238,13 @@ impl<'a> Workers<'a> {
             }
             FromWorker::Ready { version: VERSION, effective, .. } if !self.processes[at].ready => {
                 self.processes[at].ready = true;
-                match &self.report.effective {
-                    Some(first) if differs(first, &effective) => {
+                match self.report.effective.as_ref().zip(effective.as_ref()) {
+                    Some((first, own)) if differs(first, own) => {
                         let message = "it opened the store with other settings than `replica.1`".to_owned();
                         self.failed(Some(at), Fault::Failed { failure: Failure::Failed, message }, observation);
                     }
                     Some(_) => {}
-                    None => self.report.effective = Some(effective),
+                    None => self.report.effective = effective,
                 }
             }
             FromWorker::Ready { version, .. } if version != VERSION => {

@@ -2,6 +2,7 @@
 
 pub(crate) mod replicas;
 pub(crate) mod report;
+pub(crate) mod services;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use prony_os::sample::Snapshot;
 
 use crate::watched::replicas::Replicated;
 use crate::watched::report::Report;
+use crate::watched::services::Served;
 
 /// What was observed of a trial's main role.
 pub struct Watched {
@@ -47,6 +49,8 @@ pub struct Watched {
     pub suspensions: Vec<Suspension>,
     /// Further copies of the program that were started.
     pub replicas: Replicated,
+    /// The trial's services.
+    pub services: Served,
     /// What a store's worker reported beside its phases; `None` of any other subject.
     pub worker: Option<Report>,
     /// When a store's trial was cut short while its worker was there, and the index of the snapshot then.

@@ -214,7 +214,7 @@ mod tests {
         let mut runner = Runner::new();
         runner.say(&runner.plan("memory", VERSION));
         let Some(FromWorker::Ready { effective, .. }) = runner.hear() else { panic!("not ready") };
-        assert_eq!(effective.engine, "memory");
+        assert_eq!(effective.unwrap().engine, "memory");
         for index in 0..2 {
             runner.say(&json!({ "do": "phase", "index": index }));
             assert!(matches!(runner.hear(), Some(FromWorker::Began { index: i, .. }) if i == index));

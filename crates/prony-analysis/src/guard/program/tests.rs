@@ -22,7 +22,13 @@ pub(in crate::guard) fn spec(begin_c: Option<Trigger>, end_b: Option<Trigger>) -
         "success":[0],"build":null,"prepare":null,"cleanup":null,"warmup":0,"changes":[]}"#;
     let program: ProgramSpec = serde_json::from_str(program).unwrap();
     let phases = vec![phase("a", None, None), phase("b", None, end_b), phase("c", begin_c, None)];
-    TrialSpec { subject: Subject::Program(Box::new(program)), data: Vec::new(), phases, limits: Limits::default() }
+    TrialSpec {
+        subject: Subject::Program(Box::new(program)),
+        services: Vec::new(),
+        data: Vec::new(),
+        phases,
+        limits: Limits::default(),
+    }
 }
 
 fn check(record: &TrialRecord) -> Vec<Finding> {

@@ -312,6 +312,7 @@ pub(super) fn plan(records: u64, actions: impl IntoIterator<Item = Action>) -> P
         replica: 1,
         queue: None,
         spec: TrialSpec {
+            services: Vec::new(),
             subject: Subject::Store(store),
             data: vec![data(records)],
             phases: actions.into_iter().enumerate().map(phase).collect(),

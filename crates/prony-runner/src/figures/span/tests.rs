@@ -49,6 +49,7 @@ pub(crate) fn snapshot(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
         processes: pids.iter().map(process).collect(),
         totals: BTreeMap::from([(String::new(), counters)]),
         group: Reading::Missing(Why::NotApplicable),
+        groups: BTreeMap::new(),
         syncs: BTreeMap::new(),
         pressure: Pressure { cpu: waited(), io: waited(), memory: waited() },
         device: Reading::Missing(Why::NotApplicable),
@@ -83,6 +84,7 @@ pub(crate) fn watched(snapshots: Vec<Snapshot>, suspensions: Vec<Suspension>) ->
         lost: None,
     };
     Watched {
+        services: Default::default(),
         tracker: Tracker::new(&[]),
         begin: vec![],
         end: vec![],

@@ -37,7 +37,13 @@ fn scripted(
         limit: None,
     };
     let phases = actions.iter().enumerate().map(phase).collect();
-    let spec = TrialSpec { subject: Subject::Store(store), data: Vec::new(), phases, limits: Limits::default() };
+    let spec = TrialSpec {
+        subject: Subject::Store(store),
+        services: Vec::new(),
+        data: Vec::new(),
+        phases,
+        limits: Limits::default(),
+    };
     let sampler = Sampler::start(vec![Root::subject(std::process::id(), "worker")], Settings::default()).unwrap();
     let mut log = Log::default();
     let mut observation = Observation::new(&spec, &sampler, "/nowhere".into(), 0, &mut log);
@@ -70,7 +76,7 @@ fn ready() -> FromWorker {
         in_force: None,
         idiom: String::new(),
     };
-    FromWorker::Ready { version: VERSION, effective: Box::new(effective), open: Nanos::ZERO }
+    FromWorker::Ready { version: VERSION, effective: Some(Box::new(effective)), open: Nanos::ZERO }
 }
 
 fn ended(index: usize, at: u64) -> FromWorker {

@@ -1,0 +1,282 @@
+//! Checks a variant that measures services: what they ask of each other, and what requests ask of them.
+
+use std::ops::Range;
+
+use super::combine::Combination;
+use super::decode::document::Files;
+use super::decode::program::Place;
+use super::decode::{collections, data, service};
+use super::grammar;
+use super::node::Node;
+use super::problem::{Problem, Problems, known_hint};
+use super::validate::via;
+use super::variant::{Context, fits, known, lacking, phases};
+use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, Template};
+use prony_model::program::CommandLine;
+use prony_model::service::{ReadySign, ServiceSpec};
+use prony_model::spec::{Action, CollectionSpec, FieldPath, Limits, Subject, TrialSpec};
+
+/// Whether the file measures services, or another server, by requests.
+pub(crate) fn are_measured(root: &Node) -> bool {
+    let requests = |phase: &Node| phase.entry("http").is_some();
+    let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
+    root.get("service").is_some() || phases.iter().any(requests)
+}
+
+/// Faults between services: names that occur twice or do not exist, and an order without a begin. `nodes` are those of the
+/// services.
+fn together(services: &[ServiceSpec], nodes: &[Node], problems: &mut Problems<'_>) {
+    let names: Vec<&str> = services.iter().map(ServiceSpec::name).collect();
+    for (at, (service, node)) in services.iter().zip(nodes).enumerate() {
+        let name = node.get("name").unwrap_or(node);
+        if names[..at].contains(&service.name()) {
+            let message = format!("two services are named `{}`", service.name());
+            problems.add(via(name, Problem::new(name.span.clone(), message).hint("metrics are named by service")));
+        }
+        let after = node.get("after").unwrap_or(node);
+        for other in &service.after {
+            if !names.contains(&other.as_str()) {
+                let hint = known_hint(other, names.iter().copied());
+                let problem = Problem::new(after.span.clone(), format!("unknown service `{other}`"));
+                problems.add(via(after, problem.maybe_hint(hint)));
+            }
+        }
+        for text in texts_of(service) {
+            for asked in holes(&text) {
+                let known = services.iter().find(|other| other.name() == asked.0);
+                if let Some((message, hint)) = no_instance(known, &asked.0, asked.1, services) {
+                    let message = format!("{message} (in a placeholder of service `{}`)", service.name());
+                    problems.add(Problem::new(name.span.clone(), message).maybe_hint(hint));
+                }
+            }
+        }
+    }
+    if let Err(circle) = started_in_order(services) {
+        let node = &nodes[circle];
+        let place = node.get("after").unwrap_or(node);
+        let message = format!("service `{}` is to start after itself", services[circle].name());
+        problems.add(via(place, Problem::new(place.span.clone(), message).hint("remove one of the names in `after`")));
+    }
+}
+
+/// The indices of services in the order in which they are started: each after those that it names, otherwise as in the file;
+/// or one that waits for itself.
+///
+/// # Errors
+/// The index of a service that can never be started.
+pub fn started_in_order(services: &[ServiceSpec]) -> Result<Vec<usize>, usize> {
+    let mut order: Vec<usize> = Vec::new();
+    while order.len() < services.len() {
+        let waits = |service: &ServiceSpec| {
+            let started = |name: &String| order.iter().any(|at| services[*at].name() == name);
+            let exists = |name: &String| services.iter().any(|other| other.name() == name);
+            service.after.iter().any(|name| exists(name) && !started(name))
+        };
+        let left = || (0..services.len()).filter(|at| !order.contains(at));
+        match left().find(|at| !waits(&services[*at])) {
+            Some(next) => order.push(next),
+            None => return Err(left().next().unwrap_or_default()),
+        }
+    }
+    Ok(order)
+}
+
+/// That there is no such instance of a service, with a hint.
+fn no_instance(
+    found: Option<&ServiceSpec>,
+    name: &str,
+    number: u32,
+    services: &[ServiceSpec],
+) -> Option<(String, Option<String>)> {
+    match found {
+        None => Some((format!("unknown service `{name}`"), known_hint(name, services.iter().map(ServiceSpec::name)))),
+        Some(found) if number > found.count => {
+            Some((format!("service `{name}` has no instance {number}: its `count` is {}", found.count), None))
+        }
+        Some(_) => None,
+    }
+}
+
+/// All texts of a service that may have placeholders.
+fn texts_of(service: &ServiceSpec) -> Vec<String> {
+    let program = &service.program;
+    let lines = [program.prepare.as_ref(), program.conclude.as_ref(), service.setup.as_ref()].into_iter().flatten();
+    let mut all: Vec<String> = lines.chain([&program.command]).flat_map(CommandLine::words).collect();
+    all.extend(program.env.values().cloned());
+    match &service.ready.sign {
+        ReadySign::Tcp(text) | ReadySign::Http(text) => all.push(text.clone()),
+        ReadySign::Command(line) => all.extend(line.words()),
+        ReadySign::Port | ReadySign::Line(_) | ReadySign::Started => {}
+    }
+    all
+}
+
+/// The services, with numbers of instances, that a text asks for.
+fn holes(text: &str) -> Vec<(String, u32)> {
+    let named = |part: &str| {
+        let mut words = part.strip_prefix("service.")?.splitn(3, '.');
+        Some((words.next()?.to_owned(), words.next()?.parse().ok()?))
+    };
+    text.split('\0').filter_map(named).collect()
+}
+
+/// Faults of the requests of phases: services that do not exist, values that no earlier phase saves, and documents or fields
+/// that no collection has.
+struct Requests<'a> {
+    services: &'a [ServiceSpec],
+    data: &'a [CollectionSpec],
+    /// Names that earlier phases save.
+    saved: Vec<String>,
+}
+
+impl Requests<'_> {
+    /// The faults of one phase, whose action is written `at`.
+    fn check(&mut self, spec: &mut HttpSpec, at: &Range<usize>, problems: &mut Problems<'_>) {
+        if let Some((name, number)) = holes(&spec.server).first() {
+            let found = self.services.iter().find(|service| service.name() == name);
+            let problem = no_instance(found, name, *number, self.services).map(|(message, hint)| {
+                Problem::new(at.clone(), message)
+                    .hint(hint.unwrap_or_else(|| "add a `[[service]]` of this name".to_owned()))
+            });
+            problem.into_iter().for_each(|problem| problems.add(problem));
+        }
+        if self.data.is_empty() && spec.amount == HttpAmount::Records {
+            spec.amount = HttpAmount::Requests(1);
+        }
+        let (saved, fields) = used(spec);
+        for name in saved.iter().filter(|name| !self.saved.contains(name)) {
+            let problem = Problem::new(at.clone(), format!("no earlier phase saves `{name}`"));
+            let hint = format!("write `save = {{ {name} = {{ header = \"location\" }} }}` in an earlier phase");
+            problems.add(problem.hint(hint));
+        }
+        self.saved.extend(spec.save.keys().cloned());
+        let documents = spec.body == Some(BodySpec::Document) || !fields.is_empty();
+        if self.data.is_empty() {
+            if documents {
+                let message = "these requests need documents, and the file has no `[data]`";
+                let hint = "add `[data]` with `records`, and `[data.document]`";
+                problems.add(Problem::new(at.clone(), message).hint(hint));
+            }
+            return;
+        }
+        match collections::found(spec.collection.as_deref(), self.data) {
+            Err(problem) => problems.add(problem(at.clone())),
+            Ok(collection) => {
+                spec.collection.clone_from(&collection.name);
+                match collection.document() {
+                    None if documents => {
+                        let message =
+                            "these requests need documents, and the values of `[data]` are bytes without fields";
+                        problems
+                            .add(Problem::new(at.clone(), message).hint("write `[data.document]` instead of `value`"));
+                    }
+                    None => {}
+                    Some(document) => {
+                        let known = document.paths();
+                        for field in fields.iter().filter(|field| !known.contains(field)) {
+                            problems.add(collections::unknown(field, collection, &known, at.clone()));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The saved values and the fields of documents that requests use.
+fn used(spec: &HttpSpec) -> (Vec<String>, Vec<FieldPath>) {
+    let of_body: Vec<&Template> = match &spec.body {
+        Some(BodySpec::Text(text)) => vec![text],
+        Some(BodySpec::File { fill, .. }) => fill.values().collect(),
+        Some(BodySpec::Document) | None => Vec::new(),
+    };
+    let texts = [&spec.path].into_iter().chain(spec.headers.iter().map(|(_, value)| value)).chain(of_body);
+    let (mut saved, mut fields) = (Vec::new(), Vec::new());
+    for part in texts.flat_map(|text| &text.0) {
+        match part {
+            Part::Saved(name) => saved.push(name.clone()),
+            Part::Field(field) => fields.push(field.clone()),
+            Part::Text(_) | Part::Number => {}
+        }
+    }
+    (saved, fields)
+}
+
+/// The specification of the variant's trials; `None` where something in it is wrong, which has been reported.
+pub(crate) fn spec(
+    context: &Context<'_>,
+    levels: &Combination,
+    (limits, limited): (Limits, Option<&Node>),
+    problems: &mut Problems<'_>,
+) -> Option<TrialSpec> {
+    let root = &context.raw.root;
+    let (mut services, mut nodes) = (Vec::new(), Vec::new());
+    let mut sound = true;
+    for written in root.get("service").and_then(Node::list).unwrap_or_default() {
+        let mut node = context.fill(written, levels, problems);
+        context.outside.service(&mut node, problems);
+        let service = fits(context, "service", &node, &grammar::SERVICE, problems)
+            .then(|| service::service(&node, &context.raw.file, problems))
+            .flatten();
+        sound &= service.is_some();
+        services.extend(service);
+        nodes.push(node);
+    }
+    if !sound {
+        return None;
+    }
+    together(&services, &nodes, problems);
+    for key in ["memory", "cpus", "pids"] {
+        if let Some(entry) = limited.and_then(|limits| limits.entry(key)).filter(|_| !services.is_empty()) {
+            let message = format!("`{key}` limits one process tree, and each service has one of its own");
+            let problem = Problem::new(entry.key_span.clone(), message);
+            problems
+                .add(via(&entry.node, problem.hint(format!("write `limits = {{ {key} = ... }}` in `[[service]]`"))));
+        }
+    }
+    let records = root.get("data").map(|node| context.fill(node, levels, problems));
+    let files = Files { catalog: context.engines, file: &context.raw.file };
+    let data = records.as_ref().and_then(|node| {
+        fits(context, "data", node, &grammar::DATA, problems).then(|| data::data(node, &files, problems))?
+    });
+    let mut phases = phases(context, levels, limits.phase, problems)?;
+    let data = known(root, data)?;
+    let mut requests = Requests { services: &services, data: &data, saved: Vec::new() };
+    for placed in &mut phases {
+        match &mut placed.spec.action {
+            Action::Http(http) => {
+                requests.check(http, &placed.action, problems);
+                if let Some(BodySpec::File { path, .. }) = &mut http.body {
+                    *path = Place { file: &context.raw.file }.resolve(path);
+                }
+            }
+            Action::Settle(_) | Action::Pause(_) => {}
+            action => {
+                let message = format!("`{}` works on a store, but the file measures services", action.name());
+                let hint = "phases of services are `http`, `settle` and `pause`";
+                problems.add(Problem::new(placed.action.clone(), message).hint(hint));
+            }
+        }
+    }
+    let phases = phases.into_iter().map(|placed| placed.spec).collect();
+    let spec = TrialSpec { subject: Subject::Services, services, data, phases, limits };
+    let of_services = nodes.iter().map(|node| ("service", Some(node)));
+    let sections: Vec<(&str, Option<&Node>)> =
+        of_services.chain([("data", records.as_ref()), ("limits", limited)]).collect();
+    lacking(context, &spec, &sections, problems);
+    Some(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_model::service::{OfService, PORT, hole};
+
+    use super::*;
+
+    #[test]
+    fn placeholders_of_services_are_found_in_texts() {
+        let text = format!("a{}b{}", hole("x", 2, OfService::Port), hole("y-1", 1, OfService::Url));
+        assert_eq!(holes(&text), [("x".to_owned(), 2), ("y-1".to_owned(), 1)]);
+        assert!(holes(PORT).is_empty());
+    }
+}

@@ -1,0 +1,337 @@
+//! The services of a trial: servers that are started one after another, get ready, outlive its phases, and are ended after
+//! them. How each gets ready is in `ready`, and what each is given (a port, a directory) in `allotted`.
+
+pub(crate) mod allotted;
+mod ready;
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use prony_boundaries::observation::probed;
+use prony_boundaries::probe_reports::Threads;
+use prony_boundaries::stream::{Stream, Taken};
+use prony_experiment::services::started_in_order;
+use prony_model::event::Observer;
+use prony_model::record::EffectiveProgram;
+use prony_model::service::{ReadySign, ServiceSpec};
+use prony_model::spec::TrialSpec;
+use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
+use prony_os::launch::{End, Process, Started, Status};
+use prony_os::limits::Group;
+use prony_os::sample::{Root, Sampler, SyncCounters};
+use prony_place::launch_setting::{Ends, Setting, why_not_executed};
+use prony_place::place::{self, progress};
+use regex::Regex;
+use rustix::process::Signal;
+
+use crate::error::Error;
+use crate::reused::counting;
+use crate::roles::declared;
+use crate::roles::probe::{self, Probing};
+use crate::run_context::RunContext;
+use crate::watched::services::{Fault, Served};
+use allotted::{Allotted, Share};
+
+/// How long a service that was asked to end by SIGTERM may take.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How often a wait for a service checks whether it has ended and whether the user asked to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Turns in which remaining output is read after the end.
+const LAST_TURNS: usize = 64;
+
+/// The services of a trial, in the order in which they were started.
+#[derive(Default)]
+pub(crate) struct Services<'a> {
+    instances: Vec<Instance<'a>>,
+    /// What is recorded of each service.
+    pub(crate) effective: Vec<EffectiveProgram>,
+    /// The first that did not get ready or has ended, and why.
+    fault: Option<Fault>,
+}
+
+/// An instance of a service.
+struct Instance<'a> {
+    service: &'a ServiceSpec,
+    share: &'a Share,
+    setting: Setting<'a>,
+    process: Option<Box<dyn Process>>,
+    group: Group,
+    syncs: Option<SyncCounters>,
+    started: Started,
+    streams: [Stream; 3],
+    /// The line that shows that it is ready, until there was one.
+    line: Option<Regex>,
+    threads: Threads,
+    probing: Probing,
+    end: Option<End>,
+}
+
+impl<'a> Services<'a> {
+    /// Starts the services of a trial and waits until all of them are ready. One that is not, or that ends, is a result:
+    /// [`Services::fault`].
+    ///
+    /// # Errors
+    /// Where what they need cannot be made, a step before them fails, or the user asked to stop.
+    pub(crate) fn start(
+        context: &RunContext<'_>,
+        variant: usize,
+        spec: &'a TrialSpec,
+        allotted: &'a Allotted,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        let mut all = Self::default();
+        // The checker has found an order.
+        for at in started_in_order(&spec.services).unwrap_or_default() {
+            let service = &spec.services[at];
+            let first = all.instances.len();
+            for share in allotted.of(service.name()) {
+                let instance = all.launch(context, (variant, spec), service, (share, allotted), observer)?;
+                let Some(instance) = instance else { return Ok(all) };
+                all.instances.push(instance);
+            }
+            for number in first..all.instances.len() {
+                if !all.wait_until_ready(context, number)? {
+                    return Ok(all);
+                }
+            }
+            if !all.set_up(context, service, first)? {
+                return Ok(all);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Why the trial cannot begin, or has to end.
+    pub(crate) const fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
+    }
+
+    /// Starts an instance; `None` where it cannot be executed.
+    fn launch(
+        &mut self,
+        context: &RunContext<'_>,
+        (variant, spec): (usize, &'a TrialSpec),
+        service: &'a ServiceSpec,
+        (share, allotted): (&'a Share, &Allotted),
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Instance<'a>>, Error> {
+        let (program, means) = (&service.program, context.means());
+        let place = context.places.of(means, variant, spec, program, observer)?;
+        let directory = place.directory(program, &share.scratch, &mut progress(means, program, observer))?;
+        let values = allotted.values(share);
+        let setting = Setting { values, ..Setting::new(program, &share.scratch, directory) };
+        if share.number == 1 {
+            self.effective.push(declared(context, &setting, &place));
+        }
+        place.prepare(means, &setting, observer)?;
+        let (mut launch, Ends { stdout, stderr, marks }) = setting.launch()?;
+        let probing = probe::install(&mut launch, program, &[], &share.scratch)?;
+        // Its scratch lies in that of the trial.
+        launch.scratch.clear();
+        let group = Group::create(&service.limits)?;
+        launch.group = Some(group.clone());
+        let mut process = context.launcher.start(launch)?;
+        let syncs = process.suspended().map(|pid| context.tracepoints.follow(pid));
+        process.release()?;
+        let line = match &service.ready.sign {
+            // The checker has compiled it before.
+            ReadySign::Line(pattern) => Regex::new(pattern).ok(),
+            _ => None,
+        };
+        let lines = line.is_some();
+        let started = match process.started(&[]) {
+            Ok(started) => started,
+            Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
+                let why = why_not_executed(&error, context.experiment.records_commands());
+                self.fault = Some(Fault::not_begun(&share.role, why));
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let streams = [Stream::new(stdout, lines), Stream::new(stderr, lines), Stream::new(marks, true)];
+        let (threads, process) = (Threads::default(), Some(process));
+        let (end, share) = (None, share);
+        Ok(Some(Instance {
+            service,
+            share,
+            setting,
+            process,
+            group,
+            syncs,
+            started,
+            streams,
+            line,
+            threads,
+            probing,
+            end,
+        }))
+    }
+
+    /// Waits until an instance is ready; whether it got ready and all run.
+    fn wait_until_ready(&mut self, context: &RunContext<'_>, number: usize) -> Result<bool, Error> {
+        let deadline = Instant::now() + self.instances[number].service.ready.within.to_duration();
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            if !self.turn(&mut buffer)? {
+                return Ok(false);
+            }
+            if context.interrupt.asked() {
+                return Err(interrupted(self.instances[number].service));
+            }
+            let instance = &self.instances[number];
+            let ready = match &instance.service.ready.sign {
+                ReadySign::Line(_) => instance.line.is_none(),
+                sign => ready::is(sign, &instance.setting, instance.share.port, context.means())?,
+            };
+            if ready {
+                return Ok(true);
+            }
+            if Instant::now() >= deadline {
+                let within = instance.service.ready.within;
+                self.fault = Some(Fault::not_ready(instance.share, within, &instance.captured()));
+                return Ok(false);
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Runs the `setup` of a service whose instances begin at `first`, while the output of all is read; whether it succeeded
+    /// and all run.
+    fn set_up(&mut self, context: &RunContext<'_>, service: &ServiceSpec, first: usize) -> Result<bool, Error> {
+        let Some(setup) = &service.setup else { return Ok(true) };
+        let mut buffer = vec![0; 64 << 10];
+        let (before, after) = self.instances.split_at_mut(first);
+        let Some((one, others)) = after.split_first_mut() else { return Ok(true) };
+        let (setting, own) = (&one.setting, (&mut one.streams, &mut one.threads));
+        let mut stop = || {
+            read(own.0, own.1, &mut None, &mut buffer);
+            for other in before.iter_mut().chain(others.iter_mut()) {
+                other.read(&mut buffer);
+            }
+            context.interrupt.asked()
+        };
+        place::step_until(context.means(), setting, ("setup", setup), &mut stop)?;
+        self.turn(&mut buffer)
+    }
+
+    /// The processes by which they are observed are sampled from here on.
+    pub(crate) fn watch_by(&self, sampler: &Sampler) {
+        for instance in &self.instances {
+            let directory = counting(&instance.group);
+            let root = Root::subject(instance.started.pid, &instance.share.role);
+            sampler.watch(Root { group: instance.group.directories().first().map(|dir| dir.to_path_buf()), ..root });
+            directory.into_iter().for_each(|dir| sampler.count_group(&instance.share.role, dir));
+            instance.syncs.iter().for_each(|syncs| sampler.count_syncs(&instance.share.role, syncs.clone()));
+        }
+    }
+
+    /// The descriptors to wait for.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.instances.iter().flat_map(|instance| {
+            let streams = instance.streams.iter().filter_map(Stream::source).map(File::as_fd);
+            let process = instance.process.iter().filter(|_| instance.end.is_none()).map(|process| process.as_fd());
+            process.chain(streams)
+        })
+    }
+
+    /// Reads what they have written, and whether one has ended; whether all run.
+    ///
+    /// # Errors
+    /// Where a supervisor cannot be understood.
+    pub(crate) fn turn(&mut self, buffer: &mut [u8]) -> Result<bool, Error> {
+        for instance in &mut self.instances {
+            // The end first, so that all of the output exists when an end is found.
+            if instance.end.is_none()
+                && let Some(process) = &mut instance.process
+            {
+                instance.end = process.wait(Some(Duration::ZERO))?;
+            }
+            instance.read(buffer);
+            if let (Some(end), None) = (&instance.end, &self.fault) {
+                let end = end.clone();
+                instance.rest(buffer);
+                self.fault = Some(Fault::ended(instance.share, &end, &instance.captured()));
+            }
+        }
+        Ok(self.fault.is_none())
+    }
+
+    /// Ends them in the reverse of the order in which they were started: SIGTERM, and a kill of what is left after a time.
+    ///
+    /// # Errors
+    /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
+    pub(crate) fn stop(mut self) -> Result<Served, Error> {
+        let mut buffer = vec![0; 64 << 10];
+        let mut served = Served { fault: self.fault.take(), ..Served::default() };
+        while let Some(mut instance) = self.instances.pop() {
+            let Some(mut process) = instance.process.take() else { continue };
+            if instance.end.is_none() {
+                process.signal(Signal::TERM.as_raw())?;
+                let until = Instant::now() + GRACE;
+                while process.wait(Some(POLL_INTERVAL))?.is_none() && Instant::now() < until {
+                    instance.read(&mut buffer);
+                    for other in &mut self.instances {
+                        other.read(&mut buffer);
+                    }
+                }
+                let end = process.kill_tree()?;
+                if end.status == Status::Signalled(Signal::KILL.as_raw()) && Instant::now() >= until {
+                    served.killed.push(instance.share.role.clone());
+                }
+            }
+            instance.rest(&mut buffer);
+            let (finished, _) = process.finish()?;
+            served.finished.killed += finished.killed;
+            let problems = finished.problems.into_iter();
+            served.finished.problems.extend(problems.map(|problem| format!("`{}`: {problem}", instance.share.role)));
+            served.add(instance.share, instance.threads, instance.probing.silent());
+        }
+        Ok(served)
+    }
+}
+
+/// The user asked to stop while services were started.
+fn interrupted(service: &ServiceSpec) -> Error {
+    let message = "interrupted by the user".to_owned();
+    prony_place::Error::Step { program: service.name().to_owned(), step: "ready", message }.into()
+}
+
+impl Instance<'_> {
+    fn captured(&self) -> [prony_os::launch::Captured; 2] {
+        [self.streams[0].captured(), self.streams[1].captured()]
+    }
+
+    /// Reads what it has written; whether there may be more.
+    fn read(&mut self, buffer: &mut [u8]) -> bool {
+        read(&mut self.streams, &mut self.threads, &mut self.line, buffer)
+    }
+
+    /// Reads what remains after its end.
+    fn rest(&mut self, buffer: &mut [u8]) {
+        for _ in 0..LAST_TURNS {
+            if !self.read(buffer) {
+                return;
+            }
+        }
+    }
+}
+
+/// Reads streams once; `line` becomes `None` where it was found.
+fn read(streams: &mut [Stream; 3], threads: &mut Threads, line: &mut Option<Regex>, buffer: &mut [u8]) -> bool {
+    let [stdout, stderr, marks] = streams;
+    // Marks of services belong to no phase.
+    let mark = &mut |text: &str, _| probed(text).iter().for_each(|line| threads.take(line));
+    let mut more = marks.take(buffer, mark) == Taken::More;
+    for stream in [stdout, stderr] {
+        let found = &mut |text: &str, _| {
+            if line.as_ref().is_some_and(|pattern| pattern.is_match(text)) {
+                *line = None;
+            }
+        };
+        more |= stream.take(buffer, found) == Taken::More;
+    }
+    more
+}

@@ -1,0 +1,76 @@
+//! Whether a service is ready.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use prony_model::service::ReadySign;
+use prony_place::launch_setting::Setting;
+use prony_place::place::{Means, step_until};
+
+use crate::error::Error;
+
+/// How long one attempt may take.
+const ATTEMPT: Duration = Duration::from_secs(1);
+
+/// The longest begin of an answer that is read for its status.
+const STATUS_LINE: usize = 64;
+
+/// Whether the sign is there now; lines of output are observed elsewhere.
+///
+/// # Errors
+/// Where the user interrupts a command.
+pub(super) fn is(sign: &ReadySign, setting: &Setting<'_>, port: u16, means: Means<'_>) -> Result<bool, Error> {
+    let own = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    Ok(match sign {
+        ReadySign::Started | ReadySign::Line(_) => true,
+        ReadySign::Port => TcpStream::connect_timeout(&own, ATTEMPT).is_ok(),
+        ReadySign::Tcp(address) => {
+            let address = setting.filled(address);
+            let all = address.to_string_lossy().to_socket_addrs();
+            all.is_ok_and(|mut all| all.any(|address| TcpStream::connect_timeout(&address, ATTEMPT).is_ok()))
+        }
+        ReadySign::Http(path) => answers(own, &setting.filled(path).to_string_lossy()),
+        ReadySign::Command(line) => {
+            match step_until(means, setting, ("ready", line), &mut || means.interrupt.asked()) {
+                Ok(()) => true,
+                Err(error) if means.interrupt.asked() => return Err(error.into()),
+                Err(_) => false,
+            }
+        }
+    })
+}
+
+/// Whether a server answers a `GET` with a status of 200 to 399.
+fn answers(address: SocketAddr, path: &str) -> bool {
+    let ask = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect_timeout(&address, ATTEMPT)?;
+        stream.set_read_timeout(Some(ATTEMPT))?;
+        stream.set_write_timeout(Some(ATTEMPT))?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+        let mut begin = Vec::new();
+        stream.take(STATUS_LINE as u64).read_to_end(&mut begin)?;
+        Ok(status(&begin).is_some_and(|status| (200..400).contains(&status)))
+    };
+    ask().unwrap_or(false)
+}
+
+/// The status of an answer that begins with these bytes.
+fn status(begin: &[u8]) -> Option<u16> {
+    let text = std::str::from_utf8(begin.get(..12)?).ok()?;
+    text.strip_prefix("HTTP/1.")?.get(2..)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_is_that_of_the_first_line() {
+        assert_eq!(status(b"HTTP/1.1 200 OK\r\n"), Some(200));
+        assert_eq!(status(b"HTTP/1.0 503"), Some(503));
+        for wrong in [&b"HTTP/1.1 20"[..], b"220 smtp ready here", b"HTTP/2 200 OK  ", b""] {
+            assert_eq!(status(wrong), None, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! All observations of a trial's services from their start to their end.
+
+use std::collections::BTreeMap;
+
+use prony_boundaries::probe_reports::Threads;
+use prony_model::outcome::Outcome;
+use prony_model::reading::Why;
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
+use prony_os::launch::classify::{Evidence, classify};
+use prony_os::launch::{Captured, End, Finished};
+
+use crate::record::ending::last_lines;
+use crate::roles::services::allotted::Share;
+
+/// The services of a trial, as observed; nothing where there are none.
+#[derive(Debug, Default)]
+pub struct Served {
+    /// Reports of the probes in each instance, by role, and why there are none.
+    pub probes: BTreeMap<String, (Threads, Why)>,
+    /// The roles of each service's instances.
+    pub roles: BTreeMap<String, Vec<String>>,
+    /// The first that did not get ready, or ended before the last phase had.
+    pub fault: Option<Fault>,
+    /// Those that did not end by themselves when they were asked to.
+    pub killed: Vec<String>,
+    /// What ending what was left of them took.
+    pub finished: Finished,
+}
+
+impl Served {
+    /// Adds an instance.
+    pub(crate) fn add(&mut self, share: &Share, threads: Threads, silent: Why) {
+        self.probes.insert(share.role.clone(), (threads, silent));
+        self.roles.entry(share.service.clone()).or_default().push(share.role.clone());
+    }
+}
+
+/// Why services made a trial fail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// How.
+    pub outcome: Outcome,
+    /// When that was known.
+    pub at: Nanos,
+    /// The evidence: signals, messages, last lines of output.
+    pub evidence: Vec<String>,
+    /// It said that its port is used by another process.
+    pub port_in_use: bool,
+}
+
+impl Fault {
+    /// It could not be executed.
+    pub(crate) fn not_begun(role: &str, why: String) -> Self {
+        let evidence = vec![format!("service `{role}`: {why}")];
+        Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false }
+    }
+
+    /// It was not ready in time.
+    pub(crate) fn not_ready(share: &Share, within: Nanos, output: &[Captured; 2]) -> Self {
+        let evidence = format!("service `{}` was not ready within {within}", share.role);
+        let evidence = [evidence].into_iter().chain(said(share, output)).collect();
+        Self { outcome: Outcome::TimedOut, at: monotonic(), evidence, port_in_use: false }
+    }
+
+    /// It ended before it was asked to.
+    pub(crate) fn ended(share: &Share, end: &End, output: &[Captured; 2]) -> Self {
+        let messages = output.iter().rev().map(Captured::text).collect::<Vec<_>>().join("\n");
+        let port_in_use = ["EADDRINUSE", "ddress already in use"].iter().any(|sign| messages.contains(sign));
+        let (outcome, shown) = classify(&Evidence { messages, ..Evidence::of(end, None) });
+        // It was to run until the end of the trial.
+        let outcome = if outcome.is_ok() { Outcome::Failed { code: Some(0) } } else { outcome };
+        let shown = shown.into_iter().map(|text| format!("service `{}`: {text}", share.role));
+        let first = format!("service `{}` ended before the trial did", share.role);
+        let evidence = [first].into_iter().chain(shown).chain(said(share, output)).collect();
+        Self { outcome, at: end.at, evidence, port_in_use }
+    }
+}
+
+fn said(share: &Share, output: &[Captured; 2]) -> Option<String> {
+    Some(format!("service `{}`: {}", share.role, last_lines(output)?))
+}
