@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::program::{CommandLine, ProgramSpec, ROLES, REPLICAS};
+use crate::program::{CommandLine, ProgramSpec, REPLICAS, ROLES};
 use crate::spec::{BACKGROUND, Limits, WORKER};
 use crate::units::Nanos;
 

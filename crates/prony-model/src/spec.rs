@@ -9,8 +9,8 @@ pub use super::document::{
     Cells, Column, Distribution, DocumentFile, DocumentSpec, Encoding, FieldPath, FieldReference, FieldSpec,
     FieldValue, Generator, InFile, Kinds, ReferencePlace, ReferenceSpec, RowForm, Size,
 };
-pub use super::key::KeySpec;
 use super::http::HttpSpec;
+pub use super::key::KeySpec;
 use super::program::{ObserveSpec, ProgramSpec};
 pub use super::query::{Filter, Operand, QuerySpec, SortKey, Test};
 use super::service::{LOAD, ServiceSpec};

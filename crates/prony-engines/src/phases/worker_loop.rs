@@ -4,26 +4,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
+use prony_model::link::{Link, Progress};
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker, VERSION};
 use prony_model::record::EffectiveStore;
 use prony_model::spec::{Action, BACKGROUND, Grouping, Ops, PhaseSpec, Sharing, StoreSpec, Subject};
 use prony_model::units::Nanos;
+use prony_workload::phase_seed;
 
 use super::background;
 use super::client::{Busy, Shared};
 use super::collections::{Collections, Queries};
 use super::operate::{Ended, InTransaction, Job};
 use super::stop::{HostError, Stop};
-use super::{Link, Machine, Plan, Progress, verify};
-use crate::answers::hash_key;
+use super::{Machine, Plan, verify};
 use crate::driver::{Description, Driver, EngineError, InForce, Read, Session, Store, Table, Write};
 use crate::timed_loop::now;
-
-/// The seed of a phase's orders and schedules, from the trial's and the phase's name, so that variants with further
-/// phases still do the same operations in it.
-pub fn phase_seed(seed: u64, phase: &str) -> u64 {
-    seed ^ hash_key(phase.as_bytes())
-}
 
 /// Hosts a store of the engine `D`: opens it, reports that, and runs the requested phases until the runner sends
 /// `stop`.
@@ -85,7 +80,7 @@ impl<'h> Host<'h> {
             Some(opened::<D>(&self.plan.dir, self.store, &self.collections.tables, self.plan.replica == 1)?);
         let open = Nanos::from_nanos(now() - began);
         let effective = Box::new(self.effective::<D>(store.as_ref())?);
-        self.link.send(FromWorker::Ready { version: VERSION, effective, open })?;
+        self.link.send(FromWorker::Ready { version: VERSION, effective: Some(effective), open })?;
         while let Some(index) = self.next_phase()? {
             if self.phase::<D>(&mut store, index)? == Next::Stop {
                 break;
