@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+pub use prony_model::error::chain;
+
 use crate::answers::Reads;
 pub(crate) use crate::clock::thread_cpu;
 pub use crate::clock::{now, process_cpu};
@@ -176,18 +178,6 @@ impl Tally {
         }
         Ok(())
     }
-}
-
-/// An error and its causes, joined by `: `.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 #[inline(always)]

@@ -13,6 +13,13 @@ pub struct Progress {
     pub running: u64,
 }
 
+impl Progress {
+    /// Requests that have ended.
+    pub(crate) fn ended(self) -> u64 {
+        self.ok + self.failed
+    }
+}
+
 /// The counts of one thread, on a cache line of its own: other threads only read it.
 #[derive(Debug, Default)]
 #[repr(align(128))]

@@ -1,8 +1,9 @@
 //! What the threads of a load leave behind.
 
 use prony_model::units::Nanos;
+use prony_workload::is_saturated;
 
-use crate::tally::Tally;
+use crate::tally::{Failure, Tally};
 
 /// What a thread used between the end of the warm-up and the end of its window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,4 +25,14 @@ pub(crate) struct Ran {
     /// When the first request was due.
     pub(crate) begin: Nanos,
     pub(crate) processors: usize,
+}
+
+impl Ran {
+    /// Whether the rate of an open loop was not sustained.
+    pub(crate) fn is_saturated(&self) -> bool {
+        let last = self.tally.open.as_ref().and_then(|open| open.last);
+        let not_started = self.tally.failures.get(&Failure::NotStarted).copied().unwrap_or_default();
+        let started = self.tally.ok + self.tally.failed_requests() - not_started;
+        last.is_some_and(|(lag, intended)| is_saturated(lag, intended.since(self.begin), not_started, started))
+    }
 }

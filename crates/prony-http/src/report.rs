@@ -7,7 +7,6 @@ use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{HistogramRecord, LatencyKind};
 use prony_model::units::{Bytes, Nanos, PerSecond};
-use prony_workload::is_saturated;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -203,7 +202,7 @@ impl Report {
         };
         let errors = Errors::of(tally);
         let requests = tally.ok + tally.failed_requests();
-        let is_saturated = is_saturated_by(ran);
+        let is_saturated = ran.is_saturated();
         // The schedule sets how many requests there are in an open loop that keeps up; otherwise the drain would add to it.
         let answers = if arrivals.is_some() && !is_saturated { tally.ok } else { tally.ok_in_window };
         let rate = if ran.window > Nanos::ZERO && requests > 0 {
@@ -269,14 +268,6 @@ impl Report {
         .flatten()
         .collect()
     }
-}
-
-/// Whether the rate of an open loop was not sustained.
-fn is_saturated_by(ran: &Ran) -> bool {
-    let last = ran.tally.open.as_ref().and_then(|open| open.last);
-    let not_started = ran.tally.failures.get(&Failure::NotStarted).copied().unwrap_or_default();
-    let started = ran.tally.ok + ran.tally.failed_requests() - not_started;
-    last.is_some_and(|(lag, intended)| is_saturated(lag, intended.since(ran.begin), not_started, started))
 }
 
 fn causes(tally: &Tally) -> BTreeMap<String, u64> {

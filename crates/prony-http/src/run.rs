@@ -31,36 +31,68 @@ const OTHER_FILES: u64 = 256;
 /// # Errors
 /// Where certificates cannot be used, or the system refuses what a thread needs.
 pub fn run(load: &Load, destination: Destination, control: &Control) -> Result<Report, Error> {
-    let tls = Tls::of(load)?;
-    let asked = load.asked();
-    permit_sockets(asked.connections)?;
-    let begin = monotonic() + START;
-    let job = |index| Job {
-        load,
-        destination,
-        tls: tls.as_ref(),
-        control,
-        index,
-        connections: Share { index, of: asked.threads }.count(u64::from(asked.connections)) as u32,
-    };
-    let pace = |index| Pace::new(asked, Share { index, of: asked.threads }, begin);
-    let done = thread::scope(|scope| {
-        let spawn = |index| {
-            let (job, pace) = (job(index), pace(index));
-            thread::Builder::new()
-                .name(format!("load {index}"))
-                .spawn_scoped(scope, move || {
-                    let done = EventLoop::new(job, pace).and_then(EventLoop::run);
-                    // The other threads would go on for nothing.
-                    done.inspect_err(|_| job.control.stop())
-                })
-                .map_err(|source| Error::Setup { doing: "start a thread", source })
+    let ran = Start::new(load, destination)?.run(Start::soon(), control)?;
+    Ok(Report::new(load, &ran))
+}
+
+/// A load for which everything is prepared.
+pub(crate) struct Start<'l> {
+    load: &'l Load,
+    destination: Destination,
+    tls: Option<Tls>,
+}
+
+impl<'l> Start<'l> {
+    /// Prepares a load.
+    ///
+    /// # Errors
+    /// Where certificates cannot be used, or the process may not open as many sockets.
+    pub(crate) fn new(load: &'l Load, destination: Destination) -> Result<Self, Error> {
+        permit_sockets(load.asked().connections)?;
+        Ok(Self { load, destination, tls: Tls::of(load)? })
+    }
+
+    /// An instant at which threads that are started now are ready.
+    pub(crate) fn soon() -> Nanos {
+        monotonic() + START
+    }
+
+    /// Runs the load from `begin` on, and waits until each of its requests has ended.
+    ///
+    /// # Errors
+    /// Where the system refuses what a thread needs.
+    pub(crate) fn run(&self, begin: Nanos, control: &Control) -> Result<Ran, Error> {
+        let (load, asked) = (self.load, self.load.asked());
+        let job = |index| Job {
+            load,
+            destination: self.destination,
+            tls: self.tls.as_ref(),
+            control,
+            index,
+            connections: Share { index, of: asked.threads }.count(u64::from(asked.connections)) as u32,
         };
-        let threads: Result<Vec<_>, Error> = (0..asked.threads).map(spawn).collect();
-        let threads = threads.inspect_err(|_| control.stop())?;
-        threads.into_iter().map(|thread| thread.join().map_err(|_| Error::Panic)?).collect::<Result<Vec<Done>, Error>>()
-    })?;
-    Ok(Report::new(load, &together(load, begin, done)))
+        let pace = |index| Pace::new(asked, Share { index, of: asked.threads }, begin);
+        let done = thread::scope(|scope| {
+            let spawn = |index| {
+                let (job, pace) = (job(index), pace(index));
+                thread::Builder::new()
+                    .name(format!("load {index}"))
+                    .spawn_scoped(scope, move || {
+                        let done = EventLoop::new(job, pace).and_then(EventLoop::run);
+                        // The other threads would go on for nothing.
+                        done.inspect_err(|_| job.control.stop())
+                    })
+                    .map_err(|source| Error::Setup { doing: "start a thread", source })
+            };
+            let threads: Result<Vec<_>, Error> = (0..asked.threads).map(spawn).collect();
+            let threads = threads.inspect_err(|_| control.stop())?;
+            threads
+                .into_iter()
+                .map(|thread| thread.join().map_err(|_| Error::Panic)?)
+                .collect::<Result<Vec<Done>, Error>>()
+        })?;
+        Ok(together(load, begin, done))
+    }
 }
 
 /// Raises the process's limit of open files where it is too low: many systems begin with 1024.

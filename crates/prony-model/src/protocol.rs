@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::reading::Reading;
 use crate::record::{Answer, EffectiveStore, Groups, HistogramRecord, Throughput};
@@ -222,6 +223,7 @@ pub struct PhaseReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestsReport {
     /// Answers by status, expected or not.
+    #[serde(deserialize_with = "by_number")]
     pub statuses: BTreeMap<u16, u64>,
     /// Requests without a whole answer in time.
     pub timeouts: u64,
@@ -235,6 +237,13 @@ pub struct RequestsReport {
     pub bytes: (Bytes, Bytes),
     /// Connections that were made, those of the warm-up included.
     pub connections: u64,
+}
+
+/// Numbers as keys are texts in JSON. Inside a tagged message serde has read them as texts before it knows that they are to be
+/// numbers, which it refuses.
+fn by_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u16, u64>, D::Error> {
+    let texts = BTreeMap::<String, u64>::deserialize(deserializer)?;
+    texts.into_iter().map(|(key, count)| Ok((key.parse().map_err(D::Error::custom)?, count))).collect()
 }
 
 impl Verified {

@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prony_model::spec::PauseEvery;
+use prony_model::throughput::Series;
 use prony_workload::{Distinct, Schedule};
 
 use super::admitted::Admitted;
 use super::chunk::{Chunk, MOST_OPERATIONS};
 use super::sampling::Sampler;
-use super::series::Series;
 use super::source::Source;
 use super::timestamps::Samples;
 use super::undoing::Undoing;

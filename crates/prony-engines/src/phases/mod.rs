@@ -29,31 +29,14 @@ mod worker_loop;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use prony_model::protocol::{FromWorker, ToWorker};
 use prony_model::reading::Reading;
 use prony_model::spec::TrialSpec;
 use prony_model::units::Nanos;
 
 pub use queue::Queue;
-pub use stop::{HostError, LinkError, Stop};
-pub use worker_loop::{host, phase_seed};
-
-/// The connection to the runner.
-pub trait Link {
-    /// The runner's next message; waits for it.
-    ///
-    /// # Errors
-    /// The runner has ended, or the input is no message.
-    fn next(&mut self) -> Result<ToWorker, LinkError>;
-
-    /// Sends a message to the runner.
-    ///
-    /// # Errors
-    /// The runner has ended.
-    fn send(&mut self, message: FromWorker) -> Result<(), LinkError>;
-}
+pub use stop::{HostError, Stop};
+pub use worker_loop::host;
 
 /// What a phase needs of the operating system beyond the standard library.
 pub trait Machine {
@@ -77,38 +60,4 @@ pub struct Plan {
     pub queue: Option<Arc<Queue>>,
     /// Interval of the throughput series.
     pub throughput: Nanos,
-}
-
-/// The progress of the trial, for a thread that reports it to the runner. Updated once a chunk of operations.
-#[derive(Debug)]
-pub struct Progress {
-    phase: AtomicUsize,
-    operations: AtomicU64,
-}
-
-impl Default for Progress {
-    fn default() -> Self {
-        Self { phase: AtomicUsize::new(usize::MAX), operations: AtomicU64::new(0) }
-    }
-}
-
-impl Progress {
-    /// The current phase, if any.
-    pub fn phase(&self) -> Option<usize> {
-        Some(self.phase.load(Relaxed)).filter(|phase| *phase != usize::MAX)
-    }
-
-    /// Operations of that phase so far.
-    pub fn operations(&self) -> u64 {
-        self.operations.load(Relaxed)
-    }
-
-    fn begin(&self, phase: usize) {
-        self.operations.store(0, Relaxed);
-        self.phase.store(phase, Relaxed);
-    }
-
-    fn end(&self) {
-        self.phase.store(usize::MAX, Relaxed);
-    }
 }

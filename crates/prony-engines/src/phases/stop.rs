@@ -1,24 +1,12 @@
 //! The reasons why a trial ends in the worker before its plan does.
 
-use std::error::Error;
-
 use prony_model::latency::LatencyError;
+use prony_model::link::LinkError;
 use prony_model::protocol::{Failure, FromWorker};
 use prony_workload::RowsError;
 
 use crate::driver::EngineError;
 use crate::timed_loop::chain;
-
-/// Why the connection to the runner failed.
-#[derive(Debug, thiserror::Error)]
-pub enum LinkError {
-    /// The runner's end is closed.
-    #[error("the runner has closed the connection")]
-    Closed,
-    /// The connection is broken, or what was received cannot be read.
-    #[error("the connection to the runner is broken")]
-    Broken(#[source] Box<dyn Error + Send + Sync>),
-}
 
 /// The reason for the end of a trial.
 #[derive(Debug, thiserror::Error)]

@@ -9,6 +9,7 @@ mod references;
 mod sharing;
 
 use prony_model::latency::Recorder;
+use prony_model::link::Progress;
 use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION, Verified};
 use prony_model::record::LatencyKind;
 use prony_model::spec::{
@@ -18,7 +19,7 @@ use prony_model::spec::{
 use prony_model::units::{Nanos, PerSecond};
 
 use self::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_on};
-use super::{HostError, Progress, Stop, host};
+use super::{HostError, Stop, host};
 use crate::driver::Driver;
 use crate::registry::{KNOWN, Visitor, describe, dispatch};
 

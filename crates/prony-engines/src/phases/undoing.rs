@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
+use prony_model::throughput::Series;
+
 use super::chunk::Chunk;
-use super::series::Series;
 
 /// Operations, and the bytes of keys and values they handed over to be stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,6 +128,7 @@ impl Undoing {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::throughput::Series;
     use prony_model::units::Nanos;
 
     use super::*;

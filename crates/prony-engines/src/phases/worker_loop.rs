@@ -4,26 +4,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
+use prony_model::link::{Link, Progress};
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker, VERSION};
 use prony_model::record::EffectiveStore;
 use prony_model::spec::{Action, BACKGROUND, Grouping, Ops, PhaseSpec, Sharing, StoreSpec, Subject};
 use prony_model::units::Nanos;
+use prony_workload::phase_seed;
 
 use super::background;
 use super::client::{Busy, Shared};
 use super::collections::{Collections, Queries};
 use super::operate::{Ended, InTransaction, Job};
 use super::stop::{HostError, Stop};
-use super::{Link, Machine, Plan, Progress, verify};
-use crate::answers::hash_key;
+use super::{Machine, Plan, verify};
 use crate::driver::{Description, Driver, EngineError, InForce, Read, Session, Store, Table, Write};
 use crate::timed_loop::now;
-
-/// The seed of a phase's orders and schedules, from the trial's and the phase's name, so that variants with further
-/// phases still do the same operations in it.
-pub fn phase_seed(seed: u64, phase: &str) -> u64 {
-    seed ^ hash_key(phase.as_bytes())
-}
 
 /// Hosts a store of the engine `D`: opens it, reports that, and runs the requested phases until the runner sends
 /// `stop`.

@@ -5,5 +5,6 @@
 mod encrypted;
 mod exchanges;
 mod faults;
+mod host;
 mod open_loop;
 mod server;

@@ -1,4 +1,4 @@
-//! The worker: a process that hosts one store. The worker reads one plan, runs each phase when the runner requests it,
+//! The worker: a process that hosts one store, or the load generator. The worker reads one plan, runs each phase when the runner requests it,
 //! and reports what it measured. It is a separate process so that its memory is that of the store and not of the
 //! runner.
 
@@ -13,9 +13,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use prony_engines::driver::Driver;
-use prony_engines::phases::{HostError, Link, LinkError, Machine, Plan, Progress, Queue, host};
+use prony_engines::phases::{HostError, Machine, Plan, Queue, host};
 use prony_engines::registry::{Visitor, dispatch};
-use prony_engines::timed_loop::chain;
+use prony_http::Trial;
+use prony_model::error::chain;
+use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{Failure, FromWorker, ToWorker, VERSION};
 use prony_model::reading::{Reading, Why};
 use prony_model::spec::Subject;
@@ -72,19 +74,22 @@ fn serve(line: &mut Socket, queue: Option<Arc<Queue>>) -> Result<(), Unserved> {
 
 /// Runs the trial; returns the message for the runner if the trial failed.
 fn hosted(line: &mut Socket, plan: &Plan, progress: &Progress) -> Option<FromWorker> {
-    let Subject::Store(store) = &plan.spec.subject else {
-        return Some(failed(None, "a program needs no worker".to_owned()));
-    };
-    let hosting = Hosting { line, plan, progress };
-    // A panic of an engine ends the trial, and is reported to the runner like any other failure.
-    match catch_unwind(AssertUnwindSafe(|| dispatch(&store.engine, hosting))) {
-        Ok(Ok(Ok(()))) => None,
-        Ok(Ok(Err(error))) => Some(error.to_message()),
-        Ok(Err(error)) => {
-            Some(FromWorker::Failed { index: None, failure: Failure::Unsupported, message: chain(&error) })
+    let hosted = || match &plan.spec.subject {
+        Subject::Store(store) => match dispatch(&store.engine, Hosting { line, plan, progress }) {
+            Ok(ended) => ended.err().map(|error| error.to_message()),
+            Err(error) => {
+                Some(FromWorker::Failed { index: None, failure: Failure::Unsupported, message: chain(&error) })
+            }
+        },
+        Subject::Services => {
+            let trial = Trial { spec: &plan.spec, seed: plan.seed, throughput: plan.throughput };
+            prony_http::host(line, trial, progress).err().map(|error| error.to_message())
         }
-        Err(panic) => Some(failed(progress.phase(), format!("panicked: {}", panic_text(panic.as_ref())))),
-    }
+        Subject::Program(_) => Some(failed(None, "a program needs no worker".to_owned())),
+    };
+    // A panic ends the trial, and is reported to the runner like any other failure.
+    let ended = catch_unwind(AssertUnwindSafe(hosted));
+    ended.unwrap_or_else(|panic| Some(failed(progress.phase(), format!("panicked: {}", panic_text(panic.as_ref())))))
 }
 
 struct Hosting<'a> {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use prony_engines::phases::{Link, LinkError, Progress};
+use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{FromWorker, ToWorker};
 
 /// How often the runner hears how far the trial is.

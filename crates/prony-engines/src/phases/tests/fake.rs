@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
 use prony_model::reading::Reading;
 use prony_model::record::effective::NamedSettings;
@@ -18,7 +19,7 @@ use prony_workload::Records;
 use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Then, Write,
 };
-use crate::phases::{HostError, Link, LinkError, Machine, Plan, Progress, host};
+use crate::phases::{HostError, Machine, Plan, host};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 

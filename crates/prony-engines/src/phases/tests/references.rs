@@ -8,7 +8,7 @@ use prony_model::spec::{
     KeySpec, Ops, OptionValue, Order, PhaseSpec, ReferenceSpec, References, ScanSpec, Subject, ValueSpec,
 };
 use prony_model::units::Fraction;
-use prony_workload::{Positions, Records, Share};
+use prony_workload::{Positions, Records, Share, phase_seed};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use crate::driver::{Driver, Session, Store, Write};
 use crate::phases::admitted::Admitted;
 use crate::phases::collections::Collections;
 use crate::phases::ledger::Done;
-use crate::phases::{Plan, dangling, phase_seed};
+use crate::phases::{Plan, dangling};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use prony_model::link::Progress;
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
 use prony_model::spec::{Action, Amount, Ops, Order, Sharing};
 use prony_model::units::Nanos;
 
 use super::fake::{Fake, Script, Still, ops, plan, reports};
 use super::{HostError, N, put};
-use crate::phases::{Plan, Progress, Queue, host};
+use crate::phases::{Plan, Queue, host};
 
 /// One worker's report of the second phase, which it shares; the first worker writes the store before.
 fn part(plan: &Plan, replica: u32, go: bool) -> (Option<PhaseReport>, Vec<FromWorker>, Result<(), HostError>) {
