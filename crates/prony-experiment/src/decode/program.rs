@@ -14,8 +14,8 @@ use crate::problem::{Problem, Problems};
 use crate::shape::TableShape;
 use crate::validate::via;
 use prony_model::program::{
-    AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, DIR, INSTANCE, InputSpec, Manager, ObserveSpec, OutputTo,
-    OutwardLinks, ProgramSpec, ReplicasSpec, Runtime, TMP, Trigger, WHOLE, Weak, group_meaning, package,
+    AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, Manager, ObserveSpec, OutputTo, OutwardLinks,
+    ProgramSpec, ReplicasSpec, Runtime, Trigger, WHOLE, Weak, group_meaning, package,
 };
 use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Nanos;
@@ -192,8 +192,13 @@ const DATA_KEYS: [&str; 4] = ["text", "find", "with", "read"];
 
 /// Whether there is a NUL other than those that mark what a trial fills in.
 fn has_nul(text: &str) -> bool {
-    text.contains('\0')
-        && [DIR, TMP, INSTANCE].into_iter().fold(text.to_owned(), |rest, hole| rest.replace(hole, "")).contains('\0')
+    // Placeholders of what only a trial knows are a word between two of them.
+    let mut parts = text.split('\0');
+    let outer = parts.next();
+    let inner: Vec<&str> = parts.collect();
+    let is_placeholder =
+        |part: &str| ["dir", "tmp", "instance", "port", "data"].contains(&part) || part.starts_with("service.");
+    outer.is_some() && !(inner.len().is_multiple_of(2) && inner.iter().step_by(2).all(|part| is_placeholder(part)))
 }
 
 /// The system takes no argument, variable or path with a NUL in it.

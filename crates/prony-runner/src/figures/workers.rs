@@ -64,11 +64,12 @@ pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readi
     }
     set(readings, Metric::Time, measured(report.time.as_nanos()));
     // A phase of one operation has no gap.
-    let gap = report.gap.or(action.ops().is_none().then_some(Nanos::ZERO));
+    let repeats = action.ops().is_some() || action.http().is_some();
+    let gap = report.gap.or((!repeats).then_some(Nanos::ZERO));
     let not_known = || Reading::failed("the timed sections were too many to be listed");
     set(readings, Metric::Gap, gap.map_or_else(not_known, |gap| measured(gap.as_nanos())));
     set(readings, Metric::GapCpu, measured(report.gap_cpu.as_nanos()));
-    if action.ops().is_none() {
+    if !repeats {
         return;
     }
     for (metric, count) in [
