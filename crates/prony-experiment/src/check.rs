@@ -234,7 +234,8 @@ fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination],
     let programs = root.get("program").and_then(Node::table).unwrap_or_default();
     let roles = programs.iter().any(|program| program.node.get("runtime").is_some());
     let replicas = context.replicas(root, combinations, narrowed);
-    let mut names = PhaseNames { roles, replicas, ..PhaseNames::default() };
+    let services = context.services(root, combinations);
+    let mut names = PhaseNames { roles, replicas, services, ..PhaseNames::default() };
     for phase in root.get("phase").and_then(Node::list).unwrap_or_default() {
         // A level may be the whole phase.
         let beside = phase.get("background").is_some() || phase.text().is_some();

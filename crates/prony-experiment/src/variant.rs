@@ -94,7 +94,27 @@ impl<'a> Context<'a> {
         all
     }
 
-    /// The name of a phase in one variant; `None` where it is faulty.
+    /// The services over these variants, with the most instances of each.
+    pub(crate) fn services(&self, root: &Node, combinations: &[Combination]) -> Vec<(String, u32)> {
+        let mut all: Vec<(String, u32)> = Vec::new();
+        for service in root.get("service").and_then(Node::list).unwrap_or_default() {
+            for levels in combinations {
+                let Some(name) = self.name(service, levels) else { continue };
+                let count = service.get("count").map(|count| self.quietly(count, levels));
+                let count = match count.map(|count| count.value) {
+                    Some(Value::Whole(count)) => u32::try_from(count).unwrap_or(u32::MAX),
+                    _ => 1,
+                };
+                match all.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, most)) => *most = (*most).max(count),
+                    None => all.push((name, count)),
+                }
+            }
+        }
+        all
+    }
+
+    /// The name of a phase or a service in one variant; `None` where it is faulty.
     fn name(&self, phase: &Node, levels: &Combination) -> Option<String> {
         Some(self.quietly(phase.get("name")?, levels).text()?.to_owned())
     }

@@ -4,6 +4,7 @@ use crate::node::Node;
 use crate::problem::quoted;
 use prony_model::metric::MetricName;
 use prony_model::program::{OfReplicas, ROLES, of_replicas};
+use prony_model::service::LOAD;
 use prony_model::spec::BACKGROUND;
 
 /// Phases by name, in order, and whether they are timed.
@@ -16,6 +17,8 @@ pub(crate) struct PhaseNames {
     pub(crate) replicas: Vec<Started>,
     /// The phases that have a background.
     pub(crate) backgrounds: Vec<String>,
+    /// The services by name, with the most instances that any variant has.
+    pub(crate) services: Vec<(String, u32)>,
 }
 
 /// Replicas that a program starts with a phase, or that share a store in one, over all variants.
@@ -61,6 +64,9 @@ pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> O
         let hint = format!("write `{}.{}`", name.phase, name.key);
         return (name.key.stat.is_some() || !name.key.metric.is_of_operations()).then_some((message, Some(hint)));
     }
+    if !phases.services.is_empty() {
+        return of_services(name, instance, &phases.services);
+    }
     let replicas: Vec<&Started> = phases.replicas.iter().filter(|started| started.most > 0).collect();
     if let (Some(of), false) = (of_replicas(instance, roles), replicas.is_empty()) {
         return not_started(name, of, &replicas);
@@ -81,6 +87,25 @@ pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> O
         ),
         minus,
     ))
+}
+
+/// The fault of an instance in a file that measures services.
+fn of_services(name: &MetricName, instance: &str, services: &[(String, u32)]) -> Option<(String, Option<String>)> {
+    let outer = ROLES.iter().find_map(|role| instance.strip_suffix(role)?.strip_suffix('.')).unwrap_or(instance);
+    let is_known = |(service, most): &(String, u32)| match outer.strip_prefix(service.as_str()) {
+        Some("") => true,
+        Some(rest) => {
+            let number = rest.strip_prefix('.').and_then(|number| number.parse::<u32>().ok());
+            number.is_some_and(|number| *most > 1 && (1..=*most).contains(&number))
+        }
+        None => false,
+    };
+    if instance == LOAD || services.iter().any(is_known) {
+        return None;
+    }
+    let mut known: Vec<&str> = services.iter().map(|(service, _)| service.as_str()).collect();
+    known.push(LOAD);
+    Some((format!("`{name}`: there is no instance `{instance}`"), Some(format!("instances: {}", quoted(&known)))))
 }
 
 /// The fault where replicas have metrics, but not those that the name means.

@@ -60,7 +60,7 @@ impl Fault {
     pub(crate) fn not_ready(share: &Share, within: Nanos, output: &[Captured; 2]) -> Self {
         let evidence = format!("service `{}` was not ready within {within}", share.role);
         let evidence = [evidence].into_iter().chain(said(share, output)).collect();
-        Self { outcome: Outcome::TimedOut, at: monotonic(), evidence, port_in_use: false }
+        Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false }
     }
 
     /// It ended before it was asked to.
