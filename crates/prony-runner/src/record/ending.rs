@@ -28,7 +28,13 @@ pub fn judge(spec: &TrialSpec, watched: &Watched, finished: &Finished, heap_abor
     let phases = &spec.phases;
     let own = own(spec, watched, finished, heap_aborts);
     if let Some(fault) = watched.services.fault.as_ref().filter(|_| !matches!(own.outcome, Outcome::Interrupted)) {
-        let (phase, after) = place(phases, watched);
+        // Its clients may have noticed, and have ended the phase, before its end was known.
+        let began = |index: usize| watched.tracker.phases[index].began.filter(|began| *began <= fault.at);
+        let last = (0..phases.len()).filter_map(|index| Some((began(index)?, index))).max();
+        let (phase, after) = match last {
+            Some((began, index)) => (Some(phases[index].name.clone()), fault.at.since(began)),
+            None => (None, fault.at.since(watched.released)),
+        };
         let evidence = fault.evidence.iter().chain(&finished.problems).cloned().collect();
         return Ending { outcome: fault.outcome, phase, after, evidence };
     }

@@ -48,6 +48,7 @@ mod run;
 mod runtimes;
 mod scripts;
 mod search;
+mod services;
 mod shells;
 mod starting;
 mod store_replicas;

@@ -1,0 +1,164 @@
+//! Tests services through the real binary: started in order, ready, measured apart from the load generator, ended in every
+//! case.
+
+use std::process::{Command, Stdio};
+
+use prony_model::metric::{Metric, MetricKey};
+use prony_model::outcome::Outcome;
+use prony_model::record::{MetricKeyText, TrialRecord};
+
+use crate::bench::{Bench, PRONY, alive, amount, eventually, phase, reading, version};
+
+/// A server that answers at once, works on after an answer to `/later`, and ends after `/end`.
+const SERVER: &str = r#"
+const http = require("http"), fs = require("fs");
+const [port, data, log, name, ...others] = process.argv.slice(2);
+let burn = (ms) => { const until = Date.now() + ms; while (Date.now() < until); };
+http.createServer((request, response) => {
+  if (request.url === "/end") process.exit(3);
+  if (request.url === "/burn") burn(20);
+  if (request.url === "/later") setTimeout(() => burn(400), 600);
+  if (request.url.startsWith("/write/")) fs.appendFileSync(data + "/written", request.url + "\n");
+  response.end("answer\n");
+}).listen(+port, "127.0.0.1", () => {
+  if (log) fs.appendFileSync(log, [name, process.pid, fs.readdirSync(data).length, ...others].join(" ") + "\n");
+  console.log("listening");
+});
+process.on("SIGTERM", () => { if (log) fs.appendFileSync(log, name + " ends\n"); process.exit(0); });
+"#;
+
+/// A folder with the server; `None` where there is no Node.js.
+fn bench() -> Option<Bench> {
+    version("node")?;
+    let bench = Bench::new();
+    bench.write("server/server.js", SERVER);
+    Some(bench)
+}
+
+/// A service that runs it.
+fn service(name: &str, words: &str, more: &str) -> String {
+    format!(
+        "[[service]]\nname = \"{name}\"\ndirectory = \"server\"\ncopy = \"none\"\n\
+         command = [\"node\", \"server.js\", \"{{port}}\", \"{{data}}\"{words}]\n{more}\n"
+    )
+}
+
+fn requests(name: &str, keys: &str) -> String {
+    format!("[[phase]]\nname = \"{name}\"\nhttp = {{ {keys} }}\n")
+}
+
+/// An amount of an instance.
+fn of(trial: &TrialRecord, name: &str, instance: &str, metric: Metric) -> f64 {
+    let readings = &phase(trial, name).readings;
+    let found = readings.get(instance).unwrap_or_else(|| panic!("{instance} of {:?}", readings.keys()));
+    let reading = &found[&MetricKeyText(MetricKey::amount(metric))];
+    *reading.measured().unwrap_or_else(|| panic!("{instance}.{metric:?}: {reading:?}"))
+}
+
+#[test]
+fn services_start_in_order_and_end_in_reverse() {
+    let Some(bench) = bench() else { return };
+    let log = bench.path("log").display().to_string();
+    let words = |name: &str, other: &str| format!(", \"{log}\", \"{name}\"{other}");
+    let setup = format!("setup = \"echo set up {{service.first.2.port}} >> {log}\"");
+    let first = service("first", &words("first{instance}", ""), &format!("count = 2\n{setup}"));
+    let second = service("second", &words("second", ", \"{service.first.2.port}\""), "after = [\"first\"]");
+    let trial = bench.trial(&format!("{second}{first}{}", requests("get", "service = \"second\", path = \"/\"")));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    let text = std::fs::read_to_string(bench.path("log")).unwrap();
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
+    let names: Vec<&str> = lines.iter().map(|line| line[0]).collect();
+    // The two instances of a service start together.
+    let mut started = names[..2].to_vec();
+    started.sort_unstable();
+    assert_eq!(started, ["first1", "first2"], "{text}");
+    assert_eq!(names[2..], ["set", "second", "second", "first2", "first1"], "{text}");
+    assert_eq!(lines[2][2], lines[3][3], "the port of the second instance: {text}");
+    assert!(lines[..2].iter().all(|line| line[2] == "0"), "data directories begin empty: {text}");
+}
+
+#[test]
+fn each_service_has_metrics_of_its_own_without_the_load_generator() {
+    let Some(bench) = bench() else { return };
+    let phases = [
+        requests("burn", "service = \"api\", path = \"/burn\", requests = 40"),
+        requests("write", "service = \"api\", path = \"/write/{i}\", requests = 100"),
+    ];
+    let limits = "limits = { memory = \"1 GB\" }";
+    let body = format!("{}{}{}", service("api", "", limits), service("idle", "", ""), phases.concat());
+    let trial = bench.trial(&body);
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    let cpu = |instance: &str| of(&trial, "burn", instance, Metric::Cpu) / 1e9;
+    // 40 requests keep a thread busy for 20 ms each, unless the machine takes the processor away.
+    assert!(cpu("api") > 0.2, "{}", cpu("api"));
+    assert!(cpu("idle") < 0.3 * cpu("api"), "{} {}", cpu("idle"), cpu("api"));
+    let sum = cpu("api") + cpu("idle");
+    assert!((cpu("") - sum).abs() < 0.01 * sum + 0.001, "the services together: {} {sum}", cpu(""));
+    assert!(of(&trial, "burn", "load", Metric::Cpu) > 0.0);
+    assert_eq!((amount(&trial, "burn", Metric::Operations), amount(&trial, "burn", Metric::Errors)), (40.0, 0.0));
+    assert!(amount(&trial, "burn", Metric::Rate) <= 50.0, "20 ms each, one after another");
+    let disk = reading(&trial, "write", MetricKey::amount(Metric::DiskLength)).unwrap();
+    let written = (0..100).map(|i| format!("/write/{i}\n").len()).sum::<usize>();
+    assert_eq!(disk as usize, written, "each number once, and the size of the services' data");
+    assert_eq!(trial.effective.as_ref().unwrap().services().len(), 2);
+}
+
+#[test]
+fn settling_waits_for_work_after_the_answer() {
+    let Some(bench) = bench() else { return };
+    let settle = "[[phase]]\nname = \"settle\"\nsettle = { quiet = \"1500 ms\", within = \"60 s\" }\n";
+    let phases = format!("{}{settle}", requests("ask", "service = \"api\", path = \"/later\""));
+    let trial = bench.trial(&format!("{}{phases}", service("api", "", "")));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    let settled = amount(&trial, "settle", Metric::SettleTime) / 1e9;
+    assert!(settled > 0.8, "600 ms of waiting and 400 ms of work follow the answer: {settled}");
+    assert!(amount(&trial, "settle", Metric::Cpu) / 1e9 > 0.1, "the work after the answer");
+}
+
+#[test]
+fn service_that_ends_is_the_outcome_with_its_last_lines() {
+    let Some(bench) = bench() else { return };
+    let phases =
+        [requests("get", "service = \"api\", path = \"/\""), requests("end", "service = \"api\", path = \"/end\"")];
+    let trial = bench.trial(&format!("{}{}", service("api", "", ""), phases.concat()));
+    assert_eq!(trial.ending.outcome, Outcome::Failed { code: Some(3) }, "{:?}", trial.ending);
+    assert_eq!(trial.ending.phase.as_deref(), Some("end"));
+    let evidence = &trial.ending.evidence;
+    assert_eq!(evidence[0], "service `api` ended before the trial did", "{evidence:?}");
+    assert!(evidence.iter().any(|text| text.contains("`listening`")), "{evidence:?}");
+}
+
+#[test]
+fn service_that_never_gets_ready_or_does_not_start_is_an_outcome() {
+    let Some(bench) = bench() else { return };
+    let phases = requests("get", "service = \"api\", path = \"/\"");
+    let never = service("api", "", "ready = { line = '^never$', within = \"1 s\" }");
+    let absent = service("api", "", "").replace("server.js", "nosuch.js");
+    for (service, said) in [(never, "was not ready within 1.000 s"), (absent, "Cannot find module")] {
+        let trial = bench.trial(&format!("{service}{phases}"));
+        assert!(matches!(trial.ending.outcome, Outcome::Failed { .. }), "{:?}", trial.ending);
+        assert!(trial.ending.evidence.iter().any(|text| text.contains(said)), "{:?}", trial.ending);
+        assert!(trial.phases.iter().all(|phase| phase.begin.is_none()));
+    }
+}
+
+#[test]
+fn no_service_outlives_a_killed_run() {
+    let Some(bench) = bench() else { return };
+    let log = bench.path("log").display().to_string();
+    let pause = "[[phase]]\nname = \"wait\"\npause = \"60 s\"\n[[phase]]\nname = \"get\"\n\
+                 http = { service = \"api\", path = \"/\" }\n";
+    bench.write("x.toml", format!("{}{pause}", service("api", &format!(", \"{log}\", \"api\""), "")));
+    let mut command = Command::new(PRONY);
+    command.args(["run", "x.toml", "--quiet"]).current_dir(bench.dir.path()).env("PRONY_RUNS", bench.path("runs"));
+    let mut prony = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let pid = || {
+        let text = std::fs::read_to_string(bench.path("log")).unwrap_or_default();
+        Some(text.lines().next()?.split(' ').nth(1)?.to_owned())
+    };
+    eventually("the service starts", || pid().is_some());
+    prony.kill().unwrap();
+    prony.wait().unwrap();
+    let pid = pid().unwrap();
+    eventually("the service ends with the run", || !alive(&pid));
+}
