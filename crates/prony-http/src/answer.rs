@@ -31,10 +31,52 @@ pub(crate) enum Malformed {
     Switching,
 }
 
+/// Bytes of a body that are stored.
+const MOST_EXTRACTED: usize = 16 << 20;
+/// Room for a body that is not given back after each answer.
+const ROOM: usize = 1 << 20;
+
+/// What of an answer is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) head: bool,
+    pub(crate) body: bool,
+}
+
+/// What was wanted of an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Extract {
+    /// The head, where it is wanted.
+    pub(crate) head: Vec<u8>,
+    /// The begin of the body, where it is wanted.
+    pub(crate) body: Vec<u8>,
+    /// Whether the body goes on behind it.
+    pub(crate) is_cut: bool,
+}
+
+impl Extract {
+    fn clear(&mut self) {
+        self.head.clear();
+        self.body.clear();
+        self.body.shrink_to(ROOM);
+        self.is_cut = false;
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        let room = MOST_EXTRACTED - self.body.len();
+        self.is_cut |= bytes.len() > room;
+        self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
 /// One answer while it is read.
 #[derive(Debug)]
 pub(crate) struct Answer {
     place: Place,
+    wanted: Wanted,
+    pub(crate) extract: Extract,
+    /// Bytes of the body so far.
+    body: u64,
     /// The begin of a head that came in several portions.
     head: Vec<u8>,
     status: u16,
@@ -61,14 +103,22 @@ struct Head {
 }
 
 impl Answer {
-    pub(crate) const fn new() -> Self {
-        Self { place: Place::Done, head: Vec::new(), status: 0, is_to_head: false, reusable: false }
+    pub(crate) fn new() -> Self {
+        let (place, wanted, extract, head) = (Place::Done, Wanted::default(), Extract::default(), Vec::new());
+        Self { place, wanted, extract, body: 0, head, status: 0, is_to_head: false, reusable: false }
     }
 
     /// Begins the next answer. Answers to HEAD have no body, whatever they say.
-    pub(crate) fn begin(&mut self, is_to_head: bool) {
+    pub(crate) fn begin(&mut self, is_to_head: bool, wanted: Wanted) {
         self.head.clear();
+        self.extract.clear();
+        (self.wanted, self.body) = (wanted, 0);
         (self.place, self.status, self.is_to_head, self.reusable) = (Place::Head, 0, is_to_head, false);
+    }
+
+    /// Bytes of the body so far.
+    pub(crate) fn length(&self) -> u64 {
+        self.body
     }
 
     pub(crate) fn status(&self) -> u16 {
@@ -89,16 +139,28 @@ impl Answer {
     /// # Errors
     /// Where they are no answer, and where they continue behind its end.
     pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<(), Malformed> {
+        let wants_body = self.wanted.body;
         while !bytes.is_empty() {
+            let Self { extract, body, .. } = self;
+            let mut data = |bytes: &[u8]| {
+                *body += bytes.len() as u64;
+                if wants_body {
+                    extract.add(bytes);
+                }
+            };
             let taken = match &mut self.place {
                 Place::Head => self.take_head(bytes)?,
                 Place::Length(left) => {
                     let some = (*left).min(bytes.len() as u64);
                     *left -= some;
+                    data(&bytes[..some as usize]);
                     some as usize
                 }
-                Place::Chunks(chunks) => chunks.take(bytes)?,
-                Place::UntilClose => bytes.len(),
+                Place::Chunks(chunks) => chunks.take(bytes, data)?,
+                Place::UntilClose => {
+                    data(bytes);
+                    bytes.len()
+                }
                 Place::Done => return Err(Malformed::AfterEnd),
             };
             bytes = &bytes[taken..];
@@ -142,6 +204,11 @@ impl Answer {
         };
         if head.length > LONGEST_HEAD {
             return Err(Malformed::LongHead);
+        }
+        if self.wanted.head {
+            let whole = if before == 0 { bytes } else { &self.head };
+            self.extract.head.clear();
+            self.extract.head.extend_from_slice(&whole[..head.length]);
         }
         self.head.clear();
         match head.status {
@@ -239,7 +306,7 @@ mod tests {
     /// What an answer in these portions is, the connection closed behind it.
     fn read<'a>(portions: impl IntoIterator<Item = &'a [u8]>, is_to_head: bool) -> End {
         let mut answer = Answer::new();
-        answer.begin(is_to_head);
+        answer.begin(is_to_head, Wanted { head: true, body: true });
         for portion in portions {
             if answer.take(portion).is_err() {
                 return End::Malformed;
@@ -271,6 +338,42 @@ mod tests {
             assert_eq!(whole(text), expected, "{text:?}");
         }
         assert_eq!(read([b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n".as_slice()], true), End::Whole(200, true));
+    }
+
+    #[test]
+    fn what_is_wanted_is_the_last_head_and_the_data_of_the_body() {
+        let hint = "HTTP/1.1 103 Hints\r\nLink: x\r\n\r\n";
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let text = format!("{hint}{head}4;a=b\r\nabcd\r\n3\r\nefg\r\n0\r\nX: 1\r\n\r\n");
+        for size in 1..text.len() {
+            let mut answer = Answer::new();
+            for wanted in [Wanted { head: true, body: true }, Wanted::default()] {
+                answer.begin(false, wanted);
+                text.as_bytes().chunks(size).for_each(|portion| answer.take(portion).unwrap());
+                let expected = if wanted.body {
+                    (head.as_bytes(), b"abcdefg".as_slice())
+                } else {
+                    (b"".as_slice(), b"".as_slice())
+                };
+                assert_eq!((answer.extract.head.as_slice(), answer.extract.body.as_slice()), expected);
+                assert_eq!((answer.length(), answer.is_done(), answer.extract.is_cut), (7, true, false));
+            }
+        }
+    }
+
+    #[test]
+    fn long_body_is_stored_up_to_a_bound() {
+        let mut answer = Answer::new();
+        answer.begin(false, Wanted { head: false, body: true });
+        answer.take(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        let portion = vec![b'x'; 1 << 20];
+        (0..17).for_each(|_| answer.take(&portion).unwrap());
+        assert_eq!(
+            (answer.extract.body.len(), answer.extract.is_cut, answer.length()),
+            (MOST_EXTRACTED, true, 17 << 20)
+        );
+        answer.begin(false, Wanted::default());
+        assert!(answer.extract.body.capacity() <= ROOM && !answer.extract.is_cut);
     }
 
     #[test]

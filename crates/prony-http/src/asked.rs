@@ -34,6 +34,21 @@ pub enum Trust {
     Anything,
 }
 
+/// A body as somebody asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AskedBody {
+    /// These bytes; `{i}` in them is the number of the request.
+    Bytes(Vec<u8>),
+    /// The content of this file, with the same in it. It is read while it is sent, unless it is small.
+    File(PathBuf),
+}
+
+impl From<Vec<u8>> for AskedBody {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
 /// A load as somebody asks for it.
 #[derive(Clone, Debug)]
 pub struct Asked {
@@ -43,8 +58,8 @@ pub struct Asked {
     pub method: Option<String>,
     /// Header fields: `Name: value`.
     pub headers: Vec<String>,
-    /// The body; `{i}` in it is the number of the request.
-    pub body: Option<Vec<u8>>,
+    /// The body.
+    pub body: Option<AskedBody>,
     /// Connections at most.
     pub connections: u32,
     /// Threads, each with an event loop.
@@ -61,7 +76,7 @@ pub struct Asked {
     pub expect: Vec<u16>,
     /// Which certificates are accepted.
     pub trust: Trust,
-    /// Seed of random arrivals.
+    /// Seed of random arrivals and orders.
     pub seed: u64,
     /// Whether the server may be on another machine.
     pub other_machines: bool,

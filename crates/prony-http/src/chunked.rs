@@ -44,13 +44,14 @@ impl Chunked {
         self.place == Place::Done
     }
 
-    /// Takes bytes up to the end of the body; how many.
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<usize, NotChunked> {
+    /// Takes bytes up to the end of the body, and gives those that are data; how many were taken.
+    pub(crate) fn take(&mut self, bytes: &[u8], mut data: impl FnMut(&[u8])) -> Result<usize, NotChunked> {
         let mut at = 0;
         while at < bytes.len() && !self.is_done() {
             if self.place == Place::Data {
                 let some = self.left.min((bytes.len() - at) as u64);
                 self.left -= some;
+                data(&bytes[at..at + some as usize]);
                 at += some as usize;
                 if self.left == 0 {
                     self.place = Place::AfterData;
@@ -96,7 +97,7 @@ mod tests {
 
     fn taken(text: &str) -> Result<(usize, bool), NotChunked> {
         let mut chunked = Chunked::new();
-        let taken = chunked.take(text.as_bytes())?;
+        let taken = chunked.take(text.as_bytes(), |_| {})?;
         Ok((taken, chunked.is_done()))
     }
 

@@ -8,16 +8,22 @@ use std::os::fd::BorrowedFd;
 use prony_model::units::Nanos;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use crate::answer::{Answer, Malformed};
+use crate::answer::{Answer, Malformed, Wanted};
 use crate::clock::monotonic;
+use crate::outgoing::Outgoing;
 use crate::pace::Request;
-use crate::request::Template;
 use crate::socket::{Broken, NotBegun, Received, Socket};
+use crate::source::Source;
 use crate::tally::Failure;
 use crate::tls::Tls;
 
-/// Portions of an answer that are read before the events of other connections are handled.
+/// Portions of a request that are sent, or of an answer that are read, before the events of other connections are handled.
 const MOST_PORTIONS: usize = 16;
+
+/// A connection whose last request ended so recently is not read again before the next one.
+const FRESH: Nanos = Nanos::from_micros(10);
+/// Why a request fails before which its connection had bytes.
+const BEFORE_REQUEST: &str = "bytes that answer no request came before this one was sent";
 
 /// The server has closed its side, or the whole connection is broken.
 const HUNG_UP: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
@@ -27,7 +33,11 @@ const TO_RECEIVE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
 /// What all connections of a thread share.
 #[derive(Clone, Copy)]
 pub(crate) struct Wire<'a> {
-    pub(crate) template: &'a Template,
+    /// The request where all are the same.
+    pub(crate) same: Option<&'a [u8]>,
+    pub(crate) is_head: bool,
+    /// What of answers is wanted.
+    pub(crate) wanted: Wanted,
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<&'a Tls>,
     pub(crate) epoll: BorrowedFd<'a>,
@@ -68,31 +78,31 @@ pub(crate) struct Connection {
     /// Whether the socket is asked whether it can take bytes.
     waits_to_send: bool,
     pub(crate) request: Request,
-    /// The bytes of the request, where requests differ.
-    own: Vec<u8>,
-    /// How many bytes of the request were taken by the socket.
-    pub(crate) sent: usize,
+    pub(crate) outgoing: Outgoing,
     /// Why not all bytes of the request could be sent: the answer may be there already.
     broken: Option<String>,
-    answer: Answer,
+    pub(crate) answer: Answer,
     malformed: Option<Malformed>,
     pub(crate) received: u64,
     pub(crate) first_byte: Option<Nanos>,
     opening_since: Nanos,
     /// How long it took to open the connection for this request, handshake included.
     pub(crate) opened_in: Option<Nanos>,
+    /// When the last request ended.
+    idle_since: Nanos,
+    /// Bytes came that answer no request.
+    unasked: bool,
 }
 
 impl Connection {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             state: State::Idle,
             socket: None,
             generation: 0,
             waits_to_send: false,
             request: Request { number: 0, intended: Nanos::ZERO, started: Nanos::ZERO, measured: false },
-            own: Vec::new(),
-            sent: 0,
+            outgoing: Outgoing::default(),
             broken: None,
             answer: Answer::new(),
             malformed: None,
@@ -100,6 +110,8 @@ impl Connection {
             first_byte: None,
             opening_since: Nanos::ZERO,
             opened_in: None,
+            idle_since: Nanos::ZERO,
+            unasked: false,
         }
     }
 
@@ -111,13 +123,29 @@ impl Connection {
         self.state != State::Idle
     }
 
-    /// Begins a request. `slot` is the connection's number in its thread.
-    pub(crate) fn begin(&mut self, wire: Wire<'_>, slot: u32, request: Request) -> Option<End> {
+    /// Begins the next request of `source`. `slot` is the connection's number in its thread.
+    pub(crate) fn begin(
+        &mut self,
+        wire: Wire<'_>,
+        slot: u32,
+        (request, source): (Request, &mut Source<'_>),
+        buffer: &mut [u8],
+    ) -> Option<End> {
         self.request = request;
-        (self.sent, self.received, self.first_byte, self.opened_in) = (0, 0, None, None);
+        (self.received, self.first_byte, self.opened_in) = (0, None, None);
         (self.broken, self.malformed) = (None, None);
-        self.answer.begin(wire.template.is_head());
-        wire.template.write(request.number, &mut self.own);
+        source.take(&mut self.outgoing);
+        self.answer.begin(wire.is_head, wire.wanted);
+        if let Some(fault) = self.outgoing.fault.take() {
+            return Some(End::Failed(Failure::NotMade, fault));
+        }
+        // Bytes that came before the request are no answer to it. Right after an answer there was nothing more to read.
+        if request.started.since(self.idle_since) > FRESH {
+            self.while_idle(buffer);
+        }
+        if std::mem::take(&mut self.unasked) {
+            return Some(End::Failed(Failure::Malformed, BEFORE_REQUEST.to_owned()));
+        }
         if self.socket.is_some() {
             self.state = State::Exchange;
             self.send(wire, slot)
@@ -127,8 +155,10 @@ impl Connection {
     }
 
     /// The request has ended; the connection stays open if it can be used again and `keep` is true.
-    pub(crate) fn finish(&mut self, keep: bool) {
+    pub(crate) fn finish(&mut self, keep: bool, now: Nanos) {
         self.state = State::Idle;
+        self.idle_since = now;
+        self.outgoing.reading = None;
         let is_whole = self.answer.is_done() && self.malformed.is_none() && self.broken.is_none();
         if !(keep && is_whole && self.answer.is_reusable() && self.is_sent()) {
             self.close();
@@ -192,11 +222,18 @@ impl Connection {
     /// Between two requests a server may close the connection, or send bytes that answer no request: then the connection is
     /// not used again. Tickets of TLS sessions are no such bytes.
     fn while_idle(&mut self, buffer: &mut [u8]) {
-        let mut unasked = false;
-        let received = self.socket.as_mut().map(|socket| socket.receive(buffer, |_| unasked = true));
-        if unasked || !matches!(received, Some(Ok(Received::All | Received::More))) {
+        let Self { socket, unasked, .. } = self;
+        let Some(socket) = socket else { return };
+        let received = socket.receive(buffer, |_| *unasked = true);
+        if self.unasked || !matches!(received, Ok(Received::All | Received::More)) {
             self.close();
         }
+    }
+
+    /// Whether bytes came after the last answer that answer no request. No request follows.
+    pub(crate) fn had_unasked(&mut self, buffer: &mut [u8]) -> bool {
+        self.while_idle(buffer);
+        self.unasked
     }
 
     fn opening(&mut self, wire: Wire<'_>, slot: u32, connected: bool) -> Option<End> {
@@ -222,14 +259,24 @@ impl Connection {
 
     /// Sends as much of the request as the socket takes.
     fn send(&mut self, wire: Wire<'_>, slot: u32) -> Option<End> {
-        let bytes = wire.template.bytes(&self.own);
         let socket = self.socket.as_mut()?;
-        while self.sent < bytes.len() && self.broken.is_none() {
-            match socket.send(&bytes[self.sent..]) {
+        for _ in 0..MOST_PORTIONS {
+            let bytes = self.outgoing.unsent(wire.same);
+            if bytes.is_empty() {
+                match self.outgoing.refill() {
+                    Ok(true) => continue,
+                    Ok(false) => break,
+                    Err(error) => return Some(End::Failed(Failure::NotMade, error.to_string())),
+                }
+            }
+            match socket.send(bytes) {
                 Ok(0) => break,
-                Ok(count) => self.sent += count,
-                Err(Broken::Io(error)) => self.broken = Some(error.kind().to_string()),
+                Ok(count) => self.outgoing.advance(count),
                 Err(Broken::Tls(error)) => return Some(End::Failed(Failure::Tls, error.to_string())),
+                Err(Broken::Io(error)) => {
+                    self.broken = Some(error.kind().to_string());
+                    break;
+                }
             }
         }
         // A server that refuses a request may answer and close before it has read all of it: the answer counts.
@@ -243,7 +290,7 @@ impl Connection {
     #[inline]
     fn ask_to_send(&mut self, wire: Wire<'_>, slot: u32) -> Option<End> {
         let socket = self.socket.as_ref()?;
-        let unsent = self.state == State::Exchange && self.sent < wire.template.bytes(&self.own).len();
+        let unsent = self.state == State::Exchange && !self.outgoing.is_sent(wire.same);
         let waits = (unsent || socket.has_unsent()) && self.broken.is_none();
         if waits == self.waits_to_send {
             return None;

@@ -3,8 +3,13 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 
+use prony_model::units::Nanos;
+
 use crate::error::Error;
 use crate::load::Load;
+
+/// How long an address is tried, before the load.
+const PATIENCE: Nanos = Nanos::from_secs(10);
 
 /// The address of a load's server, to which a connection was made once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +34,7 @@ impl Destination {
         }
         let mut refused = None;
         for address in addresses {
-            match TcpStream::connect_timeout(&address, load.timeout().to_duration()) {
+            match TcpStream::connect_timeout(&address, load.timeout().min(PATIENCE).to_duration()) {
                 Ok(_) => return Ok(Self(address)),
                 Err(source) => refused = refused.or(Some(Error::Connect { host: host(), address, source })),
             }

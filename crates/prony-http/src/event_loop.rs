@@ -9,11 +9,13 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
 
 use prony_model::units::Nanos;
+use prony_workload::Share;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use crate::capture::find_all;
 use crate::clock::{monotonic, processor_wait, thread_cpu};
 use crate::connection::{Connection, End, Wire};
 use crate::control::{Control, Counts, Progress};
@@ -22,6 +24,8 @@ use crate::error::Error;
 use crate::load::Load;
 use crate::pace::{Pace, Request};
 use crate::ran::Usage;
+use crate::saved::Found;
+use crate::source::Source;
 use crate::tally::{Exchange, Failure, Tally};
 use crate::tls::Tls;
 
@@ -49,6 +53,8 @@ pub(crate) struct Job<'a> {
 /// The account of a thread.
 pub(crate) struct Done {
     pub(crate) tally: Tally,
+    /// The values that its answers gave.
+    pub(crate) found: Found,
     pub(crate) usage: Usage,
     /// When the load was ended from outside.
     pub(crate) stopped: Option<Nanos>,
@@ -85,7 +91,9 @@ pub(crate) struct EventLoop<'a> {
     /// Connections without a request; the one that had one last is used first.
     free: Vec<u32>,
     pace: Pace,
+    source: Source<'a>,
     tally: Tally,
+    found: Found,
     buffer: Vec<u8>,
     progress: Progress,
     next_scan: Nanos,
@@ -95,6 +103,7 @@ pub(crate) struct EventLoop<'a> {
 impl<'a> EventLoop<'a> {
     /// A loop of `job` over the requests of `pace`.
     pub(crate) fn new(job: Job<'a>, pace: Pace) -> Result<Self, Error> {
+        let share = Share { index: job.index, of: job.load.asked().threads };
         let epoll = epoll::create(CreateFlags::CLOEXEC)
             .map_err(|errno| Error::Setup { doing: "create an epoll instance", source: errno.into() })?;
         // Otherwise the kernel wakes a thread up to 50 us late, to combine timers. A kernel that refuses costs precision
@@ -105,8 +114,10 @@ impl<'a> EventLoop<'a> {
             epoll,
             connections: (0..job.connections).map(|_| Connection::new()).collect(),
             free: (0..job.connections).rev().collect(),
+            source: Source::new(job.load.content(), share),
+            tally: Tally::new(&job.load.shape(), pace.warm_up_end()),
+            found: Found::default(),
             pace,
-            tally: Tally::new(job.load.is_open()),
             buffer: vec![0; BUFFER],
             progress: Progress::default(),
             next_scan: Nanos::ZERO,
@@ -135,12 +146,16 @@ impl<'a> EventLoop<'a> {
             if !more && self.progress.running == 0 {
                 break;
             }
-            self.wait(now, &mut events)?;
+            // Before it is due, as far as there is time.
+            let made = more && self.source.prepare(self.pace.number());
+            self.wait(if made { monotonic() } else { now }, &mut events)?;
             for event in events.drain(..) {
                 self.proceed(event);
             }
         }
-        Ok(Done { tally: self.tally, usage: usage.unwrap_or_default(), stopped: self.stopped })
+        let unasked = self.connections.iter_mut().map(|connection| connection.had_unasked(&mut self.buffer));
+        self.tally.surplus += unasked.filter(|unasked| *unasked).count() as u64;
+        Ok(Done { tally: self.tally, found: self.found, usage: usage.unwrap_or_default(), stopped: self.stopped })
     }
 
     /// Ends the load where it was asked for.
@@ -157,14 +172,20 @@ impl<'a> EventLoop<'a> {
         // A server that refuses connections at once frees them at once, so that this could go on without end.
         for _ in 0..self.connections.len() {
             self.give_up(now);
+            if self.pace.next(now).is_none_or(|next| next > now) {
+                return;
+            }
             let Some(slot) = self.free.pop() else { return };
+            // In a closed loop the request starts when it was made; in an open one that is late, which counts.
+            let now = if self.source.prepare(self.pace.number()) { monotonic() } else { now };
             let Some(request) = self.pace.take(now) else {
                 self.free.push(slot);
                 return;
             };
             self.progress.running += 1;
             let wire = wire(&self.job, &self.epoll);
-            let ended = self.connections[slot as usize].begin(wire, slot, request);
+            let connection = &mut self.connections[slot as usize];
+            let ended = connection.begin(wire, slot, (request, &mut self.source), &mut self.buffer);
             self.account(slot, ended);
         }
     }
@@ -178,6 +199,7 @@ impl<'a> EventLoop<'a> {
                 return;
             }
             let Some(request) = self.pace.take(now) else { return };
+            self.source.skip();
             self.tally.not_started(&request);
             self.tally.ended(&request, now);
             self.progress.failed += 1;
@@ -259,20 +281,51 @@ impl<'a> EventLoop<'a> {
         let connection = &mut self.connections[slot as usize];
         let request = connection.request;
         let exchange = Exchange {
-            sent: connection.sent,
+            about: connection.outgoing.about,
+            sent: connection.outgoing.sent(),
             received: connection.received,
+            bodies: connection.outgoing.sent_of_body() + connection.answer.length(),
             first_byte: connection.first_byte,
             opened_in: connection.opened_in,
         };
         let now = monotonic();
-        connection.finish(matches!(ended, End::Answered(_)));
+        connection.finish(matches!(ended, End::Answered(_)), now);
         if self.deadline(request.intended) <= now {
             ended = self.late(request.intended, now);
+        }
+        if let End::Answered(status) = ended
+            && let Some(fault) = self.save(slot, status, now)
+        {
+            self.tally.answered_in_vain(&request, status);
+            ended = End::Failed(Failure::NotSaved, fault);
         }
         self.record(&request, &exchange, ended, now);
         self.progress.running -= 1;
         self.free.push(slot);
         Some(now)
+    }
+
+    /// Saves what later requests use of an expected answer, or says why that cannot be.
+    #[inline]
+    fn save(&mut self, slot: u32, status: u16, now: Nanos) -> Option<String> {
+        let captures = self.job.load.captures();
+        if captures.is_empty() || !self.job.load.expects(status) {
+            return None;
+        }
+        let Connection { request, outgoing, answer, .. } = &self.connections[slot as usize];
+        match find_all(captures, &answer.extract) {
+            Ok(values) if !self.found.has_room(&values, self.job.load.asked().threads) => {
+                Some("the values of earlier answers take all of 1 GiB".to_owned())
+            }
+            Ok(values) => {
+                let numbers = (request.number, outgoing.about.number);
+                for (capture, value) in captures.iter().zip(values) {
+                    self.found.add(&capture.name, capture.each, numbers, now, value);
+                }
+                None
+            }
+            Err(fault) => Some(fault),
+        }
     }
 
     fn record(&mut self, request: &Request, exchange: &Exchange, ended: End, now: Nanos) {
@@ -305,7 +358,16 @@ impl<'a> EventLoop<'a> {
 }
 
 fn wire<'a>(job: &Job<'a>, epoll: &'a OwnedFd) -> Wire<'a> {
-    Wire { template: job.load.template(), address: job.destination.address(), tls: job.tls, epoll: epoll.as_fd() }
+    let load = job.load;
+    let template = &load.content().template;
+    Wire {
+        same: template.same(),
+        is_head: template.is_head(),
+        wanted: load.wanted(),
+        address: job.destination.address(),
+        tls: job.tls,
+        epoll: epoll.as_fd(),
+    }
 }
 
 fn timespec(time: Nanos) -> Timespec {

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use prony_model::error::chain;
+use prony_model::http::HttpSpec;
 use prony_model::latency::LatencyError;
 use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION};
@@ -22,6 +23,7 @@ use crate::error::{Error, Fault};
 use crate::load::Load;
 use crate::ran::Ran;
 use crate::run::Start;
+use crate::saved::Saved;
 use crate::{of_trial, phase_report};
 
 /// How often the progress is updated, which another thread reports.
@@ -85,7 +87,7 @@ impl HostError {
 /// # Errors
 /// Whatever ends the trial before its plan; the caller reports it to the runner ([`HostError::to_message`]).
 pub fn host(link: &mut dyn Link, trial: Trial<'_>, progress: &Progress) -> Result<(), HostError> {
-    let mut host = Host { link, trial, progress };
+    let mut host = Host { link, trial, progress, saved: Saved::new() };
     host.run().map_err(|cause| HostError { phase: progress.phase(), cause })
 }
 
@@ -93,6 +95,8 @@ struct Host<'h> {
     link: &'h mut dyn Link,
     trial: Trial<'h>,
     progress: &'h Progress,
+    /// The values of answers so far.
+    saved: Saved,
 }
 
 impl<'h> Host<'h> {
@@ -123,7 +127,7 @@ impl<'h> Host<'h> {
     fn phase(&mut self, index: usize) -> Result<PhaseReport, Stop> {
         let phase: &'h PhaseSpec = &self.trial.spec.phases[index];
         match &phase.action {
-            Action::Http(_) => self.load(index, phase),
+            Action::Http(spec) => self.load(index, phase, spec),
             Action::Pause(time) => {
                 let began = monotonic();
                 self.began(index, began)?;
@@ -137,11 +141,13 @@ impl<'h> Host<'h> {
         }
     }
 
-    fn load(&mut self, index: usize, phase: &PhaseSpec) -> Result<PhaseReport, Stop> {
-        let load = of_trial::load(self.trial, phase).map_err(Stop::Faults)?;
+    fn load(&mut self, index: usize, phase: &PhaseSpec, spec: &HttpSpec) -> Result<PhaseReport, Stop> {
+        let load = of_trial::load(self.trial, phase, spec, &self.saved).map_err(Stop::Faults)?;
         let start = Start::new(&load, Destination::find(&load)?)?;
         let ran = self.observed(index, &load, &start)?;
-        Ok(phase_report::of(&load, ran)?)
+        let report = phase_report::of(&load, &ran)?;
+        ran.found.replace(load.captures().iter().map(|capture| capture.name.as_str()), &mut self.saved);
+        Ok(report)
     }
 
     /// Runs a load on threads of its own, while this one announces its begin and notes its progress.

@@ -5,24 +5,31 @@
 //! returns a [`Report`]. [`Control`] shows the progress of a load that runs, and ends it.
 //!
 //! Each thread has one event loop (`event_loop.rs`) over connections of its own (`connection.rs`). `pace.rs` says when a
-//! request is due, `answer.rs` where an answer ends, `tally.rs` what each request ended in. Nothing here prints, and
-//! nothing knows a terminal.
+//! request is due, `source.rs` makes it from what the load contains (`content.rs`), `answer.rs` finds where an answer ends,
+//! `tally.rs` counts what each request ended in. Nothing here prints, and nothing knows a terminal.
+//!
+//! [`host`] runs the phases of requests of a trial in the same way, on command of its runner. Answers give values that
+//! later phases use (`capture.rs`, `saved.rs`).
 //!
 //! Every request ends in exactly one of: an expected status, or one of the kinds of [`Failure`]. There are no retries and
 //! no redirects are followed.
 
 mod answer;
 mod asked;
+mod capture;
 mod chunked;
 mod clock;
 mod connection;
+mod content;
 mod control;
 mod destination;
 mod error;
 mod event_loop;
+mod file_body;
 mod host;
 mod load;
 mod of_trial;
+mod outgoing;
 mod pace;
 mod phase_report;
 mod ran;
@@ -30,12 +37,16 @@ mod remark;
 mod report;
 mod request;
 mod run;
+mod saved;
 mod socket;
+mod source;
 mod tally;
 mod target;
+mod text;
 mod tls;
+mod variety;
 
-pub use asked::{Asked, Bound, Loop, Trust};
+pub use asked::{Asked, AskedBody, Bound, Loop, Trust};
 pub use control::{Control, Progress};
 pub use destination::Destination;
 pub use error::{Error, Fault};

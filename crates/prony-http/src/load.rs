@@ -1,18 +1,31 @@
 //! What a load is to do, checked.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use prony_model::units::Nanos;
 
-use crate::asked::{Asked, Bound, Loop};
+use crate::answer::Wanted;
+use crate::asked::{Asked, AskedBody, Bound, Loop};
+use crate::capture::Capture;
+use crate::content::{Content, Over};
 use crate::error::Fault;
-use crate::request::Template;
+use crate::file_body::{FileBody, SMALL};
+use crate::request::{Body, Parts, Template, field};
+use crate::tally::Shape;
 use crate::target::Target;
+use crate::text::Text;
 
 /// A load that can be run.
 #[derive(Clone, Debug)]
 pub struct Load {
     asked: Asked,
     target: Target,
-    template: Template,
+    content: Content,
+    captures: Vec<Capture>,
+    wanted: Wanted,
+    /// Interval of the throughput series, where there is one.
+    throughput: Option<Nanos>,
     /// By status, whether an answer is no error.
     expected: Vec<bool>,
 }
@@ -31,22 +44,44 @@ impl Load {
     /// # Errors
     /// All faults.
     pub fn check(asked: Asked) -> Result<Self, Vec<Fault>> {
-        let mut faults = numbers(&asked);
+        let mut faults = Vec::new();
         let target = Target::parse(&asked.url).map_err(|fault| faults.push(fault)).ok();
-        let template = target.as_ref().and_then(|target| {
-            let template = Template::new(target, &asked);
-            template.map_err(|fault| faults.extend(fault)).ok()
+        let content = target.as_ref().and_then(|target| {
+            let parts = Parts::of(&asked, target, &mut faults);
+            let template = Template::new(&target.authority, parts);
+            template.map(Content::numbered).map_err(|found| faults.extend(found)).ok()
         });
-        match (target, template) {
-            (Some(target), Some(template)) if faults.is_empty() => {
+        Self::new(asked, target, content, faults)
+    }
+
+    /// Checks the numbers of a load whose other parts were checked.
+    pub(crate) fn new(
+        asked: Asked,
+        target: Option<Target>,
+        content: Option<Content>,
+        mut faults: Vec<Fault>,
+    ) -> Result<Self, Vec<Fault>> {
+        faults.extend(numbers(&asked));
+        match (target, content) {
+            (Some(target), Some(content)) if faults.is_empty() => {
                 let expected = (0..STATUSES as u16).map(|status| match asked.expect.as_slice() {
                     [] => (200..400).contains(&status),
                     expect => expect.contains(&status),
                 });
-                Ok(Self { expected: expected.collect(), asked, target, template })
+                let (captures, wanted) = (Vec::new(), Wanted::default());
+                Ok(Self { expected: expected.collect(), asked, target, content, captures, wanted, throughput: None })
             }
             _ => Err(faults),
         }
+    }
+
+    /// The same, which saves values of answers and records its throughput over time.
+    pub(crate) fn of_trial(self, captures: Vec<Capture>, throughput: Nanos) -> Self {
+        let wanted = Wanted {
+            head: captures.iter().any(Capture::is_in_head),
+            body: captures.iter().any(|capture| !capture.is_in_head()),
+        };
+        Self { captures, wanted, throughput: Some(throughput), ..self }
     }
 
     /// The URL.
@@ -56,7 +91,7 @@ impl Load {
 
     /// The method.
     pub fn method(&self) -> &str {
-        self.template.method()
+        self.content.template.method()
     }
 
     /// The load as it was asked for.
@@ -68,8 +103,28 @@ impl Load {
         &self.target
     }
 
-    pub(crate) fn template(&self) -> &Template {
-        &self.template
+    pub(crate) fn content(&self) -> &Content {
+        &self.content
+    }
+
+    pub(crate) fn captures(&self) -> &[Capture] {
+        &self.captures
+    }
+
+    pub(crate) fn wanted(&self) -> Wanted {
+        self.wanted
+    }
+
+    /// What is counted of its requests.
+    pub(crate) fn shape(&self) -> Shape {
+        let Content { template, over, .. } = &self.content;
+        Shape {
+            is_open: self.is_open(),
+            throughput: self.throughput,
+            paths: template.paths(),
+            bodies: template.bodies(),
+            has_places: !matches!(over, Over::Requests),
+        }
     }
 
     pub(crate) fn timeout(&self) -> Nanos {
@@ -88,6 +143,37 @@ impl Load {
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.asked.pace, Loop::Open(_))
     }
+}
+
+impl Parts {
+    /// The parts of what somebody asks for, as far as they have no faults.
+    fn of(asked: &Asked, target: &Target, faults: &mut Vec<Fault>) -> Self {
+        let mut sound = |text| field(text).map_err(|fault| faults.push(fault)).ok();
+        let fields = asked.headers.iter().filter_map(|text| sound(text)).collect();
+        let body = match &asked.body {
+            None => Body::None,
+            Some(AskedBody::Bytes(bytes)) => Body::Text(Text::numbered(bytes)),
+            Some(AskedBody::File(path)) => {
+                let fill = vec![(b"{i}".to_vec(), Text::numbered(b"{i}"))];
+                of_file(path, fill).map_or_else(|fault| (faults.push(fault), Body::None).1, |(body, _)| body)
+            }
+        };
+        Self { method: asked.method.clone(), path: Text::numbered(target.path.as_bytes()), fields, body }
+    }
+}
+
+/// A file as a body with these texts replaced, and those texts that it does not contain. A small file is read now, so that no
+/// request waits for it.
+pub(crate) fn of_file(path: &Path, fills: Vec<(Vec<u8>, Text)>) -> Result<(Body, Vec<Vec<u8>>), Fault> {
+    let unread = |error: std::io::Error| {
+        Fault::new(format!("cannot read `{}`: {error}", path.display()), "check the path of the file")
+    };
+    let file = FileBody::scan(path, fills).map_err(unread)?;
+    let absent = file.absent().map(<[u8]>::to_vec).collect();
+    if file.size() > SMALL {
+        return Ok((Body::File(Arc::new(file)), absent));
+    }
+    Ok((Body::Text(file.to_text().map_err(unread)?), absent))
 }
 
 /// Faults in numbers.

@@ -1,42 +1,272 @@
 //! The load of a trial's phase, from its specification.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
 use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, Template};
-use prony_model::spec::{Action, PhaseSpec};
-use prony_workload::phase_seed;
+use prony_model::spec::{CollectionSpec, PhaseSpec};
+use prony_model::units::Nanos;
+use prony_workload::{Records, phase_seed};
 
 use crate::asked::{Asked, Bound, Loop};
+use crate::capture::Capture;
+use crate::content::{Content, Needs, Over};
 use crate::error::Fault;
 use crate::host::Trial;
-use crate::load::Load;
+use crate::load::{Load, of_file};
+use crate::request::{self, Body, Parts};
+use crate::saved::{List, Saved};
+use crate::target::Target;
+use crate::text::{Piece, Text};
 
 /// The load of a phase.
 ///
 /// # Errors
-/// All faults.
-pub(crate) fn load(trial: Trial<'_>, phase: &PhaseSpec) -> Result<Load, Vec<Fault>> {
-    let Action::Http(spec) = &phase.action else {
-        return Err(vec![Fault::new(format!("phase `{}` has no requests", phase.name), "")]);
-    };
-    Load::check(asked(spec, phase_seed(trial.seed, &phase.name)).map_err(|fault| vec![fault])?)
+/// All faults; a saved value that does not exist is one.
+pub(crate) fn load(trial: Trial<'_>, phase: &PhaseSpec, spec: &HttpSpec, saved: &Saved) -> Result<Load, Vec<Fault>> {
+    let in_phase = |fault: Fault| Fault { message: format!("phase `{}`: {}", phase.name, fault.message), ..fault };
+    let data = trial.spec.data.iter().find(|collection| collection.name == spec.collection);
+    let draft = Draft { spec, saved, data, lists: Vec::new(), names: BTreeMap::new(), faults: Vec::new() };
+    let load = draft.load(trial.seed, phase_seed(trial.seed, &phase.name), trial.throughput);
+    load.map_err(|faults| faults.into_iter().map(in_phase).collect())
 }
 
-fn asked(spec: &HttpSpec, seed: u64) -> Result<Asked, Fault> {
-    let fields = spec.headers.iter().map(|(name, value)| Ok(format!("{name}: {}", text(value)?)));
-    let body = match &spec.body {
-        None => None,
-        Some(BodySpec::Text(template)) => Some(text(template)?.into_bytes()),
-        Some(_) => return Err(Fault::new("bodies of documents and files are not supported", "")),
+/// A load that is put together.
+struct Draft<'d> {
+    spec: &'d HttpSpec,
+    saved: &'d Saved,
+    data: Option<&'d CollectionSpec>,
+    /// The lists that it uses, and the place of each name.
+    lists: Vec<Arc<List>>,
+    names: BTreeMap<&'d str, usize>,
+    faults: Vec<Fault>,
+}
+
+impl<'d> Draft<'d> {
+    fn load(mut self, data_seed: u64, seed: u64, throughput: Nanos) -> Result<Load, Vec<Fault>> {
+        let spec = self.spec;
+        let target = Target::parse(&spec.server).map_err(|fault| self.faults.push(fault)).ok();
+        let path = self.text(&spec.path);
+        self.check_path(&path);
+        let fields: Vec<(String, Text)> =
+            spec.headers.iter().map(|(name, value)| (name.clone(), self.text(value))).collect();
+        let body = self.body();
+        let captures = spec
+            .save
+            .iter()
+            .filter_map(|(name, save)| Capture::new(name, save).map_err(|fault| self.faults.push(fault)).ok());
+        let captures: Vec<Capture> = captures.collect();
+        if let Some(target) = &target {
+            self.make_paths(target, &path);
+        }
+        self.check_values(&fields);
+        let (needs, works_on_numbers) = needs(&path, &fields, &body);
+        let over = self.over(&needs, works_on_numbers);
+        let records = self.records(&over, &needs, data_seed);
+        let parts = Parts { method: Some(spec.method.clone()), path, fields, body };
+        let template = target.as_ref().and_then(|target| {
+            request::Template::new(&target.authority, parts).map_err(|found| self.faults.extend(found)).ok()
+        });
+        let Self { lists, mut faults, .. } = self;
+        let content =
+            template.map(|template| Content { template, records, lists, over, order: spec.order, seed, needs });
+        let bound = content.as_ref().map_or(Ok(Bound::Requests(1)), |content| bound(spec, self.data, content));
+        let bound = bound.unwrap_or_else(|fault| {
+            faults.push(fault);
+            Bound::Requests(1)
+        });
+        let load = Load::new(asked(spec, bound, seed), target, content, faults)?;
+        Ok(load.of_trial(captures, throughput))
+    }
+
+    /// A text, in which values that are the same for all requests are no parts of their own.
+    fn text(&mut self, template: &'d Template) -> Text {
+        let pieces = template.0.iter().map(|part| match part {
+            Part::Text(text) => Piece::Bytes(text.clone().into_bytes()),
+            Part::Number => Piece::Number,
+            Part::Field(path) => Piece::Field(path.clone()),
+            Part::Saved(name) => match self.saved.get(name) {
+                None => {
+                    self.missing(name);
+                    Piece::Number
+                }
+                Some(list) if list.is_single => Piece::Bytes(list.value(0).unwrap_or_default().as_bytes().to_vec()),
+                Some(list) => {
+                    let place = *self.names.entry(name).or_insert_with(|| {
+                        self.lists.push(Arc::clone(list));
+                        self.lists.len() - 1
+                    });
+                    Piece::Saved(place)
+                }
+            },
+        });
+        Text::new(pieces.collect())
+    }
+
+    fn missing(&mut self, name: &str) {
+        let message = format!("there is no saved value `{name}`: no answer of an earlier phase gave one");
+        let fault = Fault::new(message, "see the errors of the phase that saves it");
+        if !self.faults.contains(&fault) {
+            self.faults.push(fault);
+        }
+    }
+
+    fn body(&mut self) -> Body {
+        match &self.spec.body {
+            None => Body::None,
+            Some(BodySpec::Text(template)) => Body::Text(self.text(template)),
+            Some(BodySpec::Document) => Body::Document,
+            Some(BodySpec::File { path, fill }) => {
+                let fill: Vec<_> =
+                    fill.iter().map(|(find, with)| (find.clone().into_bytes(), self.text(with))).collect();
+                if fill.iter().any(|(find, _)| find.is_empty()) {
+                    self.faults.push(Fault::new("a text to replace is empty", "name the text that is in the file"));
+                    return Body::None;
+                }
+                match of_file(Path::new(path), fill) {
+                    Ok((body, absent)) => {
+                        self.faults.extend(absent.iter().map(|text| {
+                            let text = String::from_utf8_lossy(text);
+                            Fault::new(format!("`{path}` does not contain `{text}`"), "`fill` names texts of the file")
+                        }));
+                        body
+                    }
+                    Err(fault) => {
+                        self.faults.push(fault);
+                        Body::None
+                    }
+                }
+            }
+        }
+    }
+
+    fn check_path(&mut self, path: &Text) {
+        if path.fixed().flatten().any(|byte| !byte.is_ascii_graphic()) {
+            let message = "the path contains a space, a control character or a character outside ASCII";
+            self.faults.push(Fault::new(message, "write it as `%20`"));
+        }
+        let begins = match path.pieces().first() {
+            Some(Piece::Bytes(bytes)) => bytes.starts_with(b"/"),
+            Some(Piece::Saved(_) | Piece::Field(_)) => true,
+            Some(Piece::Number) | None => false,
+        };
+        if !begins {
+            self.faults.push(Fault::new("the path does not begin with `/`", "write it as `/path`"));
+        }
+    }
+
+    /// Where paths begin with a saved value, this may be a URL of the same server; then its path is used.
+    fn make_paths(&mut self, target: &Target, path: &Text) {
+        let Some(Piece::Saved(place)) = path.pieces().first() else { return };
+        let scheme = if target.tls { "https" } else { "http" };
+        let server = format!("{scheme}://{}", target.authority);
+        let made = self.lists[*place].map(|value| match value.strip_prefix(&server).unwrap_or(value) {
+            path if path.starts_with('/') => Ok(path.to_owned()),
+            _ => Err(Fault::new(
+                format!("the saved value `{value}` is no path of `{server}`"),
+                "save what begins with `/`, or with the server's URL",
+            )),
+        });
+        match made {
+            Ok(list) => self.lists[*place] = Arc::new(list),
+            Err(fault) => self.faults.push(fault),
+        }
+    }
+
+    /// Values in header fields are checked once, before the load.
+    fn check_values(&mut self, fields: &[(String, Text)]) {
+        for (name, text) in fields {
+            let lists = text.pieces().iter().filter_map(|piece| match piece {
+                Piece::Saved(place) => self.lists.get(*place),
+                _ => None,
+            });
+            let mut values = lists.flat_map(|list| list.entries());
+            if let Some(entry) = values.find(|entry| entry.value.bytes().any(request::is_breaking)) {
+                let message = format!("the saved value {:?} cannot be in the header field `{name}`", entry.value);
+                self.faults.push(Fault::new(message, "save a value without control characters"));
+            }
+        }
+    }
+
+    /// What the order goes over: saved values before records, records where a request contains something of them.
+    fn over(&self, needs: &Needs, works_on_numbers: bool) -> Over {
+        let works_on_records = needs.any() || works_on_numbers || self.spec.amount == HttpAmount::Records;
+        match (self.lists.is_empty(), self.data) {
+            (false, _) => Over::Lists,
+            (true, Some(_)) if works_on_records => Over::Records,
+            _ => Over::Requests,
+        }
+    }
+
+    fn records(&mut self, over: &Over, needs: &Needs, seed: u64) -> Option<Records> {
+        let needs_documents = needs.any();
+        if !needs_documents && !matches!(over, Over::Records) {
+            return None;
+        }
+        let Some(data) = self.data else {
+            let name = self.spec.collection.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
+            let message = format!("there is no collection{name} whose documents requests could contain");
+            self.faults.push(Fault::new(message, "describe it in `[data]`"));
+            return None;
+        };
+        if needs_documents && data.document().is_none() {
+            let message = "the values of the records are no documents, of which requests could contain something";
+            self.faults.push(Fault::new(message, "describe `[data.document]`"));
+            return None;
+        }
+        let without_document = |entry: &crate::saved::Entry| entry.number >= data.records;
+        let first = self.lists.first().filter(|_| needs_documents);
+        if let Some(entry) = first.and_then(|list| list.entries().iter().find(|entry| without_document(entry))) {
+            let message =
+                format!("the saved value `{}` is of record {}, which has no document", entry.value, entry.number);
+            self.faults.push(Fault::new(message, "save values of requests that work on the same records"));
+        }
+        Records::new(data, seed).map_err(|error| self.faults.push(Fault::new(error.to_string(), ""))).ok()
+    }
+}
+
+/// What requests need of documents, and whether they contain a number.
+fn needs(path: &Text, fields: &[(String, Text)], body: &Body) -> (Needs, bool) {
+    let mut needs = Needs { whole: matches!(body, Body::Document), ..Needs::default() };
+    let of_body: Vec<&Text> = match body {
+        Body::Text(text) => vec![text],
+        Body::File(file) => file.withs().collect(),
+        Body::None | Body::Document => Vec::new(),
     };
-    let bound = match spec.amount {
-        HttpAmount::Requests(requests) => Bound::Requests(requests),
-        HttpAmount::Duration(duration) => Bound::Duration(duration),
-        HttpAmount::Records => return Err(Fault::new("requests for records are not supported", "")),
+    let mut has_number = false;
+    for text in [path].into_iter().chain(fields.iter().map(|(_, value)| value)).chain(of_body) {
+        needs.add(text);
+        has_number |= text.pieces().contains(&Piece::Number);
+    }
+    (needs, has_number)
+}
+
+fn bound(spec: &HttpSpec, data: Option<&CollectionSpec>, content: &Content) -> Result<Bound, Fault> {
+    match spec.amount {
+        HttpAmount::Requests(requests) => Ok(Bound::Requests(requests)),
+        HttpAmount::Duration(duration) => Ok(Bound::Duration(duration)),
+        HttpAmount::Records if spec.warm_up > Nanos::ZERO => Err(Fault::new(
+            "with a warm-up, some records would be sent before those that are counted",
+            "give a number of requests, or warm up in a phase before",
+        )),
+        HttpAmount::Records => match content.count().or(data.map(|data| data.records)) {
+            Some(count) => Ok(Bound::Requests(count)),
+            None => Err(Fault::new("there are no records", "give a number of requests")),
+        },
+    }
+}
+
+fn asked(spec: &HttpSpec, bound: Bound, seed: u64) -> Asked {
+    let shown = |part: &Part| match part {
+        Part::Text(text) => text.clone(),
+        Part::Number => "{i}".to_owned(),
+        Part::Saved(name) => format!("{{saved.{name}}}"),
+        Part::Field(path) => format!("{{doc.{path}}}"),
     };
-    Ok(Asked {
-        url: format!("{}{}", spec.server, text(&spec.path)?),
+    let path: String = spec.path.0.iter().map(shown).collect();
+    Asked {
         method: Some(spec.method.clone()),
-        headers: fields.collect::<Result<_, Fault>>()?,
-        body,
         connections: spec.connections,
         threads: spec.threads,
         pace: spec.rate.map_or(Loop::Closed, Loop::Open),
@@ -46,15 +276,6 @@ fn asked(spec: &HttpSpec, seed: u64) -> Result<Asked, Fault> {
         expect: spec.expect.clone(),
         seed,
         other_machines: spec.other_machines,
-        ..Asked::of("")
-    })
-}
-
-fn text(template: &Template) -> Result<String, Fault> {
-    let part = |part: &Part| match part {
-        Part::Text(text) => Ok(text.clone()),
-        Part::Number => Ok("{i}".to_owned()),
-        Part::Saved(_) | Part::Field(_) => Err(Fault::new("values of answers and documents are not supported", "")),
-    };
-    template.0.iter().map(part).collect()
+        ..Asked::of(&format!("{}{path}", spec.server))
+    }
 }

@@ -3,36 +3,49 @@
 use std::collections::BTreeMap;
 
 use prony_model::latency::LatencyError;
+use prony_model::number::percent_with;
 use prony_model::protocol::{PhaseReport, RequestsReport};
 use prony_model::record::LatencyKind;
+use prony_model::throughput::Series;
 use prony_model::units::Nanos;
+use prony_workload::Distinct;
 
+use crate::asked::Bound;
 use crate::load::Load;
 use crate::ran::Ran;
 use crate::report::Report;
-use crate::tally::Failure;
+use crate::tally::{Failure, Tally};
+use crate::variety::Variety;
+
+/// The operation in histograms.
+const REQUEST: &str = "request";
 
 /// What a load measured, as the report of its phase.
 ///
 /// # Errors
 /// Where a histogram cannot be encoded.
-pub(crate) fn of(load: &Load, ran: Ran) -> Result<PhaseReport, LatencyError> {
-    let report = Report::new(load, &ran);
+pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
+    let report = Report::new(load, ran);
     let tally = &ran.tally;
-    let skipped = tally.failures.get(&Failure::NotStarted).copied().unwrap_or_default();
+    let skipped = report.errors.not_started;
     let open = tally.open.as_ref();
     let kind = if open.is_some() { LatencyKind::Intended } else { LatencyKind::Service };
-    let latency = tally.latency.to_record("request", kind)?;
-    let actual = open.map(|open| open.actual.to_record("request", LatencyKind::Actual)).transpose()?;
+    let latency = tally.latency.to_record(REQUEST, kind)?;
+    let actual = open.map(|open| open.actual.to_record(REQUEST, LatencyKind::Actual)).transpose()?;
+    let notes = report.remarks.iter().map(ToString::to_string).chain(estimates(tally)).chain(unequal(load)).collect();
     Ok(PhaseReport {
-        time: ran.window,
+        time: time(load, ran),
         gap: Some(Nanos::ZERO),
         operations: tally.ok,
         errors: tally.failed_requests() - skipped,
         skipped,
+        lag: open.map(|open| open.worst),
         saturated: ran.is_saturated(),
         histograms: [latency].into_iter().chain(actual).collect(),
-        distinct: Some(report.sent.distinct_paths),
+        throughput: tally.series.clone().map(Series::into_throughput),
+        distinct: Some(tally.places.as_ref().map_or(report.sent.distinct_paths, Distinct::count)),
+        user_bytes: tally.body_bytes,
+        error_texts: error_texts(load, tally),
         requests: Some(RequestsReport {
             statuses: report.statuses,
             timeouts: report.errors.timeout,
@@ -40,11 +53,63 @@ pub(crate) fn of(load: &Load, ran: Ran) -> Result<PhaseReport, LatencyError> {
             bodies: report.sent.distinct_bodies,
             paths: report.sent.distinct_paths,
             bytes: (report.sent.bytes, report.received),
-            connections: report.connect.samples,
+            connections: tally.connections,
         }),
-        user_bytes: 0,
-        error_texts: BTreeMap::new(),
-        notes: report.remarks.iter().map(ToString::to_string).collect(),
+        notes,
         ..PhaseReport::default()
+    })
+}
+
+/// The time of the operations, from the end of the warm-up on. Expected answers after the end of the window are operations too:
+/// in a closed loop they would make the rate too large if the time did not reach to the last of them. An open loop that
+/// keeps up has a rate by its schedule.
+fn time(load: &Load, ran: &Ran) -> Nanos {
+    let schedules = load.is_open() && !ran.is_saturated();
+    if matches!(load.asked().bound, Bound::Requests(_)) || schedules {
+        return ran.window;
+    }
+    let since = ran.begin + load.asked().warm_up;
+    ran.window.max(ran.tally.last_ok.map_or(Nanos::ZERO, |last| last.since(since)))
+}
+
+/// Errors by kind, with their cause where it is known; all of them are in it, and no request that was never started.
+fn error_texts(load: &Load, tally: &Tally) -> BTreeMap<String, u64> {
+    let mut texts = BTreeMap::<String, u64>::new();
+    for (status, count) in (0..).zip(&tally.statuses).filter(|(status, count)| **count > 0 && !load.expects(*status)) {
+        texts.insert(format!("status {status}"), *count);
+    }
+    let errors = tally.failures.iter().filter(|(kind, _)| !matches!(kind, Failure::Status | Failure::NotStarted));
+    for (kind, count) in errors {
+        let mut rest = *count;
+        for ((_, cause), count) in tally.causes.iter().filter(|((of, _), _)| of == kind) {
+            // Which kind of error of the system made a connection end is no different kind of error of the request.
+            if !matches!(kind, Failure::Refused | Failure::Reset | Failure::Closed) {
+                *texts.entry(format!("{}: {cause}", kind.text())).or_default() += count;
+                rest -= count;
+            }
+        }
+        if rest > 0 {
+            *texts.entry(kind.text().to_owned()).or_default() += rest;
+        }
+    }
+    texts
+}
+
+/// Whether the lists of saved values that requests use have different lengths.
+fn unequal(load: &Load) -> Option<String> {
+    let lengths = || load.content().lists.iter().map(|list| list.len());
+    let (shortest, longest) = (lengths().min()?, lengths().max()?);
+    let text =
+        || format!("lists of saved values have {shortest} to {longest} values: the first {shortest} of each are used");
+    (shortest < longest).then(text)
+}
+
+/// Which counts are estimates.
+fn estimates(tally: &Tally) -> impl Iterator<Item = String> {
+    let places = tally.places.as_ref().map_or(0.0, Distinct::relative_error);
+    let bodies = tally.bodies.as_ref().map_or(0.0, Variety::relative_error);
+    let all = [("records", places), ("paths", tally.paths.relative_error()), ("bodies", bodies)];
+    all.into_iter().filter(|(_, error)| *error > 0.0).map(|(what, error)| {
+        format!("distinct {what} are estimated, with a standard error of {}", percent_with(error, 1))
     })
 }

@@ -3,6 +3,7 @@
 use prony_model::units::Nanos;
 use prony_workload::is_saturated;
 
+use crate::saved::Found;
 use crate::tally::{Failure, Tally};
 
 /// What a thread used between the end of the warm-up and the end of its window.
@@ -17,6 +18,8 @@ pub(crate) struct Usage {
 /// A load that was run.
 pub(crate) struct Ran {
     pub(crate) tally: Tally,
+    /// The values that answers gave.
+    pub(crate) found: Found,
     /// CPU time and waiting time of all threads, and the longest wall time.
     pub(crate) usage: Usage,
     /// Time in which requests of the figures started; in a load bounded by requests up to its last answer.

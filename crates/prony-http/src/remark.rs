@@ -20,10 +20,17 @@ pub enum Remark {
         /// Time in which they waited for a processor, as a share of the same.
         waited: f64,
     },
-    /// All requests had the same body.
+    /// Requests had the same body.
     SameBody {
         /// Requests of which bytes were sent.
         requests: u64,
+        /// The different bodies among theirs.
+        bodies: u64,
+    },
+    /// Servers sent more than answers, so that answers may have been taken for those of other requests.
+    Surplus {
+        /// Connections on which more came after the last answer.
+        connections: u64,
     },
     /// An open-loop rate was not sustained.
     Saturated {
@@ -61,6 +68,7 @@ impl Remark {
             Self::NothingMeasured => {
                 Some("lengthen the load (`--duration`), or see what the server does with one request")
             }
+            Self::Surplus { .. } => Some("see what the server sends to one request"),
             Self::WarmUpFailed { .. } | Self::Interrupted => None,
         }
     }
@@ -78,12 +86,17 @@ impl fmt::Display for Remark {
                 )?;
                 write!(f, "processors and waited for one for {} of the time", percent(*waited))
             }
-            Self::SameBody { requests } => {
-                write!(
-                    f,
-                    "{} had the same body: different ones may cost the server more, or less",
-                    count(*requests, "request")
-                )
+            Self::SameBody { requests, bodies } => {
+                let requests = count(*requests, "request");
+                match bodies {
+                    1 => write!(f, "{requests} had the same body")?,
+                    _ => write!(f, "{requests} had only {bodies} different bodies")?,
+                }
+                f.write_str(": different ones may cost the server more, or less")
+            }
+            Self::Surplus { connections } => {
+                let connections = count(*connections, "connection");
+                write!(f, "more came on {connections} after the last answer: answers may be those of other requests")
             }
             Self::Saturated { asked, reached } => {
                 write!(f, "saturated: {} requests a second were asked for, ", digits(*asked))?;
@@ -115,6 +128,8 @@ mod tests {
 
     #[test]
     fn remarks_count_in_words() {
-        assert!(Remark::SameBody { requests: 5 }.to_string().starts_with("5 requests had the same body:"));
+        let same = |bodies| Remark::SameBody { requests: 5, bodies }.to_string();
+        assert!(same(1).starts_with("5 requests had the same body:"));
+        assert!(same(3).starts_with("5 requests had only 3 different bodies:"));
     }
 }

@@ -15,6 +15,7 @@ use crate::load::Load;
 use crate::ran::Ran;
 use crate::remark::Remark;
 use crate::tally::{Failure, Tally};
+use crate::variety::Variety;
 
 /// A shorter load says nothing about how busy its generator is: much of it is the begin.
 const SHORTEST: Nanos = Nanos::from_millis(100);
@@ -99,6 +100,10 @@ pub struct Errors {
     pub unfinished: u64,
     /// Open loop: not started within the timeout, or before the load was ended.
     pub not_started: u64,
+    /// The request could not be made: the file of its body could not be read, or had changed.
+    pub not_made: u64,
+    /// An expected answer without a value that later requests use.
+    pub not_saved: u64,
 }
 
 impl Errors {
@@ -122,6 +127,8 @@ impl Errors {
             Failure::NoSocket => &mut self.no_socket,
             Failure::Unfinished => &mut self.unfinished,
             Failure::NotStarted => &mut self.not_started,
+            Failure::NotMade => &mut self.not_made,
+            Failure::NotSaved => &mut self.not_saved,
         }
     }
 
@@ -174,7 +181,8 @@ pub struct Sent {
     pub requests: u64,
     /// Distinct paths of these.
     pub distinct_paths: u64,
-    /// Distinct bodies of these; absent where requests have no body.
+    /// Distinct bodies of these; absent where requests have no body. More than a million, where their number does not follow from
+    /// what they contain, are estimated.
     pub distinct_bodies: Option<u64>,
 }
 
@@ -212,7 +220,7 @@ impl Report {
         };
         let outcome = match (is_saturated, errors.total()) {
             (true, _) => Outcome::Saturated,
-            (false, 0) if requests > 0 => Outcome::Ok,
+            (false, 0) if requests > 0 && tally.surplus == 0 => Outcome::Ok,
             // Without a request nothing was measured, which is not well.
             (false, _) => Outcome::Failed { code: None },
         };
@@ -240,19 +248,24 @@ impl Report {
             lag: open.map(|open| Latency::of(&open.lag, None)),
             first_byte: Latency::of(&tally.first_byte, None),
             connect: Latency::of(&tally.connect, None),
-            sent: sent(load, tally),
+            sent: sent(tally),
             received: Bytes::from_bytes(tally.received_bytes),
             generator: generator(asked.threads, ran),
             remarks: Vec::new(),
             histograms: histograms(tally, kind),
         };
-        report.remarks = report.find_remarks();
+        report.remarks = report.find_remarks(tally);
         report
     }
 
-    fn find_remarks(&self) -> Vec<Remark> {
-        let Sent { requests, distinct_bodies, .. } = self.sent;
-        let has_same_body = distinct_bodies.is_some_and(|bodies| bodies < requests);
+    fn find_remarks(&self, tally: &Tally) -> Vec<Remark> {
+        let requests = self.sent.requests;
+        let fewer = |bodies: &&Variety| {
+            // An estimate is below the truth in half of all cases.
+            let most = bodies.count() as f64 * (1.0 + 4.0 * bodies.relative_error());
+            most < requests as f64
+        };
+        let repeated = tally.bodies.as_ref().filter(fewer).map(Variety::count);
         let saturated = self.asked_rate.filter(|_| self.outcome == Outcome::Saturated);
         let number = |reading: &Reading<f64>| reading.measured().copied().unwrap_or_default();
         let Generator { share, waited, .. } = &self.generator;
@@ -262,7 +275,8 @@ impl Report {
             (self.warm_up_failed > 0).then_some(Remark::WarmUpFailed { failed: self.warm_up_failed }),
             saturated.map(|asked| Remark::Saturated { asked: asked.get(), reached: number(&self.rate) }),
             Remark::generator(number(share), number(waited)).filter(|_| self.window >= SHORTEST),
-            has_same_body.then_some(Remark::SameBody { requests }),
+            repeated.map(|bodies| Remark::SameBody { requests, bodies }),
+            (tally.surplus > 0).then_some(Remark::Surplus { connections: tally.surplus }),
         ]
         .into_iter()
         .flatten()
@@ -278,14 +292,12 @@ fn causes(tally: &Tally) -> BTreeMap<String, u64> {
     causes
 }
 
-fn sent(load: &Load, tally: &Tally) -> Sent {
-    let requests = tally.sent_requests;
-    let distinct = |own: bool| if own { requests } else { requests.min(1) };
+fn sent(tally: &Tally) -> Sent {
     Sent {
         bytes: Bytes::from_bytes(tally.sent_bytes),
-        requests,
-        distinct_paths: distinct(load.template().has_own_paths()),
-        distinct_bodies: load.template().has_own_bodies().map(distinct),
+        requests: tally.sent_requests,
+        distinct_paths: tally.paths.count(),
+        distinct_bodies: tally.bodies.as_ref().map(Variety::count),
     }
 }
 

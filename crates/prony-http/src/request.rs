@@ -1,65 +1,108 @@
-//! The bytes of a request: its own number is written where `{i}` is.
+//! The bytes of requests: what is the same in all of them is put together once, the rest is written for each.
 
-use prony_workload::NumberedText;
+use std::sync::Arc;
 
-use crate::asked::Asked;
+use prony_workload::write_decimal;
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::error::Fault;
-use crate::target::Target;
+use crate::file_body::FileBody;
+use crate::outgoing::{About, Outgoing};
+use crate::text::{Piece, Text, Values, Variation};
 
-/// Where the number of the request is written.
-const NUMBER: &[u8] = b"{i}";
+/// A body.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    /// None.
+    None,
+    /// A text; of no bytes it is a body too.
+    Text(Text),
+    /// The document at hand as JSON.
+    Document,
+    /// A file that is read while it is sent.
+    File(Arc<FileBody>),
+}
 
-/// The requests of a load, by number.
+/// The parts of the requests of a load.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    /// Without one `GET`, or `POST` where there is a body.
+    pub(crate) method: Option<String>,
+    pub(crate) path: Text,
+    /// Names and values of header fields.
+    pub(crate) fields: Vec<(String, Text)>,
+    pub(crate) body: Body,
+}
+
+/// The requests of a load.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     method: String,
-    /// Method, path and header fields, without the last line feed.
-    head: NumberedText,
-    body: NumberedText,
+    path: Text,
+    /// What follows the path, without the last line feeds.
+    head: Vec<Line>,
+    body: Body,
     /// Whether the length of the body is said.
     says_length: bool,
-    paths: bool,
     /// The request where all are the same.
-    same: Option<Vec<u8>>,
+    same: Option<(Vec<u8>, About)>,
+}
+
+/// A part of the head.
+#[derive(Clone, Debug)]
+enum Line {
+    /// Nothing in it can break the request.
+    Safe(Text),
+    /// The value of the header field of this name, which must not break it.
+    Value(String, Text),
+}
+
+impl Line {
+    fn text(&self) -> &Text {
+        match self {
+            Self::Safe(text) | Self::Value(_, text) => text,
+        }
+    }
 }
 
 impl Template {
-    /// The requests that somebody asks for.
-    pub(crate) fn new(target: &Target, asked: &Asked) -> Result<Self, Vec<Fault>> {
+    /// Requests to this server of these parts.
+    ///
+    /// # Errors
+    /// All faults in them.
+    pub(crate) fn new(authority: &str, parts: Parts) -> Result<Self, Vec<Fault>> {
+        let Parts { method, path, fields, body } = parts;
         let mut faults = Vec::new();
-        let method = match (&asked.method, &asked.body) {
-            (Some(method), _) => method.clone(),
-            (None, Some(_)) => "POST".to_owned(),
-            (None, None) => "GET".to_owned(),
-        };
+        let usual = if matches!(body, Body::None) { "GET" } else { "POST" };
+        let method = method.unwrap_or_else(|| usual.to_owned());
         if method.is_empty() || !method.bytes().all(is_of_token) {
             faults.push(Fault::new(format!("`{method}` is no method"), "write it as `--method POST`"));
         }
-        let fields: Vec<(&str, &str)> =
-            asked.headers.iter().filter_map(|text| field(text).map_err(|fault| faults.push(fault)).ok()).collect();
+        faults.extend(fields.iter().filter_map(|(name, value)| fault_of_field(name, value)));
         if !faults.is_empty() {
             return Err(faults);
         }
-        let has = |name: &str| fields.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
-        let mut head = format!("{method} {} HTTP/1.1\r\n", target.path);
-        if !has("host") {
-            head += &format!("Host: {}\r\n", target.authority);
-        }
-        if !has("user-agent") {
-            head += concat!("User-Agent: prony/", env!("CARGO_PKG_VERSION"), "\r\n");
-        }
-        fields.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
+        let head = head(authority, &fields, &body);
         // A server may wait for a body of these methods that does not come (RFC 9110, section 8.6).
-        let says_length = asked.body.is_some() || matches!(method.as_str(), "POST" | "PUT" | "PATCH");
-        let (head, body) = (parts(head.as_bytes()), parts(asked.body.as_deref().unwrap_or_default()));
-        let paths = target.path.as_bytes().windows(NUMBER.len()).any(|part| part == NUMBER);
-        let mut template = Self { method, head, body, says_length, paths, same: None };
-        if !template.head.has_number() && !template.body.has_number() {
-            let mut same = Vec::new();
-            template.write(0, &mut same);
-            template.same = Some(same);
+        let says_length = !matches!(body, Body::None) || matches!(method.as_str(), "POST" | "PUT" | "PATCH");
+        let mut template = Self { method, path, head, body, says_length, same: None };
+        if template.is_same() {
+            let mut out = Outgoing::default();
+            let none = Values { number: 0, lists: &[], entry: 0, document: None };
+            template.write(&none, &mut out, &mut Vec::new()).map_err(|why| vec![Fault::new(why, "")])?;
+            template.same = Some((out.bytes, out.about));
         }
         Ok(template)
+    }
+
+    fn is_same(&self) -> bool {
+        let same = |text: &Text| text.variation() == Variation::Same;
+        let body = match &self.body {
+            Body::None => true,
+            Body::Text(text) => same(text),
+            Body::Document | Body::File(_) => false,
+        };
+        body && same(&self.path) && self.head.iter().all(|line| same(line.text()))
     }
 
     pub(crate) fn method(&self) -> &str {
@@ -71,67 +114,153 @@ impl Template {
         self.method == "HEAD"
     }
 
-    /// Whether each request has a path of its own.
-    pub(crate) fn has_own_paths(&self) -> bool {
-        self.paths
+    /// Whether each request has a file open.
+    pub(crate) fn reads_files(&self) -> bool {
+        matches!(self.body, Body::File(_))
     }
 
-    /// Whether each request has a body of its own; `None` where requests have no body.
-    pub(crate) fn has_own_bodies(&self) -> Option<bool> {
-        (self.body.len(0) > 0).then(|| self.body.has_number())
+    /// How the paths of two requests differ.
+    pub(crate) fn paths(&self) -> Variation {
+        self.path.variation()
     }
 
-    /// Writes the request with this number, unless all are the same.
-    #[inline]
-    pub(crate) fn write(&self, number: u64, out: &mut Vec<u8>) {
-        if self.same.is_some() {
-            return;
+    /// How their bodies differ; `None` where they have none.
+    pub(crate) fn bodies(&self) -> Option<Variation> {
+        match &self.body {
+            Body::None => None,
+            Body::Text(text) => (!text.is_empty()).then(|| text.variation()),
+            Body::Document => Some(Variation::Any),
+            Body::File(file) => Some(file.variation()),
         }
-        out.clear();
-        self.head.write(number, out);
+    }
+
+    /// The request where all are the same.
+    #[inline]
+    pub(crate) fn same(&self) -> Option<&[u8]> {
+        self.same.as_ref().map(|(bytes, _)| bytes.as_slice())
+    }
+
+    /// What is known of that request.
+    #[inline]
+    pub(crate) fn about_same(&self) -> About {
+        self.same.as_ref().map(|(_, about)| *about).unwrap_or_default()
+    }
+
+    /// Writes the request with these values into `out`, which is empty.
+    ///
+    /// # Errors
+    /// Why there is no such request.
+    pub(crate) fn write(&self, values: &Values<'_>, out: &mut Outgoing, scratch: &mut Vec<u8>) -> Result<(), String> {
+        let hash = |variation: Variation, bytes: &[u8]| if variation == Variation::Any { xxh3_64(bytes) } else { 0 };
+        out.bytes.extend_from_slice(self.method.as_bytes());
+        out.bytes.push(b' ');
+        let from = out.bytes.len();
+        self.path.write_in_path(values, &mut out.bytes);
+        let path = &out.bytes[from..];
+        if path.first() != Some(&b'/') {
+            return Err(format!("`{}` is no path: it does not begin with `/`", String::from_utf8_lossy(path)));
+        }
+        out.about.path = hash(self.paths(), path);
+        for line in &self.head {
+            let from = out.bytes.len();
+            match line {
+                Line::Safe(text) => text.write(values, &mut out.bytes),
+                Line::Value(name, text) => {
+                    text.write(values, &mut out.bytes);
+                    if out.bytes[from..].iter().any(|byte| is_breaking(*byte)) {
+                        return Err(format!("the value of the header field `{name}` has a control character"));
+                    }
+                    out.bytes.extend_from_slice(b"\r\n");
+                }
+            }
+        }
+        scratch.clear();
+        match &self.body {
+            Body::None => {}
+            Body::Text(text) => text.write(values, scratch),
+            Body::Document => {
+                let document = values.document.ok_or("there is no document at hand")?;
+                serde_json::to_writer(&mut *scratch, document).map_err(|error| error.to_string())?;
+            }
+            Body::File(file) => {
+                let reading = file.open(values, scratch).map_err(|error| error.to_string())?;
+                out.reading = Some(Box::new(reading));
+            }
+        }
+        out.about.body = hash(self.bodies().unwrap_or_default(), scratch);
+        out.about.length = out.reading.as_ref().map_or(scratch.len() as u64, |reading| reading.left());
         if self.says_length {
-            out.extend_from_slice(b"Content-Length: ");
-            prony_workload::write_decimal(self.body.len(number) as u64, out);
-            out.extend_from_slice(b"\r\n");
+            out.bytes.extend_from_slice(b"Content-Length: ");
+            write_decimal(out.about.length, &mut out.bytes);
+            out.bytes.extend_from_slice(b"\r\n");
         }
-        out.extend_from_slice(b"\r\n");
-        self.body.write(number, out);
-    }
-
-    /// The bytes to send, where `own` is what [`Template::write`] wrote.
-    #[inline]
-    pub(crate) fn bytes<'a>(&'a self, own: &'a [u8]) -> &'a [u8] {
-        self.same.as_deref().unwrap_or(own)
+        out.bytes.extend_from_slice(b"\r\n");
+        out.about.head = out.bytes.len() as u64;
+        if out.reading.is_none() {
+            out.bytes.extend_from_slice(scratch);
+        }
+        Ok(())
     }
 }
 
-/// The parts between the numbers.
-fn parts(text: &[u8]) -> NumberedText {
-    let (mut parts, mut rest) = (Vec::new(), text);
-    while let Some(at) = rest.windows(NUMBER.len()).position(|part| part == NUMBER) {
-        parts.push(rest[..at].to_vec());
-        rest = &rest[at + NUMBER.len()..];
+/// What follows the path.
+fn head(authority: &str, fields: &[(String, Text)], body: &Body) -> Vec<Line> {
+    let has = |name: &str| fields.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+    let mut safe = " HTTP/1.1\r\n".to_owned();
+    if !has("host") {
+        safe += &format!("Host: {authority}\r\n");
     }
-    parts.push(rest.to_vec());
-    NumberedText::of_bytes(parts)
+    if !has("user-agent") {
+        safe += concat!("User-Agent: prony/", env!("CARGO_PKG_VERSION"), "\r\n");
+    }
+    if matches!(body, Body::Document) && !has("content-type") {
+        safe += "Content-Type: application/json\r\n";
+    }
+    let (mut lines, mut pieces) = (Vec::new(), vec![Piece::Bytes(safe.into_bytes())]);
+    for (name, value) in fields {
+        pieces.push(Piece::Bytes(format!("{name}: ").into_bytes()));
+        if value.variation() == Variation::Any {
+            lines.push(Line::Safe(Text::new(std::mem::take(&mut pieces))));
+            lines.push(Line::Value(name.clone(), value.clone()));
+        } else {
+            pieces.extend_from_slice(value.pieces());
+            pieces.push(Piece::Bytes(b"\r\n".to_vec()));
+        }
+    }
+    lines.push(Line::Safe(Text::new(pieces)));
+    lines
 }
 
-/// Name and value of a header field.
-fn field(text: &str) -> Result<(&str, &str), Fault> {
-    let fault = |what: &str, hint: &str| Err(Fault::new(format!("`{text}` is no header field: {what}"), hint));
+/// Name and value of a header field of the command line.
+///
+/// # Errors
+/// Where there is no colon.
+pub(crate) fn field(text: &str) -> Result<(String, Text), Fault> {
     let Some((name, value)) = text.split_once(':') else {
-        return fault("it has no colon", "write it as `-H 'Name: value'`");
+        let message = format!("`{text}` is no header field: it has no colon");
+        return Err(Fault::new(message, "write it as `-H 'Name: value'`"));
     };
+    Ok((name.to_owned(), Text::numbered(value.trim().as_bytes())))
+}
+
+fn fault_of_field(name: &str, value: &Text) -> Option<Fault> {
+    let fault = |what: &str, hint: &str| Some(Fault::new(format!("`{name}` is no header field: {what}"), hint));
+    let example = "write it as `-H 'Name: value'`";
     if name.is_empty() || !name.bytes().all(is_of_token) {
-        return fault("its name has other characters than letters, digits and `-`", "write it as `-H 'Name: value'`");
+        return fault("its name has other characters than letters, digits and `-`", example);
     }
-    if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
-        return fault("its value has a control character", "write it as `-H 'Name: value'`");
+    if value.fixed().flatten().any(|byte| is_breaking(*byte)) {
+        return fault("its value has a control character", example);
     }
     if ["content-length", "transfer-encoding"].iter().any(|own| name.eq_ignore_ascii_case(own)) {
         return fault("the load generator sets it itself", "leave it out; the length is that of the body");
     }
-    Ok((name, value.trim()))
+    None
+}
+
+/// Characters that no value of a header field contains.
+pub(crate) fn is_breaking(byte: u8) -> bool {
+    byte.is_ascii_control() && byte != b'\t'
 }
 
 /// Characters of methods and names (RFC 9110, section 5.6.2).
@@ -141,18 +270,34 @@ fn is_of_token(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::spec::FieldValue;
+
     use super::*;
+    use crate::asked::Asked;
+    use crate::load::Load;
 
     fn template(url: &str, change: impl FnOnce(&mut Asked)) -> Template {
         let mut asked = Asked::of(url);
         change(&mut asked);
-        Template::new(&Target::parse(url).unwrap(), &asked).unwrap()
+        Load::check(asked).unwrap().content().template.clone()
+    }
+
+    fn bytes(template: &Template, values: &Values<'_>) -> Result<Vec<u8>, String> {
+        let (mut out, mut scratch) = (Outgoing::default(), b"what was there before".to_vec());
+        template.write(values, &mut out, &mut scratch)?;
+        assert_eq!(out.about.head + out.about.length, out.bytes.len() as u64);
+        if let Some(same) = template.same() {
+            assert_eq!(same, out.bytes);
+        }
+        Ok(out.bytes)
+    }
+
+    fn numbered(number: u64) -> Values<'static> {
+        Values { number, lists: &[], entry: 0, document: None }
     }
 
     fn written(template: &Template, number: u64) -> String {
-        let mut own = b"what was there before".to_vec();
-        template.write(number, &mut own);
-        String::from_utf8(template.bytes(&own).to_vec()).unwrap()
+        String::from_utf8(bytes(template, &numbered(number)).unwrap()).unwrap()
     }
 
     #[test]
@@ -160,13 +305,14 @@ mod tests {
         let get = template("http://a:81/x?y", |_| {});
         let agent = concat!("User-Agent: prony/", env!("CARGO_PKG_VERSION"), "\r\n");
         assert_eq!(written(&get, 7), format!("GET /x?y HTTP/1.1\r\nHost: a:81\r\n{agent}\r\n"));
-        assert_eq!((get.has_own_paths(), get.has_own_bodies(), get.is_head()), (false, None, false));
+        assert_eq!((get.paths(), get.bodies(), get.is_head()), (Variation::Same, None, false));
+        assert!(get.same().is_some());
     }
 
     #[test]
     fn number_is_written_into_path_and_body() {
         let post = template("http://a/x/{i}", |asked| {
-            asked.body = Some(b"{\"id\":{i},\"again\":\"{i}\"}".to_vec());
+            asked.body = Some(b"{\"id\":{i},\"again\":\"{i}\"}".to_vec().into());
             asked.headers = vec!["host: b".to_owned(), "User-Agent:me".to_owned()];
         });
         for number in [0, 9, 10, 12_345] {
@@ -177,7 +323,7 @@ mod tests {
             );
             assert_eq!(written(&post, number), expected);
         }
-        assert_eq!((post.has_own_paths(), post.has_own_bodies()), (true, Some(true)));
+        assert_eq!((post.paths(), post.bodies()), (Variation::ByNumber, Some(Variation::ByNumber)));
     }
 
     #[test]
@@ -186,18 +332,42 @@ mod tests {
             let one = template("http://a/", |asked| asked.method = Some(method.to_owned()));
             assert_eq!(written(&one, 0).contains("Content-Length: 0\r\n"), says, "{method}");
         }
-        let bytes = template("http://a/", |asked| asked.body = Some(vec![0, 255, 13, 10]));
-        let mut own = Vec::new();
-        bytes.write(0, &mut own);
-        assert!(bytes.bytes(&own).ends_with(b"Content-Length: 4\r\n\r\n\0\xff\r\n"));
-        assert_eq!(bytes.has_own_bodies(), Some(false));
+        let binary = template("http://a/", |asked| asked.body = Some(vec![0, 255, 13, 10].into()));
+        assert!(bytes(&binary, &numbered(0)).unwrap().ends_with(b"Content-Length: 4\r\n\r\n\0\xff\r\n"));
+        assert_eq!(binary.bodies(), Some(Variation::Same));
     }
 
     #[test]
     fn header_fields_that_would_break_the_request_are_refused() {
         for text in ["a", ": b", "a b: c", "a: b\r\nc: d", "Content-Length: 5", "transfer-encoding: chunked", "a: \0"] {
-            assert!(field(text).is_err(), "{text:?}");
+            let asked = Asked { headers: vec![text.to_owned()], ..Asked::of("http://a/") };
+            assert_eq!(Load::check(asked).unwrap_err().len(), 1, "{text:?}");
         }
-        assert_eq!(field("X-A:  b: c ").unwrap(), ("X-A", "b: c"));
+        let spaced = template("http://a/", |asked| asked.headers = vec!["X-A:  b: c {i} ".to_owned()]);
+        assert!(written(&spaced, 5).contains("\r\nX-A: b: c 5\r\n"));
+    }
+
+    #[test]
+    fn values_of_documents_are_written_and_break_nothing() {
+        let field = |name: &str| Text::new(vec![Piece::Field(name.parse().unwrap())]);
+        let parts = Parts {
+            method: None,
+            path: field("path"),
+            fields: vec![("X-A".to_owned(), field("header")), ("X-B".to_owned(), Text::numbered(b"b"))],
+            body: Body::Document,
+        };
+        let template = Template::new("a", parts).unwrap();
+        let document = |path: &str, header: &str| {
+            let text = |text: &str| FieldValue::Text(text.to_owned());
+            FieldValue::Fields(vec![("path".into(), text(path)), ("header".into(), text(header))])
+        };
+        let write = |document: &FieldValue| bytes(&template, &Values { document: Some(document), ..numbered(0) });
+        let text = String::from_utf8(write(&document("/a b\r\n", "c d")).unwrap()).unwrap();
+        assert!(text.starts_with("POST /a%20b%0D%0A HTTP/1.1\r\nHost: a\r\n"), "{text}");
+        assert!(text.contains("\r\nContent-Type: application/json\r\nX-A: c d\r\nX-B: b\r\n"), "{text}");
+        assert!(text.ends_with("\r\n\r\n{\"path\":\"/a b\\r\\n\",\"header\":\"c d\"}"), "{text}");
+        assert!(write(&document("http://b/", "c")).unwrap_err().contains("no path"));
+        assert!(write(&document("/", "c\r\nd")).unwrap_err().contains("`X-A`"));
+        assert!(bytes(&template, &Values { document: None, ..numbered(0) }).is_err());
     }
 }

@@ -17,6 +17,7 @@ use crate::load::Load;
 use crate::pace::Pace;
 use crate::ran::{Ran, Usage};
 use crate::report::Report;
+use crate::saved::Found;
 use crate::tally::Tally;
 use crate::tls::Tls;
 
@@ -48,7 +49,8 @@ impl<'l> Start<'l> {
     /// # Errors
     /// Where certificates cannot be used, or the process may not open as many sockets.
     pub(crate) fn new(load: &'l Load, destination: Destination) -> Result<Self, Error> {
-        permit_sockets(load.asked().connections)?;
+        let each = if load.content().template.reads_files() { 2 } else { 1 };
+        permit_files(load.asked().connections, each)?;
         Ok(Self { load, destination, tls: Tls::of(load)? })
     }
 
@@ -96,8 +98,8 @@ impl<'l> Start<'l> {
 }
 
 /// Raises the process's limit of open files where it is too low: many systems begin with 1024.
-fn permit_sockets(connections: u32) -> Result<(), Error> {
-    let needed = u64::from(connections) + OTHER_FILES;
+fn permit_files(connections: u32, each: u64) -> Result<(), Error> {
+    let needed = u64::from(connections) * each + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
         return Ok(());
@@ -111,17 +113,19 @@ fn permit_sockets(connections: u32) -> Result<(), Error> {
 
 /// The accounts of all threads.
 fn together(load: &Load, begin: Nanos, done: Vec<Done>) -> Ran {
-    let mut tally = Tally::new(load.is_open());
+    let measured_since = begin + load.asked().warm_up;
+    let mut tally = Tally::new(&load.shape(), measured_since);
+    let mut found = Found::default();
     let mut usage = Usage { waited: Some(Nanos::ZERO), ..Usage::default() };
     let mut stopped: Option<Nanos> = None;
     for thread in done {
         tally.merge(thread.tally);
+        found.merge(thread.found);
         usage.wall = usage.wall.max(thread.usage.wall);
         usage.cpu += thread.usage.cpu;
         usage.waited = usage.waited.zip(thread.usage.waited).map(|(sum, waited)| sum + waited);
         stopped = stopped.max(thread.stopped);
     }
-    let measured_since = begin + load.asked().warm_up;
     let end = match (stopped, load.asked().bound) {
         // Where it was stopped after the end, only the last answers were waited for.
         (Some(stopped), Bound::Duration(duration)) => stopped.min(measured_since + duration),
@@ -130,5 +134,5 @@ fn together(load: &Load, begin: Nanos, done: Vec<Done>) -> Ran {
         (None, Bound::Requests(_)) => tally.last_end.unwrap_or_else(monotonic),
     };
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    Ran { tally, usage, window: end.since(measured_since), interrupted: stopped.is_some(), begin, processors }
+    Ran { tally, found, usage, window: end.since(measured_since), interrupted: stopped.is_some(), begin, processors }
 }

@@ -3,10 +3,15 @@
 use std::collections::BTreeMap;
 
 use prony_model::latency::Recorder;
+use prony_model::throughput::Series;
 use prony_model::units::Nanos;
+use prony_workload::Distinct;
 
 use crate::load::STATUSES;
+use crate::outgoing::About;
 use crate::pace::Request;
+use crate::text::Variation;
+use crate::variety::Variety;
 
 /// What a request that is no success ended in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,11 +36,16 @@ pub enum Failure {
     Unfinished,
     /// Open loop: no connection was free within the timeout, or before the load was ended.
     NotStarted,
+    /// The request could not be made: the file of its body cannot be read or has changed, or a value cannot be where it was
+    /// to be.
+    NotMade,
+    /// An expected answer does not contain a value that later requests use.
+    NotSaved,
 }
 
 impl Failure {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Status,
         Self::Refused,
         Self::Reset,
@@ -46,7 +56,27 @@ impl Failure {
         Self::NoSocket,
         Self::Unfinished,
         Self::NotStarted,
+        Self::NotMade,
+        Self::NotSaved,
     ];
+
+    /// In words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Status => "unexpected status",
+            Self::Refused => "connection refused",
+            Self::Reset => "connection reset",
+            Self::Closed => "closed before a whole answer",
+            Self::Malformed => "malformed answer",
+            Self::Timeout => "timeout",
+            Self::Tls => "TLS failure",
+            Self::NoSocket => "no socket on this machine",
+            Self::Unfinished => "unfinished at the end",
+            Self::NotStarted => "not started in time",
+            Self::NotMade => "request could not be made",
+            Self::NotSaved => "no value to save in the answer",
+        }
+    }
 }
 
 /// Different causes that are counted apart.
@@ -57,8 +87,11 @@ const LONGEST_CAUSE: usize = 200;
 /// What one request took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Exchange {
-    pub(crate) sent: usize,
+    pub(crate) about: About,
+    pub(crate) sent: u64,
     pub(crate) received: u64,
+    /// Bytes of bodies that were sent and received.
+    pub(crate) bodies: u64,
     pub(crate) first_byte: Option<Nanos>,
     pub(crate) opened_in: Option<Nanos>,
 }
@@ -72,6 +105,8 @@ pub(crate) struct OfOpen {
     pub(crate) lag: Recorder,
     /// Lag and intended start of the last request that started or was given up.
     pub(crate) last: Option<(Nanos, Nanos)>,
+    /// The largest lag of such a request.
+    pub(crate) worst: Nanos,
 }
 
 /// Requests of the warm-up.
@@ -79,6 +114,19 @@ pub(crate) struct OfOpen {
 pub(crate) struct WarmUp {
     pub(crate) ok: u64,
     pub(crate) failed: u64,
+}
+
+/// What is counted of a load's requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shape {
+    pub(crate) is_open: bool,
+    /// Interval of the throughput series, where there is one.
+    pub(crate) throughput: Option<Nanos>,
+    pub(crate) paths: Variation,
+    /// `None` where requests have no body.
+    pub(crate) bodies: Option<Variation>,
+    /// Whether requests work on records or saved values, several on the same.
+    pub(crate) has_places: bool,
 }
 
 /// The account of a thread, or of all.
@@ -101,13 +149,33 @@ pub(crate) struct Tally {
     pub(crate) sent_requests: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
+    /// Bytes of bodies that were sent and received.
+    pub(crate) body_bytes: u64,
+    /// Different paths that were sent.
+    pub(crate) paths: Variety,
+    /// Different bodies that were sent.
+    pub(crate) bodies: Option<Variety>,
+    /// Different records or saved values that requests worked on.
+    pub(crate) places: Option<Distinct>,
+    /// Expected answers over time.
+    pub(crate) series: Option<Series>,
+    /// Connections that were made, those of the warm-up too.
+    pub(crate) connections: u64,
+    /// Connections on which more came after the last answer.
+    pub(crate) surplus: u64,
+    /// The end of the warm-up.
+    since: Nanos,
     pub(crate) warm_up: WarmUp,
     /// When the last measured request ended, whatever it ended in.
     pub(crate) last_end: Option<Nanos>,
+    /// When the last of them got an expected answer.
+    pub(crate) last_ok: Option<Nanos>,
 }
 
 impl Tally {
-    pub(crate) fn new(is_open: bool) -> Self {
+    /// Of no requests yet. `since` is the end of the warm-up.
+    pub(crate) fn new(shape: &Shape, since: Nanos) -> Self {
+        let variety = |variation| Variety::new(variation, !shape.has_places);
         Self {
             ok: 0,
             ok_in_window: 0,
@@ -115,14 +183,23 @@ impl Tally {
             statuses: vec![0; STATUSES],
             causes: BTreeMap::new(),
             latency: Recorder::new(),
-            open: is_open.then(OfOpen::default),
+            open: shape.is_open.then(OfOpen::default),
             first_byte: Recorder::new(),
             connect: Recorder::new(),
             sent_requests: 0,
             sent_bytes: 0,
             received_bytes: 0,
+            body_bytes: 0,
+            paths: variety(shape.paths),
+            bodies: shape.bodies.map(variety),
+            places: shape.has_places.then(Distinct::new),
+            series: shape.throughput.map(Series::new),
+            connections: 0,
+            surplus: 0,
+            since,
             warm_up: WarmUp::default(),
             last_end: None,
+            last_ok: None,
         }
     }
 
@@ -145,6 +222,7 @@ impl Tally {
         (now, window): (Nanos, (Nanos, Nanos)),
     ) {
         self.ok_in_window += u64::from(is_expected && (window.0..=window.1).contains(&now));
+        self.connections += u64::from(exchange.opened_in.is_some());
         if !request.measured {
             self.warm_up.ok += u64::from(is_expected);
             self.warm_up.failed += u64::from(!is_expected);
@@ -157,6 +235,11 @@ impl Tally {
             return self.count(Failure::Status);
         }
         self.ok += 1;
+        self.last_ok = self.last_ok.max(Some(now));
+        if let Some(series) = &mut self.series {
+            let at = now.since(self.since).as_nanos();
+            series.add(at, at, 1);
+        }
         self.latency.record(now.since(request.intended));
         if let Some(open) = &mut self.open {
             open.actual.record(now.since(request.started));
@@ -166,8 +249,14 @@ impl Tally {
         }
     }
 
-    /// A request that started ended without a whole answer.
+    /// A request got an expected answer, and fails all the same.
+    pub(crate) fn answered_in_vain(&mut self, request: &Request, status: u16) {
+        self.statuses[usize::from(status) % STATUSES] += u64::from(request.measured);
+    }
+
+    /// A request that started ended without an answer that serves.
     pub(crate) fn failed(&mut self, request: &Request, exchange: &Exchange, failure: Failure, cause: String) {
+        self.connections += u64::from(exchange.opened_in.is_some());
         if !request.measured {
             self.warm_up.failed += 1;
             return;
@@ -196,9 +285,20 @@ impl Tally {
     }
 
     fn exchanged(&mut self, exchange: &Exchange) {
-        self.sent_requests += u64::from(exchange.sent > 0);
-        self.sent_bytes += exchange.sent as u64;
+        if exchange.sent > 0 {
+            let About { number, place, path, body, .. } = exchange.about;
+            self.sent_requests += 1;
+            self.paths.add(number, path);
+            if let Some(bodies) = &mut self.bodies {
+                bodies.add(number, body);
+            }
+            if let Some(places) = &mut self.places {
+                places.add(place);
+            }
+        }
+        self.sent_bytes += exchange.sent;
         self.received_bytes += exchange.received;
+        self.body_bytes += exchange.bodies;
         if let Some(time) = exchange.opened_in {
             self.connect.record(time);
         }
@@ -213,6 +313,7 @@ impl Tally {
 
     fn lagged(&mut self, request: &Request) {
         let Some(open) = &mut self.open else { return };
+        open.worst = open.worst.max(request.started.since(request.intended));
         if open.last.is_none_or(|(_, intended)| intended < request.intended) {
             open.last = Some((request.started.since(request.intended), request.intended));
         }
@@ -253,14 +354,29 @@ impl Tally {
         if let (Some(mine), Some(theirs)) = (&mut self.open, &other.open) {
             mine.actual.merge(&theirs.actual);
             mine.lag.merge(&theirs.lag);
+            mine.worst = mine.worst.max(theirs.worst);
             mine.last = [mine.last, theirs.last].into_iter().flatten().max_by_key(|(_, intended)| *intended);
         }
         self.sent_requests += other.sent_requests;
         self.sent_bytes += other.sent_bytes;
         self.received_bytes += other.received_bytes;
+        self.body_bytes += other.body_bytes;
+        self.paths.merge(&other.paths);
+        if let (Some(mine), Some(theirs)) = (&mut self.bodies, &other.bodies) {
+            mine.merge(theirs);
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.places, &other.places) {
+            mine.merge(theirs);
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.series, other.series) {
+            mine.merge(theirs);
+        }
+        self.connections += other.connections;
+        self.surplus += other.surplus;
         self.warm_up.ok += other.warm_up.ok;
         self.warm_up.failed += other.warm_up.failed;
         self.last_end = self.last_end.max(other.last_end);
+        self.last_ok = self.last_ok.max(other.last_ok);
     }
 
     /// Requests that failed.
@@ -273,6 +389,10 @@ impl Tally {
 mod tests {
     use super::*;
 
+    fn tally(is_open: bool) -> Tally {
+        Tally::new(&Shape { is_open, ..Shape::default() }, Nanos::from_secs(1))
+    }
+
     fn request(measured: bool, late: u64) -> Request {
         let intended = Nanos::from_secs(1);
         Request { number: 0, intended, started: intended + Nanos::from_millis(late), measured }
@@ -280,7 +400,7 @@ mod tests {
 
     #[test]
     fn causes_are_counted_apart_up_to_a_bound() {
-        let mut tally = Tally::new(false);
+        let mut tally = tally(false);
         for number in 0..100 {
             let cause = format!("{number}{}", "\u{e4}".repeat(500));
             tally.failed(&request(true, 0), &Exchange::default(), Failure::Tls, cause);
@@ -292,7 +412,7 @@ mod tests {
 
     #[test]
     fn merged_tallies_are_one_over_all_requests() {
-        let (mut one, mut other, mut both) = (Tally::new(true), Tally::new(true), Tally::new(true));
+        let (mut one, mut other, mut both) = (tally(true), tally(true), tally(true));
         let end = Nanos::from_secs(2);
         let answered = |tally: &mut Tally, late, status, now| {
             tally.answered(

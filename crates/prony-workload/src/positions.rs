@@ -40,18 +40,29 @@ impl Positions {
         Self::with_room(order, records, seed, share, 0)
     }
 
+    /// Places among so many things that have no keys: by key they are in the order of their places.
+    pub fn over(order: &Order, count: u64, seed: u64, share: Share) -> Self {
+        Self::of(order, (count, None), seed, share, 0)
+    }
+
     /// The same, for a zipfian order over so many more records than there are yet.
     ///
     /// As in YCSB: were the draw taken modulo the records of the moment, each insert would make other records
     /// popular; so it is taken modulo those expected in the end, and drawn again where that one is still to come.
     pub(super) fn with_room(order: &Order, records: &Records, seed: u64, share: Share, room: u64) -> Self {
-        let count = records.count();
+        Self::of(order, (records.count(), Some(records)), seed, share, room)
+    }
+
+    fn of(order: &Order, (count, records): (u64, Option<&Records>), seed: u64, share: Share, room: u64) -> Self {
         let stripe = Stripe::new(share, count);
         let stream = Stream::new(derive(seed, Purpose::Draw, u64::from(share.index)));
         let kind = match *order {
             Order::Record => Kind::Record(stripe),
+            Order::Key => match records {
+                Some(records) => Kind::Key(Box::new(KeyStripe { order: records.key_order(), stripe, rank: 0 })),
+                None => Kind::Record(stripe),
+            },
             Order::Shuffled => Kind::Shuffled(Shuffle::new(count, derive(seed, Purpose::Shuffle, 0)), stripe),
-            Order::Key => Kind::Key(Box::new(KeyStripe { order: records.key_order(), stripe, rank: 0 })),
             Order::Uniform => Kind::Uniform(stream),
             Order::Zipfian { theta } => Kind::Zipfian(Scrambled::new(count.saturating_add(room), theta), stream),
             Order::Latest { theta } => Kind::Latest(Zipfian::new(count, theta), stream),
@@ -196,6 +207,18 @@ mod tests {
             prefix: Vec::new(),
         });
         Records::new(&CollectionSpec { name: None, records: count, key, value }, 11).unwrap()
+    }
+
+    #[test]
+    fn places_are_those_of_as_many_records() {
+        for order in [Order::Record, Order::Shuffled, Order::Uniform, ZIPFIAN, LATEST] {
+            let share = Share { index: 1, of: 3 };
+            let mut places = Positions::over(&order, 50, 5, share);
+            let mut of_records = Positions::new(&order, &records(50), 5, share);
+            assert!((0..200).all(|_| places.next() == of_records.next()), "{order:?}");
+        }
+        let mut by_key = Positions::over(&Order::Key, 3, 5, Share::WHOLE);
+        assert_eq!([0; 4].map(|_| by_key.next()), [0, 1, 2, 0]);
     }
 
     fn positions(order: Order, count: u64, index: u32, of: u32) -> Positions {

@@ -73,7 +73,7 @@ fn certificates_of_a_trusted_authority_are_accepted() {
 #[test]
 fn bodies_larger_than_a_socket_takes_are_sent_with_tls() {
     let url = format!("https://localhost:{}/", server(2_000_000).port());
-    let body = Some(vec![b'y'; 3_000_000]);
+    let body = Some(vec![b'y'; 3_000_000].into());
     let report = run(Asked { bound: Bound::Requests(6), body, timeout: PATIENT, ..asked(&url, Trust::Anything) });
     assert_whole(&report, 6);
     assert_eq!(report.ok, 6, "{:?} {:?}", report.errors, report.causes);

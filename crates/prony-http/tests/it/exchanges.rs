@@ -66,7 +66,7 @@ fn each_request_has_its_number_once() {
             Act::text(OK)
         }
     });
-    let body = Some(b"{\"id\":{i}}".to_vec());
+    let body = Some(b"{\"id\":{i}}".to_vec().into());
     let asked = Asked { threads: 3, connections: 7, body, ..requests(server.url("/items/{i}"), 500) };
     let report = run(asked.clone());
     assert_whole(&report, 500);
@@ -78,9 +78,9 @@ fn each_request_has_its_number_once() {
         ("POST", 500, Some(500))
     );
     assert!(!report.remarks.iter().any(|remark| matches!(remark, Remark::SameBody { .. })));
-    let report = run(Asked { body: Some(b"same".to_vec()), ..asked });
+    let report = run(Asked { body: Some(b"same".to_vec().into()), ..asked });
     assert_eq!((report.sent.distinct_paths, report.sent.distinct_bodies), (500, Some(1)));
-    assert!(report.remarks.contains(&Remark::SameBody { requests: 500 }), "{:?}", report.remarks);
+    assert!(report.remarks.contains(&Remark::SameBody { requests: 500, bodies: 1 }), "{:?}", report.remarks);
 }
 
 #[test]
@@ -90,7 +90,8 @@ fn bodies_larger_than_a_socket_takes_are_sent_and_received_whole() {
         assert!(asking.body.len() == 4_000_000 && asking.body.iter().all(|byte| *byte == b'y'));
         Act::Send(vec![answer.clone()])
     });
-    let report = run(Asked { body: Some(vec![b'y'; 4_000_000]), connections: 2, ..requests(server.url("/"), 6) });
+    let report =
+        run(Asked { body: Some(vec![b'y'; 4_000_000].into()), connections: 2, ..requests(server.url("/"), 6) });
     assert_whole(&report, 6);
     assert_eq!(report.ok, 6, "{:?} {:?}", report.errors, report.causes);
     assert!(report.received.as_bytes() > 18_000_000 && report.sent.bytes.as_bytes() > 24_000_000);

@@ -70,7 +70,7 @@ fn answer_to_a_request_that_was_not_read_whole_counts() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
     });
-    let body = Some(vec![b'x'; 20_000_000]);
+    let body = Some(vec![b'x'; 20_000_000].into());
     let report = run(Asked {
         bound: Bound::Requests(3),
         connections: 1,
@@ -84,7 +84,7 @@ fn answer_to_a_request_that_was_not_read_whole_counts() {
 }
 
 /// What a server does at random, from a seed.
-fn random_act(stream: &mut Stream) -> Act {
+pub(crate) fn random_act(stream: &mut Stream) -> Act {
     let answers = [
         OK,
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",

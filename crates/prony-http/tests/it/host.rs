@@ -3,16 +3,25 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
 use std::thread::JoinHandle;
 
 use prony_http::{HostError, Trial, host};
-use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, Template};
+use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, SaveSpec, SavedFrom, Template};
+use prony_model::latency::Recorder;
 use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
-use prony_model::spec::{Action, Limits, Order, PhaseSpec, Subject, TrialSpec};
-use prony_model::units::Nanos;
+use prony_model::random::Stream;
+use prony_model::record::LatencyKind;
+use prony_model::spec::{Action, Arrivals, Limits, Order, PhaseSpec, Subject, TrialSpec};
+use prony_model::units::{Nanos, PerSecond};
+use proptest::prelude::*;
 
+use crate::faults::random_act;
 use crate::server::{Act, OK, PATIENT, Server};
+
+/// The seed of all trials here.
+pub(crate) const SEED: u64 = 7;
 
 /// The host's end of a socket.
 struct Line(BufReader<UnixStream>);
@@ -42,7 +51,7 @@ impl Runner {
     pub(crate) fn new(spec: TrialSpec) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let host = std::thread::spawn(move || {
-            let trial = Trial { spec: &spec, seed: 7, throughput: Nanos::from_millis(100) };
+            let trial = Trial { spec: &spec, seed: SEED, throughput: Nanos::from_millis(100) };
             host(&mut Line(BufReader::new(theirs)), trial, &Progress::default())
         });
         let mut runner = Self { stream: BufReader::new(ours), host };
@@ -104,8 +113,13 @@ pub(crate) fn text(text: &str) -> Template {
 
 /// So many requests of a path in a closed loop.
 pub(crate) fn requests(server: &Server, path: Template, requests: u64) -> HttpSpec {
+    requests_of(&server.address.to_string(), path, requests)
+}
+
+/// The same to any address.
+pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpSpec {
     HttpSpec {
-        server: format!("http://{}", server.address),
+        server: format!("http://{address}"),
         path,
         method: "GET".to_owned(),
         headers: Vec::new(),
@@ -128,9 +142,30 @@ pub(crate) fn http(spec: HttpSpec) -> Action {
     Action::Http(Box::new(spec))
 }
 
-/// Each request ended in one way.
+/// Each request ended in one way, and all counts and histograms contain the same ones.
 pub(crate) fn assert_whole(report: &PhaseReport, requests: u64) {
-    assert_eq!(report.operations + report.errors + report.skipped, requests, "{report:#?}");
+    let PhaseReport { operations, errors, skipped, .. } = *report;
+    assert_eq!(operations + errors + skipped, requests, "{report:#?}");
+    assert_eq!(report.error_texts.values().sum::<u64>(), errors, "{:?}", report.error_texts);
+    let counted = |text: &str| {
+        let texts = report.error_texts.iter().filter(|(key, _)| key.starts_with(text));
+        texts.map(|(_, count)| count).sum::<u64>()
+    };
+    let counts = report.requests.as_ref().unwrap();
+    let answered = operations + counted("status ") + counted("no value to save");
+    assert_eq!(counts.statuses.values().sum::<u64>(), answered, "{report:#?}");
+    assert_eq!((counts.timeouts, counts.unfinished), (counted("timeout"), counted("unfinished")));
+    assert_eq!(report.throughput.as_ref().unwrap().operations.iter().sum::<u64>(), operations);
+    for histogram in &report.histograms {
+        assert_eq!((histogram.operation.as_str(), histogram.failed), ("request", errors + skipped));
+        assert_eq!(Recorder::from_record(histogram).unwrap().succeeded(), operations);
+    }
+    let kinds: Vec<LatencyKind> = report.histograms.iter().map(|histogram| histogram.kind).collect();
+    if report.lag.is_some() {
+        assert_eq!(kinds, [LatencyKind::Intended, LatencyKind::Actual]);
+    } else {
+        assert_eq!((kinds, skipped, report.saturated), (vec![LatencyKind::Service], 0, false));
+    }
 }
 
 #[test]
@@ -180,4 +215,91 @@ fn runner_that_asks_for_what_is_not_in_the_plan_ends_the_trial() {
     let Runner { stream, host } = Runner::new(spec);
     drop(stream);
     assert!(host.join().unwrap().is_err());
+}
+
+/// Runs a trial of one phase.
+fn only(spec: HttpSpec) -> PhaseReport {
+    let mut runner = Runner::new(trial(vec![("load", http(spec))]));
+    let report = runner.phase(0).unwrap();
+    runner.stop().unwrap();
+    report
+}
+
+fn rate(rate: f64) -> Option<Arrivals> {
+    Some(Arrivals { rate: PerSecond::new(rate).unwrap(), poisson: false })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_request_of_a_phase_ends_in_exactly_one_way(
+        seed: u64, number in 1u64..120, connections in 1u32..12, threads in 1u32..4, open: bool, saves: bool,
+    ) {
+        let stream = Mutex::new(Stream::new(seed));
+        let server = Server::new(move |_| random_act(&mut stream.lock().unwrap()));
+        let from = SavedFrom::Pattern("(o|c)".to_owned());
+        let report = only(HttpSpec {
+            connections: connections.max(threads),
+            threads,
+            timeout: Nanos::from_millis(150),
+            rate: rate(2_000.0).filter(|_| open),
+            save: BTreeMap::from([("x".to_owned(), SaveSpec { from, each: true })]).into_iter().filter(|_| saves).collect(),
+            ..requests(&server, Template(vec![Part::Text("/".to_owned()), Part::Number]), number)
+        });
+        assert_whole(&report, number);
+        prop_assert_eq!(report.lag.is_some(), open);
+    }
+}
+
+#[test]
+fn open_loop_that_is_not_sustained_says_so() {
+    let server = Server::new(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        Act::text(OK)
+    });
+    let report = only(HttpSpec {
+        rate: rate(1_000.0),
+        connections: 2,
+        timeout: Nanos::from_millis(400),
+        amount: HttpAmount::Duration(Nanos::from_millis(500)),
+        ..requests(&server, text("/"), 0)
+    });
+    assert_whole(&report, 500);
+    assert!(report.saturated && report.skipped > 300, "{} {}", report.saturated, report.skipped);
+    assert!(report.lag.unwrap() >= Nanos::from_millis(100), "{:?}", report.lag);
+    assert!(report.notes.iter().any(|note| note.starts_with("saturated: ")), "{:?}", report.notes);
+    assert!(report.time >= Nanos::from_millis(500));
+}
+
+#[test]
+fn warm_up_is_before_the_phase_and_in_no_figure() {
+    let server = Server::new(|_| Act::text(OK));
+    let warm_up = Nanos::from_millis(60);
+    let spec = HttpSpec { warm_up, ..requests(&server, Template(vec![Part::Text("/".to_owned()), Part::Number]), 200) };
+    let mut runner = Runner::new(trial(vec![("load", http(spec))]));
+    runner.say(&ToWorker::Phase { index: 0 });
+    let asked = std::time::Instant::now();
+    let Some(FromWorker::Began { at: began, .. }) = runner.hear() else { panic!("no begin") };
+    assert!(asked.elapsed() >= warm_up.to_duration());
+    let Some(FromWorker::Ended { at: ended, report, .. }) = runner.hear() else { panic!("no end") };
+    runner.stop().unwrap();
+    assert_whole(&report, 200);
+    assert!(report.time <= ended.since(began), "{} {}", report.time, ended.since(began));
+    // Those of the warm-up are counted: they cost the server something.
+    assert_eq!((report.requests.unwrap().connections, report.distinct), (4, Some(200)));
+}
+
+#[test]
+fn answers_that_no_request_asked_for_are_never_expected_ones() {
+    // Each second answer comes unasked, after the first one was taken and before the next request.
+    let server = Server::new(|_| Act::Late(OK.as_bytes().to_vec(), 10));
+    let report = only(HttpSpec { connections: 1, threads: 1, rate: rate(20.0), ..requests(&server, text("/"), 21) });
+    assert_whole(&report, 21);
+    let malformed: Vec<_> = report.error_texts.iter().collect();
+    let [(text, count)] = malformed[..] else { panic!("{malformed:?}") };
+    assert!(text.starts_with("malformed answer: bytes that answer no request"), "{text}");
+    // A connection is closed with the request that finds them, and the next one begins anew.
+    assert_eq!((report.operations, *count), (11, 10), "{:?}", report.error_texts);
+    assert!(report.notes.iter().any(|note| note.contains("after the last answer")) || report.notes.is_empty());
 }

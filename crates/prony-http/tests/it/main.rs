@@ -8,3 +8,4 @@ mod faults;
 mod host;
 mod open_loop;
 mod server;
+mod values;

@@ -21,6 +21,8 @@ pub(crate) enum Act {
     Reset(Vec<u8>),
     /// Sends these bytes and nothing more, until the client closes the connection.
     Hang(Vec<u8>),
+    /// Sends these bytes, and after so many milliseconds again.
+    Late(Vec<u8>, u64),
 }
 
 impl Act {
@@ -96,6 +98,11 @@ fn serve(mut stream: TcpStream, act: &dyn Fn(&Asking) -> Act) {
                 let _ = stream.write_all(&bytes);
                 rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
                 return;
+            }
+            Act::Late(bytes, millis) => {
+                let first = stream.write_all(&bytes).is_ok();
+                thread::sleep(Duration::from_millis(millis));
+                first && stream.write_all(&bytes).is_ok()
             }
             Act::Hang(bytes) => {
                 let _ = stream.write_all(&bytes);

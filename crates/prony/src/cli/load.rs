@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use prony_http::{Asked, Bound, Control, Destination, Load, Loop, Report, Trust};
+use prony_http::{Asked, AskedBody, Bound, Control, Destination, Load, Loop, Report, Trust};
 use prony_model::error::message;
 use prony_model::number::count;
 use prony_model::outcome::Outcome;
@@ -134,7 +134,7 @@ fn status(text: &str) -> Result<u16, ParseIntError> {
 /// # Errors
 /// Faults in the arguments, a server that cannot be reached or is on another machine, and output that cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let load = Load::check(asked(arguments)?).map_err(|faults| {
+    let load = Load::check(asked(arguments)).map_err(|faults| {
         let text = |fault: prony_http::Fault| format!("error: {}\nhint: {}\n", fault.message, fault.hint);
         Error::Worded { text: faults.into_iter().map(text).collect() }
     })?;
@@ -155,7 +155,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     Ok(if report.outcome == Outcome::Ok && !report.interrupted { Answer::Yes } else { Answer::No })
 }
 
-fn asked(arguments: &Arguments) -> Result<Asked, Error> {
+fn asked(arguments: &Arguments) -> Asked {
     let pace = match arguments.rate {
         None => Loop::Closed,
         Some(rate) => Loop::Open(Arrivals { rate, poisson: arguments.arrivals == ArrivalKind::Poisson }),
@@ -173,10 +173,10 @@ fn asked(arguments: &Arguments) -> Result<Asked, Error> {
         (None, true) => Trust::Anything,
         (None, false) => Trust::System,
     };
-    Ok(Asked {
+    Asked {
         method: arguments.method.clone(),
         headers: arguments.headers.clone(),
-        body: arguments.body.as_deref().map(body).transpose()?,
+        body: arguments.body.as_deref().map(body),
         connections: arguments.connections.unwrap_or(usual),
         threads: arguments.threads,
         pace,
@@ -188,14 +188,14 @@ fn asked(arguments: &Arguments) -> Result<Asked, Error> {
         seed: arguments.seed,
         other_machines: arguments.yes,
         ..defaults
-    })
+    }
 }
 
-/// The bytes of a body: the text itself, or the content of a file.
-fn body(text: &str) -> Result<Vec<u8>, Error> {
+/// The text itself, or the content of a file.
+fn body(text: &str) -> AskedBody {
     match text.strip_prefix('@') {
-        None => Ok(text.as_bytes().to_vec()),
-        Some(path) => std::fs::read(path).map_err(|source| Error::ReadFile { path: PathBuf::from(path), source }),
+        None => AskedBody::Bytes(text.as_bytes().to_vec()),
+        Some(path) => AskedBody::File(PathBuf::from(path)),
     }
 }
 

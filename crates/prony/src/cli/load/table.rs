@@ -39,19 +39,7 @@ fn head(report: &Report) -> String {
 
 /// The errors by kind, those that there are.
 fn errors(report: &Report) -> impl Iterator<Item = (String, u64)> {
-    let name = |failure| match failure {
-        Failure::Status => "unexpected status",
-        Failure::Refused => "connection refused",
-        Failure::Reset => "connection reset",
-        Failure::Closed => "closed before a whole answer",
-        Failure::Malformed => "malformed answer",
-        Failure::Timeout => "timeout",
-        Failure::Tls => "TLS failure",
-        Failure::NoSocket => "no socket on this machine",
-        Failure::Unfinished => "unfinished at the end",
-        Failure::NotStarted => "not started in time",
-    };
-    let counted = Failure::ALL.into_iter().map(move |failure| (name(failure).to_owned(), report.errors.count(failure)));
+    let counted = Failure::ALL.into_iter().map(|failure| (failure.text().to_owned(), report.errors.count(failure)));
     counted.filter(|(_, count)| *count > 0)
 }
 

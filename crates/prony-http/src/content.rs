@@ -1,0 +1,115 @@
+//! What the requests of a load contain, and over what they go: their own numbers, records, or saved values.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use prony_model::spec::{FieldValue, Order};
+use prony_workload::{Positions, Records, Share};
+
+use crate::outgoing::{About, Outgoing};
+use crate::request::Template;
+use crate::saved::List;
+use crate::text::{Piece, Text, Values};
+
+/// What the order of requests goes over.
+#[derive(Clone, Debug)]
+pub(crate) enum Over {
+    /// Nothing: each request has its number.
+    Requests,
+    /// The records of a collection.
+    Records,
+    /// The values of the lists, the first of which says which record is at hand.
+    Lists,
+}
+
+/// What requests need of the document at hand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    pub(crate) whole: bool,
+    /// The outermost names of fields.
+    pub(crate) fields: BTreeSet<String>,
+}
+
+impl Needs {
+    /// Adds what a text needs.
+    pub(crate) fn add(&mut self, text: &Text) {
+        self.fields.extend(text.pieces().iter().filter_map(|piece| match piece {
+            Piece::Field(path) => path.0.first().cloned(),
+            _ => None,
+        }));
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        self.whole || !self.fields.is_empty()
+    }
+}
+
+/// The requests of a load.
+#[derive(Clone, Debug)]
+pub(crate) struct Content {
+    pub(crate) template: Template,
+    pub(crate) records: Option<Records>,
+    pub(crate) lists: Vec<Arc<List>>,
+    pub(crate) over: Over,
+    pub(crate) order: Order,
+    pub(crate) seed: u64,
+    pub(crate) needs: Needs,
+}
+
+/// Which request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At {
+    /// Its number.
+    pub(crate) request: u64,
+    /// The place of its record or saved value.
+    pub(crate) place: u64,
+}
+
+impl Content {
+    /// Requests that differ by their numbers only.
+    pub(crate) fn numbered(template: Template) -> Self {
+        let (records, lists, needs) = (None, Vec::new(), Needs::default());
+        Self { template, records, lists, over: Over::Requests, order: Order::Record, seed: 0, needs }
+    }
+
+    /// How many records or values there are; `None` where there are none.
+    pub(crate) fn count(&self) -> Option<u64> {
+        match self.over {
+            Over::Requests => None,
+            Over::Records => self.records.as_ref().map(Records::count),
+            Over::Lists => self.lists.iter().map(|list| list.len() as u64).min(),
+        }
+    }
+
+    /// The places of one thread's requests; `None` where a place is the request's number.
+    pub(crate) fn positions(&self, share: Share) -> Option<Positions> {
+        match (&self.over, &self.records) {
+            (Over::Records, Some(records)) => Some(Positions::new(&self.order, records, self.seed, share)),
+            _ => self.count().map(|count| Positions::over(&self.order, count, self.seed, share)),
+        }
+    }
+
+    /// Makes a request. Where that fails, `out` says why.
+    pub(crate) fn write(&self, at: At, out: &mut Outgoing, scratch: &mut Vec<u8>) {
+        out.clear();
+        let entry = at.place as usize;
+        let number = match self.over {
+            Over::Requests => at.request,
+            Over::Records => at.place,
+            Over::Lists => self.lists.first().and_then(|list| list.number(entry)).unwrap_or_default(),
+        };
+        let document = self.document(number);
+        let values = Values { number, lists: &self.lists, entry, document: document.as_ref() };
+        out.about = About { number, place: at.place, ..About::default() };
+        out.fault = self.template.write(&values, out, scratch).err();
+    }
+
+    /// What requests need of a record's document.
+    fn document(&self, number: u64) -> Option<FieldValue> {
+        let records = self.records.as_ref().filter(|_| self.needs.any())?;
+        if self.needs.whole {
+            return records.document(number, 0);
+        }
+        records.part_of_document(number, |name| self.needs.fields.contains(name))
+    }
+}

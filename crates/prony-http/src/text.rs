@@ -1,0 +1,208 @@
+//! Texts of requests: parts that are the same in all of them, and parts that differ.
+
+use std::sync::Arc;
+
+use prony_model::spec::{FieldPath, FieldValue};
+use prony_workload::write_decimal;
+
+use crate::saved::List;
+
+/// Where the number is written in texts of the command line.
+const NUMBER: &[u8] = b"{i}";
+
+/// A part of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// The same in all requests.
+    Bytes(Vec<u8>),
+    /// The number of the record at hand, or of the request.
+    Number,
+    /// The value at hand of the list in this place among those that the load uses.
+    Saved(usize),
+    /// A field of the document at hand.
+    Field(FieldPath),
+}
+
+/// How texts of two requests differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Variation {
+    /// They are the same.
+    #[default]
+    Same,
+    /// They are the same where the numbers are.
+    ByNumber,
+    /// They may be the same whatever the numbers are.
+    Any,
+}
+
+/// A text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text(Vec<Piece>);
+
+/// What differs between requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Values<'v> {
+    pub(crate) number: u64,
+    pub(crate) lists: &'v [Arc<List>],
+    /// The place in the lists.
+    pub(crate) entry: usize,
+    pub(crate) document: Option<&'v FieldValue>,
+}
+
+impl Text {
+    /// Of these parts.
+    pub(crate) fn new(pieces: Vec<Piece>) -> Self {
+        let mut joined = Vec::<Piece>::new();
+        for piece in pieces {
+            match (piece, joined.last_mut()) {
+                (Piece::Bytes(bytes), _) if bytes.is_empty() => {}
+                (Piece::Bytes(bytes), Some(Piece::Bytes(before))) => before.extend_from_slice(&bytes),
+                (piece, _) => joined.push(piece),
+            }
+        }
+        Self(joined)
+    }
+
+    /// With a number wherever `{i}` is.
+    pub(crate) fn numbered(text: &[u8]) -> Self {
+        let (mut pieces, mut rest) = (Vec::new(), text);
+        while let Some(at) = rest.windows(NUMBER.len()).position(|part| part == NUMBER) {
+            pieces.extend([Piece::Bytes(rest[..at].to_vec()), Piece::Number]);
+            rest = &rest[at + NUMBER.len()..];
+        }
+        pieces.push(Piece::Bytes(rest.to_vec()));
+        Self::new(pieces)
+    }
+
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.0
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn variation(&self) -> Variation {
+        let of = |piece: &Piece| match piece {
+            Piece::Bytes(_) => Variation::Same,
+            Piece::Number => Variation::ByNumber,
+            Piece::Saved(_) | Piece::Field(_) => Variation::Any,
+        };
+        self.0.iter().map(of).max().unwrap_or_default()
+    }
+
+    /// The parts that are the same in all requests.
+    pub(crate) fn fixed(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().filter_map(|piece| match piece {
+            Piece::Bytes(bytes) => Some(bytes.as_slice()),
+            _ => None,
+        })
+    }
+
+    /// Appends the text with these values.
+    #[inline]
+    pub(crate) fn write(&self, values: &Values<'_>, out: &mut Vec<u8>) {
+        self.0.iter().for_each(|piece| piece.write(values, out));
+    }
+
+    /// The same as part of a path: in values, bytes that no path can contain are written as `%20`.
+    pub(crate) fn write_in_path(&self, values: &Values<'_>, out: &mut Vec<u8>) {
+        for piece in &self.0 {
+            let from = out.len();
+            piece.write(values, out);
+            if matches!(piece, Piece::Saved(_) | Piece::Field(_)) {
+                escape(out, from);
+            }
+        }
+    }
+}
+
+impl Piece {
+    #[inline]
+    fn write(&self, values: &Values<'_>, out: &mut Vec<u8>) {
+        match self {
+            Self::Bytes(bytes) => out.extend_from_slice(bytes),
+            Self::Number => write_decimal(values.number, out),
+            Self::Saved(list) => {
+                let value = values.lists.get(*list).and_then(|list| list.value(values.entry));
+                out.extend_from_slice(value.unwrap_or_default().as_bytes());
+            }
+            Self::Field(path) => write_field(values.document.and_then(|document| document.at(&path.0)), out),
+        }
+    }
+}
+
+/// A text without quotation marks, any other value as JSON; nothing where the document has no such field.
+fn write_field(value: Option<&FieldValue>, out: &mut Vec<u8>) {
+    match value {
+        None => {}
+        Some(FieldValue::Text(text)) => out.extend_from_slice(text.as_bytes()),
+        // Writing to memory does not fail, and keys are texts.
+        Some(value) => drop(serde_json::to_writer(out, value)),
+    }
+}
+
+/// Writes what follows `from` so that a path can contain it.
+fn escape(out: &mut Vec<u8>, from: usize) {
+    if out[from..].iter().all(u8::is_ascii_graphic) {
+        return;
+    }
+    let raw = out.split_off(from);
+    for byte in raw {
+        if byte.is_ascii_graphic() {
+            out.push(byte);
+        } else {
+            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(path: &str) -> Piece {
+        Piece::Field(path.parse().unwrap())
+    }
+
+    fn fields(fields: &[(&str, FieldValue)]) -> FieldValue {
+        FieldValue::Fields(fields.iter().map(|(name, value)| ((*name).into(), value.clone())).collect())
+    }
+
+    #[test]
+    fn values_are_where_their_parts_are() {
+        let inner = fields(&[("city", FieldValue::Text("a \"b\"\u{e9}".to_owned())), ("n", FieldValue::Int(-4))]);
+        let document = fields(&[("name", FieldValue::Text("x/y".to_owned())), ("inner", inner)]);
+        let lists = [Arc::new(List::of([(0, "/s/0"), (1, "/s/1")]))];
+        let text = Text::new(vec![
+            Piece::Saved(0),
+            Piece::Bytes(b"?n=".to_vec()),
+            Piece::Number,
+            Piece::Bytes(b"&c=".to_vec()),
+            field("inner.city"),
+            field("missing"),
+            field("inner.n"),
+            field("name"),
+        ]);
+        let values = Values { number: 7, lists: &lists, entry: 1, document: Some(&document) };
+        let (mut plain, mut path) = (Vec::new(), Vec::new());
+        text.write(&values, &mut plain);
+        text.write_in_path(&values, &mut path);
+        assert_eq!(String::from_utf8(plain).unwrap(), "/s/1?n=7&c=a \"b\"\u{e9}-4x/y");
+        assert_eq!(String::from_utf8(path).unwrap(), "/s/1?n=7&c=a%20\"b\"%C3%A9-4x/y");
+        let mut object = Vec::new();
+        Text::new(vec![field("inner")]).write(&values, &mut object);
+        assert_eq!(String::from_utf8(object).unwrap(), "{\"city\":\"a \\\"b\\\"\u{e9}\",\"n\":-4}");
+    }
+
+    #[test]
+    fn texts_vary_as_their_parts_do() {
+        assert_eq!(Text::numbered(b"abc").variation(), Variation::Same);
+        assert_eq!(Text::numbered(b"a{i}c{i}").variation(), Variation::ByNumber);
+        assert_eq!(Text::new(vec![Piece::Number, Piece::Saved(0)]).variation(), Variation::Any);
+        let numbered = Text::numbered(b"{i}b{i}");
+        assert_eq!(numbered.pieces(), [Piece::Number, Piece::Bytes(b"b".to_vec()), Piece::Number]);
+        assert_eq!(numbered.fixed().collect::<Vec<_>>(), [b"b"]);
+        assert!(Text::numbered(b"").is_empty());
+    }
+}

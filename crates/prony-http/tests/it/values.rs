@@ -1,0 +1,456 @@
+//! Tests of what the requests of a trial contain: records, files, and values of earlier answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::sync::{Arc, Mutex};
+
+use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, SaveSpec, SavedFrom, Template};
+use prony_model::spec::{
+    CollectionSpec, DocumentSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec, Order, TrialSpec, ValueSpec,
+};
+use prony_model::units::{Fraction, Nanos};
+use prony_workload::Records;
+
+use crate::host::{Runner, SEED, assert_whole, http, requests, requests_of, text, trial};
+use crate::server::{Act, OK, Server};
+
+/// What the server was sent: the path and the body of each request.
+type Sent = Arc<Mutex<Vec<(String, String)>>>;
+
+fn path_of(head: &str) -> String {
+    head.split(' ').nth(1).unwrap().to_owned()
+}
+
+/// A server that answers each request by a function of its path and body, and what it was sent.
+fn recording(answer: impl Fn(&str, &str) -> String + Send + Sync + 'static) -> (Server, Sent) {
+    let sent = Sent::default();
+    let recorded = Arc::clone(&sent);
+    let server = Server::new(move |asking| {
+        let (path, body) = (path_of(&asking.head), String::from_utf8_lossy(&asking.body).into_owned());
+        let answer = answer(&path, &body);
+        recorded.lock().unwrap().push((path, body));
+        Act::text(&answer)
+    });
+    (server, sent)
+}
+
+fn drain(sent: &Sent) -> Vec<(String, String)> {
+    std::mem::take(&mut *sent.lock().unwrap())
+}
+
+fn collection(name: Option<&str>, records: u64) -> CollectionSpec {
+    let field = |name: &str, value| FieldSpec { name: name.to_owned(), value, present: Fraction::new(1.0).unwrap() };
+    let fields = vec![
+        field("id", Generator::Sequence { start: 100, step: 1 }),
+        field("kind", Generator::Cycle(["a b", "c"].map(|text| FieldValue::Text(text.to_owned())).to_vec())),
+        field("token", Generator::Uuid),
+    ];
+    CollectionSpec {
+        name: name.map(str::to_owned),
+        records,
+        key: KeySpec::Integer { bytes: 8 },
+        value: ValueSpec::Document(DocumentSpec { fields, encoding: Encoding::Json, file: None }),
+    }
+}
+
+fn template(parts: &[Part]) -> Template {
+    Template(parts.to_vec())
+}
+
+fn plain(text: &str) -> Part {
+    Part::Text(text.to_owned())
+}
+
+fn with_data(spec: TrialSpec, data: Vec<CollectionSpec>) -> TrialSpec {
+    TrialSpec { data, ..spec }
+}
+
+fn save(name: &str, from: SavedFrom, each: bool) -> BTreeMap<String, SaveSpec> {
+    BTreeMap::from([(name.to_owned(), SaveSpec { from, each })])
+}
+
+#[test]
+fn each_record_is_sent_once_as_its_document() {
+    let (server, sent) = recording(|_, _| OK.to_owned());
+    let data = collection(Some("schools"), 300);
+    let documents: BTreeSet<String> = {
+        let records = Records::new(&data, SEED).unwrap();
+        (0..300).map(|n| serde_json::to_string(&records.document(n, 0).unwrap()).unwrap()).collect()
+    };
+    let spec = HttpSpec {
+        method: "POST".to_owned(),
+        body: Some(BodySpec::Document),
+        amount: HttpAmount::Records,
+        order: Order::Shuffled,
+        collection: Some("schools".to_owned()),
+        ..requests(
+            &server,
+            template(&[plain("/x/"), Part::Number, plain("?k="), Part::Field("kind".parse().unwrap())]),
+            0,
+        )
+    };
+    let mut runner = Runner::new(with_data(trial(vec![("insert", http(spec))]), vec![data]));
+    let report = runner.phase(0).unwrap();
+    runner.stop().unwrap();
+    assert_whole(&report, 300);
+    let received = drain(&sent);
+    assert_eq!(received.iter().map(|(_, body)| body.clone()).collect::<BTreeSet<_>>(), documents);
+    for (path, body) in &received {
+        let document: FieldValue = serde_json::from_str(body).unwrap();
+        let Some(FieldValue::Int(id)) = document.at(&["id"]) else { panic!("{body}") };
+        let number = id - 100;
+        let kind = if number % 2 == 0 { "a%20b" } else { "c" };
+        assert_eq!(*path, format!("/x/{number}?k={kind}"));
+    }
+    assert!(!received.is_sorted(), "they are shuffled");
+    let counts = report.requests.unwrap();
+    assert_eq!((report.distinct, counts.bodies, counts.paths), (Some(300), Some(300), 300));
+    let bodies: u64 = received.iter().map(|(_, body)| body.len() as u64).sum();
+    assert_eq!(report.user_bytes, bodies + 300 * 2);
+    assert!(report.notes.is_empty(), "{:?}", report.notes);
+}
+
+#[test]
+fn orders_draw_records_and_different_ones_are_counted() {
+    for order in [Order::Uniform, Order::Zipfian { theta: 0.99 }, Order::Record] {
+        let (server, sent) = recording(|_, _| OK.to_owned());
+        let spec = HttpSpec {
+            order,
+            method: "POST".to_owned(),
+            body: Some(BodySpec::Text(template(&[plain("kind "), Part::Field("kind".parse().unwrap())]))),
+            ..requests(&server, template(&[plain("/"), Part::Number]), 500)
+        };
+        let mut runner = Runner::new(with_data(trial(vec![("read", http(spec))]), vec![collection(None, 100)]));
+        let report = runner.phase(0).unwrap();
+        runner.stop().unwrap();
+        assert_whole(&report, 500);
+        let paths: BTreeSet<String> = drain(&sent).into_iter().map(|(path, _)| path).collect();
+        assert!(paths.iter().all(|path| path[1..].parse::<u64>().unwrap() < 100));
+        let counts = report.requests.unwrap();
+        assert_eq!((report.distinct, counts.paths), (Some(paths.len() as u64), paths.len() as u64), "{order:?}");
+        // Different texts are counted, not records.
+        assert_eq!(counts.bodies, Some(2));
+        assert!(report.notes.iter().any(|note| note.contains("2 different bodies")), "{:?}", report.notes);
+    }
+}
+
+#[test]
+fn requests_without_anything_of_a_record_work_on_none() {
+    let (server, _sent) = recording(|_, _| OK.to_owned());
+    let spec = requests(&server, text("/stats"), 40);
+    let mut runner = Runner::new(with_data(trial(vec![("read", http(spec))]), vec![collection(None, 100)]));
+    let report = runner.phase(0).unwrap();
+    runner.stop().unwrap();
+    assert_eq!((report.operations, report.distinct), (40, Some(1)));
+}
+
+/// Answers a post of a document by where it was stored, and anything else by its path.
+fn store(_: &str, body: &str) -> String {
+    match serde_json::from_str::<FieldValue>(body) {
+        Ok(document) => {
+            let Some(FieldValue::Int(id)) = document.at(&["id"]) else { return OK.to_owned() };
+            let body = format!("{{\"data\":{{\"id\":{id}}},\"session\":\"s-1\"}}");
+            let head = "HTTP/1.1 201 Created\r\nLocation: /items/";
+            format!("{head}{id}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+        }
+        Err(_) => OK.to_owned(),
+    }
+}
+
+fn insert(server: &Server, save: BTreeMap<String, SaveSpec>) -> HttpSpec {
+    HttpSpec {
+        method: "POST".to_owned(),
+        body: Some(BodySpec::Document),
+        amount: HttpAmount::Records,
+        order: Order::Shuffled,
+        save,
+        ..requests(server, text("/items"), 0)
+    }
+}
+
+#[test]
+fn saved_values_are_used_with_the_record_they_are_of() {
+    let (server, sent) = recording(store);
+    let mut saves = save("item", SavedFrom::Header("Location".to_owned()), true);
+    saves.extend(save("id", SavedFrom::Json("/data/id".to_owned()), true));
+    saves.extend(save("session", SavedFrom::Pattern("\"session\":\"([^\"]*)\"".to_owned()), false));
+    let read = |order, amount| HttpSpec {
+        order,
+        amount,
+        headers: vec![
+            ("X-Session".to_owned(), template(&[Part::Saved("session".to_owned())])),
+            ("X-Id".to_owned(), template(&[Part::Saved("id".to_owned())])),
+        ],
+        ..requests(&server, template(&[Part::Saved("item".to_owned()), plain("?n="), Part::Number]), 0)
+    };
+    let put = HttpSpec {
+        method: "PUT".to_owned(),
+        body: Some(BodySpec::Text(template(&[plain("token "), Part::Field("token".parse().unwrap())]))),
+        ..read(Order::Shuffled, HttpAmount::Records)
+    };
+    let spec = trial(vec![
+        ("insert", http(insert(&server, saves))),
+        ("read", http(read(Order::Record, HttpAmount::Records))),
+        ("draw", http(read(Order::Uniform, HttpAmount::Requests(400)))),
+        ("replace", http(put)),
+    ]);
+    let data = collection(None, 200);
+    let records = Records::new(&data, SEED).unwrap();
+    let mut runner = Runner::new(with_data(spec, vec![data]));
+    assert_whole(&runner.phase(0).unwrap(), 200);
+    drain(&sent);
+    for (index, distinct) in [(1, Some(200)), (2, None), (3, Some(200))] {
+        let report = runner.phase(index).unwrap();
+        assert_eq!((report.operations, report.errors), (if index == 2 { 400 } else { 200 }, 0), "{report:#?}");
+        let received = drain(&sent);
+        let paths: BTreeSet<&String> = received.iter().map(|(path, _)| path).collect();
+        assert_eq!(report.distinct, Some(paths.len() as u64));
+        assert_eq!(report.requests.unwrap().paths, paths.len() as u64);
+        assert!(distinct.is_none_or(|distinct| distinct == paths.len()), "{}", paths.len());
+        for (path, body) in &received {
+            let (id, number) = path.strip_prefix("/items/").unwrap().split_once("?n=").unwrap();
+            let (id, number): (u64, u64) = (id.parse().unwrap(), number.parse().unwrap());
+            assert_eq!(id, 100 + number, "the number is that of the record");
+            if index == 3 {
+                let document = records.document(number, 0).unwrap();
+                let Some(FieldValue::Text(token)) = document.at(&["token"]) else { panic!("{document:?}") };
+                assert_eq!(*body, format!("token {token}"));
+            }
+        }
+    }
+    runner.stop().unwrap();
+}
+
+#[test]
+fn answers_without_the_value_are_errors_of_their_own_kind() {
+    let (server, sent) = recording(|path, _| {
+        let number: u64 = path.rsplit('/').next().unwrap().parse().unwrap();
+        match number % 5 {
+            0 => "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nnone.".to_owned(),
+            1 => "HTTP/1.1 500 Oh\r\nContent-Length: 4\r\n\r\nid=9".to_owned(),
+            _ => {
+                let body = format!("id={number}");
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+            }
+        }
+    });
+    let first = HttpSpec {
+        save: save("id", SavedFrom::Pattern("id=(\\d+)".to_owned()), true),
+        ..requests(&server, template(&[plain("/a/"), Part::Number]), 100)
+    };
+    let second = HttpSpec {
+        amount: HttpAmount::Records,
+        ..requests(&server, template(&[plain("/b/"), Part::Saved("id".to_owned())]), 0)
+    };
+    let mut runner = Runner::new(trial(vec![("first", http(first)), ("second", http(second))]));
+    let report = runner.phase(0).unwrap();
+    assert_whole(&report, 100);
+    assert_eq!((report.operations, report.errors), (60, 40));
+    let texts: Vec<(&str, u64)> = report.error_texts.iter().map(|(text, n)| (text.as_str(), *n)).collect();
+    let not_saved = "no value to save in the answer: no value for `id`: the body does not match `id=(\\d+)`";
+    assert_eq!(texts, [(not_saved, 20), ("status 500", 20)]);
+    assert_eq!(report.requests.unwrap().statuses, BTreeMap::from([(200, 80), (500, 20)]));
+    drain(&sent);
+    let report = runner.phase(1).unwrap();
+    // The server answers the numbers that were saved.
+    assert_eq!((report.operations, report.errors), (60, 0), "{:?}", report.error_texts);
+    let paths: BTreeSet<String> = drain(&sent).into_iter().map(|(path, _)| path).collect();
+    let expected: BTreeSet<String> = (0..100).filter(|n| n % 5 > 1).map(|n| format!("/b/{n}")).collect();
+    assert_eq!(paths, expected);
+    runner.stop().unwrap();
+}
+
+#[test]
+fn phase_without_the_value_it_needs_fails_by_name() {
+    let (server, _sent) = recording(|_, _| OK.to_owned());
+    let first = HttpSpec {
+        save: save("item", SavedFrom::Header("Location".to_owned()), true),
+        ..requests(&server, text("/"), 10)
+    };
+    let second = requests(&server, template(&[plain("/"), Part::Saved("item".to_owned())]), 10);
+    let mut runner = Runner::new(trial(vec![("first", http(first)), ("second", http(second))]));
+    let report = runner.phase(0).unwrap();
+    assert_eq!((report.operations, report.errors), (0, 10));
+    assert_eq!(runner.phase(1), None);
+    let error = runner.stop().unwrap_err();
+    assert_eq!(error.phase, Some(1));
+    let message = error.to_string();
+    assert!(message.contains("`second`") && message.contains("`item`"), "{message}");
+}
+
+#[test]
+fn loads_that_cannot_be_are_refused_with_all_faults() {
+    let (server, _sent) = recording(|_, _| OK.to_owned());
+    let good = requests(&server, text("/"), 10);
+    let field = || template(&[plain("/"), Part::Field("id".parse().unwrap())]);
+    for (spec, texts) in [
+        (HttpSpec { path: text("a b"), server: "ftp://x".to_owned(), ..good.clone() }, vec!["ftp", "a space", "begin"]),
+        (HttpSpec { path: field(), ..good.clone() }, vec!["no collection"]),
+        (HttpSpec { path: field(), collection: Some("c".to_owned()), ..good.clone() }, vec!["no collection `c`"]),
+        (HttpSpec { amount: HttpAmount::Records, ..good.clone() }, vec!["no records"]),
+        (HttpSpec { save: save("x", SavedFrom::Pattern("(".to_owned()), true), ..good.clone() }, vec!["`x`"]),
+        (
+            HttpSpec {
+                body: Some(BodySpec::File { path: "/nonesuch".to_owned(), fill: BTreeMap::new() }),
+                connections: 0,
+                ..good.clone()
+            },
+            vec!["/nonesuch", "connections"],
+        ),
+    ] {
+        let mut runner = Runner::new(trial(vec![("load", http(spec))]));
+        assert_eq!(runner.phase(0), None);
+        let message = runner.stop().unwrap_err().to_string();
+        for text in texts {
+            assert!(message.contains(text) && message.contains("phase `load`: "), "{message:?} has no {text:?}");
+        }
+    }
+    let warm = HttpSpec { amount: HttpAmount::Records, warm_up: Nanos::from_secs(1), ..good };
+    let mut runner = Runner::new(with_data(trial(vec![("load", http(warm))]), vec![collection(None, 5)]));
+    assert_eq!(runner.phase(0), None);
+    assert!(runner.stop().unwrap_err().to_string().contains("warm-up"));
+}
+
+#[test]
+fn files_are_sent_with_texts_replaced() {
+    // Some are read into memory, others while they are sent.
+    for repeat in [3, 60_000] {
+        let content = "<node changeset=\"CHANGESET\" number=\"NUMBER\"/>\n".repeat(repeat);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &content).unwrap();
+        let bad = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&bad);
+        let server = Server::new(move |asking| {
+            let number = path_of(&asking.head)[1..].to_owned();
+            if number == "id" {
+                return Act::text("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n 777\r\n");
+            }
+            let expected = content.replace("CHANGESET", "777").replace("NUMBER", &number);
+            *counted.lock().unwrap() += u32::from(asking.body != expected.as_bytes());
+            Act::text(OK)
+        });
+        let open = HttpSpec { save: save("changeset", SavedFrom::Body, false), ..requests(&server, text("/id"), 1) };
+        let open = HttpSpec { connections: 1, threads: 1, ..open };
+        let fill = BTreeMap::from([
+            ("CHANGESET".to_owned(), template(&[Part::Saved("changeset".to_owned())])),
+            ("NUMBER".to_owned(), template(&[Part::Number])),
+        ]);
+        let upload = HttpSpec {
+            method: "POST".to_owned(),
+            body: Some(BodySpec::File { path: file.path().display().to_string(), fill }),
+            ..requests(&server, template(&[plain("/"), Part::Number]), 11)
+        };
+        let mut runner = Runner::new(trial(vec![("open", http(open)), ("upload", http(upload))]));
+        assert_whole(&runner.phase(0).unwrap(), 1);
+        let report = runner.phase(1).unwrap();
+        runner.stop().unwrap();
+        assert_whole(&report, 11);
+        assert_eq!((report.operations, *bad.lock().unwrap()), (11, 0), "{:?}", report.error_texts);
+        assert_eq!(report.requests.unwrap().bodies, Some(11));
+        let line = |number: u64| format!("<node changeset=\"777\" number=\"{number}\"/>\n").len() as u64;
+        let sent: u64 = (0..11).map(|number| line(number) * repeat as u64).sum();
+        assert_eq!(report.user_bytes, sent + 11 * "ok".len() as u64);
+    }
+}
+
+#[test]
+fn absolute_urls_of_the_same_server_are_paths() {
+    let (server, sent) = recording(|_, _| OK.to_owned());
+    let url = format!("http://{}/items/5", server.address);
+    for (saved, good) in [(url, true), ("http://localhost:1/items/5".to_owned(), false), ("5".to_owned(), false)] {
+        let answering = Server::new(move |_| {
+            Act::text(&format!("HTTP/1.1 201 C\r\nLocation: {saved}\r\nContent-Length: 0\r\n\r\n"))
+        });
+        let first = HttpSpec {
+            save: save("item", SavedFrom::Header("location".to_owned()), true),
+            ..requests(&answering, text("/"), 5)
+        };
+        let second = requests(&server, template(&[Part::Saved("item".to_owned())]), 20);
+        let mut runner = Runner::new(trial(vec![("first", http(first)), ("second", http(second))]));
+        assert_whole(&runner.phase(0).unwrap(), 5);
+        let report = runner.phase(1);
+        let ended = runner.stop();
+        assert_eq!((report.is_some(), ended.is_ok()), (good, good));
+        let received = drain(&sent);
+        assert_eq!(received.len(), if good { 20 } else { 0 });
+        assert!(received.iter().all(|(path, _)| path == "/items/5"));
+    }
+}
+
+/// Takes what is uploaded, and returns how many bytes the largest body had, once a request without one came.
+fn sink(listener: &std::net::TcpListener) -> u64 {
+    let mut largest = 0;
+    for stream in listener.incoming() {
+        let mut stream = BufReader::new(stream.unwrap());
+        loop {
+            let (mut head, mut line) = (String::new(), String::new());
+            while stream.read_line(&mut line).unwrap() > 2 {
+                head += &line;
+                line.clear();
+            }
+            if head.is_empty() {
+                break;
+            }
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")?.parse().ok()).unwrap_or(0);
+            largest = largest.max(std::io::copy(&mut (&mut stream).take(length), &mut std::io::sink()).unwrap());
+            stream.get_mut().write_all(OK.as_bytes()).unwrap();
+            if length == 0 {
+                return largest;
+            }
+        }
+    }
+    unreachable!("a listener takes connections without end")
+}
+
+/// Where the server is, and which file is uploaded, in a process of its own.
+const UPLOAD: [&str; 2] = ["PRONY_TEST_SERVER", "PRONY_TEST_FILE"];
+
+#[test]
+fn large_file_is_sent_in_bounded_memory() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    // It has a hole, which costs no space on the disk, and a text at its end.
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let size = std::env::var("PRONY_TEST_UPLOAD").map_or(256 << 20, |size| size.parse::<u64>().unwrap());
+    file.as_file().set_len(size).unwrap();
+    file.seek(std::io::SeekFrom::End(0)).unwrap();
+    file.write_all(b"<CHANGESET>").unwrap();
+    let server = std::thread::spawn(move || sink(&listener));
+    // The memory of this process is that of all tests.
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "values::upload_of_a_process", "--ignored", "--nocapture"])
+        .envs(UPLOAD.into_iter().zip([address, file.path().display().to_string()]))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout).into_owned() + &String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success() && said.contains("1 passed"), "{said}");
+    assert_eq!(server.join().unwrap(), size + "<1>".len() as u64, "{said}");
+}
+
+#[test]
+#[ignore = "runs in a process of its own, from the test before"]
+fn upload_of_a_process() {
+    let [Ok(address), Ok(path)] = UPLOAD.map(std::env::var) else { return };
+    let spec = HttpSpec {
+        method: "PUT".to_owned(),
+        body: Some(BodySpec::File {
+            path,
+            fill: BTreeMap::from([("CHANGESET".to_owned(), template(&[Part::Number]))]),
+        }),
+        connections: 1,
+        threads: 1,
+        ..requests_of(&address, text("/"), 2)
+    };
+    let last = HttpSpec { connections: 1, threads: 1, ..requests_of(&address, text("/"), 1) };
+    let mut runner = Runner::new(trial(vec![("upload", http(spec)), ("last", http(last))]));
+    let report = runner.phase(0).unwrap();
+    assert_whole(&report, 2);
+    assert_eq!(report.operations, 2, "{:?}", report.error_texts);
+    runner.phase(1).unwrap();
+    runner.stop().unwrap();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().to_owned();
+    let kib: u64 = peak.strip_suffix(" kB").unwrap().parse().unwrap();
+    println!("peak: {kib} KiB");
+    assert!(kib < 64 << 10, "{kib} KiB");
+}
