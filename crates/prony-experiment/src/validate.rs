@@ -89,7 +89,8 @@ impl Walk<'_, '_> {
                 | Shape::Operand
                 | Shape::Either(_)
         );
-        !text && self.holes != Holes::None && has_factor(node, self.factors)
+        let is_word = matches!(shape, Shape::Word(words) if words.iter().any(|(word, _)| node.text() == Some(word)));
+        !text && !is_word && self.holes != Holes::None && has_factor(node, self.factors)
     }
 
     /// A table with an action of `generator` is a generator; any other table has fields inside.

@@ -245,7 +245,7 @@ fn faults_of_queries_name_their_place() {
     { where = { x = "{doc.x} and" } }
         8:30 `{doc.FIELD}` must be the whole text, without other characters
     { where = { x = "{i}" } }
-        8:31 `{i}` has no meaning here | `{i}`, the number of a record, can be used in keys and values of `[data]`
+        8:31 `{i}` has no meaning here | `{i}`, the number of a record, can be used in keys and values of `[data]`, and in requests
     { where = { or = { x = 1 } } }
         8:31 `or` cannot be a table | expected a list, each item a table
     { where = { "a..b" = 1 } }

@@ -9,6 +9,7 @@ mod phases;
 mod problems;
 mod programs;
 mod replicas;
+mod services;
 mod sound;
 
 use prony_model::catalog::{EngineCatalog, EngineFacts, Overrides, StoreFault};
@@ -111,7 +112,7 @@ impl EngineCatalog for Engines {
 }
 
 /// Every file without faults of these tests, by name.
-pub(crate) fn samples() -> [(&'static str, &'static str); 11] {
+pub(crate) fn samples() -> [(&'static str, &'static str); 12] {
     [
         ("cache", sound::CACHE),
         ("sourcing", sound::SOURCING),
@@ -121,6 +122,7 @@ pub(crate) fn samples() -> [(&'static str, &'static str); 11] {
         ("documents", documents::DOCUMENTS),
         ("queries", documents::QUERIES),
         ("collections", collections::COLLECTIONS),
+        ("services", services::SERVICES),
         ("store", templates::STORE),
         ("program", templates::PROGRAM),
         ("branches", templates::BRANCHES),

@@ -67,7 +67,7 @@ get = { transaction = { batch = true } }
     18:17 `order` cannot be `shufled` | did you mean `shuffled`?
     18:38 `threads` cannot be `0` | expected a whole number from 1 to 1024
     21:33 `batch` cannot be `true` | expected a whole number of at least 1
-    22:2 unknown key `extra` | known: `experiment`, `factors`, `design`, `compare`, `observe`, `limits`, `store`, `program`, `subject`, `data`, `phase`, `report`
+    22:2 unknown key `extra` | known: `experiment`, `factors`, `design`, `compare`, `observe`, `limits`, `store`, `program`, `service`, `subject`, `data`, `phase`, `report`
     "#);
 }
 
@@ -83,7 +83,7 @@ fn syntax_faults_are_problems_too() {
 #[test]
 fn an_empty_file_says_what_it_needs() {
     insta::assert_snapshot!(faults(""), @"
-    1:1 the file has nothing to measure | add `[store]` or `[program.NAME]`
+    1:1 the file has nothing to measure | add `[store]`, `[program.NAME]` or `[[service]]`
     ");
 }
 
@@ -119,9 +119,9 @@ put = { transaction = { batch = "{chunk.batch}" } }
     12:11 unknown placeholder `{engin}` | did you mean `engine`?
     13:25 `}` closes nothing | write `{{` and `}}` for braces that are meant as text
     16:12 level `1` of factor `tmp` has no `id`
-    17:10 `{i.x}` has no meaning here | `{i}`, the number of a record, can be used in keys and values of `[data]`
+    17:10 `{i.x}` has no meaning here | `{i}`, the number of a record, can be used in keys and values of `[data]`, and in requests
     17:23 `{chunk}` is a table, which cannot stand inside a text | name one setting of the level, as `{factor.setting}`, or make the placeholder the whole text
-    19:15 `{i}` has no meaning here | `{i}`, the number of a record, can be used in keys and values of `[data]`
+    19:15 `{i}` has no meaning here | `{i}`, the number of a record, can be used in keys and values of `[data]`, and in requests
     20:34 level `large` of factor `chunk` has no `batch`
     ");
 }
@@ -235,7 +235,7 @@ fn data_is_checked() {
 fn phases_are_checked() {
     let phases = |text: &str| faults_of_body(&format!("[[phase]]\n{text}\n"));
     insta::assert_snapshot!(phases("name = \"a.b\"\nput = {}\nget = {}"), @"4:1 `phase` takes one of `put` and `get`, not both");
-    insta::assert_snapshot!(phases("name = \"a\""), @"1:1 `phase` needs one of `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `find`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`");
+    insta::assert_snapshot!(phases("name = \"a\""), @"1:1 `phase` needs one of `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `find`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`, `http`");
     insta::assert_snapshot!(phases("name = \"a\"\nput = {}\n[[phase]]\nname = \"a\"\nget = {}"), @"5:8 two phases are named `a` | metrics are named by phase: give each phase a name of its own");
     insta::assert_snapshot!(phases("name = \"a\"\nput = { order = \"zipfian\" }\n[[phase]]\nname = \"b\"\nget = { order = { zipfian = 1.5 } }"), @"
     3:17 `put` inserts each record once, but this order repeats records | write `update` to overwrite, or `mix` with `insert`

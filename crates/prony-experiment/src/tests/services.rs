@@ -1,0 +1,146 @@
+//! Tests of files that measure services.
+
+use prony_model::http::{BodySpec, HttpAmount, Part, SavedFrom};
+use prony_model::service::{DATA, OfService, PORT, ReadySign, hole};
+use prony_model::spec::{Action, Order, Subject};
+
+use super::*;
+
+/// Two services, and a phase of each kind.
+pub(super) const SERVICES: &str = r#"
+[factors]
+connections = [1, 10]
+[compare]
+baseline = { connections = 1 }
+metric = "insert.api.cpu"
+metrics = ["insert.db.2.anon.max", "insert.load.cpu", "insert.api.main.heap.used.max"]
+blocks = 6
+[[service]]
+name = "api"
+after = ["db"]
+command = ["node", "server.js", "--port={port}", "--db={service.db.2.port}"]
+env = { DATA = "{data}", PEER = "{service.db.url}", DIR = "{dir}" }
+runtime = "node"
+ready = { http = "/health", within = "5 s" }
+limits = { memory = "1 GiB" }
+[[service]]
+name = "db"
+count = 2
+command = "db {port} {instance}"
+setup = ["load", "{service.db.1.port}"]
+[data]
+records = 50
+[data.document]
+id = { sequence = 0 }
+in = { name = "x{i}" }
+[[phase]]
+name = "insert"
+http = { service = "api", path = "/schools", json = "{doc}", connections = "{connections}", expect = 201, save = { school = { header = "location", each = true } } }
+[[phase]]
+name = "settle"
+settle = { quiet = "1 s" }
+[[phase]]
+name = "read"
+http = { service = "api", path = "{saved.school}?n={doc.in.name}", headers = { x-number = "n{i}" }, duration = "5 s", order = "uniform", rate = "100/s" }
+[[phase]]
+name = "wait"
+pause = "1 s"
+"#;
+
+#[test]
+fn services_and_requests_are_read() {
+    let experiment = sound(SERVICES);
+    let spec = &experiment.variants()[1].spec;
+    assert_eq!(spec.subject, Subject::Services);
+    let [api, db] = spec.services.as_slice() else { panic!("{:?}", spec.services) };
+    let words = api.program.command.words();
+    let of_db = hole("db", 2, OfService::Port);
+    assert_eq!(words[2..], [format!("--port={PORT}"), format!("--db={of_db}")]);
+    assert_eq!(api.program.env["DATA"], DATA);
+    assert_eq!(api.program.env["PEER"], hole("db", 1, OfService::Url), "without a number, the first");
+    assert_eq!((&api.ready.sign, &db.ready.sign), (&ReadySign::Http("/health".into()), &ReadySign::Port));
+    assert_eq!((api.role(1), db.role(2)), ("api".to_owned(), "db.2".to_owned()));
+    assert_eq!(crate::services::started_in_order(&spec.services), Ok(vec![1, 0]));
+    let http = |index: usize| spec.phases[index].action.http().unwrap();
+    let insert = http(0);
+    assert_eq!(
+        (insert.method.as_str(), &insert.body, insert.amount),
+        ("POST", &Some(BodySpec::Document), HttpAmount::Records)
+    );
+    assert_eq!((insert.connections, insert.expect.as_slice(), &insert.order), (10, &[201][..], &Order::Record));
+    assert_eq!(insert.headers[0].0, "content-type");
+    assert_eq!(insert.server, hole("api", 1, OfService::Url));
+    assert_eq!(
+        (&insert.save["school"].from, insert.save["school"].each),
+        (&SavedFrom::Header("location".into()), true)
+    );
+    let read = http(2);
+    let Part::Field(field) = &read.path.0[2] else { panic!("{:?}", read.path) };
+    assert_eq!((&read.path.0[0], field.to_string()), (&Part::Saved("school".into()), "in.name".to_owned()));
+    assert!(spec.phases[2].action.is_bounded_by_time() && spec.phases[2].action.rate().is_some());
+    assert!(matches!(spec.phases[3].action, Action::Pause(_)));
+}
+
+/// The faults of a file with one service and this phase.
+fn with(service: &str, phase: &str) -> String {
+    faults(&format!(
+        "[[service]]\nname = \"api\"\ncommand = [\"server\", \"{{port}}\"]\n{service}\n[[phase]]\nname = \"p\"\n{phase}\n"
+    ))
+}
+
+#[test]
+fn faults_of_services_name_the_place_and_what_to_do() {
+    const GET: &str = "http = { service = \"api\", path = \"/\" }";
+    assert_eq!(with("", GET), "no faults");
+    for (service, phase, expected) in [
+        ("after = [\"apo\"]", GET, "4:9 unknown service `apo` | did you mean `api`?"),
+        ("after = [\"api\"]", GET, "4:9 service `api` is to start after itself | remove one of the names in `after`"),
+        ("env = { A = \"{service.db.port}\" }", GET, "unknown service `db`"),
+        ("env = { A = \"{service.api.2.port}\" }", GET, "service `api` has no instance 2: its `count` is 1"),
+        ("env = { A = \"{service.api.prot}\" }", GET, "4:14 `{service.api.prot}` names no value of a service"),
+        ("ready = { line = 'x', tcp = \"127.0.0.1:1\" }", GET, "`ready` has one sign, and `tcp` is a second one"),
+        ("ready = { http = \"x\" }", GET, "`http` needs a path that begins with `/`"),
+        ("replicas = { count = 2 }", GET, "unknown key `replicas`"),
+        ("", "http = { path = \"/\" }", "`service`"),
+        ("", "http = { service = \"api\", url = \"http://x\", path = \"/\" }", "`url`"),
+        ("", "http = { url = \"http://127.0.0.1/x\", path = \"/\" }", "`http://127.0.0.1/x` is no server"),
+        ("", "http = { service = \"apo\", path = \"/\" }", "unknown service `apo` | did you mean `api`?"),
+        ("", "http = { service = \"api\", instance = 2, path = \"/\" }", "service `api` has no instance 2"),
+        ("", "http = { service = \"api\", path = \"x\" }", "`path` does not begin with `/`"),
+        ("", "http = { service = \"api\", path = \"/{saved.x}\" }", "no earlier phase saves `x`"),
+        ("", "http = { service = \"api\", path = \"/\", json = \"{doc}\" }", "the file has no `[data]`"),
+        ("", "http = { service = \"api\", path = \"/{doc.x}\" }", "the file has no `[data]`"),
+        ("", "http = { service = \"api\", path = \"/\", requests = 3, duration = \"1 s\" }", "exclude each other"),
+        (
+            "",
+            "http = { service = \"api\", path = \"/\", save = { x = { pattern = 'a' } } }",
+            "the pattern has no group",
+        ),
+        ("", "http = { service = \"api\", path = \"/{port}\" }", "`{port}` has no meaning here"),
+        ("", "put = {}", "`put` works on a store, but the file measures services"),
+    ] {
+        let found = with(service, phase);
+        assert!(found.contains(expected), "{service} {phase}\n  expected {expected}\n  found    {found}");
+    }
+    assert!(
+        faults("[[service]]\nname = \"load\"\ncommand = \"x\"\n[[phase]]\nname = \"p\"\npause = \"1 s\"\n")
+            .contains("cannot be named `load`")
+    );
+    let both = format!("{SERVICES}\n[store]\nengine = \"lmdb\"\n");
+    assert!(faults(&both).contains("a file measures services or a store, not both"), "{}", faults(&both));
+    let limited = format!("{SERVICES}\n[limits]\nmemory = \"1 GB\"\n");
+    assert!(faults(&limited).contains("`memory` limits one process tree"), "{}", faults(&limited));
+    let other = SERVICES.replace("insert.db.2.anon.max", "insert.db.3.anon.max");
+    assert!(
+        faults(&other).contains("there is no instance `db.3` | instances: `api`, `db`, `load`"),
+        "{}",
+        faults(&other)
+    );
+}
+
+#[test]
+fn server_without_services_can_get_requests() {
+    let experiment = sound("[[phase]]\nname = \"p\"\nhttp = { url = \"http://127.0.0.1:8080/\", path = \"/x\" }\n");
+    let http = experiment.variants()[0].spec.phases[0].action.http().unwrap();
+    assert_eq!((http.server.as_str(), http.amount), ("http://127.0.0.1:8080", HttpAmount::Requests(1)));
+}
