@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use prony_engines::phases::{Plan, phase_seed};
+use prony_engines::phases::Plan;
 use prony_engines::timed_loop::now;
 use prony_model::spec::{
     Action, Amount, BytesSpec, CollectionSpec, DocumentSpec, Durability, Encoding, FieldPath, FieldSpec, FieldValue,
@@ -13,6 +13,7 @@ use prony_model::spec::{
     References, Sampling, Sharing, Size, StoreSpec, Subject, Test, TrialSpec, ValueSpec,
 };
 use prony_model::units::{Bytes, Fraction, Nanos};
+use prony_workload::phase_seed;
 use prony_workload::{Positions, Records, Share, decode};
 
 use crate::Result;

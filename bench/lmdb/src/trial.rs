@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use prony_engines::lmdb::Lmdb;
-use prony_engines::phases::{Link, LinkError, Machine, Plan, Progress, host};
+use prony_engines::phases::{Machine, Plan, host};
 use prony_engines::timed_loop::process_cpu;
+use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
 use prony_model::reading::{Reading, Why};
 use prony_model::spec::{Action, Grouping, Order, Sampling};

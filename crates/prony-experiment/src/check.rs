@@ -19,7 +19,7 @@ use super::shape::Shape;
 use super::subject;
 use super::substitute;
 use super::validate::{Holes, Walk};
-use super::variant::{Context, variant};
+use super::variant::Context;
 use prony_model::catalog::{Anywhere, EngineCatalog, Overrides, Surroundings};
 use prony_model::program::WHOLE;
 use prony_model::units::Nanos;
@@ -86,7 +86,7 @@ pub fn check_in(
     let strata = combine::strata(&combinations, &baseline);
     let mut variants = Vec::with_capacity(combinations.len());
     for (id, levels) in combinations.iter().enumerate() {
-        let Some(spec) = variant(&context, levels, &mut problems) else { continue };
+        let Some(spec) = services::variant(&context, levels, &mut problems) else { continue };
         variants.push(Variant {
             id,
             levels: places.iter().zip(levels).map(|(places, level)| places[*level]).collect(),

@@ -10,11 +10,21 @@ use super::grammar;
 use super::node::Node;
 use super::problem::{Problem, Problems, known_hint};
 use super::validate::via;
-use super::variant::{Context, fits, known, lacking, phases};
+use super::variant::{Context, fits, known, lacking, limits, noted, phases};
 use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, Template};
 use prony_model::program::CommandLine;
 use prony_model::service::{ReadySign, ServiceSpec};
-use prony_model::spec::{Action, CollectionSpec, FieldPath, Limits, Subject, TrialSpec};
+use prony_model::spec::{Action, CollectionSpec, FieldPath, Subject, TrialSpec};
+
+/// The specification of the variant's trials, whatever the file measures; `None` where something in it is wrong, which has
+/// been reported.
+pub(crate) fn variant(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
+    let root = &context.raw.root;
+    match are_measured(root) && root.get("store").is_none() && root.get("program").is_none() {
+        true => noted(context, levels, problems, spec),
+        false => super::variant::variant(context, levels, problems),
+    }
+}
 
 /// Whether the file measures services, or another server, by requests.
 pub(crate) fn are_measured(root: &Node) -> bool {
@@ -203,12 +213,9 @@ fn used(spec: &HttpSpec) -> (Vec<String>, Vec<FieldPath>) {
 }
 
 /// The specification of the variant's trials; `None` where something in it is wrong, which has been reported.
-pub(crate) fn spec(
-    context: &Context<'_>,
-    levels: &Combination,
-    (limits, limited): (Limits, Option<&Node>),
-    problems: &mut Problems<'_>,
-) -> Option<TrialSpec> {
+fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
+    let (limits, limited) = limits(context, levels, problems);
+    let limited = limited.as_ref();
     let root = &context.raw.root;
     let (mut services, mut nodes) = (Vec::new(), Vec::new());
     let mut sound = true;

@@ -13,13 +13,12 @@ use super::grammar;
 use super::node::{Node, RawExperiment, Value};
 use super::problem::{Problem, Problems};
 use super::sequence;
-use super::services;
 use super::shape::TableShape;
 use super::subject::{self, Chosen};
 use super::substitute::{self, Levels};
 use super::validate::{Holes, Walk, via};
 use prony_model::catalog::{EngineCatalog, EngineFacts, Surroundings};
-use prony_model::spec::{CollectionSpec, StoreSpec, Subject, TrialSpec};
+use prony_model::spec::{CollectionSpec, Limits, StoreSpec, Subject, TrialSpec};
 
 /// What all variants have in common.
 pub(crate) struct Context<'a> {
@@ -134,22 +133,38 @@ impl<'a> Context<'a> {
 
 /// The specification of the variant's trials; `None` where something in it is wrong, which has been reported.
 pub(crate) fn variant(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
+    noted(context, levels, problems, spec)
+}
+
+/// What is read of a variant; its problems name its levels.
+pub(crate) fn noted<T>(
+    context: &Context<'_>,
+    levels: &Combination,
+    problems: &mut Problems<'_>,
+    read: impl FnOnce(&Context<'_>, &Combination, &mut Problems<'_>) -> T,
+) -> T {
     problems.set_note(context.described(levels));
-    let spec = spec(context, levels, problems);
+    let found = read(context, levels, problems);
     problems.set_note(None);
-    spec
+    found
+}
+
+/// `[limits]` of a variant where it has no fault, and as written.
+pub(crate) fn limits(
+    context: &Context<'_>,
+    levels: &Combination,
+    problems: &mut Problems<'_>,
+) -> (Limits, Option<Node>) {
+    let limits = context.raw.root.get("limits").map(|node| context.fill(node, levels, problems));
+    let limits = limits.filter(|node| fits(context, "limits", node, &grammar::LIMITS, problems));
+    (store::limits(limits.as_ref()), limits)
 }
 
 fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
     let root = &context.raw.root;
     let fill = |node: &Node, problems: &mut Problems<'_>| context.levels(levels).fill(node, problems);
-    let limits = root.get("limits").map(|node| fill(node, problems));
-    let limits = limits.filter(|node| fits(context, "limits", node, &grammar::LIMITS, problems));
-    let memory = limits.as_ref().and_then(|node| node.get("memory")).cloned();
-    let (limits, limited) = (store::limits(limits.as_ref()), limits);
-    if services::are_measured(root) && root.get("store").is_none() && root.get("program").is_none() {
-        return services::spec(context, levels, (limits, limited.as_ref()), problems);
-    }
+    let (limits, limited) = limits(context, levels, problems);
+    let memory = limited.as_ref().and_then(|node| node.get("memory")).cloned();
     let of_subject = |mut node: Node, problems: &mut Problems<'_>| {
         context.outside.subject(&mut node, problems);
         fits(context, "subject", &node, &grammar::SUBJECT, problems).then_some(node)

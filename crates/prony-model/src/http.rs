@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::document::FieldPath;
-use crate::spec::{Arrivals, Order};
+use crate::order::{Arrivals, Order};
 use crate::units::Nanos;
 
 /// Requests to one server.

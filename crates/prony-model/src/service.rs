@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::program::{CommandLine, ProgramSpec, REPLICAS, ROLES};
-use crate::spec::{BACKGROUND, Limits, WORKER};
+use crate::limits::Limits;
+use crate::program::{CommandLine, ProgramSpec};
 use crate::units::Nanos;
 
 /// A server that runs from before the first phase of a trial until after its last.
@@ -43,11 +43,6 @@ impl ServiceSpec {
     /// The roles of all of its instances.
     pub fn roles(&self) -> BTreeSet<String> {
         (1..=self.count).map(|number| self.role(number)).collect()
-    }
-
-    /// Whether a service cannot have this name, since metrics have instances of this name already.
-    pub fn is_reserved(name: &str) -> bool {
-        ROLES.contains(&name) || [WORKER, "replica", REPLICAS, LOAD, "program", BACKGROUND].contains(&name)
     }
 }
 

@@ -11,12 +11,14 @@ pub use super::document::{
 };
 use super::http::{HttpAmount, HttpSpec};
 pub use super::key::KeySpec;
+pub use super::limits::Limits;
+pub use super::order::{Arrivals, Order};
 use super::program::{ObserveSpec, ProgramSpec};
 pub use super::query::{Filter, Operand, QuerySpec, SortKey, Test};
 use super::service::{LOAD, ServiceSpec};
 pub use super::settle::{SettleSpec, Sign, Signs, not_settled};
 use crate::metric::{Metric, MetricKey, MetricName};
-use crate::units::{Bytes, Fraction, Nanos, PerSecond};
+use crate::units::{Fraction, Nanos};
 
 /// One variant's whole trial, ready to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -559,37 +561,6 @@ pub enum Grouping {
     Open,
 }
 
-/// Which record an operation touches.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// By number: 0, 1, 2 ...
-    Record,
-    /// By the keys' byte order.
-    Key,
-    /// Each once, in a seeded random order (a bijection; no list in memory).
-    Shuffled,
-    /// Independent draws, all equally likely.
-    Uniform,
-    /// YCSB's scrambled zipfian.
-    Zipfian {
-        /// The exponent; YCSB uses 0.99.
-        theta: f64,
-    },
-    /// YCSB's latest: zipfian back from the newest record.
-    Latest {
-        /// The exponent; YCSB uses 0.99.
-        theta: f64,
-    },
-    /// A share of the operations goes to a share of the records.
-    Hotspot {
-        /// Share of the records that is hot.
-        records: Fraction,
-        /// Share of the operations that goes to the hot records.
-        operations: Fraction,
-    },
-}
-
 /// A pause between groups of operations; counts in `time`, being part of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseEvery {
@@ -597,15 +568,6 @@ pub struct PauseEvery {
     pub every: u64,
     /// How long; zero yields the processor once.
     pub time: Nanos,
-}
-
-/// An open loop's schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Arrivals {
-    /// Operations per second over all clients.
-    pub rate: PerSecond,
-    /// Exponential gaps instead of equal ones.
-    pub poisson: bool,
 }
 
 /// What is timed beside the phase itself.
@@ -667,19 +629,4 @@ pub struct MixWeights {
     pub read_modify_write: f64,
     /// Removals.
     pub delete: f64,
-}
-
-/// Limits on a trial's process tree; `None` is no limit.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
-    /// Memory of the whole tree, page cache included, swap off.
-    pub memory: Option<Bytes>,
-    /// Processors' worth of CPU time.
-    pub cpus: Option<f64>,
-    /// Processes and threads.
-    pub pids: Option<u64>,
-    /// Time of the whole trial.
-    pub trial: Option<Nanos>,
-    /// Time of each phase.
-    pub phase: Option<Nanos>,
 }

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::View;
 use super::find::find;
+use super::http::http;
 use super::ops::{mix, ops, scan};
-use super::service::http;
 use super::view::time;
 use crate::grammar;
 use crate::node::{Entry, Node};

@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::View;
+use super::pattern::pattern;
 use super::phase::{name, settle};
-use super::trigger::{Frame, call, pattern, trigger};
+use super::trigger::{Frame, call, trigger};
 use super::view::{unescaped, whole};
 use crate::grammar;
 use crate::node::{Node, Value};

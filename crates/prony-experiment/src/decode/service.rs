@@ -1,30 +1,21 @@
-//! Reads `[[service]]` and the requests of a phase, of one variant.
-
-use std::collections::BTreeMap;
-
-use regex::Regex;
+//! Reads `[[service]]` of one variant.
 
 use super::View;
-use super::ops::{arrivals, order};
+use super::pattern::pattern;
 use super::program::{line, program, texts};
 use super::store::limits;
-use super::trigger::pattern;
-use super::view::{unescaped, whole};
+use super::view::unescaped;
 use crate::grammar;
-use crate::node::{Entry, Node, Value};
-use crate::placeholder::{Part as Piece, split};
+use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
-use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, SaveSpec, SavedFrom, Template};
-use prony_model::service::{OfService, PORT, ReadySign, ReadySpec, ServiceSpec, hole};
-use prony_model::spec::{FieldPath, Order};
+use prony_model::program::{REPLICAS, ROLES};
+use prony_model::service::{LOAD, PORT, ReadySign, ReadySpec, ServiceSpec};
+use prony_model::spec::{BACKGROUND, WORKER};
 use prony_model::units::Nanos;
 
 /// How long a service may take to get ready.
 const WITHIN: Nanos = Nanos::from_secs(30);
-
-/// How long a request may take.
-const TIMEOUT: Nanos = Nanos::from_secs(10);
 
 /// A service whose form was checked.
 pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> Option<ServiceSpec> {
@@ -35,7 +26,7 @@ pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> O
     if !plain || name.chars().all(|c| c.is_ascii_digit()) {
         let problem = Problem::new(place.span.clone(), format!("`{name}` is not a valid name of a service"));
         problems.add(via(place, problem.hint("use letters, digits, `-` and `_`")));
-    } else if ServiceSpec::is_reserved(&name) {
+    } else if is_reserved(&name) {
         let message = format!("a service cannot be named `{name}`: metrics have an instance of this name already");
         problems.add(via(place, Problem::new(place.span.clone(), message).hint("give it another name")));
     }
@@ -49,6 +40,11 @@ pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> O
         limits: limits(view.get("limits")),
         program,
     })
+}
+
+/// Whether metrics have instances of this name already.
+fn is_reserved(name: &str) -> bool {
+    ROLES.contains(&name) || [WORKER, "replica", REPLICAS, LOAD, "program", BACKGROUND].contains(&name)
 }
 
 fn ready(node: Option<&Node>, asks_port: bool, problems: &mut Problems<'_>) -> Option<ReadySpec> {
@@ -81,159 +77,4 @@ fn ready(node: Option<&Node>, asks_port: bool, problems: &mut Problems<'_>) -> O
         },
     };
     Some(ReadySpec { sign, within: view.time("within").unwrap_or(WITHIN) })
-}
-
-/// The requests of a phase, whose form was checked.
-pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec> {
-    let view = View::new(Some(node), &grammar::HTTP);
-    let mut headers: Vec<(String, Template)> = view
-        .get("headers")
-        .and_then(Node::table)
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|entry| Some((entry.key.clone(), template(&entry.node)?)))
-        .collect();
-    if let (Some(_), Some(json)) = (view.get("body"), node.entry("json")) {
-        let problem =
-            Problem::new(json.key_span.clone(), "a request has one body: `body` and `json` exclude each other");
-        problems.add(problem.hint("remove one of the two keys"));
-    }
-    let body = match (view.get("json"), view.get("body")) {
-        (Some(_), _) => {
-            if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
-                headers.push(("content-type".to_owned(), fixed("application/json")));
-            }
-            Some(BodySpec::Document)
-        }
-        (None, Some(node)) => Some(body(node)?),
-        (None, None) => None,
-    };
-    let path = template(view.get("path")?)?;
-    if !matches!(path.0.first(), Some(Part::Text(text)) if text.starts_with('/'))
-        && !matches!(path.0.first(), Some(Part::Saved(_)))
-    {
-        let at = view.get("path")?;
-        let problem = Problem::new(at.span.clone(), "`path` does not begin with `/`");
-        problems.add(via(at, problem.hint("write it as `/schools/{i}`, or begin it with `{saved.NAME}`")));
-    }
-    let default_method = if body.is_some() { "POST" } else { "GET" };
-    Some(HttpSpec {
-        server: server(&view, problems)?,
-        path,
-        method: view.text("method").unwrap_or_else(|| default_method.to_owned()),
-        headers,
-        body,
-        connections: view.whole("connections").unwrap_or(1) as u32,
-        threads: view.whole("threads").unwrap_or(1) as u32,
-        rate: view.get("rate").and_then(arrivals),
-        amount: amount(&view, problems),
-        warm_up: view.time("warm_up").unwrap_or(Nanos::ZERO),
-        timeout: view.time("timeout").unwrap_or(TIMEOUT),
-        expect: statuses(view.get("expect")),
-        order: match view.get("order") {
-            Some(node) => order(node, problems)?,
-            None => Order::Record,
-        },
-        collection: view.text("collection"),
-        save: saves(&view, problems),
-        other_machines: view.flag("other_machines").unwrap_or(false),
-    })
-}
-
-/// Scheme and authority.
-fn server(view: &View<'_>, problems: &mut Problems<'_>) -> Option<String> {
-    let number = view.whole("instance").unwrap_or(1) as u32;
-    if let Some(name) = view.text("service") {
-        return Some(hole(&name, number, OfService::Url));
-    }
-    let url = view.text("url")?;
-    view.needs("instance", "service", problems);
-    let authority = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-    if authority.is_none_or(|authority| authority.is_empty() || authority.trim_end_matches('/').contains('/')) {
-        let node = view.get("url")?;
-        let problem = Problem::new(node.span.clone(), format!("`{url}` is no server"));
-        problems.add(via(node, problem.hint("write it as `http://127.0.0.1:8080`, and the rest as `path`")));
-    }
-    Some(url.trim_end_matches('/').to_owned())
-}
-
-fn amount(view: &View<'_>, problems: &mut Problems<'_>) -> HttpAmount {
-    match (view.whole("requests"), view.time("duration")) {
-        (Some(_), Some(_)) => {
-            let problem = Problem::new(view.key_span("duration"), "`requests` and `duration` exclude each other");
-            problems.add(problem.label(view.key_span("requests"), "`requests` stands"));
-            HttpAmount::Records
-        }
-        (Some(count), None) => HttpAmount::Requests(count),
-        (None, Some(time)) => HttpAmount::Duration(time),
-        (None, None) => HttpAmount::Records,
-    }
-}
-
-fn statuses(node: Option<&Node>) -> Vec<u16> {
-    let Some(node) = node else { return Vec::new() };
-    let all = node.list().unwrap_or(std::slice::from_ref(node));
-    all.iter().filter_map(whole).map(|status| status as u16).collect()
-}
-
-fn body(node: &Node) -> Option<BodySpec> {
-    if node.text().is_some() {
-        return Some(BodySpec::Text(template(node)?));
-    }
-    let view = View::new(Some(node), &grammar::BODY);
-    let fill = view.get("fill").and_then(Node::table).unwrap_or_default();
-    let fill = fill.iter().filter_map(|entry| Some((entry.key.clone(), template(&entry.node)?))).collect();
-    Some(BodySpec::File { path: view.text("file")?, fill })
-}
-
-fn saves(view: &View<'_>, problems: &mut Problems<'_>) -> BTreeMap<String, SaveSpec> {
-    let mut all = BTreeMap::new();
-    for entry in view.get("save").and_then(Node::table).unwrap_or_default() {
-        let save = match &entry.node.value {
-            Value::Text(_) => Some(SaveSpec { from: SavedFrom::Body, each: false }),
-            _ => save(&entry.node, problems),
-        };
-        all.extend(save.map(|save| (entry.key.clone(), save)));
-    }
-    all
-}
-
-fn save(node: &Node, problems: &mut Problems<'_>) -> Option<SaveSpec> {
-    let view = View::new(Some(node), &grammar::SAVE);
-    let from = if let Some(name) = view.text("header") {
-        SavedFrom::Header(name)
-    } else if let Some(pointer) = view.plain("json") {
-        if !pointer.is_empty() && !pointer.starts_with('/') {
-            let problem = Problem::new(view.key_span("json"), format!("`{pointer}` is no JSON pointer"));
-            problems.add(problem.hint("write it as `/id`"));
-        }
-        SavedFrom::Json(pointer.to_owned())
-    } else if let Some(node) = view.get("pattern") {
-        let regex = pattern(node, problems)?;
-        if Regex::captures_len(&regex) < 2 {
-            let problem = Problem::new(node.span.clone(), "the pattern has no group, so nothing is saved");
-            problems.add(problem.hint("put the part to save into parentheses: `id=([0-9]+)`"));
-        }
-        SavedFrom::Pattern(node.text()?.to_owned())
-    } else {
-        SavedFrom::Body
-    };
-    Some(SaveSpec { from, each: view.flag("each").unwrap_or(false) })
-}
-
-fn fixed(text: &str) -> Template {
-    Template(vec![Part::Text(text.to_owned())])
-}
-
-/// A text with placeholders of a request.
-fn template(node: &Node) -> Option<Template> {
-    let part = |piece| match piece {
-        Piece::Text(text) => Part::Text(text),
-        Piece::Hole(name, _) => match name.split_once('.') {
-            Some(("saved", name)) => Part::Saved(name.to_owned()),
-            Some((_, field)) => Part::Field(FieldPath(field.split('.').map(str::to_owned).collect())),
-            None => Part::Number,
-        },
-    };
-    Some(Template(split(node.text()?).ok()?.into_iter().map(part).collect()))
 }

@@ -1,8 +1,7 @@
 //! Reads the events that begin and end the phases of a program.
 
-use regex::Regex;
-
 use super::View;
+use super::pattern::pattern;
 use super::phase::settle;
 use super::view::unescaped;
 use crate::node::Node;
@@ -69,25 +68,5 @@ pub(super) fn call(node: &Node, runtime: Option<Option<Runtime>>, problems: &mut
         let message = format!("`{text}` is not the name of a function in the runtime `{}`", runtime.name());
         let (_, form) = runtime.call_form();
         problems.add(fault(message, &format!("write `{form}`; full stops separate nested names")));
-    }
-}
-
-pub(super) fn pattern(node: &Node, problems: &mut Problems<'_>) -> Option<Regex> {
-    match Regex::new(node.text()?) {
-        Ok(regex) => Some(regex),
-        Err(error) => {
-            // The last line of the message has the fault; those before it draw the pattern.
-            let text = error.to_string();
-            let what = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            let problem = Problem::new(node.span.clone(), format!("this is not a valid pattern: {what}"));
-            problems.add(via(
-                node,
-                problem.hint(
-                    "`\\` before a character matches it literally; write the pattern in '...' \
-                                             so that TOML keeps the `\\`",
-                ),
-            ));
-            None
-        }
     }
 }

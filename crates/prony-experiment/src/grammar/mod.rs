@@ -3,23 +3,24 @@
 
 mod data;
 mod find;
+mod http;
 mod phase;
 mod program;
+mod repeat;
 mod report;
 mod service;
 
 use super::shape::{Field, Shape, TableShape, optional};
 pub(crate) use data::{BYTES_TABLE, COLLECTION, DATA, GENERATOR, KEY, LOG_NORMAL, STORE, VALUE};
 pub(crate) use find::{QUERY, TEST};
-pub(crate) use phase::{
-    BACKGROUND, BATCH, FIND, HOTSPOT_SHARES, MIX, ONE_IN, OPS, PAUSE_EVERY, PHASE, RATE, SCAN, SCAN_UNIFORM, SETTLE,
-    ZIPFIAN,
-};
+pub(crate) use http::{BODY, HTTP, SAVE};
+pub(crate) use phase::{BACKGROUND, BATCH, FIND, MIX, ONE_IN, OPS, PAUSE_EVERY, PHASE, SCAN, SCAN_UNIFORM, SETTLE};
 pub(crate) use program::{
     AT_END, BEGIN, CHANGE, END, INPUT, OBSERVED_KEYS, OUTPUT, PROGRAM, PROGRAM_PHASE, REPLACE, REPLICAS, SUBJECT,
 };
+pub(crate) use repeat::{HOTSPOT_SHARES, RATE, ZIPFIAN};
 pub(crate) use report::{REPORT, TABLE};
-pub(crate) use service::{BODY, HTTP, READY, SAVE, SERVICE};
+pub(crate) use service::{READY, SERVICE};
 
 /// The whole file.
 pub(crate) static ROOT: TableShape = TableShape {

@@ -1,9 +1,8 @@
-//! Declares `[[service]]` and the requests of a phase.
+//! Declares `[[service]]`.
 
 use super::CONFINED;
-use super::phase::{ORDER, RATE_KEY};
 use super::program::{COMMAND_SHAPE, EXECUTED};
-use crate::shape::{Field, Shape, TableShape, action, optional, required};
+use crate::shape::{Field, Shape, TableShape, optional, required};
 
 /// `[[service]]`.
 pub(crate) static SERVICE: TableShape = TableShape {
@@ -79,112 +78,6 @@ pub(crate) static READY: TableShape = TableShape {
             "This command, which is repeated, ends with exit code 0; a text runs with `sh -c`.",
         ),
         optional("within", Shape::Span, "30 s", "How long it may take; after that the trial has failed."),
-    ]],
-    rest: None,
-};
-
-/// `http = { ... }`.
-pub(crate) static HTTP: TableShape = TableShape {
-    name: "http",
-    doc: "Requests to one server. In `path`, `headers` and `body`, `{i}` is the number of the record or, where the file \
-          has no `[data]`, of the request; `{doc.FIELD}` is a field of the record's document, and `{saved.NAME}` a \
-          value that an earlier phase saved.",
-    fields: &[&[
-        action("service", Shape::Text, "The name of the service that gets the requests."),
-        action("url", Shape::Text, "The server, if it is none of the file's services: `http://127.0.0.1:8080`."),
-        optional("instance", Shape::Whole(1, 64), "1", "Which instance of the service gets the requests."),
-        optional("method", Shape::Text, "`GET`; `POST` with a body", "The method."),
-        required("path", Shape::Request, "Path and query, such as `/schools/{i}`."),
-        optional("headers", Shape::Map(&Shape::Request), "none", "Header fields."),
-        optional(
-            "body",
-            Shape::Either(&[Shape::Request, Shape::Table(&BODY)]),
-            "no body",
-            "The body: a text, or a file as `{ file = \"...\" }`.",
-        ),
-        optional(
-            "json",
-            Shape::Word(&[("{doc}", "the document of the record")]),
-            "no body",
-            "The body as JSON, with the header field `content-type: application/json`.",
-        ),
-        optional(
-            "collection",
-            Shape::Text,
-            "the only one",
-            "The collection of the records, where `[data]` has several.",
-        ),
-        ORDER,
-        optional(
-            "requests",
-            Shape::Whole(1, i64::MAX as u64),
-            "one for each record; 1 where the file has no `[data]`",
-            "How many requests, those of the warm-up not counted.",
-        ),
-        optional("duration", Shape::Span, "`requests`", "Sends as many requests as fit into this time."),
-        optional("connections", Shape::Whole(1, 60_000), "1", "Connections, at most."),
-        optional("threads", Shape::Whole(1, 1024), "1", "Threads of the load generator."),
-        RATE_KEY,
-        optional("warm_up", Shape::Span, "none", "Requests that start so soon after the begin are in no result."),
-        optional(
-            "timeout",
-            Shape::Span,
-            "10 s",
-            "A request without a whole answer so long after its intended start has failed.",
-        ),
-        optional(
-            "expect",
-            Shape::Either(&[Shape::Whole(200, 999), Shape::List(&Shape::Whole(200, 999))]),
-            "200 to 399",
-            "The statuses of answers that are no errors.",
-        ),
-        optional(
-            "save",
-            Shape::Map(&Shape::Either(&[Shape::Word(&[("body", "the whole body")]), Shape::Table(&SAVE)])),
-            "nothing",
-            "Values of answers, by the name under which later phases use them: `{saved.NAME}`.",
-        ),
-        optional(
-            "other_machines",
-            Shape::Flag,
-            "false",
-            "`true` allows requests to a server that is not on this machine.",
-        ),
-    ]],
-    rest: None,
-};
-
-/// `body = { ... }`.
-pub(crate) static BODY: TableShape = TableShape {
-    name: "body",
-    doc: "A body from a file.",
-    fields: &[&[
-        required("file", Shape::Text, "The file; a relative path starts at the folder of this file."),
-        optional(
-            "fill",
-            Shape::Map(&Shape::Request),
-            "the file as it is",
-            "Texts in the file that are replaced in each request: `fill = { CHANGESET = \"{saved.changeset}\" }`.",
-        ),
-    ]],
-    rest: None,
-};
-
-/// `save = { NAME = { ... } }`.
-pub(crate) static SAVE: TableShape = TableShape {
-    name: "save",
-    doc: "Where in an answer a value is found.",
-    fields: &[&[
-        action("header", Shape::Text, "The header field of this name."),
-        action("json", Shape::Plain, "What this JSON pointer (RFC 6901) names in the body: `/id`."),
-        action("pattern", Shape::Plain, "What the first group of this regular expression matches in the body."),
-        action("body", Shape::Word(&[("whole", "the whole body")]), "The body, without blanks at its ends."),
-        optional(
-            "each",
-            Shape::Flag,
-            "false",
-            "`true` saves a value of each answer; requests that use them choose by their `order`.",
-        ),
     ]],
     rest: None,
 };

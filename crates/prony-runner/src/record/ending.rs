@@ -7,15 +7,12 @@ use prony_model::reading::Reading;
 use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::classify::{Evidence, classify};
-use prony_os::launch::{Captured, Finished};
+use prony_os::launch::{Captured, Finished, last_lines};
 use prony_place::launch_setting::why_not_executed;
 use prony_runtime::{ProbeEvent, ProbeLine, Role};
 
 use crate::watched::Watched;
 use crate::watched::replicas::{Ran, ReplicaEnd};
-
-/// Lines of messages that are given as evidence.
-const LAST_LINES: usize = 3;
 
 /// A program that could not be executed, named only where `commands` are recorded.
 pub(crate) fn not_begun(error: &prony_os::Error, commands: bool) -> Ending {
@@ -221,39 +218,4 @@ fn heap_at_abort(abort: &ProbeLine, watched: &Watched) -> Option<String> {
     let after = abort.at.since(watched.released);
     let figures = figures.into_iter().flatten().collect::<Vec<_>>().join(", ");
     Some(format!("the heap{who} when it was full, {after} after the start: {figures}"))
-}
-
-pub(crate) fn last_lines(output: &[Captured; 2]) -> Option<String> {
-    let text = output.iter().rev().map(Captured::text).find(|text| !text.trim().is_empty())?;
-    Some(format!("last lines of output: `{}`", last_words(&text)))
-}
-
-/// The last lines of a text. Runtimes end a message with where it happened, so that the last line before them which
-/// names an error stands first, where none of them does.
-fn last_words(text: &str) -> String {
-    let names_error = |line: &&str| line.to_ascii_lowercase().contains("error");
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let (earlier, last) = lines.split_at(lines.len().saturating_sub(LAST_LINES));
-    let error = if last.iter().any(names_error) { None } else { earlier.iter().copied().rfind(names_error) };
-    let cut = |line: &str| line.trim().chars().take(200).collect::<String>();
-    error.into_iter().chain(last.iter().copied()).map(cut).collect::<Vec<_>>().join(" | ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn last_output_includes_the_preceding_error() {
-        let trace = "loading\n\nError: Cannot find module 'lmdb'\nRequire stack:\n- nodes.js\n- main.js\n- index.js\n";
-        assert_eq!(last_words(trace), "Error: Cannot find module 'lmdb' | - nodes.js | - main.js | - index.js");
-        assert_eq!(last_words("error: first\na\nb\nlast error\n"), "a | b | last error");
-        assert_eq!(last_words("one\ntwo\n"), "one | two");
-    }
-
-    #[test]
-    fn last_words_are_bounded() {
-        let long = format!("{}\na\nb\nc", "an error ".repeat(1000));
-        assert!(last_words(&long).len() < 250);
-    }
 }

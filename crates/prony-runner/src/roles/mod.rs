@@ -3,6 +3,7 @@
 
 mod beside;
 pub(crate) mod data;
+mod declared;
 pub(crate) mod environment;
 pub(crate) mod probe;
 pub(crate) mod replicas;
@@ -17,7 +18,7 @@ use prony_boundaries::functions;
 use prony_boundaries::probe_reports::Threads;
 use prony_model::event::Observer;
 use prony_model::finding::Finding;
-use prony_model::program::{CommandLine, ProgramSpec};
+use prony_model::program::ProgramSpec;
 use prony_model::record::EffectiveProgram;
 use prony_model::spec::{PhaseSpec, TrialSpec};
 use prony_model::trial::PlannedTrial;
@@ -30,6 +31,7 @@ use crate::error::Error;
 use crate::recorder::Recorder;
 use crate::run_context::RunContext;
 use data::OnDisk;
+use declared::declared;
 use probe::Probing;
 use workers::Workers;
 
@@ -92,7 +94,7 @@ impl<'a> Prepared<'a> {
         let directory = place.directory(program, scratch, &mut progress(context.means(), program, observer))?;
         let setting = Setting::new(program, scratch, directory);
         // Read before `prepare`, which may evict from memory what is read.
-        let effective = declared(context, &setting, place);
+        let effective = declared(&context.files, &setting, place, context.experiment.records_commands());
         place.prepare(context.means(), &setting, observer)?;
         Ok(Self { setting, effective })
     }
@@ -141,27 +143,5 @@ impl<'a> Prepared<'a> {
     /// Finds the path of its data, while the trial's scratch exists.
     pub(crate) fn find_data(&mut self, context: &RunContext<'_>) {
         self.effective.store = data::place(&self.setting, context.experiment.observe().care);
-    }
-}
-
-/// What was asked to run; command lines and values of variables only where `commands` are recorded.
-pub(crate) fn declared(context: &RunContext<'_>, setting: &Setting<'_>, place: &Place) -> EffectiveProgram {
-    let (program, commands) = (setting.program, context.experiment.records_commands());
-    let variable = |(name, value): (&String, &String)| (name.clone(), setting.recorded(value, commands));
-    EffectiveProgram {
-        program: program.name.clone(),
-        command: setting.recorded_words(&program.command, commands),
-        shell: matches!(program.command, CommandLine::Shell { .. }),
-        directory: setting.directory.clone(),
-        copy: program.copy,
-        changes: place.changed.clone(),
-        remarks: place.remarks.clone(),
-        files: context.files.of(setting, place, commands),
-        source: place.source.clone(),
-        env: program.env.iter().map(variable).collect(),
-        inherit: program.inherit.clone(),
-        runtime: program.runtime,
-        pty: program.pty,
-        ..EffectiveProgram::default()
     }
 }

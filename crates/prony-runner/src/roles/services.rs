@@ -27,7 +27,7 @@ use rustix::process::Signal;
 
 use crate::error::Error;
 use crate::reused::counting;
-use crate::roles::declared;
+use crate::roles::declared::declared;
 use crate::roles::probe::{self, Probing};
 use crate::run_context::RunContext;
 use crate::watched::services::{Fault, Served};
@@ -124,7 +124,7 @@ impl<'a> Services<'a> {
         let values = allotted.values(share);
         let setting = Setting { values, ..Setting::new(program, &share.scratch, directory) };
         if share.number == 1 {
-            self.effective.push(declared(context, &setting, &place));
+            self.effective.push(declared(&context.files, &setting, &place, context.experiment.records_commands()));
         }
         place.prepare(means, &setting, observer)?;
         let (mut launch, Ends { stdout, stderr, marks }) = setting.launch()?;
@@ -191,7 +191,7 @@ impl<'a> Services<'a> {
             }
             if Instant::now() >= deadline {
                 let within = instance.service.ready.within;
-                self.fault = Some(Fault::not_ready(instance.share, within, &instance.captured()));
+                self.fault = Some(Fault::not_ready(&instance.share.role, within, &instance.captured()));
                 return Ok(false);
             }
             std::thread::sleep(POLL_INTERVAL);
@@ -204,11 +204,11 @@ impl<'a> Services<'a> {
         let Some(setup) = &service.setup else { return Ok(true) };
         let mut buffer = vec![0; 64 << 10];
         let (before, after) = self.instances.split_at_mut(first);
-        let Some((one, others)) = after.split_first_mut() else { return Ok(true) };
+        let Some((one, further)) = after.split_first_mut() else { return Ok(true) };
         let (setting, own) = (&one.setting, (&mut one.streams, &mut one.threads));
         let mut stop = || {
             read(own.0, own.1, &mut None, &mut buffer);
-            for other in before.iter_mut().chain(others.iter_mut()) {
+            for other in before.iter_mut().chain(further.iter_mut()) {
                 other.read(&mut buffer);
             }
             context.interrupt.asked()
@@ -253,7 +253,7 @@ impl<'a> Services<'a> {
             if let (Some(end), None) = (&instance.end, &self.fault) {
                 let end = end.clone();
                 instance.rest(buffer);
-                self.fault = Some(Fault::ended(instance.share, &end, &instance.captured()));
+                self.fault = Some(Fault::ended(&instance.share.role, &end, &instance.captured()));
             }
         }
         Ok(self.fault.is_none())
@@ -287,7 +287,7 @@ impl<'a> Services<'a> {
             served.finished.killed += finished.killed;
             let problems = finished.problems.into_iter();
             served.finished.problems.extend(problems.map(|problem| format!("`{}`: {problem}", instance.share.role)));
-            served.add(instance.share, instance.threads, instance.probing.silent());
+            served.add(&instance.share.service, &instance.share.role, instance.threads, instance.probing.silent());
         }
         Ok(served)
     }

@@ -8,10 +8,7 @@ use prony_model::reading::Why;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::launch::classify::{Evidence, classify};
-use prony_os::launch::{Captured, End, Finished};
-
-use crate::record::ending::last_lines;
-use crate::roles::services::allotted::Share;
+use prony_os::launch::{Captured, End, Finished, last_lines};
 
 /// The services of a trial, as observed; nothing where there are none.
 #[derive(Debug, Default)]
@@ -30,9 +27,9 @@ pub struct Served {
 
 impl Served {
     /// Adds an instance.
-    pub(crate) fn add(&mut self, share: &Share, threads: Threads, silent: Why) {
-        self.probes.insert(share.role.clone(), (threads, silent));
-        self.roles.entry(share.service.clone()).or_default().push(share.role.clone());
+    pub(crate) fn add(&mut self, service: &str, role: &str, threads: Threads, silent: Why) {
+        self.probes.insert(role.to_owned(), (threads, silent));
+        self.roles.entry(service.to_owned()).or_default().push(role.to_owned());
     }
 }
 
@@ -57,26 +54,26 @@ impl Fault {
     }
 
     /// It was not ready in time.
-    pub(crate) fn not_ready(share: &Share, within: Nanos, output: &[Captured; 2]) -> Self {
-        let evidence = format!("service `{}` was not ready within {within}", share.role);
-        let evidence = [evidence].into_iter().chain(said(share, output)).collect();
+    pub(crate) fn not_ready(role: &str, within: Nanos, output: &[Captured; 2]) -> Self {
+        let evidence = format!("service `{}` was not ready within {within}", role);
+        let evidence = [evidence].into_iter().chain(said(role, output)).collect();
         Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false }
     }
 
     /// It ended before it was asked to.
-    pub(crate) fn ended(share: &Share, end: &End, output: &[Captured; 2]) -> Self {
+    pub(crate) fn ended(role: &str, end: &End, output: &[Captured; 2]) -> Self {
         let messages = output.iter().rev().map(Captured::text).collect::<Vec<_>>().join("\n");
         let port_in_use = ["EADDRINUSE", "ddress already in use"].iter().any(|sign| messages.contains(sign));
         let (outcome, shown) = classify(&Evidence { messages, ..Evidence::of(end, None) });
         // It was to run until the end of the trial.
         let outcome = if outcome.is_ok() { Outcome::Failed { code: Some(0) } } else { outcome };
-        let shown = shown.into_iter().map(|text| format!("service `{}`: {text}", share.role));
-        let first = format!("service `{}` ended before the trial did", share.role);
-        let evidence = [first].into_iter().chain(shown).chain(said(share, output)).collect();
+        let shown = shown.into_iter().map(|text| format!("service `{}`: {text}", role));
+        let first = format!("service `{}` ended before the trial did", role);
+        let evidence = [first].into_iter().chain(shown).chain(said(role, output)).collect();
         Self { outcome, at: end.at, evidence, port_in_use }
     }
 }
 
-fn said(share: &Share, output: &[Captured; 2]) -> Option<String> {
-    Some(format!("service `{}`: {}", share.role, last_lines(output)?))
+fn said(role: &str, output: &[Captured; 2]) -> Option<String> {
+    Some(format!("service `{}`: {}", role, last_lines(output)?))
 }

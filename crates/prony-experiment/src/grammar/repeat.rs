@@ -1,0 +1,65 @@
+//! Declares which records operations and requests work on, and when they start.
+
+use crate::shape::{Field, Shape, TableShape, action, optional, required};
+
+const ORDER_SHAPE: Shape = Shape::Either(&[Shape::Word(&ORDERS), Shape::Table(&ZIPFIAN)]);
+
+const RATE_SHAPE: Shape = Shape::Either(&[Shape::Rate, Shape::Table(&RATE)]);
+
+pub(super) const ORDER: Field = optional(
+    "order",
+    ORDER_SHAPE,
+    "\"record\" for put, compute and http, \"uniform\" for mix, else \"shuffled\"",
+    "Which record each operation touches.",
+);
+
+pub(super) const RATE_KEY: Field =
+    optional("rate", RATE_SHAPE, "closed loop", "Open loop: operations arrive at this rate.");
+
+static ORDERS: [(&str, &str); 6] = [
+    ("record", "by number: 0, 1, 2 ..."),
+    ("key", "by the keys' byte order"),
+    ("shuffled", "each once, in a seeded random order"),
+    ("uniform", "random records, all equally likely"),
+    ("zipfian", "YCSB's scrambled zipfian with exponent 0.99"),
+    ("latest", "YCSB's latest: zipfian back from the newest record"),
+];
+
+/// `order = { ... }`.
+pub(crate) static ZIPFIAN: TableShape = TableShape {
+    name: "order",
+    doc: "Which record each operation touches, with parameters.",
+    fields: &[&[
+        action("zipfian", Shape::Positive, "Scrambled zipfian with this exponent, below 1."),
+        action("latest", Shape::Positive, "Zipfian back from the newest record, with this exponent, below 1."),
+        action("hotspot", Shape::Table(&HOTSPOT_SHARES), "A share of the operations goes to a share of the records."),
+    ]],
+    rest: None,
+};
+
+/// `hotspot = { ... }`.
+pub(crate) static HOTSPOT_SHARES: TableShape = TableShape {
+    name: "hotspot",
+    doc: "A share of the operations goes to a share of the records.",
+    fields: &[&[
+        required("records", Shape::Share, "Share of the records that is hot."),
+        required("operations", Shape::Share, "Share of the operations that goes to the hot records."),
+    ]],
+    rest: None,
+};
+
+/// `rate = { ... }`.
+pub(crate) static RATE: TableShape = TableShape {
+    name: "rate",
+    doc: "An open loop's schedule.",
+    fields: &[&[
+        required("rate", Shape::Rate, "Operations per second over all clients."),
+        optional(
+            "arrivals",
+            Shape::Word(&[("even", "equal gaps"), ("poisson", "exponential gaps")]),
+            "\"even\"",
+            "Distribution of the gaps between arrivals of operations.",
+        ),
+    ]],
+    rest: None,
+};
