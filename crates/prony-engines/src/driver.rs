@@ -265,6 +265,8 @@ pub struct Capabilities {
     pub commits_wait_for_readers: bool,
     /// It answers queries over JSON documents itself, and has indexes of its own.
     pub own_documents: bool,
+    /// It may store fewer bytes than it is given.
+    pub compresses: bool,
     /// Longest key in bytes, where there is a bound.
     pub max_key: Option<u64>,
 }

@@ -221,6 +221,7 @@ impl Driver for Fjall {
                 concurrent_writers: false,
                 commits_wait_for_readers: false,
                 own_documents: false,
+                compresses: true,
                 max_key: Some(MAX_KEY as u64),
             },
             promises: promises(),

@@ -183,6 +183,7 @@ impl Driver for Lmdb {
                 concurrent_writers: false,
                 commits_wait_for_readers: false,
                 own_documents: false,
+                compresses: false,
                 max_key: Some(MAX_KEY),
             },
             promises: promises(),

@@ -211,6 +211,7 @@ impl Driver for Mdbx {
                 concurrent_writers: false,
                 commits_wait_for_readers: false,
                 own_documents: false,
+                compresses: false,
                 max_key: Some(MAX_KEY as u64),
             },
             promises: promises(),

@@ -89,6 +89,7 @@ impl Driver for Memory {
                 concurrent_writers: false,
                 commits_wait_for_readers: true,
                 own_documents: false,
+                compresses: false,
                 max_key: None,
             },
             promises: promises(),

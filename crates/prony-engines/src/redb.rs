@@ -133,6 +133,7 @@ impl Driver for Redb {
                 concurrent_writers: false,
                 commits_wait_for_readers: false,
                 own_documents: false,
+                compresses: false,
                 max_key: None,
             },
             promises: promises(),

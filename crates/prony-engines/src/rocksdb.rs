@@ -200,6 +200,7 @@ impl Driver for RocksDb {
                 concurrent_writers: true,
                 commits_wait_for_readers: false,
                 own_documents: false,
+                compresses: true,
                 max_key: None,
             },
             promises: promises(),

@@ -6,6 +6,7 @@
 //! follow, so that interim analyses and resumed runs get the same earlier ones.
 
 mod data_size;
+mod index_size;
 mod outline;
 
 use prony_model::trial::{Label, PlannedTrial};
@@ -14,6 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::design::{Experiment, Variant};
 
 pub use data_size::{DataBytes, data_bytes};
+pub use index_size::index_bytes;
 pub use outline::{Outline, Stratum, VariantOutline, outline, without_verdict};
 
 /// Variants beside the baseline in one sub-block, at most (METHOD 4.2).

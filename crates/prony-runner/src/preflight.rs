@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use prony_engines::catalog::Catalog;
 use prony_engines::registry;
-use prony_experiment::plan::data_bytes;
+use prony_experiment::plan::{data_bytes, index_bytes};
 use prony_model::catalog::{EngineCatalog, Lack, Surroundings};
 use prony_model::http::BodySpec;
 use prony_model::program::{InputSpec, OutputTo, ProgramSpec};
@@ -68,21 +68,34 @@ impl Here {
     }
 
     fn room(&self, store: &StoreSpec, spec: &TrialSpec) -> Option<Lack> {
-        let persistent = registry::describe(&store.engine).is_ok_and(|engine| engine.capabilities.persistent);
-        let least_of = |collection: &CollectionSpec| {
-            let written = spec.phases.iter().map(|phase| written(phase, collection)).fold(0.0, f64::max);
-            data_bytes(collection).least * written
-        };
-        let least: f64 = spec.data.iter().map(least_of).sum();
-        let free = self.free.filter(|free| persistent && least > *free as f64)?;
+        let can = registry::describe(&store.engine).ok()?.capabilities;
+        let least = least_stored(store, spec, can.compresses);
+        let free = self.free.filter(|free| can.persistent && least > *free as f64)?;
         let [least, free] = [least as u64, free].map(Bytes::from_bytes);
         Some(Lack {
             section: "data",
             key: "records",
-            message: format!("the records take at least {least}, but only {free} are free on the store's file system"),
+            message: format!(
+                "the records and their indexes take at least {least}, but only {free} are free on the store's file system"
+            ),
             hint: "use fewer records, or another folder: `--scratch DIR`".to_owned(),
         })
     }
+}
+
+/// The expected sizes of documents and entries may be so much too large.
+const EXPECTED: f64 = 0.9;
+
+/// Bytes that a store takes at least at some time of its trial. Of the entries of indexes, most of whose bytes repeat, a compressor may
+/// leave next to nothing.
+fn least_stored(store: &StoreSpec, spec: &TrialSpec, compresses: bool) -> f64 {
+    let least_of = |collection: &CollectionSpec| {
+        let written = spec.phases.iter().map(|phase| written(phase, collection)).fold(0.0, f64::max);
+        let data = data_bytes(collection);
+        let entries = index_bytes(collection, &store.indexes_of(collection)).least;
+        written * if compresses { data.least } else { EXPECTED * (data.mean + entries) }
+    };
+    spec.data.iter().map(least_of).sum()
 }
 
 /// Refuses to go on where a file of documents is not the one with which the experiment was checked: what a trial does with
@@ -107,7 +120,7 @@ pub(crate) fn documents_unchanged(spec: &TrialSpec) -> Result<(), Error> {
 /// The share of a collection's records that a phase certainly writes.
 fn written(phase: &PhaseSpec, collection: &CollectionSpec) -> f64 {
     match &phase.action {
-        Action::Put(ops) if ops.collection == collection.name => match ops.amount {
+        Action::Put(ops) if ops.collection == collection.name && ops.references.are_ignored() => match ops.amount {
             Amount::Records => 1.0,
             Amount::Count(count) => (count as f64 / collection.records.max(1) as f64).min(1.0),
             Amount::Duration(_) | Amount::Background => 0.0,
@@ -212,4 +225,71 @@ fn not_a_directory(path: &Path) -> Option<(String, String)> {
         Ok(_) => return None,
     };
     Some((what, FROM_FILE.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_model::spec::{
+        BytesSpec, DocumentSpec, Encoding, FieldSpec, Generator, Grouping, IndexSpec, KeySpec, Limits, Ops, Order,
+        References, Sampling, Sharing, Size, ValueSpec,
+    };
+    use prony_model::units::Fraction;
+
+    use super::*;
+
+    fn put(references: References) -> TrialSpec {
+        let ops = Ops {
+            amount: Amount::Count(500),
+            transaction: Grouping::Each,
+            order: Order::Record,
+            replicas: None,
+            threads: 1,
+            share: Sharing::Equal,
+            pause: None,
+            rate: None,
+            sample: Sampling::None,
+            touch: true,
+            collection: None,
+            references,
+        };
+        let action = Action::Put(ops);
+        let phase = PhaseSpec { name: "load".to_owned(), timed: true, action, background: None, limit: None };
+        TrialSpec {
+            services: Vec::new(),
+            subject: Subject::Store(StoreSpec::of("lmdb")),
+            data: Vec::new(),
+            phases: vec![phase],
+            limits: Limits::default(),
+        }
+    }
+
+    fn data(value: ValueSpec) -> CollectionSpec {
+        CollectionSpec { name: None, records: 1000, key: KeySpec::Integer { bytes: 8 }, value }
+    }
+
+    #[test]
+    fn entries_of_indexes_need_room_unless_the_engine_compresses() {
+        let field = FieldSpec { name: "id".to_owned(), value: Generator::Uuid, present: Fraction::ONE };
+        let document = DocumentSpec { fields: vec![field], encoding: Encoding::Json, file: None };
+        let spec = TrialSpec { data: vec![data(ValueSpec::Document(document))], ..put(References::Ignored) };
+        let plain = StoreSpec::of("lmdb");
+        let index = IndexSpec { collection: None, fields: vec!["id".parse().unwrap()] };
+        let indexed = StoreSpec { indexes: vec![index], ..plain.clone() };
+        let entries = least_stored(&indexed, &spec, false) - least_stored(&plain, &spec, false);
+        let one = 1.0 + (3.0 + 36.0) + 8.0;
+        assert!((entries / (0.9 * 500.0 * one) - 1.0).abs() < 1e-9, "{entries}");
+        assert_eq!(least_stored(&indexed, &spec, true), least_stored(&plain, &spec, true));
+        let refused = TrialSpec { data: spec.data, ..put(References::Checked) };
+        assert_eq!(least_stored(&indexed, &refused, false), 0.0, "references may refuse all of them");
+    }
+
+    #[test]
+    fn what_a_compressor_may_leave_out_needs_room_in_an_engine_that_has_none() {
+        let bytes = Size::Fixed(Bytes::from_bytes(992));
+        let value =
+            ValueSpec::Bytes(BytesSpec { bytes, compressible: Fraction::new(0.5).unwrap(), prefix: Vec::new() });
+        let spec = TrialSpec { data: vec![data(value)], ..put(References::Ignored) };
+        let least = |compresses| least_stored(&StoreSpec::of("lmdb"), &spec, compresses);
+        assert!((least(false) - 450_000.0).abs() < 1.0 && (least(true) - 250_000.0).abs() < 1.0);
+    }
 }

@@ -55,9 +55,17 @@ impl Documents {
             }
             return document;
         }
+        FieldValue::Fields(self.draw(number, version).fields(&self.fields, wanted))
+    }
+
+    /// Hands the collection and the number of each record to which a version of a record's document refers to `found`.
+    pub(super) fn references(&self, number: u64, version: u32, found: &mut impl FnMut(&str, u64)) {
+        self.draw(number, version).references_of_fields(&self.fields, found);
+    }
+
+    fn draw(&self, number: u64, version: u32) -> Draw {
         let first = mix(self.seed ^ number);
-        let draw = Draw { number, first, seed: mix(first ^ u64::from(version) << 32) };
-        FieldValue::Fields(draw.fields(&self.fields, wanted))
+        Draw { number, first, seed: mix(first ^ u64::from(version) << 32) }
     }
 
     pub(super) fn encoding(&self) -> Encoding {
@@ -172,6 +180,7 @@ impl Made {
 /// Keys of another collection, and which of them documents have.
 #[derive(Clone, Debug)]
 struct Reference {
+    collection: String,
     keys: Keys,
     /// Keys are numbers.
     is_number: bool,
@@ -188,6 +197,7 @@ enum Pick {
 impl Reference {
     fn new(spec: &ReferenceSpec, of_trial: u64) -> Self {
         Self {
+            collection: spec.collection.clone(),
             keys: Keys::new(&spec.key, seed_of(Some(&spec.collection), of_trial)),
             is_number: matches!(spec.key, KeySpec::Integer { .. }),
             pick: match spec.distribution {
@@ -198,13 +208,18 @@ impl Reference {
         }
     }
 
-    /// What the record with this number refers to.
-    fn value(&self, number: u64, mut stream: Stream) -> FieldValue {
-        let to = match &self.pick {
+    /// The number of the record to which the record with this number refers.
+    fn to(&self, number: u64, mut stream: Stream) -> u64 {
+        match &self.pick {
             Pick::Uniform(records) => stream.below(*records),
             Pick::Zipfian(ranks) => ranks.rank(stream.unit()),
             Pick::Cycle(records) => number % records,
-        };
+        }
+    }
+
+    /// Its key.
+    fn value(&self, number: u64, stream: Stream) -> FieldValue {
+        let to = self.to(number, stream);
         match self.is_number {
             true => FieldValue::Int(to as i64),
             false => FieldValue::Text(written(|out| self.keys.write(to, out))),
@@ -236,12 +251,44 @@ impl Draw {
 
     fn fields(self, fields: &[Field], wanted: impl Fn(&str) -> bool) -> Vec<(Arc<str>, FieldValue)> {
         let made = |(index, field): (usize, &Field)| {
-            let inner = self.inner(index);
-            // An update changes neither whether a field is there nor what identifies the document.
-            let present = field.present >= 1.0 || unit(mix(!inner.first)) < field.present;
-            present.then(|| (Arc::clone(&field.name), inner.value(&field.value)))
+            let inner = self.present(index, field)?;
+            Some((Arc::clone(&field.name), inner.value(&field.value)))
         };
         fields.iter().enumerate().filter(|(_, field)| wanted(&field.name)).filter_map(made).collect()
+    }
+
+    /// The state of a field's value, if the document has the field.
+    fn present(self, index: usize, field: &Field) -> Option<Self> {
+        let inner = self.inner(index);
+        // An update changes neither whether a field is there nor what identifies the document.
+        let present = field.present >= 1.0 || unit(mix(!inner.first)) < field.present;
+        present.then_some(inner)
+    }
+
+    fn references_of_fields(self, fields: &[Field], found: &mut impl FnMut(&str, u64)) {
+        for (index, field) in fields.iter().enumerate() {
+            if let Some(inner) = self.present(index, field) {
+                inner.references(&field.value, found);
+            }
+        }
+    }
+
+    /// The records to which a value refers, and those inside it.
+    fn references(self, made: &Made, found: &mut impl FnMut(&str, u64)) {
+        match made {
+            Made::Reference(reference) => {
+                found(&reference.collection, reference.to(self.number, Stream::new(self.seed)));
+            }
+            Made::List { of, least, span } => {
+                let items = least + Stream::new(self.seed).below(*span);
+                (0..items as usize).for_each(|index| self.inner(index).references(of, found));
+            }
+            Made::Items(items) => {
+                items.iter().enumerate().for_each(|(index, item)| self.inner(index).references(item, found));
+            }
+            Made::Fields(fields) => self.references_of_fields(fields, found),
+            _ => {}
+        }
     }
 
     fn value(self, made: &Made) -> FieldValue {
@@ -433,6 +480,36 @@ mod tests {
                     prop_assert_eq!(updated.at(&["to"]), Some(to));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn numbers_of_references_are_those_in_the_document_in_every_place() {
+        let to = |distribution| reference(KeySpec::Integer { bytes: 8 }, 1000, distribution);
+        let mut sometimes = field("b", Generator::Fields(vec![field("c", to(Distribution::Zipfian))]));
+        sometimes.present = Fraction::new(0.5).unwrap();
+        let documents = document(vec![
+            field("a", to(Distribution::Uniform)),
+            sometimes,
+            field("d", Generator::List { of: Box::new(to(Distribution::Uniform)), items: (0, 4) }),
+            field("e", Generator::Items(vec![to(Distribution::Cycle), Generator::Uuid, to(Distribution::Uniform)])),
+        ]);
+        fn numbers(value: &FieldValue, all: &mut Vec<u64>) {
+            match value {
+                FieldValue::Int(number) => all.push(*number as u64),
+                FieldValue::List(items) => items.iter().for_each(|item| numbers(item, all)),
+                FieldValue::Fields(fields) => fields.iter().for_each(|(_, value)| numbers(value, all)),
+                _ => {}
+            }
+        }
+        for (number, version) in (0..200).flat_map(|number| [(number, 0), (number, 3)]) {
+            let (mut wanted, mut found) = (Vec::new(), Vec::new());
+            numbers(&documents.document(number, version), &mut wanted);
+            documents.references(number, version, &mut |collection, to| {
+                assert_eq!(collection, "others");
+                found.push(to);
+            });
+            assert_eq!(found, wanted, "record {number}, version {version}");
         }
     }
 

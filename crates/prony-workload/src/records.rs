@@ -94,6 +94,14 @@ impl Records {
         }
     }
 
+    /// Hands the collection and the number of each record to which a version of a record's document refers to `found`: of those
+    /// whose keys are in [`Self::document`], in the same order.
+    pub fn references(&self, number: u64, version: u32, mut found: impl FnMut(&str, u64)) {
+        if let Kind::Document(documents) = &self.values {
+            documents.references(number, version, &mut found);
+        }
+    }
+
     /// Every record once, in the byte order of the keys; memory is bounded (8 MB for hashed keys, else little).
     pub fn in_key_order(&self) -> impl Iterator<Item = u64> + use<> {
         self.key_order()

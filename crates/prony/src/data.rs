@@ -204,7 +204,9 @@ fn json(columns: [Column; 2], shown: [String; 2], label: Option<&str>) -> String
 
 #[cfg(test)]
 mod tests {
-    use prony_experiment::plan::data_bytes;
+    use prony_engines::documents::{Entries, Indexes};
+    use prony_experiment::plan::{data_bytes, index_bytes};
+    use prony_model::document::FieldPath;
     use prony_model::spec::{Distribution, Encoding, ReferenceSpec};
     use prony_model::units::Fraction;
 
@@ -332,6 +334,46 @@ mod tests {
                 assert!(error.abs() < 0.05, "{encoding:?}: {error:+.3} of {sum}");
                 assert!((0.0..expected.mean).contains(&expected.least));
             }
+        }
+    }
+    #[test]
+    fn sizes_of_entries_are_expected_as_they_are() {
+        let numbers = Generator::List { of: Box::new(Generator::Uniform(0, 1 << 40)), items: (0, 4) };
+        let words = Generator::List { of: Box::new(Generator::Words { count: 2, vocabulary: 90 }), items: (2, 3) };
+        let mut data = documents(
+            vec![
+                ("id", Generator::Uuid),
+                ("step", Generator::Sequence { start: 0, step: 1 }),
+                ("isOdd", Generator::Cycle(vec![FieldValue::Bool(true), FieldValue::Null])),
+                ("to", reference(numbered("/of the other/"))),
+                ("numbers", numbers),
+                ("words", words),
+                ("sometimes", Generator::Date { from: 0, to: 1 << 30 }),
+            ],
+            Encoding::Json,
+        );
+        let ValueSpec::Document(spec) = &mut data.value else { panic!("no documents") };
+        spec.fields[6].present = Fraction::new(0.3).unwrap();
+        let document = spec.clone();
+        let all = [&["step"][..], &["isOdd", "step"], &["to"], &["numbers", "words"], &["sometimes", "id"], &["none"]];
+        let records = Records::new(&data, 1).unwrap();
+        for fields in all {
+            let fields: Vec<FieldPath> = fields.iter().map(|field| field.parse().unwrap()).collect();
+            let one = [fields];
+            let indexes = Indexes::new(&one, Encoding::Json, |path| document.kinds(path).list);
+            let (mut key, mut sum) = (Vec::new(), 0);
+            for number in 0..data.records {
+                let mut entries = Entries::default();
+                records.key(number, &mut key);
+                indexes.push_entries(&records.document(number, 0).unwrap(), &key, &mut entries);
+                let mut rest = entries.part(0..entries.bytes());
+                while let Some((length, after)) = rest.split_first_chunk() {
+                    let length = u32::from_le_bytes(*length) as usize;
+                    (sum, rest) = (sum + length, &after[length..]);
+                }
+            }
+            let error = index_bytes(&data, &one).mean / sum as f64 - 1.0;
+            assert!(error.abs() < 0.05, "{one:?}: {error:+.3} of {sum}");
         }
     }
 }

@@ -6,7 +6,7 @@ use super::variant_trials::{VariantTrials, same_work};
 use super::{Finding, Severity, percent, questions};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
-use prony_model::spec::{BACKGROUND, PhaseSpec, TrialSpec};
+use prony_model::spec::{Action, BACKGROUND, PhaseSpec, TrialSpec};
 
 /// By how much the shares of refused operations may differ.
 const REFUSED: f64 = 0.01;
@@ -15,7 +15,7 @@ const REFUSED: f64 = 0.01;
 const MANY: f64 = 0.1;
 
 /// Why nothing of a phase is compared, where not the same share of its operations was refused; or where an earlier phase that has
-/// changed what this one finds refused other operations, or it is not known which, and this phase gave no equal answers.
+/// changed what this one finds refused other operations, or it is not known which, and no `verify` found the same stored.
 pub(super) fn unequal(
     (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
     (b, variant): (&PhaseSpec, &VariantTrials<'_>),
@@ -24,45 +24,64 @@ pub(super) fn unequal(
     let mut earlier = before(baseline.spec, a).chain(before(variant.spec, b));
     if let Some(left) = earlier.find(|earlier| left_other(baseline, variant, &earlier.name, &a.name)) {
         return Some(format!(
-            "`{}` finds what `{}` has left, where references refused different operations, or it is not known which",
+            "`{}` finds what `{}` has left, where references refused different operations, or it is not known which, and no \
+             `verify` phase shows that the same is stored",
             a.name, left.name
         ));
     }
     if matches!(name.key.metric, Metric::Refused | Metric::Errors | Metric::Conflicts) {
         return None;
     }
-    let earlier = before(baseline.spec, a).chain(before(variant.spec, b));
-    earlier.chain([a]).flat_map(|phase| [(phase, ""), (phase, BACKGROUND)]).find_map(|(phase, instance)| {
-        let [ours, theirs] = [baseline, variant].map(|of| share(of, &phase.name, instance));
+    ["", BACKGROUND].into_iter().find_map(|instance| {
+        let [ours, theirs] = [baseline, variant].map(|of| share(of, &a.name, instance));
         if (ours - theirs).abs() <= REFUSED {
             return None;
         }
         let of_background = if instance.is_empty() { "" } else { "the background of " };
-        let place = match phase.name == a.name {
-            true => format!("{of_background}`{}`: ", phase.name),
-            false => format!("`{}` finds what {of_background}`{}` has left: ", a.name, phase.name),
-        };
         let (left, right) = (&baseline.name, &variant.name);
         Some(format!(
-            "{place}{} of the operations of `{left}` were refused because of references, but {} of those of `{right}`",
+            "{of_background}`{}`: {} of the operations of `{left}` were refused because of references, but {} of those of `{right}`",
+            a.name,
             part(ours),
             part(theirs)
         ))
     })
 }
 
-/// Whether some trials of one block refused different operations in an earlier phase, or it is not known which, and a phase did
-/// not answer the same in spite of it.
+/// Whether some trials of one block refused different operations in an earlier phase, or it is not known which, unless the same
+/// is stored in spite of it and a phase that answers gives the same answer.
 fn left_other(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, earlier: &str, phase: &str) -> bool {
     same_work(baseline, variant).into_iter().any(|(ours, theirs)| {
-        !same(record(ours, earlier), record(theirs, earlier)) && !answered_alike(ours, theirs, phase)
+        let stored = || stored_alike((baseline.spec, ours), (variant.spec, theirs), phase);
+        let refused_the_same = same(record(ours, earlier), record(theirs, earlier));
+        !(refused_the_same || stored() && answered_alike(ours, theirs, phase))
     })
 }
 
+/// Whether two trials gave the same answer in a phase, or it gives none.
 fn answered_alike(ours: &TrialRecord, theirs: &TrialRecord, phase: &str) -> bool {
-    let answer = |trial| record(trial, phase)?.answer.as_ref().filter(|answer| answer.comparable);
-    let refusals = |digest: &str| digest.starts_with(WHICH);
-    matches!((answer(ours), answer(theirs)), (Some(x), Some(y)) if x == y && !refusals(&x.digest))
+    let answer = |trial| record(trial, phase).and_then(|phase| phase.answer.as_ref());
+    answer(ours) == answer(theirs) && answer(ours).is_none_or(|answer| answer.comparable)
+}
+
+/// Whether a `verify` phase found the same bytes in two trials, and nothing that a phase uses is written between the two phases.
+fn stored_alike((a, ours): (&TrialSpec, &TrialRecord), (b, theirs): (&TrialSpec, &TrialRecord), phase: &str) -> bool {
+    let found = |trial, verify: &str| record(trial, verify)?.answer.as_ref();
+    let same = |verify: &&PhaseSpec| {
+        let answers = found(ours, &verify.name).zip(found(theirs, &verify.name));
+        answers.is_some_and(|(x, y)| x.comparable && x == y)
+    };
+    let mut verified = a.phases.iter().filter(|phase| matches!(phase.action, Action::Verify)).filter(same);
+    verified.any(|verify| [a, b].into_iter().all(|spec| stays_as_verified(spec, &verify.name, phase)))
+}
+
+/// Whether a phase finds what a `verify` phase finds: nothing is written between them, nor by the phase itself before the `verify`.
+fn stays_as_verified(spec: &TrialSpec, verify: &str, phase: &str) -> bool {
+    let place = |name: &str| spec.phases.iter().position(|phase| phase.name == name);
+    let Some((verify, at)) = place(verify).zip(place(phase)) else { return false };
+    let used = questions::used(spec, &spec.phases[at]);
+    let between = if verify < at { verify..at } else { at..verify };
+    !spec.phases[between].iter().any(|phase| questions::writes(phase, &used))
 }
 
 fn part(share: f64) -> String {

@@ -10,12 +10,12 @@ use prony_model::spec::PauseEvery;
 use prony_model::throughput::Series;
 use prony_workload::{Distinct, Schedule};
 
-use super::admitted::Admitted;
 use super::chunk::{Chunk, MOST_OPERATIONS};
+use super::record_set::RecordSet;
 use super::sampling::Sampler;
 use super::source::Source;
 use super::timestamps::Samples;
-use super::undoing::Undoing;
+use super::undoing::{Failures, Undoing};
 use crate::timed_loop::{Feed, Op, now, thread_cpu};
 
 /// Chunks grow while they take less than half of this, and shrink while they take more: slow operations must show in
@@ -233,7 +233,7 @@ pub(super) struct Client<'a> {
     pub(super) stored: u64,
     pub(super) skipped: u64,
     /// Where references are checked: the records of which an operation was not refused.
-    pub(super) admitted: Option<Admitted>,
+    pub(super) admitted: Option<RecordSet>,
     undoing: Undoing,
 }
 
@@ -294,6 +294,11 @@ impl<'a> Client<'a> {
         let stopped = now();
         self.stop(timing, stopped);
         timing.finish(&mut self.samples);
+    }
+
+    /// Which operations failed.
+    pub(super) fn take_failures(&mut self) -> Failures {
+        self.undoing.take_failures()
     }
 
     /// Operations taken from the source.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use prony_model::spec::{
     Action, CollectionSpec, DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Filter, Generator, KeySpec,
-    Operand, Ops, QuerySpec, ReferencePlace, StoreSpec, Test,
+    MixSpec, Operand, Ops, QuerySpec, ReferencePlace, StoreSpec, Test,
 };
 use prony_model::units::Fraction;
 use prony_workload::{Records, RowsError};
 
 use super::Plan;
+use super::guarded::Guarded;
 use super::ledger::{Done, Ledger};
 use crate::documents::{Indexes, Planned, Query, Space};
 use crate::driver::{Driver, Table};
@@ -25,17 +26,19 @@ pub(super) struct Collection {
     /// Those that are kept beside the documents; `None` where there are none or the engine has its own.
     pub(super) indexes: Option<Arc<Indexes>>,
     /// What of its documents refers to records.
-    references: Vec<Reference>,
+    pub(super) references: Vec<Reference>,
     /// Of each field that refers to its records: the query for documents with such a reference.
     pub(super) referrers: Vec<Arc<Planned>>,
     pub(super) ledger: Ledger,
 }
 
 /// A field that refers to a record of a collection, or items of a list that do.
-struct Reference {
+pub(super) struct Reference {
     path: FieldPath,
     place: ReferencePlace,
-    /// Where these records are stored.
+    /// The index of this collection.
+    pub(super) to: usize,
+    /// Where its records are stored.
     space: Space,
     /// Bytes of their keys, where these are numbers.
     integer: Option<u8>,
@@ -79,8 +82,14 @@ impl Collection {
 
     /// The keys to which a document refers, each once, as they are stored.
     pub(super) fn required(&self, document: &FieldValue) -> Vec<Vec<u8>> {
+        self.required_of(document, |_| true)
+    }
+
+    /// The same of references to some collections.
+    pub(super) fn required_of(&self, document: &FieldValue, to: impl Fn(usize) -> bool) -> Vec<Vec<u8>> {
         let mut keys = Vec::new();
-        self.references.iter().for_each(|reference| reference.add_keys(document, &mut keys));
+        let references = self.references.iter().filter(|reference| to(reference.to));
+        references.for_each(|reference| reference.add_keys(document, &mut keys));
         keys.sort_unstable();
         keys.dedup();
         keys
@@ -116,10 +125,11 @@ pub(super) struct Collections {
     pub(super) all: Vec<Collection>,
     /// The same for an engine with tables.
     pub(super) tables: Vec<Table>,
-    /// Some phase has checked references.
-    checked: bool,
-    /// Some phase has written without a check what references may depend on.
-    unchecked: bool,
+    /// Of each phase that checked references: what it did.
+    pub(super) guarded: Vec<Guarded>,
+    /// The references that some phase has written without a check, from one collection to another: those of documents that
+    /// were stored, and those to documents that were removed.
+    unchecked: BTreeSet<(usize, usize)>,
 }
 
 impl Collections {
@@ -157,7 +167,7 @@ impl Collections {
             let (references, referrers) = (Vec::new(), Vec::new());
             all.push(Collection { name, keys, records, space, indexes, references, referrers, ledger });
         }
-        let mut collections = Self { all, tables, checked: false, unchecked: false };
+        let mut collections = Self { all, tables, guarded: Vec::new(), unchecked: BTreeSet::new() };
         collections.refer::<D>(specs);
         Ok(collections)
     }
@@ -179,29 +189,40 @@ impl Collections {
                     self.all[to].referrers.extend(planned);
                 }
                 let (path, place, space) = (found.path, found.place, self.all[to].space);
-                self.all[from].references.push(Reference { path, place, space, integer });
+                self.all[from].references.push(Reference { path, place, to, space, integer });
             }
         }
     }
 
     /// Notes what a phase has written in a collection.
     pub(super) fn note(&mut self, at: usize, done: &Done<'_>) {
-        let checked = done.action.ops().is_some_and(|ops| !ops.references.are_ignored());
+        if done.action.ops().is_some_and(|ops| ops.references.are_ignored()) {
+            let (stores, removes) = match done.action {
+                Action::Delete(_) => (false, true),
+                Action::Mix(MixSpec { weights: w, .. }) => {
+                    (w.update + w.insert + w.read_modify_write > 0.0, w.delete > 0.0)
+                }
+                action => (action.writes(), false),
+            };
+            let written = self.all.iter().enumerate().flat_map(|(from, collection)| {
+                let to = collection.references.iter().map(|reference| reference.to);
+                to.filter(move |to| stores && from == at || removes && *to == at).map(move |to| (from, to))
+            });
+            self.unchecked.extend(written);
+        }
         let own = &mut self.all[at];
-        let removes = match done.action {
-            Action::Delete(_) => true,
-            Action::Mix(mix) => mix.weights.delete > 0.0,
-            _ => false,
-        };
-        let related = own.refers() || (removes && !own.referrers.is_empty());
-        self.checked |= checked;
-        self.unchecked |= !checked && done.action.writes() && related;
         own.ledger.note(done, &own.records);
     }
 
-    /// Whether some phase has checked references; if so, whether each write that references may depend on has.
-    pub(super) fn all_checked(&self) -> Option<bool> {
-        self.checked.then_some(!self.unchecked)
+    /// Notes a phase that checked references, before [`Self::note`].
+    pub(super) fn note_guarded(&mut self, guarded: Guarded) {
+        let before = self.all.iter().map(|collection| collection.ledger.layers()).collect();
+        self.guarded.push(Guarded { before, ..guarded });
+    }
+
+    /// Whether each write on which references from one collection to another may depend has checked them.
+    pub(super) fn all_checked(&self, from: usize, to: usize) -> bool {
+        !self.unchecked.contains(&(from, to))
     }
 
     /// The index of the collection that operations work on.

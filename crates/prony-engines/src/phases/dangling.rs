@@ -1,5 +1,6 @@
 //! Checks that the documents to which stored documents refer are stored too. The states of the records say so as well if
-//! every operation was admitted or refused as it should: this does not depend on that.
+//! every operation was admitted or refused as it should: this does not depend on that. From one collection to another they are
+//! if each write on which that depends has checked references.
 
 use prony_workload::decode;
 
@@ -8,7 +9,7 @@ use super::stop::Stop;
 use crate::documents::no_document;
 use crate::driver::{EngineError, Read};
 
-/// The references that lead nowhere.
+/// References that lead nowhere.
 #[derive(Default)]
 struct Dangling {
     references: u64,
@@ -16,32 +17,46 @@ struct Dangling {
     first: Option<(String, Vec<u8>)>,
 }
 
-/// Looks up each reference of each stored document, if a phase has checked references. A note where some lead nowhere after
-/// writes without a check.
+/// Looks up each reference of each stored document, if a phase has checked references. A note where only such lead nowhere as
+/// depend on writes without a check.
 ///
 /// # Errors
 /// Those of the engine; a reference that leads nowhere although each write that it may depend on checked references.
 pub(super) fn check<R: Read>(txn: &mut R, collections: &Collections) -> Result<Option<String>, Stop> {
-    let Some(all_checked) = collections.all_checked() else { return Ok(None) };
-    let mut dangling = Dangling::default();
-    for collection in collections.all.iter().filter(|collection| collection.refers()) {
-        dangling.add(txn, collection)?;
+    if collections.guarded.is_empty() {
+        return Ok(None);
     }
-    let Some((of, key)) = dangling.first else { return Ok(None) };
-    let what = format!(
-        "references of stored documents that lead to no stored document: {}; the first is of the document `{}`{of}",
-        dangling.references,
-        key.escape_ascii()
-    );
-    match all_checked {
-        true => Err(Stop::WrongAnswer(what)),
-        false => Ok(Some(format!("{what}: some phase wrote without a check"))),
+    let (mut wrong, mut unchecked) = (Dangling::default(), Dangling::default());
+    for (from, collection) in collections.all.iter().enumerate().filter(|(_, collection)| collection.refers()) {
+        wrong.add(txn, collection, |to| collections.all_checked(from, to))?;
+        unchecked.add(txn, collection, |to| !collections.all_checked(from, to))?;
+    }
+    match wrong.text() {
+        Some(what) => Err(Stop::WrongAnswer(what)),
+        None => Ok(unchecked.text().map(|what| format!("{what}: some phase wrote without a check"))),
     }
 }
 
 impl Dangling {
-    /// Adds those of a collection, each of whose documents is read by its key: one read must not run inside another.
-    fn add<R: Read>(&mut self, txn: &mut R, collection: &Collection) -> Result<(), EngineError> {
+    fn text(self) -> Option<String> {
+        let (of, key) = self.first?;
+        Some(format!(
+            "references of stored documents that lead to no stored document: {}; the first is of the document `{}`{of}",
+            self.references,
+            key.escape_ascii()
+        ))
+    }
+
+    /// Adds those of a collection to some collections. Each document is read by its key: one read must not run inside another.
+    fn add<R: Read>(
+        &mut self,
+        txn: &mut R,
+        collection: &Collection,
+        to: impl Fn(usize) -> bool,
+    ) -> Result<(), EngineError> {
+        if !collection.references.iter().any(|reference| to(reference.to)) {
+            return Ok(());
+        }
         let Some(encoding) = collection.records.encoding() else { return Ok(()) };
         let (mut key, mut value) = (Vec::new(), Vec::new());
         for number in 0..collection.end() {
@@ -51,7 +66,7 @@ impl Dangling {
                 continue;
             }
             let document = decode(encoding, &value).map_err(|error| no_document(&*error))?;
-            for required in collection.required(&document) {
+            for required in collection.required_of(&document, &to) {
                 if !txn.get(&required, |_| ())? {
                     self.references += 1;
                     let of = collection.name.as_ref().map(|name| format!(" of `{name}`")).unwrap_or_default();

@@ -4,7 +4,7 @@
 use prony_model::spec::{Action, MixWeights, Order};
 use prony_workload::{Records, Share};
 
-use super::admitted::Admitted;
+use super::record_set::RecordSet;
 
 /// Versions distinguished; each updating phase writes the next one.
 const VERSIONS: u32 = 128;
@@ -51,12 +51,8 @@ enum Touched {
     All,
     /// Client c of n has touched the records c, c + n, c + 2n ..., so many of them.
     Stripes(Vec<u64>),
-    /// References were checked: those of which an operation was not refused. Where others failed, it is not known of each of
-    /// these whether it did.
-    Admitted {
-        records: Admitted,
-        errors: bool,
-    },
+    /// References were checked: those of which an operation was not refused.
+    Admitted(RecordSet),
     /// It cannot be determined without a list.
     Some,
 }
@@ -65,10 +61,7 @@ impl Touched {
     fn new(done: &Done<'_>, records: u64) -> Self {
         let order = &done.action.ops().map_or(Order::Uniform, |ops| ops.order);
         if let Some(admitted) = done.admitted {
-            return Self::Admitted { records: admitted.clone(), errors: done.errors };
-        }
-        if done.errors {
-            return Self::Some;
+            return Self::Admitted(admitted.clone());
         }
         let counts = done.counts;
         let of = counts.len() as u32;
@@ -91,8 +84,7 @@ impl Touched {
                 let of = counts.len() as u64;
                 Some(number / of < counts[(number % of) as usize])
             }
-            Self::Admitted { records, errors } if records.contains(number) => (!errors).then_some(true),
-            Self::Admitted { .. } => Some(false),
+            Self::Admitted(records) => Some(records.contains(number)),
             Self::Some => None,
         }
     }
@@ -118,9 +110,23 @@ impl Change {
     }
 }
 
+/// The records of operations that failed: an engine may have stored them in spite of it.
+#[derive(Clone, Debug, PartialEq)]
+struct Failed(Option<RecordSet>);
+
+impl Failed {
+    fn may_be(&self, number: u64) -> bool {
+        self.0.as_ref().is_none_or(|failed| failed.contains(number))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Layer {
-    Plain(Change, Touched),
+    Plain {
+        change: Change,
+        touched: Touched,
+        failed: Failed,
+    },
     Mix {
         /// The version that its updates write; `None` where it has no updates.
         version: Option<u32>,
@@ -129,25 +135,24 @@ enum Layer {
         first: u64,
         /// Inserts of each client.
         inserted: Vec<u64>,
-        /// Some operations failed.
-        errors: bool,
+        failed: Failed,
     },
 }
 
 impl Layer {
     fn apply(&self, number: u64, records: u64, before: State) -> State {
         match self {
-            Self::Plain(..) if number >= records => before,
-            Self::Plain(change, touched) => match touched.contains(number) {
-                Some(true) => change.apply(before),
+            Self::Plain { .. } if number >= records => before,
+            Self::Plain { change, touched, failed } => match touched.contains(number) {
+                Some(true) if !failed.may_be(number) => change.apply(before),
                 Some(false) => before,
-                None => before.or(change.apply(before)),
+                _ => before.or(change.apply(before)),
             },
-            Self::Mix { version, deletes, first, inserted, errors } => {
+            Self::Mix { version, deletes, first, inserted, failed } => {
                 let of = inserted.len() as u64;
                 let place = number.checked_sub(*first).filter(|p| p / of < inserted[(p % of) as usize]);
                 let after = match place {
-                    Some(_) if *errors => before.or(State::present(0)),
+                    Some(_) if failed.may_be(number) => before.or(State::present(0)),
                     Some(_) => State::present(0),
                     None => before,
                 };
@@ -177,10 +182,10 @@ pub(super) struct Done<'a> {
     pub(super) counts: &'a [u64],
     /// Inserts of each client.
     pub(super) inserted: &'a [u64],
-    /// Whether some operations failed.
-    pub(super) errors: bool,
+    /// The records of operations that failed; `None` where it is not known which.
+    pub(super) failed: Option<&'a RecordSet>,
     /// Where references were checked: the records of which an operation was not refused.
-    pub(super) admitted: Option<&'a Admitted>,
+    pub(super) admitted: Option<&'a RecordSet>,
 }
 
 impl Ledger {
@@ -215,7 +220,8 @@ impl Ledger {
             _ => return,
         };
         self.versions = if matches!(change, Change::Update(_)) { version } else { self.versions };
-        self.layers.push(Layer::Plain(change, Touched::new(done, records)));
+        let (touched, failed) = (Touched::new(done, records), Failed(done.failed.cloned()));
+        self.layers.push(Layer::Plain { change, touched, failed });
     }
 
     fn note_mix(&mut self, done: &Done<'_>, weights: &MixWeights, records: u64) {
@@ -226,13 +232,33 @@ impl Ledger {
         let of = done.inserted.len() as u64;
         let ends = done.inserted.iter().zip(0..).filter(|(n, _)| **n > 0).map(|(n, client)| (n - 1) * of + client + 1);
         self.next_insert = Some(first + ends.max().unwrap_or(0));
-        let inserted = done.inserted.to_vec();
-        self.layers.push(Layer::Mix { version, deletes: weights.delete > 0.0, first, inserted, errors: done.errors });
+        let (inserted, failed) = (done.inserted.to_vec(), Failed(done.failed.cloned()));
+        self.layers.push(Layer::Mix { version, deletes: weights.delete > 0.0, first, inserted, failed });
     }
 
     /// The possible states of a record.
     pub(super) fn state(&self, number: u64, records: u64) -> State {
-        self.layers.iter().fold(State::ABSENT, |state, layer| layer.apply(number, records, state))
+        self.state_after(self.layers(), number, records)
+    }
+
+    /// The same after so many of the layers.
+    pub(super) fn state_after(&self, layers: usize, number: u64, records: u64) -> State {
+        self.layers.iter().take(layers).fold(State::ABSENT, |state, layer| layer.apply(number, records, state))
+    }
+
+    /// How many phases have written.
+    pub(super) fn layers(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// What the phase behind so many layers wrote, where it checked references: the version that it stored, the records of
+    /// which an operation was not refused, and whether some failed.
+    pub(super) fn admitted(&self, layers: usize) -> Option<(u32, &RecordSet, bool)> {
+        let Layer::Plain { change, touched: Touched::Admitted(records), failed } = self.layers.get(layers)? else {
+            return None;
+        };
+        let version = if let Change::Update(version) = change { *version } else { 0 };
+        Some((version, records, failed.0.as_ref() != Some(&RecordSet::default())))
     }
 
     /// Numbers from here on belong to no record.
@@ -250,7 +276,14 @@ mod tests {
 
     fn note(ledger: &mut Ledger, action: Action, counts: &[u64]) {
         let inserted = &vec![0; counts.len()];
-        ledger.note(&Done { action: &action, counts, inserted, errors: false, admitted: None }, &records(10));
+        let failed = Some(&RecordSet::default());
+        ledger.note(&Done { action: &action, counts, inserted, failed, admitted: None }, &records(10));
+    }
+
+    fn set(numbers: &[u64]) -> RecordSet {
+        let mut set = RecordSet::default();
+        numbers.iter().for_each(|number| set.add(*number));
+        set
     }
 
     fn states(ledger: &Ledger) -> Vec<(bool, Vec<u32>)> {
@@ -293,33 +326,41 @@ mod tests {
     }
 
     #[test]
-    fn failed_operations_make_a_whole_pass_doubtful() {
-        let mut ledger = Ledger::default();
+    fn failed_operations_make_their_records_doubtful_or_all_where_they_are_not_known() {
         let action = Action::Put(ops(Order::Record));
-        let done = Done { action: &action, counts: &[10], inserted: &[0], errors: true, admitted: None };
-        ledger.note(&done, &records(10));
-        assert_eq!(states(&ledger), vec![(true, vec![0]); 10]);
+        let noted = |failed: Option<&RecordSet>| {
+            let mut ledger = Ledger::default();
+            let done = Done { action: &action, counts: &[10], inserted: &[0], failed, admitted: None };
+            ledger.note(&done, &records(10));
+            states(&ledger)
+        };
+        let mut known = vec![(false, vec![0]); 10];
+        (known[3], known[7]) = ((true, vec![0]), (true, vec![0]));
+        assert_eq!(noted(Some(&set(&[3, 7]))), known);
+        assert_eq!(noted(None), vec![(true, vec![0]); 10]);
     }
 
     #[test]
     fn refused_operations_leave_their_records_as_they_were() {
         let mut ledger = Ledger::default();
         note(&mut ledger, Action::Put(ops(Order::Record)), &[8]);
-        let checked = |ledger: &mut Ledger, action: Action, numbers: &[u64], errors| {
-            let mut admitted = Admitted::none_of(10);
-            numbers.iter().for_each(|number| admitted.add(*number));
-            let admitted = Some(&admitted);
-            ledger.note(&Done { action: &action, counts: &[10], inserted: &[0], errors, admitted }, &records(10));
+        let checked = |ledger: &mut Ledger, action: Action, numbers: &[u64], failed: Option<&RecordSet>| {
+            let admitted = Some(&set(numbers));
+            ledger.note(&Done { action: &action, counts: &[10], inserted: &[0], failed, admitted }, &records(10));
         };
-        checked(&mut ledger, Action::Update(ops(Order::Uniform)), &[0, 9], false);
-        checked(&mut ledger, Action::Delete(ops(Order::Shuffled)), &[1], false);
+        let none = Some(set(&[]));
+        checked(&mut ledger, Action::Update(ops(Order::Uniform)), &[0, 9], none.as_ref());
+        checked(&mut ledger, Action::Delete(ops(Order::Shuffled)), &[1], none.as_ref());
         let updated = (false, vec![1]);
         let mut known = vec![(false, vec![0]); 8];
         (known[0], known[1]) = (updated.clone(), (true, vec![]));
         known.extend([(true, vec![]), updated]);
         assert_eq!(states(&ledger), known, "the order says nothing, the refusals all");
-        checked(&mut ledger, Action::Update(ops(Order::Uniform)), &[2], true);
-        known[2] = (false, vec![0, 2]);
+        checked(&mut ledger, Action::Update(ops(Order::Uniform)), &[2, 3], Some(&set(&[2, 5])));
+        (known[2], known[3]) = ((false, vec![0, 2]), (false, vec![2]));
+        assert_eq!(states(&ledger), known, "2 failed, and what failed of 5 was refused too");
+        checked(&mut ledger, Action::Delete(ops(Order::Uniform)), &[3], None);
+        known[3] = (true, vec![2]);
         assert_eq!(states(&ledger), known, "of those that were not refused some failed");
     }
 
@@ -330,7 +371,8 @@ mod tests {
         let weights = MixWeights { insert: 1.0, update: 1.0, ..MixWeights::default() };
         let mix = MixSpec { ops: ops(Order::Zipfian { theta: 0.99 }), weights, scan_length: ScanLength::Fixed(1) };
         let action = Action::Mix(mix);
-        let done = Done { action: &action, counts: &[9, 9], inserted: &[3, 1], errors: false, admitted: None };
+        let failed = &set(&[]);
+        let done = Done { action: &action, counts: &[9, 9], inserted: &[3, 1], failed: Some(failed), admitted: None };
         ledger.note(&done, &records(10));
         let states = states(&ledger);
         assert_eq!(states[..12], vec![(false, vec![0, 1]); 12]);

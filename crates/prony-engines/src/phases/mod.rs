@@ -7,15 +7,17 @@
 //! While a transaction is open over several phases, they run in a loop of their own inside its scope: reads join the
 //! transaction whatever grouping they ask for, and a phase that writes must ask for `open` too.
 
-mod admitted;
 mod background;
 mod chunk;
 mod client;
 mod collections;
 mod dangling;
+mod guarded;
 mod ledger;
 mod operate;
 mod queue;
+mod record_set;
+mod refusals;
 mod sampling;
 mod series;
 mod source;

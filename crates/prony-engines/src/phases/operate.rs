@@ -12,16 +12,18 @@ use prony_model::throughput::Series;
 use prony_model::units::Nanos;
 use prony_workload::{Distinct, Schedule, Share, is_saturated};
 
-use super::admitted::Admitted;
 use super::client::{Client, Rules, Sections, Shared};
 use super::collections::Collection;
+use super::guarded::Guarded;
 use super::ledger::Done;
 use super::queue::Queue;
+use super::record_set::RecordSet;
 use super::sampling::{Every, Grouped, OneIn, Paced, Sampler};
 use super::series::GroupSeries;
 use super::source::{Data, Source};
 use super::stop::Stop;
 use super::timestamps::Samples;
+use super::undoing::Failures;
 use crate::documents::Planned;
 use crate::driver::{EngineError, Session, Store};
 use crate::timed_loop::{self, Tally, Untimed};
@@ -155,7 +157,8 @@ struct End {
     skipped: u64,
     lag: Option<u64>,
     saturated: bool,
-    admitted: Option<Admitted>,
+    admitted: Option<RecordSet>,
+    failures: Failures,
 }
 
 impl Job<'_> {
@@ -307,10 +310,8 @@ impl Job<'_> {
     }
 
     fn client(&self, number: u32) -> Result<Client<'_>, Stop> {
-        let Self { collection, appends, queries, queue, .. } = *self;
-        let (data, share) = (Data { collection, appends, queries, queue }, self.part(number));
-        let source = Source::new(self.action, &data, self.seed, share);
-        let source = source.ok_or(Stop::NoOperations)?;
+        let source = self.source(number, self.queue).ok_or(Stop::NoOperations)?;
+        let share = self.part(number);
         let rules = Rules {
             pause: self.ops.pause,
             schedule: self.ops.rate.map(|rate| Schedule::new(&rate, self.seed, share)),
@@ -356,7 +357,9 @@ impl Job<'_> {
         client.finish(&mut timing);
         driven?;
         let lag = timing.lag();
+        let failures = client.take_failures();
         Ok(End {
+            failures,
             sections: client.sections,
             encoded: client.encoded(),
             lag: lag.map(|(largest, _)| largest),
@@ -376,9 +379,11 @@ impl Job<'_> {
         })
     }
 
-    fn sum(&self, ends: Vec<End>) -> Result<Ended, Stop> {
+    fn sum(&self, mut ends: Vec<End>) -> Result<Ended, Stop> {
         let counts: Vec<u64> = ends.iter().map(|end| end.drawn).collect();
         let inserted = ends.iter().map(|end| end.inserted).collect();
+        let mut failures: Vec<(Failures, u64)> =
+            ends.iter_mut().map(|end| (std::mem::take(&mut end.failures), end.tally.errors)).collect();
         let mut ends = ends.into_iter();
         let mut all = ends.next().ok_or(Stop::NoOperations)?;
         for end in ends {
@@ -387,14 +392,34 @@ impl Job<'_> {
         if counts.len() > 1 {
             (all.sections.time, all.sections.gap) = self.time_and_gap();
         }
-        let (errors, admitted) = (all.tally.errors > 0, all.admitted.take());
+        let (failed, admitted) = (self.failed_records(&mut failures), all.admitted.take());
+        let refusals = all.tally.reads.digest;
         let distinct = self.distinct_by_order(&counts);
         let distinct = distinct.or(all.distinct.as_ref().map(Distinct::count));
         let nanos = |(from, until)| (Nanos::from_nanos(from), Nanos::from_nanos(until));
         let sections = self.shared.busy.sections().into_iter().map(nanos).collect();
         let span = self.ops.replicas.and_then(|_| self.shared.busy.whole()).map(nanos);
         let report = PhaseReport { distinct, span, sections, ..self.report(all)? };
-        Ok(Ended { report, counts, inserted, errors, admitted })
+        Ok(Ended { report, counts, inserted, failed, admitted, refusals })
+    }
+
+    /// The records of the operations that failed, of each client; `None` where it is not known which.
+    fn failed_records(&self, failures: &mut [(Failures, u64)]) -> Option<RecordSet> {
+        let mut records = RecordSet::default();
+        for ((failures, errors), client) in failures.iter_mut().zip(0..) {
+            if *errors > 0 {
+                // The numbers of all operations follow from the seed.
+                let mut source = self.source(client, None)?;
+                failures.add_records(*errors, || source.next_number(), &mut records)?;
+            }
+        }
+        Some(records)
+    }
+
+    /// The operations of a client.
+    fn source<'q>(&'q self, client: u32, queue: Option<&'q Queue>) -> Option<Source<'q>> {
+        let Self { collection, appends, queries, .. } = *self;
+        Source::new(self.action, &Data { collection, appends, queries, queue }, self.seed, self.part(client))
     }
 
     /// How the phase's queries read, where there is a choice.
@@ -481,14 +506,38 @@ pub(super) struct Ended {
     pub(super) report: PhaseReport,
     counts: Vec<u64>,
     inserted: Vec<u64>,
-    errors: bool,
-    admitted: Option<Admitted>,
+    failed: Option<RecordSet>,
+    admitted: Option<RecordSet>,
+    /// Digest of what was refused, in a phase that checks references.
+    refusals: u64,
 }
 
 impl Ended {
+    /// What the ledger needs to know which operations references had to refuse; `None` where they were not checked.
+    pub(super) fn guarded(
+        &self,
+        phase: &str,
+        collection: usize,
+        job: &Job<'_>,
+        is_only_writer: bool,
+    ) -> Option<Guarded> {
+        let operations = self.counts.iter().any(|count| *count > 0);
+        (job.is_guarded() && operations).then(|| Guarded {
+            phase: phase.to_owned(),
+            collection,
+            ops: job.ops.clone(),
+            deletes: matches!(job.action, Action::Delete(_)),
+            seed: job.seed,
+            counts: self.counts.clone(),
+            refused: (self.report.refused.unwrap_or(0), self.refusals),
+            is_only_writer,
+            before: Vec::new(),
+        })
+    }
+
     pub(super) fn done<'a>(&'a self, action: &'a Action) -> Done<'a> {
-        let Self { counts, inserted, errors, admitted, .. } = self;
-        Done { action, counts, inserted, errors: *errors, admitted: admitted.as_ref() }
+        let Self { counts, inserted, failed, admitted, .. } = self;
+        Done { action, counts, inserted, failed: failed.as_ref(), admitted: admitted.as_ref() }
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use prony_model::spec::{Action, Amount, FieldValue, KeySpec, MixSpec, MixWeights, Order, References, ScanSpec};
 use prony_workload::{Mix, Operation, Positions, Records, Share};
 
-use super::admitted::Admitted;
 use super::chunk::{Chunk, Draft, Label};
 use super::collections::Collection;
 use super::queue::Queue;
+use super::record_set::RecordSet;
 use crate::documents::{Planned, Query};
 use crate::driver::FIRST_KEY;
 use crate::timed_loop::{Kind, now};
@@ -134,9 +134,9 @@ impl<'r> Source<'r> {
     }
 
     /// None of the records yet, where references are checked.
-    pub(super) fn admitted(&self) -> Option<Admitted> {
+    pub(super) fn admitted(&self) -> Option<RecordSet> {
         let checked = !self.references.are_ignored();
-        checked.then(|| Admitted::none_of(self.collection.records.count()))
+        checked.then(|| RecordSet::none_of(self.collection.records.count()))
     }
 
     /// Whether the operations are queries.
@@ -167,6 +167,11 @@ impl<'r> Source<'r> {
     /// Records that a mix has inserted.
     pub(super) fn inserted(&self) -> u64 {
         if let Draw::Mix(mix) = &self.draw { mix.inserted() } else { 0 }
+    }
+
+    /// The number of the next operation's record; nothing is written.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.draft().number
     }
 
     /// Writes the next operation into the chunk and returns its record's number; there must be one left.

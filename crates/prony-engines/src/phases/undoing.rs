@@ -1,11 +1,12 @@
 //! Removes a failed transaction from a client's counts: operations and bytes of earlier chunks, and those of the
-//! current chunk. In a timed section this costs two memory writes per transaction; the rest is done between chunks.
+//! current chunk; notes which operations failed. In a timed section this costs two memory writes per transaction; the rest is done between chunks.
 
 use std::ops::Range;
 
 use prony_model::throughput::Series;
 
 use super::chunk::Chunk;
+use super::record_set::RecordSet;
 
 /// Operations, and the bytes of keys and values they handed over to be stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,55 @@ pub(super) struct Closed {
     pub(super) open: Sum,
 }
 
+/// The most ranges of failed operations that are listed: 1 MB.
+const MOST_RANGES: usize = 1 << 16;
+
+/// Which operations of a client failed, by their places among all of the client's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Failures {
+    ranges: Vec<Range<u64>>,
+    /// There were more than are listed.
+    more: bool,
+}
+
+impl Failures {
+    fn add(&mut self, range: Range<u64>) {
+        let full = self.ranges.len() >= MOST_RANGES;
+        match self.ranges.last_mut() {
+            _ if range.is_empty() => {}
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ if full => self.more = true,
+            _ => self.ranges.push(range),
+        }
+    }
+
+    /// Adds their records, where `next` gives those of all of the client's operations in turn. `None` as in [`Self::places`].
+    pub(super) fn add_records(
+        &mut self,
+        errors: u64,
+        mut next: impl FnMut() -> u64,
+        records: &mut RecordSet,
+    ) -> Option<()> {
+        let mut drawn = 0;
+        for place in self.places(errors)? {
+            // Listed twice: by itself, and with its transaction.
+            if place >= drawn {
+                let number = (drawn..=place).map(|_| next()).last()?;
+                records.add(number);
+                drawn = place + 1;
+            }
+        }
+        Some(())
+    }
+
+    /// The places, in order; `None` where there are too many to list, or not as many as `errors`.
+    fn places(&mut self, errors: u64) -> Option<impl Iterator<Item = u64>> {
+        let listed: u64 = self.ranges.iter().map(|range| range.end - range.start).sum();
+        self.ranges.sort_by_key(|range| range.start);
+        (!self.more && listed == errors).then(|| self.ranges.iter().cloned().flatten())
+    }
+}
+
 /// The open transaction and the failures of the current chunk.
 #[derive(Debug, Default)]
 pub(super) struct Undoing {
@@ -43,6 +93,11 @@ pub(super) struct Undoing {
     take_back: bool,
     failed: Vec<Range<usize>>,
     pending: Pending,
+    /// Operations of earlier chunks.
+    ran: u64,
+    /// The place of the first operation of the transaction that was open at the end of the last chunk.
+    began: u64,
+    failures: Failures,
 }
 
 /// What earlier chunks recorded of the open transaction.
@@ -83,7 +138,10 @@ impl Undoing {
 
     /// Removes what is undone of earlier chunks, and returns what counts of the first `ran` operations of this one.
     pub(super) fn close(&mut self, chunk: &Chunk, ran: usize, series: &mut Series, stored: &mut u64) -> Closed {
+        let ran_before = self.ran;
+        let place = |index: usize| ran_before + index as u64;
         if self.take_back {
+            self.failures.add(self.began..self.ran);
             self.pending.spans.iter().for_each(|(_, to, operations)| series.take_back(*to, *operations));
             *stored -= self.pending.bytes;
         }
@@ -91,14 +149,24 @@ impl Undoing {
             self.pending.clear();
         }
         let mut closed = Closed::default();
-        self.failed.iter().for_each(|range| closed.lost.add(Sum::of(chunk, range.clone())));
+        for range in &self.failed {
+            closed.lost.add(Sum::of(chunk, range.clone()));
+            self.failures.add(place(range.start)..place(range.end));
+        }
         if let Some(from) = self.from {
+            self.began = if self.fresh { place(from) } else { self.began };
             closed.open = self.open_sum(chunk, from..ran);
             self.from = Some(0);
         }
         self.failed.clear();
         (self.fresh, self.take_back) = (false, false);
+        self.ran += ran as u64;
         closed
+    }
+
+    /// Which operations of all chunks that are closed failed.
+    pub(super) fn take_failures(&mut self) -> Failures {
+        std::mem::take(&mut self.failures)
     }
 
     fn open_sum(&self, chunk: &Chunk, range: Range<usize>) -> Sum {
@@ -166,9 +234,12 @@ mod tests {
             self.at = to;
         }
 
-        fn end(mut self) -> (u64, u64) {
+        fn end(mut self) -> (u64, u64, Vec<u64>) {
             self.undoing.close(&chunk(0), 0, &mut self.series, &mut self.stored);
-            (self.series.into_throughput().operations.iter().sum(), self.stored)
+            let mut failures = self.undoing.take_failures();
+            let errors = failures.ranges.iter().map(|range| range.end - range.start).sum();
+            let places = failures.places(errors).unwrap().collect();
+            (self.series.into_throughput().operations.iter().sum(), self.stored, places)
         }
     }
 
@@ -182,7 +253,7 @@ mod tests {
         books.undoing.undone(4);
         books.undoing.open(4);
         books.end_chunk();
-        assert_eq!(books.end(), (7 + 6, 130));
+        assert_eq!(books.end(), (7 + 6, 130, (7..24).collect()));
     }
 
     #[test]
@@ -193,7 +264,7 @@ mod tests {
         books.undoing.open(5);
         books.undoing.undone(8);
         books.end_chunk();
-        assert_eq!(books.end(), (17, 170));
+        assert_eq!(books.end(), (17, 170, vec![15, 16, 17]));
     }
 
     #[test]
@@ -202,7 +273,7 @@ mod tests {
         books.undoing.open(3);
         books.end_chunk();
         books.undoing.undone(0);
-        assert_eq!(books.end(), (3, 30));
+        assert_eq!(books.end(), (3, 30, (3..10).collect()));
     }
 
     #[test]
@@ -214,7 +285,22 @@ mod tests {
         assert_eq!((books.stored, books.undoing.pending.bytes), (90, 90));
         books.undoing.undone(10);
         books.end_chunk();
-        assert_eq!(books.end(), (0, 0));
+        let (operations, stored, places) = books.end();
+        assert_eq!((operations, stored), (0, 0));
+        assert_eq!(places, [0].into_iter().chain(0..20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn which_operations_failed_is_not_known_if_too_many_or_uncounted_ones_did() {
+        let mut failures = Failures::default();
+        (0..MOST_RANGES as u64).for_each(|at| failures.add(2 * at..2 * at + 1));
+        let last = 2 * (MOST_RANGES as u64 - 1);
+        failures.add(last + 1..last + 2);
+        let all = MOST_RANGES as u64 + 1;
+        assert_eq!(failures.places(all).map(Iterator::last), Some(Some(last + 1)), "it follows the last one");
+        assert!(failures.places(all - 1).is_none(), "one is not among the errors");
+        failures.add(last + 9..last + 10);
+        assert!(failures.places(all).is_none() && failures.places(all + 1).is_none());
     }
 
     #[test]

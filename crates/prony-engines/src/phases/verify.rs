@@ -15,6 +15,7 @@ use prony_workload::Digest;
 use super::collections::{Collection, Collections};
 use super::dangling;
 use super::ledger::State;
+use super::refusals;
 use super::stop::Stop;
 use crate::answers::hash_key;
 use crate::documents::Indexes;
@@ -48,6 +49,7 @@ pub(super) fn verify<R: Read>(
         nothing_beside(txn, all)?;
     }
     let dangling = dangling::check(txn, collections)?;
+    let refusals = refusals::check(collections)?;
     let verified = Verified { extra_rows: ordered, ..verified };
     let answer = Answer { rows: Some(digest.rows()), digest: format!("bytes:{}", digest.hex()), comparable: true };
     Ok(PhaseReport {
@@ -55,7 +57,7 @@ pub(super) fn verify<R: Read>(
         rows: Some(digest.rows()),
         answer: Some(answer),
         verified: Some(verified),
-        notes: note(verified).into_iter().collect(),
+        notes: note(verified).into_iter().chain(refusals).collect(),
         dangling,
         ..PhaseReport::default()
     })

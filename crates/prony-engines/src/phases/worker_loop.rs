@@ -14,6 +14,8 @@ use prony_workload::phase_seed;
 use super::background;
 use super::client::{Busy, Shared};
 use super::collections::{Collections, Queries};
+use super::guarded::Guarded;
+use super::ledger::Done;
 use super::operate::{Ended, InTransaction, Job};
 use super::stop::{HostError, Stop};
 use super::{Machine, Plan, verify};
@@ -258,7 +260,8 @@ impl<'h> Host<'h> {
         };
         let Some((action, ops)) = spec.background.as_ref().and_then(|action| Some((action, action.ops()?))) else {
             let ended = run(&job, &mut began)?;
-            self.collections.note(at, &ended.done(&spec.action));
+            let guarded = ended.guarded(&spec.name, at, &job, true);
+            self.note(at, guarded, &ended.done(&spec.action));
             return Ok(ended.report);
         };
         let beside_at = self.collections.of(ops).ok_or(Stop::NoData)?;
@@ -274,9 +277,17 @@ impl<'h> Host<'h> {
             ..job
         };
         let (ended, done) = background::run(store, (&job, &beside), |began| run(&job, began), &mut began)?;
-        self.collections.note(at, &ended.done(&spec.action));
-        self.collections.note(beside_at, &done.done(action));
+        // Only one of the two writes.
+        let guarded = ended.guarded(&spec.name, at, &job, !action.writes());
+        let beside_guarded = done.guarded(&spec.name, beside_at, &beside, !spec.action.writes());
+        self.note(at, guarded, &ended.done(&spec.action));
+        self.note(beside_at, beside_guarded, &done.done(action));
         Ok(ended.report)
+    }
+
+    fn note(&mut self, at: usize, guarded: Option<Guarded>, done: &Done<'_>) {
+        guarded.into_iter().for_each(|guarded| self.collections.note_guarded(guarded));
+        self.collections.note(at, done);
     }
 
     /// Phases inside a transaction that stays open, until one commits it.

@@ -120,6 +120,7 @@ impl Driver for Sqlite {
                 concurrent_writers: false,
                 commits_wait_for_readers: false,
                 own_documents: true,
+                compresses: false,
                 max_key: None,
             },
             promises: settings::promises(),

@@ -40,7 +40,7 @@ pub fn data_bytes(data: &CollectionSpec) -> DataBytes {
 }
 
 /// Mean length of a key.
-fn key_bytes(key: &KeySpec, records: u64) -> f64 {
+pub(super) fn key_bytes(key: &KeySpec, records: u64) -> f64 {
     match key {
         KeySpec::Integer { bytes } => f64::from(*bytes),
         KeySpec::Hashed { bytes, .. } => f64::from(*bytes),
@@ -49,9 +49,9 @@ fn key_bytes(key: &KeySpec, records: u64) -> f64 {
 }
 
 /// What the length of a value depends on, besides its generator.
-struct Document {
-    records: u64,
-    encoding: Encoding,
+pub(super) struct Document {
+    pub(super) records: u64,
+    pub(super) encoding: Encoding,
 }
 
 impl Document {
@@ -133,7 +133,7 @@ fn fields_bytes(fields: &[FieldSpec], document: &Document) -> DataBytes {
 }
 
 /// Names and numbers repeat from document to document: of them a compressor may leave nothing.
-fn value_bytes(generator: &Generator, document: &Document) -> DataBytes {
+pub(super) fn value_bytes(generator: &Generator, document: &Document) -> DataBytes {
     let repeats = |mean: f64| DataBytes { mean, least: 0.0 };
     let random = |mean: f64, share: f64| DataBytes { mean: document.text(mean), least: mean * share };
     match generator {

@@ -3,10 +3,11 @@
 use crate::design::{Blocks, Experiment, Variant};
 use prony_model::event::NoVerdict;
 use prony_model::number;
+use prony_model::spec::Subject;
 
 use prony_stats::{MIN_BLOCKS, blocks_before_any_verdict};
 
-use super::{data_bytes, plan, profiles};
+use super::{data_bytes, index_bytes, plan, profiles};
 
 /// The numbers of a plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +47,7 @@ pub struct VariantOutline {
     pub trials: u32,
     /// Records of all collections; 0 without data.
     pub records: u64,
-    /// Bytes of all keys and values; an expectation where lengths are drawn.
+    /// Bytes of all keys, values and entries of indexes; an expectation where lengths are drawn.
     pub data_bytes: f64,
     /// Names of the phases, in order.
     pub phases: Vec<String>,
@@ -92,6 +93,13 @@ pub fn outline(experiment: &Experiment) -> Outline {
 
 fn variant_outline(experiment: &Experiment, variant: &Variant, trials: u32) -> VariantOutline {
     let data = &variant.spec.data;
+    let stored_bytes = |collection| {
+        let entries = match &variant.spec.subject {
+            Subject::Store(store) => index_bytes(collection, &store.indexes_of(collection)).mean,
+            Subject::Program(_) | Subject::Services => 0.0,
+        };
+        data_bytes(collection).mean + entries
+    };
     VariantOutline {
         variant: variant.id,
         levels: levels(experiment, variant, |_| true),
@@ -100,7 +108,7 @@ fn variant_outline(experiment: &Experiment, variant: &Variant, trials: u32) -> V
         blocks: variant.blocks,
         trials,
         records: data.iter().fold(0, |sum: u64, collection| sum.saturating_add(collection.records)),
-        data_bytes: data.iter().map(|collection| data_bytes(collection).mean).sum(),
+        data_bytes: data.iter().map(stored_bytes).sum(),
         phases: variant.spec.phases.iter().map(|phase| phase.name.clone()).collect(),
         no_verdict: no_verdict(experiment, variant),
     }

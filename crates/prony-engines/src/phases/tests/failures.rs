@@ -44,15 +44,17 @@ fn failures_are_counted_and_their_transactions_discarded() {
     assert_eq!(counted(&put, "put", LatencyKind::Service), (put.operations, put.errors));
     assert_eq!(counted(&put, "commit", LatencyKind::Service), (put.transactions, 0));
     assert_eq!(put.error_texts, [("`fake` failed while storing a value: the disk is full".to_owned(), 40)].into());
-    assert_eq!(verify.verified.unwrap().may_be_absent, 1000);
+    let verified = verify.verified.unwrap();
+    assert_eq!((verified.exact, verified.may_be_absent), (put.operations, put.errors), "it is known which failed");
 }
 
 #[test]
 fn a_commit_that_fails_takes_its_operations_with_it_whatever_the_size() {
     for size in [1, 10, 256, 700, 2000] {
         let batch = Ops { transaction: Grouping::Batch(size), sample: Sampling::Every, ..ops(Order::Record) };
-        let [put, get, _] = put_and_get(5000, batch, "fail_commit_every", 3);
+        let [put, get, verify] = put_and_get(5000, batch, "fail_commit_every", 3);
         agrees_with_the_store(&put, &get, 5000);
+        assert_eq!(verify.verified.unwrap().may_be_absent, put.errors, "of {size}");
         let commits = 5000u64.div_ceil(size);
         assert_eq!((put.transactions, commits - put.transactions), (commits - commits / 3, commits / 3), "of {size}");
         assert_eq!(counted(&put, "put", LatencyKind::Service), (put.operations, put.errors), "of {size}");
@@ -156,4 +158,46 @@ fn misses_of_undone_transactions_are_no_answer_either() {
     let plan = plan(1000, [Action::Delete(delete)]);
     let [deleted] = reports(&option(plan, "fail_commit_every", OptionValue::Int(4))).try_into().unwrap();
     assert_eq!((deleted.operations, deleted.errors, deleted.misses), (750, 250, Some(750)));
+}
+
+/// `verify` reads each record that did not fail, and would miss it.
+#[test]
+fn which_records_of_several_threads_failed_is_known() {
+    for (order, transaction) in [(Order::Shuffled, Grouping::Each), (Order::Record, Grouping::Batch(300))] {
+        let with = Ops { threads: 3, transaction, ..ops(order) };
+        let fault = if with.transaction == Grouping::Each { "fail_every" } else { "fail_commit_every" };
+        let [put, _, verify] = put_and_get(3000, with, fault, 4);
+        let verified = verify.verified.unwrap();
+        assert!(put.errors > 0 && put.operations > 0);
+        assert_eq!((verified.exact, verified.may_be_absent), (put.operations, put.errors));
+    }
+}
+
+/// A transaction that meets a newer write fails with all of its operations, and with nothing else.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn conflicts_fail_whole_transactions_and_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let update = Ops {
+        amount: Amount::Count(20_000),
+        threads: 4,
+        transaction: Grouping::Batch(20),
+        sample: Sampling::Every,
+        ..ops(Order::Uniform)
+    };
+    let mut plan = plan(20, [Action::Put(ops(Order::Record)), Action::Update(update), Action::Verify]);
+    plan.dir = dir.path().to_owned();
+    let prony_model::spec::Subject::Store(store) = &mut plan.spec.subject else { panic!("no store") };
+    store.durability = Some(prony_model::spec::Durability::Volatile);
+    let (reports, ended) = super::fake::run_on::<crate::rocksdb::RocksDb>(&plan);
+    ended.unwrap();
+    let update = &reports[1];
+    let conflicts = update.conflicts.unwrap();
+    println!("{conflicts} conflicts in 1000 transactions");
+    assert_eq!((update.operations + update.errors, update.errors), (20_000, 20 * conflicts));
+    assert_eq!(update.transactions, 1000 - conflicts);
+    let texts = update.error_texts.keys().filter(|text| text.contains("met a conflict with another transaction"));
+    assert_eq!(texts.count(), usize::from(conflicts > 0));
+    assert_eq!(counted(update, "update", LatencyKind::Service), (update.operations, update.errors));
+    assert_eq!(reports[0].conflicts, Some(0));
 }

@@ -74,6 +74,7 @@ impl<const FULL: bool> Driver for Fake<FULL> {
             concurrent_writers: false,
             commits_wait_for_readers: false,
             own_documents: false,
+            compresses: false,
             max_key: None,
         };
         let text = |text: &str| text.to_owned();
@@ -190,6 +191,9 @@ impl Read for FakeTxn<'_> {
     fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
         let own = self.writes.as_ref().and_then(|writes| writes.get(key));
         let state = self.store.state();
+        if self.writes.is_some() && self.store.lie.as_deref() == Some("hide") {
+            return Ok(false);
+        }
         let value = own.map_or_else(|| state.rows.get(key), Option::as_ref);
         value.inspect(|value| found(value));
         Ok(value.is_some())

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use prony_model::protocol::PhaseReport;
 use prony_model::spec::{
     Action, Amount, CollectionSpec, Distribution, DocumentSpec, Encoding, FieldSpec, Generator, Grouping, IndexSpec,
     KeySpec, Ops, OptionValue, Order, PhaseSpec, ReferenceSpec, References, ScanSpec, Subject, ValueSpec,
@@ -16,9 +17,10 @@ use serde_json::Value;
 use super::fake::{Fake, ops, option, plan, run_on};
 use crate::answers::Reads;
 use crate::driver::{Driver, Session, Store, Write};
-use crate::phases::admitted::Admitted;
 use crate::phases::collections::Collections;
+use crate::phases::guarded::Guarded;
 use crate::phases::ledger::Done;
+use crate::phases::record_set::RecordSet;
 use crate::phases::{Plan, dangling};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -292,6 +294,7 @@ fn compared<D: Driver>(steps: &[Step], mut plan: Plan, fails: Option<u64>) -> Re
     if fails.is_none() && steps.iter().all(known) {
         let verified = last.verified.unwrap();
         prop_assert_eq!((verified.exact, verified.one_of_several, verified.may_be_absent), (24, 0, 0));
+        prop_assert_eq!(&last.notes, &Vec::<String>::new(), "it is known what had to be refused");
     }
     Ok(())
 }
@@ -323,6 +326,8 @@ fn references_are_checked_as_by_hand_on_every_engine() {
     checked::<crate::memory::Memory>(100, Encoding::MsgPack, INDEXES, false);
     #[cfg(feature = "lmdb")]
     checked::<crate::lmdb::Lmdb>(12, Encoding::MsgPack, INDEXES, false);
+    #[cfg(feature = "rocksdb")]
+    checked::<crate::rocksdb::RocksDb>(12, Encoding::MsgPack, INDEXES, false);
     #[cfg(feature = "redb")]
     checked::<crate::redb::Redb>(12, Encoding::Json, INDEXES, false);
     #[cfg(feature = "sqlite")]
@@ -333,9 +338,25 @@ fn references_are_checked_as_by_hand_on_every_engine() {
 
 fn noted(collections: &mut Collections, references: References, admitted: &[u64]) {
     let action = Action::Put(Ops { references, ..on(1, Order::Record) });
-    let mut records = Admitted::none_of(8);
+    let mut records = RecordSet::none_of(8);
     admitted.iter().for_each(|number| records.add(*number));
-    let done = Done { action: &action, counts: &[8], inserted: &[0], errors: false, admitted: Some(&records) };
+    let failed = RecordSet::default();
+    let checked = references != References::Ignored;
+    let admitted = checked.then_some(&records);
+    let done = Done { action: &action, counts: &[8], inserted: &[0], failed: Some(&failed), admitted };
+    if checked {
+        collections.note_guarded(Guarded {
+            phase: "put".to_owned(),
+            collection: 1,
+            ops: action.ops().unwrap().clone(),
+            deletes: false,
+            seed: 0,
+            counts: vec![8],
+            refused: (0, 0),
+            is_only_writer: true,
+            before: Vec::new(),
+        });
+    }
     collections.note(1, &done);
 }
 
@@ -362,10 +383,64 @@ fn a_reference_to_nothing_is_an_error_where_all_writes_were_checked() {
         "references of stored documents that lead to no stored document: 1; the first is of the document `{key}` of `b`"
     );
     assert!(error.contains(&what), "{error}");
+    let of_c = Action::Put(on(2, Order::Record));
+    let done = Done { action: &of_c, counts: &[9], inserted: &[0], failed: None, admitted: None };
+    collections.note(2, &done);
+    let removed = Action::Delete(on(1, Order::Record));
+    collections.note(1, &Done { action: &removed, ..done });
+    assert!(dangling::check(&mut txn, &collections).is_err(), "that says nothing about references of `b` to `a`");
     noted(&mut collections, References::Ignored, &[]);
     let note = dangling::check(&mut txn, &collections).unwrap();
     assert_eq!(note, Some(format!("{what}: some phase wrote without a check")));
     let required = collections.all[1].required(&collections.all[1].records.document(number, 0).unwrap());
     txn.put(&required[0], b"").unwrap();
     assert_eq!(dangling::check(&mut txn, &collections).unwrap(), None);
+}
+
+/// Stores schools, of which some are missing, and checks those who refer to them, with so many threads.
+fn enrolled(threads: u32, collection: usize, options: &[(&str, OptionValue)]) -> (Vec<PhaseReport>, Option<String>) {
+    let some = |at| Action::Put(Ops { amount: Amount::Count(4), ..on(at, Order::Record) });
+    let checked = Ops { references: References::Checked, threads, ..on(collection, Order::Record) };
+    let mut plan = plan_of(&[], Encoding::MsgPack, INDEXES);
+    let phases = [some(0), some(1), Action::Put(checked), Action::Verify];
+    plan.spec.phases = super::fake::plan(1, phases).spec.phases;
+    for (name, value) in options {
+        plan = option(plan, name, value.clone());
+    }
+    let (reports, ended) = run_on::<Fake<true>>(&plan);
+    (reports, ended.err().map(|error| error.cause.to_string()))
+}
+
+#[test]
+fn a_store_that_hides_a_referred_document_refuses_too_much() {
+    let (reports, error) = enrolled(1, 1, &[]);
+    assert_eq!((error, &reports[3].notes), (None, &Vec::new()));
+    let refused = reports[2].refused.unwrap();
+    assert!(refused > 0 && refused < 8, "{refused}");
+    let (_, error) = enrolled(1, 1, &[("lie", OptionValue::Text("hide".to_owned()))]);
+    let error = error.unwrap();
+    let refused = prony_model::number::count(refused, "operation");
+    let wanted = format!("by the generated data, references had to refuse {refused} of `phase 2`, and ");
+    assert!(error.contains(&wanted), "{error}");
+}
+
+#[test]
+fn what_several_threads_had_to_refuse_is_known_unless_it_depends_on_their_order() {
+    let (reports, error) = enrolled(3, 1, &[]);
+    assert_eq!((error, &reports[3].notes), (None, &Vec::new()));
+    let (_, error) = enrolled(3, 1, &[("lie", OptionValue::Text("hide".to_owned()))]);
+    assert!(error.is_some_and(|error| error.contains("references had to refuse")));
+    let (reports, error) = enrolled(3, 2, &[]);
+    let note = "which operations of `phase 2` references had to refuse is not known: the order of several threads is not known, and \
+                documents refer to their own collection";
+    assert_eq!((error, reports[3].notes.as_slice()), (None, &[note.to_owned()][..]));
+}
+
+#[test]
+fn what_had_to_be_refused_is_not_known_after_failures() {
+    let every = [("fail_every", OptionValue::Int(3))];
+    let (reports, error) = enrolled(1, 1, &every);
+    assert!(reports[2].errors > 0 && error.is_none(), "{error:?}");
+    let notes = reports[3].notes.join("; ");
+    assert!(notes.contains("references had to refuse is not known: some of them failed"), "{notes}");
 }
