@@ -43,6 +43,9 @@ pub(crate) fn instances(
         }
     }
     for (role, (threads, silent)) in &served.probes {
+        if threads.end_of_main().is_some_and(|ended| ended < begin.at) {
+            continue;
+        }
         let span = heaps::Span { begin: begin.at, end: end.at, suspension: None, suspended: &Suspensions::default() };
         for (inner, heap) in heaps::readings(threads, span, silent) {
             let name = if inner.is_empty() { role.clone() } else { format!("{role}.{inner}") };

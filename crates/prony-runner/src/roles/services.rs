@@ -4,6 +4,7 @@
 pub(crate) mod allotted;
 mod ready;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use prony_model::record::EffectiveProgram;
 use prony_model::service::{ReadySign, ServiceSpec};
 use prony_model::spec::TrialSpec;
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
+use prony_os::clock::monotonic;
 use prony_os::launch::{End, Process, Started, Status};
 use prony_os::limits::Group;
 use prony_os::sample::{Root, Sampler, SyncCounters};
@@ -278,11 +280,14 @@ impl<'a> Services<'a> {
                     }
                 }
                 let end = process.kill_tree()?;
-                if end.status == Status::Signalled(Signal::KILL.as_raw()) && Instant::now() >= until {
-                    served.killed.push(instance.share.role.clone());
-                }
+                let was_killed = end.status == Status::Signalled(Signal::KILL.as_raw()) && Instant::now() >= until;
+                served.killed.extend(was_killed.then(|| instance.share.role.clone()));
+                instance.end = Some(end);
             }
             instance.rest(&mut buffer);
+            let ended = instance.end.as_ref().map_or_else(monotonic, |end| end.at);
+            // Processes that reported nothing of their end were there until the service's.
+            instance.threads.finish(ended, &instance.probing.heap_aborts()?, &BTreeMap::new());
             let (finished, _) = process.finish()?;
             served.finished.killed += finished.killed;
             let problems = finished.problems.into_iter();
