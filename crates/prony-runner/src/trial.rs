@@ -8,6 +8,7 @@ use prony_analysis::guard;
 use prony_boundaries::observation::Observation;
 use prony_experiment::expr;
 use prony_model::event::Observer;
+use prony_model::finding::Finding;
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::EffectiveServices;
@@ -36,7 +37,7 @@ use crate::roles::services::Services;
 use crate::roles::services::allotted::Allotted;
 use crate::roles::{MainRole, Prepared};
 use crate::run_context::RunContext;
-use crate::watch::watch;
+use crate::watch::{Roles, watch};
 use crate::watched::Watched;
 
 /// How often a trial is attempted again because a service's port was in use.
@@ -125,11 +126,7 @@ fn attempt(
         placed.map(|(program, place)| Prepared::new(context, program, &place, &scratch, observer)).transpose()?;
     let before_after = BeforeAfter::before(context);
     let allotted = Allotted::new(spec, &scratch)?;
-    let mut services = Services::start(context, trial.variant, spec, &allotted, observer)?;
-    if services.fault().is_some_and(|fault| fault.port_in_use) {
-        return Err(Error::PortInUse);
-    }
-    let serving = std::mem::take(&mut services.effective);
+    let services = Services::start(context, trial.variant, spec, &allotted, observer)?;
     let filled = allotted.fill(spec);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let MainRole { role, launch, ends, on_disk, probing, mut worker } = match &program {
@@ -147,8 +144,8 @@ fn attempt(
         recorder.attach(&suspended.pid().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
     }
     let observation = Observation::new(spec, &sampler, probing.commands.clone(), trial.position, observer);
-    let watched =
-        watch(suspended, ends, observation, replicas, worker, services, spec.limits.trial, &context.interrupt);
+    let roles = Roles { replicas, worker, services };
+    let watched = watch(suspended, ends, observation, roles, spec.limits.trial, &context.interrupt);
     let sampled = sampler.finish();
     let mut record = blank(trial, started_unix_ms);
     record.sampler_cpu = sampled.cpu;
@@ -157,11 +154,7 @@ fn attempt(
     let concluded = program.as_ref().and_then(|program| program.conclude(context, observer));
     match (watched, program) {
         (Err(Error::Os(error @ (NotExecuted { .. } | NotEntered { .. }))), Some(program)) => {
-            let commands = context.experiment.records_commands();
-            record.ending = ending::not_begun(&error, commands);
-            record.phases = spec.phases.iter().map(readings::not_reached).collect();
-            record.effective =
-                Some(Effective::Program(Arc::new(effective_settings::recorded(program.effective, commands))));
+            not_begun(&mut record, context, spec, (program.effective, &error));
         }
         (watched, program) => {
             let (watched, process) = watched?;
@@ -172,16 +165,39 @@ fn attempt(
             if let Some(program) = &program {
                 program.unambiguous(&spec.phases, &watched.threads)?;
             }
-            let left = Left { watched, finished, heap_aborts, probing: &probing, serving };
+            let left = Left { watched, finished, heap_aborts, probing: &probing };
             conclude_from(&mut record, context, spec, program, left);
         }
     }
     record.took = monotonic().since(began);
     record.conditions.machine = before_after.after(context);
+    Ok(checked(record, context, spec, concluded.into_iter().chain(of_place)))
+}
+
+/// Puts into the record that a program could not be executed.
+fn not_begun(
+    record: &mut TrialRecord,
+    context: &RunContext<'_>,
+    spec: &TrialSpec,
+    (program, error): (EffectiveProgram, &prony_os::Error),
+) {
+    let commands = context.experiment.records_commands();
+    record.ending = ending::not_begun(error, commands);
+    record.phases = spec.phases.iter().map(readings::not_reached).collect();
+    record.effective = Some(Effective::Program(Arc::new(effective_settings::recorded(program, commands))));
+}
+
+/// The record with the findings of the guards, its own and further ones.
+fn checked(
+    mut record: TrialRecord,
+    context: &RunContext<'_>,
+    spec: &TrialSpec,
+    further: impl Iterator<Item = Finding>,
+) -> TrialRecord {
     let remarks = std::mem::take(&mut record.findings);
     record.findings = guard::trial::check(spec, &record, context.clock_cost);
-    record.findings.extend(remarks.into_iter().chain(concluded).chain(of_place));
-    Ok(record)
+    record.findings.extend(remarks.into_iter().chain(further));
+    record
 }
 
 /// The record of a trial of which only the request is known.
@@ -214,8 +230,6 @@ struct Left<'a> {
     /// Processes that aborted at their heap's own limit.
     heap_aborts: Vec<ProbeLine>,
     probing: &'a Probing,
-    /// What is recorded of the services.
-    serving: Vec<EffectiveProgram>,
 }
 
 /// Puts into the record how a trial went: its phases, its end, what ran and under which conditions.
@@ -226,7 +240,7 @@ fn conclude_from(
     program: Option<Prepared<'_>>,
     left: Left<'_>,
 ) {
-    let Left { mut watched, mut finished, mut heap_aborts, probing, serving } = left;
+    let Left { mut watched, mut finished, mut heap_aborts, probing } = left;
     let commands = context.experiment.records_commands();
     figures::replicas::take_in(&mut watched, spec.subject.role(), &record.series, &mut heap_aborts);
     let of_workers = watched.worker.iter().map(|worker| &worker.finished);
@@ -257,8 +271,10 @@ fn conclude_from(
             let program = effective_settings::of_program(&setting, effective, spec, &watched, commands);
             Some(Effective::Program(Arc::new(program)))
         }
-        None if !serving.is_empty() => {
-            let services = serving.into_iter().map(|service| effective_settings::recorded(service, commands));
+        None if !watched.services.effective.is_empty() => {
+            let services = std::mem::take(&mut watched.services.effective)
+                .into_iter()
+                .map(|service| effective_settings::recorded(service, commands));
             Some(Effective::Services(Arc::new(EffectiveServices { services: services.collect() })))
         }
         None => watched

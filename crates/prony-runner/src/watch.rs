@@ -33,6 +33,16 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Turns in which remaining output is read after the end; a daemon may write without end.
 const LAST_TURNS: usize = 256;
 
+/// What is watched beside the main process.
+pub(crate) struct Roles<'a> {
+    /// Its replicas.
+    pub replicas: Replicas,
+    /// The worker that it is, where the runner leads it.
+    pub worker: Option<Workers<'a>>,
+    /// The services of the trial.
+    pub services: Services<'a>,
+}
+
 /// Releases the main process and watches it until its end. What runs on is what is left of its tree, to be finished.
 ///
 /// # Errors
@@ -41,9 +51,7 @@ pub(crate) fn watch(
     suspended: Suspended,
     ends: Ends,
     mut observation: Observation<'_>,
-    replicas: Replicas,
-    mut worker: Option<Workers<'_>>,
-    services: Services<'_>,
+    Roles { replicas, mut worker, services }: Roles<'_>,
     limit: Option<Nanos>,
     interrupt: &Interrupt,
 ) -> Result<(Watched, Box<dyn Process>), Error> {

@@ -92,6 +92,9 @@ pub(crate) fn unequal_offer(
     let records = |of: &VariantTrials<'_>, ops| of.spec.collection(ops).map(|collection| collection.records);
     let stored = a.action.ops().zip(b.action.ops());
     let stored = stored.map(|(a, b)| a.amount == b.amount && records(baseline, a) == records(variant, b));
+    let requested = a.action.http().zip(b.action.http());
+    let requested = requested.map(|(a, b)| a.amount == b.amount && baseline.spec.data == variant.spec.data);
+    let stored = stored.or(requested);
     let (is_time, is_rate) = (metric.is_time_of_phase(), metric.unit() == Unit::PerSecond);
     let needs = match stored {
         Some(as_many) if is_time || is_rate => as_many && !a.action.is_bounded_by_time(),

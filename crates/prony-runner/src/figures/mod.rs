@@ -91,12 +91,7 @@ impl Trial<'_> {
         let late = self.late(tracked, (first, until), (began, ended));
         let span = Span { watched, suspended: self.suspended, first, until, at_end, to_the_end, from_the_start, late };
         let took = ended.since(began).since(self.suspended.between(began, ended));
-        let has_services = !watched.services.roles.is_empty();
-        let (from, to) = (&watched.snapshots[first], &watched.snapshots[until]);
-        let (mut readings, mut processes) = match has_services {
-            true => (services::all(&watched.services, from, to, self.sampled), BTreeMap::new()),
-            false => self.counted(&span, unread.as_ref(), (tracked, took, late)),
-        };
+        let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (tracked, took, late));
         let mut roles = self.times(spec, index, (began, ended, late), &mut readings);
         if !watched.suspensions.is_empty() {
             let over = suspension.and_then(|suspension| suspension.until).unwrap_or(ended).max(ended);
@@ -127,9 +122,6 @@ impl Trial<'_> {
         instances.entry(String::new()).or_default().extend(readings);
         instances.extend(replicas::instances(started, replicas::Inputs { snapshots, series, pss }));
         instances.extend(processes);
-        if has_services {
-            instances.extend(services::instances(&watched.services, from, to, self.sampled));
-        }
         for (role, readings) in roles {
             instances.entry(role).or_default().extend(readings);
         }
@@ -174,6 +166,12 @@ impl Trial<'_> {
         unread: Option<&Why>,
         (tracked, took, late): (&PhaseState, Nanos, Nanos),
     ) -> (Readings, BTreeMap<String, Readings>) {
+        let services = &self.watched.services;
+        if !services.roles.is_empty() {
+            let (from, to) = (&self.watched.snapshots[span.first], &self.watched.snapshots[span.until]);
+            let instances = services::instances(services, from, to, self.sampled);
+            return (services::all(services, from, to, self.sampled), instances);
+        }
         let mut readings = span.readings(self.series);
         unread.iter().for_each(|why| only_before(&mut readings, why));
         let whole = |metric| span.is_of_all(metric);

@@ -49,7 +49,7 @@ const LAST_TURNS: usize = 64;
 pub(crate) struct Services<'a> {
     instances: Vec<Instance<'a>>,
     /// What is recorded of each service.
-    pub(crate) effective: Vec<EffectiveProgram>,
+    effective: Vec<EffectiveProgram>,
     /// The first that did not get ready or has ended, and why.
     fault: Option<Fault>,
 }
@@ -76,8 +76,23 @@ impl<'a> Services<'a> {
     /// [`Services::fault`].
     ///
     /// # Errors
-    /// Where what they need cannot be made, a step before them fails, or the user asked to stop.
+    /// Where what they need cannot be made, a step before them fails, or the user asked to stop; [`Error::PortInUse`] where
+    /// another process has taken a port since it was allotted.
     pub(crate) fn start(
+        context: &RunContext<'_>,
+        variant: usize,
+        spec: &'a TrialSpec,
+        allotted: &'a Allotted,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        let all = Self::start_all(context, variant, spec, allotted, observer)?;
+        match all.fault().is_some_and(|fault| fault.port_in_use) {
+            true => Err(Error::PortInUse),
+            false => Ok(all),
+        }
+    }
+
+    fn start_all(
         context: &RunContext<'_>,
         variant: usize,
         spec: &'a TrialSpec,
@@ -267,7 +282,8 @@ impl<'a> Services<'a> {
     /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
     pub(crate) fn stop(mut self) -> Result<Served, Error> {
         let mut buffer = vec![0; 64 << 10];
-        let mut served = Served { fault: self.fault.take(), ..Served::default() };
+        let mut served =
+            Served { effective: std::mem::take(&mut self.effective), fault: self.fault.take(), ..Served::default() };
         while let Some(mut instance) = self.instances.pop() {
             let Some(mut process) = instance.process.take() else { continue };
             if instance.end.is_none() {

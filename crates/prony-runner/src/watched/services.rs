@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use prony_boundaries::probe_reports::Threads;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Why;
+use prony_model::record::EffectiveProgram;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::launch::classify::{Evidence, classify};
@@ -17,6 +18,8 @@ pub struct Served {
     pub probes: BTreeMap<String, (Threads, Why)>,
     /// The roles of each service's instances.
     pub roles: BTreeMap<String, Vec<String>>,
+    /// What is recorded of each service, in the order in which they were started.
+    pub effective: Vec<EffectiveProgram>,
     /// The first that did not get ready, or ended before the last phase had.
     pub fault: Option<Fault>,
     /// Those that did not end by themselves when they were asked to.
