@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_cannot_be_looked_for_are_refused() {
+    fn places_that_cannot_be_searched_are_refused() {
         for from in [
             SavedFrom::Json("id".to_owned()),
             SavedFrom::Pattern("id=\\d+".to_owned()),

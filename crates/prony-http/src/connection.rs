@@ -123,6 +123,11 @@ impl Connection {
         self.state != State::Idle
     }
 
+    /// Whether the connection is not open yet for the request that it has.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.state, State::Opening { .. })
+    }
+
     /// Begins the next request of `source`. `slot` is the connection's number in its thread.
     pub(crate) fn begin(
         &mut self,

@@ -9,7 +9,6 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
 
 use prony_model::units::Nanos;
-use prony_workload::Share;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -101,9 +100,8 @@ pub(crate) struct EventLoop<'a> {
 }
 
 impl<'a> EventLoop<'a> {
-    /// A loop of `job` over the requests of `pace`.
-    pub(crate) fn new(job: Job<'a>, pace: Pace) -> Result<Self, Error> {
-        let share = Share { index: job.index, of: job.load.asked().threads };
+    /// A loop of `job` over the requests of `pace` and `source`.
+    pub(crate) fn new(job: Job<'a>, pace: Pace, source: Source<'a>) -> Result<Self, Error> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)
             .map_err(|errno| Error::Setup { doing: "create an epoll instance", source: errno.into() })?;
         // Otherwise the kernel wakes a thread up to 50 us late, to combine timers. A kernel that refuses costs precision
@@ -114,7 +112,7 @@ impl<'a> EventLoop<'a> {
             epoll,
             connections: (0..job.connections).map(|_| Connection::new()).collect(),
             free: (0..job.connections).rev().collect(),
-            source: Source::new(job.load.content(), share),
+            source,
             tally: Tally::new(&job.load.shape(), pace.warm_up_end()),
             found: Found::default(),
             pace,
@@ -146,9 +144,9 @@ impl<'a> EventLoop<'a> {
             if !more && self.progress.running == 0 {
                 break;
             }
-            // Before it is due, as far as there is time.
-            let made = more && self.source.prepare(self.pace.number());
-            self.wait(if made { monotonic() } else { now }, &mut events)?;
+            // In a closed loop answers may be there already: a request is made when it starts.
+            let now = if more && self.job.load.is_open() { self.make(monotonic()) } else { now };
+            self.wait(now, &mut events)?;
             for event in events.drain(..) {
                 self.proceed(event);
             }
@@ -177,7 +175,7 @@ impl<'a> EventLoop<'a> {
             }
             let Some(slot) = self.free.pop() else { return };
             // In a closed loop the request starts when it was made; in an open one that is late, which counts.
-            let now = if self.source.prepare(self.pace.number()) { monotonic() } else { now };
+            let now = self.make(now);
             let Some(request) = self.pace.take(now) else {
                 self.free.push(slot);
                 return;
@@ -188,6 +186,19 @@ impl<'a> EventLoop<'a> {
             let ended = connection.begin(wire, slot, (request, &mut self.source), &mut self.buffer);
             self.account(slot, ended);
         }
+    }
+
+    /// Makes the next request where it was not made before; the time then.
+    #[inline]
+    fn make(&mut self, now: Nanos) -> Nanos {
+        if !self.source.prepare() {
+            return now;
+        }
+        let then = monotonic();
+        if self.progress.running > 0 {
+            self.tally.making += then.since(now);
+        }
+        then
     }
 
     /// Gives up requests that could not be started in time.
@@ -287,6 +298,7 @@ impl<'a> EventLoop<'a> {
             bodies: connection.outgoing.sent_of_body() + connection.answer.length(),
             first_byte: connection.first_byte,
             opened_in: connection.opened_in,
+            is_opening: connection.is_opening(),
         };
         let now = monotonic();
         connection.finish(matches!(ended, End::Answered(_)), now);

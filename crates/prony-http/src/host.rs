@@ -13,7 +13,7 @@ use prony_model::http::HttpSpec;
 use prony_model::latency::LatencyError;
 use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION};
-use prony_model::spec::{Action, PhaseSpec, TrialSpec};
+use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Nanos;
 
 use crate::clock::monotonic;
@@ -21,24 +21,14 @@ use crate::control::Control;
 use crate::destination::Destination;
 use crate::error::{Error, Fault};
 use crate::load::Load;
+use crate::of_trial::{self, Trial};
+use crate::phase_report;
 use crate::ran::Ran;
 use crate::run::Start;
 use crate::saved::Saved;
-use crate::{of_trial, phase_report};
 
 /// How often the progress is updated, which another thread reports.
 const REFRESH: Nanos = Nanos::from_millis(50);
-
-/// The trial whose load is hosted.
-#[derive(Clone, Copy, Debug)]
-pub struct Trial<'t> {
-    /// The whole trial.
-    pub spec: &'t TrialSpec,
-    /// Seeds records, orders and arrivals.
-    pub seed: u64,
-    /// Interval of the throughput series.
-    pub throughput: Nanos,
-}
 
 /// The reason for the end of a trial.
 #[derive(Debug, thiserror::Error)]
@@ -144,14 +134,14 @@ impl<'h> Host<'h> {
     fn load(&mut self, index: usize, phase: &PhaseSpec, spec: &HttpSpec) -> Result<PhaseReport, Stop> {
         let load = of_trial::load(self.trial, phase, spec, &self.saved).map_err(Stop::Faults)?;
         let start = Start::new(&load, Destination::find(&load)?)?;
-        let ran = self.observed(index, &load, &start)?;
+        let ran = self.observed(index, &load, start)?;
         let report = phase_report::of(&load, &ran)?;
         ran.found.replace(load.captures().iter().map(|capture| capture.name.as_str()), &mut self.saved);
         Ok(report)
     }
 
     /// Runs a load on threads of its own, while this one announces its begin and notes its progress.
-    fn observed(&mut self, index: usize, load: &Load, start: &Start<'_>) -> Result<Ran, Stop> {
+    fn observed(&mut self, index: usize, load: &Load, start: Start<'_>) -> Result<Ran, Stop> {
         let control = Control::new(load.asked().threads);
         let (send, receive) = channel();
         thread::scope(|scope| {

@@ -12,7 +12,7 @@ use crate::content::{Content, Over};
 use crate::error::Fault;
 use crate::file_body::{FileBody, SMALL};
 use crate::request::{Body, Parts, Template, field};
-use crate::tally::Shape;
+use crate::tally::{STATUSES, Shape};
 use crate::target::Target;
 use crate::text::Text;
 
@@ -30,8 +30,6 @@ pub struct Load {
     expected: Vec<bool>,
 }
 
-/// Statuses have three digits.
-pub(crate) const STATUSES: usize = 1_000;
 /// Connections, at most: more than this a machine has no ports for.
 const MOST_CONNECTIONS: u32 = 60_000;
 const MOST_THREADS: u32 = 1_024;

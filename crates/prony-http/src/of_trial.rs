@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, Template};
-use prony_model::spec::{CollectionSpec, PhaseSpec};
+use prony_model::spec::{CollectionSpec, PhaseSpec, TrialSpec};
 use prony_model::units::Nanos;
 use prony_workload::{Records, phase_seed};
 
@@ -13,12 +13,22 @@ use crate::asked::{Asked, Bound, Loop};
 use crate::capture::Capture;
 use crate::content::{Content, Needs, Over};
 use crate::error::Fault;
-use crate::host::Trial;
 use crate::load::{Load, of_file};
 use crate::request::{self, Body, Parts};
 use crate::saved::{List, Saved};
 use crate::target::Target;
 use crate::text::{Piece, Text};
+
+/// The trial whose load is hosted.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial<'t> {
+    /// The whole trial.
+    pub spec: &'t TrialSpec,
+    /// Seeds records, orders and arrivals.
+    pub seed: u64,
+    /// Interval of the throughput series.
+    pub throughput: Nanos,
+}
 
 /// The load of a phase.
 ///

@@ -74,11 +74,6 @@ impl Pace {
         (next < self.end && self.left > 0).then_some(next)
     }
 
-    /// The number of the next request.
-    pub(crate) fn number(&self) -> u64 {
-        self.share.nth(self.nth)
-    }
-
     /// Takes the next request if it is due now.
     #[inline]
     pub(crate) fn take(&mut self, now: Nanos) -> Option<Request> {

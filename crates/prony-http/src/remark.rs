@@ -9,6 +9,9 @@ use serde::Serialize;
 /// Share of its processors above which the load generator may be the limit (METHOD 6).
 const BUSY: f64 = 0.8;
 
+/// Share of its threads' time above which making requests may show in latencies.
+const MAKING: f64 = 0.05;
+
 /// A remark.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
@@ -19,6 +22,11 @@ pub enum Remark {
         used: f64,
         /// Time in which they waited for a processor, as a share of the same.
         waited: f64,
+    },
+    /// The load generator made requests while answers could come.
+    Making {
+        /// Time in which it did, as a share of that of its threads.
+        share: f64,
     },
     /// Requests had the same body.
     SameBody {
@@ -56,6 +64,11 @@ impl Remark {
         (used + waited > BUSY).then_some(Self::GeneratorBusy { used, waited })
     }
 
+    /// Whether threads that made requests for such a share of their time may have made latencies longer.
+    pub(crate) fn making(share: f64) -> Option<Self> {
+        (share > MAKING).then_some(Self::Making { share })
+    }
+
     /// What to do about it, where there is something to do.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -63,6 +76,9 @@ impl Remark {
                 Some("run the server on other processors than `prony load`, such as by `taskset`")
             }
             Self::GeneratorBusy { .. } => Some("use more threads (`--threads`), or a machine with more processors"),
+            Self::Making { .. } => {
+                Some("use more threads (`--threads`), or fewer requests, which are made before the load")
+            }
             Self::SameBody { .. } => Some("`{i}` in the body is replaced by the number of the request"),
             Self::Saturated { .. } => Some("lower the rate, or permit more connections (`--connections`)"),
             Self::NothingMeasured => {
@@ -85,6 +101,11 @@ impl fmt::Display for Remark {
                     percent(*used)
                 )?;
                 write!(f, "processors and waited for one for {} of the time", percent(*waited))
+            }
+            Self::Making { share } => {
+                let share = percent_up_to(*share, 0);
+                write!(f, "the load generator's threads made requests for {share} of their time: ")?;
+                f.write_str("latencies include some of it, since answers were read later")
             }
             Self::SameBody { requests, bodies } => {
                 let requests = count(*requests, "request");

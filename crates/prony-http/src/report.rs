@@ -254,11 +254,14 @@ impl Report {
             remarks: Vec::new(),
             histograms: histograms(tally, kind),
         };
-        report.remarks = report.find_remarks(tally);
+        report.remarks = report.find_remarks(ran);
         report
     }
 
-    fn find_remarks(&self, tally: &Tally) -> Vec<Remark> {
+    fn find_remarks(&self, ran: &Ran) -> Vec<Remark> {
+        let tally = &ran.tally;
+        let whole = ran.usage.wall.as_secs_f64() * f64::from(self.generator.threads);
+        let making = if whole > 0.0 { tally.making.as_secs_f64() / whole } else { 0.0 };
         let requests = self.sent.requests;
         let fewer = |bodies: &&Variety| {
             // An estimate is below the truth in half of all cases.
@@ -275,6 +278,7 @@ impl Report {
             (self.warm_up_failed > 0).then_some(Remark::WarmUpFailed { failed: self.warm_up_failed }),
             saturated.map(|asked| Remark::Saturated { asked: asked.get(), reached: number(&self.rate) }),
             Remark::generator(number(share), number(waited)).filter(|_| self.window >= SHORTEST),
+            Remark::making(making).filter(|_| self.window >= SHORTEST),
             repeated.map(|bodies| Remark::SameBody { requests, bodies }),
             (tally.surplus > 0).then_some(Remark::Surplus { connections: tally.surplus }),
         ]

@@ -18,6 +18,7 @@ use crate::pace::Pace;
 use crate::ran::{Ran, Usage};
 use crate::report::Report;
 use crate::saved::Found;
+use crate::source::Source;
 use crate::tally::Tally;
 use crate::tls::Tls;
 
@@ -41,6 +42,8 @@ pub(crate) struct Start<'l> {
     load: &'l Load,
     destination: Destination,
     tls: Option<Tls>,
+    /// Of each thread.
+    sources: Vec<Source<'l>>,
 }
 
 impl<'l> Start<'l> {
@@ -49,9 +52,19 @@ impl<'l> Start<'l> {
     /// # Errors
     /// Where certificates cannot be used, or the process may not open as many sockets.
     pub(crate) fn new(load: &'l Load, destination: Destination) -> Result<Self, Error> {
+        let asked = load.asked();
         let each = if load.content().template.reads_files() { 2 } else { 1 };
-        permit_files(load.asked().connections, each)?;
-        Ok(Self { load, destination, tls: Tls::of(load)? })
+        permit_files(asked.connections, each)?;
+        let tls = Tls::of(load)?;
+        let source = |index| {
+            let share = Share { index, of: asked.threads };
+            let most = match asked.bound {
+                Bound::Requests(requests) => share.count(requests),
+                Bound::Duration(_) => u64::MAX,
+            };
+            Source::new(load.content(), share, most)
+        };
+        Ok(Self { load, destination, tls, sources: (0..asked.threads).map(source).collect() })
     }
 
     /// An instant at which threads that are started now are ready.
@@ -63,30 +76,31 @@ impl<'l> Start<'l> {
     ///
     /// # Errors
     /// Where the system refuses what a thread needs.
-    pub(crate) fn run(&self, begin: Nanos, control: &Control) -> Result<Ran, Error> {
-        let (load, asked) = (self.load, self.load.asked());
+    pub(crate) fn run(self, begin: Nanos, control: &Control) -> Result<Ran, Error> {
+        let Self { load, destination, tls, sources } = self;
+        let asked = load.asked();
         let job = |index| Job {
             load,
-            destination: self.destination,
-            tls: self.tls.as_ref(),
+            destination,
+            tls: tls.as_ref(),
             control,
             index,
             connections: Share { index, of: asked.threads }.count(u64::from(asked.connections)) as u32,
         };
         let pace = |index| Pace::new(asked, Share { index, of: asked.threads }, begin);
         let done = thread::scope(|scope| {
-            let spawn = |index| {
+            let spawn = |(index, source)| {
                 let (job, pace) = (job(index), pace(index));
                 thread::Builder::new()
                     .name(format!("load {index}"))
                     .spawn_scoped(scope, move || {
-                        let done = EventLoop::new(job, pace).and_then(EventLoop::run);
+                        let done = EventLoop::new(job, pace, source).and_then(EventLoop::run);
                         // The other threads would go on for nothing.
                         done.inspect_err(|_| job.control.stop())
                     })
                     .map_err(|source| Error::Setup { doing: "start a thread", source })
             };
-            let threads: Result<Vec<_>, Error> = (0..asked.threads).map(spawn).collect();
+            let threads: Result<Vec<_>, Error> = (0..).zip(sources).map(spawn).collect();
             let threads = threads.inspect_err(|_| control.stop())?;
             threads
                 .into_iter()

@@ -1,6 +1,7 @@
-//! The requests of one thread, one after the other. The next one is made before it is due where there is time, so that
-//! no latency includes it.
+//! The requests of one thread, one after the other. Those that take long to make are made before the load as far as they fit
+//! into a bound of memory, so that the thread reads answers meanwhile.
 
+use std::collections::VecDeque;
 use std::mem;
 
 use prony_workload::{Positions, Share};
@@ -8,54 +9,80 @@ use prony_workload::{Positions, Share};
 use crate::content::{At, Content};
 use crate::outgoing::Outgoing;
 
+/// Bytes of requests that are made before the load, over all threads.
+const BEFORE: usize = 16 << 20;
+
 /// Makes the requests of a thread.
 #[derive(Debug)]
 pub(crate) struct Source<'l> {
     content: &'l Content,
+    share: Share,
     /// The order of records or saved values; `None` where requests work on none.
     positions: Option<Positions>,
-    next: Outgoing,
-    is_ready: bool,
+    /// Requests that were made or left out.
+    nth: u64,
+    ready: VecDeque<Outgoing>,
+    /// Room for the next request.
+    spare: Outgoing,
     scratch: Vec<u8>,
 }
 
 impl<'l> Source<'l> {
-    /// A thread's share of the requests.
-    pub(crate) fn new(content: &'l Content, share: Share) -> Self {
-        let positions = content.positions(share);
-        Self { content, positions, next: Outgoing::default(), is_ready: false, scratch: Vec::new() }
+    /// A thread's share of the requests, the first of which are made now: `most` at most.
+    pub(crate) fn new(content: &'l Content, share: Share, most: u64) -> Self {
+        let (positions, ready) = (content.positions(share), VecDeque::new());
+        let (spare, scratch) = (Outgoing::default(), Vec::new());
+        let mut source = Self { content, share, positions, nth: 0, ready, spare, scratch };
+        if content.needs.any() && !content.template.reads_files() {
+            let mut left = BEFORE / share.of.max(1) as usize;
+            while source.nth < most && left > 0 {
+                source.make();
+                let bytes = source.ready.back().map_or(0, |made| made.bytes.capacity() + size_of::<Outgoing>());
+                left = left.saturating_sub(bytes);
+            }
+        }
+        source
     }
 
-    /// Makes the next request, whose number is `request`; whether that took time.
+    /// Makes the next request where it was not made before; whether that took time.
     #[inline]
-    pub(crate) fn prepare(&mut self, request: u64) -> bool {
-        if self.is_ready || self.content.template.same().is_some() {
+    pub(crate) fn prepare(&mut self) -> bool {
+        if !self.ready.is_empty() || self.content.template.same().is_some() {
             return false;
         }
-        let place = self.positions.as_mut().map_or(request, Positions::next);
-        self.is_ready = true;
-        self.content.write(At { request, place }, &mut self.next, &mut self.scratch);
+        self.make();
         true
+    }
+
+    fn make(&mut self) {
+        let at = self.next();
+        let mut made = mem::take(&mut self.spare);
+        self.content.write(at, &mut made, &mut self.scratch);
+        self.ready.push_back(made);
+    }
+
+    fn next(&mut self) -> At {
+        let request = self.share.nth(self.nth);
+        self.nth += 1;
+        At { request, place: self.positions.as_mut().map_or(request, Positions::next) }
     }
 
     /// Takes the next request, which was made.
     #[inline]
     pub(crate) fn take(&mut self, out: &mut Outgoing) {
-        if self.is_ready {
-            mem::swap(&mut self.next, out);
-            self.is_ready = false;
-        } else {
-            out.clear();
-            out.about = self.content.template.about_same();
+        match self.ready.pop_front() {
+            Some(made) => self.spare = mem::replace(out, made),
+            None => {
+                out.clear();
+                out.about = self.content.template.about_same();
+            }
         }
     }
 
     /// Leaves the next request out.
     pub(crate) fn skip(&mut self) {
-        if !mem::take(&mut self.is_ready)
-            && let Some(positions) = &mut self.positions
-        {
-            positions.next();
+        if self.ready.pop_front().is_none() {
+            self.next();
         }
     }
 }

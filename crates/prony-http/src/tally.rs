@@ -7,7 +7,6 @@ use prony_model::throughput::Series;
 use prony_model::units::Nanos;
 use prony_workload::Distinct;
 
-use crate::load::STATUSES;
 use crate::outgoing::About;
 use crate::pace::Request;
 use crate::text::Variation;
@@ -79,6 +78,8 @@ impl Failure {
     }
 }
 
+/// Statuses have three digits.
+pub(crate) const STATUSES: usize = 1_000;
 /// Different causes that are counted apart.
 const MOST_CAUSES: usize = 32;
 /// Bytes of a cause that are kept.
@@ -94,6 +95,8 @@ pub(crate) struct Exchange {
     pub(crate) bodies: u64,
     pub(crate) first_byte: Option<Nanos>,
     pub(crate) opened_in: Option<Nanos>,
+    /// Whether the connection was still to be opened.
+    pub(crate) is_opening: bool,
 }
 
 /// Times that only an open loop has.
@@ -163,6 +166,8 @@ pub(crate) struct Tally {
     pub(crate) connections: u64,
     /// Connections on which more came after the last answer.
     pub(crate) surplus: u64,
+    /// Time in which requests were made while others were under way.
+    pub(crate) making: Nanos,
     /// The end of the warm-up.
     since: Nanos,
     pub(crate) warm_up: WarmUp,
@@ -196,6 +201,7 @@ impl Tally {
             series: shape.throughput.map(Series::new),
             connections: 0,
             surplus: 0,
+            making: Nanos::ZERO,
             since,
             warm_up: WarmUp::default(),
             last_end: None,
@@ -301,6 +307,9 @@ impl Tally {
         self.body_bytes += exchange.bodies;
         if let Some(time) = exchange.opened_in {
             self.connect.record(time);
+        } else if exchange.is_opening {
+            // A connection that was never open took infinitely long, as a request does that fails.
+            self.connect.record_failed();
         }
     }
 
@@ -373,6 +382,7 @@ impl Tally {
         }
         self.connections += other.connections;
         self.surplus += other.surplus;
+        self.making += other.making;
         self.warm_up.ok += other.warm_up.ok;
         self.warm_up.failed += other.warm_up.failed;
         self.last_end = self.last_end.max(other.last_end);

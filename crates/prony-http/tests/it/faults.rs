@@ -4,8 +4,10 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Mutex;
 
-use prony_http::{Asked, Bound, Control, Destination, Failure, Load};
+use prony_http::{Asked, Bound, Control, Destination, Failure, Load, Remark};
+use prony_model::outcome::Outcome;
 use prony_model::random::Stream;
+use prony_model::reading::{Reading, Why};
 use prony_model::units::Nanos;
 use proptest::prelude::*;
 
@@ -55,6 +57,7 @@ fn refused_connections_are_counted() {
     let report = prony_http::run(&load, destination, &Control::new(2)).unwrap();
     assert_whole(&report, 100);
     assert_eq!((report.errors.refused, report.sent.requests, report.connect.samples), (100, 0, 0));
+    assert_eq!(report.connect.p50, Reading::Missing(Why::Infinite { failed: 100, of: 100 }));
 }
 
 #[test]
@@ -168,4 +171,32 @@ fn server_that_ends_and_comes_back_is_counted() {
     assert_eq!(report.ok, 200, "{errors:?} {:?}", report.causes);
     assert!(errors.closed + errors.reset > 0, "{errors:?}");
     assert_eq!(errors.refused + errors.closed + errors.reset, errors.total(), "{errors:?}");
+}
+
+/// A second answer that came after the last request of its connection was in no figure.
+#[test]
+fn more_than_the_last_answer_is_no_success() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let load = Load::check(Asked { bound: Bound::Requests(2), connections: 2, timeout: PATIENT, ..Asked::of(&url) });
+    let load = load.unwrap();
+    let destination = Destination::find(&load).unwrap();
+    let control = Control::new(1);
+    let report = std::thread::scope(|scope| {
+        let running = scope.spawn(|| prony_http::run(&load, destination, &control));
+        // The connection that was made before the load.
+        listener.accept().unwrap();
+        let mut two = [(); 2].map(|()| listener.accept().unwrap().0);
+        two.iter_mut().for_each(|stream| assert!(stream.read(&mut [0; 1_000]).unwrap() > 0));
+        two[0].write_all(OK.as_bytes()).unwrap();
+        while control.progress().ok < 1 {
+            std::thread::yield_now();
+        }
+        two[0].write_all(OK.as_bytes()).unwrap();
+        two[1].write_all(OK.as_bytes()).unwrap();
+        running.join().unwrap().unwrap()
+    });
+    assert_whole(&report, 2);
+    assert_eq!((report.ok, report.outcome), (2, Outcome::Failed { code: None }));
+    assert!(report.remarks.contains(&Remark::Surplus { connections: 1 }), "{:?}", report.remarks);
 }

@@ -303,3 +303,18 @@ fn answers_that_no_request_asked_for_are_never_expected_ones() {
     assert_eq!((report.operations, *count), (11, 10), "{:?}", report.error_texts);
     assert!(report.notes.iter().any(|note| note.contains("after the last answer")) || report.notes.is_empty());
 }
+
+/// Answers after the end of the window count, and so does the time until the last of them.
+#[test]
+fn rate_of_a_given_time_is_not_above_what_the_server_does() {
+    let server = Server::new(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(40));
+        Act::text(OK)
+    });
+    let duration = Nanos::from_millis(100);
+    let report = only(HttpSpec { amount: HttpAmount::Duration(duration), ..requests(&server, text("/"), 0) });
+    assert_whole(&report, report.operations);
+    assert!(report.operations >= 4 && report.time >= duration, "{} {}", report.operations, report.time);
+    let rate = report.operations as f64 / report.time.as_secs_f64();
+    assert!(rate <= 4.0 / 0.04, "{rate}");
+}

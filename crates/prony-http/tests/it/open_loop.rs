@@ -53,7 +53,7 @@ fn agree(is: f64, should: f64) -> Result<(), String> {
 }
 
 /// A busy machine delays the client behind what the server recorded, now and then; a wrong figure is wrong each time.
-fn in_one_of_ten(mut check: impl FnMut() -> Result<(), String>) {
+pub(crate) fn in_one_of_ten(mut check: impl FnMut() -> Result<(), String>) {
     let faults: Vec<String> = (0..10).map_while(|_| check().err()).collect();
     assert!(faults.len() < 10, "{faults:#?}");
 }

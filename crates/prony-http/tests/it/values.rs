@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::sync::{Arc, Mutex};
 
 use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, SaveSpec, SavedFrom, Template};
+use prony_model::latency::Recorder;
 use prony_model::spec::{
     CollectionSpec, DocumentSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec, Order, TrialSpec, ValueSpec,
 };
@@ -12,6 +13,7 @@ use prony_model::units::{Fraction, Nanos};
 use prony_workload::Records;
 
 use crate::host::{Runner, SEED, assert_whole, http, requests, requests_of, text, trial};
+use crate::open_loop::in_one_of_ten;
 use crate::server::{Act, OK, Server};
 
 /// What the server was sent: the path and the body of each request.
@@ -297,6 +299,26 @@ fn loads_that_cannot_be_are_refused_with_all_faults() {
             },
             vec!["/nonesuch", "connections"],
         ),
+        (
+            HttpSpec {
+                body: Some(BodySpec::File {
+                    path: "/proc/version".to_owned(),
+                    fill: BTreeMap::from([("CHANGESET".to_owned(), text("1")), (String::new(), text("2"))]),
+                }),
+                ..good.clone()
+            },
+            vec!["a text to replace is empty"],
+        ),
+        (
+            HttpSpec {
+                body: Some(BodySpec::File {
+                    path: "Cargo.toml".to_owned(),
+                    fill: BTreeMap::from([("NOT THERE".to_owned(), text("1"))]),
+                }),
+                ..good.clone()
+            },
+            vec!["does not contain `NOT THERE`"],
+        ),
     ] {
         let mut runner = Runner::new(trial(vec![("load", http(spec))]));
         assert_eq!(runner.phase(0), None);
@@ -375,6 +397,79 @@ fn absolute_urls_of_the_same_server_are_paths() {
         assert_eq!(received.len(), if good { 20 } else { 0 });
         assert!(received.iter().all(|(path, _)| path == "/items/5"));
     }
+}
+
+#[test]
+fn lists_of_different_lengths_are_used_up_to_the_shortest() {
+    let (server, sent) = recording(|path, _| {
+        let body = format!("\"a\\nb{path}\"");
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    });
+    let part = |name: &str| Part::Saved(name.to_owned());
+    let numbered =
+        |prefix: &str, save, n| HttpSpec { save, ..requests(&server, template(&[plain(prefix), Part::Number]), n) };
+    let pattern = || SavedFrom::Pattern("(/.*)\"".to_owned());
+    let mut saves = save("line", SavedFrom::Json(String::new()), true);
+    saves.extend(save("a", pattern(), true));
+    let both = HttpSpec {
+        amount: HttpAmount::Records,
+        ..requests(&server, template(&[part("a"), part("b"), plain("?"), Part::Number]), 0)
+    };
+    let broken = HttpSpec { headers: vec![("X-A".to_owned(), template(&[part("line")]))], ..both.clone() };
+    let mut runner = Runner::new(trial(vec![
+        ("first", http(numbered("/a", saves, 10))),
+        ("second", http(numbered("/b", save("b", pattern(), true), 6))),
+        ("both", http(both)),
+        ("broken", http(broken)),
+    ]));
+    assert_whole(&runner.phase(0).unwrap(), 10);
+    assert_whole(&runner.phase(1).unwrap(), 6);
+    drain(&sent);
+    let report = runner.phase(2).unwrap();
+    assert_whole(&report, 6);
+    let mut paths: Vec<String> = drain(&sent).into_iter().map(|(path, _)| path).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, (0..6).map(|n| format!("/a{n}/b{n}?{n}")).collect::<Vec<_>>());
+    assert!(report.notes.iter().any(|note| note.contains("6 to 10 values")), "{:?}", report.notes);
+    // A line feed would end the header field.
+    assert_eq!(runner.phase(3), None);
+    let message = runner.stop().unwrap_err().to_string();
+    assert!(message.contains("`broken`") && message.contains("header field `X-A`"), "{message}");
+}
+
+/// The text of a request was written after its start, or after that of the one before; both was part of a latency.
+#[test]
+fn latency_does_not_include_the_time_in_which_a_request_is_made() {
+    let data = CollectionSpec {
+        value: ValueSpec::Document(DocumentSpec {
+            fields: vec![FieldSpec {
+                name: "text".to_owned(),
+                value: Generator::Words { count: 20_000, vocabulary: 50_000 },
+                present: Fraction::new(1.0).unwrap(),
+            }],
+            encoding: Encoding::Json,
+            file: None,
+        }),
+        ..collection(None, 300)
+    };
+    let records = Records::new(&data, SEED).unwrap();
+    // Some of the requests are made before the load, most of them are not.
+    in_one_of_ten(|| {
+        let server = Server::new(|_| Act::text(OK));
+        let spec = HttpSpec { connections: 1, threads: 1, ..insert(&server, BTreeMap::new()) };
+        let mut runner = Runner::new(with_data(trial(vec![("insert", http(spec))]), vec![data.clone()]));
+        let report = runner.phase(0).unwrap();
+        runner.stop().unwrap();
+        assert_whole(&report, 300);
+        let begin = std::time::Instant::now();
+        let bytes: usize =
+            (0..20).map(|n| serde_json::to_string(&records.document(n, 0).unwrap()).unwrap().len()).sum();
+        let making = begin.elapsed().as_nanos() as f64 / 20.0;
+        assert!(bytes / 20 * 300 > 24 << 20, "{bytes}");
+        let latency = Recorder::from_record(&report.histograms[0]).unwrap();
+        let latency = *prony_model::latency::percentile(&latency, 0.9).measured().unwrap();
+        if latency < making / 2.0 { Ok(()) } else { Err(format!("{latency}, and {making} to make one")) }
+    });
 }
 
 /// Takes what is uploaded, and returns how many bytes the largest body had, once a request without one came.

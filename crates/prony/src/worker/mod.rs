@@ -232,6 +232,24 @@ mod tests {
     }
 
     #[test]
+    fn worker_hosts_the_load_of_services() {
+        let mut runner = Runner::new();
+        let mut plan = runner.plan("memory", VERSION);
+        plan["spec"]["subject"] = json!("services");
+        let phase = |action: Value| json!({ "name": "pause", "timed": true, "action": action, "limit": null });
+        plan["spec"]["phases"] = json!([phase(json!({ "pause": 1_000 })), phase(json!("verify"))]);
+        runner.say(&plan);
+        assert!(matches!(runner.hear(), Some(FromWorker::Ready { effective: None, .. })));
+        runner.say(&json!({ "do": "phase", "index": 0 }));
+        assert!(matches!(runner.hear(), Some(FromWorker::Began { index: 0, .. })));
+        assert!(matches!(runner.hear(), Some(FromWorker::Ended { index: 0, .. })));
+        runner.say(&json!({ "do": "phase", "index": 1 }));
+        let (_, message) = failure(runner.hear());
+        assert!(message.contains("`verify`"), "{message}");
+        assert_eq!(runner.code(), ExitCode::from(1));
+    }
+
+    #[test]
     fn a_worker_refuses_another_protocol_and_an_unknown_engine() {
         for (engine, version, text) in [("memory", VERSION + 1, "version"), ("nonesuch", VERSION, "`nonesuch`")] {
             let mut runner = Runner::new();
