@@ -210,8 +210,7 @@ impl Job<'_> {
         self.check()?;
         let client = self.client(0)?;
         began()?;
-        let end = self.sampled(way, client)?;
-        let mut ended = self.sum(vec![end])?;
+        let mut ended = self.sum(vec![self.sampled(way, client)?])?;
         ended.report.plan = self.plan(|_| "not known: the transaction was open".to_owned());
         Ok(ended)
     }
