@@ -8,7 +8,6 @@ use prony_model::number::percent_with;
 use prony_model::protocol::PhaseReport;
 use prony_model::record::Answer;
 use prony_model::spec::{Action, Amount, Grouping, MixSpec, Ops, Order, Sampling, Sharing};
-use prony_model::throughput::Series;
 use prony_model::units::Nanos;
 use prony_workload::{Distinct, Schedule, Share, is_saturated};
 
@@ -19,7 +18,7 @@ use super::ledger::Done;
 use super::queue::Queue;
 use super::record_set::RecordSet;
 use super::sampling::{Every, Grouped, OneIn, Paced, Sampler};
-use super::series::GroupSeries;
+use super::series::{GroupSeries, Series};
 use super::source::{Data, Source};
 use super::stop::Stop;
 use super::timestamps::Samples;

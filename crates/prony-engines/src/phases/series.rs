@@ -1,6 +1,7 @@
 //! Groups of operations, in a series of bounded length.
 
 use prony_model::record::Groups;
+pub(super) use prony_model::throughput::Series;
 
 /// Most groups that are stored; with more, every second one is dropped.
 const MOST_GROUPS: usize = 2_000_000;
