@@ -81,10 +81,11 @@ export interface Chart {
 export interface Axis {
   label?: string;
   format: Format;
-  scale: "amount" | "time" | "log" | "between" | "lanes";
+  scale: "amount" | "time" | "times" | "log" | "between" | "lanes";
   low?: number;
   high?: number;
   lanes?: Lane[];
+  lines?: { variant: number; first: number; longest: number }[];
   ticks?: [number, string][];
 }
 

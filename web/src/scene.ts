@@ -1,6 +1,6 @@
 // Determines what a section shows, from its controls, the filters and the initial choice.
 import { type Figure, figure, legend, section } from "./chart.ts";
-import { type Chart, type Lane, type Mark, numbers, type Section, type Series, type When } from "./data.ts";
+import { type Axis, type Chart, type Lane, type Mark, numbers, type Section, type Series, type When } from "./data.ts";
 import { choice } from "./dom.ts";
 import { draw } from "./draw.ts";
 import type { State } from "./state.ts";
@@ -78,8 +78,18 @@ export class Scene {
   charts(): { chart: Chart; marks: Shown[] }[] {
     return this.section.charts
       .filter((chart) => this.isChosen(chart.when))
+      .map((chart) => ({ ...chart, x: this.drawn(chart.x) }))
       .map((chart) => ({ chart, marks: this.marks(chart) }))
       .filter(({ marks }) => marks.some(({ points }) => points.some((p) => p.series !== null)));
+  }
+
+  /** An axis of time is logarithmic where the variants that are drawn differ tenfold. */
+  private drawn(axis: Axis): Axis {
+    if (axis.scale !== "times") return axis;
+    const lines = axis.lines!.filter((line) => this.shows(line.variant));
+    const [low, high] = [Math.min(...lines.map((l) => l.first)), Math.max(...lines.map((l) => l.longest))];
+    const apart = lines.some((line) => high >= 10 * line.longest);
+    return apart ? { ...axis, label: "logarithmic", scale: "between", low, high } : { ...axis, scale: "time" };
   }
 
   private marks(chart: Chart): Shown[] {

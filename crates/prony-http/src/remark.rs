@@ -80,7 +80,10 @@ impl Remark {
                 Some("use more threads (`--threads`), or fewer requests, which are made before the load")
             }
             Self::SameBody { .. } => Some("`{i}` in the body is replaced by the number of the request"),
-            Self::Saturated { .. } => Some("lower the rate, or permit more connections (`--connections`)"),
+            Self::Saturated { .. } => Some(
+                "of this load, quote the rate of ok answers and no latency; for latencies lower the rate, or permit more \
+                 connections (`--connections`)",
+            ),
             Self::NothingMeasured => {
                 Some("lengthen the load (`--duration`), or see what the server does with one request")
             }
@@ -120,8 +123,13 @@ impl fmt::Display for Remark {
                 write!(f, "more came on {connections} after the last answer: answers may be those of other requests")
             }
             Self::Saturated { asked, reached } => {
-                write!(f, "saturated: {} requests a second were asked for, ", digits(*asked))?;
-                write!(f, "{} a second got an expected answer", digits(*reached))
+                write!(
+                    f,
+                    "saturated: requests were due faster than connections became free: {} a second ",
+                    digits(*asked)
+                )?;
+                write!(f, "were asked for, {} a second got an expected answer; the wait for a ", digits(*reached))?;
+                f.write_str("connection is part of the latency from the intended start, and the longer the load the longer that wait")
             }
             Self::Interrupted => f.write_str("interrupted: the figures are those of the requests up to then"),
             Self::NothingMeasured => f.write_str("no request began after the warm-up: nothing was measured"),

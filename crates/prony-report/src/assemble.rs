@@ -66,6 +66,13 @@ impl Options {
     fn names_figures(&self) -> bool {
         self.all_metrics || self.phase.is_some() || !self.metrics.is_empty()
     }
+
+    /// The phases of what the caller names; `None` where figures of any phase are shown.
+    fn phases(&self) -> Option<Vec<&str>> {
+        let phases: Vec<&str> =
+            once(self.phase.iter().chain(self.metrics.iter().map(|metric| &metric.phase)).map(String::as_str));
+        Some(phases).filter(|phases| !phases.is_empty() && !self.all_metrics)
+    }
 }
 
 /// The report of a run.
@@ -84,10 +91,25 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     if too_early.is_some() {
         verdicts.lines.clear();
     }
+    let mut judged_elsewhere = None;
+    if let Some(phases) = options.phases().filter(|_| options.brief) {
+        let column = tables.first().and_then(|table| table.columns.first()).map(Column::name);
+        let metric = column.filter(|name| name.parse::<MetricName>().is_ok());
+        let metric = metric.unwrap_or_else(|| format!("{}.METRIC", phases[0]));
+        let show = format!("prony show {}{}", data.head.id, options.database);
+        judged_elsewhere = basis::elsewhere(&mut verdicts.lines, &phases, (&data.experiment, &metric, &show));
+    }
     if options.brief {
         let all = findings.len();
         // Who names figures may see the CPU time of a phase that is not compared.
-        findings.retain(|finding| !finding.is_note() || options.names_figures() && finding.is_of("coarse_cpu"));
+        let is_shown = |finding: &FindingLine| {
+            let of = |phase: &&str| finding.text.starts_with(&format!("`coarse_cpu` in `{phase}`"));
+            match options.phases() {
+                Some(phases) => phases.iter().any(of),
+                None => options.all_metrics && finding.is_of("coarse_cpu"),
+            }
+        };
+        findings.retain(|finding| !finding.is_note() || is_shown(finding));
         // The hint of that warning refers to the basis of each verdict.
         let is_disturbed = findings.iter().any(|finding| finding.is_of("disturbed_trials"));
         let is_cut = !is_disturbed && basis::cut(&mut verdicts.lines);
@@ -106,6 +128,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         title: data.head.title.clone(),
         preface: if options.brief { preface::brief(data) } else { preface::preface(data, options.programs) },
         judged: too_early
+            .or(judged_elsewhere)
             .or_else(|| judged(&verdicts).filter(|_| !options.brief || verdicts.lines.is_empty() && !is_single)),
         effects: left_out::tables(&data.experiment, &verdicts),
         floors: floor::tables(data),
@@ -133,7 +156,8 @@ fn more(data: &RunData, notes: usize, is_cut: bool, options: &Options) -> String
         0 => basis.to_owned(),
         n => format!("{basis} and {}", count(n, "note")),
     };
-    let phases = columns::timed_phases(&data.experiment, &data.trials);
+    let mut phases = columns::timed_phases(&data.experiment, &data.trials);
+    phases.retain(|phase| options.phase.as_ref() != Some(phase));
     let declared = verdicts::declared(&data.experiment);
     let (compared, not_compared): (Vec<&String>, Vec<&String>) =
         phases.iter().partition(|phase| declared.iter().any(|metric| metric.phase == **phase));

@@ -1,6 +1,7 @@
-//! Chooses the verdicts whose basis a brief report shows.
+//! Chooses the verdicts that a brief report shows, and those whose basis it shows.
 
-use prony_analysis::verdicts::{EXPLAINED, Line};
+use prony_analysis::verdicts::{EXPLAINED, Line, declared};
+use prony_experiment::design::Experiment;
 use prony_model::number::count;
 use prony_model::reading::{Reading, Why};
 use prony_stats::{RatioInterval, Verdict};
@@ -15,6 +16,30 @@ pub(super) fn cut(lines: &mut [Line]) -> bool {
     }
     let plain = lines.iter_mut().filter(|line| !is_unusual(line));
     plain.map(|line| line.detail.clear()).count() > 0
+}
+
+/// Takes out the verdicts of phases in which the caller is not interested; if none is left, says where they are and how
+/// to have the `phases` that were asked for compared. `shown` is a metric of those.
+pub(super) fn elsewhere(
+    lines: &mut Vec<Line>,
+    phases: &[&str],
+    (experiment, shown, show): (&Experiment, &str, &str),
+) -> Option<String> {
+    let any = !lines.is_empty();
+    lines.retain(|line| phases.contains(&line.pair.metric.phase.as_str()));
+    if !any || !lines.is_empty() {
+        return None;
+    }
+    let declared: Vec<String> = declared(experiment).iter().map(ToString::to_string).collect();
+    let metrics: Vec<String> =
+        declared.iter().map(String::as_str).chain([shown]).map(|name| format!("\"{name}\"")).collect();
+    Some(format!(
+        "No verdict on `{}`: the verdicts of this run are on `{}` (`{show}`). To compare it too, write `metrics = [{}]` in \
+         `[compare]` of the experiment file and run again.",
+        phases.join("`, `"),
+        declared.join("`, `"),
+        metrics.join(", ")
+    ))
 }
 
 /// Explains the minimum detectable effect at the first verdict only.

@@ -97,7 +97,7 @@ fn counted(trials: &[&TrialRecord]) -> String {
     kinds.iter().map(|(kind, count)| format!("{count} x {kind}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Evidence is quoted up to so many characters.
+/// Evidence is quoted up to so many characters, as far as its parts are whole within them.
 const QUOTED: usize = 200;
 
 /// What shows how the trials ended: the first that has any evidence.
@@ -108,10 +108,25 @@ pub(super) fn evidence(trials: &[&TrialRecord]) -> Option<String> {
 /// The outcome of the first trial that has any evidence, and the evidence.
 pub(super) fn evidence_text(trials: &[&TrialRecord]) -> Option<(Outcome, String)> {
     let trial = trials.iter().find(|t| !t.ending.evidence.is_empty())?;
-    let text = trial.ending.evidence.join("; ");
-    let quoted: String = text.chars().take(QUOTED).collect();
-    let cut = if quoted.len() < text.len() { " ..." } else { "" };
-    Some((trial.ending.outcome, quoted + cut))
+    Some((trial.ending.outcome, quoted(&trial.ending.evidence)))
+}
+
+/// The parts that fit, without cutting any: half a number is another number. A first part that is too long ends after a word.
+fn quoted(evidence: &[String]) -> String {
+    let mut text = String::new();
+    for part in evidence {
+        let joined = if text.is_empty() { part.clone() } else { format!("{text}; {part}") };
+        if joined.chars().count() <= QUOTED {
+            text = joined;
+            continue;
+        }
+        if !text.is_empty() {
+            return text + "; ...";
+        }
+        let cut: String = part.chars().take(QUOTED).collect();
+        return cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words).to_owned() + " ...";
+    }
+    text
 }
 
 /// A Unix time as `2026-11-20 12:00:00 UTC`.
@@ -125,6 +140,17 @@ pub fn instant(unix_ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `memory limit of the process tree: 3 ...` was read as a limit of 3 bytes.
+    #[test]
+    fn quoted_evidence_ends_after_a_whole_part_or_word() {
+        let texts = |parts: &[&str]| quoted(&parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>());
+        let (long, words) = ("x".repeat(QUOTED - 10), "word ".repeat(QUOTED / 4));
+        assert_eq!(texts(&["signal 9", "its limit: 32.0 MB"]), "signal 9; its limit: 32.0 MB");
+        assert_eq!(texts(&[&long, "its limit: 32.0 MB"]), format!("{long}; ..."));
+        assert!(texts(&[&words]).ends_with("word ...") && texts(&[&words]).len() <= QUOTED + 4);
+        assert_eq!(texts(&["x".repeat(300).as_str()]), format!("{} ...", "x".repeat(QUOTED)));
+    }
 
     #[test]
     fn ending_times_show_their_spread_in_one_unit_where_they_share_it() {

@@ -1,7 +1,7 @@
 //! Errors of preparing a run and of running its trials. Each error names its object and keeps its source.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use prony_experiment::{Problem, render};
 use prony_model::error::message;
@@ -88,6 +88,10 @@ impl Error {
             Self::Refused { hint, .. } => Some(hint.clone()),
             Self::ReadFile { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 Some("`prony new FILE` writes a new experiment file".to_owned())
+            }
+            // A program where a file of prony's was meant.
+            Self::Experiment { file, .. } if !file.ends_with(".toml") && Path::new(file).is_file() => {
+                Some("an experiment file is TOML; to measure a program: `prony exec COMMAND`".to_owned())
             }
             _ => None,
         }

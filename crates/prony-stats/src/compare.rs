@@ -39,6 +39,9 @@ pub struct Family {
 pub struct Comparison {
     /// Complete blocks that the verdict rests on.
     pub blocks: u32,
+    /// Complete blocks, those after the last interim analysis included; the verdict's number of more blocks is counted
+    /// from here.
+    pub complete: u32,
     /// The median of the within-block ratios variant / baseline.
     pub ratio: Reading<f64>,
     /// Its interval; all intervals of the family and of all interim analyses hold jointly with probability `1 - alpha`.
@@ -234,6 +237,7 @@ impl Evidence {
         let p = |p: f64| if self.at > 0 { Reading::Measured(p) } else { Reading::Missing(self.too_few(contrast)) };
         Comparison {
             blocks: self.test.blocks(),
+            complete: self.brackets.len() as u32,
             ratio: unless(&uncounted, ratio),
             interval: unless(&uncounted, interval),
             p: unless(&uncounted, p(self.test.p(contrast.equal(&self.test)))),

@@ -36,7 +36,7 @@ pub fn survey(path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), RowsError> 
     let mut found = Found::default();
     let passed = pass(path, is_csv, &mut |raw| {
         let document = match (raw, &columns) {
-            (Raw::Line(line), _) => serde_json::from_slice(line).map_err(|error| of_json(&error))?,
+            (Raw::Line(line), _) => serde_json::from_slice(line).map_err(|error| of_json(&error, line))?,
             (Raw::Cells(cells), columns) => {
                 of_cells(columns.as_deref().unwrap_or_default(), cells).ok_or("was changed while it was read")?
             }
@@ -54,13 +54,32 @@ pub fn survey(path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), RowsError> 
 }
 
 /// What is wrong with a line. The reader counts lines and columns within it, without the blanks around.
-fn of_json(error: &serde_json::Error) -> String {
+fn of_json(error: &serde_json::Error, line: &[u8]) -> String {
     let text = error.to_string();
     let said = text.rsplit_once(" at line ").map_or(text.as_str(), |(said, _)| said);
     match error.column() {
         0 => format!("is not valid JSON: {said}"),
-        byte => format!("is not valid JSON: {said} at byte {byte} of the line"),
+        byte => format!("is not valid JSON: {said} at byte {byte} of the line\n{}", excerpt(line, byte)),
     }
+}
+
+/// Characters of a line that are shown before and after the place of a fault.
+const BESIDE: (usize, usize) = (40, 40);
+
+/// The line with a mark below a byte of it, from 1: `  | {"a": x}` and `  |       ^`.
+fn excerpt(line: &[u8], byte: usize) -> String {
+    let (before, from) = line.split_at(byte.saturating_sub(1).min(line.len()));
+    // What acts on a terminal is escaped where it is printed, which would move the mark.
+    let shown = |part: &[u8]| -> Vec<char> {
+        String::from_utf8_lossy(part).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    };
+    let (before, from) = (shown(before), shown(from));
+    let cut = |is_cut: bool| if is_cut { "..." } else { "" };
+    let skipped = before.len().saturating_sub(BESIDE.0);
+    let head: String = cut(skipped > 0).chars().chain(before[skipped..].iter().copied()).collect();
+    let tail: String = from.iter().take(BESIDE.1).collect();
+    let margin = " ".repeat(head.chars().count());
+    format!("  | {head}{tail}{}\n  | {margin}^", cut(from.len() > BESIDE.1))
 }
 
 /// What documents have.
@@ -306,7 +325,14 @@ mod tests {
     fn faults_name_the_line() {
         assert_eq!(fault("x.ndjson", "{}\n\n[1]\n"), "line 3 of `x.ndjson` is no object with fields");
         let text = fault("x.ndjson", "{}\n{\"a\":}\n");
-        assert_eq!(text, "line 2 of `x.ndjson` is not valid JSON: expected value at byte 6 of the line");
+        let marked = "\n  | {\"a\":}\n  |      ^";
+        let said = "line 2 of `x.ndjson` is not valid JSON: expected value at byte 6 of the line";
+        assert_eq!(text, format!("{said}{marked}"));
+        let long = format!("{{\"{}\": é x{}", "a".repeat(60), "b".repeat(60));
+        let text = fault("x.ndjson", &long);
+        let [_, line, mark] = text.lines().collect::<Vec<_>>().try_into().unwrap();
+        let place = line.chars().nth(mark.chars().count() - 1);
+        assert!(line.contains("| ...aaa") && line.ends_with("bbb...") && place == Some('é'), "{text}");
         assert_eq!(fault("x.ndjson", "{\"l\":[{\"x\":1,\"x\":2}]}"), "line 1 of `x.ndjson` has the field `x` twice");
         assert_eq!(fault("x.jsonl", "{\"a\":1,\"a\":2}\n"), "line 1 of `x.jsonl` has the field `a` twice");
         assert_eq!(fault("x.csv", "a,b\n1,2\n3\n"), "line 3 of `x.csv` has 1 cells, but the first line has 2 names");

@@ -119,8 +119,8 @@ pub(crate) fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
         first + 1,
         why.join(", ")
     );
-    let hint = "each verdict also states the ratio without the disturbed trials; if it says something else, repeat the \
-        run on a quieter machine";
+    let hint = "where enough blocks have no disturbed trial, a verdict also states their ratio; if that says something else, or \
+        too few are left, repeat the run on a quieter machine";
     let data: Vec<Value> =
         marked.iter().map(|(position, signs)| json!({ "trial": position + 1, "signs": signs })).collect();
     // On a shared machine single trials are disturbed in nearly every run; where many are, that is the run's main result.

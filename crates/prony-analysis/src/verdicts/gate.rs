@@ -153,15 +153,26 @@ impl fmt::Display for Verdicted {
                 write!(f, "\n  {sentence}")?;
             }
         }
-        let Some(effect) = self.coarse.map(effect_bound) else { return Ok(()) };
+        if !self.answers.iter().any(|(answer, _)| *answer == Answer::Unsure) {
+            return Ok(());
+        }
+        let share = percent_up_to(*share, 4);
+        let coarse = self.coarse.map(|coarse| (coarse, effect_bound(coarse)));
+        if let Some((_, effect)) = &coarse {
+            write!(
+                f,
+                "\n  warning: a gate of {share} is finer than the minimum detectable effect of {effect}: it can rarely be decided"
+            )?;
+        }
+        // A gate of a factor or more would let nearly everything pass.
+        let wider =
+            coarse.filter(|(coarse, _)| *coarse < 1.0).map(|(_, effect)| format!("allow at least {effect}, or "));
         write!(
             f,
-            "\n  warning: a gate of {} is finer than the minimum detectable effect of {effect}: it can rarely be decided",
-            percent_up_to(*share, 4)
-        )?;
-        // A gate of a factor or more would let nearly everything pass.
-        let wider = self.coarse.filter(|share| *share < 1.0).map(|_| format!("allow at least {effect}, or "));
-        write!(f, "\n  hint: {}run more blocks: `--blocks N`", wider.unwrap_or_default())
+            "\n  hint: {}run again with more blocks in all, `--blocks N`: the gate is decided once the whole interval lies on \
+             one side of {share}, which may need more blocks than to tell whether they differ",
+            wider.unwrap_or_default()
+        )
     }
 }
 

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use crate::guard::disturbances;
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::metric::MetricName;
+use prony_model::number::count;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
 use prony_stats::{Comparison, Contrast, Estimate, Family, MIN_BLOCKS, RatioInterval, compare_family};
@@ -25,7 +26,7 @@ use names::Names;
 pub use observe::figure;
 use observe::{Index, Within};
 use prony_results::{RunData, RunStatus};
-pub use sentence::{EXPLAINED, ratio_texts, without};
+pub use sentence::{EXPLAINED, detectable, ratio_texts, without};
 
 /// The verdicts of a run's comparisons.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -206,7 +207,10 @@ pub fn to_be_judged(experiment: &Experiment, metric: &MetricName) -> Result<usiz
     let pairs = pairs_in(experiment, metric);
     match pairs.iter().filter(|pair| !observe::analyses(experiment, pair).at().is_empty()).count() {
         0 if pairs.is_empty() => Err(silence(experiment).to_owned()),
-        0 => Err(format!("each comparison has fewer than {MIN_BLOCKS} blocks")),
+        0 => {
+            let most = pairs.iter().map(|pair| experiment.variants()[pair.variant].blocks.max).max().unwrap_or(0);
+            Err(format!("the plan has {}, and a verdict needs at least {MIN_BLOCKS}", count(most, "block")))
+        }
         judged => Ok(judged),
     }
 }

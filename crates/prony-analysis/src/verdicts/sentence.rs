@@ -50,7 +50,7 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, (alpha, 
                     let are = if *have == 1 { "is" } else { "are" };
                     format!("; {} {are} too few, this plan has no verdict before {need}", count(*have, "block"))
                 }
-                _ => more(more_blocks),
+                _ => more(more_blocks, comparison.complete),
             };
             format!("can't tell whether `{variant}` differs from `{baseline}`{place}{}{more}", undirected())
         }
@@ -158,16 +158,7 @@ pub const EXPLAINED: &str = " (4 of 5 such runs would find a true difference of 
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
     let blocks = comparison.blocks;
     let mut parts = vec![count(blocks, "block")];
-    parts.extend(match &comparison.smallest_effect {
-        // Readers take a large one for what was found, or for a contradiction of it.
-        Reading::Measured(share) => Some(format!("minimum detectable effect: {}{EXPLAINED}", effect_bound(*share))),
-        Reading::Missing(Why::TooFew { have, need }) => {
-            Some(format!("minimum detectable effect: - (too few blocks: {have}, and it needs {need})"))
-        }
-        // The verdict is on trials that did not succeed, and says so.
-        Reading::Missing(Why::NotReached) => None,
-        Reading::Missing(why) => Some(format!("minimum detectable effect: - ({why})")),
-    });
+    parts.extend(detectable(comparison));
     if let Reading::Measured(aa) = &comparison.aa {
         let expected = if includes_one(aa) { "as it should" } else { "although nothing differs" };
         parts.push(format!("A/A check, the baseline against itself: {}, {expected}", with_one(aa)));
@@ -176,6 +167,31 @@ pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>)
     parts.extend(comparison.notes.iter().cloned());
     parts.join("; ")
 }
+
+/// `minimum detectable effect: 4.1 % (4 of 5 such runs would find a true difference of this size, fewer a smaller one)`;
+/// `None` where the verdict is on trials that did not succeed, and says so.
+pub fn detectable(comparison: &Comparison) -> Option<String> {
+    let text = match &comparison.smallest_effect {
+        // Readers take a large one for what was found, or for a contradiction of it.
+        Reading::Measured(share) => {
+            let found = comparison.ratio.measured().filter(|_| comparison.verdict.is_difference());
+            let smaller = found.is_some_and(|ratio| ratio.ln().abs() < share.ln_1p());
+            // A verdict that says `40 % less` stands beside `33 % less`, not `50 %`.
+            let less = found.filter(|ratio| **ratio < 1.0).and_then(|_| small(comparison)).is_some();
+            let effect =
+                if less { format!("{} less", effect_bound(share / (1.0 + share))) } else { effect_bound(*share) };
+            format!("{effect}{EXPLAINED}{}", if smaller { SMALLER } else { "" })
+        }
+        Reading::Missing(Why::TooFew { have, need }) => format!("- (too few blocks: {have}, and it needs {need})"),
+        Reading::Missing(Why::NotReached) => return None,
+        Reading::Missing(why) => format!("- ({why})"),
+    };
+    Some(format!("minimum detectable effect: {text}"))
+}
+
+/// What a claimed difference below the minimum detectable effect means: readers take the two for a contradiction.
+const SMALLER: &str = "; the difference found is smaller than that: the verdict counts all the same, but fewer than 4 of 5 \
+                       such runs would find such a difference";
 
 fn includes_one(found: &Estimate) -> bool {
     let RatioInterval { low, high } = found.interval;
@@ -324,15 +340,18 @@ fn unfinished(comparison: &Comparison, end: End) -> String {
 /// Above this number, more blocks are not recommended.
 const MANY: u32 = 500;
 
-fn more(blocks: &Reading<u32>) -> String {
+/// How many blocks a new run needs, which cannot go on with the `complete` ones of this run.
+fn more(blocks: &Reading<u32>, complete: u32) -> String {
     match blocks {
         Reading::Measured(n) if *n > MANY => {
-            format!("; deciding would take about {} more blocks, which is hardly practical", thousands(&n.to_string()))
+            let all = thousands(&n.saturating_add(complete).to_string());
+            format!("; deciding would take a run of about {all} blocks, which is hardly practical")
         }
         Reading::Measured(n) => {
+            let all = n.saturating_add(complete);
             format!(
-                "; about {} like these would be enough to tell whether they differ",
-                number::count(*n, "more block")
+                "; a new run of about {} like these would be enough to tell whether they differ: `--blocks {all}`",
+                number::count(all, "block")
             )
         }
         Reading::Missing(Why::Failed(why)) => format!("; {why}"),
@@ -413,18 +432,39 @@ mod tests {
         assert_eq!(text(0.02, 0.01, None), "ratio 1/50.0 (95 % interval: 1/100 or more)");
     }
 
+    /// `takes 25 % more time` beside `minimum detectable effect: 85 %` was taken for a contradiction.
+    #[test]
+    fn a_difference_below_the_minimum_detectable_effect_is_said_to_count() {
+        use prony_model::metric::Better;
+        use prony_stats::{Block, Contrast, Family, InterimAnalyses, Observation, compare_family};
+        let of = |ratios: [f64; 6], less: bool| {
+            let blocks = ratios.map(|ratio| {
+                let ratio = if less { 1.0 / ratio } else { ratio };
+                Block::pair(Observation::Value(100.0 * ratio), &[Observation::Value(100.0); 2])
+            });
+            let analyses = InterimAnalyses::new(6, 6);
+            let member = Contrast { analyses, ..Contrast::described(Better::Lower, blocks.to_vec()) };
+            let comparison = compare_family(&Family { alpha: 0.05, margin: 0.03, members: vec![member] }).remove(0);
+            assert!(comparison.verdict.is_difference(), "{comparison:?}");
+            (detectable(&comparison).unwrap(), *comparison.smallest_effect.measured().unwrap())
+        };
+        let spread = [1.1, 1.2, 1.6, 1.9, 1.3, 1.15];
+        let (more, effect) = of(spread, false);
+        assert!(more.contains(&effect_bound(effect)) && more.ends_with(SMALLER), "{more}");
+        let (less, effect) = of(spread, true);
+        assert!(less.contains(&format!(": {} less (", effect_bound(effect / (1.0 + effect)))), "{less}");
+        assert!(!of([1.5, 1.51, 1.5, 1.49, 1.5, 1.51], false).0.contains(SMALLER), "a difference above it");
+    }
+
     #[test]
     fn blocks_are_counted_in_words() {
+        // A run cannot be extended: readers asked whether `12 more` was the number to write.
         assert_eq!(
-            more(&Reading::Measured(1)),
-            "; about 1 more block like these would be enough to tell whether they differ"
+            more(&Reading::Measured(12), 30),
+            "; a new run of about 42 blocks like these would be enough to tell whether they differ: `--blocks 42`"
         );
-        assert_eq!(
-            more(&Reading::Measured(12)),
-            "; about 12 more blocks like these would be enough to tell whether they differ"
-        );
-        let many = "; deciding would take about 670,200 more blocks, which is hardly practical";
-        assert_eq!(more(&Reading::Measured(670_200)), many);
+        let many = "; deciding would take a run of about 670,230 blocks, which is hardly practical";
+        assert_eq!(more(&Reading::Measured(670_200), 30), many);
     }
 
     #[test]

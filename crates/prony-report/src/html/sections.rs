@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::text::{breakable, html, sentence};
 use crate::model::{Align, Cell, Column, FindingLine, Label, Remarks, Table};
 use crate::render::terminal::Terminal;
-use prony_analysis::verdicts::{Line, Verdicts, ratio_texts, without};
-use prony_model::number::{count, effect_bound, percent};
+use prony_analysis::verdicts::{Line, Verdicts, detectable, ratio_texts, without};
+use prony_model::number::{count, percent};
 use prony_model::reading::Reading;
 use prony_stats::Verdict;
 
@@ -98,12 +98,7 @@ fn line(line: &Line) -> String {
             "A/A check, the baseline against itself: ratio {ratio} (95 % interval, uncorrected: {interval})."
         ));
     }
-    match &comparison.smallest_effect {
-        Reading::Measured(share) => {
-            details.push(format!("Minimum detectable effect, in 4 of 5 runs: {}.", effect_bound(*share)));
-        }
-        Reading::Missing(why) => details.push(format!("Minimum detectable effect: - ({why}).")),
-    }
+    details.extend(detectable(comparison).map(|effect| format!("{}.", effect.replacen('m', "M", 1))));
     if let Reading::Measured(p) = comparison.p_adjusted {
         details.push(format!("Corrected p: {p:.2e}."));
     }

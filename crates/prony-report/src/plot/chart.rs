@@ -270,6 +270,11 @@ pub enum Scale {
     Amount,
     /// Even, from 0 or below to the largest value: time.
     Time,
+    /// Time of variants: logarithmic where those that are drawn differ tenfold, even otherwise.
+    Times {
+        /// How long each variant lasts.
+        lines: Vec<Lasting>,
+    },
     /// Logarithmic, a little wider than the values.
     Log,
     /// Logarithmic between two values above 0.
@@ -284,6 +289,34 @@ pub enum Scale {
         /// In the experiment's order.
         lanes: Vec<Lane>,
     },
+}
+
+/// Variants whose trials last this many times as long as those of others leave them no width on an even axis.
+const APART: f64 = 10.0;
+
+/// Of a variant's lines, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Lasting {
+    /// The variant.
+    pub variant: usize,
+    /// The first point of any.
+    pub first: f64,
+    /// The length of the longest.
+    pub longest: f64,
+}
+
+impl Axis {
+    /// The label and the scale for those variants that are drawn.
+    pub fn drawn(&self, shows: impl Fn(usize) -> bool) -> (String, Scale) {
+        let Scale::Times { lines } = &self.scale else { return (self.label.clone(), self.scale.clone()) };
+        let shown = || lines.iter().filter(|line| shows(line.variant));
+        let low = shown().map(|line| line.first).fold(f64::INFINITY, f64::min);
+        let high = shown().map(|line| line.longest).fold(0.0, f64::max);
+        match shown().any(|line| high >= APART * line.longest) {
+            true => ("logarithmic".to_owned(), Scale::Between { low, high }),
+            false => (self.label.clone(), Scale::Time),
+        }
+    }
 }
 
 /// A row of a chart.

@@ -63,6 +63,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
         output.print(&format!("{}\n{hint}", one_line(&text)))?;
     }
+    let file = shell_words::quote(&arguments.file.to_string_lossy()).into_owned();
+    output.print(&format!("the file is valid; nothing was run: `prony run {}` runs it\n", one_line(&file)))?;
     Ok(Answer::Yes)
 }
 
@@ -82,7 +84,7 @@ fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate) -> Stri
 fn amounts(experiment: &Experiment, outline: &Outline) -> String {
     let strata = match outline.strata.as_slice() {
         [] | [_] => String::new(),
-        several => format!(" in {} strata{}, each with its own baseline", several.len(), equal(experiment, several)),
+        several => format!(" in {} strata{}{}", several.len(), equal(experiment, several), baselines(several)),
     };
     let variants = count(outline.variants.len(), "variant");
     if let Some(budget) = experiment.compare().budget {
@@ -94,6 +96,15 @@ fn amounts(experiment: &Experiment, outline: &Outline) -> String {
     };
     let blocks = from_to(outline.blocks.min, outline.blocks.max, "block");
     format!("{variants}{strata}, {blocks}, {}", from_to(outline.trials_min, outline.trials_max, "trial"))
+}
+
+/// `, each with its own baseline`; `, 2 of them with a baseline`; nothing where there is none.
+fn baselines(strata: &[Stratum]) -> String {
+    match strata.iter().filter(|stratum| stratum.baseline.is_some()).count() {
+        0 => String::new(),
+        n if n == strata.len() => ", each with its own baseline".to_owned(),
+        n => format!(", {n} of them with a baseline"),
+    }
 }
 
 /// ` (equal documents and size)`: the factors by which variants belong together.
@@ -147,8 +158,13 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
         }
     };
     let comparisons = count(family, "comparison");
+    // Readers asked why the baseline has twice the trials of others.
+    let twice = match compare.twice {
+        true => "a baseline runs twice in each block, so that it is compared with itself too (A/A check)\n",
+        false => "",
+    };
     format!(
-        "{compared}: {comparisons}\na difference that is certainly below {} is reported as that, and not as faster or slower; with probability {} \
+        "{compared}: {comparisons}\n{twice}a difference that is certainly below {} is reported as that, and not as faster or slower; with probability {} \
          all verdicts are true\n{needed}\n",
         percent(compare.margin.get()),
         percent(1.0 - compare.alpha.get()),
@@ -164,12 +180,12 @@ fn floor(experiment: &Experiment) -> String {
     let is_above = |variant: &usize| experiment.floor_of(*variant).is_some_and(|floor| floor != *variant);
     let above = match (0..experiment.variants().len()).filter(is_above).count() {
         0 => return format!("the floor, {floor}, is not among the variants that run\n"),
-        1 => "1 variant".to_owned(),
-        n => format!("{n} variants"),
+        1 => "1 variant takes".to_owned(),
+        n => format!("{n} variants take"),
     };
     let nowhere = floors::nowhere(experiment).map(|text| format!("; {}", one_line(&text))).unwrap_or_default();
     format!(
-        "the floor is {floor} at the same levels of all other factors: what {above} take above it is shown, without a \
-         verdict{nowhere}\n"
+        "the floor, which the file names as the least that the work takes, is {floor} at the same levels of all other \
+         factors: by how much {above} longer is shown, without a verdict{nowhere}\n"
     )
 }

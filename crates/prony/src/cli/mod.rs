@@ -234,7 +234,13 @@ fn unknown_command(error: &clap::Error) -> Option<Error> {
     };
     let command = context(ContextKind::InvalidSubcommand)?;
     let near = context(ContextKind::SuggestedSubcommand).map(|near| format!("did you mean `prony {near}`? "));
-    let hint = format!("{}`prony --help` lists the commands", near.unwrap_or_default());
+    let typed = || shell_words::quote(&command).into_owned();
+    // A file, or a command to measure, where a command of prony belongs.
+    let meant = || match command.rsplit_once('.') {
+        Some((_, "toml")) => format!("to run that experiment file: `prony run {}`; ", typed()),
+        _ => format!("to measure a command of your own: `prony exec {}`; ", typed()),
+    };
+    let hint = format!("{}`prony --help` lists the commands", near.unwrap_or_else(meant));
     Some(Error::Arguments { message: format!("unknown command `{command}`"), hint })
 }
 

@@ -99,7 +99,7 @@ fn amounts(experiment: &Experiment, outline: &Outline) -> [Texts; 3] {
     [
         texts("trials", &trials),
         texts("records", &|variant| of_ours(variant, variant.records.to_string())),
-        texts("data", &|variant| of_ours(variant, size(variant.data_bytes))),
+        texts("size of all records", &|variant| of_ours(variant, size(variant.data_bytes))),
     ]
 }
 

@@ -259,7 +259,8 @@ fn gates_can_be_judged(arguments: &Arguments, experiment: &Experiment) -> Result
         verdicts::to_be_judged(experiment, &gate.metric).map_err(|why| Error::Arguments {
             message: format!("`--fail-if` cannot judge `{}`: {why}", gate.metric),
             hint: format!(
-                "a verdict needs a `baseline`, and at least {MIN_BLOCKS} `blocks` in `[compare]` or by `--blocks`"
+                "a verdict needs a `baseline` in `[compare]`, and at least {MIN_BLOCKS} blocks: `--blocks {MIN_BLOCKS}`, or \
+                 `blocks` in `[compare]`"
             ),
         })?;
     }

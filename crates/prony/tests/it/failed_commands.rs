@@ -302,7 +302,7 @@ fn condition_that_no_plan_could_judge_is_refused_before_anything_runs() {
     let output = bench.prony(&["run", "few.toml", "--quiet", "--fail-if", "run.time slower 5%"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let expected = "error: `--fail-if` cannot judge `run.time`: \
-                    each comparison has fewer than 6 blocks\nhint: ";
+                    the plan has 5 blocks, and a verdict needs at least 6\nhint: ";
     assert!(output.status.code() == Some(2) && said.contains(expected), "{said}");
     // The blocks of a level count where they are fewer.
     bench.write("few.toml", body.replace("blocks = 5", "blocks = { default = 9, v = { b = 5 } }"));

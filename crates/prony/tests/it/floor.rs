@@ -400,7 +400,7 @@ fn a_file_names_the_floor_and_the_report_shows_what_lies_above() {
     assert_eq!(lines.len(), 2, "{shown}");
     assert!(lines.iter().all(|line| line.contains("75.0 (75.0 to 75.0)")), "{shown}");
     let checked = String::from_utf8(bench.prony(&["check", "e.toml"]).stdout).unwrap();
-    let note =
-        "the floor is subject=bare at the same levels of all other factors: what 2 variants take above it is shown";
+    let note = "the floor, which the file names as the least that the work takes, is subject=bare at the same levels of all \
+                other factors: by how much 2 variants take longer is shown";
     assert!(checked.contains(note), "{checked}");
 }

@@ -56,7 +56,7 @@ fn load_prints_each_request_once_and_ends_with_0() {
         assert_eq!(value(&said, name), expected, "{said}");
     }
     assert!(value(&said, "latency (service time)").ends_with("1000"), "{said}");
-    assert!(said.contains("note: no p99.9 of the latency: too few samples: 1000, and it needs 10000\n"), "{said}");
+    assert!(said.contains("note: percentiles without a value (`-`) have too few samples: p50 needs 20, p90 100, p99 1000, p99.9 10000\n"), "{said}");
     assert_eq!(text(&output.stderr), "");
 }
 

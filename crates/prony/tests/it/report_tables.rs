@@ -523,6 +523,28 @@ fn a_brief_report_ends_with_what_is_judged_and_names_the_rest() {
     assert!(phase.tables[0].columns.iter().all(|column| column.group == "write"));
 }
 
+/// `--phase read` printed the verdict on `write` above the figures of `read`, and proposed itself below them.
+#[test]
+fn brief_report_of_a_phase_shows_its_verdicts_or_where_they_are() {
+    let phases = [("write", true), ("read", true)];
+    let experiment = against(&experiment("two stores", &[texts("store", &["a", "b"])], &phases, 8), "store", "a");
+    let trials = trials(&experiment, 8, |trial| {
+        let time = 1e9 + noise(u64::from(trial.trial.position));
+        trial.phases = phases.map(|(name, _)| phase(name, &[("time", time)])).to_vec();
+    });
+    let data = run_data(experiment, trials.len() as u32, trials);
+    let of = |phase: &str| build(&data, &Options { brief: true, phase: Some(phase.to_owned()), ..Options::default() });
+    let (write, read) = (of("write"), of("read"));
+    assert!(!write.verdicts.lines.is_empty() && write.judged.is_none());
+    assert!(read.verdicts.lines.is_empty());
+    let judged = read.judged.unwrap();
+    let begin =
+        format!("No verdict on `read`: the verdicts of this run are on `write.time` (`prony show {}`). ", data.head.id);
+    assert!(judged.starts_with(&begin), "{judged}");
+    assert!(judged.contains("`metrics = [\"write.time\", \"read.time\"]`"), "{judged}");
+    assert!(!read.closing.unwrap().contains("--phase read"));
+}
+
 /// Nine stores of which each takes longer than the one before; the second trial of the baseline takes `again` times as long
 /// as the first. Other machines took the processors in the first blocks, as many as `disturbed`.
 fn nine_stores(again: f64, disturbed: u32) -> RunData {
@@ -577,7 +599,8 @@ fn note_on_coarse_cpu_time_is_shown_to_those_who_name_figures() {
         let options = Options { brief: true, phase: phase.map(str::to_owned), ..Options::default() };
         printed(&data, &Terminal { width: Some(120), colour: false }, &options).contains("CPU time may be off")
     };
-    assert_eq!((phase(None), phase(Some("persist"))), (false, true));
+    let other = ["source", "write"].into_iter().find(|name| data.trials[0].phases.iter().any(|of| of.name == *name));
+    assert_eq!((phase(None), phase(Some("persist")), phase(Some(other.unwrap()))), (false, true, false));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 
-use super::chart::{Axis, Choice, Control, Does, Said, Scale};
+use super::chart::{Axis, Choice, Control, Does, Lasting, Said, Scale};
 use super::format::Format;
 use crate::error::Error;
 use prony_analysis::verdicts::{declared, figure, names};
@@ -129,31 +129,16 @@ fn steps(source: Source<'_>, of: impl Iterator<Item = (usize, f64)> + Clone) -> 
     steps.iter().map(|(v, step)| Said::of(&[*v], format!("A step of {} is {step}.", source.name(*v)))).collect()
 }
 
-/// Variants whose trials last this many times as long as those of others leave them no width on an even axis.
-const APART: f64 = 10.0;
-
-/// The axis of time for lines of equal steps, from their variants, steps and lengths in seconds: logarithmic where the
-/// longest lines of two variants are far apart.
+/// The axis of time for lines of equal steps, from their variants, steps and lengths in seconds.
 fn time_axis(lines: impl Iterator<Item = (usize, f64, f64)>) -> Axis {
-    let mut longest: BTreeMap<usize, f64> = BTreeMap::new();
-    let mut first = f64::INFINITY;
+    let mut known: BTreeMap<usize, Lasting> = BTreeMap::new();
     for (variant, step, length) in lines {
-        let known = longest.entry(variant).or_default();
-        *known = known.max(length);
         // The middle of the first step is the first point.
-        first = first.min(step / 2.0);
+        let of = known.entry(variant).or_insert(Lasting { variant, first: step / 2.0, longest: length });
+        of.first = of.first.min(step / 2.0);
+        of.longest = of.longest.max(length);
     }
-    let high = longest.values().copied().fold(0.0, f64::max);
-    let format = Format::Seconds;
-    if longest.values().any(|length| high >= APART * length) {
-        return Axis {
-            label: "logarithmic".to_owned(),
-            format,
-            scale: Scale::Between { low: first, high },
-            ..Axis::default()
-        };
-    }
-    Axis { format, scale: Scale::Time, ..Axis::default() }
+    Axis { format: Format::Seconds, scale: Scale::Times { lines: known.into_values().collect() }, ..Axis::default() }
 }
 
 /// The least to the largest of some times in seconds.
@@ -247,10 +232,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_logarithmic_where_variants_differ_tenfold() {
-        let scale = |lines: &[(usize, f64, f64)]| time_axis(lines.iter().copied()).scale;
+    fn time_is_logarithmic_where_variants_that_are_drawn_differ_tenfold() {
+        let of = |lines: &[(usize, f64, f64)], shown: &[usize]| {
+            time_axis(lines.iter().copied()).drawn(|variant| shown.contains(&variant))
+        };
+        let scale = |lines: &[(usize, f64, f64)]| of(lines, &[0, 1]).1;
         assert_eq!(scale(&[(0, 0.01, 1.0), (1, 0.1, 9.9)]), Scale::Time);
-        assert_eq!(scale(&[(0, 0.01, 1.0), (1, 0.1, 10.0)]), Scale::Between { low: 0.005, high: 10.0 });
+        let apart = [(0, 0.01, 1.0), (1, 0.1, 10.0), (2, 0.1, 500.0)];
+        assert_eq!(of(&apart, &[0, 1]), ("logarithmic".to_owned(), Scale::Between { low: 0.005, high: 10.0 }));
+        assert_eq!(of(&apart, &[1]), (String::new(), Scale::Time), "the others are of another stratum");
         assert_eq!(scale(&[(0, 0.01, 0.1), (0, 0.01, 5.0), (1, 0.1, 10.0)]), Scale::Time, "a variant's longest counts");
         assert_eq!(scale(&[]), Scale::Time);
     }

@@ -49,6 +49,8 @@ struct Plot<'a> {
     top: f64,
     width: f64,
     height: f64,
+    /// Of the axis across.
+    label: String,
     x: Scale,
     y: Scale,
     /// Where there are lanes, they take the place of the vertical scale.
@@ -65,6 +67,7 @@ impl<'a> Plot<'a> {
         } else {
             chart.height * width.clamp(700.0, 1150.0) - HEAD - FOOT
         };
+        let (label, across_scale) = chart.x.drawn(|variant| scene.shows(variant));
         let ys = marks.iter().flat_map(|(_, points)| points).map(|point| point.y);
         let ends = marks.iter().any(|(mark, _)| mark.kind == Kind::Ends);
         Self {
@@ -72,7 +75,8 @@ impl<'a> Plot<'a> {
             top,
             width: width - left - RIGHT,
             height,
-            x: Scale::of(&chart.x.scale, &across(scene, marks), false),
+            label,
+            x: Scale::of(&across_scale, &across(scene, marks), false),
             y: Scale::of(&chart.y.scale, &ys.collect::<Vec<_>>(), ends),
             lanes,
         }
@@ -123,7 +127,7 @@ impl<'a> Plot<'a> {
         }
         svg.line((self.left, bottom), (self.right(), bottom), SOFT, 1.0);
         let style = Type { anchor: Anchor::End, fill: SOFT, ..marks };
-        svg.text((self.right(), bottom + 34.0), style, &chart.x.label);
+        svg.text((self.right(), bottom + 34.0), style, &self.label);
     }
 
     fn ticks(&self, axis: &Axis) -> Vec<(f64, String)> {

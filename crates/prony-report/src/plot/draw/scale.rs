@@ -20,7 +20,7 @@ impl Scale {
         let high = known().reduce(f64::max).unwrap_or(2.0);
         match spans {
             Spans::Amount | Spans::Lanes { .. } => Self::linear(low.min(0.0), high * 1.05),
-            Spans::Time => Self::linear(low.min(0.0), high),
+            Spans::Time | Spans::Times { .. } => Self::linear(low.min(0.0), high),
             Spans::Between { low, high } => Self { log: true, domain: (*low, *high) },
             Spans::Log => Self::log(low, if room { high * (high / low).max(2.0).powf(0.15) } else { high }),
         }

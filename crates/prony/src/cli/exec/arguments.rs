@@ -32,7 +32,7 @@ Variables:
 pub struct Arguments {
     /// Number of trials of each command; the command that the others are compared with gets twice as many [default: 10
     /// of one command; 6 to 30 of several, until every comparison is decided]
-    #[arg(long, short, value_name = "N", value_parser = count(), conflicts_with_all = ["min_runs", "max_runs"], help_heading = "Runs")]
+    #[arg(long, short, visible_alias = "blocks", value_name = "N", value_parser = count(), conflicts_with_all = ["min_runs", "max_runs"], help_heading = "Runs")]
     pub runs: Option<u32>,
     /// Minimum number of trials of each command [default: 10 of one command, 6 of several]
     #[arg(long, short = 'm', value_name = "N", value_parser = count(), help_heading = "Runs")]

@@ -2,6 +2,7 @@
 
 use prony_http::{Failure, Latency, Report};
 use prony_model::number::{amount, count, digits, percent_up_to, quantity};
+use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::LatencyKind;
 use prony_model::units::Unit;
@@ -78,6 +79,10 @@ fn generator(report: &Report) -> String {
 }
 
 fn times(report: &Report) -> Vec<Vec<String>> {
+    rows(report).into_iter().map(|(name, times)| time_row(name, times)).collect()
+}
+
+fn rows(report: &Report) -> Vec<(&'static str, &Latency)> {
     let latency = match report.latency.kind {
         Some(LatencyKind::Intended) => "latency from the intended start",
         _ => "latency (service time)",
@@ -89,7 +94,7 @@ fn times(report: &Report) -> Vec<Vec<String>> {
         ("time to first byte", Some(&report.first_byte)),
         ("time to connect", Some(&report.connect)),
     ];
-    rows.into_iter().filter_map(|(name, times)| Some(time_row(name, times?))).collect()
+    rows.into_iter().filter_map(|(name, times)| Some((name, times?))).collect()
 }
 
 fn time_row(name: &str, times: &Latency) -> Vec<String> {
@@ -101,6 +106,13 @@ fn time_row(name: &str, times: &Latency) -> Vec<String> {
     let cells = [p50, p90, p99, p999, max].map(cell);
     [name.to_owned()].into_iter().chain(cells).chain([samples.to_string()]).collect()
 }
+
+/// Why a percentile is not shown: it needs 10 / (1 - q) samples (METHOD 1.4).
+const NEEDED: &str =
+    "note: percentiles without a value (`-`) have too few samples: p50 needs 20, p90 100, p99 1000, p99.9 10000\n";
+
+/// Which of the latencies of an open loop is that of the server's users.
+const QUOTED: &str = "note: users wait as long as the latency from the intended start: quote that one\n";
 
 /// Why cells of the latency are empty, and what errors were caused by.
 fn notes(report: &Report) -> String {
@@ -119,11 +131,21 @@ fn notes(report: &Report) -> String {
         missing.into_iter().partition(|(name, why)| *name == "max" && Some(*why) != lowest);
     let missing = [percentiles, of_max].into_iter().filter_map(|group| {
         let (_, why) = group.first()?;
+        if matches!(why, Why::TooFew { have: 1.., .. }) {
+            return None;
+        }
         let names: Vec<&str> = group.iter().map(|(name, _)| *name).collect();
         Some(format!("note: no {} of the latency: {why}\n", names.join(", ")))
     });
     let causes = report.causes.iter().map(|(cause, n)| format!("- {}: {cause}\n", count(*n, "error")));
-    causes.chain(missing).collect()
+    let is_cut = rows(report).into_iter().any(|(_, times)| {
+        let percentiles = [&times.p50, &times.p90, &times.p99, &times.p999];
+        percentiles.into_iter().any(|reading| matches!(reading, Reading::Missing(Why::TooFew { have: 1.., .. })))
+    });
+    let needed = is_cut.then(|| NEEDED.to_owned());
+    let quoted = (report.latency.kind == Some(LatencyKind::Intended) && report.outcome != Outcome::Saturated)
+        .then(|| QUOTED.to_owned());
+    causes.chain(missing).chain(needed).chain(quoted).collect()
 }
 
 /// The remarks with their hints.
