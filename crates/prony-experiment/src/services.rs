@@ -15,6 +15,7 @@ use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, Template};
 use prony_model::program::CommandLine;
 use prony_model::service::{ReadySign, ServiceSpec};
 use prony_model::spec::{Action, CollectionSpec, FieldPath, Subject, TrialSpec};
+use prony_model::units::Nanos;
 
 /// The specification of the variant's trials, whatever the file measures; `None` where something in it is wrong, which has
 /// been reported.
@@ -152,6 +153,13 @@ impl Requests<'_> {
         }
         if self.data.is_empty() && spec.amount == HttpAmount::Records {
             spec.amount = HttpAmount::Requests(1);
+        }
+        if spec.amount == HttpAmount::Records && spec.warm_up > Nanos::ZERO {
+            let message = "one request for each record leaves none for `warm_up`";
+            problems.add(
+                Problem::new(at.clone(), message)
+                    .hint("set `requests` or `duration`, or a phase of its own with `timed = false`"),
+            );
         }
         let (saved, fields) = used(spec);
         for name in saved.iter().filter(|name| !self.saved.contains(name)) {

@@ -81,7 +81,7 @@ impl Remark {
             }
             Self::SameBody { .. } => Some("`{i}` in the body is replaced by the number of the request"),
             Self::Saturated { .. } => Some(
-                "of this load, quote the rate of ok answers and no latency; for latencies lower the rate, or permit more \
+                "quote the rate of ok answers of this load, but none of its latencies, which include the queue; for latencies lower the rate, or permit more \
                  connections (`--connections`)",
             ),
             Self::NothingMeasured => {

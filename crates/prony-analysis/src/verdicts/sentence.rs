@@ -359,12 +359,12 @@ fn more(blocks: &Reading<u32>, complete: u32) -> String {
     }
 }
 
-/// `0 of 3 trials finished (95 % interval: 0 to 71 %), of the baseline 6 of 6 (54 to 100 %)`, the intervals exact and at 95 %.
+/// `0 of 3 trials finished (95 % interval of their share: 0 to 71 %); of the baseline, 6 of 6 (54 to 100 %)`, the intervals exact and at 95 %.
 fn outcomes(comparison: &Comparison, end: End) -> String {
     let counts = |c: Counts| (c, shares(c.interval(0.95)));
     let ((variant, share), (baseline, of_baseline)) = (counts(comparison.variant), counts(comparison.baseline));
     format!(
-        "{} of {} {} (95 % interval: {share}), of the baseline {} of {} ({of_baseline})",
+        "{} of {} {} (95 % interval of their share: {share}); of the baseline, {} of {} ({of_baseline})",
         variant.finished,
         number::count(variant.trials, "trial"),
         end.did,

@@ -130,6 +130,8 @@ fn faults_of_services_name_the_place_and_what_to_do() {
     assert!(faults(&both).contains("a file measures services or a store, not both"), "{}", faults(&both));
     let limited = format!("{SERVICES}\n[limits]\nmemory = \"1 GB\"\n");
     assert!(faults(&limited).contains("`memory` limits one process tree"), "{}", faults(&limited));
+    let warm = SERVICES.replace("json = ", "warm_up = \"1 s\", json = ");
+    assert!(faults(&warm).contains("one request for each record leaves none for `warm_up`"), "{}", faults(&warm));
     let other = SERVICES.replace("insert.db.2.anon.max", "insert.db.3.anon.max");
     assert!(
         faults(&other).contains("there is no instance `db.3` | instances: `api`, `db`, `load`"),

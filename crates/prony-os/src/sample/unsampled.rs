@@ -13,7 +13,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use prony_model::units::{Bytes, Nanos};
 
 /// Why processes that ended in the phase have no memory metrics: their samples lie too far apart.
-pub(super) const SPARSE: &str = "samples of a process that ended in the phase lie too far apart, by more than a quarter of the time for which it ran; sample more often: `--hertz N` of `exec`, or `hertz` in `[observe]`";
+pub(super) const SPARSE: &str = "the samples of a process that ended in the phase lie too far apart to show its memory; sample more often: `--hertz N` of `exec`, or `hertz` in `[observe]`";
 
 /// The same for processes that were sampled often enough, while a peak was missed.
 pub(super) const UNSEEN: &str = "no sample shows the peak memory that the kernel reports for a process that ended in the phase; sample more often: `--hertz N` of `exec`, or `hertz` in `[observe]`";

@@ -164,8 +164,8 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
         false => "",
     };
     format!(
-        "{compared}: {comparisons}\n{twice}a difference that is certainly below {} is reported as that, and not as faster or slower; with probability {} \
-         all verdicts are true\n{needed}\n",
+        "{compared}: {comparisons}\n{twice}a difference that is shown to be below {} is reported as being below it, and not as faster or slower; with probability {} \
+         none of the verdicts is false\n{needed}\n",
         percent(compare.margin.get()),
         percent(1.0 - compare.alpha.get()),
     )

@@ -225,7 +225,7 @@ fn a_variant_that_never_finishes_does_not_finish() {
     assert_eq!(
         only(&verdicts).sentence,
         "`store=redb` does not finish where `store=lmdb` does in phase `write`: \
-         0 of 6 trials finished (95 % interval: 0 to 46 %), of the baseline 12 of 12 (73 to 100 %)"
+         0 of 6 trials finished (95 % interval of their share: 0 to 46 %); of the baseline, 12 of 12 (73 to 100 %)"
     );
 }
 
