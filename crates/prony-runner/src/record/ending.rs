@@ -229,20 +229,4 @@ fn last_words(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn last_output_includes_the_preceding_error() {
-        let trace = "loading\n\nError: Cannot find module 'lmdb'\nRequire stack:\n- nodes.js\n- main.js\n- index.js\n";
-        assert_eq!(last_words(trace), "Error: Cannot find module 'lmdb' | - nodes.js | - main.js | - index.js");
-        assert_eq!(last_words("error: first\na\nb\nlast error\n"), "a | b | last error");
-        assert_eq!(last_words("one\ntwo\n"), "one | two");
-    }
-
-    #[test]
-    fn last_words_are_bounded() {
-        let long = format!("{}\na\nb\nc", "an error ".repeat(1000));
-        assert!(last_words(&long).len() < 250);
-    }
-}
+mod tests;
