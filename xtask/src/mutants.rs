@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use find::{Mutant, instrument};
 
 /// The crates with guards or corrections.
-const CRATES: [&str; 2] = ["prony-analysis", "prony-boundaries"];
+const CRATES: [&str; 4] = ["prony-analysis", "prony-boundaries", "prony-os", "prony-runner"];
 
 /// The variable with the number of the mutant.
 const CHOSEN: &str = "PRONY_MUTANT";
@@ -57,15 +57,19 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<String, String> {
         package_copy(root, &copy, package, &globs, &mut mutants).map_err(failed("cannot copy a crate"))?;
     }
     let is_asked = |file: &str| only.is_empty() || only.iter().any(|part| file.contains(part));
-    let (mut survivors, mut count) = (Vec::new(), 0);
-    for package in CRATES {
+    let chosen_of = |package: &&str| {
         let folder = format!("crates/{package}/");
-        let is_its = |file: &str| file.starts_with(&folder) && is_asked(file);
-        let chosen: Vec<_> = mutants.iter().enumerate().filter(|(_, (file, _))| is_its(file)).collect();
-        if !chosen.is_empty() {
-            count += chosen.len();
-            survivors.extend(survive(&compile(root, &copy, package)?, &copy.join(folder), &chosen)?);
-        }
+        let is_chosen = |file: &str| file.starts_with(&folder) && is_asked(file);
+        mutants.iter().enumerate().filter(|(_, (file, _))| is_chosen(file)).collect::<Vec<_>>()
+    };
+    let chosen: Vec<_> = CRATES.iter().map(|package| (*package, chosen_of(package))).collect();
+    let chosen: Vec<_> = chosen.into_iter().filter(|(_, mutants)| !mutants.is_empty()).collect();
+    let packages: Vec<&str> = chosen.iter().map(|(package, _)| *package).collect();
+    let programs = if packages.is_empty() { Vec::new() } else { compile(root, &copy, &packages)? };
+    let (mut survivors, mut count) = (Vec::new(), 0);
+    for ((package, mutants), tests) in chosen.iter().zip(&programs) {
+        count += mutants.len();
+        survivors.extend(survive(tests, &copy.join("crates").join(package), mutants)?);
     }
     report(&survivors, count)
 }
@@ -78,14 +82,15 @@ fn survive(
 ) -> Result<Vec<(String, Mutant)>, String> {
     let failed = |error: io::Error| format!("cannot run the tests: {error}");
     let began = Instant::now();
-    if !start(tests, directory, None).and_then(|mut tests| tests.wait()).map_err(failed)?.success() {
+    if !start(tests, directory, None, "").and_then(|mut tests| tests.wait()).map_err(failed)?.success() {
         return Err(format!("tests fail without a mutant: {}", directory.display()));
     }
     let most = began.elapsed() * PATIENCE + Duration::from_secs(10);
     let (next, survivors) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let try_each = || {
         while let Some((number, mutant)) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if passes(start(tests, directory, Some(*number))?, most)? {
+            let passes = |tests_of| passes(start(tests, directory, Some(*number), tests_of)?, most);
+            if passes(module(&mutant.0))? && passes("")? {
                 println!("survives: {}", line(mutant));
                 survivors.lock().unwrap_or_else(PoisonError::into_inner).push((*mutant).clone());
             }
@@ -166,21 +171,43 @@ fn package_copy(
     Ok(())
 }
 
-/// The program with the unit tests of a crate.
-fn compile(root: &Path, copy: &Path, package: &str) -> Result<PathBuf, String> {
+/// The programs with the unit tests of these crates. They are compiled together: features of dependencies are those that all
+/// of them need, so that no dependency is compiled for each.
+fn compile(root: &Path, copy: &Path, packages: &[&str]) -> Result<Vec<PathBuf>, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["test", "--no-run", "--lib", "--message-format", "json", "-p", package]).current_dir(copy);
+    cargo.args(["test", "--no-run", "--lib", "--message-format", "json"]).current_dir(copy);
+    cargo.args(packages.iter().flat_map(|package| ["-p", package]));
     cargo.env("CARGO_TARGET_DIR", root.join("target")).stderr(Stdio::inherit());
     let output = cargo.output().map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !output.status.success() {
+        return Err("the mutants do not compile".to_owned());
+    }
     let text = String::from_utf8_lossy(&output.stdout);
-    let program = |line: &str| Some(line.split_once("\"executable\":\"")?.1.split('"').next()?.to_owned());
-    let found = text.lines().filter_map(program).next_back().filter(|_| output.status.success());
-    found.map(PathBuf::from).ok_or_else(|| format!("the mutants of `{package}` do not compile"))
+    packages
+        .iter()
+        .map(|package| program(&text, package).ok_or_else(|| format!("no unit tests of `{package}`")))
+        .collect()
 }
 
-/// Starts the unit tests with a mutant.
-fn start(tests: &Path, directory: &Path, mutant: Option<usize>) -> io::Result<Child> {
+/// The program with the unit tests of a crate, by cargo's messages.
+fn program(messages: &str, package: &str) -> Option<PathBuf> {
+    let begin = format!("{}-", package.replace('-', "_"));
+    let executable = |line: &str| Some(PathBuf::from(line.split_once("\"executable\":\"")?.1.split('"').next()?));
+    let is_its = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begin));
+    messages.lines().filter_map(executable).find(is_its)
+}
+
+/// What the names of unit tests begin with that are in the same module of the crate as this file. They are run first: most
+/// mutants are noticed by them, and all tests of a crate take twenty times as long.
+fn module(file: &str) -> &str {
+    let path = file.split_once("/src/").map_or("", |(_, path)| path);
+    path.split(['/', '.']).next().unwrap_or_default()
+}
+
+/// Starts the unit tests whose name contains a text, with a mutant.
+fn start(tests: &Path, directory: &Path, mutant: Option<usize>, names: &str) -> io::Result<Child> {
     let mut command = Command::new(tests);
+    command.arg(names);
     command.current_dir(directory).env("CARGO_MANIFEST_DIR", directory).env("INSTA_UPDATE", "no");
     command.env("RUST_TEST_THREADS", "1");
     command.envs(mutant.map(|number| (CHOSEN, number.to_string())));
@@ -234,6 +261,19 @@ mod tests {
     fn survivor_fails_the_check() {
         assert!(report(&[], 9).is_ok() && report(&[], 0).is_err());
         assert!(report(&[mutant("guard")], 9).unwrap_err().contains("x.rs guard None (line 3)"));
+    }
+
+    #[test]
+    fn program_of_a_crate_is_the_one_with_its_name() {
+        let messages = "{\"executable\":null}\n{\"executable\":\"/t/prony_os-1f\",\"x\":1}\n{\"executable\":\"/t/prony_runner-2\"}";
+        assert_eq!(program(messages, "prony-runner"), Some(PathBuf::from("/t/prony_runner-2")));
+        assert_eq!(program(messages, "prony"), None);
+    }
+
+    #[test]
+    fn tests_near_a_file_are_those_of_its_outer_module() {
+        assert_eq!(module("crates/prony-runner/src/figures/span.rs"), "figures");
+        assert_eq!(module("crates/prony-analysis/src/conclude.rs"), "conclude");
     }
 
     #[test]

@@ -76,3 +76,81 @@ fn reads_documents(phase: &PhaseSpec, spec: &TrialSpec) -> bool {
         _ => false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use prony_analysis::conclude::Reached;
+    use prony_model::document::{DocumentFile, DocumentSpec, Encoding, RowForm};
+    use prony_model::record::PhaseRecord;
+    use prony_model::spec::KeySpec;
+    use prony_model::spec::{
+        Amount, FindSpec, Grouping, Limits, Ops, Order, References, Sampling, Sharing, StoreSpec, Subject, ValueSpec,
+    };
+    use prony_model::units::Bytes;
+
+    use super::*;
+
+    fn ops(collection: &str) -> Ops {
+        Ops {
+            collection: Some(collection.to_owned()),
+            amount: Amount::Records,
+            transaction: Grouping::Each,
+            order: Order::Record,
+            replicas: None,
+            threads: 1,
+            share: Sharing::Equal,
+            pause: None,
+            rate: None,
+            sample: Sampling::Every,
+            touch: true,
+            references: References::Ignored,
+        }
+    }
+
+    fn collection(name: &str, file: bool) -> CollectionSpec {
+        let rows = DocumentFile {
+            path: "/a.ndjson".into(),
+            form: RowForm::Ndjson,
+            rows: 2,
+            digest: String::new(),
+            json: Bytes::default(),
+            longest: Bytes::default(),
+            unnamed: None,
+        };
+        let file = Some(rows).filter(|_| name == "rows" && file);
+        let document = DocumentSpec { fields: vec![], encoding: Encoding::Json, file };
+        let key = KeySpec::Integer { bytes: 8 };
+        CollectionSpec { name: Some(name.to_owned()), records: 2, key, value: ValueSpec::Document(document) }
+    }
+
+    /// Whether the bytes read remain of a phase with this action, where documents of the collection `rows` are in a `file`.
+    fn remain(action: Action, file: bool) -> bool {
+        let phase = PhaseSpec { name: "p".into(), timed: true, action, background: None, limit: None };
+        let spec = TrialSpec {
+            subject: Subject::Store(StoreSpec::of("memory")),
+            data: vec![collection("rows", file), collection("made", file)],
+            phases: vec![phase],
+            limits: Limits::default(),
+        };
+        let mut readings = Readings::new();
+        set(&mut readings, Metric::Read, Reading::Measured(5.0));
+        set(&mut readings, Metric::Written, Reading::Measured(6.0));
+        let record =
+            PhaseRecord { name: "p".into(), readings: [(String::new(), readings)].into(), ..PhaseRecord::default() };
+        let observed = without_reads_of_documents(vec![Observed::new(record, Reached::OwnEnd)], &spec).remove(0);
+        let of = |metric| observed.phase.reading(MetricKey::amount(metric)).unwrap().measured().is_some();
+        assert!(of(Metric::Written));
+        of(Metric::Read)
+    }
+
+    /// The worker's own reads of the file would be the store's.
+    #[test]
+    fn bytes_read_are_missing_where_documents_are_rows_of_a_file() {
+        let find = |name| Action::Find(FindSpec { ops: ops(name), queries: vec![] });
+        assert!(!remain(Action::Put(ops("rows")), true) && remain(Action::Put(ops("made")), true));
+        assert!(!remain(find("rows"), true) && remain(find("made"), true));
+        assert!(remain(Action::Get(ops("rows")), true), "a key is no row");
+        assert!(!remain(Action::Verify, true));
+        assert!(remain(Action::Verify, false) && remain(Action::Put(ops("rows")), false));
+    }
+}

@@ -405,4 +405,4 @@ fn answer(tracked: &PhaseState) -> Option<Answer> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -93,3 +93,24 @@ pub(super) fn as_one(readings: &mut Readings, pss: Reading<f64>, makespan: &Read
 pub fn set(readings: &mut Readings, metric: Metric, reading: Reading<f64>) {
     readings.insert(MetricKeyText(MetricKey::amount(metric)), reading);
 }
+
+#[cfg(test)]
+mod tests {
+    use prony_model::spec::{Action, SettleSpec};
+
+    use super::*;
+
+    #[test]
+    fn phases_that_wait_for_quiet_have_their_results_in_the_record() {
+        let phase =
+            |name: &str, action| PhaseSpec { name: name.into(), timed: true, action, background: None, limit: None };
+        let settle = SettleSpec { quiet: Nanos::from_millis(500), ..SettleSpec::default() };
+        let phases =
+            [phase("rest", Action::Settle(settle)), phase("cut", Action::Settle(settle)), phase("x", Action::Verify)];
+        let result = SettleResult { watched: Nanos::from_millis(700), ..SettleResult::default() };
+        let found = watched(phases.iter().zip([Some(&result), None, None]));
+        let expected = [("cut", None), ("rest", Some(result.clone()))];
+        let quiet = settle.quiet;
+        assert_eq!(found, expected.map(|(name, result)| (name.to_owned(), Settled { quiet, result })).into());
+    }
+}

@@ -302,4 +302,4 @@ fn known_ends<'a>(all: impl Iterator<Item = &'a Ran>, several: bool) -> Ends {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -96,10 +96,12 @@ mod tests {
     use prony_analysis::conclude::{Observed, Reached};
     use prony_boundaries::tracker::Tracker;
     use prony_model::latency::{COMMIT, Recorder};
+    use prony_model::outcome::{Ending, Outcome};
     use prony_model::protocol::Verified;
     use prony_model::reading::{Reading, Why};
-    use prony_model::record::LatencyKind;
+    use prony_model::record::{Conditions, LatencyKind};
     use prony_model::spec::{Action, Amount, Grouping, Ops, Order, PhaseSpec, References, Sampling, Sharing};
+    use prony_model::trial::{Label, PlannedTrial};
 
     use super::*;
     use crate::figures;
@@ -253,5 +255,57 @@ mod tests {
         assert_eq!(notes("write", &asked).len(), 1, "an exact check needs no words");
         asked.verified = Some(Verified { exact: 3, one_of_several: 2, ..Verified::default() });
         assert_eq!(notes("write", &asked).len(), 2);
+    }
+
+    /// A trial that went well with one phase of a second, whose store needed so many bytes.
+    fn trial(action: &str, disk: f64) -> TrialRecord {
+        let mut readings = figures::readings::Readings::new();
+        figures::readings::set(&mut readings, Metric::Disk, Reading::Measured(disk));
+        figures::readings::set(&mut readings, Metric::Makespan, Reading::Measured(1e9));
+        let phase = PhaseRecord {
+            name: "write".into(),
+            action: action.into(),
+            timed: true,
+            begin: Some(ms(0)),
+            end: Some(ms(1_000)),
+            readings: [(String::new(), readings)].into(),
+            ..PhaseRecord::default()
+        };
+        TrialRecord {
+            trial: PlannedTrial { block: 0, sub_block: 0, position: 0, variant: 0, label: Label::A, seed: 1 },
+            started_unix_ms: 0,
+            took: Nanos::ZERO,
+            ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: vec![] },
+            phases: vec![phase],
+            effective: None,
+            conditions: Conditions::default(),
+            series: vec![],
+            sampler_cpu: Reading::Measured(Nanos::ZERO),
+            findings: vec![],
+        }
+    }
+
+    #[test]
+    fn remarks_are_of_notes_the_disk_the_begins_and_the_close() {
+        let mut watched = watched(vec![snapshot(0, 0, &[7]), snapshot(2_000, 0, &[])], vec![]);
+        watched.tracker = Tracker::new(&[spec()]);
+        let mut noted = report(5, &[1]);
+        noted.notes = vec!["groups were thinned".to_owned()];
+        watched.tracker.phases[0].report = Some(Box::new(noted));
+        let part = |at| WorkerPart { began: ms(at), ended: ms(900), report: Box::new(report(5, &[1])) };
+        watched.tracker.phases[0].parts = vec![part(100), part(500), part(300)];
+        let of = |record: &TrialRecord, closing: u64| {
+            let worker = Report { asked_to_stop: Some(ms(2_000 - closing)), ..Report::default() };
+            let found = remarks(Path::new("/"), record, &watched, &worker);
+            found.into_iter().map(|finding| finding.guard).collect::<Vec<_>>()
+        };
+        // No disk has room for an exabyte.
+        let all = ["note_of_the_worker", "replicas_released_apart", "disk_nearly_full", "untimed_close"];
+        assert_eq!(of(&trial("put", 1e18), 400), all);
+        assert!(!of(&trial("put", 1e18), 99).contains(&all[3].to_owned()), "every process takes some time to end");
+        assert!(!of(&trial("close", 1e18), 400).contains(&all[3].to_owned()), "a phase measures it");
+        let mut failed = trial("put", 1e18);
+        failed.ending.outcome = Outcome::Killed;
+        assert!(!of(&failed, 400).contains(&all[3].to_owned()));
     }
 }

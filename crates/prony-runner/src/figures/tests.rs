@@ -1,6 +1,6 @@
 pub(crate) mod lines;
 
-use prony_boundaries::functions::Part;
+use prony_boundaries::functions::{self, Part};
 use prony_boundaries::marks::Mark;
 use prony_boundaries::phase_state::Happened;
 use prony_boundaries::settling::Settled;
@@ -13,7 +13,7 @@ use prony_runtime::ProbeLine;
 
 use super::*;
 use crate::figures::span::tests::{ms, snapshot, suspension, watched};
-use crate::figures::tests::lines::line as line_of;
+use crate::figures::tests::lines::{heap, hello, line as line_of, threads};
 
 fn spec(name: &str) -> PhaseSpec {
     let mark = || Some(Trigger::Mark(name.into()));
@@ -352,4 +352,71 @@ fn what_ends_a_phase_decides_whether_a_failure_takes_its_figures() {
     };
     assert_eq!(kinds(true), expected([SubjectEnd, OwnEnd, OwnEnd, SubjectEnd, OwnEnd, OwnEnd, SubjectEnd]));
     assert_eq!(kinds(false), expected([SubjectEnd, Begin, Begin, Begin, Begin, Begin, Begin]));
+}
+
+/// A phase from 100 to 500 ms, inside calls of a function, with what its runtime reported.
+fn called_phase(deferred: bool) -> PhaseRecord {
+    let mut spec = spec("p");
+    let Action::Observe(observe) = &mut spec.action else { unreachable!() };
+    let call = || Some(Trigger::Call("a.js#f".into()));
+    (observe.begin, observe.end) = (call(), call());
+    let snapshots = vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(500, 50, &[7]), snapshot(900, 0, &[])];
+    let mut watched = watched(snapshots, vec![]);
+    watched.tracker = Tracker::new(std::slice::from_ref(&spec));
+    watched.tracker.phases[0].called(&line_of(7, 0, 100, r#""probe":"begin","call":"p","n":1,"open":0"#));
+    let took = ms(400).as_nanos();
+    let end = format!(r#""probe":"end","call":"p","n":1,"open":0,"ok":true,"took":{took}"#);
+    watched.tracker.phases[0].called(&line_of(7, 0, 500, &end));
+    (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
+    watched.threads = threads(&[hello(7, 0, 10), heap(7, 0, 200, "sample", 30), heap(7, 0, 450, "sample", 20)]);
+    if deferred {
+        watched.threads.deferred.insert(functions::id("p", Part::Whole), "a promise".to_owned());
+    }
+    watched.threads.finish(ms(900), &[], &BTreeMap::new());
+    super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0).phase
+}
+
+#[test]
+fn phase_of_a_function_has_its_calls_and_the_heap() {
+    let record = called_phase(false);
+    let of = |metric| record.reading(MetricKey::amount(metric)).cloned();
+    assert_eq!(of(Metric::Time), Some(Reading::Measured(400e6)));
+    assert_eq!([of(Metric::Operations), of(Metric::Errors)], [1.0, 0.0].map(|n| Some(Reading::Measured(n))));
+    assert_eq!(record.histograms.iter().map(|one| one.operation.as_str()).collect::<Vec<_>>(), ["call"]);
+    let heap = |stat| record.reading(MetricKey::gauge(Metric::HeapUsed, stat)).cloned();
+    assert_eq!([heap(Stat::Max), heap(Stat::End)], [30.0, 20.0].map(|used| Some(Reading::Measured(used))));
+}
+
+#[test]
+fn function_that_does_its_work_after_the_call_has_no_figures() {
+    let record = called_phase(true);
+    for metric in [Metric::Wall, Metric::Time, Metric::Cpu] {
+        match record.reading(MetricKey::amount(metric)) {
+            Some(Reading::Missing(Why::DoesNotCount(why))) => assert!(why.contains("after the call"), "{why}"),
+            other => panic!("{metric:?}: {other:?}"),
+        }
+    }
+    assert!(record.histograms.is_empty());
+}
+
+/// A phase from 100 ms to the end of the last replica at 500 ms, where the program itself ended at 400 ms; after it these
+/// processes were left.
+fn ended_by_replicas(left: &[u32]) -> Reading<f64> {
+    let mut spec = spec("p");
+    let Action::Observe(observe) = &mut spec.action else { unreachable!() };
+    observe.end = Some(Trigger::Replicas);
+    let snapshots = vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(500, 50, left), snapshot(600, 0, &[])];
+    let mut watched = watched(snapshots, vec![]);
+    watched.tracker = Tracker::new(std::slice::from_ref(&spec));
+    watched.tracker.happened(Happened::Mark(&Mark::parse("p begin").unwrap()), ms(100), Nanos::ZERO);
+    watched.tracker.happened(Happened::ReplicasEnded, ms(500), Nanos::ZERO);
+    (watched.begin, watched.end, watched.ended.at) = (vec![Some(1)], vec![Some(2)], ms(400));
+    let record = super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0).phase;
+    record.reading(MetricKey::amount(Metric::Cpu)).cloned().unwrap()
+}
+
+#[test]
+fn replica_that_outlives_the_program_ends_what_the_kernel_counted_of_it() {
+    assert_eq!(ended_by_replicas(&[]), Reading::Measured(990e6), "by `wait4`: there is nothing to read from");
+    assert_eq!(ended_by_replicas(&[7]), Reading::Measured(40e6));
 }

@@ -219,3 +219,6 @@ fn heap_at_abort(abort: &ProbeLine, watched: &Watched) -> Option<String> {
     let figures = figures.into_iter().flatten().collect::<Vec<_>>().join(", ");
     Some(format!("the heap{who} when it was full, {after} after the start: {figures}"))
 }
+
+#[cfg(test)]
+mod tests;

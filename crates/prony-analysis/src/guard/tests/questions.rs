@@ -1,7 +1,7 @@
 //! Tests which answers are compared: those to the same question about the same data.
 
 use prony_model::document::{DocumentSpec, Encoding};
-use prony_model::spec::{FindSpec, ScanSpec};
+use prony_model::spec::{FindSpec, ScanLength, ScanSpec};
 
 use super::*;
 
@@ -23,9 +23,13 @@ fn answers_to_different_questions_do_not_differ() {
     let mut other_data = drawn.clone();
     other_data.data[0].records = 2000;
     assert_eq!(differ(&drawn, &other_data), 0, "other data");
-    let mut scan = drawn.clone();
-    scan.phases[0].action = Action::Scan(ScanSpec { ops: ops(Amount::Count(10)), length: None });
-    assert_eq!(differ(&drawn, &scan), 0, "another action");
+    let scan = |rows: Option<u64>| {
+        let length = rows.map(ScanLength::Fixed);
+        let ops = Ops { order: Order::Uniform, ..ops(Amount::Count(10)) };
+        TrialSpec { phases: vec![phase_spec(&name, Action::Scan(ScanSpec { ops, length }))], ..spec("lmdb") }
+    };
+    assert_eq!(differ(&drawn, &scan(None)), 0, "another action");
+    assert_eq!((differ(&scan(Some(5)), &scan(Some(5))), differ(&scan(Some(5)), &scan(Some(6)))), (1, 0));
     let pass = asked(Amount::Records, Order::Record, 1);
     assert_eq!(differ(&pass, &asked(Amount::Records, Order::Shuffled, 4)), 1, "a pass reads all records");
     let after = |action| {

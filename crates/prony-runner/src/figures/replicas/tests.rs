@@ -8,6 +8,7 @@ use prony_os::sample::snapshot::ProcessSnapshot;
 
 use super::*;
 use crate::figures::span::tests::{ms, snapshot, watched};
+use crate::figures::tests::lines::{heap, hello, line, threads};
 use crate::watched::replicas::last_end;
 
 const READ: &str = r"(?<operations>\d+) ops(, (?<rows>\d+) rows)?(, digest (?<digest>\w+))?";
@@ -24,7 +25,7 @@ fn heard(read: &str, from: u64, lines: &[&str]) -> PhaseState {
 }
 
 /// A replica that used as many milliseconds of CPU time, faults and bytes as `spent` says, and wrote these lines.
-fn ran(number: u32, (from, to): (u64, u64), spent: u64, lines: &[&str]) -> Ran {
+pub(crate) fn ran(number: u32, (from, to): (u64, u64), spent: u64, lines: &[&str]) -> Ran {
     let mut end = watched(vec![snapshot(to, 0, &[])], vec![]).ended;
     let suspended = 7;
     let written = Bytes::from_bytes(spent + suspended);
@@ -59,7 +60,7 @@ fn with_peak(mut ran: Ran, peak: u64) -> Ran {
     ran
 }
 
-fn cut_off(mut ran: Ran) -> Ran {
+pub(crate) fn cut_off(mut ran: Ran) -> Ran {
     if let ReplicaEnd::Ended(end) = ran.end {
         ran.end = ReplicaEnd::CutOff(end);
     }
@@ -342,4 +343,37 @@ fn an_answer_is_that_of_all_of_them() {
     assert_eq!((shared_out.rows, shared_out.digest.as_str()), (Some(9), "rows:"), "how it is shared out is chance");
     assert_eq!(of(["1 ops, 4 rows", "1 ops"]), None);
     assert_eq!(answer(&[]), None);
+}
+
+#[test]
+fn heap_of_a_replica_is_that_up_to_its_end() {
+    let snapshots = [snapshot_of(0, 0, &[]), snapshot_of(300, 9, &[])];
+    let mut one = ran(1, (50, 200), 80, &[]);
+    one.threads = threads(&[hello(101, 0, 60), heap(101, 0, 100, "sample", 30), heap(101, 0, 190, "sample", 20)]);
+    one.threads.finish(ms(200), &[], &BTreeMap::new());
+    let found = instances(&[one], Inputs { snapshots: &snapshots, series: &[], pss: &LargestPss::default() });
+    for name in ["replica.1", "replicas"] {
+        assert_eq!(get(&found[name], "heap.used.end"), Reading::Measured(20.0), "{name}");
+        assert_eq!(get(&found[name], "heap.used.max"), Reading::Measured(30.0), "{name}");
+    }
+}
+
+#[test]
+fn observations_of_replicas_join_those_of_the_program() {
+    let abort = line(101, 0, 150, r#""probe":"bye""#);
+    let taken_in = |own: &[ProbeLine]| {
+        let mut one = watched(vec![snapshot_of(0, 0, &[]), snapshot_of(300, 9, &[(1, 60)])], vec![]);
+        one.threads = threads(own);
+        one.replicas.all = vec![Ran {
+            threads: threads(&[hello(101, 0, 60)]),
+            heap_aborts: vec![abort.clone()],
+            ..ran(1, (50, 200), 80, &[])
+        }];
+        let mut aborts = Vec::new();
+        take_in(&mut one, "program", &[], &mut aborts);
+        let ended = one.replicas.all[0].threads.all()[0].ended;
+        (one.threads.all().len(), aborts, ended, one.snapshots[1].totals[""].minor_faults)
+    };
+    assert_eq!(taken_in(&[hello(7, 0, 10)]), (2, vec![abort.clone()], ms(200), 9));
+    assert_eq!(taken_in(&[]).0, 0, "a sum over the replicas would look like that of all");
 }

@@ -330,3 +330,32 @@ fn what_was_not_read_at_the_begin_is_no_zero() {
     first.snapshots[0].processes.clear();
     assert_eq!(get(&between(&first, 0, 2, &[]), "written"), Reading::Measured(1_000.0), "light care reads nothing");
 }
+
+#[test]
+fn control_group_counts_its_replicas_too() {
+    let mut all = watched(vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(200, 20, &[])], vec![]);
+    let none = Suspensions::new(Vec::new());
+    let of_all = |all: &Watched, until| {
+        let (to_the_end, late) = (until == 2, Nanos::ZERO);
+        let span = Span {
+            watched: all,
+            suspended: &none,
+            first: 0,
+            until,
+            at_end: None,
+            to_the_end,
+            from_the_start: true,
+            late,
+        };
+        [Metric::Cpu, Metric::CpuUser, Metric::Written].map(|metric| span.is_of_all(metric))
+    };
+    assert_eq!(of_all(&all, 1), [false; 3], "no group");
+    for snapshot in &mut all.snapshots {
+        let total = Nanos::from_nanos(snapshot.at.as_nanos() / 2);
+        snapshot.group = Reading::Measured(GroupCpu { total, user: total, system: Nanos::ZERO });
+    }
+    assert_eq!(of_all(&all, 1), [true, true, false]);
+    assert_eq!(of_all(&all, 2), [true, false, false], "user and system come from `wait4` at the end");
+    all.ended.cpu = Reading::Missing(Why::NotReached);
+    assert_eq!(of_all(&all, 2), [true, true, false]);
+}
