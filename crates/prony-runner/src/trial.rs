@@ -40,7 +40,7 @@ use crate::run_context::RunContext;
 use crate::watch::{Roles, watch};
 use crate::watched::Watched;
 
-/// How often a trial is attempted again because a service's port was in use.
+/// How often a trial is attempted because a service's port was in use; after the last attempt this is the trial's result.
 const PORT_ATTEMPTS: usize = 3;
 
 /// Runs one trial of the plan from launch to clean-up.
@@ -66,12 +66,17 @@ pub fn run_with(
     documents_unchanged(spec)?;
     let other_runs = || context.announced.as_ref().map(Announced::other_runs);
     let before = other_runs();
-    let attempted = match attempt(context, trial, recorder.as_deref_mut(), observer) {
+    let mut attempted = attempt(context, trial, recorder.as_deref_mut(), observer, PORT_ATTEMPTS == 1);
+    for left in (1..PORT_ATTEMPTS).rev() {
         // Another process took a port between the search for free ones and the begin of the service.
-        Err(Error::PortInUse) => again(context, trial, recorder.as_deref_mut(), observer),
+        if matches!(attempted, Err(Error::PortInUse)) {
+            attempted = attempt(context, trial, recorder.as_deref_mut(), observer, left == 1);
+        }
+    }
+    let attempted = match attempted {
         // A supervisor that was killed before its subject began: nothing was measured, and another takes its place.
         // One that is killed later is an end that says so, or, after an end, a problem: neither comes here.
-        Err(Error::Os(prony_os::Error::SupervisorEnded { .. })) => attempt(context, trial, recorder, observer),
+        Err(Error::Os(prony_os::Error::SupervisorEnded { .. })) => attempt(context, trial, recorder, observer, true),
         attempted => attempted,
     };
     let mut record = match attempted {
@@ -90,28 +95,12 @@ pub fn run_with(
     Ok(record)
 }
 
-/// Attempts a trial again whose service found its port in use; the last time the service's end is the result.
-fn again(
-    context: &RunContext<'_>,
-    trial: &PlannedTrial,
-    mut recorder: Option<&mut Recorder>,
-    observer: &mut dyn Observer,
-) -> Result<TrialRecord, Error> {
-    let mut attempted = attempt(context, trial, recorder.as_deref_mut(), observer);
-    for _ in 0..PORT_ATTEMPTS {
-        match attempted {
-            Err(Error::PortInUse) => attempted = attempt(context, trial, recorder.as_deref_mut(), observer),
-            attempted => return attempted,
-        }
-    }
-    attempted
-}
-
 fn attempt(
     context: &RunContext<'_>,
     trial: &PlannedTrial,
     mut recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
+    last: bool,
 ) -> Result<TrialRecord, Error> {
     let spec = &context.experiment.variants()[trial.variant].spec;
     let program = spec.subject.program();
@@ -127,11 +116,14 @@ fn attempt(
     let before_after = BeforeAfter::before(context);
     let allotted = Allotted::new(spec, &scratch)?;
     let services = Services::start(context, trial.variant, spec, &allotted, observer)?;
+    if services.fault().is_some_and(|fault| fault.port_in_use && !last) {
+        return Err(Error::PortInUse);
+    }
     let filled = allotted.fill(spec);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let MainRole { role, launch, ends, on_disk, probing, mut worker } = match &program {
         Some(program) => program.launch(context, spec, recorder.as_deref())?,
-        None => MainRole::of_worker(context, trial, &filled, &scratch, allotted.data().unwrap_or(&scratch))?,
+        None => MainRole::of_worker(context, trial, &filled, &scratch, allotted.on_disk(&scratch, spec))?,
     };
     let (suspended, sampler) = environment.suspend(context, spec, role, on_disk, launch)?;
     services.watch_by(&sampler);
@@ -260,7 +252,12 @@ fn conclude_from(
         killed_at_the_end: finished.killed,
         settled: readings::watched(spec.phases.iter().enumerate().map(settled)),
         probe: probing.is_there().then(|| probes::probe(&spec.phases, &watched, &heap_aborts, commands)),
-        memory: Some(watched.ended.memory.clone()),
+        memory: match (&watched.services.fault, watched.services.are_measured) {
+            (Some(fault), _) => fault.memory.clone(),
+            // The load generator's is not that of the services.
+            (None, true) => None,
+            (None, false) => Some(watched.ended.memory.clone()),
+        },
         ..Conditions::default()
     };
     record.findings =

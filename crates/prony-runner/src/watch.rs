@@ -9,11 +9,12 @@ use prony_boundaries::functions::begins_phase;
 use prony_boundaries::limits::Stopped;
 use prony_boundaries::marks::{self, Mark};
 use prony_boundaries::observation::Observation;
+use prony_boundaries::phase_state::PhaseState;
 use prony_boundaries::stream::{Stream, Taken};
 use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
 use prony_os::interrupt::Interrupt;
-use prony_os::launch::{End, Process, Started};
+use prony_os::launch::{End, Process, Started, Status};
 use prony_place::launch_setting::Ends;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -83,7 +84,9 @@ pub(crate) fn watch(
     let output = [stdout.captured(), stderr.captured()];
     let (suspensions, settled) = (suspensions.all, settling.over);
     let worker = turn.worker.map(|worker| worker.ended(ended.status)).transpose()?;
-    let services = turn.services.stop()?;
+    let failed = |phase: &PhaseState| phase.report.as_ref().is_some_and(|report| report.errors > 0);
+    let failed = ended.status != Status::Exited(0) || tracker.phases.iter().any(failed);
+    let services = turn.services.stop(failed)?;
     let watched = Watched {
         tracker,
         snapshots,

@@ -89,6 +89,9 @@ pub(crate) fn unequal_offer(
     if let Some(reason) = refusals::unequal(both.0, both.1, name).or_else(|| unequal_reads(both.0, both.1, name)) {
         return Some(reason);
     }
+    if let Some(reason) = unequal_state(&a, baseline, variant, metric) {
+        return Some(reason);
+    }
     let records = |of: &VariantTrials<'_>, ops| of.spec.collection(ops).map(|collection| collection.records);
     let stored = a.action.ops().zip(b.action.ops());
     let stored = stored.map(|(a, b)| a.amount == b.amount && records(baseline, a) == records(variant, b));
@@ -124,6 +127,37 @@ pub(crate) fn unequal_offer(
     let offered = |(done, failed): (u64, u64)| done.saturating_add(failed);
     let (a, b) = counts.map(|(a, b)| (offered(a), offered(b))).find(|(a, b)| a != b)?;
     Some(format!("`{ours}` attempted {}, but `{theirs}` attempted {b}", number::count(a, "operation")))
+}
+
+/// Why times of a phase with requests are not compared, where not as many requests of an earlier phase succeeded: the servers
+/// then store other amounts. Requests that only read (RFC 9110, section 9.2.1) store nothing.
+fn unequal_state(
+    phase: &PhaseSpec,
+    baseline: &VariantTrials<'_>,
+    variant: &VariantTrials<'_>,
+    metric: Metric,
+) -> Option<String> {
+    if !matches!(metric.unit(), Unit::Nanos | Unit::PerSecond) || baseline.spec.services.is_empty() {
+        return None;
+    }
+    let earlier = baseline.spec.phases.iter().take_while(|earlier| earlier.name != phase.name);
+    let writes = |earlier: &&PhaseSpec| {
+        let method = earlier.action.http().map(|http| http.method.to_ascii_uppercase());
+        method.is_some_and(|method| !["GET", "HEAD", "OPTIONS", "TRACE"].contains(&method.as_str()))
+    };
+    let pairs = same_work(baseline, variant);
+    earlier.filter(writes).find_map(|earlier| {
+        let done = |trial: &TrialRecord| {
+            let found = trial.phases.iter().find(|found| found.name == earlier.name)?;
+            amount(found, Metric::Operations)
+        };
+        let (ours, theirs) =
+            pairs.iter().find_map(|(ours, theirs)| done(ours).zip(done(theirs)).filter(|(a, b)| a != b))?;
+        Some(format!(
+            "{ours} requests of `{}` succeeded in `{}`, but {theirs} in `{}`: the servers store other amounts",
+            earlier.name, baseline.name, variant.name
+        ))
+    })
 }
 
 /// Why times of operations are not compared, where as many operations as fit were run, and not the same share of them found a

@@ -91,6 +91,11 @@ impl Snapshot {
         }
         let group = to.group.clone().and(from.group.clone(), GroupCpu::since);
         self.group = self.group.clone().and(group, GroupCpu::plus);
+        for (role, own) in &mut self.groups {
+            let used = to.groups.get(role).cloned().zip(from.groups.get(role).cloned());
+            let used = used.map(|(to, from)| to.and(from, GroupCpu::since));
+            *own = used.map_or_else(|| own.clone(), |used| own.clone().and(used, GroupCpu::plus));
+        }
         for (role, counts) in &mut self.syncs {
             let made = to.syncs.get(role).zip(from.syncs.get(role)).map(|(to, from)| to.since(from));
             *counts = made.map_or_else(|| counts.clone(), |made| counts.plus(&made));

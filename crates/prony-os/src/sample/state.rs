@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prony_model::reading::{Reading, Why};
+use prony_model::service::LOAD;
 use prony_model::units::{Bytes, Nanos};
 
 use super::counters::{Counters, Ledger, Round};
@@ -390,7 +391,8 @@ impl State {
             for (role, group) in self.groups() {
                 totals.entry(role).or_default().on_cpu = group.map(|group| group.total);
             }
-            let roles = totals.iter().filter(|(role, _)| !role.is_empty()).map(|(_, total)| total.on_cpu.clone());
+            let is_service = |role: &str| !role.is_empty() && role != LOAD;
+            let roles = totals.iter().filter(|(role, _)| is_service(role)).map(|(_, total)| total.on_cpu.clone());
             let sum = roles.reduce(|sum, one| sum.and(one, |sum, one| sum + one));
             sum.into_iter().for_each(|sum| totals.entry(String::new()).or_default().on_cpu = sum);
         }

@@ -127,6 +127,7 @@ mod tests {
     fn remain(action: Action, file: bool) -> bool {
         let phase = PhaseSpec { name: "p".into(), timed: true, action, background: None, limit: None };
         let spec = TrialSpec {
+            services: Vec::new(),
             subject: Subject::Store(StoreSpec::of("memory")),
             data: vec![collection("rows", file), collection("made", file)],
             phases: vec![phase],

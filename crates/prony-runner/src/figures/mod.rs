@@ -167,7 +167,7 @@ impl Trial<'_> {
         (tracked, took, late): (&PhaseState, Nanos, Nanos),
     ) -> (Readings, BTreeMap<String, Readings>) {
         let services = &self.watched.services;
-        if !services.roles.is_empty() {
+        if services.are_measured {
             let (from, to) = (&self.watched.snapshots[span.first], &self.watched.snapshots[span.until]);
             let instances = services::instances(services, from, to, self.sampled);
             return (services::all(services, from, to, self.sampled), instances);

@@ -17,6 +17,11 @@ use crate::watched::services::Served;
 
 /// The metrics of the processes of all services, which are those of the phase. The load generator's are not in them.
 pub(crate) fn all(served: &Served, begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries]) -> Readings {
+    if served.roles.is_empty() {
+        let why = "prony did not start the server, so its processes are not measured";
+        let keys = phase_readings(begin, end, series, "").into_keys();
+        return keys.map(|key| (key, Reading::not_supported(why))).collect();
+    }
     let roles = served.roles.values().flatten().cloned().collect();
     let mut readings = joined(&roles, "", begin, end, series);
     let errors = [(Metric::CpuOver, begin.cpu_lacks), (Metric::CpuUnder, end.cpu_lacks)];

@@ -52,8 +52,7 @@ pub(crate) struct MainRole<'a> {
 }
 
 impl<'a> MainRole<'a> {
-    /// A worker whose store is made in `directory`, or the load generator of services; `data` is where the store, or the
-    /// services, have their data.
+    /// A worker whose store is made in `directory`, or the load generator of services.
     ///
     /// # Errors
     /// Where no socket can be made.
@@ -62,11 +61,10 @@ impl<'a> MainRole<'a> {
         trial: &PlannedTrial,
         spec: &'a TrialSpec,
         directory: &Path,
-        data: &Path,
+        on_disk: OnDisk,
     ) -> Result<Self, Error> {
         let (launch, worker) = Workers::prepare(context, trial, spec, directory)?;
         let (ends, probing) = (Ends::default(), Probing::default());
-        let on_disk = OnDisk::at(data);
         Ok(Self { role: spec.subject.role(), launch, ends, on_disk, probing, worker: Some(worker) })
     }
 }

@@ -14,9 +14,10 @@ use prony_boundaries::probe_reports::Threads;
 use prony_boundaries::stream::{Stream, Taken};
 use prony_experiment::services::started_in_order;
 use prony_model::event::Observer;
+use prony_model::program::CommandLine;
 use prony_model::record::EffectiveProgram;
 use prony_model::service::{ReadySign, ServiceSpec};
-use prony_model::spec::TrialSpec;
+use prony_model::spec::{Subject, TrialSpec};
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::clock::monotonic;
 use prony_os::launch::{End, Process, Started, Status};
@@ -38,6 +39,12 @@ use allotted::{Allotted, Share};
 /// How long a service that was asked to end by SIGTERM may take.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// How long a `setup` may take.
+const SETUP: Duration = Duration::from_secs(600);
+
+/// How long the end of a service may take to be known after its clients have noticed it.
+const NOTICED: Duration = Duration::from_millis(150);
+
 /// How often a wait for a service checks whether it has ended and whether the user asked to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -52,6 +59,14 @@ pub(crate) struct Services<'a> {
     effective: Vec<EffectiveProgram>,
     /// The first that did not get ready or has ended, and why.
     fault: Option<Fault>,
+    are_measured: bool,
+}
+
+/// An instance that is ready to be launched: what runs before that has run.
+struct Prepared<'a> {
+    service: &'a ServiceSpec,
+    share: &'a Share,
+    setting: Setting<'a>,
 }
 
 /// An instance of a service.
@@ -76,8 +91,7 @@ impl<'a> Services<'a> {
     /// [`Services::fault`].
     ///
     /// # Errors
-    /// Where what they need cannot be made, a step before them fails, or the user asked to stop; [`Error::PortInUse`] where
-    /// another process has taken a port since it was allotted.
+    /// Where what they need cannot be made, a step before them fails, or the user asked to stop.
     pub(crate) fn start(
         context: &RunContext<'_>,
         variant: usize,
@@ -85,28 +99,23 @@ impl<'a> Services<'a> {
         allotted: &'a Allotted,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
-        let all = Self::start_all(context, variant, spec, allotted, observer)?;
-        match all.fault().is_some_and(|fault| fault.port_in_use) {
-            true => Err(Error::PortInUse),
-            false => Ok(all),
-        }
-    }
-
-    fn start_all(
-        context: &RunContext<'_>,
-        variant: usize,
-        spec: &'a TrialSpec,
-        allotted: &'a Allotted,
-        observer: &mut dyn Observer,
-    ) -> Result<Self, Error> {
-        let mut all = Self::default();
+        let mut all = Self { are_measured: spec.subject == Subject::Services, ..Self::default() };
         // The checker has found an order.
-        for at in started_in_order(&spec.services).unwrap_or_default() {
-            let service = &spec.services[at];
-            let first = all.instances.len();
+        let order = started_in_order(&spec.services).unwrap_or_default();
+        // Nothing runs while copies are made and commands prepare them: those take long in the first trial of a variant only,
+        // and nobody reads what a service writes meanwhile.
+        let mut prepared = Vec::new();
+        for service in order.into_iter().map(|at| &spec.services[at]) {
+            let mut instances = Vec::new();
             for share in allotted.of(service.name()) {
-                let instance = all.launch(context, (variant, spec), service, (share, allotted), observer)?;
-                let Some(instance) = instance else { return Ok(all) };
+                instances.push(all.prepare(context, (variant, spec), service, (share, allotted), observer)?);
+            }
+            prepared.push((service, instances));
+        }
+        for (service, instances) in prepared {
+            let first = all.instances.len();
+            for instance in instances {
+                let Some(instance) = all.launch(context, instance)? else { return Ok(all) };
                 all.instances.push(instance);
             }
             for number in first..all.instances.len() {
@@ -126,15 +135,15 @@ impl<'a> Services<'a> {
         self.fault.as_ref()
     }
 
-    /// Starts an instance; `None` where it cannot be executed.
-    fn launch(
+    /// Makes the place of an instance, and runs its `prepare`.
+    fn prepare(
         &mut self,
         context: &RunContext<'_>,
         (variant, spec): (usize, &'a TrialSpec),
         service: &'a ServiceSpec,
         (share, allotted): (&'a Share, &Allotted),
         observer: &mut dyn Observer,
-    ) -> Result<Option<Instance<'a>>, Error> {
+    ) -> Result<Prepared<'a>, Error> {
         let (program, means) = (&service.program, context.means());
         let place = context.places.of(means, variant, spec, program, observer)?;
         let directory = place.directory(program, &share.scratch, &mut progress(means, program, observer))?;
@@ -144,6 +153,20 @@ impl<'a> Services<'a> {
             self.effective.push(declared(&context.files, &setting, &place, context.experiment.records_commands()));
         }
         place.prepare(means, &setting, observer)?;
+        Ok(Prepared { service, share, setting })
+    }
+
+    /// Starts an instance; `None` where it cannot be executed, or another process has its address.
+    fn launch(
+        &mut self,
+        context: &RunContext<'_>,
+        Prepared { service, share, setting }: Prepared<'a>,
+    ) -> Result<Option<Instance<'a>>, Error> {
+        if ready::is_taken(&service.ready.sign, &setting, share.port) {
+            self.fault = Some(Fault::address_in_use(&share.role));
+            return Ok(None);
+        }
+        let program = &service.program;
         let (mut launch, Ends { stdout, stderr, marks }) = setting.launch()?;
         let probing = probe::install(&mut launch, program, &[], &share.scratch)?;
         // Its scratch lies in that of the trial.
@@ -201,11 +224,16 @@ impl<'a> Services<'a> {
             let instance = &self.instances[number];
             let ready = match &instance.service.ready.sign {
                 ReadySign::Line(_) => instance.line.is_none(),
-                sign => ready::is(sign, &instance.setting, instance.share.port, context.means())?,
+                ReadySign::Command(line) => {
+                    let line = line.clone();
+                    self.step(context, number, ("ready", &line), deadline)?.is_ok()
+                }
+                sign => ready::is(sign, &instance.setting, instance.share.port),
             };
             if ready {
                 return Ok(true);
             }
+            let instance = &self.instances[number];
             if Instant::now() >= deadline {
                 let within = instance.service.ready.within;
                 self.fault = Some(Fault::not_ready(&instance.share.role, within, &instance.captured()));
@@ -215,23 +243,61 @@ impl<'a> Services<'a> {
         }
     }
 
-    /// Runs the `setup` of a service whose instances begin at `first`, while the output of all is read; whether it succeeded
-    /// and all run.
+    /// Runs the `setup` of a service whose instances begin at `first`; whether it succeeded and all run.
     fn set_up(&mut self, context: &RunContext<'_>, service: &ServiceSpec, first: usize) -> Result<bool, Error> {
         let Some(setup) = &service.setup else { return Ok(true) };
+        let done = self.step(context, first, ("setup", setup), Instant::now() + SETUP)?;
         let mut buffer = vec![0; 64 << 10];
-        let (before, after) = self.instances.split_at_mut(first);
-        let Some((one, further)) = after.split_first_mut() else { return Ok(true) };
-        let (setting, own) = (&one.setting, (&mut one.streams, &mut one.threads));
+        // A service that ended comes before the command that needed it.
+        self.await_ends(done.is_err(), &mut buffer)?;
+        if let (None, Err(why)) = (&self.fault, done) {
+            self.fault = Some(Fault::not_set_up(service.name(), &why));
+        }
+        Ok(self.fault.is_none())
+    }
+
+    /// Reads all of them; what `failed` for their clients may be the end of a service that is not known yet.
+    fn await_ends(&mut self, failed: bool, buffer: &mut [u8]) -> Result<(), Error> {
+        let until = Instant::now() + NOTICED;
+        while self.turn(buffer)? && failed && Instant::now() < until {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// Runs a command in the place of an instance, while the output of all is read, until one of them ends or the deadline.
+    ///
+    /// # Errors
+    /// Where the user asked to stop. A command that fails is a result.
+    fn step(
+        &mut self,
+        context: &RunContext<'_>,
+        number: usize,
+        command: (&'static str, &CommandLine),
+        deadline: Instant,
+    ) -> Result<Result<(), String>, Error> {
+        let mut buffer = vec![0; 64 << 10];
+        let (before, after) = self.instances.split_at_mut(number);
+        let Some((one, further)) = after.split_first_mut() else { return Ok(Ok(())) };
+        let Instance { setting, streams, threads, line, process, .. } = one;
+        let ended = |process: &mut Option<Box<dyn Process>>| {
+            process.as_mut().is_some_and(|process| !matches!(process.wait(Some(Duration::ZERO)), Ok(None)))
+        };
         let mut stop = || {
-            read(own.0, own.1, &mut None, &mut buffer);
+            read(streams, threads, line, &mut buffer);
+            let mut over = ended(process);
             for other in before.iter_mut().chain(further.iter_mut()) {
                 other.read(&mut buffer);
+                over |= ended(&mut other.process);
             }
-            context.interrupt.asked()
+            over || context.interrupt.asked() || Instant::now() >= deadline
         };
-        place::step_until(context.means(), setting, ("setup", setup), &mut stop)?;
-        self.turn(&mut buffer)
+        match place::step_until(context.means(), setting, command, &mut stop) {
+            Ok(()) => Ok(Ok(())),
+            Err(error) if context.interrupt.asked() => Err(error.into()),
+            Err(_) if Instant::now() >= deadline => Ok(Err("it took too long".to_owned())),
+            Err(error) => Ok(Err(error.text().trim().to_owned())),
+        }
     }
 
     /// The processes by which they are observed are sampled from here on.
@@ -277,13 +343,19 @@ impl<'a> Services<'a> {
     }
 
     /// Ends them in the reverse of the order in which they were started: SIGTERM, and a kill of what is left after a time.
+    /// `failed` says that requests failed.
     ///
     /// # Errors
     /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
-    pub(crate) fn stop(mut self) -> Result<Served, Error> {
+    pub(crate) fn stop(mut self, failed: bool) -> Result<Served, Error> {
         let mut buffer = vec![0; 64 << 10];
-        let mut served =
-            Served { effective: std::mem::take(&mut self.effective), fault: self.fault.take(), ..Served::default() };
+        self.await_ends(failed, &mut buffer)?;
+        let mut served = Served {
+            effective: std::mem::take(&mut self.effective),
+            fault: self.fault.take(),
+            are_measured: self.are_measured,
+            ..Served::default()
+        };
         while let Some(mut instance) = self.instances.pop() {
             let Some(mut process) = instance.process.take() else { continue };
             if instance.end.is_none() {
@@ -297,7 +369,16 @@ impl<'a> Services<'a> {
                 }
                 let end = process.kill_tree()?;
                 let was_killed = end.status == Status::Signalled(Signal::KILL.as_raw()) && Instant::now() >= until;
-                served.killed.extend(was_killed.then(|| instance.share.role.clone()));
+                if was_killed {
+                    let role = &instance.share.role;
+                    let text = format!("service `{role}` did not end within 10 s after SIGTERM and was killed");
+                    served.finished.problems.push(text);
+                }
+                // The kernel may have killed a process of it while the service itself went on.
+                if end.memory.oom_kills.measured().is_some_and(|kills| *kills > 0) && served.fault.is_none() {
+                    instance.rest(&mut buffer);
+                    served.fault = Some(Fault::ended(&instance.share.role, &end, &instance.captured()));
+                }
                 instance.end = Some(end);
             }
             instance.rest(&mut buffer);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prony_boundaries::probe_reports::Threads;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Why;
-use prony_model::record::EffectiveProgram;
+use prony_model::record::{EffectiveProgram, MemoryEvidence};
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::launch::classify::{Evidence, classify};
@@ -14,6 +14,8 @@ use prony_os::launch::{Captured, End, Finished, last_lines};
 /// The services of a trial, as observed; nothing where there are none.
 #[derive(Debug, Default)]
 pub struct Served {
+    /// Whether the trial measures services, of which there may be none where it loads a server that prony did not start.
+    pub are_measured: bool,
     /// Reports of the probes in each instance, by role, and why there are none.
     pub probes: BTreeMap<String, (Threads, Why)>,
     /// The roles of each service's instances.
@@ -22,8 +24,6 @@ pub struct Served {
     pub effective: Vec<EffectiveProgram>,
     /// The first that did not get ready, or ended before the last phase had.
     pub fault: Option<Fault>,
-    /// Those that did not end by themselves when they were asked to.
-    pub killed: Vec<String>,
     /// What ending what was left of them took.
     pub finished: Finished,
 }
@@ -45,22 +45,35 @@ pub struct Fault {
     pub at: Nanos,
     /// The evidence: signals, messages, last lines of output.
     pub evidence: Vec<String>,
-    /// It said that its port is used by another process.
+    /// Its port is used by another process.
     pub port_in_use: bool,
+    /// What was observed of its memory.
+    pub memory: Option<MemoryEvidence>,
 }
 
 impl Fault {
     /// It could not be executed.
     pub(crate) fn not_begun(role: &str, why: String) -> Self {
         let evidence = vec![format!("service `{role}`: {why}")];
-        Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false }
+        Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false, memory: None }
+    }
+
+    /// Its `setup` failed.
+    pub(crate) fn not_set_up(role: &str, why: &str) -> Self {
+        Self::not_begun(role, format!("its `setup` failed: {why}"))
+    }
+
+    /// Another process answers where it is to listen.
+    pub(crate) fn address_in_use(role: &str) -> Self {
+        let why = "another process accepts connections at its address before it is started".to_owned();
+        Self { port_in_use: true, ..Self::not_begun(role, why) }
     }
 
     /// It was not ready in time.
     pub(crate) fn not_ready(role: &str, within: Nanos, output: &[Captured; 2]) -> Self {
         let evidence = format!("service `{}` was not ready within {within}", role);
         let evidence = [evidence].into_iter().chain(said(role, output)).collect();
-        Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false }
+        Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false, memory: None }
     }
 
     /// It ended before it was asked to.
@@ -73,7 +86,7 @@ impl Fault {
         let shown = shown.into_iter().map(|text| format!("service `{}`: {text}", role));
         let first = format!("service `{}` ended before the trial did", role);
         let evidence = [first].into_iter().chain(shown).chain(said(role, output)).collect();
-        Self { outcome, at: end.at, evidence, port_in_use }
+        Self { outcome, at: end.at, evidence, port_in_use, memory: Some(end.memory.clone()) }
     }
 }
 

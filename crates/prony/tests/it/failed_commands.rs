@@ -99,7 +99,7 @@ fn command_that_fails_in_four_of_six_trials_is_not_faster() {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("4 of 18 trials failed: `sh -c 'n=") && !said.contains("faster"), "{said}");
     assert!(said.contains("exit 0'`: 4 failed (exit code 3)"), "{said}");
-    assert!(said.contains("2 of 6 trials succeeded (95 % interval: 4 to 78 %)"), "{said}");
+    assert!(said.contains("2 of 6 trials succeeded (95 % interval of their share: 4 to 78 %)"), "{said}");
     assert!(said.contains("(2 of 6 ok)"), "the figures are those of the two that finished: {said}");
 }
 

@@ -6,11 +6,13 @@ use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use prony_model::program::INSTANCE;
-use prony_model::service::{DATA, OfService, PORT, hole};
-use prony_model::spec::{Action, TrialSpec};
+use prony_model::program::{CommandLine, INSTANCE};
+use prony_model::reading::Reading;
+use prony_model::service::{DATA, OfService, PORT, ServiceSpec, hole};
+use prony_model::spec::{Action, Subject, TrialSpec};
 
 use crate::error::Error;
+use crate::roles::data::OnDisk;
 
 /// The shares of all instances.
 #[derive(Debug, Default)]
@@ -66,9 +68,21 @@ impl Allotted {
         self.all.iter().filter(move |share| share.service == service)
     }
 
-    /// The directory that has the data directories of all; `None` where there are no services.
-    pub(crate) fn data(&self) -> Option<&Path> {
-        (!self.all.is_empty()).then_some(self.data.as_path())
+    /// Where the store or the services have their data; `scratch` is the directory of the store.
+    pub(crate) fn on_disk(&self, scratch: &Path, spec: &TrialSpec) -> OnDisk {
+        let missing = |why: &str| Reading::not_supported(why);
+        let device = Reading::Measured(scratch.to_path_buf());
+        match &spec.subject {
+            Subject::Services if self.all.is_empty() => {
+                let why = "prony did not start the server";
+                OnDisk { store: missing(why), device: missing(why) }
+            }
+            Subject::Services if !spec.services.iter().any(uses_data) => {
+                OnDisk { store: missing("no service uses `{data}`"), device }
+            }
+            Subject::Services => OnDisk { store: Reading::Measured(self.data.clone()), device },
+            Subject::Store(_) | Subject::Program(_) => OnDisk::at(scratch),
+        }
     }
 
     /// What stands for the placeholders in texts of the instance with this share.
@@ -109,6 +123,15 @@ impl Allotted {
         }
         Cow::Owned(spec)
     }
+}
+
+/// Whether the texts of a service ask for a data directory.
+fn uses_data(service: &ServiceSpec) -> bool {
+    let words = service.program.command.words();
+    let prepare = service.program.prepare.iter().chain(&service.setup).flat_map(CommandLine::words);
+    let all = words.into_iter().chain(prepare).chain(service.program.env.values().cloned());
+    let is_asked = |text: String| text.contains(DATA) || text.contains(".data\0");
+    all.into_iter().any(is_asked)
 }
 
 fn url(port: u16) -> String {

@@ -6,9 +6,6 @@ use std::time::Duration;
 
 use prony_model::service::ReadySign;
 use prony_place::launch_setting::Setting;
-use prony_place::place::{Means, step_until};
-
-use crate::error::Error;
 
 /// How long one attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(1);
@@ -16,14 +13,11 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 /// The longest begin of an answer that is read for its status.
 const STATUS_LINE: usize = 64;
 
-/// Whether the sign is there now; lines of output are observed elsewhere.
-///
-/// # Errors
-/// Where the user interrupts a command.
-pub(super) fn is(sign: &ReadySign, setting: &Setting<'_>, port: u16, means: Means<'_>) -> Result<bool, Error> {
+/// Whether the sign is there now; commands and lines of output are observed elsewhere.
+pub(super) fn is(sign: &ReadySign, setting: &Setting<'_>, port: u16) -> bool {
     let own = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    Ok(match sign {
-        ReadySign::Started | ReadySign::Line(_) => true,
+    match sign {
+        ReadySign::Started | ReadySign::Line(_) | ReadySign::Command(_) => true,
         ReadySign::Port => TcpStream::connect_timeout(&own, ATTEMPT).is_ok(),
         ReadySign::Tcp(address) => {
             let address = setting.filled(address);
@@ -31,14 +25,16 @@ pub(super) fn is(sign: &ReadySign, setting: &Setting<'_>, port: u16, means: Mean
             all.is_ok_and(|mut all| all.any(|address| TcpStream::connect_timeout(&address, ATTEMPT).is_ok()))
         }
         ReadySign::Http(path) => answers(own, &setting.filled(path).to_string_lossy()),
-        ReadySign::Command(line) => {
-            match step_until(means, setting, ("ready", line), &mut || means.interrupt.asked()) {
-                Ok(()) => true,
-                Err(error) if means.interrupt.asked() => return Err(error.into()),
-                Err(_) => false,
-            }
-        }
-    })
+    }
+}
+
+/// Whether another process accepts connections where the service is to, before it is started.
+pub(super) fn is_taken(sign: &ReadySign, setting: &Setting<'_>, port: u16) -> bool {
+    match sign {
+        ReadySign::Tcp(_) => is(sign, setting, port),
+        ReadySign::Port | ReadySign::Http(_) => is(&ReadySign::Port, setting, port),
+        ReadySign::Started | ReadySign::Line(_) | ReadySign::Command(_) => false,
+    }
 }
 
 /// Whether a server answers a `GET` with a status of 200 to 399.
