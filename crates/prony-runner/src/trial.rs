@@ -116,9 +116,7 @@ fn attempt(
     let before_after = BeforeAfter::before(context);
     let allotted = Allotted::new(spec, &scratch)?;
     let services = Services::start(context, trial.variant, spec, &allotted, observer)?;
-    if services.fault().is_some_and(|fault| fault.port_in_use && !last) {
-        return Err(Error::PortInUse);
-    }
+    services.ports(last)?;
     let filled = allotted.fill(spec);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let MainRole { role, launch, ends, on_disk, probing, mut worker } = match &program {

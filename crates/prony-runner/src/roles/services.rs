@@ -135,6 +135,15 @@ impl<'a> Services<'a> {
         self.fault.as_ref()
     }
 
+    /// Whether the trial can be attempted with these ports.
+    ///
+    /// # Errors
+    /// [`Error::PortInUse`] where another process has one of them, unless this is the `last` attempt, whose result that is.
+    pub(crate) fn ports(&self, last: bool) -> Result<(), Error> {
+        let taken = self.fault.as_ref().is_some_and(|fault| fault.port_in_use);
+        if taken && !last { Err(Error::PortInUse) } else { Ok(()) }
+    }
+
     /// Makes the place of an instance, and runs its `prepare`.
     fn prepare(
         &mut self,
