@@ -1,4 +1,4 @@
-// What every page looks like must obey, whatever fonts and browser draw it: facts about boxes instead of stored pictures.
+// What every page must look like, whatever fonts and browser draw it, as facts about boxes; charts are compared in pictures.test.mjs.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { drawAll, on, options } from "./open.mjs";
