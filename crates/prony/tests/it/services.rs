@@ -162,3 +162,46 @@ fn no_service_outlives_a_killed_run() {
     let pid = pid().unwrap();
     eventually("the service ends with the run", || !alive(&pid));
 }
+
+#[test]
+fn failing_setup_is_an_outcome_and_a_ready_command_ends_in_time() {
+    let Some(bench) = bench() else { return };
+    let phases = requests("get", "service = \"api\", path = \"/\"");
+    for (more, said) in [
+        ("setup = \"echo no such table >&2; exit 4\"", "no such table"),
+        ("ready = { command = \"sleep 60\", within = \"1 s\" }", "was not ready within 1.000 s"),
+    ] {
+        let trial = bench.trial(&format!("{}{phases}", service("api", "", more)));
+        assert!(matches!(trial.ending.outcome, Outcome::Failed { .. }), "{:?}", trial.ending);
+        assert!(trial.ending.evidence.iter().any(|text| text.contains(said)), "{:?}", trial.ending);
+    }
+}
+
+#[test]
+fn server_that_was_not_started_has_no_metrics_of_processes() {
+    let Some(bench) = bench() else { return };
+    let api = service("api", "", "");
+    let url = "url = \"http://127.0.0.1:9\", path = \"/\", timeout = \"1 s\"";
+    let trial = bench.trial(&requests("get", url));
+    let cpu = phase(&trial, "get").reading(MetricKey::amount(Metric::Cpu));
+    assert!(cpu.is_none_or(|cpu| cpu.measured().is_none()), "{cpu:?}");
+    // Nothing of the services' data is known where none of them uses a data directory.
+    let other = api.replace(", \"{data}\"", "");
+    let trial = bench.trial(&format!("{other}{}", requests("get", "service = \"api\", path = \"/\"")));
+    assert_eq!(reading(&trial, "get", MetricKey::amount(Metric::Disk)), None);
+}
+
+/// A variant that stores less, since its requests fail, was faster in what followed.
+#[test]
+fn phases_after_unequal_numbers_of_stored_requests_are_not_compared() {
+    let Some(bench) = bench() else { return };
+    let write =
+        |count: &str| format!("service = \"api\", method = \"POST\", path = \"/write/{{i}}\", requests = {count}");
+    let phases = [requests("write", &write("\"{count}\"")), requests("read", "service = \"api\", path = \"/\"")];
+    let compare =
+        "[factors]\ncount = [3, 5]\n[compare]\nbaseline = { count = 3 }\nmetric = \"read.time\"\nblocks = 1\n";
+    bench.run(&format!("{compare}{}{}", service("api", "", ""), phases.concat()));
+    let shown = String::from_utf8(bench.prony(&["show", "--all"]).stdout).unwrap().replace('\n', " ");
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("the servers store other amounts"), "{shown}");
+}
