@@ -5,6 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::why::kernel_text;
+
 /// Prefix of the names that a process of prony makes and locks ([`crate::lock::Lock`]).
 const PREFIX: &str = "prony-run-";
 
@@ -42,7 +44,7 @@ fn parse_stat(text: &str) -> Option<Place> {
 
 /// The position of a process; `None` where there is none by this number.
 pub(crate) fn place(pid: i32) -> Option<Place> {
-    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    parse_stat(&kernel_text(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// The positions of all processes that are visible to this one.

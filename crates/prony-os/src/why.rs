@@ -1,5 +1,6 @@
 //! Turns an error of the system into the reason of a missing reading.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -18,10 +19,31 @@ pub(crate) fn why(what: &str, error: &io::Error) -> Why {
 /// The whole text of a small file of the kernel, or why it is missing.
 pub(crate) fn read_text(path: impl AsRef<Path>) -> Reading<String> {
     let path = path.as_ref();
-    match std::fs::read_to_string(path) {
+    match kernel_text(path) {
         Ok(text) => Reading::Measured(text),
         Err(error) => Reading::Missing(why(&format!("`{}`", path.display()), &error)),
     }
+}
+
+/// The first buffer: most files of procfs are shorter.
+const BUFFER: usize = 16 << 10;
+
+/// The whole text of a small file of the kernel. Such a file shows no size, so that the standard library, which asks for it,
+/// begins with a buffer of 32 bytes: five to nine calls where two suffice.
+pub(crate) fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
+    let file = File::open(path)?;
+    let (mut bytes, mut length) = (vec![0; BUFFER], 0);
+    loop {
+        if length == bytes.len() {
+            bytes.resize(2 * length, 0);
+        }
+        match rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut bytes[length..]))? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    bytes.truncate(length);
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// What a parser found in a text, or that it did not understand it.
@@ -50,6 +72,21 @@ mod tests {
         assert!(matches!(why("`/proc/1/io`", &refused), Why::NotPermitted(text) if text.starts_with("`/proc/1/io`")));
         assert!(matches!(read_text("/proc/no such file"), Reading::Missing(Why::NotSupported(_))));
         assert!(matches!(why("x", &io::Error::other("broken")), Why::Failed(text) if *text == *"x: broken"));
+    }
+
+    #[test]
+    fn text_is_read_whole_whatever_its_length() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        for length in [0, 1, BUFFER - 1, BUFFER, BUFFER + 1, 5 * BUFFER] {
+            let text: String = ('a'..='z').cycle().take(length).collect();
+            std::fs::write(&path, &text).unwrap();
+            assert!(kernel_text(&path).unwrap() == text, "{length} bytes");
+        }
+        std::fs::write(&path, b"\xff").unwrap();
+        assert_eq!(kernel_text(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let version = std::fs::read_to_string("/proc/version").unwrap();
+        assert_eq!(kernel_text("/proc/version").unwrap(), version);
     }
 
     #[test]

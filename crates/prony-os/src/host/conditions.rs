@@ -10,7 +10,7 @@ use prony_model::record::machine::CpuTicks;
 use super::facts::kib;
 use crate::clock::monotonic;
 use crate::sample::snapshot::pressure;
-use crate::why::{parse_with, read_text};
+use crate::why::{kernel_text, parse_with, read_text};
 
 /// The machine now; `group` is the trial's control group where that has a CPU limit.
 pub fn moment(group: Option<&Path>) -> Moment {
@@ -47,8 +47,10 @@ fn swapped(vmstat: &str) -> Option<u64> {
 /// Sum over the processors of how often they were throttled.
 fn thermal(processors: &Path) -> Reading<u64> {
     let entries = fs::read_dir(processors).into_iter().flatten().flatten();
-    let counts = entries.filter_map(|entry| {
-        let text = fs::read_to_string(entry.path().join("thermal_throttle/core_throttle_count")).ok()?;
+    let is_processor =
+        |name: &[u8]| name.strip_prefix(b"cpu").is_some_and(|n| n.first().is_some_and(u8::is_ascii_digit));
+    let counts = entries.filter(|entry| is_processor(entry.file_name().as_encoded_bytes())).filter_map(|entry| {
+        let text = kernel_text(entry.path().join("thermal_throttle/core_throttle_count")).ok()?;
         text.trim().parse::<u64>().ok()
     });
     let none = || Reading::Missing(Why::NotSupported("the processor does not report thermal throttling".into()));
@@ -84,7 +86,8 @@ mod tests {
         assert_eq!(swapped("pswpin 3\n"), None);
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(thermal(dir.path()), Reading::Missing(Why::NotSupported(_))));
-        for (cpu, count) in [("cpu0", "2\n"), ("cpu1", "5\n")] {
+        // The last two are no processors.
+        for (cpu, count) in [("cpu0", "2\n"), ("cpu11", "5\n"), ("cpuidle", "9\n"), ("power", "9\n")] {
             fs::create_dir_all(dir.path().join(cpu).join("thermal_throttle")).unwrap();
             fs::write(dir.path().join(cpu).join("thermal_throttle/core_throttle_count"), count).unwrap();
         }

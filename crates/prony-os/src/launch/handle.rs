@@ -25,6 +25,7 @@ use super::wire::{Begin, Bounds, CpuTime, End, Finished, FromSupervisor, Text, T
 use crate::error::Error;
 use crate::limits::Group;
 use crate::sys::process::{REPORT_LENGTH, parse_report};
+use crate::why::kernel_text;
 
 /// How long a subject that executes its program at once and writes nothing is not polled: a short one has ended by
 /// then, and no process was woken while it ran.
@@ -326,7 +327,7 @@ impl SpawnerClient {
 
     /// Whether it has been stopped. The supervisor, its parent, checks this only while it has to report a subject.
     fn is_stopped(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.spawner)).unwrap_or_default();
+        let stat = kernel_text(format!("/proc/{}/stat", self.spawner)).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
     }
 

@@ -11,6 +11,7 @@ use rustix::process::{
 };
 
 use crate::owner::{Place, ProcessId, all_places, place};
+use crate::why::kernel_text;
 
 /// Scans after which stopping is given up for killing, if a tree forks faster than it is stopped.
 const MOST_STOP_SCANS: usize = 64;
@@ -117,7 +118,7 @@ fn children() -> Option<Vec<i32>> {
     }
     let mut pids = Vec::new();
     for task in fs::read_dir("/proc/self/task").ok()?.flatten() {
-        let text = fs::read_to_string(task.path().join("children")).ok()?;
+        let text = kernel_text(task.path().join("children")).ok()?;
         pids.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
     }
     Some(pids)

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use prony_model::reading::{Reading, Why};
 
+use crate::why::kernel_text;
+
 /// Writes to a file that must exist: creating one would hide that the kernel does not offer it.
 pub(super) fn write(dir: &Path, file: &str, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(dir.join(file))?.write_all(text.as_bytes())
@@ -24,7 +26,7 @@ pub(super) fn why(path: &Path, error: &io::Error) -> Why {
 
 fn read(dir: &Path, file: &str) -> Reading<String> {
     let path = dir.join(file);
-    match fs::read_to_string(&path) {
+    match kernel_text(&path) {
         Ok(text) => Reading::Measured(text),
         Err(error) => Reading::Missing(why(&path, &error)),
     }
@@ -88,7 +90,7 @@ pub(super) fn sum_of_devices(dir: &Path, file: &str, word: &str) -> Reading<u64>
 
 /// Numbers of the processes in a group itself.
 pub(super) fn processes(dir: &Path) -> Vec<i32> {
-    let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    let text = kernel_text(dir.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0).collect()
 }
 

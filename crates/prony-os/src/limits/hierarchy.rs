@@ -1,11 +1,11 @@
 //! Finds where control groups can be made: the mounted hierarchies, and this process's group in each.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::mount::{Line, lines};
 use crate::owner::{ProcessId, is_name};
+use crate::why::kernel_text;
 
 /// This process's group in each hierarchy; new groups are made below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) struct Hierarchies {
 impl Hierarchies {
     /// As this process finds them now; none on a kernel without control groups.
     pub(super) fn read() -> Self {
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let read = |path: &str| kernel_text(path).unwrap_or_default();
         Self::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
     }
 

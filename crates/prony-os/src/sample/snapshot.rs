@@ -1,7 +1,7 @@
 //! A snapshot: all counters and sizes that are read at one boundary (begin or end) of a phase.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use super::device::DeviceCounters;
 use super::parse::{self, GroupCpu};
 use super::sync::SyncCounts;
 use crate::cache::{DiskUsage, Residency};
-use crate::why::{parse_with, read_text};
+use crate::why::{kernel_text, parse_with, read_text};
 
 /// The state of a trial at one instant: cumulative counters, so that two snapshots give exact amounts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -185,7 +185,7 @@ impl GroupFiles {
 
 fn group_cpu_v1(directory: &Path) -> Reading<GroupCpu> {
     let one = |name: &str| {
-        let text = fs::read_to_string(directory.join(name)).ok();
+        let text = kernel_text(directory.join(name)).ok();
         text.and_then(|text| text.trim().parse().ok()).map(Nanos::from_nanos)
     };
     let [total, user, system] = V1.map(one);
@@ -195,6 +195,8 @@ fn group_cpu_v1(directory: &Path) -> Reading<GroupCpu> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

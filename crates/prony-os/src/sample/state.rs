@@ -34,7 +34,7 @@ pub struct Settings {
     pub cap: usize,
     /// Directory of the trial's control group that accounts CPU time (`cpuacct` in v1).
     pub group: Option<PathBuf>,
-    /// Files of that group that are open already.
+    /// Files of that group that are open already; `None` opens them.
     pub group_files: Option<Arc<GroupFiles>>,
     /// The store, a directory or a file, whose size and page cache are read at snapshots; or why they are not.
     pub store: Reading<PathBuf>,
@@ -164,7 +164,9 @@ pub(crate) struct Ran {
 }
 
 impl State {
-    pub(crate) fn new(roots: Vec<Root>, settings: Settings) -> Self {
+    pub(crate) fn new(roots: Vec<Root>, mut settings: Settings) -> Self {
+        let open = || settings.group.as_deref().and_then(GroupFiles::open).map(Arc::new);
+        settings.group_files = settings.group_files.take().or_else(open);
         let device = match &settings.device {
             Reading::Measured(path) => Device::of(path),
             Reading::Missing(why) => Reading::Missing(why.clone()),
@@ -495,7 +497,11 @@ fn sum(counters: &[SyncCounters]) -> Option<SyncCounts> {
 /// Adds a live process to its role; of a supervisor only what it inherited from children, to the tree.
 fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation: &Observation, inherited: u64) {
     let mut add = |scope: &str, counters: &Counters| {
-        let round = rounds.entry(scope.to_owned()).or_default();
+        // Not `entry`, which needs a copy of the name each time.
+        if !rounds.contains_key(scope) {
+            rounds.insert(scope.to_owned(), Round::default());
+        }
+        let Some(round) = rounds.get_mut(scope) else { return };
         round.live = round.live.plus(counters);
         round.inherited_faults += inherited;
     };

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::parse;
 use super::proc_file::{ProcFile, read_once};
+use crate::why::kernel_text;
 
 /// A process from which a part of the tree descends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,7 +181,7 @@ fn walk(roots: &[Root], known: &BTreeMap<u32, String>) -> BTreeMap<u32, String> 
 fn add_members(roots: &[Root], known: &BTreeMap<u32, String>, found: &mut BTreeMap<u32, String>) {
     for root in roots {
         let Some(group) = &root.group else { continue };
-        let members = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        let members = kernel_text(group.join("cgroup.procs")).unwrap_or_default();
         for pid in parse::pids(&members).into_iter().filter(|pid| !known.contains_key(pid)) {
             found.entry(pid).or_insert_with(|| root.role.clone());
         }
@@ -191,7 +192,7 @@ fn add_members(roots: &[Root], known: &BTreeMap<u32, String>, found: &mut BTreeM
 fn children(pid: u32) -> Vec<u32> {
     threads(pid)
         .into_iter()
-        .filter_map(|tid| fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).ok())
+        .filter_map(|tid| kernel_text(format!("/proc/{pid}/task/{tid}/children")).ok())
         .flat_map(|text| parse::pids(&text))
         .collect()
 }
