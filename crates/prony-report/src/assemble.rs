@@ -100,6 +100,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         judged_elsewhere = basis::elsewhere(&mut verdicts.lines, &phases, (&data.experiment, &metric, &show));
     }
     if options.brief {
+        basis::omit_detectable(&mut verdicts.lines);
         let all = findings.len();
         // Who names figures may see the CPU time of a phase that is not compared.
         let is_shown = |finding: &FindingLine| {

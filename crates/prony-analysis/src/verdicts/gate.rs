@@ -161,16 +161,17 @@ impl fmt::Display for Verdicted {
         if let Some((_, effect)) = &coarse {
             write!(
                 f,
-                "\n  warning: a gate of {share} is finer than the minimum detectable effect of {effect}: it can rarely be decided"
+                "\n  warning: the gate allows {share}, and this run could detect differences from {effect} on only (its minimum \
+                 detectable effect): such a gate is rarely decided"
             )?;
         }
         // A gate of a factor or more would let nearly everything pass.
         let wider =
-            coarse.filter(|(coarse, _)| *coarse < 1.0).map(|(_, effect)| format!("allow at least {effect}, or "));
+            coarse.filter(|(coarse, _)| *coarse < 1.0).map(|(_, effect)| format!(", or allow {effect} or more"));
         write!(
             f,
-            "\n  hint: {}run again with more blocks in all, `--blocks N`: the gate is decided once the whole interval lies on \
-             one side of {share}, which may need more blocks than to tell whether they differ",
+            "\n  hint: run again with more blocks in all, `--blocks N`{}; the gate passes or fails once the whole interval \
+             lies on one side of {share}",
             wider.unwrap_or_default()
         )
     }

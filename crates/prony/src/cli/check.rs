@@ -107,7 +107,7 @@ fn baselines(strata: &[Stratum]) -> String {
     }
 }
 
-/// ` (equal documents and size)`: the factors by which variants belong together.
+/// ` (compared at equal documents and size)`: the factors by which variants belong together.
 fn equal(experiment: &Experiment, strata: &[Stratum]) -> String {
     let varying: Vec<&str> =
         names::varying(experiment).into_iter().map(|at| experiment.factors()[at].name.as_str()).collect();
@@ -115,8 +115,8 @@ fn equal(experiment: &Experiment, strata: &[Stratum]) -> String {
     let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).filter(|name| varying.contains(name)).collect();
     match names.as_slice() {
         [] => String::new(),
-        [one] => format!(" (equal {one})"),
-        [before @ .., last] => format!(" (equal {} and {last})", before.join(", ")),
+        [one] => format!(" (compared at equal {one})"),
+        [before @ .., last] => format!(" (compared at equal {} and {last})", before.join(", ")),
     }
 }
 

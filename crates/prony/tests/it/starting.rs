@@ -133,7 +133,7 @@ fn plan_names_strata_only_where_there_are_several() {
     };
     let (program, store) = (plan("program"), plan("store"));
     assert!(!program.contains("strat") && program.contains("\n2 variants, 6 blocks, 18 trials\n"), "{program}");
-    let text = "4 variants in 2 strata (equal transaction), each with its own baseline, ";
+    let text = "4 variants in 2 strata (compared at equal transaction), each with its own baseline, ";
     assert!(store.contains(text) && !store.contains("stratum"), "{store}");
 }
 
@@ -158,7 +158,7 @@ fn plan_has_one_line_for_each_variant() {
     for said in [
         "\nall variants, unless noted: kind = x; phases: run\n",
         "\n[1] no verdict: 1 block; a verdict needs at least 6 (8 variants)\n",
-        "\n36 variants in 12 strata (equal nodes, chunk and pause), each with its own baseline, ",
+        "\n36 variants in 12 strata (compared at equal nodes, chunk and pause), each with its own baseline, ",
     ] {
         assert!(plan.contains(said), "{said} in {plan}");
     }
