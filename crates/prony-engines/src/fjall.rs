@@ -13,7 +13,7 @@
 //! 64 MiB: compare blocks, not lengths.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ::fjall::config::{BlockSizePolicy, CompressionPolicy};
 use ::fjall::{
@@ -27,7 +27,7 @@ use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
     Session, Settings, Store, Then, Write,
 };
-use crate::failure::{failed, refused};
+use crate::failure::{failed, failed_writing, refused};
 use crate::options::{self, one_of, option, promise};
 use crate::versions;
 
@@ -46,6 +46,7 @@ pub struct FjallStore {
     keyspace: SingleWriterTxKeyspace,
     db: SingleWriterTxDatabase,
     config: Config,
+    dir: PathBuf,
 }
 
 /// A client of a fjall database.
@@ -240,12 +241,20 @@ impl Driver for Fjall {
         let config = configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
         let db = config.open(dir).map_err(while_("opening the store"))?;
         let keyspace = db.keyspace(KEYSPACE, || config.keyspace_options()).map_err(while_("opening the keyspace"))?;
-        Ok(FjallStore { keyspace, db, config })
+        Ok(FjallStore { keyspace, db, config, dir: dir.to_owned() })
     }
 }
 
 fn while_(doing: &'static str) -> impl Fn(::fjall::Error) -> EngineError {
     move |error| failed(ENGINE, doing, error)
+}
+
+/// [`while_`], where fjall writes: after a thread of its own had failed, such as at a flush, everything fails as `Poisoned`.
+fn while_writing(dir: &Path, doing: &'static str) -> impl Fn(::fjall::Error) -> EngineError {
+    move |error| {
+        let may_be = matches!(error, ::fjall::Error::Poisoned);
+        failed_writing(ENGINE, doing, error, (may_be, dir))
+    }
 }
 
 fn check_key(key: &[u8]) -> Result<(), EngineError> {
@@ -272,7 +281,7 @@ impl Store for FjallStore {
     }
 
     fn persist(&self) -> Result<(), EngineError> {
-        self.db.persist(PersistMode::SyncAll).map_err(while_("syncing the journal"))
+        self.db.persist(PersistMode::SyncAll).map_err(while_writing(&self.dir, "syncing the journal"))
     }
 
     fn counters(&self) -> BTreeMap<String, f64> {
@@ -294,7 +303,7 @@ impl Store for FjallStore {
 
     /// Writes the rest of the journal's buffer to the system and ends fjall's threads.
     fn close(self) -> Result<(), EngineError> {
-        self.db.persist(PersistMode::Buffer).map_err(while_("writing the journal"))?;
+        self.db.persist(PersistMode::Buffer).map_err(while_writing(&self.dir, "writing the journal"))?;
         drop(self.keyspace);
         drop(self.db);
         Ok(())
@@ -389,6 +398,7 @@ impl Write for FjallWrite<'_> {
     }
 
     fn commit(self) -> Result<(), EngineError> {
-        self.txn.commit().map_err(while_("committing"))
+        let dir = &self.store.dir;
+        self.txn.commit().map_err(while_writing(dir, "committing"))
     }
 }

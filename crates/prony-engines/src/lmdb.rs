@@ -24,7 +24,7 @@ use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
     Session, Settings, Store, Then, Write,
 };
-use crate::failure::{advised, failed, failed_writing, refused};
+use crate::failure::{advised, failed, failed_writing, is_input_output, refused};
 use crate::options::{self, option, promise};
 use crate::versions;
 
@@ -252,7 +252,10 @@ fn while_(doing: &'static str) -> impl Fn(heed::Error) -> EngineError {
 /// [`while_`], where pages are written: at the commit, and before it when a transaction has too many to keep in memory.
 fn while_writing(env: &Env<WithoutTls>, doing: &'static str) -> impl Fn(heed::Error) -> EngineError {
     move |error| match error {
-        heed::Error::Io(error) => failed_writing(ENGINE, doing, error, env.path(), PAGE),
+        heed::Error::Io(error) => {
+            let may_be = is_input_output(&error);
+            failed_writing(ENGINE, doing, error, (may_be, env.path()))
+        }
         error => while_(doing)(error),
     }
 }

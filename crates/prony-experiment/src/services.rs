@@ -164,7 +164,8 @@ impl Requests<'_> {
         let (saved, fields) = used(spec);
         for name in saved.iter().filter(|name| !self.saved.contains(name)) {
             let problem = Problem::new(at.clone(), format!("no earlier phase saves `{name}`"));
-            let hint = format!("write `save = {{ {name} = {{ header = \"location\" }} }}` in an earlier phase");
+            let hint =
+                format!("write `save = {{ {name} = {{ header = \"location\" }} }}` in `http` of an earlier phase");
             problems.add(problem.hint(hint));
         }
         self.saved.extend(spec.save.keys().cloned());

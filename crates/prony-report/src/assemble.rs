@@ -120,7 +120,9 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     findings.splice(0..0, options.warnings.iter().cloned());
     let is_plain = options.brief && !options.names_figures() && !options.processes;
     if let Some((headline, ended)) = nothing_measured(data, &options.commands).filter(|_| is_plain) {
-        findings.retain(|finding| !finding.is_of("trials_failed"));
+        // Where nothing was measured, nothing was disturbed.
+        findings
+            .retain(|finding| !["trials_failed", "disturbed_trials", "other_run"].iter().any(|of| finding.is_of(of)));
         findings.insert(0, headline);
         let (title, preface, remarks) = (data.head.title.clone(), preface::brief(data), vec![ended]);
         return Report { title, preface, findings, remarks, closing, ..Report::default() };

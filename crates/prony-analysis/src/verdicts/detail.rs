@@ -13,8 +13,7 @@ use super::sentence::{ratio_text, small};
 ///
 /// ```text
 /// 12 blocks; minimum detectable effect: 4.1 % (4 of 5 runs like this one would find a true difference of this size, a
-/// smaller one is found less often); A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05): the interval
-/// includes 1, as it should
+/// smaller one is found less often); A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05), which includes 1
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Detail {
@@ -29,8 +28,8 @@ pub struct Detail {
 impl Detail {
     pub(super) fn of(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> Self {
         let aa = comparison.aa.measured().map(|aa| {
-            let expected = if includes_one(aa) { "as it should" } else { "although nothing differs" };
-            format!("A/A check, the baseline against itself: {}, {expected}", with_one(aa))
+            let expected = if includes_one(aa) { "" } else { ", although nothing differs" };
+            format!("A/A check, the baseline against itself: {}{expected}", with_one(aa))
         });
         let further = aa.into_iter().chain(undisturbed.map(without)).chain(comparison.notes.iter().cloned());
         Self {
@@ -129,7 +128,7 @@ fn includes_one(found: &Estimate) -> bool {
     low <= 1.0 && high.is_none_or(|high| high >= 1.0)
 }
 
-/// `ratio 0.984 (0.957 to 1.001): the interval includes 1`
+/// `ratio 0.984 (0.957 to 1.001), which includes 1`
 fn with_one(found: &Estimate) -> String {
     let RatioInterval { low, high } = found.interval;
     let text = ratio_text(found.ratio, Some(found.interval), "");
@@ -139,10 +138,10 @@ fn with_one(found: &Estimate) -> String {
         false if rounds_to_one(low) || high.is_some_and(rounds_to_one) => "excludes 1 before rounding",
         false => "excludes 1",
     };
-    format!("{text}: the interval {what}")
+    format!("{text}, which {what}")
 }
 
-/// `3 of 12 blocks have a disturbed trial; without them: ratio 1.82 (1.61 to 2.02): the interval excludes 1`
+/// `3 of 12 blocks have a disturbed trial; without them: ratio 1.82 (1.61 to 2.02), which excludes 1`
 pub fn without(undisturbed: &Undisturbed) -> String {
     let Undisturbed { blocks, of, estimate } = undisturbed;
     let disturbed = of.saturating_sub(*blocks);
@@ -169,14 +168,10 @@ mod tests {
     #[test]
     fn a_check_of_the_baseline_says_only_whether_its_interval_includes_one() {
         let text = |low, high| with_one(&Estimate { ratio: 1.019, interval: RatioInterval { low, high } });
-        assert_eq!(text(0.213, Some(1.25)), "ratio 1.019 (0.213 to 1.25): the interval includes 1");
-        assert!(text(1.0003, Some(1.02)).ends_with("(1.000 to 1.020): the interval excludes 1 before rounding"));
-        assert!(
-            text(1.4, Some(1.6)).ends_with("interval excludes 1") && text(1.4, None).ends_with("interval excludes 1")
-        );
-        assert!(
-            text(0.0, Some(0.9)).ends_with("interval excludes 1") && text(0.9, None).ends_with("interval includes 1")
-        );
+        assert_eq!(text(0.213, Some(1.25)), "ratio 1.019 (0.213 to 1.25), which includes 1");
+        assert!(text(1.0003, Some(1.02)).ends_with("(1.000 to 1.020), which excludes 1 before rounding"));
+        assert!(text(1.4, Some(1.6)).ends_with("which excludes 1") && text(1.4, None).ends_with("which excludes 1"));
+        assert!(text(0.0, Some(0.9)).ends_with("which excludes 1") && text(0.9, None).ends_with("which includes 1"));
     }
 
     #[test]
@@ -191,7 +186,7 @@ mod tests {
         let found = Estimate { ratio: 1.5, interval: RatioInterval { low: 1.4, high: Some(1.6) } };
         assert_eq!(
             text(5, Reading::Measured(found)),
-            "1 of 6 blocks has a disturbed trial; without them: ratio 1.50 (1.40 to 1.60): the interval excludes 1"
+            "1 of 6 blocks has a disturbed trial; without them: ratio 1.50 (1.40 to 1.60), which excludes 1"
         );
     }
 

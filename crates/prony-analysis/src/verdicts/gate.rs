@@ -157,22 +157,17 @@ impl fmt::Display for Verdicted {
             return Ok(());
         }
         let share = percent_up_to(*share, 4);
-        let coarse = self.coarse.map(|coarse| (coarse, effect_bound(coarse)));
-        if let Some((_, effect)) = &coarse {
+        if let Some(effect) = self.coarse.map(effect_bound) {
             write!(
                 f,
                 "\n  warning: the gate allows {share}, and this run could detect differences from {effect} on only (its minimum \
                  detectable effect): such a gate is rarely decided"
             )?;
         }
-        // A gate of a factor or more would let nearly everything pass.
-        let wider =
-            coarse.filter(|(coarse, _)| *coarse < 1.0).map(|(_, effect)| format!(", or allow {effect} or more"));
         write!(
             f,
-            "\n  hint: run again with more blocks in all, `--blocks N`{}; the gate passes or fails once the whole interval \
-             lies on one side of {share}",
-            wider.unwrap_or_default()
+            "\n  hint: run again with more blocks in all, `--blocks N`, or let the gate allow more; it passes or fails once the \
+             whole interval lies on one side of {share}"
         )
     }
 }

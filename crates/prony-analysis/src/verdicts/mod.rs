@@ -205,13 +205,16 @@ pub fn declared(experiment: &Experiment) -> Vec<MetricName> {
 ///
 /// # Errors
 /// Why there is none.
-pub fn to_be_judged(experiment: &Experiment, metric: &MetricName) -> Result<usize, String> {
+pub fn to_be_judged(experiment: &Experiment, metric: &MetricName) -> Result<usize, (String, String)> {
     let pairs = pairs_in(experiment, metric);
     match pairs.iter().filter(|pair| !observe::analyses(experiment, pair).at().is_empty()).count() {
-        0 if pairs.is_empty() => Err(silence(experiment).to_owned()),
+        0 if pairs.is_empty() => {
+            Err((silence(experiment).to_owned(), "a verdict needs a `baseline` in `[compare]` of the file".to_owned()))
+        }
         0 => {
             let most = pairs.iter().map(|pair| experiment.variants()[pair.variant].blocks.max).max().unwrap_or(0);
-            Err(format!("the plan has {}, and a verdict needs at least {MIN_BLOCKS}", count(most, "block")))
+            let why = format!("the plan has {}, and a verdict needs at least {MIN_BLOCKS}", count(most, "block"));
+            Err((why, format!("`--blocks {MIN_BLOCKS}` or more; noisy values need many more")))
         }
         judged => Ok(judged),
     }

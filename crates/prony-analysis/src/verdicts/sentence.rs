@@ -22,8 +22,8 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, (alpha, 
     let unfinished = format!("{}{}", unfinished(comparison, end), failed.text(pair));
     let margin = effect(margin);
     let level = format!("{} interval: ", percent(1.0 - alpha));
-    let undirected =
-        || format!("{}{unfinished}", estimate(comparison, &level).map(|text| format!(": {text}")).unwrap_or_default());
+    let found = || estimate(comparison, &level).map(|text| format!(": {text}")).unwrap_or_default();
+    let undirected = || format!("{}{unfinished}", found());
     match &comparison.verdict {
         Verdict::Better | Verdict::Worse => {
             format!("{}{place}{}{unfinished}", claim(pair, comparison), extent(comparison, &level))
@@ -50,7 +50,7 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, (alpha, 
                     let are = if *have == 1 { "is" } else { "are" };
                     format!("; {} {are} too few, this plan has no verdict before {need}", count(*have, "block"))
                 }
-                _ => more(more_blocks, comparison.complete),
+                _ => more(more_blocks, comparison.complete, &margin),
             };
             format!("can't tell whether `{variant}` differs from `{baseline}`{place}{}{more}", undirected())
         }
@@ -223,7 +223,10 @@ fn bracketed(factor: Option<Factor>, level: &str) -> String {
 
 /// `ratio 0.984 (95 % interval: 0.957 to 1.001)`; `None` where there is no ratio.
 fn estimate(comparison: &Comparison, level: &str) -> Option<String> {
-    Some(ratio_text(*comparison.ratio.measured()?, comparison.interval.measured().copied(), level))
+    // Of a few blocks an interval may span ten orders of magnitude.
+    let is_early = matches!(comparison.p, Reading::Missing(Why::TooFew { .. }));
+    let interval = comparison.interval.measured().copied().filter(|_| !is_early);
+    Some(ratio_text(*comparison.ratio.measured()?, interval, level))
 }
 
 pub(super) fn ratio_text(middle: f64, interval: Option<RatioInterval>, level: &str) -> String {
@@ -265,7 +268,7 @@ fn unfinished(comparison: &Comparison, end: End) -> String {
 const MANY: u32 = 500;
 
 /// How many blocks a new run needs, which cannot go on with the `complete` ones of this run.
-fn more(blocks: &Reading<u32>, complete: u32) -> String {
+fn more(blocks: &Reading<u32>, complete: u32, margin: &str) -> String {
     match blocks {
         Reading::Measured(n) if *n > MANY => {
             let all = thousands(&n.saturating_add(complete).to_string());
@@ -274,7 +277,7 @@ fn more(blocks: &Reading<u32>, complete: u32) -> String {
         Reading::Measured(n) => {
             let all = n.saturating_add(complete);
             format!(
-                "; a new run of about {} like these would be enough to tell whether they differ: `--blocks {all}`",
+                "; a new run of about {} like these would find a difference or exclude one of {margin}: `--blocks {all}`",
                 number::count(all, "block")
             )
         }
@@ -283,12 +286,12 @@ fn more(blocks: &Reading<u32>, complete: u32) -> String {
     }
 }
 
-/// `0 of 3 trials finished (95 % interval of their share: 0 to 71 %); of the baseline, 6 of 6 (54 to 100 %)`, the intervals exact and at 95 %.
+/// `0 of 3 trials finished (95 % interval of that share: 0 to 71 %); of the baseline, 6 of 6 (54 to 100 %)`, the intervals exact and at 95 %.
 fn outcomes(comparison: &Comparison, end: End) -> String {
     let counts = |c: Counts| (c, shares(c.interval(0.95)));
     let ((variant, share), (baseline, of_baseline)) = (counts(comparison.variant), counts(comparison.baseline));
     format!(
-        "{} of {} {} (95 % interval of their share: {share}); of the baseline, {} of {} ({of_baseline})",
+        "{} of {} {} (95 % interval of that share: {share}); of the baseline, {} of {} ({of_baseline})",
         variant.finished,
         number::count(variant.trials, "trial"),
         end.did,
@@ -346,11 +349,11 @@ mod tests {
     fn blocks_are_counted_in_words() {
         // A run cannot be extended: readers asked whether `12 more` was the number to write.
         assert_eq!(
-            more(&Reading::Measured(12), 30),
-            "; a new run of about 42 blocks like these would be enough to tell whether they differ: `--blocks 42`"
+            more(&Reading::Measured(12), 30, "3 %"),
+            "; a new run of about 42 blocks like these would find a difference or exclude one of 3 %: `--blocks 42`"
         );
         let many = "; deciding would take a run of about 670,230 blocks, which is hardly practical";
-        assert_eq!(more(&Reading::Measured(670_200), 30), many);
+        assert_eq!(more(&Reading::Measured(670_200), 30, "3 %"), many);
     }
 
     #[test]

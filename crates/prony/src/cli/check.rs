@@ -57,6 +57,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     OutputFiles::of(database, [file]).claim_of_programs(experiment.variants())?;
     let outline = outline(&experiment);
     let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
+    output.print("the plan; nothing is run\n\n")?;
     output.report(&plan_table::report(&experiment, &outline), None)?;
     output.print(&text(&experiment, &outline, &estimate))?;
     for (text, hint) in load::warnings(&experiment, &arguments.file) {
@@ -64,7 +65,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         output.print(&format!("{}\n{hint}", one_line(&text)))?;
     }
     let file = shell_words::quote(&arguments.file.to_string_lossy()).into_owned();
-    output.print(&format!("the file is valid; nothing was run: `prony run {}` runs it\n", one_line(&file)))?;
+    output.print(&format!("the file is valid: `prony run {}` runs it\n", one_line(&file)))?;
     Ok(Answer::Yes)
 }
 

@@ -225,7 +225,7 @@ fn a_variant_that_never_finishes_does_not_finish() {
     assert_eq!(
         only(&verdicts).sentence,
         "`store=redb` does not finish where `store=lmdb` does in phase `write`: \
-         0 of 6 trials finished (95 % interval of their share: 0 to 46 %); of the baseline, 12 of 12 (73 to 100 %)"
+         0 of 6 trials finished (95 % interval of that share: 0 to 46 %); of the baseline, 12 of 12 (73 to 100 %)"
     );
 }
 
@@ -340,7 +340,7 @@ fn variants_that_are_compared_with_nothing_are_named_beside_a_gate_and_in_the_re
     };
     let (said, all) = run("[design]\nskip = [{ command = \"a\", n = 2 }]\n");
     assert!(said.contains("gate `run.time slower 5 %`: passes 1 of 2 variants judged"), "{said}");
-    let finding = "the verdicts leave out 1 of 2 variants: `b, 2`: the variant's stratum has no baseline";
+    let finding = "the verdicts leave out 1 of 2 variants: `b, n=2`: the variant's stratum has no baseline";
     assert!(all.contains(&format!("note: `uncompared`: {finding}")), "{all}");
     assert!(std::fs::read_to_string(bench.path("s.md")).unwrap().contains("1 of 2 variants judged"));
     let page = bench.prony(&["report", "--format", "html", "-o", "p.html"]);
