@@ -19,6 +19,7 @@ mod asked;
 mod capture;
 mod chunked;
 mod clock;
+mod command;
 mod connection;
 mod content;
 mod control;
@@ -46,6 +47,7 @@ mod text;
 mod tls;
 mod variety;
 
+pub use command::CommandError;
 pub use asked::{Asked, AskedBody, Bound, Loop, Trust};
 pub use control::{Control, Progress};
 pub use destination::Destination;

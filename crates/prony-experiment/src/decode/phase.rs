@@ -6,12 +6,13 @@ use super::View;
 use super::find::find;
 use super::http::http;
 use super::ops::{mix, ops, scan};
+use super::program::line;
 use super::view::time;
 use crate::grammar;
 use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
-use prony_model::spec::{Action, Amount, PhaseSpec, SettleSpec, Sharing, Sign, Signs};
+use prony_model::spec::{Action, Amount, PhaseSpec, RunSpec, SettleSpec, Sharing, Sign, Signs};
 use prony_model::units::Nanos;
 
 /// A phase with the places to which later checks refer.
@@ -139,6 +140,7 @@ fn action(key: &str, node: &Node, limit: Option<Nanos>, problems: &mut Problems<
         "verify" => Action::Verify,
         "pause" => Action::Pause(time(node)?),
         "http" => Action::Http(Box::new(http(node, problems)?)),
+        "run" => Action::Run(RunSpec { command: line(node)?, directory: String::new() }),
         _ => return None,
     })
 }

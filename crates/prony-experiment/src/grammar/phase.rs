@@ -2,6 +2,7 @@
 
 use super::find::QUERY;
 use super::http::HTTP;
+use super::program::COMMAND_SHAPE;
 use super::repeat::{ORDER, RATE_KEY};
 use crate::shape::{Field, Shape, TableShape, action, optional, required};
 
@@ -52,6 +53,13 @@ pub(super) const ACTIONS: [Field; 17] = [
     action("verify", Shape::Table(&EMPTY), "Reads all records back and compares them with what the generator makes."),
     action("pause", Shape::Span, "Does nothing for a time."),
     action("http", Shape::Table(&HTTP), "Sends requests to a server."),
+    action(
+        "run",
+        COMMAND_SHAPE,
+        "Runs a command beside the services until it ends, such as a loader: `run = [\"loader\", \"{service.api.url}\"]`; \
+         a text runs with `sh -c`. It works in the folder of this file, and its CPU time and memory are those of the \
+         instance `load`.",
+    ),
 ];
 
 /// What may run beside an action.

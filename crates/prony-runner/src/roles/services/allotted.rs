@@ -107,18 +107,27 @@ impl Allotted {
         })
     }
 
-    /// The trial with the servers' addresses in its requests.
+    /// Puts values of instances into a text.
+    fn fill_in(&self, text: &mut String) {
+        for (hole, value) in self.everywhere() {
+            *text = text.replace(&hole, &value.to_string_lossy());
+        }
+    }
+
+    /// The trial with the servers' addresses in its requests, and their values in its commands.
     pub(crate) fn fill<'s>(&self, spec: &'s TrialSpec) -> Cow<'s, TrialSpec> {
         if self.all.is_empty() {
             return Cow::Borrowed(spec);
         }
         let mut spec = spec.clone();
         for phase in &mut spec.phases {
-            if let Action::Http(http) = &mut phase.action {
-                for share in &self.all {
-                    let hole = hole(&share.service, share.number, OfService::Url);
-                    http.server = http.server.replace(&hole, &url(share.port));
-                }
+            match &mut phase.action {
+                Action::Http(http) => self.fill_in(&mut http.server),
+                Action::Run(run) => match &mut run.command {
+                    CommandLine::Words(words) => words.iter_mut().for_each(|word| self.fill_in(word)),
+                    CommandLine::Shell { script, .. } => self.fill_in(script),
+                },
+                _ => {}
             }
         }
         Cow::Owned(spec)
