@@ -75,21 +75,23 @@ impl Running {
     ///
     /// # Errors
     /// Where it ended with an exit code other than 0, or by a signal.
-    pub(crate) fn finish(mut self) -> Result<Nanos, CommandError> {
-        let Self { program, .. } = &self;
-        let failed = |source| CommandError::NotStarted { program: program.clone(), source };
-        let status = self.child.wait().map_err(failed)?;
-        let took = monotonic().since(self.began);
+    pub(crate) fn finish(self) -> Result<Nanos, CommandError> {
+        let Self { program, mut child, began, output } = self;
+        let status = match child.wait() {
+            Ok(status) => status,
+            Err(source) => return Err(CommandError::NotStarted { program, source }),
+        };
+        let took = monotonic().since(began);
         if status.success() {
             return Ok(took);
         }
-        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let output = output.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&output);
         let last_lines = match text.trim() {
             "" => String::new(),
             text => format!("; its output ends with: {text}"),
         };
-        Err(CommandError::Failed { program: self.program.clone(), status, last_lines })
+        Err(CommandError::Failed { program, status, last_lines })
     }
 }
 
@@ -122,7 +124,8 @@ mod tests {
 
     #[test]
     fn a_failed_command_quotes_the_end_of_its_output() {
-        let text = run("head -c 100000 /dev/zero | tr '\\0' x; echo; echo no table >&2; exit 3").unwrap_err().to_string();
+        let text =
+            run("head -c 100000 /dev/zero | tr '\\0' x; echo; echo no table >&2; exit 3").unwrap_err().to_string();
         assert!(text.starts_with("`sh`: exit status: 3; its output ends with: "), "{text}");
         assert!(text.ends_with("\nno table") && text.len() < QUOTED + 100, "{text}");
     }

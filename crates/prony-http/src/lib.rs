@@ -47,8 +47,8 @@ mod text;
 mod tls;
 mod variety;
 
-pub use command::CommandError;
 pub use asked::{Asked, AskedBody, Bound, Loop, Trust};
+pub use command::CommandError;
 pub use control::{Control, Progress};
 pub use destination::Destination;
 pub use error::{Error, Fault};

@@ -27,7 +27,7 @@ pub(super) const FRAME: [Field; 4] = [
 ];
 
 /// The actions.
-pub(super) const ACTIONS: [Field; 17] = [
+pub(super) const ACTIONS: [Field; 18] = [
     action("put", Shape::Table(&OPS), "Inserts records."),
     action("get", Shape::Table(&OPS), "Reads records by key."),
     action("update", Shape::Table(&OPS), "Overwrites records with a new version of their value."),

@@ -123,6 +123,12 @@ fn command_beside_services_is_a_phase_whose_end_is_its_exit() {
     assert!(of(&trial, "fill", "load", Metric::Cpu) > 0.0, "Node.js runs as a child of the load generator");
     assert_eq!(amount(&trial, "get", Metric::Operations), 1.0, "later phases go on");
 
+    // A path of the file is relative to its folder, whatever the directory of the load generator.
+    bench.write("body.json", "{}");
+    let post = requests("post", "service = \"api\", path = \"/\", body = { file = \"body.json\" }");
+    let trial = bench.trial(&format!("{api}{post}"));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+
     let failing = run("\"echo first; echo no such table >&2; exit 7\"");
     let trial = bench.trial(&format!("{api}{failing}{get}"));
     assert!(matches!(trial.ending.outcome, Outcome::Failed { .. }), "{:?}", trial.ending);
