@@ -3,8 +3,10 @@
 
 use std::io::{PipeReader, Read, pipe};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use prony_model::program::BASE_ENV;
 use prony_model::spec::RunSpec;
@@ -14,6 +16,9 @@ use crate::clock::monotonic;
 
 /// Bytes of the end of its output that an error quotes.
 const QUOTED: usize = 2_000;
+
+/// How long the rest of the output of a failed command is waited for.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Why a phase of a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +51,8 @@ pub(crate) struct Running {
     /// When it was started.
     pub(crate) began: Nanos,
     output: Arc<Mutex<Vec<u8>>>,
+    /// Closed when the last process that has the pipe has ended.
+    read: Receiver<()>,
 }
 
 impl Running {
@@ -66,9 +73,12 @@ impl Running {
         let child = command.spawn().map_err(failed)?;
         let output = Arc::default();
         let kept = Arc::clone(&output);
-        // It ends when the last process that has the pipe ends, which may outlive the command.
-        thread::spawn(move || keep_end(reader, &kept));
-        Ok(Self { program, child, began, output })
+        let (reading, read) = channel();
+        thread::spawn(move || {
+            keep_end(reader, &kept);
+            drop(reading);
+        });
+        Ok(Self { program, child, began, output, read })
     }
 
     /// How long it took, from its start to its end.
@@ -76,7 +86,7 @@ impl Running {
     /// # Errors
     /// Where it ended with an exit code other than 0, or by a signal.
     pub(crate) fn finish(self) -> Result<Nanos, CommandError> {
-        let Self { program, mut child, began, output } = self;
+        let Self { program, mut child, began, output, read } = self;
         let status = match child.wait() {
             Ok(status) => status,
             Err(source) => return Err(CommandError::NotStarted { program, source }),
@@ -85,6 +95,8 @@ impl Running {
         if status.success() {
             return Ok(took);
         }
+        // Its last words may not have been read yet; processes that it left may write for ever.
+        let _ = read.recv_timeout(LAST_WORDS);
         let output = output.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&output);
         let last_lines = match text.trim() {

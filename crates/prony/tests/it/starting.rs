@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use crate::bench::{Bench, MACHINE, scratches};
+use crate::bench::{Bench, MACHINE, scratches, version};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -41,6 +41,13 @@ fn starting_file_for_a_store_runs() {
 #[test]
 fn starting_file_for_a_program_runs() {
     runs_without_a_finding_about_the_file(&Bench::new(), "program");
+}
+
+#[test]
+fn starting_file_for_services_runs() {
+    if version("python3").is_some() {
+        runs_without_a_finding_about_the_file(&Bench::new(), "services");
+    }
 }
 
 #[test]
