@@ -50,7 +50,7 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, (alpha, 
                     let are = if *have == 1 { "is" } else { "are" };
                     format!("; {} {are} too few, this plan has no verdict before {need}", count(*have, "block"))
                 }
-                _ => more(more_blocks, comparison.complete, &margin),
+                _ => more(more_blocks, comparison.complete),
             };
             format!("can't tell whether `{variant}` differs from `{baseline}`{place}{}{more}", undirected())
         }
@@ -268,16 +268,18 @@ fn unfinished(comparison: &Comparison, end: End) -> String {
 const MANY: u32 = 500;
 
 /// How many blocks a new run needs, which cannot go on with the `complete` ones of this run.
-fn more(blocks: &Reading<u32>, complete: u32, margin: &str) -> String {
+fn more(blocks: &Reading<u32>, complete: u32) -> String {
     match blocks {
         Reading::Measured(n) if *n > MANY => {
             let all = thousands(&n.saturating_add(complete).to_string());
-            format!("; deciding would take a run of about {all} blocks, which is hardly practical")
+            format!(
+                "; even if all came out like these, it would take about {all} blocks to tell, which is hardly practical"
+            )
         }
         Reading::Measured(n) => {
             let all = n.saturating_add(complete);
             format!(
-                "; a new run of about {} like these would find a difference or exclude one of {margin}: `--blocks {all}`",
+                "; a new run of about {} could tell, if all came out like these: `--blocks {all}`",
                 number::count(all, "block")
             )
         }
@@ -349,11 +351,12 @@ mod tests {
     fn blocks_are_counted_in_words() {
         // A run cannot be extended: readers asked whether `12 more` was the number to write.
         assert_eq!(
-            more(&Reading::Measured(12), 30, "3 %"),
-            "; a new run of about 42 blocks like these would find a difference or exclude one of 3 %: `--blocks 42`"
+            more(&Reading::Measured(12), 30),
+            "; a new run of about 42 blocks could tell, if all came out like these: `--blocks 42`"
         );
-        let many = "; deciding would take a run of about 670,230 blocks, which is hardly practical";
-        assert_eq!(more(&Reading::Measured(670_200), 30, "3 %"), many);
+        let many =
+            "; even if all came out like these, it would take about 670,230 blocks to tell, which is hardly practical";
+        assert_eq!(more(&Reading::Measured(670_200), 30), many);
     }
 
     #[test]
