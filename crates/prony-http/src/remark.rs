@@ -81,9 +81,9 @@ impl Remark {
             }
             Self::SameBody { .. } => Some("`{i}` in the body is replaced by the number of the request"),
             Self::Saturated { .. } => Some(
-                "the rate of ok answers is what the server can do with these connections; the latencies include the time \
-                 that requests waited for a connection, so do not quote them: for latencies lower the rate, or permit \
-                 more connections (`--connections`)",
+                "the rate of ok answers is what the server did under this overload; do not quote the latency from the \
+                 intended start, which includes the time that requests waited for a connection: for latencies lower the \
+                 rate, or permit more connections (`--connections`)",
             ),
             Self::NothingMeasured => {
                 Some("lengthen the load (`--duration`), or see what the server does with one request")

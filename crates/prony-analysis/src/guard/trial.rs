@@ -210,6 +210,9 @@ pub(crate) fn kernel_peak(phase: &PhaseRecord) -> Option<Finding> {
     Some(found.with(json!({ "peak": peak, "sampled": sampled })))
 }
 
+/// The finding that a phase which was declared cold was not.
+pub(crate) const NOT_COLD: &str = "cache_not_as_declared";
+
 /// A store that was evicted is still in the page cache when the next phase begins.
 pub(crate) fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let after_evict = spec.phases.windows(2).filter(|pair| matches!(pair[0].action, Action::Evict));
@@ -225,7 +228,7 @@ pub(crate) fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding
         );
         let hint = "close the store before `evict`, since mapped pages stay in memory; some file systems never drop \
             pages";
-        let found = Finding::of("cache_not_as_declared", Severity::Warning, message, hint).in_phase(&phase.name);
+        let found = Finding::of(NOT_COLD, Severity::Warning, message, hint).in_phase(&phase.name);
         Some(found.with(json!({ "cached": cached })))
     });
     findings.collect()

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 pub use super::variant_trials::VariantTrials;
 use super::variant_trials::same_work;
-use super::{Finding, Severity, amount, percent, questions, refusals};
+use super::{Finding, Severity, amount, percent, questions, refusals, trial};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
@@ -66,6 +66,29 @@ pub fn disagreements<'a>(
         }
     }
     found
+}
+
+/// Why a phase is not compared that was declared cold, where the store of one variant was still in the page cache in most of
+/// its trials, and that of the other in few: reads from memory beside reads from the disk.
+pub(crate) fn unequal_cache(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &str) -> Option<String> {
+    let warm = |of: &VariantTrials<'_>| {
+        let is_warm = |finding: &Finding| finding.guard == trial::NOT_COLD && finding.phase.as_deref() == Some(phase);
+        let reached = of.trials.iter().filter(|trial| trial.phases.iter().any(|p| p.name == phase));
+        let warm = of.trials.iter().filter(|trial| trial.findings.iter().any(is_warm));
+        (warm.count(), reached.count())
+    };
+    let [(a, of_a), (b, of_b)] = [warm(baseline), warm(variant)];
+    let share = |warm: usize, of: usize| warm as f64 / of.max(1) as f64;
+    ((share(a, of_a) - share(b, of_b)).abs() > 0.5).then(|| {
+        format!(
+            "declared cold, but the store was in the page cache at the begin of `{phase}` in {b} of {} of `{}` and in {a} \
+             of {} of `{}`",
+            number::count(of_b, "trial"),
+            variant.name,
+            number::count(of_a, "trial"),
+            baseline.name
+        )
+    })
 }
 
 /// Why times and rates of a phase are not compared, where the two variants did not attempt the same work (METHOD 8.2).
