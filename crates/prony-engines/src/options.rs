@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
+use prony_model::spelling::nearest;
 use prony_model::units::parse_bytes;
 use serde_json::Value;
 
@@ -77,18 +78,12 @@ fn unknown(engine: &str, name: &str, known: &[OptionSpec]) -> OptionFault {
     OptionFault {
         option: Some(name.to_owned()),
         message: format!("`{engine}` has no option `{name}`"),
-        hint: Some(match nearest(name, &names) {
+        hint: Some(match nearest(name, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None if names.is_empty() => "the engine takes no options".to_owned(),
             None => format!("the engine takes `{}`", names.join("`, `")),
         }),
     }
-}
-
-/// The known name most similar to `name`, if one is similar.
-pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
-    let scored = names.iter().map(|other| (strsim::jaro_winkler(name, other), *other));
-    scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, other)| other)
 }
 
 /// The class to use: the requested one if the engine offers it, else the default.
