@@ -15,7 +15,7 @@ use super::device::DeviceCounters;
 use super::parse::{self, GroupCpu};
 use super::sync::SyncCounts;
 use crate::cache::{DiskUsage, Residency};
-use crate::why::{kernel_text, parse_with, read_text};
+use crate::why::{parse_with, read_text};
 
 /// The state of a trial at one instant: cumulative counters, so that two snapshots give exact amounts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -149,8 +149,9 @@ pub(crate) fn unwritten() -> Reading<Bytes> {
 
 /// CPU time of a control group, v1 (`cpuacct`) or v2, by its directory.
 pub(crate) fn group_cpu(directory: &Path) -> Reading<GroupCpu> {
-    if directory.join("cpuacct.usage").exists() {
-        return group_cpu_v1(directory);
+    if directory.join(V1[0]).exists() {
+        let unread = || crate::why::parsed(None, &format!("`{}`", directory.display()));
+        return GroupFiles::open(directory).map_or_else(unread, |files| files.read());
     }
     let path = directory.join("cpu.stat");
     parse_with(read_text(&path), &format!("`{}`", path.display()), parse::cpu_stat_v2)
@@ -181,16 +182,6 @@ impl GroupFiles {
         let parts = || Some(GroupCpu { total: total?, user: user?, system: system? });
         crate::why::parsed(parts(), "a control group's CPU time")
     }
-}
-
-fn group_cpu_v1(directory: &Path) -> Reading<GroupCpu> {
-    let one = |name: &str| {
-        let text = kernel_text(directory.join(name)).ok();
-        text.and_then(|text| text.trim().parse().ok()).map(Nanos::from_nanos)
-    };
-    let [total, user, system] = V1.map(one);
-    let parts = || Some(GroupCpu { total: total?, user: user?, system: system? });
-    crate::why::parsed(parts(), &format!("`{}`", directory.display()))
 }
 
 #[cfg(test)]
