@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::spelling::nearest;
 use crate::units::Unit;
 
 /// Which end of a metric's scale is the better one.
@@ -336,18 +337,12 @@ impl FromStr for MetricKey {
         match cut {
             Some((metric, stat)) if metric.is_gauge() => Ok(Self::gauge(metric, stat)),
             Some((metric, stat)) => Err(MetricError::NotAGauge { metric: metric.name(), stat: stat.name() }),
-            None => Err(MetricError::Unknown { name: text.to_owned(), near: nearest(text) }),
+            None => {
+                let near = nearest(text, Metric::ALL.iter().map(|metric| metric.name())).map(str::to_owned);
+                Err(MetricError::Unknown { name: text.to_owned(), near })
+            }
         }
     }
-}
-
-fn nearest(text: &str) -> Option<String> {
-    Metric::ALL
-        .iter()
-        .map(|m| (strsim::jaro_winkler(text, m.name()), m.name()))
-        .filter(|(score, _)| *score > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name.to_owned())
 }
 
 impl FromStr for MetricName {

@@ -2,6 +2,7 @@
 
 mod questions;
 mod refusals;
+mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use serde_json::json;
 use super::disturbances::{Disturbances, disturbed, disturbed_trials};
 use super::variants::{self, VariantTrials};
 use super::{Finding, Severity, percent, trial};
+use prony_model::catalog::{EngineCatalog, EngineFacts, StoreFault};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::program::{ObserveSpec, Trigger};
@@ -25,6 +27,39 @@ use prony_model::spec::{
 };
 use prony_model::trial::{Label, PlannedTrial};
 use prony_model::units::{Bytes, Fraction, Nanos};
+
+/// An engine that can do everything, under three names.
+pub(super) struct Engines;
+
+impl EngineCatalog for Engines {
+    fn engines(&self) -> Vec<String> {
+        ["memory", "lmdb", "redb"].map(str::to_owned).to_vec()
+    }
+
+    fn absent(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn facts(&self, _: &StoreSpec) -> Option<EngineFacts> {
+        Some(EngineFacts {
+            batches: true,
+            reads_own_writes: true,
+            open_transactions: true,
+            ordered: true,
+            persistent: true,
+            processes: true,
+            concurrent_writers: false,
+            commits_wait_for_readers: false,
+            own_documents: false,
+            max_key: None,
+            classes: vec![Durability::Strict, Durability::Volatile],
+        })
+    }
+
+    fn check(&self, _: &StoreSpec) -> Vec<StoreFault> {
+        Vec::new()
+    }
+}
 
 pub(super) fn ops(amount: Amount) -> Ops {
     Ops {

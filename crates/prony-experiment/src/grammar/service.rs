@@ -2,16 +2,15 @@
 
 use super::CONFINED;
 use super::program::{COMMAND_SHAPE, EXECUTED};
-use crate::shape::{Field, Shape, TableShape, optional, required};
+use crate::shape::{Field, Shape, TableShape, optional, required, table};
 
 /// `[[service]]`.
-pub(crate) static SERVICE: TableShape = TableShape {
-    name: "service",
-    doc: "A server that runs beside the phases of a trial: started and ready before the first phase, ended after the \
+pub(crate) static SERVICE: TableShape = table(
+    "service",
+    "A server that runs beside the phases of a trial: started and ready before the first phase, ended after the \
           last.",
-    fields: &[&OWN, &EXECUTED],
-    rest: None,
-};
+    &[&OWN, &EXECUTED],
+);
 
 static OWN: [Field; 6] = [
     required(
@@ -55,14 +54,13 @@ static OWN: [Field; 6] = [
 ];
 
 /// `[service.limits]`.
-pub(crate) static SERVICE_LIMITS: TableShape =
-    TableShape { name: "limits of a service", doc: "Limits of each instance.", fields: &[&CONFINED], rest: None };
+pub(crate) static SERVICE_LIMITS: TableShape = table("limits of a service", "Limits of each instance.", &[&CONFINED]);
 
 /// `ready = { ... }`.
-pub(crate) static READY: TableShape = TableShape {
-    name: "ready",
-    doc: "What shows that an instance of a service is ready.",
-    fields: &[&[
+pub(crate) static READY: TableShape = table(
+    "ready",
+    "What shows that an instance of a service is ready.",
+    &[&[
         optional(
             "http",
             Shape::Text,
@@ -79,5 +77,4 @@ pub(crate) static READY: TableShape = TableShape {
         ),
         optional("within", Shape::Span, "30 s", "How long it may take; after that the trial has failed."),
     ]],
-    rest: None,
-};
+);

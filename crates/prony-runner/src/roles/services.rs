@@ -3,6 +3,8 @@
 
 pub(crate) mod allotted;
 mod ready;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -8,7 +8,7 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan::{Outline, VariantOutline};
 use prony_model::number::{count, digits, fitting};
 use prony_model::units::BYTES;
-use prony_report::{Align, Cell, Column, Label, Note, Report, Row, Table, Topic};
+use prony_report::{Align, Cell, Column, Label, Note, Report, Row, Table};
 
 /// In the place of what a variant does not have.
 const NONE: &str = "-";
@@ -47,14 +47,7 @@ impl Texts {
     }
 
     fn column(&self) -> Column {
-        Column {
-            group: String::new(),
-            heading: self.heading.to_owned(),
-            unit: String::new(),
-            align: self.align,
-            topic: Topic::Asked,
-            marks: Vec::new(),
-        }
+        Column::new(self.heading, "", self.align)
     }
 }
 

@@ -1,46 +1,15 @@
+use super::super::tests::Engines;
 use super::*;
 use prony_experiment::plan::plan;
 use prony_experiment::{check, parse};
-use prony_model::catalog::{EngineCatalog, EngineFacts, Overrides, StoreFault};
+use prony_model::catalog::Overrides;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Answer, Completion, Conditions, MetricKeyText, PhaseRecord};
-use prony_model::spec::{Durability, StoreSpec};
+use prony_model::spec::Durability;
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
-
-pub(in crate::guard) struct Engines;
-
-impl EngineCatalog for Engines {
-    fn engines(&self) -> Vec<String> {
-        ["memory", "lmdb", "redb"].map(str::to_owned).to_vec()
-    }
-
-    fn absent(&self) -> Vec<(String, String)> {
-        Vec::new()
-    }
-
-    fn facts(&self, _: &StoreSpec) -> Option<EngineFacts> {
-        Some(EngineFacts {
-            batches: true,
-            reads_own_writes: true,
-            open_transactions: true,
-            ordered: true,
-            persistent: true,
-            processes: true,
-            concurrent_writers: false,
-            commits_wait_for_readers: false,
-            own_documents: false,
-            max_key: None,
-            classes: vec![Durability::Strict, Durability::Volatile],
-        })
-    }
-
-    fn check(&self, _: &StoreSpec) -> Vec<StoreFault> {
-        Vec::new()
-    }
-}
 
 /// Three engines at two sizes, compared with the memory engine in each.
 fn experiment(blocks: u32) -> Experiment {
