@@ -30,6 +30,9 @@ pub mod trial;
 mod variant_trials;
 pub mod variants;
 
+/// The finding that a phase which was declared cold was not.
+const NOT_COLD: &str = "cache_not_as_declared";
+
 /// The value of an amount over the phase.
 fn amount(phase: &PhaseRecord, metric: Metric) -> Option<f64> {
     phase.reading(MetricKey::amount(metric))?.measured().copied()

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::combine::Combination;
 use super::decode::document::Files;
+use super::decode::phase::Placed;
 use super::decode::program::Place;
 use super::decode::{collections, data, service};
 use super::grammar;
@@ -242,6 +243,36 @@ fn can_run(run: &RunSpec, services: &[ServiceSpec], at: &Range<usize>, problems:
     }
 }
 
+/// Faults of what phases do; paths get their folder, that of the `file`.
+fn check_phases(
+    phases: &mut [Placed],
+    (services, data): (&[ServiceSpec], &[CollectionSpec]),
+    file: &str,
+    problems: &mut Problems<'_>,
+) {
+    let mut requests = Requests { services, data, saved: Vec::new() };
+    for placed in phases {
+        match &mut placed.spec.action {
+            Action::Http(http) => {
+                requests.check(http, &placed.action, problems);
+                if let Some(BodySpec::File { path, .. }) = &mut http.body {
+                    *path = Place { file }.resolve(path);
+                }
+            }
+            Action::Run(run) => {
+                run.directory = Place { file }.resolve(".");
+                can_run(run, services, &placed.action, problems);
+            }
+            Action::Settle(_) | Action::Pause(_) => {}
+            action => {
+                let message = format!("`{}` works on a store, but the file measures services", action.name());
+                let hint = "phases of services are `http`, `run`, `settle` and `pause`";
+                problems.add(Problem::new(placed.action.clone(), message).hint(hint));
+            }
+        }
+    }
+}
+
 /// The specification of the variant's trials; `None` where something in it is wrong, which has been reported.
 fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
     let (limits, limited) = limits(context, levels, problems);
@@ -278,27 +309,7 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     });
     let mut phases = phases(context, levels, limits.phase, problems)?;
     let data = known(root, data)?;
-    let mut requests = Requests { services: &services, data: &data, saved: Vec::new() };
-    for placed in &mut phases {
-        match &mut placed.spec.action {
-            Action::Http(http) => {
-                requests.check(http, &placed.action, problems);
-                if let Some(BodySpec::File { path, .. }) = &mut http.body {
-                    *path = Place { file: &context.raw.file }.resolve(path);
-                }
-            }
-            Action::Run(run) => {
-                run.directory = Place { file: &context.raw.file }.resolve(".");
-                can_run(run, &services, &placed.action, problems);
-            }
-            Action::Settle(_) | Action::Pause(_) => {}
-            action => {
-                let message = format!("`{}` works on a store, but the file measures services", action.name());
-                let hint = "phases of services are `http`, `run`, `settle` and `pause`";
-                problems.add(Problem::new(placed.action.clone(), message).hint(hint));
-            }
-        }
-    }
+    check_phases(&mut phases, (&services, &data), &context.raw.file, problems);
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
     let spec = TrialSpec { subject: Subject::Services, services, data, phases, limits };
     let of_services = nodes.iter().map(|node| ("service", Some(node)));

@@ -72,10 +72,10 @@ impl Running {
         let began = monotonic();
         let child = command.spawn().map_err(failed)?;
         let output = Arc::default();
-        let kept = Arc::clone(&output);
+        let last = Arc::clone(&output);
         let (reading, read) = channel();
         thread::spawn(move || {
-            keep_end(reader, &kept);
+            keep_end(reader, &last);
             drop(reading);
         });
         Ok(Self { program, child, began, output, read })
@@ -107,14 +107,14 @@ impl Running {
     }
 }
 
-/// Reads to the end, and keeps the last bytes.
-fn keep_end(mut from: PipeReader, kept: &Mutex<Vec<u8>>) {
+/// Reads to the end; `last` has the last bytes.
+fn keep_end(mut from: PipeReader, last: &Mutex<Vec<u8>>) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(n @ 1..) = from.read(&mut buffer) {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(&buffer[..n]);
-        let excess = kept.len().saturating_sub(QUOTED);
-        kept.drain(..excess);
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.extend_from_slice(&buffer[..n]);
+        let excess = last.len().saturating_sub(QUOTED);
+        last.drain(..excess);
     }
 }
 

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use super::disturbances::Disturbances;
 use super::{
-    Finding, Severity, amount, percent, phases_not_observed, processes, program, refusals, replicas, reported_values,
+    Finding, NOT_COLD, Severity, amount, percent, phases_not_observed, processes, program, refusals, replicas,
+    reported_values,
 };
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
@@ -209,9 +210,6 @@ pub(crate) fn kernel_peak(phase: &PhaseRecord) -> Option<Finding> {
     let found = Finding::of("kernel_peak_above_sampled", Severity::Note, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "peak": peak, "sampled": sampled })))
 }
-
-/// The finding that a phase which was declared cold was not.
-pub(crate) const NOT_COLD: &str = "cache_not_as_declared";
 
 /// A store that was evicted is still in the page cache when the next phase begins.
 pub(crate) fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 pub use super::variant_trials::VariantTrials;
 use super::variant_trials::same_work;
-use super::{Finding, Severity, amount, percent, questions, refusals, trial};
+use super::{Finding, NOT_COLD, Severity, amount, percent, questions, refusals};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
@@ -72,7 +72,7 @@ pub fn disagreements<'a>(
 /// its trials, and that of the other in few: reads from memory beside reads from the disk.
 pub(crate) fn unequal_cache(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &str) -> Option<String> {
     let warm = |of: &VariantTrials<'_>| {
-        let is_warm = |finding: &Finding| finding.guard == trial::NOT_COLD && finding.phase.as_deref() == Some(phase);
+        let is_warm = |finding: &Finding| finding.guard == NOT_COLD && finding.phase.as_deref() == Some(phase);
         let reached = of.trials.iter().filter(|trial| trial.phases.iter().any(|p| p.name == phase));
         let warm = of.trials.iter().filter(|trial| trial.findings.iter().any(is_warm));
         (warm.count(), reached.count())

@@ -313,6 +313,9 @@ pub(crate) static LIMITS: TableShape = table(
     ],
 );
 
+/// A command: one text, or a list of words, which may be numbers, as factors are.
+const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Scalar)]);
+
 /// Limits that a control group enforces.
 static CONFINED: [Field; 3] = [
     optional("memory", Shape::Bytes, "no limit", "Memory of the whole tree, page cache included, swap off."),

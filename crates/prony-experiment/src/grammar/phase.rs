@@ -1,8 +1,8 @@
 //! Declares `[[phase]]` and its actions.
 
+use super::COMMAND_SHAPE;
 use super::find::QUERY;
 use super::http::HTTP;
-use super::program::COMMAND_SHAPE;
 use super::repeat::{ORDER, RATE_KEY};
 use crate::shape::{Field, Shape, TableShape, action, optional, required, table};
 

@@ -1,5 +1,6 @@
 //! Declares `[program.NAME]`, `[subject]`, and the phases of a program.
 
+use super::COMMAND_SHAPE;
 use super::data::STORE;
 use super::phase::{ACTIONS, FRAME, SETTLE};
 use crate::shape::{Field, Need, Shape, TableShape, action, optional, required, table};
@@ -213,9 +214,6 @@ pub(crate) static REPLICAS: TableShape = table(
         ),
     ]],
 );
-
-/// A word may be a number, as factors are.
-pub(super) const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Scalar)]);
 
 /// One text or several.
 const TEXTS: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]);

@@ -1,7 +1,7 @@
 //! Declares `[[service]]`.
 
-use super::CONFINED;
-use super::program::{COMMAND_SHAPE, EXECUTED};
+use super::program::EXECUTED;
+use super::{COMMAND_SHAPE, CONFINED};
 use crate::shape::{Field, Shape, TableShape, optional, required, table};
 
 /// `[[service]]`.

@@ -98,7 +98,8 @@ fn variants_that_are_compared_with_nothing_are_named() {
     };
     let skip = "[design]\nskip = [{ engine = \"memory\", size = 2000 }]\n";
     let why = "the variant's stratum has no baseline";
-    let expected = format!("the verdicts leave out 2 of 4 variants: `size=2000, lmdb`: {why}; `size=2000, redb`: {why}");
+    let expected =
+        format!("the verdicts leave out 2 of 4 variants: `size=2000, lmdb`: {why}; `size=2000, redb`: {why}");
     assert_eq!(found(&experiment_with(skip, "", 6)), [expected]);
     let only = "[[phase]]\nname = \"read\"\nget = {}\nwhen = { engine = [\"memory\", \"lmdb\"], size = 1000 }\n";
     let second = experiment_with("", only, 6).source().replace("blocks", "metrics = [\"read.time\"]\nblocks");

@@ -55,7 +55,8 @@ fn answers(address: SocketAddr, path: &str) -> bool {
         let Some(mut stream) = connected(address) else { return Ok(false) };
         stream.set_read_timeout(Some(ATTEMPT))?;
         stream.set_write_timeout(Some(ATTEMPT))?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+        // In one piece: a server may read only once.
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())?;
         let mut begin = Vec::new();
         stream.take(STATUS_LINE as u64).read_to_end(&mut begin)?;
         Ok(status(&begin).is_some_and(|status| (200..400).contains(&status)))
