@@ -533,9 +533,10 @@ impl Ended {
         })
     }
 
-    pub(super) fn done<'a>(&'a self, action: &'a Action) -> Done<'a> {
+    /// What the ledger notes; `seed` is that of the order.
+    pub(super) fn done<'a>(&'a self, action: &'a Action, seed: u64) -> Done<'a> {
         let Self { counts, inserted, failed, admitted, .. } = self;
-        Done { action, counts, inserted, failed: failed.as_ref(), admitted: admitted.as_ref() }
+        Done { action, seed, counts, inserted, failed: failed.as_ref(), admitted: admitted.as_ref() }
     }
 }
 

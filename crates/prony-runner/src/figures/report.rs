@@ -5,7 +5,8 @@ use std::path::Path;
 use prony_analysis::guard::{self, Finding, Severity};
 use prony_boundaries::phase_state::WorkerPart;
 use prony_model::metric::{Metric, MetricKey};
-use prony_model::protocol::PhaseReport;
+use prony_model::number::count;
+use prony_model::protocol::{PhaseReport, Verified};
 use prony_model::record::{PhaseRecord, TrialRecord};
 use prony_model::spec::BACKGROUND;
 use prony_model::units::{Bytes, Nanos};
@@ -16,14 +17,7 @@ use crate::watched::report::Report;
 
 /// The worker's notes about a phase, as findings.
 pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
-    let inexact = report.verified.as_ref().filter(|checked| checked.one_of_several + checked.may_be_absent > 0);
-    let checked = inexact.map(|checked| {
-        format!(
-            "{} records were verified against one version, {} against several possible versions, {} may legitimately \
-             be absent",
-            checked.exact, checked.one_of_several, checked.may_be_absent
-        )
-    });
+    let checked = report.verified.as_ref().and_then(|checked| verified_in_part(phase, checked));
     let hint = "no action needed; consider this note when reading the measurements";
     let note = |message: String| Finding::of("note_of_the_worker", Severity::Note, message, hint).in_phase(phase);
     let plan = report.plan.iter().map(|plan| {
@@ -39,12 +33,30 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         let hint = "write with `references = \"check\"` in every phase that stores these documents or removes what they refer to";
         Finding::of("dangling_references", Severity::Warning, found.clone(), hint).in_phase(phase)
     });
-    let own = report.notes.iter().cloned().chain(checked).map(note).chain(plan).chain(dangling);
+    let own = report.notes.iter().cloned().map(note).chain(checked).chain(plan).chain(dangling);
     let beside = report.background.iter().flat_map(|background| {
         let theirs = notes(phase, background).into_iter();
         theirs.map(|finding| Finding { message: format!("{BACKGROUND}: {}", finding.message), ..finding })
     });
     own.chain(beside).collect()
+}
+
+/// Not each record has only one content that the phases so far may have left: what is stored may be wrong all the same.
+fn verified_in_part(phase: &str, checked: &Verified) -> Option<Finding> {
+    if checked.one_of_several + checked.may_be_absent == 0 {
+        return None;
+    }
+    let message = format!(
+        "`verify` did not check everything: {} had one content only, of {} any of several versions was accepted, and {} might be \
+         missing or not",
+        count(checked.exact, "record"),
+        count(checked.one_of_several, "record"),
+        count(checked.may_be_absent, "record")
+    );
+    let hint = "of operations that failed, and of several threads that update and remove records in one `mix`, it is not known what \
+                they left";
+    let data = json!({ "exact": checked.exact, "one_of_several": checked.one_of_several, "may_be_absent": checked.may_be_absent });
+    Some(Finding::of("verified_in_part", Severity::Warning, message, hint).in_phase(phase).with(data))
 }
 
 /// Findings of a store's trial beside those of guards: notes of the worker, a disk that is nearly full, and work at the
@@ -254,7 +266,10 @@ mod tests {
         asked.verified = Some(Verified { exact: 3, ..Verified::default() });
         assert_eq!(notes("write", &asked).len(), 1, "an exact check needs no words");
         asked.verified = Some(Verified { exact: 3, one_of_several: 2, ..Verified::default() });
-        assert_eq!(notes("write", &asked).len(), 2);
+        let found = notes("write", &asked);
+        let levels: Vec<(&str, Severity)> = found.iter().map(|found| (found.guard.as_str(), found.severity)).collect();
+        let wanted = [("note_of_the_worker", Severity::Note), ("verified_in_part", Severity::Warning)];
+        assert_eq!(levels, wanted, "a table of figures does not show that records were not checked");
     }
 
     /// A trial that went well with one phase of a second, whose store needed so many bytes.
