@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::decode::compare::gaps_differ;
 use super::design::{Experiment, Variant};
 use super::node::{Node, Value, parse};
 use super::problem::{Problem, Problems};

@@ -96,8 +96,7 @@ fn same_draws(a: &Action, b: &Action) -> bool {
             && ops.amount == Amount::Records
             && matches!(ops.order, Order::Record | Order::Key | Order::Shuffled)
     };
-    let clients = |ops: &Ops| ops.replicas.unwrap_or(1) * ops.threads;
     // A queue gives the places of the order one after the other, whoever takes them.
-    let alike = x.order == y.order && x.share == y.share && (x.share == Sharing::Queue || clients(x) == clients(y));
+    let alike = x.order == y.order && x.share == y.share && (x.share == Sharing::Queue || x.clients() == y.clients());
     x.collection == y.collection && x.amount == y.amount && (whole(a, x) && whole(b, y) || alike)
 }

@@ -43,7 +43,7 @@ pub(super) fn ops(amount: Amount) -> Ops {
     }
 }
 
-fn phase_spec(name: &str, action: Action) -> PhaseSpec {
+pub(super) fn phase_spec(name: &str, action: Action) -> PhaseSpec {
     PhaseSpec { name: name.into(), timed: true, action, background: None, limit: None }
 }
 
@@ -85,7 +85,7 @@ pub(super) fn phase(name: &str, amounts: &[(Metric, f64)]) -> PhaseRecord {
     }
 }
 
-fn record(phases: Vec<PhaseRecord>) -> TrialRecord {
+pub(super) fn record(phases: Vec<PhaseRecord>) -> TrialRecord {
     TrialRecord {
         trial: PlannedTrial { block: 0, position: 0, sub_block: 0, variant: 0, label: Label::A, seed: 1 },
         started_unix_ms: 0,

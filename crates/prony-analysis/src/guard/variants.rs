@@ -315,7 +315,7 @@ fn bounded_by_time(variant: &VariantTrials<'_>, phase: &str) -> bool {
 }
 
 /// The median over a variant's trials that completed the phase.
-fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> {
+pub(super) fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> {
     let phases = variant.trials.iter().flat_map(|t| &t.phases);
     let complete = phases.filter(|p| p.name == phase && p.completion == Completion::Complete);
     let values: Vec<f64> = complete.filter_map(|p| amount(p, metric)).collect();
