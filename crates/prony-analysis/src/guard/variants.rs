@@ -30,6 +30,7 @@ const ROWS: f64 = 0.10;
 /// Every guard that needs a variant and its baseline.
 pub fn check(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
     let mut findings = answers_differ(baseline, variant);
+    findings.extend(queries_differ(baseline, variant));
     findings.extend(work_differs(baseline, variant));
     findings.extend(durability_differs(baseline, variant));
     findings
@@ -66,6 +67,31 @@ pub fn disagreements<'a>(
         }
     }
     found
+}
+
+/// Variants that ask different queries of the same data, and get different numbers of rows: no answer of the one says whether that
+/// of the other is right, and a part of the difference in time is that of the rows.
+fn queries_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
+    let phases = variant.spec.phases.iter().filter(|phase| phase.timed);
+    let asked = phases.filter(|phase| questions::differ_in_query(baseline.spec, variant.spec, &phase.name));
+    let found = asked.filter_map(|phase| {
+        let (ours, theirs) = (typical(baseline, &phase.name, Metric::Rows)?, typical(variant, &phase.name, Metric::Rows)?);
+        if ours == theirs || phase.action.is_bounded_by_time() {
+            return None;
+        }
+        let rows = |rows: f64| number::count(rows as u64, "row");
+        let message = format!(
+            "the queries differ, so that their answers cannot be checked against each other: `{}` returned {}, but `{}` returned {}",
+            baseline.name,
+            rows(ours),
+            variant.name,
+            rows(theirs)
+        );
+        let hint = "read the comparison as that of two different amounts of work; queries that mean the same must return as many rows";
+        let found = Finding::of("queries_differ", Severity::Warning, message, hint).in_phase(&phase.name);
+        Some(found.with(json!({ "baseline": ours, "variant": theirs })))
+    });
+    found.collect()
 }
 
 /// Why times and rates of a phase are not compared, where the two variants did not attempt the same work (METHOD 8.2).
