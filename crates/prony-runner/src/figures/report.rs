@@ -33,7 +33,15 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         let hint = "write with `references = \"check\"` in every phase that stores these documents or removes what they refer to";
         Finding::of("dangling_references", Severity::Warning, found.clone(), hint).in_phase(phase)
     });
-    let own = report.notes.iter().cloned().map(note).chain(checked).chain(plan).chain(dangling);
+    let own = report
+        .notes
+        .iter()
+        .cloned()
+        .map(note)
+        .chain(checked)
+        .chain(plan)
+        .chain(dangling)
+        .chain(query_found_nothing(phase, report));
     let beside = report.background.iter().flat_map(|background| {
         let theirs = notes(phase, background).into_iter();
         theirs.map(|finding| Finding { message: format!("{BACKGROUND}: {}", finding.message), ..finding })
@@ -42,6 +50,24 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
 }
 
 /// Not each record has only one content that the phases so far may have left: what is stored may be wrong all the same.
+/// Some queries of a phase found nothing in any operation, while others did: the rows of all together hide that.
+fn query_found_nothing(phase: &str, report: &PhaseReport) -> Option<Finding> {
+    let queries = report.queries.filter(|_| report.operations > 0)?;
+    let without: Vec<String> = queries.without().map(|number| number.to_string()).collect();
+    if without.is_empty() || report.rows == Some(0) {
+        return None;
+    }
+    let (which, verb) = if without.len() == 1 { ("query", "finds") } else { ("queries", "find") };
+    let message = format!(
+        "{which} {} of {} {verb} nothing in any of {}",
+        without.join(", "),
+        queries.asked,
+        count(report.operations, "operation")
+    );
+    let hint = "check its `where`: the phase measures how fast nothing is found";
+    Some(Finding::of("nothing_found", Severity::Warning, message, hint).in_phase(phase))
+}
+
 fn verified_in_part(phase: &str, checked: &Verified) -> Option<Finding> {
     if checked.one_of_several + checked.may_be_absent == 0 {
         return None;
@@ -109,7 +135,7 @@ mod tests {
     use prony_boundaries::tracker::Tracker;
     use prony_model::latency::{COMMIT, Recorder};
     use prony_model::outcome::{Ending, Outcome};
-    use prony_model::protocol::Verified;
+    use prony_model::protocol::QueriesFound;
     use prony_model::reading::{Reading, Why};
     use prony_model::record::{Conditions, LatencyKind};
     use prony_model::spec::{Action, Amount, Grouping, Ops, Order, PhaseSpec, References, Sampling, Sharing};
@@ -274,6 +300,19 @@ mod tests {
 
     /// A trial that went well with one phase of a second, whose store needed so many bytes.
     fn trial(action: &str, disk: f64) -> TrialRecord {
+    #[test]
+    fn queries_that_found_nothing_are_named_where_others_found_something() {
+        let of = |asked, found, rows| {
+            let queries = Some(QueriesFound { asked, found });
+            let found = notes("q", &PhaseReport { queries, rows: Some(rows), ..report(5, &[1]) });
+            found.into_iter().map(|found| (found.guard, found.message)).collect::<Vec<_>>()
+        };
+        let named = |text: &str| vec![("nothing_found".to_owned(), text.to_owned())];
+        assert_eq!(of(3, 0b101, 20), named("query 2 of 3 finds nothing in any of 5 operations"));
+        assert_eq!(of(3, 0b010, 20), named("queries 1, 3 of 3 find nothing in any of 5 operations"));
+        assert_eq!((of(3, 0b111, 20), of(2, 0, 0)), (vec![], vec![]), "a guard says that no row was found at all");
+    }
+
         let mut readings = figures::readings::Readings::new();
         figures::readings::set(&mut readings, Metric::Disk, Reading::Measured(disk));
         figures::readings::set(&mut readings, Metric::Makespan, Reading::Measured(1e9));
