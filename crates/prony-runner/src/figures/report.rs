@@ -12,6 +12,7 @@ use prony_model::spec::BACKGROUND;
 use prony_model::units::{Bytes, Nanos};
 use serde_json::json;
 
+use crate::preflight;
 use crate::watched::Watched;
 use crate::watched::report::Report;
 
@@ -49,7 +50,6 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
     own.chain(beside).collect()
 }
 
-/// Not each record has only one content that the phases so far may have left: what is stored may be wrong all the same.
 /// Some queries of a phase found nothing in any operation, while others did: the rows of all together hide that.
 fn query_found_nothing(phase: &str, report: &PhaseReport) -> Option<Finding> {
     let queries = report.queries.filter(|_| report.operations > 0)?;
@@ -68,6 +68,7 @@ fn query_found_nothing(phase: &str, report: &PhaseReport) -> Option<Finding> {
     Some(Finding::of("nothing_found", Severity::Warning, message, hint).in_phase(phase))
 }
 
+/// Not each record has only one content that the phases so far may have left: what is stored may be wrong all the same.
 fn verified_in_part(phase: &str, checked: &Verified) -> Option<Finding> {
     if checked.one_of_several + checked.may_be_absent == 0 {
         return None;
@@ -126,7 +127,8 @@ fn nearly_full(near: &Path, record: &TrialRecord) -> Option<Finding> {
     let bytes = |blocks: u64| Bytes::from_bytes(blocks.saturating_mul(stat.f_frsize));
     let of = |phase: &PhaseRecord| phase.reading(MetricKey::amount(Metric::Disk))?.measured().copied();
     let store = record.phases.iter().filter_map(of).fold(0.0, f64::max);
-    guard::trial::disk_nearly_full(bytes(stat.f_bavail), bytes(stat.f_blocks), Bytes::from_bytes(store as u64))
+    let free = Bytes::from_bytes(preflight::free(&stat));
+    guard::trial::disk_nearly_full(free, bytes(stat.f_blocks), Bytes::from_bytes(store as u64))
 }
 
 #[cfg(test)]
@@ -298,8 +300,6 @@ mod tests {
         assert_eq!(levels, wanted, "a table of figures does not show that records were not checked");
     }
 
-    /// A trial that went well with one phase of a second, whose store needed so many bytes.
-    fn trial(action: &str, disk: f64) -> TrialRecord {
     #[test]
     fn queries_that_found_nothing_are_named_where_others_found_something() {
         let of = |asked, found, rows| {
@@ -313,6 +313,8 @@ mod tests {
         assert_eq!((of(3, 0b111, 20), of(2, 0, 0)), (vec![], vec![]), "a guard says that no row was found at all");
     }
 
+    /// A trial that went well with one phase of a second, whose store needed so many bytes.
+    fn trial(action: &str, disk: f64) -> TrialRecord {
         let mut readings = figures::readings::Readings::new();
         figures::readings::set(&mut readings, Metric::Disk, Reading::Measured(disk));
         figures::readings::set(&mut readings, Metric::Makespan, Reading::Measured(1e9));
