@@ -420,6 +420,12 @@ fn work_bounded_by_time_is_compared_per_operation() {
         variants::work_differs(&variant_trials("x", &timed, &fast), &variant_trials("y", &timed, &odd)).len(),
         1
     );
+    let few = |bytes: f64| done(60.0, bytes);
+    let found = |a: &TrialRecord, b: &TrialRecord| {
+        variants::work_differs(&variant_trials("x", &timed, a), &variant_trials("y", &timed, b)).len()
+    };
+    assert_eq!(found(&few(25.0), &few(25.3)), 0, "1.2 % between samples of 60 random records is chance");
+    assert_eq!(found(&done(1e6, 25.0), &done(1e6, 25.5)), 1, "of a million it is not");
 }
 
 #[test]
